@@ -1571,7 +1571,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pace)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --pacer --every --stamps --seed --sender-measured --count --seconds --maxms --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --schedule --beyond-saturation --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --pcap --pcap-snap --format --json --raw --percentile --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --pacer --every --stamps --seed --random-delay --sender-measured --count --seconds --maxms --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --schedule --beyond-saturation --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --pcap --pcap-snap --format --json --raw --percentile --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1618,6 +1618,10 @@ _windhover() {
                     return 0
                     ;;
                 --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --random-delay)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2449,7 +2453,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pingpong)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --worst --over --pcap --pcap-snap --format --json --raw --percentile --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --worst --over --pcap --pcap-snap --format --json --raw --percentile --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2815,7 +2819,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__rr)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --response --size --min-size --max-size --half --connect-each --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --pcap --pcap-snap --format --json --raw --percentile --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --response --size --min-size --max-size --half --connect-each --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --pcap --pcap-snap --format --json --raw --percentile --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3371,7 +3375,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__stream)
-            opts="-4 -6 -t -R -P -b -N -J -h --fork-both --key-file --ipv4 --ipv6 --seconds --working-latency --size --direction --bidir --reverse --flows --bandwidth --rate --batch --gso --gro --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --nodelay --ttl --pcap --pcap-snap --format --json --jsonl --color --quiet --help tcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -t -R -P -b -N -J -h --fork-both --key-file --ipv4 --ipv6 --seconds --working-latency --size --direction --bidir --reverse --flows --bandwidth --rate --batch --gso --gro --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --nodelay --ttl --pcap --pcap-snap --format --json --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -38,13 +38,13 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "rr" -d 'Count r
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "ping" -d 'Time ICMP echoes'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "pgm" -d 'Speak PGM, the reliable multicast protocol (RFC 3208), by hand'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "pgm" -d 'Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "load" -d 'Run a background load and report how even it was'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "shield" -d 'Keep everything off chosen CPUs that was not placed there, as RedHawk\'s shield(1) does'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "shield" -d 'Keep other processes and interrupts off chosen CPUs, as RedHawk\'s shield(1) does'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "tune" -d 'Set many settings by a profile, and put them back'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "doctor" -d 'Say what stands in the way of good measurements on this machine, and what mends it'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "doctor" -d 'Check this machine for latency problems and suggest fixes'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
@@ -68,7 +68,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand serve" -l key-file -
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-size -d 'Largest message in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-session -d 'Longest session in seconds' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-sessions -d 'Sessions at once' -r
-complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-rate -d 'Messages a second that a session is answered' -r
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-rate -d 'Messages a second answered in one session' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-bandwidth -d 'Payload bits a second that a session\'s stream may carry in each direction, such as 100M; 0: no streams [default: 1G of udp to the client, which nothing else holds back, and no limit otherwise]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-priority -d 'Highest real-time priority; the kernel\'s threaded interrupts have 50' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -77,7 +77,7 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-real-time -d 'Refuse real-time policies'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-spin -d 'Refuse spinning'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-cpu -d 'Refuse to be pinned to a CPU'
-complete -c windhover -n "__fish_windhover_using_subcommand serve" -l allow-other-addresses -d 'Let clients with the key have their data at another address than their control connection\'s'
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l allow-other-addresses -d 'Let clients with the key use another address for data than for the control connection'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
@@ -128,7 +128,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tc
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-tcp -d 'Idle connected TCP sockets of the far end [default: as this end]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-tcp-listen -d 'Idle listening TCP sockets of this end' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-idle-tcp-listen -d 'Idle listening TCP sockets of the far end [default: as this end]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l worst -d 'Keep the worst so many messages one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
@@ -186,7 +186,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-device
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-interface -d 'Interface of the group by name or address' -r
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l worst -d 'Keep the worst so many messages one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
@@ -204,7 +204,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l fork-both -d 
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l half -d 'Report RTT/2 instead of RTT'
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l connect-each -d 'A new TCP connection for each transaction (netperf\'s TCP_CRR)'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l connect-each -d 'A new connection for each transaction (with tcp: netperf\'s TCP_CRR)'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l no-nodelay -d 'Leave Nagle\'s algorithm on (no TCP_NODELAY)'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l more -d 'MSG_MORE on all but the last message of a round'
@@ -221,7 +221,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand ping" -l ttl -d 'Tim
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s i -l interval -d 'Time between two echoes in seconds, whatever their answers take; 0: each as soon as the one before is over' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s c -l count -d 'Send so many echoes; the median needs 20, p99 1000' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l timeout -d 'An echo is lost after so many ms' -r
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -l worst -d 'Keep the worst so many messages one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
@@ -244,11 +244,12 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l size -d 'Me
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l min-size -d 'Leave out sizes below this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l max-size -d 'Leave out sizes above this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l rate -d 'Messages a second: 10000, 10k,20k, 10k-50k+10k or 1k-64kx2, measured one after the other' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l shape -d 'How the sends lie at that rate: even, poisson, burst:N (N at once, then a pause)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l shape -d 'Shape of the schedule at that rate: even, poisson, burst:N (N at once, then a pause)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pacer -d 'What the sender does until a message is due: sleep, hybrid (sleep until shortly before, then spin), spin' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l every -d 'The far end answers message 0 and every Nth after it; the others are one-way traffic' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l stamps -d 'Time stamps beside the application\'s: none, kernel (driver and stack), hardware (NIC), auto (the best each end has)' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l seed -d 'Seed of --shape poisson' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l seed -d 'Seed of --shape poisson and of --random-delay' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l random-delay -d 'Delay each send (each burst) by a random part of the distance to the next, below PERCENT % of it, so that an even schedule does not keep step with timers and cycles of the same period' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l count -d 'Measure so many rounds at most' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s t -l seconds -d 'Measure so long [default: 1, or until --count]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l maxms -d 'As --seconds, in the unit of sfnt-pingpong and sfnt-stream' -r
@@ -273,7 +274,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l receive-cpu
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-interface -d 'Interface of the group by name or address' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l worst -d 'Keep the worst so many messages one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l schedule -d 'Send at the times in a file instead: one a line since the start, in seconds or with ns, us, ms, never going back. It is repeated when it is shorter than the measurement' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l reply-group -d 'Group that answers are published on [default: the next address]' -r
@@ -283,15 +284,15 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l udp-port -d
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l packet -d 'Longest packet in bytes, without headers of IP and UDP' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l window -d 'Packets that can be repaired, and that are kept behind a gap: a power of two' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l bandwidth -d 'Most bits a second of all packets of a source, such as 100M or 1G [default: 1G]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ambient -d 'Time between two ambient SPMs, which announce the source and its transmit window' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l heartbeat -d 'First pause without data after which an SPM announces the last packet; it doubles up to --ambient' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec -d 'Parity (forward error correction) over groups of so many packets, a power of two from 2 to 128; all ends of pace use it, receivers of pgm with --use-fec' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-proactive -d 'Send so many parity packets after each group without being asked' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-proactive -d 'Send this many parity packets after each group unasked' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-pause -d 'End a group that is not full after such a pause [default: never]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l back-off -d 'Longest random wait before the first NAK for a packet' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l data -d 'How long a confirmed repair is waited for before the next NAK' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l repeat -d 'Time to wait for the confirmation (NCF) of a NAK before the next NAK' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l data -d 'Time to wait for a confirmed repair before the next NAK' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l retries -d 'NAKs without a confirmation, and confirmations without a repair, after which a packet is given up' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
@@ -312,16 +313,16 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l no-nodelay 
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l unconnected -d 'Do not connect UDP sockets: sendto and recvfrom'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-loop -d 'Loop sent multicast messages back to this host'
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l beyond-saturation -d 'Go on with higher rates although one was not reached'
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-unasked -d 'Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l beyond-saturation -d 'Continue with higher rates after one was not reached'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-unasked -d 'Send no parity on demand, only that of --fec-proactive; further losses are repaired by single packets'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s J -l json -d 'As --format json, in the word of iperf3 and others'
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l jsonl -d 'Say each interval of 100 ms on standard output as a JSON line of type `interval` as soon as it is over; each result follows as one of type `result`'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l jsonl -d 'Write each interval of 100 ms to standard output as a JSON line of type `interval` once it is complete; each result follows as one of type `result`'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s t -l seconds -d 'Stream so long [default: 10]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l size -d 'Bytes of a datagram, or of a write: a number or a list, measured one after the other [default: udp what a frame of the route carries, at most 1472; tcp 131072]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l direction -d 'Which way: up (from here), down (from the far end), both' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l direction -d 'Direction: up (from here), down (from the far end), both' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s P -l flows -d 'Parallel flows in each direction' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s b -l bandwidth -d 'Payload bits a second in each direction, such as 500k, 100M, 2.5G [default: as fast as it goes]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l rate -d 'Datagrams a second in each direction instead, such as 50k; udp only' -r
@@ -356,13 +357,13 @@ complete -c windhover -n "__fish_windhover_using_subcommand stream" -l fork-both
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l working-latency -d 'A UDP ping-pong before and beside the stream shows what the load does to latency'
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l bidir -d 'Both ways at once: --direction both'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l bidir -d 'Both directions at once: --direction both'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s R -l reverse -d 'From the far end: --direction down'
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l gso -d 'The kernel cuts long sends into datagrams (UDP_SEGMENT); udp only'
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l gro -d 'The kernel joins datagrams for the receiver (UDP_GRO): no jitter is known then; udp only'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l gso -d 'The kernel splits long sends into datagrams (UDP_SEGMENT); udp only'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l gro -d 'The kernel joins datagrams for the receiver (UDP_GRO): jitter is then unknown; udp only'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s N -l nodelay -d 'Turn Nagle\'s algorithm off (TCP_NODELAY); iperf and netperf leave it on for bulk data too'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s J -l json -d 'As --format json, in the word of iperf3 and others'
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l jsonl -d 'Say each second on standard output as a JSON line of type `interval` as soon as it is over; the result follows as one of type `result`'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l jsonl -d 'Write each second to standard output as a JSON line of type `interval` once it is complete; the result follows as one of type `result`'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_seen_subcommand_from send recv ping reflect" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -378,16 +379,16 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l count -d 'Send so many numbered messages, which `recv --check` knows: number and time of sending in 8 bytes each, then a pattern' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l size -d 'Bytes of a message of --count, 8 to 65535 [default: 64], or of --file, 1 to 65535 [default: what a packet carries]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l rate -d 'Messages a second, such as 500 or 10k [default: 1000 with --count, else as fast as they come]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l wait -d 'Tell of the source for so long before the first message: OpenPGM\'s receivers give up what they miss before they have heard an SPM' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l linger -d 'Repair for so long after the last message' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l wait -d 'Announce the source for this long before the first message: OpenPGM\'s receivers do not ask for what they miss before the first SPM' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l linger -d 'Answer NAKs for this long after the last message' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l gsi -d 'Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random numbers, or six random ones]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l source-port -d 'Data-source port [default: random]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l first -d 'Sequence number of the first packet: one near 4294967295 tries what the other end does when the numbers wrap' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l first -d 'Sequence number of the first packet: one near 4294967295 tests what the other end does when the numbers wrap' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l bandwidth -d 'Most bits a second of all packets of a source, such as 100M or 1G [default: 1G]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l ambient -d 'Time between two ambient SPMs, which announce the source and its transmit window' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l heartbeat -d 'First pause without data after which an SPM announces the last packet; it doubles up to --ambient' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec -d 'Parity (forward error correction) over groups of so many packets, a power of two from 2 to 128; all ends of pace use it, receivers of pgm with --use-fec' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec-proactive -d 'Send so many parity packets after each group without being asked' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec-proactive -d 'Send this many parity packets after each group unasked' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec-pause -d 'End a group that is not full after such a pause [default: never]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
@@ -405,7 +406,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l hex -d 'Lines of standard input are bytes in hexadecimal'
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec-unasked -d 'Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l fec-unasked -d 'Send no parity on demand, only that of --fec-proactive; further losses are repaired by single packets'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l no-loop -d 'Do not loop own packets back to other programs on this host'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from send" -s J -l json -d 'As --format json, in the word of iperf3 and others'
@@ -415,10 +416,10 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l for -d 'End after this time' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l idle -d 'End when nothing came for so long, counted from the first message' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l back-off -d 'Longest random wait before the first NAK for a packet' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l data -d 'How long a confirmed repair is waited for before the next NAK' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l sources -d 'Sources at once; one that has ended or is silent makes room for another, and one that finds no room is refused (exit code 3). Each takes memory for --window packets' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l repeat -d 'Time to wait for the confirmation (NCF) of a NAK before the next NAK' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l data -d 'Time to wait for a confirmed repair before the next NAK' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l retries -d 'NAKs without a confirmation, and confirmations without a repair, after which a packet is given up' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l sources -d 'Sources at once. A new one replaces one that has ended or is silent, else it is refused (exit code 3). Each takes memory for --window packets' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l expiry -d 'Forget a source that was silent for so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
@@ -444,29 +445,29 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l summary -d 'Print no messages, only the summary'
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l repairs -d 'Tell of each repair too, with its times'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l repairs -d 'Print each repair too, with its times'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l reply-group -d 'Group that answers are published on [default: the next address]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l count -d 'Messages to send' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l rate -d 'Messages a second, such as 10 or 10k' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l size -d 'Bytes of a message, 32 or more' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l linger -d 'How long an answer to the last message is waited for' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l reflectors -d 'Do not send before so many reflectors were heard of, for at most 10 s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l linger -d 'Time to wait for the answers to the last message' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l reflectors -d 'Wait for this many reflectors before sending, at most 10 s' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l gsi -d 'Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random numbers, or six random ones]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l source-port -d 'Data-source port [default: random]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l first -d 'Sequence number of the first packet: one near 4294967295 tries what the other end does when the numbers wrap' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l first -d 'Sequence number of the first packet: one near 4294967295 tests what the other end does when the numbers wrap' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l bandwidth -d 'Most bits a second of all packets of a source, such as 100M or 1G [default: 1G]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l ambient -d 'Time between two ambient SPMs, which announce the source and its transmit window' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l heartbeat -d 'First pause without data after which an SPM announces the last packet; it doubles up to --ambient' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec -d 'Parity (forward error correction) over groups of so many packets, a power of two from 2 to 128; all ends of pace use it, receivers of pgm with --use-fec' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec-proactive -d 'Send so many parity packets after each group without being asked' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec-proactive -d 'Send this many parity packets after each group unasked' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec-pause -d 'End a group that is not full after such a pause [default: never]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l back-off -d 'Longest random wait before the first NAK for a packet' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l data -d 'How long a confirmed repair is waited for before the next NAK' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l sources -d 'Sources at once; one that has ended or is silent makes room for another, and one that finds no room is refused (exit code 3). Each takes memory for --window packets' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l repeat -d 'Time to wait for the confirmation (NCF) of a NAK before the next NAK' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l data -d 'Time to wait for a confirmed repair before the next NAK' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l retries -d 'NAKs without a confirmation, and confirmations without a repair, after which a packet is given up' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l sources -d 'Sources at once. A new one replaces one that has ended or is silent, else it is refused (exit code 3). Each takes memory for --window packets' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l expiry -d 'Forget a source that was silent for so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
@@ -483,7 +484,7 @@ json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec-unasked -d 'Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l fec-unasked -d 'Send no parity on demand, only that of --fec-proactive; further losses are repaired by single packets'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l use-fec -d 'Where a source offers parity, ask for it instead of single packets, and compute what is missing'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l no-loop -d 'Do not loop own packets back to other programs on this host'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
@@ -495,18 +496,18 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l for -d 'End after this time' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l gsi -d 'Global source identifier: six numbers with dots, as 10.1.2.3.4.5 [default: the own IPv4 address and two random numbers, or six random ones]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l source-port -d 'Data-source port [default: random]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l first -d 'Sequence number of the first packet: one near 4294967295 tries what the other end does when the numbers wrap' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l first -d 'Sequence number of the first packet: one near 4294967295 tests what the other end does when the numbers wrap' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l bandwidth -d 'Most bits a second of all packets of a source, such as 100M or 1G [default: 1G]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l ambient -d 'Time between two ambient SPMs, which tell where the source is and what it can repair' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l heartbeat -d 'First pause without data after which an SPM tells what was sent last; it doubles up to --ambient' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l ambient -d 'Time between two ambient SPMs, which announce the source and its transmit window' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l heartbeat -d 'First pause without data after which an SPM announces the last packet; it doubles up to --ambient' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec -d 'Parity (forward error correction) over groups of so many packets, a power of two from 2 to 128; all ends of pace use it, receivers of pgm with --use-fec' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec-proactive -d 'Send so many parity packets after each group without being asked' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec-proactive -d 'Send this many parity packets after each group unasked' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec-pause -d 'End a group that is not full after such a pause [default: never]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l back-off -d 'Longest random wait before the first NAK for a packet' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l repeat -d 'How long the confirmation of a NAK (NCF) is waited for before the next one' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l data -d 'How long a confirmed repair is waited for before the next NAK' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l retries -d 'How often a NAK may go without a confirmation, and a confirmation without a repair, before a packet is given up' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l sources -d 'Sources at once; one that has ended or is silent makes room for another, and one that finds no room is refused (exit code 3). Each takes memory for --window packets' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l repeat -d 'Time to wait for the confirmation (NCF) of a NAK before the next NAK' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l data -d 'Time to wait for a confirmed repair before the next NAK' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l retries -d 'NAKs without a confirmation, and confirmations without a repair, after which a packet is given up' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l sources -d 'Sources at once. A new one replaces one that has ended or is silent, else it is refused (exit code 3). Each takes memory for --window packets' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l expiry -d 'Forget a source that was silent for so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l local -d 'Own address, which NAKs come to [default: the interface\'s]' -r
@@ -523,7 +524,7 @@ json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec-unasked -d 'Send no parity to those that ask, only that of --fec-proactive; further losses are repaired by single packets'
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l fec-unasked -d 'Send no parity on demand, only that of --fec-proactive; further losses are repaired by single packets'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l use-fec -d 'Where a source offers parity, ask for it instead of single packets, and compute what is missing'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l no-loop -d 'Do not loop own packets back to other programs on this host'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l zeromq -d 'The other end is ZeroMQ\'s `epgm://`: UDP port and data port are one, and messages are in ZMTP 1.0 frames'
@@ -560,7 +561,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand load" -l quiet -d 'P
 complete -c windhover -n "__fish_windhover_using_subcommand load" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s s -l policy -d 'Policy: fifo, rr, other, batch, idle or deadline; also fifo:10 and full names such as SCHED_FIFO' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s P -l priority -d 'Priority, 1 to 99 for fifo and rr; higher is better [default: 1]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand run" -s b -l cpus -d 'CPUs it may run on: numbers, ranges, boot, active, nic:IF, node:N, sibling:N; ~LIST means all but LIST. Alone behind a shield it joins the shield' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s b -l cpus -d 'CPUs it may run on: numbers, ranges, boot, active, nic:IF, node:N, sibling:N; ~LIST means all but LIST. CPUs of one shield alone: it joins the shield' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s q -l quantum -d 'Nice value (-20 to 19), or a slice in milliseconds such as 3ms (other and batch, Linux 6.12)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s c -l copies -d 'Start so many copies; the exit code is the first that is not 0' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l deadline -d 'CPU time, deadline and period of SCHED_DEADLINE in microseconds, as RUNTIME:DEADLINE:PERIOD' -r
@@ -587,35 +588,35 @@ complete -c windhover -n "__fish_windhover_using_subcommand run" -s i -l info -d
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l inherit-policy -d 'Let children of a real-time program inherit its policy; without this they start as SCHED_OTHER'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l force -d 'Allow priority 99, which competes with the kernel\'s own threads'
-complete -c windhover -n "__fish_windhover_using_subcommand run" -l report -d 'At the program\'s end say on standard error what disturbed it: context switches, migrations, faults, waiting'
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l report -d 'Report on standard error at the program\'s end what disturbed it: context switches, migrations, faults, waiting'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l stopped -d 'Stop before the first instruction, for our parent'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s p -l proc -d 'No processes on these CPUs but those placed there' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s i -l irq -d 'No device interrupts on these CPUs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s l -l loc -d 'No local timer interrupts on these CPUs; needs nohz_full= at boot' -r
-complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s m -l mem -d 'The memory of these CPUs\' nodes is for them alone' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s m -l mem -d 'Reserve the memory of these CPUs\' nodes for them' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s a -l all -d 'All of these, as far as this system can' -r
-complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l backend -d 'What keeps others away: auto, v2, v1, affinity, isolcpus' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l backend -d 'Backend: auto, v2, v1, affinity, isolcpus' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l nic -d 'Put this device\'s interrupts, threads and queues onto the shield; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l flow -d 'Put this flow of the devices of --nic into a queue of the shield, as \'udp4 dst-port 7000\'; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l keep -d 'Leave this process, by id, name or unit, where it is; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
 json\t'One JSON document'"
-complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l guard -d 'Stay, look again every SECS, repair and tell what drifted; put everything back at the end (Ctrl-C)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l guard -d 'Keep running: check every SECS, repair and report what has changed; put everything back at the end (Ctrl-C)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l for -d 'Put everything back after this time: 90s, 10m, 2h' -r
-complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l verify -d 'Prove the effect: a thread spins on each shielded CPU for SECS, and everything that touched it is named' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l verify -d 'Check the effect: a thread spins on each shielded CPU for SECS, and all that interrupted it is listed' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l root -d 'A tree of files in the place of the running system' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l allow-boot-cpu -d 'The boot CPU may be shielded too'
-complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l unlimited-rt -d 'Take the limit on real-time CPU time away (kernel.sched_rt_runtime_us = -1)'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l unlimited-rt -d 'Remove the limit on real-time CPU time (kernel.sched_rt_runtime_us = -1)'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l include-ancestors -d 'With backend affinity: rewrite the CPUs of PID 1 and of the own ancestors too'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s r -l reset -d 'Put everything back'
-complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l force -d 'With --reset: also what another changed since, and groups of ours that no undo log knows'
-complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s c -l current -d 'Show what is true at the moment, CPU by CPU'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l force -d 'With --reset: also put back what others have changed since, and remove our control groups that no undo log has'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s c -l current -d 'Show the current state, CPU by CPU'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s n -l dry-run -d 'Only show what would be changed: each setting with its old and new value, and why'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s y -l yes -d 'Do not ask'
@@ -625,9 +626,9 @@ complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fi
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s p -l proc -d 'No processes on these CPUs but those placed there' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s i -l irq -d 'No device interrupts on these CPUs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s l -l loc -d 'No local timer interrupts on these CPUs; needs nohz_full= at boot' -r
-complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s m -l mem -d 'The memory of these CPUs\' nodes is for them alone' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s m -l mem -d 'Reserve the memory of these CPUs\' nodes for them' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s a -l all -d 'All of these, as far as this system can' -r
-complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l backend -d 'What keeps others away: auto, v2, v1, affinity, isolcpus' -r
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l backend -d 'Backend: auto, v2, v1, affinity, isolcpus' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l nic -d 'Put this device\'s interrupts, threads and queues onto the shield; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l flow -d 'Put this flow of the devices of --nic into a queue of the shield, as \'udp4 dst-port 7000\'; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l keep -d 'Leave this process, by id, name or unit, where it is; may be repeated' -r
@@ -637,7 +638,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_s
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l allow-boot-cpu -d 'The boot CPU may be shielded too'
-complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l unlimited-rt -d 'Take the limit on real-time CPU time away (kernel.sched_rt_runtime_us = -1)'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l unlimited-rt -d 'Remove the limit on real-time CPU time (kernel.sched_rt_runtime_us = -1)'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l include-ancestors -d 'With backend affinity: rewrite the CPUs of PID 1 and of the own ancestors too'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -649,11 +650,11 @@ complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "list" -d 'List the built-in profiles'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "show" -d 'Show the settings of a profile, each with its reason'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "diff" -d 'Show what a profile would change on this machine, and what it would skip'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "apply" -d 'Make a profile\'s settings'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "verify" -d 'Look whether a profile\'s settings still hold'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "apply" -d 'Apply a profile\'s settings'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "verify" -d 'Check whether a profile\'s settings still hold'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "undo" -d 'Put back what applying profiles changed, newest first'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "emit" -d 'Write text for what needs a boot or has to outlive one; installs nothing'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "try" -d 'Measure each setting by itself, interleaved with and without it, and say what helps here'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "emit" -d 'Write configuration for settings that need a boot or have to survive one; installs nothing'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "try" -d 'Measure each setting by itself, interleaved with and without it, and report what helps here'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
 json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -734,7 +735,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from emit" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l set -d 'Try this setting too; several joined by \';\' are tried as one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l nic -d 'The network device that keys beginning with nic. mean on the hosts of --plan; in the built-in lab it is the lab\'s' -r
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l rounds -d 'How often each setting is measured [default: as often as a sure finding among so many needs, at least 5]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l rounds -d 'How often each setting is measured [default: as often as significance among so many settings needs, at least 5]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l by -d 'The figure that decides: p50, p99, p99.9, mean or stdev' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l least -d 'The least change that matters, in percent' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l plan -d 'Measure the cells of this plan instead of the one that the flags below describe' -r -F
@@ -769,8 +770,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fi
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l measure -d 'Also measure on the first of these CPUs: what others take from a spinning thread, and for how long a real-time thread is stopped; keeps that CPU busy for about 3 s, half of it at the expense of all ordinary tasks there'
-complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -s v -l verbose -d 'Also show what is in order, all values read, and on what each finding rests'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l measure -d 'Also measure on the first of these CPUs: the time that a spinning thread loses to others, and how long a real-time thread is stopped; keeps that CPU busy for about 3 s, half of it without any time for ordinary tasks'
+complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -s v -l verbose -d 'Also show what is in order, all values read, and the source of each finding'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l force -d 'With --save: replace the file'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and not __fish_seen_subcommand_from diff" -l quiet -d 'Print no progress and no notes, only results and errors'
@@ -826,7 +827,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -f -a "plan" -d 'Check a plan and show its cells and how long it takes'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -f -a "run" -d 'Run a plan and write a run directory'
-complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -f -a "resume" -d 'Go on with a run that was interrupted or killed'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -f -a "resume" -d 'Continue a run that was interrupted or killed'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and not __fish_seen_subcommand_from plan run resume list" -f -a "list" -d 'List the runs in a folder'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from plan" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -839,17 +840,17 @@ loopback\t'This host talking to itself'"
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l label -d 'Set a label, such as nic=X520; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l seed -d 'Seed of the order instead of the plan\'s' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l repetitions -d 'Repetitions instead of the plan\'s' -r
-complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l repeat-runs -d 'Make this many runs, one after the other, each with the next seed: the samples of compare A1 A2 … --with B1 B2 …' -r
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l repeat-runs -d 'Make this many runs, one after the other, each with the next seed: the samples of compare A1 A2 … --with B1 B2 … An error or an interrupt ends the series' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l jsonl -d 'Write what happens to standard output as JSON lines: begin, cell, interval, result, failed, end'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l jsonl -d 'Write events to standard output as JSON lines: begin, cell, interval, result, failed, end'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l jsonl -d 'Write what happens to standard output as JSON lines, as run does'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l jsonl -d 'Write events to standard output as JSON lines, as run does'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -883,7 +884,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand compare" -l format -
 json\t'All of it as one document'
 csv\t'One row a figure'
 markdown\t'Markdown'"
-complete -c windhover -n "__fish_windhover_using_subcommand compare" -l seed -d 'Seed of the test, where there are too many ways to deal the repetitions to look at all' -r
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l seed -d 'Seed of the permutation test, where there are too many permutations to try all' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -923,7 +924,7 @@ linear\t'10 µs each'"
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l from-us -d 'Lowest latency shown in µs; what lies below stands in one row [default: the smallest]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l to-us -d 'Highest latency shown in µs; what lies above stands in one row [default: the largest]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l columns -d 'Most columns of a heat map; intervals are added up until they fit' -r
-complete -c windhover -n "__fish_windhover_using_subcommand plot" -l title -d 'Title in the place of the figures\' own' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l title -d 'Title instead of the figures\' own' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l size -d 'Size of the figures, such as 2 for twice as wide and high' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l font -d 'Font file for PNG and PDF (.ttf or .otf); SVG names its family [default: Roboto]' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l palette -d 'Colours of counts' -r -f -a "viridis\t'Violet, blue, green, yellow'
@@ -996,13 +997,13 @@ complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish
 complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "ping" -d 'Time ICMP echoes'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "pgm" -d 'Speak PGM, the reliable multicast protocol (RFC 3208), by hand'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "pgm" -d 'Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "load" -d 'Run a background load and report how even it was'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "shield" -d 'Keep everything off chosen CPUs that was not placed there, as RedHawk\'s shield(1) does'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "shield" -d 'Keep other processes and interrupts off chosen CPUs, as RedHawk\'s shield(1) does'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "tune" -d 'Set many settings by a profile, and put them back'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "doctor" -d 'Say what stands in the way of good measurements on this machine, and what mends it'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "doctor" -d 'Check this machine for latency problems and suggest fixes'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
@@ -1024,11 +1025,11 @@ complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "list" -d 'List the built-in profiles'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "show" -d 'Show the settings of a profile, each with its reason'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "diff" -d 'Show what a profile would change on this machine, and what it would skip'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "apply" -d 'Make a profile\'s settings'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "verify" -d 'Look whether a profile\'s settings still hold'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "apply" -d 'Apply a profile\'s settings'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "verify" -d 'Check whether a profile\'s settings still hold'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "undo" -d 'Put back what applying profiles changed, newest first'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "emit" -d 'Write text for what needs a boot or has to outlive one; installs nothing'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "try" -d 'Measure each setting by itself, interleaved with and without it, and say what helps here'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "emit" -d 'Write configuration for settings that need a boot or have to survive one; installs nothing'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "try" -d 'Measure each setting by itself, interleaved with and without it, and report what helps here'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from doctor" -f -a "diff" -d 'Compare two saved documents: the two ends of a measurement, or one machine before and after'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "up" -d 'Make a lab that stays until `lab down`'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "down" -d 'Remove a lab; programs that still run in it lose their network and are named'
@@ -1036,5 +1037,5 @@ complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "exec" -d 'Run a command on a host of a lab; its exit status is passed on'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "plan" -d 'Check a plan and show its cells and how long it takes'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "run" -d 'Run a plan and write a run directory'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "resume" -d 'Go on with a run that was interrupted or killed'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "resume" -d 'Continue a run that was interrupted or killed'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "list" -d 'List the runs in a folder'
