@@ -1,6 +1,6 @@
 //! What rate, one-way and bulk measurements add to a result.
 
-use crate::Latency;
+use crate::{Direction, Latency};
 
 /// The rate that was asked for and what became of it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -62,6 +62,19 @@ pub struct Signed {
     pub max_ns: i64,
 }
 
+words! {
+    /// How one-way times were computed.
+    pub enum OneWayMethod {
+        /// One machine, one counter: exact.
+        SameClock = "same-clock",
+        /// Offset estimated from the fastest round trips.
+        MinRtt = "min-rtt",
+        /// Read from a document of a newer version, with a word that this one does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
 /// One-way times from the reflector's stamps in the answers.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct OneWay {
@@ -69,8 +82,8 @@ pub struct OneWay {
     pub out: Signed,
     /// From the reflector's send call to the receive call's return here.
     pub back: Signed,
-    /// `same-clock` (one machine, one counter: exact) or `min-rtt` (offset estimated from the fastest round trips).
-    pub method: String,
+    /// How they were computed.
+    pub method: OneWayMethod,
     /// The far clock less ours at the start, of the clocks that the figures are in: the wall clocks with stamps of the
     /// kernel or the NIC, else the counters, which count from wherever they do; 0 with `same-clock`.
     pub offset_ns: i64,
@@ -126,7 +139,7 @@ pub struct ReflectorReport {
 #[serde(default)]
 pub struct FlowReport {
     /// `up` or `down`.
-    pub direction: String,
+    pub direction: Direction,
     /// Parallel flows.
     pub flows: u32,
     /// Payload that reached the receiving application.
@@ -169,6 +182,7 @@ pub struct FlowReport {
 #[serde(default)]
 pub struct StreamReport {
     /// One entry a direction.
+    #[serde(deserialize_with = "crate::words::known")]
     pub flows: Vec<FlowReport>,
     /// Payload asked for, in bits a second and direction; `null`: as fast as it goes.
     pub asked_bps: Option<f64>,

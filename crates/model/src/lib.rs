@@ -43,12 +43,14 @@ pub use end::{EndSpec, IdleDescriptors, Receive};
 pub use error::ModelError;
 pub use event::Event;
 pub use facts::{HostFacts, MachineFacts, NicFacts, Substrate};
-pub use flow::{FlowReport, OneWay, RateReport, ReflectorReport, Saturated, Segment, Signed, StreamReport};
+pub use flow::{
+    FlowReport, OneWay, OneWayMethod, RateReport, ReflectorReport, Saturated, Segment, Signed, StreamReport,
+};
 pub use limits::Limits;
 pub use live::LiveInterval;
 pub use load::{LoadProfile, LoadReport, LoadSpec};
 pub use pace::{PaceSpec, Pacer, Shape, StampClock, Stamps};
-pub use pgm::{PgmCarrier, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, PgmSpec, PgmSteps};
+pub use pgm::{Fate, Leg, PgmCarrier, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, PgmSpec, PgmSteps};
 pub use plan::{Cell, Plan};
 pub use policy::Policy;
 pub use quantity::{Quantity, Statistic};

@@ -331,11 +331,21 @@ pub struct PgmEnd {
     pub naks_heard: Option<u64>,
 }
 
+words! {
+    /// A way of the round trip.
+    pub enum Leg {
+        /// From the initiator to the reflector.
+        Out = "out",
+        /// From the reflector to the initiator.
+        Back = "back",
+    }
+}
+
 /// Steps of the repairs of one way to one receiver.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct PgmSteps {
-    /// `out` (to the reflector) or `back`.
-    pub way: String,
+    /// The way that the messages went.
+    pub way: Leg,
     /// The reflector, where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
@@ -351,12 +361,23 @@ pub struct PgmSteps {
     pub held: Option<Latency>,
 }
 
+words! {
+    /// What repairs did to an answered message.
+    pub enum Fate {
+        /// Neither of the others, so that its latency is that of scheduling and the path alone.
+        Untouched = "untouched",
+        /// Came by itself and waited behind a repair.
+        Held = "held",
+        /// Lost and repaired on either way.
+        Repaired = "repaired",
+    }
+}
+
 /// Messages of one fate.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct PgmFate {
-    /// `repaired`: lost and repaired on either way; `held`: came by itself and waited behind a repair; `untouched`: neither,
-    /// so that its latency is that of scheduling and the path alone.
-    pub fate: String,
+    /// What repairs did to them.
+    pub fate: Fate,
     /// The reflector, where there are several; absent for all together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
@@ -373,8 +394,8 @@ pub struct PgmFate {
 /// What PGM did during a measurement.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct PgmReport {
-    /// What packets travelled in: `udp` or `raw`.
-    pub carrier: String,
+    /// What packets travelled in.
+    pub carrier: PgmCarrier,
     /// The group of the initiator.
     pub group: String,
     /// The group of the reflectors.
@@ -385,17 +406,18 @@ pub struct PgmReport {
     /// The initiator, then each reflector.
     pub ends: Vec<PgmEnd>,
     /// Latency of loss and repair apart from the rest; those of all reflectors first.
+    #[serde(deserialize_with = "crate::words::known")]
     pub fates: Vec<PgmFate>,
     /// What repairs took, step by step.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::known")]
     pub steps: Vec<PgmSteps>,
 }
 
 impl PgmReport {
     /// The messages of a fate, all reflectors together.
     #[must_use]
-    pub fn fate(&self, name: &str) -> Option<&PgmFate> {
-        self.fates.iter().find(|fate| fate.host.is_none() && fate.fate == name)
+    pub fn fate(&self, fate: Fate) -> Option<&PgmFate> {
+        self.fates.iter().find(|one| one.host.is_none() && one.fate == fate)
     }
 
     /// The sum of a count over all ends.

@@ -193,11 +193,43 @@ pub struct SelfCost {
     pub startup_ns: Option<u64>,
 }
 
+words! {
+    /// What a series holds for each interval.
+    pub enum SeriesQuantity {
+        /// Messages sent.
+        Sent = "sent",
+        /// Answers received; of a stream datagrams delivered.
+        Received = "received",
+        /// Messages lost.
+        Lost = "lost",
+        /// Median RTT.
+        RttP50 = "rtt_p50_ns",
+        /// 99th percentile of RTT.
+        RttP99 = "rtt_p99_ns",
+        /// Largest RTT.
+        RttMax = "rtt_max_ns",
+        /// 99th percentile of lateness.
+        LatenessP99 = "lateness_p99_ns",
+        /// Payload delivered, of a stream.
+        Bytes = "bytes",
+        /// Datagrams that came after a later one.
+        Reordered = "reordered",
+        /// Datagrams that came twice.
+        Duplicated = "duplicated",
+        /// Interarrival jitter at the end of the interval (RFC 3550, section 6.4.1).
+        Jitter = "rfc3550_jitter_ns",
+        /// Segments sent again (tcp_info).
+        Retransmits = "retransmits",
+        /// Smoothed RTT that TCP sees (tcp_info).
+        TcpRtt = "tcp_rtt_ns",
+    }
+}
+
 /// One quantity over time, in intervals of equal length.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Series {
-    /// What it is: `rtt_p50_ns`, `rtt_max_ns`, `received`, `lost` …
-    pub quantity: String,
+    /// What it is.
+    pub quantity: SeriesQuantity,
     /// `initiator` or `reflector`; the name of one of several reflectors (`lost` alone).
     pub host: String,
     /// Length of an interval.
@@ -291,7 +323,7 @@ pub struct ResultDocument {
     #[serde(default)]
     pub mdev_ns: Option<f64>,
     /// Quantities over time.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::words::known")]
     pub series: Vec<Series>,
     /// HdrHistogram V2, compressed, base64: RTT in ns.
     #[serde(default)]

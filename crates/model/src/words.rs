@@ -59,6 +59,20 @@ macro_rules! defaults {
     ($($name:ident: $of:ty = $value:expr;)+) => { $(fn $name() -> $of { $value })+ };
 }
 
+/// Reads the items of a list whose words are all known: those of a newer version are left out, and the rest of the document
+/// is read.
+pub(crate) fn known<'de, D, T>(list: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::de::DeserializeOwned,
+{
+    let read = |item| match serde_json::from_value(item) {
+        Err(error) if error.to_string().starts_with("unknown variant") => None,
+        read => Some(read.map_err(serde::de::Error::custom)),
+    };
+    <Vec<serde_json::Value> as serde::Deserialize>::deserialize(list)?.into_iter().filter_map(read).collect()
+}
+
 /// The answer to an unknown word: `use a, b or c`.
 #[must_use]
 pub fn unknown(what: &'static str, given: &str, known: &[&str]) -> ModelError {
@@ -100,5 +114,30 @@ mod tests {
         let error = "third".parse::<Test>().unwrap_err().to_string();
         assert_eq!(error, "test word 'third' is not known: use the-first or second");
         assert!(serde_json::from_str::<Test>("\"first\"").is_err(), "documents have the one word");
+    }
+
+    #[test]
+    fn words_of_a_newer_version_do_not_lose_the_result() {
+        use crate::{Fate, OneWayMethod, ResultDocument, result::SeriesQuantity};
+        use serde_json::json;
+
+        let series =
+            |quantity: &str| json!({ "quantity": quantity, "host": "b", "interval_ns": 9, "values": [2.0, null] });
+        let fate = |fate: &str| json!({ "fate": fate, "messages": 3 });
+        let mut document = serde_json::to_value(ResultDocument::default()).unwrap();
+        document["series"] = json!([series("tomorrow"), series("lost")]);
+        document["pgm"] = json!({ "carrier": "udp", "group": "", "reply_group": "", "ends": [],
+            "fates": [fate("tomorrow"), fate("held")], "steps": [{ "way": "tomorrow" }, { "way": "back" }] });
+        document["stream"] = json!({ "flows": [{ "direction": "tomorrow" }, { "direction": "down" }] });
+        let read: ResultDocument = serde_json::from_value(document.clone()).unwrap();
+        let [one] = read.series.as_slice() else { panic!("{:?}", read.series) };
+        assert_eq!((one.quantity, one.values.as_slice()), (SeriesQuantity::Lost, &[Some(2.0), None][..]));
+        let pgm = read.pgm.unwrap();
+        assert_eq!((pgm.fates.len(), pgm.steps.len(), pgm.fate(Fate::Held).unwrap().messages), (1, 1, 3));
+        assert_eq!(read.stream.unwrap().flows.len(), 1);
+        assert_eq!(serde_json::from_value::<OneWayMethod>(json!("tomorrow")).unwrap(), OneWayMethod::Other);
+        // What is damaged is no new word.
+        document["series"] = json!([{ "quantity": "lost" }]);
+        assert!(serde_json::from_value::<ResultDocument>(document).unwrap_err().to_string().contains("missing field"));
     }
 }

@@ -61,7 +61,7 @@ fn an_even_rate_over_udp_is_all_answered() {
     assert_eq!(result.messages.lost, 0, "{:?}", result.verdict);
     assert_eq!((result.factor("rate").as_deref(), result.size()), (Some("1000"), Some(64)));
     let way = result.one_way.as_ref().unwrap();
-    assert_eq!((way.method.as_str(), way.offset_ns, way.error_ns), ("same-clock", 0, 0));
+    assert_eq!((way.method.word(), way.offset_ns, way.error_ns), ("same-clock", 0, 0));
     assert!(way.out.count == 200 && way.out.min_ns > 0 && way.back.min_ns > 0, "{way:?}");
 }
 

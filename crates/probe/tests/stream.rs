@@ -20,13 +20,13 @@ fn spec(protocol: Protocol, ms: u32, stream: StreamSpec) -> ProbeSpec {
     spec
 }
 
-fn flow<'a>(measured: &'a Measured, direction: &str) -> &'a FlowReport {
+fn flow(measured: &Measured, direction: Direction) -> &FlowReport {
     let stream = measured.result.stream.as_ref().unwrap();
     stream.flows.iter().find(|flow| flow.direction == direction).unwrap()
 }
 
 fn sum(measured: &Measured, quantity: &str, host: &str) -> f64 {
-    let of = |series: &&model::result::Series| series.quantity == quantity && series.host == host;
+    let of = |series: &&model::result::Series| series.quantity.word() == quantity && series.host == host;
     let series = measured.result.series.iter().find(of).unwrap_or_else(|| unreachable!("no {quantity} of {host}"));
     series.values.iter().flatten().sum()
 }
@@ -61,7 +61,7 @@ fn datagrams_at_a_rate_go_both_ways() {
             assert!(flow.rfc3550_jitter_ns.unwrap() <= flow.rfc3550_jitter_max_ns.unwrap());
             assert!(flow.rfc3550_jitter_first_ns.is_some() && flow.retransmits.is_none(), "{flow:?}");
             assert!(flow.datagrams_per_second.unwrap() > 0.0 && flow.bits_per_second > 0.0);
-            let host = if flow.direction == "up" { "reflector" } else { "initiator" };
+            let host = if flow.direction == Direction::Up { "reflector" } else { "initiator" };
             assert_eq!(sum(&measured, "received", host), received as f64);
             assert_eq!(sum(&measured, "lost", host), flow.lost.unwrap() as f64);
             assert_eq!(sum(&measured, "bytes", host), flow.bytes as f64);
@@ -96,7 +96,7 @@ fn a_bandwidth_is_kept_by_tcp_too() {
     let served = Served::start();
     let stream = StreamSpec { rate_bps: Some(8_000_000), ..StreamSpec::default() };
     let measured = one(&task(spec(Protocol::Tcp, 500, stream), served.address));
-    let flow = flow(&measured, "up");
+    let flow = flow(&measured, Direction::Up);
     // Half a second of a megabyte a second, and the write that was under way.
     assert!(flow.bytes <= 500_000 * 11 / 10, "{flow:?}");
     if kept_up("a bandwidth kept by TCP", &measured) {
@@ -131,7 +131,7 @@ fn every_size_has_a_session_of_its_own() {
     assert_eq!(outcome.unwrap().sizes, 5);
     for measured in &all {
         let size = measured.result.size().unwrap();
-        let flow = flow(measured, "up");
+        let flow = flow(measured, Direction::Up);
         assert_eq!(flow.bytes, flow.received.unwrap() * size);
         assert_eq!(flow.rfc3550_jitter_ns.is_some(), size >= 24, "a stamp needs room: {size}");
     }
@@ -228,7 +228,7 @@ fn a_receiver_that_vanished_leaves_what_it_told() {
     assert_eq!(error.exit_code(), 5);
     assert!(error.to_string().contains("vanished"), "{error}");
     assert!(has(&all[0], FindingId::PeerVanished) && !all[0].result.verdict.trusted);
-    let flow = flow(&all[0], "up");
+    let flow = flow(&all[0], Direction::Up);
     assert!(flow.received.unwrap() >= 500 && flow.bytes == flow.received.unwrap() * 1000, "{flow:?}");
     assert!(all[0].result.elapsed_ns >= 1_000_000_000);
 }
@@ -248,7 +248,7 @@ fn asked_to_end_it_ends_early_with_what_it_has() {
         common::run_at_once(&task, &context)
     });
     assert!(outcome.unwrap().interrupted);
-    assert!(flow(&all[0], "up").received.unwrap() > 0 && flow(&all[0], "down").received.unwrap() > 0);
+    assert!(flow(&all[0], Direction::Up).received.unwrap() > 0 && flow(&all[0], Direction::Down).received.unwrap() > 0);
 }
 
 #[test]

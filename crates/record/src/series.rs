@@ -1,7 +1,7 @@
 //! Intervals over time: the series of the result, and the tallies of the interval log.
 
 use crate::outliers::touched;
-use model::result::Series;
+use model::result::{Series, SeriesQuantity};
 use stats::{Histogram, Tally};
 
 /// Intervals of the series at most (10 minutes of 100 ms); beyond, neighbours are joined two by two.
@@ -143,17 +143,17 @@ impl IntervalSeries {
         if self.tally.total() > 0 || self.open.lost > 0 {
             self.close();
         }
-        let series = |quantity: &str, value: fn(&Slot) -> Option<u64>| Series {
-            quantity: quantity.to_owned(),
+        let series = |quantity: SeriesQuantity, value: fn(&Slot) -> Option<u64>| Series {
+            quantity,
             host: "initiator".to_owned(),
             interval_ns: self.length_ns,
             values: self.closed.iter().map(|slot| value(slot).map(|value| value as f64)).collect(),
         };
         let series = vec![
-            series("received", |slot| Some(slot.received)),
-            series("lost", |slot| Some(slot.lost)),
-            series("rtt_p50_ns", |slot| (slot.received > 0).then_some(slot.p50_ns)),
-            series("rtt_max_ns", |slot| (slot.received > 0).then_some(slot.max_ns)),
+            series(SeriesQuantity::Received, |slot| Some(slot.received)),
+            series(SeriesQuantity::Lost, |slot| Some(slot.lost)),
+            series(SeriesQuantity::RttP50, |slot| (slot.received > 0).then_some(slot.p50_ns)),
+            series(SeriesQuantity::RttMax, |slot| (slot.received > 0).then_some(slot.max_ns)),
         ];
         let mut seconds = Vec::new();
         for (at, tally) in self.seconds.iter().enumerate().filter(|(_, tally)| tally.total() > 0) {

@@ -73,14 +73,14 @@ pub(crate) fn sentence(result: &ResultDocument) -> Option<String> {
     if missing == 0 {
         return Some("PGM had nothing to repair: all latency is that of scheduling and the path.".to_owned());
     }
-    let of = |name: &str| {
-        let fate = pgm.fate(name)?;
+    let of = |fate| {
+        let fate = pgm.fate(fate)?;
         let latency = fate.latency.as_ref()?;
         let worst = latency.p99_ns.map(|ns| ("p99", ns)).or(latency.max_ns.map(|ns| ("max", ns)))?;
         let p50 = latency.p50_ns.map(|ns| format!("p50 {}, ", span(ns as f64))).unwrap_or_default();
         Some(format!("{} ({p50}{} {})", commas(fate.messages), worst.0, span(worst.1 as f64)))
     };
-    let words = FATES.iter().rev().filter_map(|(name, words)| Some(format!("{words} {}", of(name)?)));
+    let words = FATES.iter().rev().filter_map(|&(fate, words)| Some(format!("{words} {}", of(fate)?)));
     Some(format!(
         "PGM missed {}: {}. Messages {}: the last is scheduling and the path alone.",
         counted_packets(missing),
@@ -107,7 +107,7 @@ pub(crate) fn parts(results: &[ResultDocument], keys: Keys) -> Vec<Part> {
             "Published on {}, answered on {}, over {}{}.",
             plain(&pgm.group),
             plain(&pgm.reply_group),
-            plain(&pgm.carrier),
+            pgm.carrier,
             pgm.fec.map(parity_words).unwrap_or_default()
         )
     });
@@ -134,7 +134,7 @@ fn parity_words(fec: PgmFec) -> String {
 mod tests {
     use super::*;
     use model::result::Ends;
-    use model::{Latency, Messages, PgmCounts, PgmEnd, PgmFate, PgmReport, Verdict};
+    use model::{Fate, Latency, Messages, PgmCounts, PgmEnd, PgmFate, PgmReport, Verdict};
 
     fn result() -> ResultDocument {
         serde_json::from_value(serde_json::json!({
@@ -154,8 +154,8 @@ mod tests {
     }
 
     fn report() -> PgmReport {
-        let fate = |name: &str, messages, p50, max| PgmFate {
-            fate: name.to_owned(),
+        let fate = |fate, messages, p50, max| PgmFate {
+            fate,
             host: None,
             messages,
             latency: Some(latency(messages, p50, max)),
@@ -166,9 +166,9 @@ mod tests {
         PgmReport {
             ends: vec![PgmEnd { host: "initiator".to_owned(), counts, naks_heard: None }],
             fates: vec![
-                fate("repaired", 28, 600_000, 9_000_000),
-                fate("held", 70, 400_000, 8_000_000),
-                fate("untouched", 900, 90_000, 400_000),
+                fate(Fate::Repaired, 28, 600_000, 9_000_000),
+                fate(Fate::Held, 70, 400_000, 8_000_000),
+                fate(Fate::Untouched, 900, 90_000, 400_000),
             ],
             ..serde_json::from_value(serde_json::json!({
                 "carrier": "udp", "group": "239.192.0.1", "reply_group": "239.192.0.2", "ends": [], "fates": [],

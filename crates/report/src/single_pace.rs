@@ -7,7 +7,7 @@ use crate::single::Part;
 use crate::units::{commas, each_once, percent, plain, pps, span, us_or_dash};
 use model::quantity::{Group, Times};
 use model::result::Latency;
-use model::{OneWay, ResultDocument, Statistic};
+use model::{OneWay, OneWayMethod, ResultDocument, Statistic};
 
 /// What is said before any table: a few sentences for a result, one or two for each of several.
 pub(crate) fn sentences(results: &[ResultDocument]) -> Vec<String> {
@@ -131,9 +131,9 @@ pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
 
 /// What one-way times are worth.
 fn bound(way: &OneWay) -> String {
-    match way.method.as_str() {
-        "same-clock" => "Both ends read one clock, so one-way times are exact.".to_owned(),
-        "min-rtt" => format!(
+    match way.method {
+        OneWayMethod::SameClock => "Both ends read one clock, so one-way times are exact.".to_owned(),
+        OneWayMethod::MinRtt => format!(
             "The clocks' offset ({} µs at the start, {:.3} ppm drift) is estimated from the fastest round trips between {}: \
              the true one-way times lie within ± {} of the figures, all of them to the same side.{}",
             us_or_dash(Some(way.offset_ns as f64)),
@@ -142,7 +142,7 @@ fn bound(way: &OneWay) -> String {
             span(way.error_ns as f64),
             relations(way)
         ),
-        other => format!("One-way times by {}: ± {}.", plain(other), span(way.error_ns as f64)),
+        OneWayMethod::Other => format!("One-way times by a method unknown here: ± {}.", span(way.error_ns as f64)),
     }
 }
 

@@ -6,7 +6,8 @@ use crate::result_tables::times;
 use crate::single::{KEYS, Part, cpu};
 use crate::units::{commas, plain};
 use model::quantity::{self, Group};
-use model::{FlowReport, ResultDocument};
+use model::result::SeriesQuantity::{self, Bytes, Duplicated, Jitter, Lost, Received, Reordered, Retransmits, TcpRtt};
+use model::{Direction, FlowReport, ResultDocument};
 use std::fmt::Write as _;
 
 /// A sentence a direction.
@@ -25,7 +26,7 @@ fn sentence(result: &ResultDocument, flow: &FlowReport) -> String {
         (None, Some(bps)) => format!(" ({} Mbit/s asked)", mbit(bps)),
         _ => String::new(),
     };
-    let mut text = format!("{}: {} Mbit/s{asked}", plain(&flow.direction), mbit(flow.bits_per_second));
+    let mut text = format!("{}: {} Mbit/s{asked}", flow.direction, mbit(flow.bits_per_second));
     if let (Some(received), Some(rate)) = (flow.received, flow.datagrams_per_second) {
         let lost = match (flow.lost.unwrap_or(0), flow.sent) {
             (0, _) => "none lost".to_owned(),
@@ -61,7 +62,7 @@ pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
     for result in results {
         for flow in flows(result) {
             let sizes = if results.len() > 1 { format!(", {} B", result.size().unwrap_or(0)) } else { String::new() };
-            let title = format!("{}{sizes}, as the {} saw it", plain(&flow.direction), receiver(flow));
+            let title = format!("{}{sizes}, as the {} saw it", flow.direction, receiver(flow));
             parts.push(Part::new(&title, seconds(result, flow)));
         }
     }
@@ -73,19 +74,19 @@ pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
 }
 
 fn receiver(flow: &FlowReport) -> &'static str {
-    if flow.direction == "down" { "initiator" } else { "reflector" }
+    if flow.direction == Direction::Down { "initiator" } else { "reflector" }
 }
 
-/// What is known of an interval: the name of its series, and the quantity of the whole direction.
-const SERIES: [(&str, &str); 8] = [
-    ("bytes", "bytes"),
-    ("received", "received"),
-    ("lost", "lost"),
-    ("reordered", "reordered"),
-    ("duplicated", "duplicated"),
-    ("rfc3550_jitter_ns", "rfc3550-jitter"),
-    ("retransmits", "retransmits"),
-    ("tcp_rtt_ns", "tcp-rtt"),
+/// What is known of an interval: its series, and the quantity of the whole direction.
+const SERIES: [(SeriesQuantity, &str); 8] = [
+    (Bytes, "bytes"),
+    (Received, "received"),
+    (Lost, "lost"),
+    (Reordered, "reordered"),
+    (Duplicated, "duplicated"),
+    (Jitter, "rfc3550-jitter"),
+    (Retransmits, "retransmits"),
+    (TcpRtt, "tcp-rtt"),
 ];
 
 /// One interval of one direction, or the whole of it; values in the order of [`SERIES`].
@@ -98,8 +99,8 @@ struct Second {
 
 fn intervals(result: &ResultDocument, flow: &FlowReport) -> Vec<Second> {
     let host = receiver(flow);
-    let find = |name: &str| result.series.iter().find(|series| series.quantity == name && series.host == host);
-    let Some(bytes) = find("bytes") else { return Vec::new() };
+    let find = |quantity| result.series.iter().find(|series| series.quantity == quantity && series.host == host);
+    let Some(bytes) = find(Bytes) else { return Vec::new() };
     let length = bytes.interval_ns as f64 / 1e9;
     let whole = flow.elapsed_ns as f64 / 1e9;
     (0..bytes.values.len())
@@ -109,7 +110,7 @@ fn intervals(result: &ResultDocument, flow: &FlowReport) -> Vec<Second> {
             Second {
                 from_s,
                 to_s: if last && whole > from_s { whole.min(from_s + length) } else { from_s + length },
-                values: SERIES.map(|(name, _)| find(name)?.values.get(index).copied().flatten()),
+                values: SERIES.map(|(quantity, _)| find(quantity)?.values.get(index).copied().flatten()),
             }
         })
         .collect()
@@ -117,19 +118,19 @@ fn intervals(result: &ResultDocument, flow: &FlowReport) -> Vec<Second> {
 
 /// The whole of a direction as one interval.
 fn total(result: &ResultDocument, flow: &FlowReport) -> Second {
-    let of = |(_, word): (&str, &str)| quantity::find(&format!("{}.{word}", flow.direction))?.of(result);
+    let of = |(_, word)| quantity::find(&format!("{}.{word}", flow.direction))?.of(result);
     Second { from_s: 0.0, to_s: flow.elapsed_ns as f64 / 1e9, values: SERIES.map(of) }
 }
 
 impl Second {
     /// The value of a series.
-    fn at(&self, name: &str) -> Option<f64> {
-        SERIES.iter().zip(self.values).find(|((series, _), _)| *series == name)?.1
+    fn at(&self, quantity: SeriesQuantity) -> Option<f64> {
+        SERIES.iter().zip(self.values).find(|((series, _), _)| *series == quantity)?.1
     }
 
     /// The value of a series by so many, without decimals.
-    fn whole(&self, name: &str, by: f64) -> Option<String> {
-        Some(format!("{:.0}", self.at(name)? / by))
+    fn whole(&self, quantity: SeriesQuantity, by: f64) -> Option<String> {
+        Some(format!("{:.0}", self.at(quantity)? / by))
     }
 
     /// An amount a second. The last interval is what was left: of some ms no rate can be told, because what arrives at
@@ -145,25 +146,23 @@ impl Second {
 type Figure = (&'static str, &'static str, fn(&Second) -> Option<String>);
 
 const BOTH: [Figure; 2] = [
-    ("transfer", "MiB", |second| Some(format!("{:.2}", second.at("bytes").unwrap_or(0.0) / f64::from(1 << 20)))),
-    ("bitrate", "Mbit/s", |second| Some(mbit(second.per_second(second.at("bytes").unwrap_or(0.0) * 8.0)?))),
+    ("transfer", "MiB", |second| Some(format!("{:.2}", second.at(Bytes).unwrap_or(0.0) / f64::from(1 << 20)))),
+    ("bitrate", "Mbit/s", |second| Some(mbit(second.per_second(second.at(Bytes).unwrap_or(0.0) * 8.0)?))),
 ];
 const UDP: [Figure; 7] = [
-    ("datagrams", "", |second| second.whole("received", 1.0)),
-    ("rate", "1/s", |second| Some(format!("{:.0}", second.per_second(second.at("received").unwrap_or(0.0))?))),
-    ("lost", "", |second| second.whole("lost", 1.0)),
+    ("datagrams", "", |second| second.whole(Received, 1.0)),
+    ("rate", "1/s", |second| Some(format!("{:.0}", second.per_second(second.at(Received).unwrap_or(0.0))?))),
+    ("lost", "", |second| second.whole(Lost, 1.0)),
     ("lost", "%", |second| {
-        let [received, lost] = ["received", "lost"].map(|name| second.at(name).unwrap_or(0.0));
+        let [received, lost] = [Received, Lost].map(|quantity| second.at(quantity).unwrap_or(0.0));
         Some(if lost == 0.0 { "0".to_owned() } else { format!("{:.3}", 100.0 * lost / (received + lost)) })
     }),
-    ("late", "", |second| second.whole("reordered", 1.0)),
-    ("twice", "", |second| second.whole("duplicated", 1.0)),
-    ("jitter", "µs", |second| Some(format!("{:.1}", second.at("rfc3550_jitter_ns")? / 1e3))),
+    ("late", "", |second| second.whole(Reordered, 1.0)),
+    ("twice", "", |second| second.whole(Duplicated, 1.0)),
+    ("jitter", "µs", |second| Some(format!("{:.1}", second.at(Jitter)? / 1e3))),
 ];
-const TCP: [Figure; 2] = [
-    ("sent again", "", |second| second.whole("retransmits", 1.0)),
-    ("RTT", "µs", |second| second.whole("tcp_rtt_ns", 1e3)),
-];
+const TCP: [Figure; 2] =
+    [("sent again", "", |second| second.whole(Retransmits, 1.0)), ("RTT", "µs", |second| second.whole(TcpRtt, 1e3))];
 
 fn seconds(result: &ResultDocument, flow: &FlowReport) -> Grid {
     let own: &[Figure] = if flow.received.is_some() { &UDP } else { &TCP };
@@ -182,19 +181,19 @@ fn seconds(result: &ResultDocument, flow: &FlowReport) -> Grid {
 
 /// One row an interval and direction, and one for the whole of it; times in seconds since the first arrival.
 pub(crate) fn csv(results: &[ResultDocument]) -> String {
-    let names = SERIES.map(|(name, _)| name)[1..].join(",");
+    let names = SERIES.map(|(quantity, _)| quantity.word())[1..].join(",");
     let mut out = format!("protocol,size,direction,row,from_s,to_s,bytes,bits_per_second,sent,{names}\n");
     let maybe = |value: Option<f64>| value.map(|value| format!("{value:.0}")).unwrap_or_default();
     for result in results {
         let head = format!("{},{}", result.factor("protocol").unwrap_or_default(), result.size().unwrap_or(0));
         for flow in flows(result) {
             let mut push = |row: &str, second: &Second, sent: Option<u64>| {
-                let bytes = second.at("bytes").unwrap_or(0.0);
+                let bytes = second.at(Bytes).unwrap_or(0.0);
                 let [from_s, to_s] = [second.from_s, second.to_s].map(|s| format!("{s:.3}"));
                 let rate = maybe(second.per_second(bytes * 8.0));
                 let sent = sent.map(|sent| sent.to_string()).unwrap_or_default();
                 let rest = second.values[1..].iter().map(|value| maybe(*value)).collect::<Vec<_>>().join(",");
-                let way = &flow.direction;
+                let way = flow.direction;
                 let _ = writeln!(out, "{head},{way},{row},{from_s},{to_s},{bytes:.0},{rate},{sent},{rest}");
             };
             intervals(result, flow).iter().for_each(|second| push("interval", second, None));

@@ -5,7 +5,9 @@
 #[path = "../examples/sample/mod.rs"]
 mod sample;
 
-use model::{Finding, FindingId, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, Probe, ResultDocument, Substrate};
+use model::{
+    Fate, Finding, FindingId, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, Probe, ResultDocument, Substrate,
+};
 use sample::{Chance, Recipe, Shape};
 use windhover_report::RunInput;
 use windhover_report::compare::{CompareError, CompareOptions, Comparisons, Metric, Outcome, csv_columns};
@@ -364,8 +366,8 @@ fn over_pgm(name: &str, repetitions: u32, worse: f64, seed: u64) -> RunInput {
         let (repaired, held, lost) = (about(1_000.0 * worse), about(4_000.0 * worse), about(200.0 * (worse - 1.0)));
         let counts = |naks_sent, lost| PgmCounts { naks_sent, lost, ..PgmCounts::default() };
         let ends = [("initiator", about(300.0 * worse), 0), ("b", about(600.0 * worse), lost)];
-        let mut fate = |fate: &str, messages, p50: f64| PgmFate {
-            fate: fate.to_owned(),
+        let mut fate = |fate, messages, p50: f64| PgmFate {
+            fate,
             host: None,
             messages,
             latency: result.latency.clone().map(|latency| {
@@ -376,9 +378,9 @@ fn over_pgm(name: &str, repetitions: u32, worse: f64, seed: u64) -> RunInput {
             in_repair: None,
         };
         let fates = vec![
-            fate("untouched", 1_000_000 - repaired - held, 10_000.0),
-            fate("held", held, 300_000.0 * worse),
-            fate("repaired", repaired, 500_000.0 * worse),
+            fate(Fate::Untouched, 1_000_000 - repaired - held, 10_000.0),
+            fate(Fate::Held, held, 300_000.0 * worse),
+            fate(Fate::Repaired, repaired, 500_000.0 * worse),
         ];
         result.pgm = Some(PgmReport {
             ends: ends

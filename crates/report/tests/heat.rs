@@ -6,6 +6,7 @@
 
 mod synthetic;
 
+use model::result::SeriesQuantity;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -556,13 +557,13 @@ fn reflectors_are_seen_together_and_one_by_one() {
     assert!(drawing.svg(1.0).contains("when messages were lost is not known"), "an older run");
     // What a reflector lost and when, as runs say it by now.
     let lost = |host: &str, count: f64| model::result::Series {
-        quantity: "lost".to_owned(),
+        quantity: SeriesQuantity::Lost,
         host: host.to_owned(),
         interval_ns: 100_000_000,
         values: (0..30).map(|at| Some(if at == 15 { count } else { 0.0 })).collect(),
     };
     let series = &mut made.run.results[0].1.series;
-    series.retain(|one| one.quantity != "lost");
+    series.retain(|one| one.quantity != SeriesQuantity::Lost);
     series.extend([lost("initiator", 5.0), lost("b", 0.0), lost("c", 5.0)]);
     let tags = ["rtt", "rtt@b", "rtt@c"].map(str::to_owned).to_vec();
     let heat = made.maps(&Options { tags, ..Options::default() });

@@ -6,7 +6,7 @@
 mod sample;
 
 use model::{
-    Latency, LatencyKind, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, Probe, ReflectorReport, ResultDocument,
+    Fate, Latency, LatencyKind, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, Probe, ReflectorReport, ResultDocument,
     Substrate,
 };
 use sample::{Recipe, Shape};
@@ -49,8 +49,8 @@ fn result(repetition: u32) -> ResultDocument {
         "asked_pps": 20_000.0, "achieved_pps": 20_000.0, "intended": 10_000, "behind": 0, "most_behind": 0,
     }))
     .unwrap();
-    let fate = |fate: &str, host: Option<&str>, messages: u64, p50: u64| PgmFate {
-        fate: fate.to_owned(),
+    let fate = |fate, host: Option<&str>, messages: u64, p50: u64| PgmFate {
+        fate,
         host: host.map(str::to_owned),
         messages,
         latency: (messages > 0).then(|| latency(messages, p50)),
@@ -59,9 +59,9 @@ fn result(repetition: u32) -> ResultDocument {
     };
     let fates = |host: Option<&str>, repaired: u64, held: u64, all: u64| {
         [
-            fate("repaired", host, repaired, 400_000),
-            fate("held", host, held, 200_000),
-            fate("untouched", host, all - repaired - held, 60_000),
+            fate(Fate::Repaired, host, repaired, 400_000),
+            fate(Fate::Held, host, held, 200_000),
+            fate(Fate::Untouched, host, all - repaired - held, 60_000),
         ]
     };
     let end = |host: &str, naks_heard, counts: PgmCounts| PgmEnd { host: host.to_owned(), counts, naks_heard };

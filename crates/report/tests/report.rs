@@ -469,8 +469,8 @@ fn streams_and_schedules_are_in_every_form() {
         let mut stream = base.clone();
         (stream.probe, stream.repetition, stream.latency) = (Probe::Stream, Some(repetition), None);
         let working = base.latency.clone().map(|latency| model::Latency { kind: LatencyKind::Rtt, ..latency });
-        let flow = |direction: &str, bits: f64| model::FlowReport {
-            direction: direction.to_owned(),
+        let flow = |direction, bits: f64| model::FlowReport {
+            direction,
             flows: 1,
             bits_per_second: bits,
             sent: Some(1000),
@@ -480,7 +480,7 @@ fn streams_and_schedules_are_in_every_form() {
             ..model::FlowReport::default()
         };
         stream.stream = Some(model::StreamReport {
-            flows: vec![flow("up", 900e6 + by * 10e6), flow("down", 100e6)],
+            flows: vec![flow(model::Direction::Up, 900e6 + by * 10e6), flow(model::Direction::Down, 100e6)],
             working_latency: working,
             ..model::StreamReport::default()
         });
@@ -582,7 +582,7 @@ fn waited(repetition: u32, slow: u64, stored: bool) -> model::ResultDocument {
     one.one_way = Some(model::OneWay {
         out: signed(4000 + step),
         back: signed(6000 + step),
-        method: "min-rtt".to_owned(),
+        method: model::OneWayMethod::MinRtt,
         offset_ns: 77,
         drift_ppm: 0.0,
         error_ns: 300 + u64::from(repetition),

@@ -144,7 +144,7 @@ fn intervals(series: &[Series]) -> Vec<Map<String, Value>> {
             row.insert("interval_ns".to_owned(), interval_ns.into());
             for one in &group {
                 if let Some(value) = one.values.get(place) {
-                    row.insert(one.quantity.clone(), (*value).into());
+                    row.insert(one.quantity.to_string(), (*value).into());
                 }
             }
             rows.push(row);
@@ -219,19 +219,20 @@ pub(crate) fn parse_lines<T: serde::de::DeserializeOwned>(path: &Path, bytes: &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::result::SeriesQuantity;
 
     #[test]
     fn series_turn_into_intervals() {
-        let one = |quantity: &str, host: &str, values: &[Option<f64>]| Series {
-            quantity: quantity.to_owned(),
+        let one = |quantity, host: &str, values: &[Option<f64>]| Series {
+            quantity,
             host: host.to_owned(),
             interval_ns: 100,
             values: values.to_vec(),
         };
         let rows = intervals(&[
-            one("received", "initiator", &[Some(3.0), None]),
-            one("lost", "initiator", &[Some(0.0)]),
-            one("received", "reflector", &[Some(3.0)]),
+            one(SeriesQuantity::Received, "initiator", &[Some(3.0), None]),
+            one(SeriesQuantity::Lost, "initiator", &[Some(0.0)]),
+            one(SeriesQuantity::Received, "reflector", &[Some(3.0)]),
         ]);
         let text: Vec<String> = rows.iter().map(|row| serde_json::to_string(row).unwrap()).collect();
         let value = |row: usize, key: &str| rows[row].get(key).cloned();

@@ -2,7 +2,7 @@
 
 use super::{Group, Statistic};
 use crate::result::LatencyCorrected;
-use crate::{Latency, LatencyKind, Probe, ResultDocument, Signed};
+use crate::{Fate, Latency, LatencyKind, Leg, Probe, ResultDocument, Signed};
 
 /// The summary of a distribution as a result holds it.
 #[derive(Debug, Clone, Copy)]
@@ -120,9 +120,9 @@ pub fn scale(probe: Probe, stored: LatencyKind, rtt: bool) -> (f64, LatencyKind)
     }
 }
 
-/// The fates of messages over PGM, as [`crate::PgmFate`] names them, and in a clause.
-pub const FATES: [(&str, &str); 3] =
-    [("untouched", "untouched by repairs"), ("held", "held behind a repair"), ("repaired", "repaired")];
+/// The fates of messages over PGM, and what a clause calls them.
+pub const FATES: [(Fate, &str); 3] =
+    [(Fate::Untouched, "untouched by repairs"), (Fate::Held, "held behind a repair"), (Fate::Repaired, "repaired")];
 
 use Statistic::{Max, Mean, Min, P50, P90, P99, P99_9, P99_99, P99_999, Stdev};
 
@@ -153,13 +153,13 @@ fn segment<'a>(result: &'a ResultDocument, host: Option<&str>, name: &str) -> Op
     whole(host, latency(found.map(|segment| &segment.latency)))
 }
 
-pub(super) fn fate<'a>(result: &'a ResultDocument, host: Option<&str>, name: &str) -> Option<&'a crate::PgmFate> {
-    result.pgm.as_ref()?.fates.iter().find(|fate| fate.host.as_deref() == host && fate.fate == name)
+pub(super) fn fate<'a>(result: &'a ResultDocument, host: Option<&str>, fate: Fate) -> Option<&'a crate::PgmFate> {
+    result.pgm.as_ref()?.fates.iter().find(|one| one.host.as_deref() == host && one.fate == fate)
 }
 
-fn step<'a>(result: &'a ResultDocument, host: Option<&str>, direction: &str) -> Option<&'a crate::PgmSteps> {
+fn step<'a>(result: &'a ResultDocument, host: Option<&str>, way: Leg) -> Option<&'a crate::PgmSteps> {
     let steps = &result.pgm.as_ref()?.steps;
-    steps.iter().find(|steps| steps.host.as_deref() == host && steps.way == direction)
+    steps.iter().find(|steps| steps.host.as_deref() == host && steps.way == way)
 }
 
 const BASE: Distribution = Distribution {
@@ -192,44 +192,44 @@ macro_rules! segment {
 }
 
 macro_rules! fate {
-    ($word:literal, $csv:literal, $title:literal, $compared:expr) => {
+    ($fate:ident, $csv:literal, $title:literal, $compared:expr) => {
         Distribution {
-            id: $word,
+            id: Fate::$fate.word(),
             csv: $csv,
             title: $title,
             name: concat!("RTT of messages ", $title),
             in_csv: &[P50, P99, Max],
             compared: $compared,
             group: Group::Fates,
-            read: |result, host| latency(fate(result, host, $word)?.latency.as_ref()),
+            read: |result, host| latency(fate(result, host, Fate::$fate)?.latency.as_ref()),
             ..BASE
         }
     };
 }
 
 macro_rules! fate_part {
-    ($id:literal, $word:literal, $field:ident, $title:literal, $name:literal) => {
+    ($id:literal, $fate:ident, $field:ident, $title:literal, $name:literal) => {
         Distribution {
             id: $id,
             title: $title,
             name: $name,
             in_csv: &[],
             group: Group::Fates,
-            read: |result, host| latency(fate(result, host, $word)?.$field.as_ref()),
+            read: |result, host| latency(fate(result, host, Fate::$fate)?.$field.as_ref()),
             ..BASE
         }
     };
 }
 
 macro_rules! step {
-    ($id:literal, $direction:literal, $field:ident, $title:literal, $name:literal) => {
+    ($id:literal, $way:ident, $field:ident, $title:literal, $name:literal) => {
         Distribution {
             id: $id,
             title: $title,
             name: $name,
             in_csv: &[],
             group: Group::Steps,
-            read: |result, host| latency(step(result, host, $direction)?.$field.as_ref()),
+            read: |result, host| latency(step(result, host, Leg::$way)?.$field.as_ref()),
             ..BASE
         }
     };
@@ -329,46 +329,46 @@ pub static DISTRIBUTIONS: &[Distribution] = &[
     segment!("far-kernel", "far_kernel_", "the part 'far-kernel'"),
     segment!("far-application", "far_application_", "the part 'far-application'"),
     segment!("near-kernel", "near_kernel_", "the part 'near-kernel'"),
-    fate!("untouched", "pgm_untouched_", "untouched by repairs", [&[P50, P99], &[P99]]),
+    fate!(Untouched, "pgm_untouched_", "untouched by repairs", [&[P50, P99], &[P99]]),
     fate_part!(
         "untouched-intended",
-        "untouched",
+        Untouched,
         latency_intended,
         "untouched, intended",
         "RTT from the intended send time of messages untouched by repairs"
     ),
-    fate!("held", "pgm_held_", "held behind a repair", [&[], &[]]),
+    fate!(Held, "pgm_held_", "held behind a repair", [&[], &[]]),
     fate_part!(
         "held-intended",
-        "held",
+        Held,
         latency_intended,
         "held, intended",
         "RTT from the intended send time of messages held behind a repair"
     ),
-    fate_part!("held-in-repair", "held", in_repair, "held: in repair", "what repairs took of messages held behind one"),
-    fate!("repaired", "pgm_repaired_", "repaired", [&[P50, P99], &[P50]]),
+    fate_part!("held-in-repair", Held, in_repair, "held: in repair", "what repairs took of messages held behind one"),
+    fate!(Repaired, "pgm_repaired_", "repaired", [&[P50, P99], &[P50]]),
     fate_part!(
         "repaired-intended",
-        "repaired",
+        Repaired,
         latency_intended,
         "repaired, intended",
         "RTT from the intended send time of messages repaired"
     ),
     fate_part!(
         "repaired-in-repair",
-        "repaired",
+        Repaired,
         in_repair,
         "repaired: in repair",
         "what repairs took of messages repaired"
     ),
-    step!("out-gap-to-nak", "out", gap_to_nak, "out gap to NAK", "gap to NAK on the way out"),
-    step!("out-nak-to-ncf", "out", nak_to_ncf, "out NAK to NCF", "NAK to NCF on the way out"),
-    step!("out-ncf-to-repair", "out", ncf_to_repair, "out NCF to repair", "NCF to repair on the way out"),
-    step!("out-gap-to-repair", "out", gap_to_repair, "out gap to repair", "gap to repair on the way out"),
-    step!("out-held", "out", held, "out held", "waiting behind a repair on the way out"),
-    step!("back-gap-to-nak", "back", gap_to_nak, "back gap to NAK", "gap to NAK on the way back"),
-    step!("back-nak-to-ncf", "back", nak_to_ncf, "back NAK to NCF", "NAK to NCF on the way back"),
-    step!("back-ncf-to-repair", "back", ncf_to_repair, "back NCF to repair", "NCF to repair on the way back"),
-    step!("back-gap-to-repair", "back", gap_to_repair, "back gap to repair", "gap to repair on the way back"),
-    step!("back-held", "back", held, "back held", "waiting behind a repair on the way back"),
+    step!("out-gap-to-nak", Out, gap_to_nak, "out gap to NAK", "gap to NAK on the way out"),
+    step!("out-nak-to-ncf", Out, nak_to_ncf, "out NAK to NCF", "NAK to NCF on the way out"),
+    step!("out-ncf-to-repair", Out, ncf_to_repair, "out NCF to repair", "NCF to repair on the way out"),
+    step!("out-gap-to-repair", Out, gap_to_repair, "out gap to repair", "gap to repair on the way out"),
+    step!("out-held", Out, held, "out held", "waiting behind a repair on the way out"),
+    step!("back-gap-to-nak", Back, gap_to_nak, "back gap to NAK", "gap to NAK on the way back"),
+    step!("back-nak-to-ncf", Back, nak_to_ncf, "back NAK to NCF", "NAK to NCF on the way back"),
+    step!("back-ncf-to-repair", Back, ncf_to_repair, "back NCF to repair", "NCF to repair on the way back"),
+    step!("back-gap-to-repair", Back, gap_to_repair, "back gap to repair", "gap to repair on the way back"),
+    step!("back-held", Back, held, "back held", "waiting behind a repair on the way back"),
 ];

@@ -11,7 +11,7 @@ pub use distribution::{DISTRIBUTIONS, Distribution, FATES, Times, scale};
 pub use statistic::Statistic;
 
 use crate::result::EndReport;
-use crate::{FlowReport, LatencyKind, Messages, OneWay, PgmEnd, ResultDocument};
+use crate::{Direction, Fate, FlowReport, LatencyKind, Messages, OneWay, PgmEnd, ResultDocument};
 use std::sync::LazyLock;
 
 words! {
@@ -183,9 +183,9 @@ enum Read {
     OneWay(fn(&OneWay) -> Option<[f64; 2]>),
     Loss,
     Time(&'static Distribution, Statistic),
-    Fate(&'static str),
+    Fate(Fate),
     End(&'static str, ReadEnd),
-    Flow(&'static str, fn(&FlowReport) -> Option<[f64; 2]>),
+    Flow(Direction, fn(&FlowReport) -> Option<[f64; 2]>),
     Pgm(PgmSide, fn(&PgmEnd) -> Option<[f64; 2]>),
 }
 
@@ -240,7 +240,7 @@ impl Quantity {
             (Read::Time(distribution, statistic), host) => {
                 Some([distribution.times(result, host)?.statistic(statistic)?, 1.0])
             }
-            (Read::Fate(name), host) => Some([distribution::fate(result, host, name)?.messages as f64, 1.0]),
+            (Read::Fate(fate), host) => Some([distribution::fate(result, host, fate)?.messages as f64, 1.0]),
             (Read::Loss, None) => table::loss(result),
             (Read::Loss, Some(host)) => {
                 let messages = &of_host(host)?.messages;

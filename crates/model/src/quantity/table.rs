@@ -8,7 +8,7 @@ use super::{
     Statistic, Unit, distribution,
 };
 use crate::result::EndReport;
-use crate::{PgmCounts, PgmReport, ResultDocument};
+use crate::{Direction, Fate, PgmCounts, PgmReport, ResultDocument};
 
 /// Id, CSV column, title, name, definition, with ` | ` between them; without a name (four parts) the title is it, and of three
 /// parts there is no column. A column `a/b` is `a`, and `b` in files of a row a cell.
@@ -117,7 +117,7 @@ pub(super) fn all() -> Vec<Quantity> {
     out.extend(schedule());
     out.extend(transactions());
     out.extend(streams());
-    out.extend(["up", "down"].into_iter().flat_map(flow));
+    out.extend([Direction::Up, Direction::Down].into_iter().flat_map(flow));
     out.extend(of_distributions(|group| group > Group::Messages));
     out.extend(repairs());
     for side in [PgmSide::All, PgmSide::Initiator, PgmSide::Reflectors] {
@@ -137,7 +137,7 @@ fn of_distributions(keep: fn(Group) -> bool) -> Vec<Quantity> {
     let mut out = Vec::new();
     for distribution in DISTRIBUTIONS.iter().filter(|distribution| keep(distribution.group)) {
         if let (Group::Fates, Some(fate)) =
-            (distribution.group, distribution::FATES.iter().find(|(fate, _)| *fate == distribution.id))
+            (distribution.group, distribution::FATES.iter().find(|(fate, _)| fate.word() == distribution.id))
         {
             let mut count = quantity(Group::Fates, " |  | messages |  | ", (Count, Sum, Neither), Read::Fate(fate.0));
             count.id = format!("{}.messages", fate.0);
@@ -297,10 +297,10 @@ fn of_subject(mut quantity: Quantity, [id, csv, words]: [&str; 3]) -> Quantity {
     quantity
 }
 
-fn flow(direction: &'static str) -> Vec<Quantity> {
+fn flow(direction: Direction) -> Vec<Quantity> {
     let of = |words, nature, read| {
         let row = quantity(Group::Flows, words, nature, Read::Flow(direction, read));
-        of_subject(row, [direction, direction, direction])
+        of_subject(row, [direction.word(); 3])
     };
     rows! { of, |flow|
         "flows | flows | flows | parallel flows | Parallel flows." Count Max Neither => flow.flows;
@@ -329,17 +329,17 @@ fn per(pgm: &PgmReport, part: fn(&PgmCounts) -> u64, whole: u64, times: f64) -> 
 }
 
 /// The share of the answered messages that had a fate.
-fn share_of_fate(result: &ResultDocument, name: &str) -> Option<[f64; 2]> {
+fn share_of_fate(result: &ResultDocument, fate: Fate) -> Option<[f64; 2]> {
     let pgm = result.pgm.as_ref()?;
-    let messages = |name: &str| pgm.fate(name).map_or(0, |fate| fate.messages);
-    share(messages(name), distribution::FATES.iter().map(|(name, _)| messages(name)).sum())
+    let messages = |fate| pgm.fate(fate).map_or(0, |fate| fate.messages);
+    share(messages(fate), Fate::ALL.map(messages).iter().sum())
 }
 
 fn repairs() -> Vec<Quantity> {
     rows! { figures(Group::Repairs), |result|
-        "repaired |  | repaired | share of messages repaired | Share of the answered messages that were lost and repaired on either way." Share Ratio Lower => share_of_fate(result, "repaired"), Headline "repairs more" "repairs less";
-        "held |  | held | share of messages held behind a repair | Share of the answered messages that came by themselves and waited behind a repair." Share Ratio Lower => share_of_fate(result, "held"), Usual "holds back more" "holds back less";
-        "untouched |  | untouched | share of messages untouched by repairs | Share of the answered messages that were neither." Share Ratio Higher => share_of_fate(result, "untouched"), Asked "leaves more untouched" "leaves less untouched";
+        "repaired |  | repaired | share of messages repaired | Share of the answered messages that were lost and repaired on either way." Share Ratio Lower => share_of_fate(result, Fate::Repaired), Headline "repairs more" "repairs less";
+        "held |  | held | share of messages held behind a repair | Share of the answered messages that came by themselves and waited behind a repair." Share Ratio Lower => share_of_fate(result, Fate::Held), Usual "holds back more" "holds back less";
+        "untouched |  | untouched | share of messages untouched by repairs | Share of the answered messages that were neither." Share Ratio Higher => share_of_fate(result, Fate::Untouched), Asked "leaves more untouched" "leaves less untouched";
         "naks |  | NAKs | number of NAKs | NAKs that all ends sent, for a million messages." PerMillion Ratio Lower => per(result.pgm.as_ref()?, |counts| counts.naks_sent, result.messages.sent, 1e6), Usual "asks for repairs more often" "asks for repairs less often";
         "given-up |  | given up | number of packets lost for good | Packets that an end gave up, for a million messages." PerMillion Ratio Lower => per(result.pgm.as_ref()?, |counts| counts.lost, result.messages.sent, 1e6), Headline "gives up more" "gives up less";
         "rebuilt |  | rebuilt | share of repairs rebuilt from parity | Packets computed from parity by packets that came after all, at all ends." Share Ratio Neither => {

@@ -210,7 +210,7 @@ impl Group {
     pub(super) fn report(&self, ends: Vec<PgmEnd>, repairs: Option<RepairFigures>) -> PgmReport {
         let RepairFigures { fates, steps } = repairs.unwrap_or_default();
         PgmReport {
-            carrier: self.spec.carrier.word().to_owned(),
+            carrier: self.spec.carrier,
             group: self.spec.group.to_string(),
             reply_group: self.spec.reply_group().to_string(),
             fec: self.spec.fec,

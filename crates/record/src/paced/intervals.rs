@@ -7,7 +7,7 @@
 
 use crate::hlog::Log;
 use model::LiveInterval;
-use model::result::Series;
+use model::result::{Series, SeriesQuantity};
 use stats::{CoarseTally, Encoder};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -566,24 +566,24 @@ impl Intervals {
     /// After [`Intervals::end`]: the series, and the lines of the log.
     pub(super) fn finish(self) -> (Vec<Series>, String) {
         let interval_ns = self.length_ns.saturating_mul(self.joined);
-        let series = |quantity: &str, value: fn(&ClosedInterval) -> Option<u64>| Series {
-            quantity: quantity.to_owned(),
+        let series = |quantity: SeriesQuantity, value: fn(&ClosedInterval) -> Option<u64>| Series {
+            quantity,
             host: "initiator".to_owned(),
             interval_ns,
             values: self.slots.iter().map(|slot| value(slot).map(|value| value as f64)).collect(),
         };
         let mut series = vec![
-            series("sent", |slot| Some(slot.sent)),
-            series("received", |slot| Some(slot.received)),
-            series("lost", |slot| Some(slot.lost)),
-            series("rtt_p50_ns", |slot| (slot.answers > 0).then_some(slot.rtt_p50_ns)),
-            series("rtt_p99_ns", |slot| (slot.answers > 0).then_some(slot.rtt_p99_ns)),
-            series("rtt_max_ns", |slot| (slot.answers > 0).then_some(slot.rtt_max_ns)),
-            series("lateness_p99_ns", |slot| (slot.due > 0).then_some(slot.lateness_p99_ns)),
+            series(SeriesQuantity::Sent, |slot| Some(slot.sent)),
+            series(SeriesQuantity::Received, |slot| Some(slot.received)),
+            series(SeriesQuantity::Lost, |slot| Some(slot.lost)),
+            series(SeriesQuantity::RttP50, |slot| (slot.answers > 0).then_some(slot.rtt_p50_ns)),
+            series(SeriesQuantity::RttP99, |slot| (slot.answers > 0).then_some(slot.rtt_p99_ns)),
+            series(SeriesQuantity::RttMax, |slot| (slot.answers > 0).then_some(slot.rtt_max_ns)),
+            series(SeriesQuantity::LatenessP99, |slot| (slot.due > 0).then_some(slot.lateness_p99_ns)),
         ];
         let slots = self.slots.len();
         series.extend(self.lost_of.into_iter().map(|(host, lost)| Series {
-            quantity: "lost".to_owned(),
+            quantity: SeriesQuantity::Lost,
             host,
             interval_ns,
             values: (0..slots).map(|at| Some(lost.get(at).copied().unwrap_or(0) as f64)).collect(),

@@ -9,7 +9,7 @@ use super::estimate::{Estimate, Exchange};
 use super::signed::SignedDistribution;
 use super::stamped::StampedExchanges;
 use crate::raw::signed_ns;
-use model::{OneWay, PacedSample, Sample, StampClock, Stamps, TickRate};
+use model::{OneWay, OneWayMethod, PacedSample, Sample, StampClock, Stamps, TickRate};
 use std::collections::BTreeMap;
 
 /// Over the application's ticks: ours since the first message, theirs since their first stamp.
@@ -154,7 +154,7 @@ impl OneWayRecorder {
             Some(OneWay {
                 out,
                 back,
-                method: "min-rtt".to_owned(),
+                method: OneWayMethod::MinRtt,
                 offset_ns: i64::try_from(zero + i128::from(lead_ns)).unwrap_or(i64::MAX),
                 drift_ppm: slope * 1e6,
                 error_ns,
@@ -167,7 +167,7 @@ impl OneWayRecorder {
             return Some(OneWay {
                 out,
                 back,
-                method: "same-clock".to_owned(),
+                method: OneWayMethod::SameClock,
                 offset_ns: 0,
                 drift_ppm: 0.0,
                 error_ns: 0,

@@ -3,13 +3,9 @@
 //! scheduling and the path alone.
 
 use crate::latency::Distribution;
-use model::{LatencyKind, PacedSample, PgmFate, PgmSteps};
+use model::{Fate, LatencyKind, Leg, PacedSample, PgmFate, PgmSteps};
 use std::collections::{BTreeMap, HashMap};
 
-/// Names of the fates, in the order of [`fate`].
-const FATES: [&str; 3] = ["repaired", "held", "untouched"];
-/// Names of the ways.
-const DIRECTIONS: [&str; 2] = ["out", "back"];
 /// Notes that are kept.
 const MOST_NOTES: usize = 1 << 20;
 /// Reflectors that have figures of their own for each fate; each takes some 100 KiB a distribution.
@@ -48,6 +44,9 @@ struct FateTimes {
     cost: Distribution,
 }
 
+/// Of each fate, in the order of [`Fate::ALL`].
+type FatesTimes = [FateTimes; Fate::ALL.len()];
+
 /// What was repaired and held on one way to one receiver.
 #[derive(Debug, Clone, Default)]
 struct DirectionTimes {
@@ -58,27 +57,26 @@ struct DirectionTimes {
 #[derive(Debug, Clone, Default)]
 struct PeerRepairs {
     /// Present where there are several.
-    fates: Option<Box<[FateTimes; 3]>>,
-    directions: [Option<Box<DirectionTimes>>; 2],
+    fates: Option<Box<FatesTimes>>,
+    directions: [Option<Box<DirectionTimes>>; Leg::ALL.len()],
 }
 
 /// Takes answered messages and, at the end, notes of repairs.
 #[derive(Debug)]
 pub(super) struct RepairRecorder {
-    all: [FateTimes; 3],
+    all: FatesTimes,
     peers: Vec<PeerRepairs>,
     notes: Vec<RepairNote>,
 }
 
-/// The fate of a message, as a place in [`FATES`].
 #[inline]
-fn fate(one: &PacedSample) -> usize {
+fn fate(one: &PacedSample) -> Fate {
     if one.out.repair_ns > 0 || one.back.repair_ns > 0 {
-        0
+        Fate::Repaired
     } else if one.out.held_ns > 0 || one.back.held_ns > 0 {
-        1
+        Fate::Held
     } else {
-        2
+        Fate::Untouched
     }
 }
 
@@ -91,7 +89,7 @@ impl RepairRecorder {
 
     /// A message that was answered in time.
     pub(super) fn take(&mut self, one: &PacedSample, peer: usize, rtt_ns: u64, intended_ns: u64) {
-        let place = fate(one);
+        let place = fate(one) as usize;
         let cost_ns = one.out.ns() + one.back.ns();
         let record = |fate: &mut FateTimes| {
             fate.rtt.record(rtt_ns);
@@ -131,17 +129,17 @@ impl RepairRecorder {
         cost: [model::Repaired; 2],
         named: &mut BTreeMap<String, i64>,
     ) {
-        let mut put = |direction: &str, name: &str, ns: Option<u64>| {
+        let mut put = |direction: Leg, name: &str, ns: Option<u64>| {
             if let Some(ns) = ns.and_then(|ns| i64::try_from(ns).ok()) {
                 named.insert(format!("{direction}-{name}"), ns);
             }
         };
-        for (direction, cost) in DIRECTIONS.iter().zip(cost) {
+        for (direction, cost) in Leg::ALL.into_iter().zip(cost) {
             put(direction, "gap-to-repair", Some(u64::from(cost.repair_ns)).filter(|ns| *ns > 0));
             put(direction, "held", Some(u64::from(cost.held_ns)).filter(|ns| *ns > 0));
         }
         for note in by_message.get(&key).into_iter().flatten() {
-            let direction = DIRECTIONS[usize::from(note.back)];
+            let direction = Leg::ALL[usize::from(note.back)];
             for (name, ns) in
                 [("gap-to-nak", note.nak_ns), ("nak-to-ncf", note.nak_to_ncf()), ("ncf-to-repair", note.ncf_to_data())]
             {
@@ -166,20 +164,20 @@ impl RepairRecorder {
         let each = self.peers.iter().enumerate().filter_map(|(at, peer)| Some((peer.fates.as_deref()?, host(at))));
         let all = std::iter::once((&self.all, None)).chain(each);
         let fates = all.flat_map(|(of, host)| {
-            FATES.iter().zip(of).map(move |(name, fate)| PgmFate {
-                fate: (*name).to_owned(),
+            Fate::ALL.into_iter().zip(of).rev().map(move |(fate, times)| PgmFate {
+                fate,
                 host: host.clone(),
-                messages: fate.rtt.moments.count(),
-                latency: summary(kind, &fate.rtt),
-                latency_intended: summary(kind, &fate.intended),
-                in_repair: summary(LatencyKind::OneWay, &fate.cost),
+                messages: times.rtt.moments.count(),
+                latency: summary(kind, &times.rtt),
+                latency_intended: summary(kind, &times.intended),
+                in_repair: summary(LatencyKind::OneWay, &times.cost),
             })
         });
         let fates = fates.collect();
         let mut steps = Vec::new();
         for (at, peer) in self.peers.iter().enumerate() {
-            for (place, direction) in peer.directions.iter().enumerate() {
-                let back = place == 1;
+            for (way, direction) in Leg::ALL.into_iter().zip(&peer.directions) {
+                let back = way == Leg::Back;
                 let of = |note: &&RepairNote| note.back == back && usize::from(note.reflector) == at;
                 let mut parts: [Distribution; 3] = Default::default();
                 for note in self.notes.iter().filter(of) {
@@ -197,7 +195,7 @@ impl RepairRecorder {
                     direction.as_deref().and_then(|direction| summary(LatencyKind::OneWay, pick(direction)))
                 };
                 steps.push(PgmSteps {
-                    way: DIRECTIONS[place].to_owned(),
+                    way,
                     host: host(at),
                     gap_to_nak: nak,
                     nak_to_ncf: ncf,
@@ -277,8 +275,8 @@ mod tests {
         });
         let recorded = paced.finish(None);
         let figures = recorded.pace.as_ref().unwrap().repairs.as_ref().unwrap();
-        let counts: Vec<_> = figures.fates.iter().map(|fate| (fate.fate.as_str(), fate.messages)).collect();
-        assert_eq!(counts, [("repaired", 2), ("held", 2), ("untouched", 96)]);
+        let counts: Vec<_> = figures.fates.iter().map(|fate| (fate.fate, fate.messages)).collect();
+        assert_eq!(counts, [(Fate::Repaired, 2), (Fate::Held, 2), (Fate::Untouched, 96)]);
         let [repaired, held, untouched] = figures.fates.as_slice() else { panic!("{figures:?}") };
         let most = |latency: &Option<model::Latency>| latency.as_ref().and_then(|latency| latency.max_ns);
         assert_eq!(most(&repaired.latency), Some(9 * MS));
@@ -287,7 +285,7 @@ mod tests {
         assert_eq!(most(&untouched.latency), Some(MS / 10));
         assert_eq!(untouched.in_repair, None);
         let [out, back] = figures.steps.as_slice() else { panic!("{figures:?}") };
-        assert_eq!((out.way.as_str(), back.way.as_str()), ("out", "back"));
+        assert_eq!((out.way, back.way), (Leg::Out, Leg::Back));
         assert_eq!((most(&out.gap_to_nak), most(&out.nak_to_ncf)), (Some(200), Some(300)));
         assert_eq!(most(&out.ncf_to_repair), Some(5 * MS - 500));
         assert_eq!((most(&out.gap_to_repair), most(&out.held)), (Some(5 * MS), Some(4 * MS)));

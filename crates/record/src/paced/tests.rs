@@ -59,7 +59,7 @@ pub(super) fn record(config: &PacedConfig, count: u64, times: impl Fn(u64) -> (u
 }
 
 pub(super) fn series<'a>(done: &'a Recorded, name: &str) -> &'a [Option<f64>] {
-    &done.series.iter().find(|series| series.quantity == name).unwrap().values
+    &done.series.iter().find(|series| series.quantity.word() == name).unwrap().values
 }
 
 /// Tag, start in ms, and histogram of each line of the log.

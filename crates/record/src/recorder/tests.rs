@@ -154,7 +154,7 @@ fn the_series_says_when() {
     let mut samples: Vec<Sample> = (0..10).map(|seq| sample(seq, seq * 50_000_000, 1000 + seq)).collect();
     samples[7].flags = SampleFlags::LOST;
     let done = run(config(), &samples);
-    let series = |name: &str| done.series.iter().find(|series| series.quantity == name).unwrap().values.clone();
+    let series = |name: &str| done.series.iter().find(|series| series.quantity.word() == name).unwrap().values.clone();
     assert_eq!(series("received"), [2.0, 2.0, 2.0, 1.0, 2.0].map(Some));
     assert_eq!(series("lost"), [0.0, 0.0, 0.0, 1.0, 0.0].map(Some));
     assert_eq!(series("rtt_p50_ns"), [1000.0, 1002.0, 1004.0, 1006.0, 1008.0].map(Some));

@@ -1,6 +1,6 @@
 //! The figures of a direction from what both ends counted, and what is worth knowing about them.
 
-use model::result::Series;
+use model::result::{Series, SeriesQuantity};
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
 use model::{Direction, Finding, FindingId, FlowReport, StreamSpec};
 
@@ -65,7 +65,7 @@ pub fn flow_report(sides: &FlowEnds<'_>) -> FlowReport {
     let received = sides.received.unwrap_or(&none);
     let datagrams = |value: u64| sides.datagrams.then_some(value);
     FlowReport {
-        direction: sides.direction.word().to_owned(),
+        direction: sides.direction,
         flows: sides.spec.flows,
         bytes: received.bytes,
         elapsed_ns: received.elapsed_ns,
@@ -96,24 +96,19 @@ pub fn series(sides: &FlowEnds<'_>) -> Vec<Series> {
     if let Some(last) = intervals.last_mut() {
         last.lost += sides.tail();
     }
-    let mut push = |quantity: &str, values: Vec<Option<f64>>| {
+    let mut push = |quantity: SeriesQuantity, values: Vec<Option<f64>>| {
         if values.iter().any(Option::is_some) {
-            all.push(Series {
-                quantity: quantity.to_owned(),
-                host: sides.receiver().to_owned(),
-                interval_ns: received.interval_ns,
-                values,
-            });
+            all.push(Series { quantity, host: sides.receiver().to_owned(), interval_ns: received.interval_ns, values });
         }
     };
     let of = |pick: fn(&StreamInterval) -> Option<f64>| intervals.iter().map(pick).collect::<Vec<_>>();
-    push("bytes", of(|interval| Some(interval.bytes as f64)));
+    push(SeriesQuantity::Bytes, of(|interval| Some(interval.bytes as f64)));
     if sides.datagrams {
-        push("received", of(|interval| Some(interval.received as f64)));
-        push("lost", of(|interval| Some(interval.lost as f64)));
-        push("reordered", of(|interval| Some(interval.reordered as f64)));
-        push("duplicated", of(|interval| Some(interval.duplicated as f64)));
-        push("rfc3550_jitter_ns", of(|interval| interval.jitter_ns));
+        push(SeriesQuantity::Received, of(|interval| Some(interval.received as f64)));
+        push(SeriesQuantity::Lost, of(|interval| Some(interval.lost as f64)));
+        push(SeriesQuantity::Reordered, of(|interval| Some(interval.reordered as f64)));
+        push(SeriesQuantity::Duplicated, of(|interval| Some(interval.duplicated as f64)));
+        push(SeriesQuantity::Jitter, of(|interval| interval.jitter_ns));
         return all;
     }
     if let Some(sent) = sides.sent.filter(|sent| !sent.seconds.is_empty()) {
@@ -126,8 +121,8 @@ pub fn series(sides: &FlowEnds<'_>) -> Vec<Series> {
                 (Some(again as f64), Some(rtt as f64 / seconds.len() as f64))
             })
             .unzip();
-        push("retransmits", retransmits);
-        push("tcp_rtt_ns", rtts);
+        push(SeriesQuantity::Retransmits, retransmits);
+        push(SeriesQuantity::TcpRtt, rtts);
     }
     all
 }

@@ -107,7 +107,7 @@ proptest! {
         let report = flow_report(&sides);
         prop_assert_eq!(report.lost, Some(expected.lost));
         let total = |quantity: &str| -> f64 {
-            series(&sides).iter().filter(|series| series.quantity == quantity).flat_map(|series| &series.values).flatten().sum()
+            series(&sides).iter().filter(|series| series.quantity.word() == quantity).flat_map(|series| &series.values).flatten().sum()
         };
         if !arrivals.is_empty() {
             prop_assert_eq!(total("lost"), expected.lost as f64);
@@ -183,7 +183,7 @@ fn what_is_lost_at_the_end_is_lost_too() {
     let spec = StreamSpec::default();
     let sides = sides(&sent, &received, &spec);
     assert_eq!(sides.lost(), Some(7));
-    let lost = series(&sides).into_iter().find(|series| series.quantity == "lost").unwrap();
+    let lost = series(&sides).into_iter().find(|series| series.quantity.word() == "lost").unwrap();
     assert_eq!(lost.values, [Some(7.0)]);
     assert_eq!(lost.host, "reflector");
     assert_eq!(FlowEnds { sent: None, ..sides }.lost(), Some(0), "a sender that vanished tells nothing");

@@ -7,7 +7,7 @@ use super::{Layout, Options};
 use crate::RunInput;
 use crate::units::{commas, plain};
 use model::ResultDocument;
-use model::result::Outlier;
+use model::result::{Outlier, SeriesQuantity};
 use model::run::{RunDocument, RunStep};
 use stats::{Bucket, Decoder};
 use std::collections::{BTreeMap, BTreeSet};
@@ -308,7 +308,7 @@ fn losses(result: &ResultDocument, tag: &str) -> Vec<(u64, u64)> {
     let host = tag.split_once('@').map(|(_, host)| host);
     let fits = |of: &str| host.is_none_or(|host| in_tag(of) == host);
     let mut all: Vec<_> =
-        result.series.iter().filter(|series| series.quantity == "lost" && fits(&series.host)).collect();
+        result.series.iter().filter(|series| series.quantity == SeriesQuantity::Lost && fits(&series.host)).collect();
     if all.iter().any(|series| series.host == "initiator") {
         all.retain(|series| series.host == "initiator");
     }

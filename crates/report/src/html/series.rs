@@ -4,7 +4,7 @@
 use crate::chart::{self, Chart, Domain};
 use crate::plots::Picture;
 use crate::units::{counted, span, tick};
-use model::result::Series;
+use model::result::{Series, SeriesQuantity};
 use model::{Probe, ResultDocument};
 use std::collections::BTreeMap;
 
@@ -23,21 +23,21 @@ enum Join {
     Middle,
 }
 
-/// What a quantity is drawn as: its chart, its name there, its unit and how intervals are joined.
-fn drawn_as(quantity: &str) -> Option<(Content, &'static str, Join)> {
+/// What a quantity is drawn as: its chart, its name there and how intervals are joined; `None`: not at all.
+fn drawn_as(quantity: SeriesQuantity) -> Option<(Content, &'static str, Join)> {
     Some(match quantity {
-        "rtt_p50_ns" => (Content::Times, "RTT p50", Join::Middle),
-        "rtt_p99_ns" => (Content::Times, "RTT p99", Join::Largest),
-        "rtt_max_ns" => (Content::Times, "RTT max", Join::Largest),
-        "tcp_rtt_ns" => (Content::Times, "TCP's RTT", Join::Middle),
-        "rfc3550_jitter_ns" => (Content::Times, "jitter (RFC 3550)", Join::Middle),
-        "bytes" => (Content::Bits, "Mbit/s", Join::Sum),
-        "sent" => (Content::Rates, "sent", Join::Sum),
-        "received" => (Content::Rates, "received", Join::Sum),
-        "lost" => (Content::Rates, "lost", Join::Sum),
-        "reordered" => (Content::Rates, "reordered", Join::Sum),
-        "retransmits" => (Content::Rates, "sent again", Join::Sum),
-        _ => return None,
+        SeriesQuantity::RttP50 => (Content::Times, "RTT p50", Join::Middle),
+        SeriesQuantity::RttP99 => (Content::Times, "RTT p99", Join::Largest),
+        SeriesQuantity::RttMax => (Content::Times, "RTT max", Join::Largest),
+        SeriesQuantity::TcpRtt => (Content::Times, "TCP's RTT", Join::Middle),
+        SeriesQuantity::Jitter => (Content::Times, "jitter (RFC 3550)", Join::Middle),
+        SeriesQuantity::Bytes => (Content::Bits, "Mbit/s", Join::Sum),
+        SeriesQuantity::Sent => (Content::Rates, "sent", Join::Sum),
+        SeriesQuantity::Received => (Content::Rates, "received", Join::Sum),
+        SeriesQuantity::Lost => (Content::Rates, "lost", Join::Sum),
+        SeriesQuantity::Reordered => (Content::Rates, "reordered", Join::Sum),
+        SeriesQuantity::Retransmits => (Content::Rates, "sent again", Join::Sum),
+        SeriesQuantity::LatenessP99 | SeriesQuantity::Duplicated => return None,
     })
 }
 
@@ -65,7 +65,7 @@ pub(super) fn of(results: &[&ResultDocument]) -> Vec<Picture> {
         for host in &hosts {
             let mut charts: BTreeMap<Content, Vec<Curve>> = BTreeMap::new();
             for series in result.series.iter().filter(|series| series.host == *host && series.values.len() >= LEAST) {
-                let Some((content, name, join)) = drawn_as(&series.quantity) else { continue };
+                let Some((content, name, join)) = drawn_as(series.quantity) else { continue };
                 if result.probe == Probe::Pace && content == Content::Times {
                     continue;
                 }

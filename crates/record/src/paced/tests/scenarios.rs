@@ -247,7 +247,7 @@ fn several_reflectors_are_told_apart() {
     assert_eq!((pace.rate.gaps, pace.rate.longest_gap), (Some(1), Some(400)), "all of them in one run");
     // Where each of them lost: 1600 messages at 10,000/s are 160 ms.
     let lost_by = |host: &str| -> Vec<Option<f64>> {
-        let of = |one: &&model::result::Series| one.quantity == "lost" && one.host == host;
+        let of = |one: &&model::result::Series| one.quantity.word() == "lost" && one.host == host;
         done.series.iter().find(of).unwrap().values.clone()
     };
     assert_eq!(lost_by("far away,1"), [Some(0.0), Some(400.0)]);

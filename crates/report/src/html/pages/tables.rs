@@ -7,7 +7,7 @@ use crate::result_tables::{self, About, Keys, Shape, rows};
 use crate::units::{commas, plain, span, us_or_dash};
 use model::quantity::Group;
 use model::result::Outlier;
-use model::{OneWay, ResultDocument, Statistic};
+use model::{OneWay, OneWayMethod, ResultDocument, Statistic};
 use serde::Serialize;
 
 /// Worst messages that a cell names.
@@ -106,7 +106,7 @@ pub(super) fn distributions(results: &[&ResultDocument]) -> Table {
 }
 
 fn error_words(result: &ResultDocument) -> String {
-    let one_way = result.one_way.as_ref().filter(|one_way| one_way.method != "same-clock");
+    let one_way = result.one_way.as_ref().filter(|one_way| one_way.method != OneWayMethod::SameClock);
     let words = |one_way: &OneWay| format!(" (±{}, {} stamps)", span(one_way.error_ns as f64), plain(&one_way.stamps));
     one_way.map(words).unwrap_or_default()
 }
