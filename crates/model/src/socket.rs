@@ -142,7 +142,7 @@ impl Protocol {
     /// Whether the initiator connects over the network to where the reflector listens.
     #[must_use]
     pub fn is_connection(self) -> bool {
-        Self::CONNECTIONS.contains(&self)
+        matches!(self.traits().ends, Ends::Connect { .. })
     }
 
     /// Bytes of a full segment's header behind IP's, of a connection over the network.
@@ -166,8 +166,13 @@ impl Protocol {
     /// The words of the protocols that carry a probe: `tcp, udp or pgm`.
     #[must_use]
     pub fn words_for(probe: Probe) -> String {
-        let carriers: Vec<_> = Self::ALL.into_iter().filter(|one| one.carries(probe)).map(Self::word).collect();
-        words::listed(&carriers)
+        Self::words_of(|one| one.carries(probe))
+    }
+
+    /// The words of those that are meant: `tcp or mptcp`.
+    #[must_use]
+    pub fn words_of(is_meant: impl Fn(Self) -> bool) -> String {
+        words::listed(&Self::ALL.into_iter().filter(|one| is_meant(*one)).map(Self::word).collect::<Vec<_>>())
     }
 
     /// The largest message in bytes. UDP: 65,507 over IPv4 (RFC 768: a 16-bit length less the 8-byte header, less a
@@ -247,5 +252,23 @@ impl SocketSpec {
     #[must_use]
     pub fn new(protocol: Protocol) -> Self {
         Self { protocol, nodelay: true, connected: true, more: false, ttl: None, multicast: None, pgm: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_protocols_are_those_of_the_table() {
+        let of = |is: fn(Protocol) -> bool| Protocol::ALL.into_iter().filter(|one| is(*one)).collect::<Vec<_>>();
+        assert_eq!(of(Protocol::is_connection), Protocol::CONNECTIONS);
+        assert_eq!(of(|one| one.segment_header_bytes().is_some()), Protocol::CONNECTIONS);
+        let quoted = |is: fn(Protocol) -> bool| {
+            of(is).into_iter().map(|one| format!("`{}`", one.word())).collect::<Vec<_>>().join(", ")
+        };
+        let most = quoted(|one| one.carries(Probe::Pingpong));
+        let paced = quoted(|one| one.carries(Probe::Pace) && !one.carries(Probe::Pingpong));
+        assert_eq!(Protocol::LISTED, format!("Protocol: {most}; for `pace` also {paced}."));
     }
 }

@@ -231,7 +231,10 @@ impl ProbeSpec {
             if let Some((name, _)) = given.iter().find(|(_, given)| *given && self.socket.protocol.is_local()) {
                 return conflict(
                     &format!("{} has no address and no network device", self.socket.protocol),
-                    &format!("leave {prefix}{name} out, or use tcp or udp"),
+                    &format!(
+                        "leave {prefix}{name} out, or use {}",
+                        Protocol::words_of(|one| one.is_served() && one.carries(self.probe))
+                    ),
                 );
             }
         }
@@ -269,7 +272,13 @@ impl ProbeSpec {
             }
         }
         if self.connect_each && (self.probe != Probe::Rr || !self.socket.protocol.is_connection()) {
-            return conflict("a connection for each transaction needs rr over tcp", "use rr tcp --connect-each");
+            return conflict(
+                &format!(
+                    "a connection for each transaction needs rr over {}",
+                    Protocol::words_of(Protocol::is_connection)
+                ),
+                "use rr tcp --connect-each",
+            );
         }
         Ok(())
     }

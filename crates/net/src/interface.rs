@@ -4,6 +4,7 @@ use crate::NetError;
 use crate::sys;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
+use std::io;
 use std::net::IpAddr;
 
 /// One address of one interface.
@@ -91,13 +92,21 @@ pub fn named(text: &str) -> Result<u32, NetError> {
 /// The MTU of the interface called `name` in bytes: the largest IP packet (SIOCGIFMTU, netdevice(7)).
 ///
 /// # Errors
-/// There is no such interface.
+/// There is no such interface, or no socket to ask by.
 pub fn mtu(name: &str) -> Result<u32, NetError> {
-    let missing = || NetError::NoInterface { name: name.to_owned() };
-    let request = sys::interface_request(libc::SIOCGIFMTU, name, |_| {}).map_err(|_| missing())?;
-    // SAFETY: the call succeeded, so this member of the union is the one that is set.
-    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
-    u32::try_from(mtu).map_err(|_| missing())
+    // SAFETY: SIOCGIFMTU writes the MTU within the request; where it succeeded, this member of the union is set.
+    let mtu =
+        unsafe { sys::interface_request(libc::SIOCGIFMTU, name, |_| {}).map(|request| request.ifr_ifru.ifru_mtu) };
+    let mtu = mtu.map_err(|cause| not_told(name, cause))?;
+    u32::try_from(mtu).map_err(|_| NetError::NoInterface { name: name.to_owned() })
+}
+
+/// Why a request about an interface failed: the kernel has only one reason, all others are the socket's.
+fn not_told(name: &str, cause: io::Error) -> NetError {
+    match cause.raw_os_error() {
+        Some(libc::ENODEV) => NetError::NoInterface { name: name.to_owned() },
+        _ => NetError::Socket { what: "UDP", cause },
+    }
 }
 
 #[cfg(test)]
@@ -117,7 +126,9 @@ mod tests {
     fn unknown_ones_are_named() {
         assert!(index_of("nosuch0").unwrap_err().to_string().contains("nosuch0"));
         assert!(index_of("4000000").is_err());
-        assert!(mtu("a-name-that-is-longer-than-the-field").is_err());
+        for missing in ["nosuch0", "a-name-that-is-longer-than-the-field"] {
+            assert!(matches!(mtu(missing), Err(NetError::NoInterface { .. })), "{missing}");
+        }
         assert!(matches!(named("198.51.100.77"), Err(NetError::NoInterfaceWithAddress { .. })));
     }
 }

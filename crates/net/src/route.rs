@@ -90,7 +90,8 @@ pub fn source_for(peer: SocketAddr) -> Result<IpAddr, NetError> {
 /// A UDP socket connected to `peer`, by which the kernel says what it would do. Sends nothing.
 pub(crate) fn routed(peer: SocketAddr) -> Result<OwnedFd, NetError> {
     let failed = |cause| NetError::NoRoute { address: peer.ip(), cause };
-    let socket = sys::socket(sys::domain(peer.is_ipv6()), libc::SOCK_DGRAM, 0).map_err(failed)?;
+    let socket = sys::socket(sys::domain(peer.is_ipv6()), libc::SOCK_DGRAM, 0)
+        .map_err(|cause| NetError::Socket { what: "UDP", cause })?;
     let mut target = peer;
     if target.port() == 0 {
         // Any port will do, but not 0: discard.

@@ -21,6 +21,7 @@ mod hardware;
 mod phc;
 mod sent;
 
+pub(crate) use hardware::stamps_received;
 pub use hardware::{NicStamps, nic_stamps};
 use phc::Phc;
 pub(crate) use sent::Passed;

@@ -306,7 +306,11 @@ pub(crate) unsafe fn each_control(message: &libc::msghdr, mut with: impl FnMut(c
 
 /// An ioctl on the interface called `device` (netdevice(7)). `fill` writes what the call takes beside the name; what it
 /// gives is in the answer.
-pub(crate) fn interface_request(
+///
+/// # Safety
+/// The request called `number` must read and write nothing outside of ifreq but what `fill` lets `ifr_data` point to: the
+/// structure that the number (and for SIOCETHTOOL the command in its first word) means, which must live through the call.
+pub(crate) unsafe fn interface_request(
     number: libc::c_ulong,
     device: &str,
     fill: impl FnOnce(&mut libc::ifreq),
@@ -322,33 +326,53 @@ pub(crate) fn interface_request(
         *to = libc::c_char::from_ne_bytes([from]);
     }
     fill(&mut request);
-    // SAFETY: the call reads the name and writes within the request, or to the plain structure that `fill` let it point to,
-    // which is the one that the number means; both live through the call.
+    // SAFETY: the request lives through the call, and so does all else that it may write to, by the caller's promise.
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), number as _, &raw mut request) };
     if done < 0 { Err(last()) } else { Ok(request) }
 }
 
 /// The same with an argument that lies behind `ifr_data`.
-pub(crate) fn interface_ioctl<T>(number: libc::c_ulong, device: &str, data: &mut T) -> io::Result<()> {
+///
+/// # Safety
+/// `T` must be the structure that the number (and for SIOCETHTOOL the command in its first word) means, and valid whatever
+/// the kernel writes.
+pub(crate) unsafe fn interface_ioctl<T>(number: libc::c_ulong, device: &str, data: &mut T) -> io::Result<()> {
     let data = std::ptr::from_mut(data).cast::<libc::c_char>();
-    interface_request(number, device, |request| request.ifr_ifru.ifru_data = data).map(drop)
+    // SAFETY: `data` lives through the call, and is what the number means by the caller's promise.
+    unsafe { interface_request(number, device, |request| request.ifr_ifru.ifru_data = data).map(drop) }
 }
 
-/// An ioctl of a device with a structure of its own.
-pub(crate) fn device_ioctl<T>(fd: RawFd, number: libc::Ioctl, data: &mut T) -> io::Result<()> {
-    // SAFETY: the callers' `data` is the plain structure that the number means, and it lives through the call.
-    if unsafe { libc::ioctl(fd, number, std::ptr::from_mut(data)) } < 0 { Err(last()) } else { Ok(()) }
+/// A structure that an ioctl of a PTP clock takes and fills.
+///
+/// # Safety
+/// It is made of integers alone, and is the structure that the number means.
+pub(crate) unsafe trait ClockRequest {
+    /// The ioctl.
+    const NUMBER: libc::Ioctl;
 }
 
-/// Kernel structures that are whole with all zeros.
-pub(crate) trait Plain {}
-impl Plain for libc::ptp_sys_offset {}
-impl Plain for libc::ptp_sys_offset_extended {}
-impl Plain for libc::ptp_sys_offset_precise {}
+// SAFETY: as linux/ptp_clock.h has it.
+unsafe impl ClockRequest for libc::ptp_sys_offset {
+    const NUMBER: libc::Ioctl = libc::PTP_SYS_OFFSET;
+}
+// SAFETY: as linux/ptp_clock.h has it.
+unsafe impl ClockRequest for libc::ptp_sys_offset_extended {
+    const NUMBER: libc::Ioctl = libc::PTP_SYS_OFFSET_EXTENDED;
+}
+// SAFETY: as linux/ptp_clock.h has it.
+unsafe impl ClockRequest for libc::ptp_sys_offset_precise {
+    const NUMBER: libc::Ioctl = libc::PTP_SYS_OFFSET_PRECISE;
+}
+
+/// Asks a PTP clock.
+pub(crate) fn clock_ioctl<T: ClockRequest>(fd: RawFd, data: &mut T) -> io::Result<()> {
+    // SAFETY: `data` is the structure that the number means, and it lives through the call.
+    if unsafe { libc::ioctl(fd, T::NUMBER, std::ptr::from_mut(data)) } < 0 { Err(last()) } else { Ok(()) }
+}
 
 /// Such a structure with all zeros.
-pub(crate) fn plain<T: Plain>() -> T {
-    // SAFETY: the types that are `Plain` are made of integers alone.
+pub(crate) fn plain<T: ClockRequest>() -> T {
+    // SAFETY: it is made of integers alone.
     unsafe { std::mem::zeroed() }
 }
 

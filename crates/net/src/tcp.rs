@@ -121,7 +121,7 @@ impl Fallback {
     }
 }
 
-/// Whether an MPTCP socket's connection is TCP; nothing where the kernel does not say (before Linux 5.16).
+/// Whether an MPTCP socket's connection is TCP; nothing where the kernel does not say.
 fn fell_back(fd: RawFd) -> Option<bool> {
     // linux/tcp.h (Linux 6.9), linux/socket.h and linux/mptcp.h.
     const TCP_IS_MPTCP: c_int = 43;
@@ -133,11 +133,44 @@ fn fell_back(fd: RawFd) -> Option<bool> {
     }
     match sys::get_option(fd, SOL_MPTCP, MPTCP_INFO, &mut value) {
         Ok(_) => Some(false),
-        Err(cause) => (cause.raw_os_error() == Some(libc::EOPNOTSUPP)).then_some(true),
+        Err(cause) => {
+            let release = nix::sys::utsname::uname().ok();
+            let release = release.as_ref().and_then(|uname| uname.release().to_str()).unwrap_or_default();
+            fell_back_by(cause.raw_os_error(), release)
+        }
     }
+}
+
+/// The same, from the error of MPTCP_INFO and the kernel's release. TCP answers EOPNOTSUPP (IPv4) or ENOPROTOOPT (IPv6);
+/// before Linux 5.16, which brought MPTCP_INFO, MPTCP answers EOPNOTSUPP too.
+fn fell_back_by(errno: Option<c_int>, release: &str) -> Option<bool> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next()?, numbers.next()?);
+    (version >= (5, 16) && matches!(errno, Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT))).then_some(true)
 }
 
 /// TCP_NODELAY, when asked for.
 pub(crate) fn set_nodelay(fd: RawFd, on: bool) -> Result<(), NetError> {
     if on { options::int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, "TCP_NODELAY", 1) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_mptcp_info_fails_with_means_tcp_only_where_the_kernel_has_it() {
+        for (errno, release, meant) in [
+            (libc::EOPNOTSUPP, "6.1.0-13-amd64", Some(true)),
+            (libc::ENOPROTOOPT, "6.1.0-13-amd64", Some(true)),
+            (libc::ENOPROTOOPT, "5.16.0", Some(true)),
+            (libc::EOPNOTSUPP, "5.15.0-91-generic", None),
+            (libc::ENOPROTOOPT, "5.9", None),
+            (libc::EINVAL, "6.8.12", None),
+            (libc::EOPNOTSUPP, "", None),
+        ] {
+            assert_eq!(fell_back_by(Some(errno), release), meant, "{errno} {release}");
+        }
+        assert_eq!(fell_back_by(None, "6.1.0"), None);
+    }
 }

@@ -15,6 +15,7 @@ use crate::tcp::{self, Fallback};
 use crate::wait::{Patience, Waited};
 use crate::{NetError, sys};
 use model::{EndSpec, Protocol, Receive, SocketSpec};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -160,12 +161,7 @@ impl<'a> TransactionClient<'a> {
     }
 
     fn connect(&self) -> Result<Result<OwnedFd, Received>, PathError> {
-        let socket = tcp::unconnected(self.spec, self.end, self.to).map_err(|error| match error {
-            NetError::Socket { cause, .. } => {
-                PathError::Failed { call: "socket", errno: cause.raw_os_error().unwrap_or(libc::EIO) }
-            }
-            _ => PathError::Failed { call: "setsockopt", errno: sys::errno() },
-        })?;
+        let socket = tcp::unconnected(self.spec, self.end, self.to).map_err(|error| not_made(&error))?;
         match sys::connect(socket.as_raw_fd(), self.raw.as_bytes()) {
             Ok(()) => Ok(Ok(socket)),
             Err(cause) => match cause.raw_os_error() {
@@ -175,6 +171,18 @@ impl<'a> TransactionClient<'a> {
                 errno => Err(PathError::Failed { call: "connect", errno: errno.unwrap_or(libc::EIO) }),
             },
         }
+    }
+}
+
+/// What the loop says of a socket that could not be made or set up.
+fn not_made(error: &NetError) -> PathError {
+    let failed = |call, cause: &io::Error| PathError::Failed { call, errno: cause.raw_os_error().unwrap_or(libc::EIO) };
+    match error {
+        NetError::Socket { cause, .. } | NetError::NoMptcp { cause, .. } => failed("socket", cause),
+        NetError::Bind { cause, .. } => failed("bind", cause),
+        NetError::InUse { .. } => PathError::Failed { call: "bind", errno: libc::EADDRINUSE },
+        NetError::Option { cause, .. } | NetError::Device { cause, .. } => failed("setsockopt", cause),
+        _ => PathError::Failed { call: "setsockopt", errno: sys::errno() },
     }
 }
 
@@ -284,5 +292,23 @@ impl<'a> TransactionServer<'a> {
     #[must_use]
     pub fn abandoned(&self) -> u64 {
         self.abandoned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_was_not_made_is_named_with_its_own_cause() {
+        let cause = || io::Error::from_raw_os_error(libc::ENOPROTOOPT);
+        let call = |error| match not_made(&error) {
+            PathError::Failed { call, errno } => (call, errno),
+            other => panic!("{other}"),
+        };
+        assert_eq!(call(NetError::NoMptcp { cause: cause(), remedy: "" }), ("socket", libc::ENOPROTOOPT));
+        assert_eq!(call(NetError::Socket { what: "TCP/IPv4", cause: cause() }), ("socket", libc::ENOPROTOOPT));
+        let option = NetError::Option { option: "IP_TTL", value: String::new(), cause: cause() };
+        assert_eq!(call(option), ("setsockopt", libc::ENOPROTOOPT));
     }
 }

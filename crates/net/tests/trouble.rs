@@ -9,6 +9,30 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use windhover_net::{DataListener, DataSocket, NetError, Path, PathError, PathVisitor, Received, with_path};
 
+/// In a process of its own, which may open few descriptors.
+#[test]
+fn a_lack_of_descriptors_is_no_lack_of_an_interface_or_a_route() {
+    const TEST: &str = "a_lack_of_descriptors_is_no_lack_of_an_interface_or_a_route";
+    if std::env::var_os("WINDHOVER_TEST_INNER").is_none() {
+        let done = std::process::Command::new("sh")
+            .args(["-c", "ulimit -n 64; exec \"$0\" --exact \"$1\" --nocapture"])
+            .arg(std::env::current_exe().unwrap())
+            .arg(TEST)
+            .env("WINDHOVER_TEST_INNER", "1")
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        return;
+    }
+    let held: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+    assert!(held.len() < 64, "{}", held.len());
+    let mtu = windhover_net::interface::mtu("lo").unwrap_err();
+    let source = windhover_net::route::source_for(loopback(false)).unwrap_err();
+    for error in [mtu, source] {
+        assert!(matches!(error, NetError::Socket { .. }), "{error}");
+    }
+}
+
 /// One receive into a buffer of so many bytes.
 struct Once(usize);
 

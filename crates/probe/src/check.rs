@@ -66,7 +66,7 @@ pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
         );
     }
     if !task.others.is_empty() && protocol.is_local() {
-        return conflict(format!("{protocol} has one reflector"), "use udp or tcp");
+        return conflict(format!("{protocol} has one reflector"), &format!("use {}", Protocol::words_for(spec.probe)));
     }
     if pace.stamps != Stamps::None && protocol.is_local() {
         return conflict(format!("{protocol} has no time stamps of the kernel"), "leave --stamps out");

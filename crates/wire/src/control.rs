@@ -430,7 +430,8 @@ impl OpenRequest {
             }
         }
         if self.connect_each && !protocol.is_connection() {
-            return bad(format!("a connection for each transaction needs tcp, not {protocol}"));
+            let connections = Protocol::words_of(Protocol::is_connection);
+            return bad(format!("a connection for each transaction needs {connections}, not {protocol}"));
         }
         if self.connect_each && !matches!(self.end.receive, Receive::Block | Receive::Spin) {
             return bad(format!(

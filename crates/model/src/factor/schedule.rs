@@ -51,6 +51,8 @@ pub(super) static FACTORS: [Factor; 9] = [
     Factor::new("shape_seed", ValueType::Long, sets!(Pace, seed = long))
     .about("Seed of `shape = \"poisson\"` and of `random_delay_percent`.")
     .default("1")
+    .record(Record::Changed)
+    .shown(Shown { title: "seed", ..NAMED })
     .flags(&[schedule("seed", "N", "Seed of --shape poisson and of --random-delay").default("1")]),
     Factor::new(
         "random_delay_percent",
@@ -66,8 +68,8 @@ pub(super) static FACTORS: [Factor; 9] = [
     .flags(&[schedule(
         "random-delay",
         "PERCENT",
-        "Delay each send (each burst) by a random part of the distance to the next, below PERCENT % of it, so that an even \
-         schedule does not keep step with timers and cycles of the same period",
+        "Delay each message by a random time: 0 to PERCENT % of the distance to the next message (for bursts: each burst), so \
+         that an even schedule does not keep step with timers and cycles of the same period",
     )
     .default("0")
     .conflicts(&["schedule"])]),

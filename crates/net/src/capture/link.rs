@@ -52,17 +52,17 @@ impl Link {
             _ => Head::Ip,
         };
         let speed_bps = speed_mbps(&name).map(|speed| u64::from(speed) * 1_000_000);
-        let stamps = crate::stamps::nic_stamps(&name);
-        let hardware_stamps = stamps.is_ok_and(|stamps| stamps.receives.is_some_and(|filter| filter != 0));
+        let hardware_stamps = crate::stamps::stamps_received(&name);
         Ok(Self { name, index, head, speed_bps, hardware_stamps })
     }
 }
 
 /// The kind of hardware address (SIOCGIFHWADDR, netdevice(7)).
 fn kind(name: &str) -> io::Result<u16> {
-    let request = sys::interface_request(libc::SIOCGIFHWADDR, name, |_| {})?;
-    // SAFETY: the call succeeded, so this member of the union is the one that is set.
-    Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
+    // SAFETY: SIOCGIFHWADDR writes the address within the request; where it succeeded, this member of the union is set.
+    unsafe {
+        sys::interface_request(libc::SIOCGIFHWADDR, name, |_| {}).map(|request| request.ifr_ifru.ifru_hwaddr.sa_family)
+    }
 }
 
 /// In Mbit/s (ETHTOOL_GSET of linux/ethtool.h, which every kernel answers).
@@ -71,9 +71,24 @@ fn speed_mbps(name: &str) -> Option<u32> {
     // struct ethtool_cmd has 44 bytes; speed is the half at 12, its high half the one at 28.
     let mut words = [0_u32; 11];
     words[0] = GSET;
-    sys::interface_ioctl(libc::SIOCETHTOOL, name, &mut words).ok()?;
+    // SAFETY: `words` has the size that this command writes.
+    unsafe { sys::interface_ioctl(libc::SIOCETHTOOL, name, &mut words).ok()? };
     let half = |word: u32| u32::from(u16::from_ne_bytes([word.to_ne_bytes()[0], word.to_ne_bytes()[1]]));
     let speed = half(words[7]) << 16 | half(words[3]);
     // All ones means unknown, in 16 bits too.
     Some(speed).filter(|&speed| !matches!(speed, 0 | 0xffff | u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_an_ethernet_header_and_no_speed() {
+        let link = Link::named("lo").unwrap();
+        assert_eq!((link.name.as_str(), link.head, link.speed_bps), ("lo", Head::Ethernet, None));
+        assert!(!link.hardware_stamps);
+        assert_eq!(link.head.bytes(), 14);
+        assert!(Link::named("nosuch0").is_err());
+    }
 }

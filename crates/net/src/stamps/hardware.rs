@@ -51,15 +51,28 @@ struct Config {
 /// There is no such device, or it does not tell.
 pub fn nic_stamps(device: &str) -> io::Result<NicStamps> {
     let mut info = TsInfo { command: ETHTOOL_GET_TS_INFO, phc_index: -1, ..TsInfo::default() };
-    sys::interface_ioctl(libc::SIOCETHTOOL, device, &mut info)?;
-    let mut config = Config::default();
-    let told = sys::interface_ioctl(SIOCGHWTSTAMP, device, &mut config).is_ok();
+    // SAFETY: the command is that of `TsInfo`, which is made of integers.
+    unsafe { sys::interface_ioctl(libc::SIOCETHTOOL, device, &mut info)? };
+    let config = config(device);
     Ok(NicStamps {
         can: info.so_timestamping,
         clock: u32::try_from(info.phc_index).ok(),
-        sends: told.then_some(config.tx_type),
-        receives: told.then_some(config.rx_filter),
+        sends: config.as_ref().map(|config| config.tx_type),
+        receives: config.map(|config| config.rx_filter),
     })
+}
+
+/// How a device stamps now, where it tells.
+fn config(device: &str) -> Option<Config> {
+    let mut config = Config::default();
+    // SAFETY: `Config` is struct hwtstamp_config, which is made of integers.
+    unsafe { sys::interface_ioctl(SIOCGHWTSTAMP, device, &mut config).ok()? };
+    Some(config)
+}
+
+/// Whether the driver stamps received messages now. Some say so that do not tell what they can.
+pub(crate) fn stamps_received(device: &str) -> bool {
+    config(device).is_some_and(|config| config.rx_filter != 0)
 }
 
 impl NicStamps {

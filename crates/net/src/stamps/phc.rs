@@ -112,19 +112,19 @@ impl Compare for Device {
         match self.how {
             How::Precise => {
                 let mut asked: libc::ptp_sys_offset_precise = sys::plain();
-                sys::device_ioctl(fd, libc::PTP_SYS_OFFSET_PRECISE, &mut asked)?;
+                sys::clock_ioctl(fd, &mut asked)?;
                 Ok(precise(&asked))
             }
             How::Extended => {
                 let mut asked: libc::ptp_sys_offset_extended = sys::plain();
                 asked.n_samples = TRIES;
-                sys::device_ioctl(fd, libc::PTP_SYS_OFFSET_EXTENDED, &mut asked)?;
+                sys::clock_ioctl(fd, &mut asked)?;
                 closest(extended(&asked)).ok_or_else(nothing)
             }
             How::Basic => {
                 let mut asked: libc::ptp_sys_offset = sys::plain();
                 asked.n_samples = TRIES;
-                sys::device_ioctl(fd, libc::PTP_SYS_OFFSET, &mut asked)?;
+                sys::clock_ioctl(fd, &mut asked)?;
                 closest(basic(&asked)).ok_or_else(nothing)
             }
             How::Gettime => {

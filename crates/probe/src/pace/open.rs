@@ -154,7 +154,7 @@ pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<
         let (Some(session), DataPath::Data(socket)) = (session, data_path) else {
             return check::conflict(
                 "pace needs a reflector and one way for all messages",
-                "use udp or tcp, without --connect-each",
+                &format!("use {}, without --connect-each", Protocol::words_for(spec.probe)),
             );
         };
         list.push(*socket);

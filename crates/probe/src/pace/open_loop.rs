@@ -239,6 +239,7 @@ impl OpenLoop<'_> {
         PacedConfig {
             size: pass.size,
             burst: self.pace.shape.burst(),
+            random_delay: self.pace.random_delay_percent.is_some(),
             every: self.pace.every.max(1),
             timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
             outliers: spec.outliers,

@@ -38,6 +38,8 @@ pub struct PacedConfig {
     pub period_ns: u64,
     /// Messages that the schedule wants at once, 1 or more; with `period_ns` it says how far apart the bursts are.
     pub burst: u32,
+    /// Whether each time of the schedule is delayed by a random part of that distance.
+    pub random_delay: bool,
     /// One message in so many is answered, 1 or more.
     pub every: u32,
     /// Length of an interval of the series and of the log, in ns, at least 1 ms.
@@ -78,6 +80,7 @@ impl PacedConfig {
             asked_pps,
             period_ns,
             burst: 1,
+            random_delay: false,
             every: 1,
             interval_ns: 100_000_000,
             timeout_ns: 1_000_000_000,

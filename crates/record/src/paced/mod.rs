@@ -83,8 +83,10 @@ pub struct Paced {
     stalls: Stalls,
     sender_stalls: Stalls,
     first: Option<u64>,
-    /// The last actual send, and the last answer or time-out.
+    /// The last actual send, number and intended time of that message, and the last answer or time-out.
     last_sent: u64,
+    last_number: u64,
+    last_intended: u64,
     last: u64,
     /// Messages of the schedule: sent, and sent more than a distance late.
     scheduled: u64,
@@ -129,6 +131,8 @@ impl Paced {
             sender_stalls: Stalls::default(),
             first: None,
             last_sent: 0,
+            last_number: 0,
+            last_intended: 0,
             last: 0,
             scheduled: 0,
             behind: 0,
@@ -189,7 +193,9 @@ impl Paced {
         let own_ns = rate.ns(sample.sent.saturating_sub(sample.intended).saturating_sub(one.held));
         self.times.lateness.record(lateness_ns);
         self.times.own_lateness.record(own_ns);
-        self.last_sent = self.last_sent.max(sample.sent);
+        if sample.sent >= self.last_sent {
+            (self.last_sent, self.last_number, self.last_intended) = (sample.sent, sample.seq, sample.intended);
+        }
         // Each reflector gets every message, so the first one stands for the schedule.
         if peer == 0 {
             self.scheduled += 1;
@@ -522,9 +528,23 @@ impl Paced {
         arrears
     }
 
+    /// By how much the schedule delayed the last message at random. It is no part of what the messages lasted, as what they are
+    /// counted from is not delayed.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative; `as` saturates")]
+    fn last_delay_ns(&self, first_tick: u64) -> u64 {
+        if !self.config.random_delay {
+            return 0;
+        }
+        let burst = u64::from(self.config.burst.max(1));
+        let even_ns = (self.last_number / burst * burst) as f64 * 1e9 / self.config.asked_pps;
+        let due_ns = self.config.rate.ns(self.last_intended.saturating_sub(first_tick));
+        due_ns.saturating_sub(even_ns.round() as u64)
+    }
+
     fn rate_report(&self, first_tick: u64) -> RateReport {
         // The last message has a distance of its own behind it: n messages in time last n distances.
         let lasted_ns = self.config.rate.ns(self.last_sent.saturating_sub(first_tick)).saturating_add(self.distance_ns);
+        let lasted_ns = lasted_ns.saturating_sub(self.last_delay_ns(first_tick)).max(1);
         let latest_ns = self.times.lateness.moments.max().unwrap_or(0);
         RateReport {
             asked_pps: self.config.asked_pps,

@@ -36,8 +36,7 @@ pub(crate) struct TuneTry {
     /// Kind of built-in lab
     #[arg(long, value_parser = one_of(&LAB_KINDS), value_name = "KIND", default_value = "netns")]
     pub(crate) lab: LabKind,
-    /// tcp, udp, unix-stream, unix-dgram or pipe
-    #[arg(long, default_value = "udp")]
+    #[arg(long, default_value = "udp", help = model::Protocol::words_for(model::Probe::Pingpong))]
     pub(crate) protocol: String,
     /// Message size in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 32)]

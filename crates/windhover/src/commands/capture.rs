@@ -27,8 +27,9 @@ impl Recording {
         let spec = &task.spec;
         let protocol = spec.socket.protocol;
         if protocol.is_local() {
+            let others = model::Protocol::words_of(|one| one.is_served() && one.carries(spec.probe));
             return Err(Failure::usage(anyhow!(
-                "{protocol} passes no network interface: leave out --pcap, or measure tcp or udp"
+                "{protocol} passes no network interface: leave out --pcap, or measure {others}"
             )));
         }
         Ok(Some(Self::run(path, wanted.snap, comment(task), beside(spec))?))

@@ -292,3 +292,21 @@ fn raw_samples_name_their_reflector_and_are_bounded() {
     assert_eq!(raw, [(0, 0), (1, 0x1_0001), (2, 0)]);
     assert_eq!(done.raw_overrun, 2);
 }
+
+#[test]
+fn a_random_delay_takes_nothing_of_the_rate() {
+    for burst in [1, 10] {
+        let config = PacedConfig { random_delay: true, burst, ..config() };
+        let burst = u64::from(burst);
+        // Each burst's delay is another part of its distance, the last one's nearly all of it.
+        let samples = (0..200_u64).map(|seq| {
+            let begun = seq / burst * burst;
+            let delay = config.distance_ns() * (begun + burst) / 201;
+            let intended = START + begun * config.period_ns + delay;
+            let sample = Sample { seq, intended, sent: intended, received: intended + 50 * US, ..Sample::default() };
+            PacedSample { sample, ..PacedSample::default() }
+        });
+        let rate = run(&config, samples.collect()).pace.unwrap().rate;
+        assert!((rate.achieved_pps / rate.asked_pps - 1.0).abs() < 1e-6, "burst {burst}: {rate:?}");
+    }
+}
