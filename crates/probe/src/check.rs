@@ -2,7 +2,7 @@
 
 use crate::{ProbeError, driver};
 use model::worker::ProbeTask;
-use model::{Gap, PaceSpec, Pacer, Policy, Probe, ProbeSpec, Receive, Stamps};
+use model::{Gap, PaceSpec, Pacer, Policy, Probe, ProbeSpec, Protocol, Receive, Stamps};
 use wire::data;
 
 /// Refuses a task that contradicts what this machine or the peer is.
