@@ -258,6 +258,18 @@ impl SocketSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ProbeSpec;
+
+    #[test]
+    fn refusals_name_each_protocol_that_would_do() {
+        let each = ProbeSpec { connect_each: true, ..ProbeSpec::new(Probe::Rr, Protocol::Udp) };
+        let text = each.check().unwrap_err().to_string();
+        assert!(text.contains("needs rr over tcp or mptcp"), "{text}");
+        let mut bound = ProbeSpec::new(Probe::Pingpong, Protocol::Pipe);
+        bound.initiator.device = Some("eth0".to_owned());
+        let text = bound.check().unwrap_err().to_string();
+        assert!(text.contains("use tcp, mptcp or udp"), "{text}");
+    }
 
     #[test]
     fn lists_of_protocols_are_those_of_the_table() {
