@@ -172,7 +172,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
             let here = host::knob::Machine::running();
             let (machine, mut host) = (host::facts::machine(&here), host::facts::host(&here));
             let examined = prepare::doctor::record(&here);
-            host.environment = serde_json::to_value(examined).ok();
+            host.environment = examined.ok().and_then(|examined| serde_json::to_value(examined).ok());
             (machine, host)
         })
     }

@@ -386,10 +386,9 @@ impl<'a> Runner<'a> {
                     self.fail(step, &cause.to_string())?;
                     return Err(CampaignError::AgentLost { run: self.dir.path().to_owned(), cause });
                 }
-                Err(failure @ (Failure::Prepare(_) | Failure::Host(_))) => {
+                Err(ref failure @ (Failure::Prepare(ref cause) | Failure::Host(ref cause))) => {
                     // Only the cells that want the same preparation fail alike, and at once; the others are measured.
                     let counts = matches!(failure, Failure::Host(_));
-                    let (Failure::Prepare(cause) | Failure::Host(cause)) = failure else { continue };
                     let why = cause.to_string();
                     self.fail(step, &why)?;
                     let eta_ns = estimate.steps(&steps[place + 1..]);

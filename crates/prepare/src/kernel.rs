@@ -184,20 +184,20 @@ impl Settings for Kernel {
     }
 }
 
-/// A task that ended between the look and the call is one that is gone.
-fn cause_of(error: TaskError) -> io::Error {
+/// A task that ended between the look and the call is one that is gone. All else is a failure: where a program cannot be
+/// started because it or its interpreter is missing (ENOENT), the setting is there nonetheless.
+fn reading(knob: &Knob, error: TaskError) -> KnobError {
     match error.into_cause() {
-        cause if cause.raw_os_error() == Some(ESRCH) => io::ErrorKind::NotFound.into(),
-        cause => cause,
+        cause if cause.raw_os_error() == Some(ESRCH) => KnobError::absent(knob),
+        cause => KnobError::Read { knob: Box::new(knob.clone()), cause },
     }
 }
 
-fn reading(knob: &Knob, error: TaskError) -> KnobError {
-    KnobError::reading(knob, cause_of(error))
-}
-
 fn writing(knob: &Knob, value: &str, error: TaskError) -> KnobError {
-    KnobError::writing(knob, value, cause_of(error))
+    match error.into_cause() {
+        cause if cause.raw_os_error() == Some(ESRCH) => KnobError::absent(knob),
+        cause => KnobError::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause },
+    }
 }
 
 fn invalid(knob: &Knob, value: &str, why: impl std::fmt::Display) -> KnobError {
@@ -262,5 +262,12 @@ mod tests {
         assert_eq!(kernel.read(&knob).unwrap(), "active");
         let none = Knob::Service { unit: "none.service".to_owned() };
         assert!(matches!(kernel.read(&none), Err(KnobError::Absent { .. })));
+
+        // A systemctl that cannot be started says nothing of the service: an undo must not take it as put back.
+        std::fs::write(&program, "#!/missing/interpreter\n").unwrap();
+        let read = kernel.read(&knob);
+        assert!(matches!(read, Err(KnobError::Read { .. })), "{read:?}");
+        let written = kernel.write(&knob, "active");
+        assert!(matches!(written, Err(KnobError::Write { .. })), "{written:?}");
     }
 }

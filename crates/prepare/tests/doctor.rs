@@ -7,10 +7,12 @@ use host::knob::Machine;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use systems::System;
-use windhover_prepare::doctor::{
-    self, DoctorOptions, Document, Severity, SkipKind, Substrate, compare, examine, unknown_check,
-};
+use windhover_prepare::doctor::{self, DoctorOptions, Document, Severity, SkipKind, Substrate, compare, unknown_check};
 use windhover_prepare::tune::Key;
+
+fn examine(machine: &Machine, options: &DoctorOptions) -> Document {
+    doctor::examine(machine, options).unwrap()
+}
 
 /// What a system's doctor must say, and what it must not.
 struct Expected {
@@ -362,6 +364,22 @@ fn the_prepared_machine_has_not_one_warning() {
 }
 
 #[test]
+fn a_stored_snapshot_may_say_of_threads_only_whether() {
+    let expected = SYSTEMS.iter().find(|expected| expected.system == "mlx5-ipoib").unwrap();
+    let found = ["mlx5-ipoib", "mlx5-ipoib-stored-switches"]
+        .map(|name| examine(&Machine::at(System::load(name).root()), &options(expected)).findings);
+    assert_eq!(found[0], found[1]);
+}
+
+#[test]
+fn a_snapshot_that_is_none_is_told() {
+    let mut system = System::load("preempt-rt");
+    system.put(doctor::SNAPSHOT_FILE, r#"{"devices": {"eth0": {"napi": "?"}}}"#);
+    let error = doctor::examine(&Machine::at(system.root()), &DoctorOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("windhover-snapshot.json: invalid type"), "{error}");
+}
+
+#[test]
 fn every_check_answers_once_on_every_system() {
     for expected in SYSTEMS {
         let document = examine(&Machine::at(System::load(expected.system).root()), &options(expected));
@@ -579,8 +597,14 @@ proptest! {
             }
             std::fs::write(file, content).unwrap();
         }
-        let document = examine(&Machine::at(system.root()), &options(expected));
+        let machine = Machine::at(system.root());
+        if let Err(error) = doctor::Snapshot::take(&machine) {
+            let text = machine.text(doctor::SNAPSHOT_FILE).unwrap();
+            prop_assert!(serde_json::from_str::<doctor::Snapshot>(&text).is_err(), "{error}");
+            std::fs::remove_file(machine.path(doctor::SNAPSHOT_FILE.as_ref())).unwrap();
+        }
+        let document = examine(&machine, &options(expected));
         prop_assert!(!document.findings.is_empty());
-        prop_assert!(!compare(&document, &doctor::record(&Machine::at(system.root()))).a.is_empty());
+        prop_assert!(!compare(&document, &doctor::record(&machine).unwrap()).a.is_empty());
     }
 }

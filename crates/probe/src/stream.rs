@@ -157,6 +157,8 @@ impl Stream<'_> {
             std::thread::scope(|scope| {
                 let pings = pinger.is_some();
                 let pinging = &pinging;
+                // The scope joins the ping-pong also where the manager panics.
+                let _ending = EndAll { pinging, flows: &shared };
                 let beside = pinger.take().map(|mut pinger| scope.spawn(move || pinger.measure_until(pinging, pushed)));
                 done.started_ns = clock::realtime_ns();
                 shared.go.store(true, Ordering::Release);
@@ -206,6 +208,19 @@ impl Stream<'_> {
             managed: managed.unwrap_or_default(),
             interrupted: self.context.stopping(),
         })
+    }
+}
+
+/// Ends the ping-pong and all flows when dropped.
+struct EndAll<'a> {
+    pinging: &'a AtomicBool,
+    flows: &'a FlowControl,
+}
+
+impl Drop for EndAll<'_> {
+    fn drop(&mut self) {
+        self.pinging.store(false, Ordering::Release);
+        self.flows.stop();
     }
 }
 

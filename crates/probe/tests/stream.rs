@@ -186,6 +186,24 @@ fn seconds_are_told_while_it_runs() {
 }
 
 #[test]
+fn a_manager_that_panics_ends_everything() {
+    let served = Served::start();
+    let stream = StreamSpec { rate_pps: Some(1000.0), working_latency: true, ..StreamSpec::default() };
+    let mut task = task(spec(Protocol::Udp, 20_000, stream), served.address);
+    task.live = true;
+    let (told, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut context = common::context();
+        context.live = Some(LiveSink::new(|_| std::panic::resume_unwind(Box::new("the watcher fails"))));
+        let run = std::panic::AssertUnwindSafe(|| run_with(&task, &context).1.is_ok());
+        let _ = told.send(std::panic::catch_unwind(run).is_err());
+    });
+    // Measuring without the stream takes up to 4 s, and the first second is told after 1.5 s.
+    let panicked = ended.recv_timeout(Duration::from_secs(15));
+    assert_eq!(panicked, Ok(true), "the ping-pong or the flows go on");
+}
+
+#[test]
 fn the_owners_limit_is_kept_and_told() {
     let served = Served::with(Limits { max_bandwidth_bps: Some(4_000_000), ..Limits::default() }, None);
     for direction in [Direction::Up, Direction::Down] {

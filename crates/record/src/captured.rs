@@ -4,13 +4,14 @@
 //! A packet may be seen twice on one machine, leaving and arriving (loopback). Both are *points*.
 
 use stats::Histogram;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Questions that wait for their answers, a session and point.
 const MOST_WAITING: usize = 1 << 16;
 /// Sessions and points whose answers are looked for.
 const MOST_SESSIONS: usize = 256;
-/// Ranges of missing numbers that are remembered at a point; the lowest are then lost for good.
+/// Ranges of missing numbers that are remembered at a point, the lowest are then lost for good; and numbers before the
+/// first.
 const MOST_RANGES: usize = 4096;
 /// Numbers that jump further begin anew: another session, or no numbers of ours.
 pub(crate) const JUMP: u64 = 1 << 20;
@@ -74,6 +75,8 @@ pub(crate) struct SeenNumbers {
     missing: BTreeMap<u64, (u64, Option<Time>)>,
     /// Numbers that stay missing for good.
     gone: u64,
+    /// Those before the first that came after all, the highest [`MOST_RANGES`] of them.
+    early: BTreeSet<u64>,
 }
 
 impl SeenNumbers {
@@ -132,6 +135,7 @@ impl SeenNumbers {
             Some(highest) if number.abs_diff(highest) > JUMP => {
                 (self.gone, self.first, self.highest) = (self.missing(), number, Some(number));
                 self.missing.clear();
+                self.early.clear();
                 return (Order::Jump, None);
             }
             Some(highest) if number > highest => {
@@ -146,6 +150,8 @@ impl SeenNumbers {
                 let when = self.take(number);
                 return when.map_or((Order::Repeated, None), |when| (Order::Late, when));
             }
+            Some(_) if !self.early.insert(number) => return (Order::Repeated, None),
+            Some(_) if self.early.len() > MOST_RANGES => _ = self.early.pop_first(),
             Some(_) => {}
         }
         (Order::Next, None)

@@ -246,6 +246,13 @@ mod tests {
     }
 
     #[test]
+    fn a_number_before_the_first_may_come_twice() {
+        let mut line = Timeline::default();
+        let orders = [10, 9, 9].map(|seq| line.see(&question(seq, 1)).order);
+        assert_eq!(orders, [Order::Next, Order::Next, Order::Repeated]);
+    }
+
+    #[test]
     fn messages_without_numbers_are_paired_in_turn() {
         let mut line = Timeline::default();
         line.see(&CapturedMessage { seq: None, ..question(0, 100) });

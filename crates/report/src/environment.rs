@@ -35,9 +35,14 @@ impl Facts {
         self.pairs.extend(value.map(|value| (plain(name), value)));
     }
 
+    /// Adds a setting, also an empty one: that says more than its absence.
+    fn push_any(&mut self, name: &str, value: &impl ToString) {
+        self.pairs.push((plain(name), plain(&value.to_string())));
+    }
+
     fn map(heading: String, map: &BTreeMap<String, impl ToString>) -> Self {
         let mut facts = Self::new(heading);
-        map.iter().for_each(|(name, value)| facts.push(name, Some(value.to_string())));
+        map.iter().for_each(|(name, value)| facts.push_any(name, value));
         facts
     }
 }
@@ -275,6 +280,6 @@ fn end_facts(heading: &str, end: &EndReport, probe: Probe) -> Facts {
     pairs.push("CPU", Some(end.spec.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())));
     pairs.push("busy poll", end.spec.busy_poll_us.map(|us| format!("{us} µs")));
     pairs.push("device", end.spec.device.as_deref());
-    end.stack_environment.iter().for_each(|(name, value)| pairs.push(name, Some(value)));
+    end.stack_environment.iter().for_each(|(name, value)| pairs.push_any(name, value));
     pairs
 }

@@ -35,6 +35,15 @@ fn the_papers_table_as_text() {
 }
 
 #[test]
+fn settings_that_are_empty_are_shown() {
+    let mut run = small();
+    for machine in run.document.machines.values_mut() {
+        machine.sysctls.insert("kernel.empty_on_this_machine".into(), String::new());
+    }
+    assert!(report(&[run]).html().unwrap().contains("kernel.empty_on_this_machine"));
+}
+
+#[test]
 fn repetitions_give_the_interval_of_a_rate() {
     let mut run = small();
     for result in &mut run.results {

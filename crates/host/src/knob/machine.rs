@@ -9,6 +9,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
+/// The most that is read of a file; /proc/interrupts of a large server has a few MiB.
+const MOST_BYTES: u64 = 32 << 20;
+
 /// Reads and writes the knobs that are files, control groups and network devices below a root.
 ///
 /// In a tree of files that is not the running system, a symbolic link never leads out of the tree, and control groups
@@ -49,13 +52,13 @@ impl Machine {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// The content of a file; bytes that are no UTF-8 are replaced.
+    /// The content of a file, 32 MiB of it at most; bytes that are no UTF-8 are replaced.
     ///
     /// # Errors
     /// The kernel's.
     pub fn text(&self, path: impl AsRef<Path>) -> io::Result<String> {
         let mut content = Vec::new();
-        self.open(path.as_ref(), OFlag::O_RDONLY)?.read_to_end(&mut content)?;
+        self.open(path.as_ref(), OFlag::O_RDONLY)?.take(MOST_BYTES).read_to_end(&mut content)?;
         Ok(match String::from_utf8(content) {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
@@ -248,6 +251,9 @@ mod tests {
         assert_eq!(machine.cpu_list("/list"), "0-2,7".parse().ok());
         assert_eq!(machine.cpu_list("/none"), Some(CpuList::default()));
         assert_eq!(machine.cpu_list("/absent"), None);
+
+        std::fs::File::create(tree.path().join("endless")).unwrap().set_len(MOST_BYTES + 1).unwrap();
+        assert_eq!(machine.text("/endless").unwrap().len() as u64, MOST_BYTES);
         for name in ["rx-10", "rx-9", "rx-x", "tx-1"] {
             put(&format!("queues/{name}/file"), "");
         }

@@ -46,8 +46,25 @@ pub struct Napi {
     pub gro_flush_timeout_ns: Option<u64>,
     /// Time that interrupts stay suspended while an application busy-polls, in ns.
     pub irq_suspend_timeout_ns: Option<u64>,
-    /// Whether a thread polls it: 0 no, 1 yes, 2 it spins.
+    /// Whether a thread polls it: 0 no, 1 yes, 2 it spins. Stored snapshots may say `true` or `false`.
+    #[serde(deserialize_with = "threaded")]
     pub threaded: Option<u64>,
+}
+
+fn threaded<'de, D: serde::Deserializer<'de>>(stored: D) -> Result<Option<u64>, D::Error> {
+    use serde::Deserialize as _;
+
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Threaded {
+        Switch(bool),
+        Number(u64),
+    }
+    let found = Option::<Threaded>::deserialize(stored)?;
+    Ok(found.map(|threaded| match threaded {
+        Threaded::Switch(is_on) => u64::from(is_on),
+        Threaded::Number(number) => number,
+    }))
 }
 
 /// The instances in one datagram of an answer, for fuzzers.

@@ -34,7 +34,7 @@ pub use document::{
     Document, FORMAT, Finding, Reading, Remedy, Scope, ScopeOrigin, Severity, SkipKind, Skipped, Substrate, shell_word,
 };
 pub use measure::{MeasureError, Measured, Throttle, Visitor, measure, probe_throttle};
-pub use snapshot::{Device, SNAPSHOT_FILE, Snapshot};
+pub use snapshot::{Device, SNAPSHOT_FILE, Snapshot, SnapshotError};
 pub use table::table_markdown;
 
 use host::knob::Machine;
@@ -84,9 +84,11 @@ fn selects(wanted: &str, check: &Check) -> bool {
 }
 
 /// Examines a machine: the running one, or a tree of files.
-#[must_use]
-pub fn examine(machine: &Machine, options: &DoctorOptions) -> Document {
-    examine_with(machine, options, Snapshot::take(machine))
+///
+/// # Errors
+/// The tree's snapshot cannot be read.
+pub fn examine(machine: &Machine, options: &DoctorOptions) -> Result<Document, SnapshotError> {
+    Ok(examine_with(machine, options, Snapshot::take(machine)?))
 }
 
 /// The CPUs that an examination with these options is about.
@@ -135,7 +137,9 @@ pub fn schema() -> String {
 }
 
 /// The record of a machine's environment that campaigns keep: a whole examination, nothing measured.
-#[must_use]
-pub fn record(machine: &Machine) -> Document {
+///
+/// # Errors
+/// That of [`examine`].
+pub fn record(machine: &Machine) -> Result<Document, SnapshotError> {
     examine(machine, &DoctorOptions::default())
 }

@@ -6,9 +6,24 @@ use host::knob::{EthtoolPart, Knob, Machine, Settings as _};
 use host::nic::Napi;
 use model::HostFacts;
 use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
 
 /// Where a tree of files keeps its snapshot.
 pub const SNAPSHOT_FILE: &str = "/windhover-snapshot.json";
+
+/// Why there is no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// That of a tree of files cannot be read.
+    #[error("cannot read the snapshot {}: {cause}; store it anew, or remove it to examine files alone", file.display())]
+    Stored {
+        /// Where it is.
+        file: PathBuf,
+        /// Of the kernel, or what is no snapshot in it.
+        cause: io::Error,
+    },
+}
 
 /// Answers of system calls at one moment.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
@@ -39,17 +54,23 @@ pub struct Device {
 }
 
 impl Snapshot {
-    /// Of the running system by system calls, of a tree of files from its file. A file that cannot be read leaves it
-    /// empty.
-    #[must_use]
-    pub fn take(machine: &Machine) -> Self {
+    /// Of the running system by system calls, of a tree of files from its file; empty where there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no snapshot.
+    pub fn take(machine: &Machine) -> Result<Self, SnapshotError> {
         if machine.is_running() {
             let host = host::facts::host(machine);
             let devices = host.nics.iter().map(|nic| (nic.name.clone(), device(machine, &nic.name))).collect();
-            return Self { host, devices, measured: None };
+            return Ok(Self { host, devices, measured: None });
         }
-        let stored = machine.text(SNAPSHOT_FILE).ok().and_then(|text| serde_json::from_str(&text).ok());
-        stored.unwrap_or_else(|| Self { host: host::facts::host(machine), ..Self::default() })
+        let stored = match machine.text(SNAPSHOT_FILE) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self { host: host::facts::host(machine), ..Self::default() });
+            }
+            text => text.and_then(|text| Ok(serde_json::from_str(&text)?)),
+        };
+        stored.map_err(|cause| SnapshotError::Stored { file: machine.path(SNAPSHOT_FILE.as_ref()), cause })
     }
 }
 

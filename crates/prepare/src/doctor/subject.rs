@@ -10,7 +10,7 @@ use host::tasks::{Mount, Task, parse_mounts};
 use host::undo::StateDir;
 use model::{CpuList, MachineFacts, NicFacts};
 use std::cell::OnceCell;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 /// Why a check is not made.
@@ -119,7 +119,9 @@ impl<'a> Subject<'a> {
 
     /// The first bytes of a device file.
     pub(super) fn bytes<const N: usize>(&self, path: &str) -> Option<[u8; N]> {
-        std::fs::read(self.machine.path(Path::new(path))).ok()?.first_chunk().copied()
+        let mut bytes = [0; N];
+        std::fs::File::open(self.machine.path(Path::new(path))).ok()?.read_exact(&mut bytes).ok()?;
+        Some(bytes)
     }
 
     pub(super) fn exists(&self, path: &str) -> bool {

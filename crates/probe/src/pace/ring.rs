@@ -1,5 +1,5 @@
 //! A single-producer, single-consumer queue in prefaulted memory, from a measuring thread to the counting thread. Neither
-//! side waits for the other; entries without room are dropped and counted.
+//! side waits for the other; entries without room are dropped and counted, or replace the oldest.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -65,6 +65,11 @@ impl<const W: usize> Producer<'_, W> {
                 return;
             }
         }
+        self.put(entry);
+    }
+
+    #[inline]
+    fn put(&mut self, entry: [u64; W]) {
         if let Some(slot) = self.ring.slot(self.written) {
             for (word, value) in slot.iter().zip(entry) {
                 word.store(value, Ordering::Relaxed);
@@ -77,6 +82,13 @@ impl<const W: usize> Producer<'_, W> {
     /// Entries that found no room.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
+    }
+}
+
+impl Producer<'_, 1> {
+    /// Adds an entry, in place of the oldest where there is no room. For single words alone: they are never half written.
+    pub(crate) fn push_over(&mut self, entry: u64) {
+        self.put([entry]);
     }
 }
 
@@ -99,6 +111,8 @@ impl<const W: usize> Consumer<'_, W> {
         if self.read >= until {
             return None;
         }
+        // Older ones were written over.
+        self.read = self.read.max(until.saturating_sub(self.ring.mask + 1));
         let slot = self.ring.slot(self.read)?;
         let entry = std::array::from_fn(|at| slot.get(at).map_or(0, |word| word.load(Ordering::Relaxed)));
         self.read += 1;
@@ -127,6 +141,16 @@ mod tests {
         assert_eq!(rest, [[1, 101], [2, 102], [3, 103]]);
         assert_eq!(consumer.pop(consumer.written()), Some([6, 106]));
         assert_eq!(consumer.pop(consumer.written()), None);
+    }
+
+    #[test]
+    fn the_newest_stay_where_the_oldest_are_written_over() {
+        let mut ring = Ring::<1>::new(4);
+        let (mut producer, mut consumer) = ring.ends();
+        (0..10).for_each(|value| producer.push_over(value));
+        let until = consumer.written();
+        let found: Vec<_> = std::iter::from_fn(|| consumer.pop(until)).collect();
+        assert_eq!((found, producer.dropped()), (vec![[6], [7], [8], [9]], 0));
     }
 
     #[test]

@@ -32,7 +32,7 @@ const TIMEOUT_NS: u64 = 500_000_000;
 /// Rounds kept for the live view: four seconds of them.
 const RECENT: usize = 4096;
 
-/// The round trips in ns that the live view has not got yet.
+/// The newest round trips in ns that the live view has not got yet.
 pub(super) type RecentRtts = Ring<1>;
 
 /// Room for those of some seconds.
@@ -150,7 +150,7 @@ impl Pinger {
             }
             recorder.ingest(&[sample]);
             if sample.flags == SampleFlags::default() {
-                recent_rtts.push([self.clock.ns(sample.received.saturating_sub(sent))]);
+                recent_rtts.push_over(self.clock.ns(sample.received.saturating_sub(sent)));
             }
             due = (due + period).max(sample.received);
         }

@@ -48,7 +48,7 @@ fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
         None => CpuList::default(),
     };
     let options = DoctorOptions { cpus, nic: arguments.nic.clone(), only: arguments.only.clone() };
-    let mut snapshot = Snapshot::take(&machine);
+    let mut snapshot = Snapshot::take(&machine).map_err(Failure::usage)?;
     if let Some(nic) = &options.nic
         && !snapshot.host.nics.iter().any(|known| known.name == *nic)
     {
