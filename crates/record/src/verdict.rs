@@ -199,7 +199,7 @@ fn faults(evidence: &Evidence<'_>, end: &End<'_>) -> Option<String> {
     (minor + major > 0 && evidence.recorded.is_some()).then(|| {
         format!(
             "{minor} minor and {major} major page faults of the measuring thread in the loop: lock memory (run as root or raise \
-             RLIMIT_MEMLOCK), leave memory free, and keep compaction off locked pages (sysctl \
+             RLIMIT_MEMLOCK), leave memory free, and forbid compaction to move locked pages (sysctl \
              vm.compact_unevictable_allowed=0)"
         )
     })
@@ -470,7 +470,7 @@ fn steal(usage: &EndUsage) -> Option<String> {
     let share = percent(steal, usage.elapsed_ns.saturating_mul(u64::from(cpus)));
     (steal > STEAL_NS && share > STEAL_PERCENT).then(|| {
         format!(
-            "the hypervisor ran others on {whose} for {:.1} ms ({share:.1} % of the time): give the guest CPUs of its own",
+            "the hypervisor gave {whose} to other guests for {:.1} ms ({share:.1} % of the time): give the guest CPUs of its own",
             ms(steal)
         )
     })

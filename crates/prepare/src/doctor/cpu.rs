@@ -187,7 +187,7 @@ fn cgroup_version(s: &Subject<'_>) -> Answer {
         ]);
     }
     let listed = s.maybe("/proc/cgroups").is_some_and(|text| text.lines().any(|line| line.starts_with("cpuset")));
-    let answer = warning("no cpuset controller is mounted: a shield can only move tasks again and again");
+    let answer = warning("no cpuset controller is mounted: a shield can only move tasks away repeatedly");
     let answer = answer.read("/proc/cgroups", if listed { "cpuset is known" } else { "no cpuset" });
     Ok(vec![if listed {
         answer.advice("mount it: mount -t cgroup -o cpuset none /sys/fs/cgroup/cpuset")

@@ -407,9 +407,11 @@ fn steal_of_the_cpu_or_the_machine() {
     case.ends[0].1.cpu_steal_ns = Some(10 * MS);
     case.clean();
     case.ends[0].1.cpu_steal_ns = Some(20 * MS);
-    assert!(case.only(FindingId::Steal).detail.contains("ran others on the measuring CPU for 20.0 ms (2.0 %"));
+    assert!(case.only(FindingId::Steal).detail.contains("gave the measuring CPU to other guests for 20.0 ms (2.0 %"));
     case.ends[0].1.cpu_steal_ns = None;
-    assert!(case.only(FindingId::Steal).detail.contains("ran others on the machine's CPUs for 500.0 ms (25.0 %"));
+    assert!(
+        case.only(FindingId::Steal).detail.contains("gave the machine's CPUs to other guests for 500.0 ms (25.0 %")
+    );
 }
 
 #[test]

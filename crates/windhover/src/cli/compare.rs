@@ -3,7 +3,7 @@
 use super::shared::{Form, FormArgs, pair};
 use clap::{Args, ValueEnum};
 use model::Statistic;
-use model::quantity::{self, Compared, DISTRIBUTIONS, Quantity};
+use model::quantity::{self, Compared, Group};
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -81,21 +81,41 @@ holds, 4 if there are too few runs or repetitions to decide.
   'loss > 0.1%'              more than 0.1 % of the messages lost
   'transactions < -5%'       more than 5 % fewer transactions";
 
-/// How gates are written, and all that they may name: the quantities of the catalogue that have a better direction.
+/// How gates are written, and all that they may name: the quantities of the catalogue that have a better direction, by what
+/// they are of.
 fn gates() -> String {
     let statistics = Statistic::ALL.map(Statistic::word).join(" ");
-    let distributions: Vec<&str> = DISTRIBUTIONS.iter().map(|one| one.id).filter(|id| !id.is_empty()).collect();
-    // Both ends have the same, and both directions.
-    let is_second = |id: &str| id.starts_with("reflector.") || id.starts_with("down.");
-    let single = |wanted: fn(&Quantity) -> bool| {
-        let own = quantity::all().iter().filter(|one| one.statistic().is_none() && !is_second(&one.id) && wanted(one));
-        own.map(|one| one.id.as_str()).collect::<Vec<_>>().join(", ")
-    };
-    format!(
-        "{GATES}\nMetrics: {statistics}; each also of a distribution, as in intended.p99: {}. Besides: {}. Only where asked for, \
-         of initiator and reflector and of up and down alike: {}. docs/generated/quantities.md says what they are.",
-        distributions.join(", "),
-        single(|one| one.compared >= Compared::Usual),
-        single(|one| one.compared == Compared::Asked)
-    )
+    let mut text = format!(
+        "{GATES}\nMetrics: {statistics} of the RTT; also of each NAME that stands as NAME.p99 below. compare shows those with * \
+         without being asked. END is initiator or reflector, DIRECTION is up or down. docs/generated/quantities.md says what \
+         they are."
+    );
+    for group in Group::ALL {
+        let is_p99 = |of: &str, statistic| !of.is_empty() && statistic == Statistic::P99;
+        let distributions =
+            quantity::of_group(group).filter(|one| one.statistic().is_some_and(|(of, what)| is_p99(of.id, what)));
+        let mut words: Vec<String> = distributions.map(|one| one.id.clone()).collect();
+        let singles =
+            quantity::of_group(group).filter(|one| one.statistic().is_none() && one.compared > Compared::Never);
+        for one in singles {
+            let star = if one.compared >= Compared::Usual { "*" } else { "" };
+            // Both ends have the same, and both directions.
+            match one.id.split_once('.') {
+                Some(("reflector" | "down", _)) => {}
+                Some(("initiator", rest)) => words.push(format!("END.{rest}{star}")),
+                Some(("up", rest)) => words.push(format!("DIRECTION.{rest}{star}")),
+                _ => words.push(format!("{}{star}", one.id)),
+            }
+        }
+        let probe = match group {
+            Group::Schedule => " (pace)",
+            Group::Transactions => " (rr)",
+            Group::Stream | Group::Flows => " (stream)",
+            _ => "",
+        };
+        if !words.is_empty() {
+            text.push_str(&format!("\n  {group}{probe}: {}", words.join(", ")));
+        }
+    }
+    text
 }

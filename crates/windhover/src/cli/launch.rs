@@ -17,8 +17,8 @@ pub(crate) struct Run {
     /// Priority, 1 to 99 for fifo and rr; higher is better [default: 1]
     #[arg(long, short = 'P', value_name = "N")]
     pub(crate) priority: Option<u8>,
-    /// CPUs it may run on: numbers, ranges, boot, active, nic:IF, node:N, sibling:N; ~LIST means all but LIST. CPUs
-    /// of one shield alone: it joins the shield
+    /// CPUs it may run on: numbers, ranges, boot, active, nic:IF, node:N, sibling:N; ~LIST means all but LIST. If all CPUs
+    /// belong to one shield, the program joins that shield
     #[arg(long, short = 'b', value_name = "LIST", aliases = ["bias", "cpu"])]
     pub(crate) cpus: Option<String>,
     /// Nice value (-20 to 19), or a slice in milliseconds such as 3ms (other and batch, Linux 6.12)

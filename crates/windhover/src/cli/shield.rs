@@ -15,10 +15,10 @@ use std::time::Duration;
 /// shielded so before; the others stay as they are.
 ///
 /// Three backends: v2 (an isolated partition, the first choice), v1 (cpusets), affinity (rewrites the CPUs of every task;
-/// only --guard keeps it up). v1 and v2 move all tasks away, PID 1 and the caller's own ancestors too, because their
-/// children have to stay away as well; neither rewrites a task's own CPUs, so all are as before afterwards. affinity
-/// rewrites them, and therefore leaves out PID 1 and the own ancestors without --include-ancestors. Threads of interrupts are
-/// never moved as tasks.
+/// only --guard keeps it up). v1 and v2 move all tasks away, also PID 1 and Windhover's own parent processes, because their
+/// children have to stay away as well. Neither rewrites a task's own CPUs: when the shield is removed, each task may run
+/// where it could before. affinity rewrites them; PID 1 and Windhover's own parent processes stay outside unless
+/// --include-ancestors is given. Threads of interrupts are never moved as tasks.
 ///
 /// Exit codes: 0 done, 1 failed or not permitted, 2 refused by a safety rule, 3 not as asked for (-l without nohz_full;
 /// --verify found something on the CPUs).
@@ -98,7 +98,7 @@ pub(crate) struct Wanted {
     /// Remove the limit on real-time CPU time (kernel.sched_rt_runtime_us = -1)
     #[arg(long)]
     pub(crate) unlimited_rt: bool,
-    /// With backend affinity: rewrite the CPUs of PID 1 and of the own ancestors too
+    /// With backend affinity: rewrite the CPUs of PID 1 and of Windhover's own parent processes too
     #[arg(long)]
     pub(crate) include_ancestors: bool,
 }

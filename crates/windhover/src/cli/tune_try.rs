@@ -18,7 +18,7 @@ pub(crate) struct TuneTry {
     /// The network device that keys beginning with nic. mean on the hosts of --plan; in the built-in lab it is the lab's
     #[arg(long, value_name = "IF", requires = "plan")]
     pub(crate) nic: Option<String>,
-    /// How often each setting is measured [default: as often as significance among so many settings needs, at least 5]
+    /// How often each setting is measured [default: the fewest with which one of so many settings can be significant, at least 5]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u32>,
     /// The figure that decides: p50, p99, p99.9, mean or stdev

@@ -245,7 +245,11 @@ fn summary(out: &mut String, document: &Document) {
     let _ = write!(out, "\n{}", paragraph("", &format!("{verdict}: {}.", words.join(", "))));
     let steps = steps(document);
     if !steps.is_empty() {
-        let _ = writeln!(out, "Fixes of what is bad and of the warnings, to paste:\n{}", steps.trim_end_matches('\n'));
+        let _ = writeln!(
+            out,
+            "Commands that correct what is bad and the warnings, to paste:\n{}",
+            steps.trim_end_matches('\n')
+        );
     }
 }
 
