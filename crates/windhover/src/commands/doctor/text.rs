@@ -245,11 +245,7 @@ fn summary(out: &mut String, document: &Document) {
     let _ = write!(out, "\n{}", paragraph("", &format!("{verdict}: {}.", words.join(", "))));
     let steps = steps(document);
     if !steps.is_empty() {
-        let _ = writeln!(
-            out,
-            "Commands that correct what is bad and the warnings, to paste:\n{}",
-            steps.trim_end_matches('\n')
-        );
+        let _ = writeln!(out, "Commands to paste, for bad findings and warnings:\n{}", steps.trim_end_matches('\n'));
     }
 }
 
