@@ -36,3 +36,12 @@ pub fn boot_id() -> Option<String> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
+
+/// Whether a file carries capabilities (capabilities(7)): the loader then ignores LD_PRELOAD of ordinary users.
+#[must_use]
+pub fn has_file_capabilities(path: &std::path::Path) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: both names end with NUL; no bytes are asked for, only their number.
+    unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
+}

@@ -28,13 +28,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// `run` passes its program's exit code on, so its own mistakes have a code that programs rarely use (env(1)).
+/// `run` and `bypass run` pass their program's exit code on, so their own mistakes have a code that programs rarely use
+/// (env(1)).
 fn usage_code(error: &clap::Error) -> u8 {
-    let run = std::env::args_os()
+    let words = std::env::args_os()
         .skip(1)
-        .find(|word| !word.to_string_lossy().starts_with('-'))
-        .is_some_and(|word| word == "run");
-    match (error.use_stderr(), run) {
+        .map(|word| word.to_string_lossy().into_owned())
+        .filter(|word| !word.starts_with('-'))
+        .take(2)
+        .collect::<Vec<_>>();
+    let passes_code = words.iter().find(|word| *word != "bypass").is_some_and(|word| word == "run");
+    match (error.use_stderr(), passes_code) {
         (false, _) => 0,
         (true, true) => 125,
         (true, false) => 2,

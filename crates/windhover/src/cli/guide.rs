@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// Purposes in the order of a first experiment, each with its commands.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("Measure", &["serve", "pingpong", "rr", "ping", "pace", "stream", "pgm", "key"]),
-    ("Prepare a host", &["doctor", "shield", "tune", "run", "load", "undo"]),
+    ("Prepare a host", &["doctor", "shield", "tune", "run", "bypass", "load", "undo"]),
     ("Experiment", &["lab", "campaign", "agent"]),
     ("Look at results", &["show", "report", "compare", "plot", "dump"]),
 ];
@@ -90,6 +90,21 @@ run
       SCHED_FIFO 10 on CPU 2, memory locked
   windhover run -i -n sshd
       how running processes are scheduled
+bypass run
+  windhover bypass run redis-server
+      calls spin for up to 100 ms before they sleep
+  windhover run -s fifo -b 2 windhover bypass run --profile latency-best --require ./control
+      from a real-time thread on CPU 2, and only if it is accelerated
+bypass profiles
+  windhover bypass profiles
+      names and what they are for
+  windhover bypass profiles latency
+      each setting with what it does
+bypass stat
+  windhover bypass stat
+      all programs that run behind it
+  windhover bypass stat 1234 --format json
+      one process, for programs
 shield
   windhover shield
       what is shielded now

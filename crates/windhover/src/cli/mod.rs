@@ -1,5 +1,6 @@
 //! The command line: one definition of each flag, from which help, man pages and completions are made.
 
+pub(crate) mod bypass;
 pub(crate) mod campaign;
 pub(crate) mod compare;
 pub(crate) mod doctor;
@@ -81,6 +82,8 @@ pub(crate) enum Command {
     Load(serve::LoadCommand),
     /// Start a program with policy, priority and CPUs, or change running tasks
     Run(Box<launch::Run>),
+    /// Run unmodified programs on a faster network stack
+    Bypass(bypass::Bypass),
     // Its words are those of the type: they are longer than a line.
     Shield(Box<shield::Shield>),
     /// Set many settings by a profile, and put them back

@@ -2,6 +2,7 @@
 
 mod agent;
 mod ask;
+mod bypass;
 mod campaign;
 mod capture;
 mod check;
@@ -51,6 +52,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Dump(arguments) => dump::run(&arguments, output),
         Command::Load(arguments) => load::run(&arguments, output),
         Command::Run(arguments) => launch::run(&arguments, output),
+        Command::Bypass(arguments) => bypass::run(arguments.command, output),
         Command::Shield(arguments) => shield::run(&arguments, output),
         Command::Tune(arguments) => tune::run(arguments.command, output),
         Command::Doctor(arguments) => doctor::run(&arguments, output),

@@ -10,8 +10,10 @@ use crate::cli::launch::Run;
 use crate::output::{Failure, Output};
 use anyhow::anyhow;
 
+pub(super) use place::become_program;
+
 /// windhover itself failed; the program was not started (env(1)).
-const OURS: u8 = 125;
+pub(super) const OURS: u8 = 125;
 
 pub(crate) fn run(arguments: &Run, output: &Output) -> Result<u8, Failure> {
     let running = running::Selection::of(arguments);

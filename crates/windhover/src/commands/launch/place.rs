@@ -5,6 +5,7 @@ use super::wanted::{self, Wanted};
 use crate::cli::launch::Run;
 use crate::output::Failure;
 use anyhow::{Context as _, anyhow};
+use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
@@ -18,10 +19,19 @@ pub(super) fn become_command(arguments: &Run, wanted: &Wanted) -> Failure {
     if let Err(failure) = take(arguments, wanted) {
         return Failure::new(failure.code.max(OURS), failure.error);
     }
-    let Some((program, rest)) = arguments.command.split_first() else {
+    become_program(&arguments.command, &[], arguments.stopped)
+}
+
+/// Becomes a program with its arguments, and some variables set. Comes back only with a failure.
+pub(in crate::commands) fn become_program(
+    command: &[OsString],
+    variables: &[(OsString, OsString)],
+    stopped: bool,
+) -> Failure {
+    let Some((program, rest)) = command.split_first() else {
         return Failure::new(OURS, anyhow!("nothing to run"));
     };
-    let cause = task::become_program(program, rest, arguments.stopped);
+    let cause = task::become_program(program, rest, variables, stopped);
     let code = if cause.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };
     Failure::new(code, anyhow!("cannot run '{}': {cause}", program.to_string_lossy()))
 }

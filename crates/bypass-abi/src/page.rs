@@ -1,0 +1,146 @@
+//! The status page: one file a process, an array of 64-bit words that the library adds to and anybody who may read the
+//! file reads. Words are in the machine's byte order. A word that is not described here is 0.
+
+use crate::SETTINGS;
+
+/// First word of a page.
+pub const MAGIC: u64 = u64::from_ne_bytes(*b"WHBYPASS");
+/// Version of the layout; a reader ignores other versions.
+pub const VERSION: u64 = 1;
+
+/// Index of the word that holds [`MAGIC`], written last.
+pub const AT_MAGIC: usize = 0;
+/// Index of the word that holds [`VERSION`].
+pub const AT_VERSION: usize = 1;
+/// Index of the process id.
+pub const AT_PID: usize = 2;
+/// Index of the process' start in clock ticks since boot (field 22 of /proc/PID/stat): the id alone may be another's.
+pub const AT_STARTED: usize = 3;
+/// Index of the number of sockets that found no free record.
+pub const AT_UNLISTED: usize = 4;
+/// Index of the first of two words with the process' name, NUL-padded.
+pub const AT_NAME: usize = 6;
+/// Index of the effective settings, by `Key`.
+pub const AT_SETTINGS: usize = 8;
+/// Index of the counters of each [`Kind`], [`COUNTERS`] words each.
+pub const AT_KINDS: usize = AT_SETTINGS + 24;
+/// Index of the number of times that each [`Reason`] applied.
+pub const AT_REASONS: usize = AT_KINDS + Kind::ALL.len() * COUNTERS;
+/// Index of the sockets' records, [`SOCKET_WORDS`] words each.
+pub const AT_SOCKETS: usize = 128;
+/// Records of sockets.
+pub const SOCKETS: usize = 256;
+/// Words of a socket's record: [`SOCKET_STATE`], then counters as of a [`Kind`].
+pub const SOCKET_WORDS: usize = 8;
+/// Words of a page.
+pub const WORDS: usize = AT_SOCKETS + SOCKETS * SOCKET_WORDS;
+/// Bytes of a page.
+pub const BYTES: usize = WORDS * 8;
+
+/// In a socket's record: descriptor + 1 in the low 32 bits (0: free), flags above.
+pub const SOCKET_STATE: usize = 0;
+/// Flag of a record: a stream socket (TCP); else datagrams.
+pub const STREAM: u64 = 1 << 32;
+/// Flag of a record: IPv6.
+pub const IPV6: u64 = 1 << 33;
+/// Flag of a record: its packets come through a NAPI instance, and busy polling was asked for.
+pub const BUSY_POLLED: u64 = 1 << 34;
+/// Shift of [`Reason`] + 1 why it is not accelerated; 0 when it is.
+pub const REASON_SHIFT: u32 = 40;
+
+/// Counters of a kind of call or a socket.
+pub const COUNTERS: usize = 7;
+
+const _: () = assert!(SETTINGS.len() <= 24, "settings reach into the counters");
+const _: () = assert!(AT_REASONS + Reason::ALL.len() <= AT_SOCKETS, "reasons reach into the sockets");
+
+macro_rules! words {
+    ($(#[$doc:meta])* $type:ident: $($variant:ident $word:literal $what:literal;)*) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $type {
+            $(#[doc = $what] $variant,)*
+        }
+
+        impl $type {
+            /// All, in the order of their indexes.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Its word in tables and JSON.
+            #[must_use]
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+
+            /// What it means, for people: one sentence.
+            #[must_use]
+            pub fn what(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $what,)*
+                }
+            }
+        }
+    };
+}
+
+words! {
+    /// Kinds of calls that wait.
+    Kind:
+    Recv "recv" "recv, recvfrom, recvmsg, recvmmsg, read, readv on an accelerated socket";
+    Accept "accept" "accept, accept4";
+    Connect "connect" "connect of a TCP socket";
+    Poll "poll" "poll, ppoll with an accelerated socket among the descriptors";
+    Select "select" "select, pselect with an accelerated socket among the descriptors";
+    Epoll "epoll" "epoll_wait, epoll_pwait, epoll_pwait2 with an accelerated socket in the set";
+}
+
+words! {
+    /// What became of a call; the last one counts attempts instead.
+    Outcome:
+    Ready "ready" "the first attempt had a result: nothing to wait for";
+    Found "found" "spinning had a result";
+    Slept "slept" "the budget was used up: the kernel's blocking call took over";
+    Interrupted "interrupted" "a signal handler interrupted the spin";
+    TimedOut "timed_out" "the call's own time-out ended during the spin";
+    NotSpun "not_spun" "it had to wait and slept at once, for a reason that is counted";
+    Attempts "attempts" "system calls that spinning made";
+}
+
+const _: () = assert!(Outcome::ALL.len() == COUNTERS && COUNTERS < SOCKET_WORDS, "counters and outcomes differ");
+
+words! {
+    /// Why a socket or a call was left to the kernel.
+    Reason:
+    NonBlocking "non-blocking" "the socket is non-blocking: its receive calls never wait; poll, select and epoll still spin";
+    PartialReceive "partial-receive" "SO_RCVLOWAT or SO_PEEK_OFF is set: an early receive call would give another result";
+    Timeout "timeout" "SO_RCVTIMEO or SO_SNDTIMEO is set: accept and connect wait in the kernel";
+    TooManySpinners "too-many-spinners" "other threads of the process spin already (max-spinners)";
+    CpuLimit "cpu-limit" "RLIMIT_RTTIME would end a thread that never sleeps, so it slept once";
+    LargeDescriptor "large-descriptor" "its number is 65536 or more: lower the limit of open files (ulimit -n 65536)";
+    LargeSet "large-set" "select with more than 1024 descriptors";
+    SharedConnect "shared-connect" "connect of a socket that was duplicated or inherited";
+    OtherSocket "other-socket" "no UDP or TCP socket";
+    Closed "closed" "another thread closed the descriptor during the spin: the call went on in the kernel";
+}
+
+impl Reason {
+    /// Whether it means that a socket is not accelerated although its calls wait.
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::PartialReceive | Self::LargeDescriptor)
+    }
+}
+
+/// Index of a counter of a kind of call.
+#[must_use]
+pub const fn at_kind(kind: Kind, outcome: Outcome) -> usize {
+    AT_KINDS + kind as usize * COUNTERS + outcome as usize
+}
+
+/// Index of the record of a socket.
+#[must_use]
+pub const fn at_socket(record: usize) -> usize {
+    AT_SOCKETS + record * SOCKET_WORDS
+}

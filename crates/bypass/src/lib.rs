@@ -1,0 +1,18 @@
+//! Starts programs of others behind a faster network stack, and shows what became of their sockets.
+//!
+//! Floor 2. The stack itself is the preload library (`shim`), which this crate embeds: [`Library`] puts it where the loader
+//! finds it, [`Settings`] says how it shall behave, [`examine`] says whether a program can be accelerated at all, and
+//! [`pages`] reads what the library reports of each process.
+
+mod error;
+mod library;
+mod profile;
+mod program;
+mod stat;
+
+pub use bypass_abi::{SETTINGS, Setting};
+pub use error::BypassError;
+pub use library::{Library, clear, folder};
+pub use profile::{Effective, Profile, Settings, profiles};
+pub use program::{Obstacle, examine, find};
+pub use stat::{Calls, FallBack, Process, Socket, pages};

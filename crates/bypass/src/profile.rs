@@ -1,0 +1,299 @@
+//! Profiles: named values of the settings, as TOML, and what a program gets of them.
+//!
+//! ```toml
+//! summary = "What it is for"
+//! extends = "latency"          # a built-in profile, or a file beside this one
+//! recv-us = 20000
+//!
+//! [program.redis-server]       # only for a program of this name
+//! epoll-us = 1000
+//! ```
+
+use crate::BypassError;
+use bypass_abi::{SETTINGS, Setting, Start, VARIABLE, Values};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// The built-in profiles, in the order in which they are listed; the first is the default.
+const BUILT_IN: [(&str, &str); 3] = [
+    ("latency", include_str!("../profiles/latency.toml")),
+    ("latency-best", include_str!("../profiles/latency-best.toml")),
+    ("safe", include_str!("../profiles/safe.toml")),
+];
+/// More layers than anybody needs.
+const MOST_LAYERS: usize = 16;
+
+/// A value, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Effective {
+    /// Name of the setting.
+    pub name: &'static str,
+    /// Its unit; empty for a plain number.
+    pub unit: &'static str,
+    /// The value.
+    pub value: u64,
+    /// What it does.
+    pub what: &'static str,
+    /// `default`, `profile NAME`, `profile NAME, program NAME` or the name of a variable.
+    pub from: String,
+}
+
+/// A profile with its layers laid over each other.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Profile {
+    /// Its name: of a file without `.toml`.
+    pub name: String,
+    /// What it is for: one line.
+    pub summary: String,
+    /// By name of the setting: the value and where it comes from.
+    values: BTreeMap<&'static str, (u64, String)>,
+    /// The same for each program that has a section.
+    programs: BTreeMap<String, BTreeMap<&'static str, (u64, String)>>,
+}
+
+/// The built-in profiles.
+///
+/// # Errors
+/// Never in a build that passed its tests.
+pub fn profiles() -> Result<Vec<Profile>, BypassError> {
+    BUILT_IN.iter().map(|(name, _)| Profile::load(name)).collect()
+}
+
+impl Profile {
+    /// A built-in profile by name, or a file's.
+    ///
+    /// # Errors
+    /// [`BypassError`]: unknown, unreadable, or with keys or values that cannot be.
+    pub fn load(name: &str) -> Result<Self, BypassError> {
+        let mut profile = Self::default();
+        profile.add(name, Path::new(""), 0)?;
+        profile.name = stem(name);
+        Ok(profile)
+    }
+
+    fn add(&mut self, name: &str, folder: &Path, depth: usize) -> Result<(), BypassError> {
+        let (text, folder) = read(name, folder)?;
+        let wrong = |why: String| BypassError::Profile { profile: name.to_owned(), why };
+        if depth > MOST_LAYERS {
+            return Err(wrong("it extends itself".to_owned()));
+        }
+        let table: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.message().replace('\n', " ")))?;
+        if let Some(base) = table.get("extends") {
+            let base = base.as_str().ok_or_else(|| wrong("extends is the name of a profile".to_owned()))?;
+            self.add(base, &folder, depth + 1)?;
+        }
+        let origin = format!("profile {}", stem(name));
+        for (key, value) in &table {
+            match (key.as_str(), value) {
+                ("extends", _) => {}
+                ("summary", Value::String(text)) => self.summary.clone_from(text),
+                ("summary", _) => return Err(wrong("summary is a text".to_owned())),
+                ("program", Value::Table(programs)) => {
+                    for (program, section) in programs {
+                        let section = section
+                            .as_table()
+                            .ok_or_else(|| wrong(format!("program.{program} is a section of settings")))?;
+                        let values = self.programs.entry(program.clone()).or_default();
+                        for (key, value) in section {
+                            let (setting, value) = entry(key, value).map_err(wrong)?;
+                            values.insert(setting.name, (value, format!("{origin}, program {program}")));
+                        }
+                    }
+                }
+                _ => {
+                    let (setting, value) = entry(key, value).map_err(wrong)?;
+                    self.values.insert(setting.name, (value, origin.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a program gets: the defaults, the profile, its section for the program, then the variables.
+    ///
+    /// # Errors
+    /// [`BypassError::Variable`].
+    pub fn settings(
+        &self,
+        program: &str,
+        variables: impl Iterator<Item = (String, String)>,
+    ) -> Result<Settings, BypassError> {
+        let overrides = overrides(variables)?;
+        let section = self.programs.get(program);
+        let settings = SETTINGS.iter().map(|setting| {
+            let own = section.and_then(|section| section.get(setting.name)).or_else(|| self.values.get(setting.name));
+            let (value, from) = match (overrides.get(setting.name), own) {
+                (Some(value), _) => (*value, setting.variable()),
+                (None, Some((value, from))) => (*value, from.clone()),
+                (None, None) => (setting.default, "default".to_owned()),
+            };
+            Effective { name: setting.name, unit: setting.unit, value, what: setting.what, from }
+        });
+        Ok(Settings(settings.collect()))
+    }
+}
+
+/// What a program gets, one entry for each setting.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Settings(Vec<Effective>);
+
+impl Settings {
+    /// Each setting with its value and origin.
+    #[must_use]
+    pub fn effective(&self) -> &[Effective] {
+        &self.0
+    }
+
+    /// What the library is handed.
+    #[must_use]
+    pub fn start(&self, require: bool) -> Start<'static> {
+        let mut values: Values = Start::default().values;
+        for (slot, effective) in values.iter_mut().zip(&self.0) {
+            *slot = effective.value;
+        }
+        Start { values, require, folder: b"" }
+    }
+}
+
+/// A key and value of a profile.
+fn entry(key: &str, value: &Value) -> Result<(&'static Setting, u64), String> {
+    let setting = SETTINGS.iter().find(|setting| setting.name == key).ok_or_else(|| unknown(key))?;
+    let number = value.as_integer().and_then(|number| u64::try_from(number).ok());
+    let number = number.ok_or_else(|| format!("{key} is a whole number from 0 to {}", setting.max))?;
+    Ok((setting, checked(setting, number)?))
+}
+
+fn checked(setting: &Setting, value: u64) -> Result<u64, String> {
+    if value > setting.max {
+        return Err(format!("{} is at most {}, and not {value}", setting.name, setting.max));
+    }
+    Ok(value)
+}
+
+fn unknown(key: &str) -> String {
+    let nearest = SETTINGS.iter().map(|setting| (strsim::damerau_levenshtein(setting.name, key), setting.name)).min();
+    match nearest {
+        Some((steps, name)) if steps <= 3 => format!("unknown setting '{key}': did you mean '{name}'?"),
+        _ => {
+            let names = SETTINGS.map(|setting| setting.name).join(", ");
+            format!("unknown setting '{key}': use {names}, summary, extends or program")
+        }
+    }
+}
+
+/// Values of the variables that begin with [`VARIABLE`] and `_`, by name of the setting.
+fn overrides(variables: impl Iterator<Item = (String, String)>) -> Result<BTreeMap<&'static str, u64>, BypassError> {
+    let mut values = BTreeMap::new();
+    for (variable, text) in variables {
+        let Some(rest) = variable.strip_prefix(VARIABLE).and_then(|rest| rest.strip_prefix('_')) else { continue };
+        let wrong = |why: String| BypassError::Variable { variable: variable.clone(), why };
+        let name = rest.to_lowercase().replace('_', "-");
+        let setting = SETTINGS.iter().find(|setting| setting.name == name).ok_or_else(|| wrong(unknown(&name)))?;
+        let number =
+            text.parse().map_err(|_| wrong(format!("'{text}' is no whole number from 0 to {}", setting.max)))?;
+        values.insert(setting.name, checked(setting, number).map_err(wrong)?);
+    }
+    Ok(values)
+}
+
+/// A profile's text, and the folder that its base is looked for in.
+fn read(name: &str, folder: &Path) -> Result<(String, PathBuf), BypassError> {
+    if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+        return Ok(((*text).to_owned(), folder.to_owned()));
+    }
+    if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
+        let known = BUILT_IN.map(|(name, _)| name).join(", ");
+        return Err(BypassError::UnknownProfile { name: name.to_owned(), known });
+    }
+    let path = folder.join(name);
+    let text = std::fs::read_to_string(&path).map_err(|cause| BypassError::Unreadable { path: path.clone(), cause })?;
+    Ok((text, path.parent().map(Path::to_owned).unwrap_or_default()))
+}
+
+fn stem(name: &str) -> String {
+    let file = Path::new(name).file_name().map_or_else(|| name.to_owned(), |file| file.to_string_lossy().into_owned());
+    file.strip_suffix(".toml").map(str::to_owned).unwrap_or(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(settings: &Settings, name: &str) -> (u64, String) {
+        let found = settings.effective().iter().find(|effective| effective.name == name).unwrap();
+        (found.value, found.from.clone())
+    }
+
+    fn variables(pairs: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
+        let pairs: Vec<_> = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        pairs.into_iter()
+    }
+
+    #[test]
+    fn the_built_in_profiles_name_every_setting() {
+        for profile in profiles().unwrap() {
+            assert!(!profile.summary.is_empty(), "{}", profile.name);
+            for setting in &SETTINGS {
+                assert!(profile.values.contains_key(setting.name), "{} of {}", setting.name, profile.name);
+            }
+        }
+    }
+
+    #[test]
+    fn layers_sections_and_variables_go_over_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        file("base.toml", "extends = 'safe'\nrecv-us = 11\npoll-us = 12\n");
+        let own = file("own.toml", "extends = 'base.toml'\npoll-us = 13\n[program.redis-server]\nepoll-us = 14\n");
+        let profile = Profile::load(&own).unwrap();
+        let of = |program: &str, name: &str, set: &[(&str, &str)]| {
+            value(&profile.settings(program, variables(set)).unwrap(), name)
+        };
+        assert_eq!(of("x", "yield-us", &[]), (10, "profile safe".to_owned()));
+        assert_eq!(of("x", "recv-us", &[]), (11, "profile base".to_owned()));
+        assert_eq!(of("x", "poll-us", &[]), (13, "profile own".to_owned()));
+        assert_eq!(of("x", "epoll-us", &[]), (50, "profile safe".to_owned()));
+        assert_eq!(of("redis-server", "epoll-us", &[]), (14, "profile own, program redis-server".to_owned()));
+        let set = [("WINDHOVER_BYPASS_EPOLL_US", "15"), ("WINDHOVER_BYPASS", "recv-us=1"), ("HOME", "/")];
+        assert_eq!(of("redis-server", "epoll-us", &set), (15, "WINDHOVER_BYPASS_EPOLL_US".to_owned()));
+        let start = profile.settings("redis-server", variables(&set)).unwrap().start(true);
+        assert_eq!((start.values[bypass_abi::Key::Epoll as usize], start.require), (15, true));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_the_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        for (text, words) in [
+            ("recv_us = 3", "did you mean 'recv-us'"),
+            ("nonsense = 3", "use recv-us, "),
+            ("recv-us = -1", "recv-us is a whole number from 0 to 10000000"),
+            ("recv-us = 'x'", "recv-us is a whole number"),
+            ("recv-us = 10000001", "at most 10000000"),
+            ("[program.x]\npol-us = 1", "did you mean 'poll-us'"),
+            ("program = 3", "unknown setting 'program'"),
+            ("extends = 'wrong.toml'", "extends itself"),
+            ("extends = 'other'", "unknown profile 'other': use latency, latency-best, safe"),
+            ("recv-us = ", "profile "),
+        ] {
+            let path = folder.path().join("wrong.toml");
+            std::fs::write(&path, text).unwrap();
+            let error = Profile::load(path.to_str().unwrap()).unwrap_err().to_string();
+            assert!(error.contains(words) && !error.contains('\n'), "{text}: {error}");
+        }
+        let latency = Profile::load("latency").unwrap();
+        for (name, text, words) in [
+            ("WINDHOVER_BYPASS_RECV", "3", "did you mean 'recv-us'"),
+            ("WINDHOVER_BYPASS_RECV_US", "-3", "no whole number"),
+            ("WINDHOVER_BYPASS_RECV_US", "99999999", "at most"),
+        ] {
+            let error = latency.settings("x", variables(&[(name, text)])).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains(name), "{error}");
+        }
+        assert!(Profile::load("nosuch.toml").unwrap_err().to_string().contains("nosuch.toml"));
+    }
+}

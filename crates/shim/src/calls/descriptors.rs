@@ -1,0 +1,263 @@
+//! Calls that make, copy, change and close descriptors: what the table knows comes from here.
+
+use crate::{page, real, table};
+use bypass_abi::page::Reason;
+use libc::{
+    AF_INET, AF_INET6, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET, c_int, c_uint, c_ulong,
+    c_void, epoll_event, msghdr, socklen_t,
+};
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    // SAFETY: takes numbers only.
+    let fd = unsafe { real::socket.get()(domain, kind, protocol) };
+    if fd >= 0 {
+        let flags = kind & SOCK_NONBLOCK;
+        let kind = kind & !(SOCK_NONBLOCK | SOCK_CLOEXEC);
+        table::open(fd, flags_of(domain, kind, flags != 0));
+    }
+    fd
+}
+
+/// Flags of a socket; none where it is not accelerated.
+fn flags_of(domain: c_int, kind: c_int, is_nonblocking: bool) -> u32 {
+    if !matches!(domain, AF_INET | AF_INET6) || !matches!(kind, SOCK_STREAM | SOCK_DGRAM) {
+        page::fall_back(None, Reason::OtherSocket);
+        return 0;
+    }
+    let mut flags = table::SOCKET;
+    for (flag, has) in
+        [(table::STREAM, kind == SOCK_STREAM), (table::IPV6, domain == AF_INET6), (table::NONBLOCK, is_nonblocking)]
+    {
+        if has {
+            flags |= flag;
+        }
+    }
+    flags
+}
+
+/// Notes a connection that a listening socket gave.
+pub(super) fn accepted(listening: c_int, fd: c_int, flags: c_int) {
+    let Some(from) = table::entry(listening).filter(|entry| entry.has(table::SOCKET)) else {
+        // What listens is unknown, or not of the internet; what came out of it has a number that may have been a socket's.
+        table::open(fd, 0);
+        return;
+    };
+    let kept = [table::SOCKET, table::STREAM, table::IPV6, table::PARTIAL].into_iter().filter(|flag| from.has(*flag));
+    let nonblocking = if flags & SOCK_NONBLOCK != 0 { table::NONBLOCK } else { 0 };
+    table::open(fd, kept.fold(nonblocking, |all, flag| all | flag));
+}
+
+/// Looks up a descriptor that came from elsewhere: inherited at the start, or received from another process.
+pub(crate) fn inherited(fd: c_int) {
+    let option = |name: c_int| {
+        let mut value: c_int = 0;
+        let mut size: socklen_t = 4;
+        // SAFETY: the kernel writes no more than `size` bytes, which is the size of `value`.
+        let done = unsafe { libc::getsockopt(fd, SOL_SOCKET, name, (&raw mut value).cast(), &raw mut size) };
+        (done == 0).then_some(value)
+    };
+    let (Some(domain), Some(kind)) = (option(libc::SO_DOMAIN), option(libc::SO_TYPE)) else {
+        table::open(fd, 0);
+        return;
+    };
+    // SAFETY: takes numbers only.
+    let status = unsafe { real::fcntl.get()(fd, libc::F_GETFL) };
+    let mut flags = flags_of(domain, kind, status & libc::O_NONBLOCK != 0);
+    if flags != 0 {
+        flags |= table::SHARED;
+    }
+    if flags != 0 && option(libc::SO_RCVLOWAT).is_some_and(|bytes| bytes > 1) {
+        flags |= table::PARTIAL;
+    }
+    table::open(fd, flags);
+}
+
+/// Looks up the descriptors in a message that was received.
+pub(super) unsafe fn received(message: *const msghdr) {
+    // SAFETY: a message that the kernel has filled; its control data are walked as cmsg(3) says.
+    unsafe {
+        if (*message).msg_controllen == 0 {
+            return;
+        }
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while let Some(control) = header.as_ref() {
+            if control.cmsg_level == SOL_SOCKET && control.cmsg_type == libc::SCM_RIGHTS {
+                let bytes = control.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
+                let data = libc::CMSG_DATA(header).cast::<c_int>();
+                (0..bytes / size_of::<c_int>()).for_each(|at| inherited(data.add(at).read_unaligned()));
+            }
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    size: socklen_t,
+) -> c_int {
+    // SAFETY: passed on as they came.
+    let done = unsafe { real::setsockopt.get()(fd, level, name, value, size) };
+    if done == 0
+        && level == SOL_SOCKET
+        && matches!(name, libc::SO_RCVLOWAT | libc::SO_PEEK_OFF)
+        && let Some(entry) = table::entry(fd).filter(|entry| entry.has(table::SOCKET))
+    {
+        // SAFETY: the kernel has read an int from there.
+        let value = unsafe { value.cast::<c_int>().read_unaligned() };
+        if (name == libc::SO_RCVLOWAT && value > 1) || (name == libc::SO_PEEK_OFF && value >= 0) {
+            entry.set(table::PARTIAL);
+            if entry.has(table::SHARED) {
+                table::mark_shared(table::PARTIAL);
+            }
+            page::fall_back(Some(entry), Reason::PartialReceive);
+        }
+    }
+    done
+}
+
+/// Notes whether a descriptor blocks.
+fn set_blocking(fd: c_int, blocks: bool) {
+    let Some(entry) = table::entry(fd).filter(|entry| entry.has(table::SOCKET)) else { return };
+    match (blocks, entry.has(table::NONBLOCK)) {
+        (true, true) => {
+            entry.clear(table::NONBLOCK);
+            page::accelerated(entry);
+        }
+        (false, false) => {
+            entry.set(table::NONBLOCK);
+            page::fall_back(Some(entry), Reason::NonBlocking);
+        }
+        _ => {}
+    }
+}
+
+/// fcntl takes one more argument at most, a number or a pointer; the same registers hold it.
+#[inline(always)]
+fn control(fd: c_int, command: c_int, argument: c_ulong, real: impl FnOnce() -> c_int) -> c_int {
+    let result = real();
+    if result >= 0 {
+        match command {
+            libc::F_SETFL => set_blocking(fd, argument & c_ulong::from(libc::O_NONBLOCK.unsigned_abs()) == 0),
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => table::duplicate(fd, result),
+            _ => {}
+        }
+    }
+    result
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+    // SAFETY: passed on as they came.
+    control(fd, command, argument, || unsafe { real::fcntl.get()(fd, command, argument) })
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+    // SAFETY: passed on as they came.
+    control(fd, command, argument, || unsafe { real::fcntl64.get()(fd, command, argument) })
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+    // SAFETY: passed on as they came.
+    let done = unsafe { real::ioctl.get()(fd, request, argument) };
+    if done == 0 && request == libc::FIONBIO {
+        // SAFETY: the kernel has read an int from there.
+        set_blocking(fd, unsafe { argument.cast::<c_int>().read_unaligned() } == 0);
+    }
+    done
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    table::closing(fd);
+    // SAFETY: passed on as it came.
+    unsafe { real::close.get()(fd) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    // SAFETY: passed on as they came.
+    let done = unsafe { real::close_range.get()(first, last, flags) };
+    let only_marks = flags & libc::CLOSE_RANGE_CLOEXEC.cast_signed() != 0;
+    if done == 0 && !only_marks {
+        table::closed_range(first, last);
+    }
+    done
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn closefrom(first: c_int) {
+    // SAFETY: passed on as it came.
+    unsafe { real::closefrom.get()(first) };
+    table::closed_range(u32::try_from(first).unwrap_or(0), u32::MAX);
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    // SAFETY: passed on as it came.
+    let new = unsafe { real::dup.get()(fd) };
+    table::duplicate(fd, new);
+    new
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn dup2(fd: c_int, to: c_int) -> c_int {
+    replace(fd, to, || {
+        // SAFETY: passed on as they came.
+        unsafe { real::dup2.get()(fd, to) }
+    })
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+    replace(fd, to, || {
+        // SAFETY: passed on as they came.
+        unsafe { real::dup3.get()(fd, to, flags) }
+    })
+}
+
+/// A copy that takes the place of another descriptor.
+fn replace(fd: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: takes numbers only.
+    let is_open = fd != to && unsafe { real::fcntl.get()(fd, libc::F_GETFD) } >= 0;
+    if is_open {
+        table::closing(to);
+    }
+    let new = real();
+    if page::is_own_process() {
+        table::duplicate(fd, new);
+    }
+    new
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
+    // SAFETY: takes a number.
+    let fd = unsafe { real::epoll_create.get()(size) };
+    table::open(fd, 0);
+    fd
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
+    // SAFETY: takes a number.
+    let fd = unsafe { real::epoll_create1.get()(flags) };
+    table::open(fd, 0);
+    fd
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn epoll_ctl(fd: c_int, what: c_int, of: c_int, event: *mut epoll_event) -> c_int {
+    // SAFETY: passed on as they came.
+    let done = unsafe { real::epoll_ctl.get()(fd, what, of, event) };
+    if done == 0 && what == libc::EPOLL_CTL_ADD && table::is_socket(of) {
+        table::add_to_epoll(fd);
+    }
+    done
+}

@@ -1,0 +1,139 @@
+//! accept and connect: both wait for something that no call can try without waiting, so they spin on poll(2).
+
+use super::receive::{is_blocking, timeout_ns};
+use crate::spin::{Call, Spun};
+use crate::table::{self, Entry};
+use crate::{errno, page, real};
+use bypass_abi::page::{Kind, Outcome, Reason};
+use libc::{POLLIN, POLLOUT, c_int, c_short, pollfd, sockaddr, socklen_t};
+
+/// Makes a call once the descriptor is ready, and spins until then. `option` is the socket's own time-out, which the call
+/// would start anew.
+#[inline(always)]
+pub(super) fn when_ready<T: From<i8>>(
+    fd: c_int,
+    entry: &'static Entry,
+    kind: Kind,
+    option: c_int,
+    real: impl FnOnce(c_int) -> T,
+) -> T {
+    let errno = errno::get();
+    let call = Call::new(kind, Some(entry));
+    let ready = is_ready(fd, POLLIN);
+    errno::set(errno);
+    if ready {
+        call.count(Outcome::Ready);
+        return real(fd);
+    }
+    if !is_blocking(fd, entry) {
+        return real(fd);
+    }
+    if timeout_ns(fd, option) != u64::MAX {
+        page::fall_back(None, Reason::Timeout);
+        call.count(Outcome::NotSpun);
+        return real(fd);
+    }
+    spin_until_ready(fd, &call, POLLIN, errno, real)
+}
+
+fn is_ready(fd: c_int, events: c_short) -> bool {
+    let mut one = pollfd { fd, events, revents: 0 };
+    // SAFETY: one entry; does not wait.
+    unsafe { real::poll.get()(&raw mut one, 1, 0) != 0 }
+}
+
+#[inline(always)]
+fn spin_until_ready<T: From<i8>>(
+    fd: c_int,
+    call: &Call,
+    events: c_short,
+    errno: c_int,
+    real: impl FnOnce(c_int) -> T,
+) -> T {
+    let spun = call.spin(u64::MAX, false, || is_ready(fd, events).then_some(()));
+    errno::set(errno);
+    match spun {
+        Spun::Found(()) => real(fd),
+        Spun::Interrupted => {
+            errno::set(libc::EINTR);
+            T::from(-1)
+        }
+        Spun::TimedOut | Spun::Spent => call.sleep(fd, false, real),
+        Spun::Closed => call.sleep(fd, true, real),
+    }
+}
+
+#[inline(always)]
+fn accept_any(fd: c_int, flags: c_int, real: impl Fn(c_int) -> c_int) -> c_int {
+    let accepted = match table::spinning(fd) {
+        None => real(fd),
+        Some(entry) => when_ready(fd, entry, Kind::Accept, libc::SO_RCVTIMEO, real),
+    };
+    if accepted >= 0 {
+        super::descriptors::accepted(fd, accepted, flags);
+    }
+    accepted
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn accept(fd: c_int, from: *mut sockaddr, size: *mut socklen_t) -> c_int {
+    // SAFETY: passed on as they came.
+    accept_any(fd, 0, |fd| unsafe { real::accept.get()(fd, from, size) })
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn accept4(fd: c_int, from: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int {
+    // SAFETY: passed on as they came.
+    accept_any(fd, flags, |fd| unsafe { real::accept4.get()(fd, from, size, flags) })
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) -> c_int {
+    // SAFETY: passed on as they came.
+    let real = |fd: c_int| unsafe { real::connect.get()(fd, to, size) };
+    let Some(entry) = table::spinning(fd).filter(|entry| entry.has(table::STREAM)) else { return real(fd) };
+    let errno = errno::get();
+    let call = Call::new(Kind::Connect, Some(entry));
+    if entry.has(table::SHARED) {
+        // It must not be non-blocking for others, not even for a moment.
+        page::fall_back(None, Reason::SharedConnect);
+        call.count(Outcome::NotSpun);
+        return real(fd);
+    }
+    if timeout_ns(fd, libc::SO_SNDTIMEO) != u64::MAX {
+        page::fall_back(None, Reason::Timeout);
+        call.count(Outcome::NotSpun);
+        return real(fd);
+    }
+    match begin(fd, &real) {
+        // The same call again waits for the connection that has been begun, as it does after a signal.
+        Some(begun) if begun != 0 && errno::get() == libc::EINPROGRESS => {
+            spin_until_ready(fd, &call, POLLOUT, errno, real)
+        }
+        Some(done) => {
+            call.count(Outcome::Ready);
+            done
+        }
+        None => real(fd),
+    }
+}
+
+/// Begins a connection without waiting for it: no flag of connect says so, so the socket is non-blocking for a moment.
+fn begin(fd: c_int, connect: &impl Fn(c_int) -> c_int) -> Option<c_int> {
+    // SAFETY: takes numbers only.
+    let flags = unsafe { real::fcntl.get()(fd, libc::F_GETFL) };
+    if flags < 0 || flags & libc::O_NONBLOCK != 0 {
+        return None;
+    }
+    // SAFETY: takes numbers only.
+    if unsafe { real::fcntl.get()(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) } != 0 {
+        return None;
+    }
+    let before = errno::get();
+    let begun = connect(fd);
+    let after = if begun == 0 { before } else { errno::get() };
+    // SAFETY: takes numbers only.
+    unsafe { real::fcntl.get()(fd, libc::F_SETFL, flags) };
+    errno::set(after);
+    Some(begun)
+}

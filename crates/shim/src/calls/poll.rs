@@ -1,0 +1,251 @@
+//! poll, ppoll and the waiting calls of epoll: the same call with a time-out of 0, then with what is left of its own.
+
+use crate::spin::{Call, Spun};
+use crate::table::{self, Entry};
+use crate::{busy, errno, real, thread};
+use bypass_abi::page::{Kind, Outcome};
+use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
+
+pub(super) static NOW: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// Waits for several descriptors: `attempt` does not wait, `sleep` does so for the rest of the call's time in ns (`u64::MAX`:
+/// without end).
+#[inline(always)]
+pub(super) fn wait(
+    kind: Kind,
+    timeout_ns: u64,
+    mut attempt: impl FnMut() -> c_int,
+    sleep: impl FnOnce(u64) -> c_int,
+) -> c_int {
+    let errno = errno::get();
+    let call = Call::new(kind, None);
+    let first = attempt();
+    if first != 0 {
+        call.count(Outcome::Ready);
+        return first;
+    }
+    let began = thread::now_ns();
+    match call.spin(timeout_ns, true, || Some(attempt()).filter(|ready| *ready != 0)) {
+        Spun::Found(ready) => {
+            if ready > 0 {
+                errno::set(errno);
+            }
+            ready
+        }
+        Spun::Interrupted => {
+            errno::set(libc::EINTR);
+            -1
+        }
+        Spun::TimedOut | Spun::Spent | Spun::Closed => {
+            errno::set(errno);
+            let rest = match timeout_ns {
+                u64::MAX => u64::MAX,
+                _ => timeout_ns.saturating_sub(thread::now_ns().saturating_sub(began)),
+            };
+            let ready = sleep(rest);
+            thread::slept();
+            ready
+        }
+    }
+}
+
+/// A time of `u64::MAX` ns has no use here: those calls take a null pointer.
+#[expect(clippy::cast_possible_wrap, reason = "at most 18 thousand million seconds, and less than a second")]
+pub(super) fn to_timespec(ns: u64) -> timespec {
+    timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
+}
+
+/// In ns, `u64::MAX` for a null pointer; nothing where the kernel would refuse it.
+pub(super) unsafe fn from_timespec(time: *const timespec) -> Option<u64> {
+    // SAFETY: null or a time, as of the calls that take it.
+    let Some(time) = (unsafe { time.as_ref() }) else { return Some(u64::MAX) };
+    let (s, ns) =
+        (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok().filter(|ns| *ns < 1_000_000_000)?);
+    Some(s.saturating_mul(1_000_000_000).saturating_add(ns).min(u64::MAX - 1))
+}
+
+fn from_ms(ms: c_int) -> u64 {
+    u64::try_from(ms).map_or(u64::MAX, |ms| ms * 1_000_000)
+}
+
+/// Whether one of the descriptors is a socket of ours.
+unsafe fn has_socket(fds: *const pollfd, count: nfds_t) -> bool {
+    if fds.is_null() {
+        return false;
+    }
+    // SAFETY: `count` entries, as of poll(2).
+    let fds = usize::try_from(count).map(|count| unsafe { std::slice::from_raw_parts(fds, count) });
+    fds.is_ok_and(|fds| fds.iter().any(|one| table::is_socket(one.fd)))
+}
+
+#[inline(always)]
+unsafe fn poll_any(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    // SAFETY: the caller's promises about the pointer are those of poll(2).
+    unsafe {
+        if timeout == 0 || !has_socket(fds, count) {
+            return real::poll.get()(fds, count, timeout);
+        }
+        let sleep = |time| real::ppoll.get()(fds, count, time, std::ptr::null());
+        wait(Kind::Poll, from_ms(timeout), || real::poll.get()(fds, count, 0), |rest| sleep_for(rest, sleep))
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    // SAFETY: passed on as they came.
+    unsafe { poll_any(fds, count, timeout) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, room: size_t) -> c_int {
+    // SAFETY: passed on as they came.
+    unsafe {
+        if !fits(count, room) {
+            return real::__poll_chk.get()(fds, count, timeout, room);
+        }
+        poll_any(fds, count, timeout)
+    }
+}
+
+/// Whether the buffer of `room` bytes holds so many entries.
+fn fits(count: nfds_t, room: size_t) -> bool {
+    usize::try_from(count).is_ok_and(|count| room / size_of::<pollfd>() >= count)
+}
+
+#[inline(always)]
+unsafe fn ppoll_any(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
+    // SAFETY: the caller's promises about the pointers are those of ppoll(2).
+    unsafe {
+        let real = |timeout: *const timespec| real::ppoll.get()(fds, count, timeout, mask);
+        let Some(timeout_ns) = from_timespec(timeout).filter(|ns| *ns > 0 && has_socket(fds, count)) else {
+            return real(timeout);
+        };
+        wait(Kind::Poll, timeout_ns, || real(&raw const NOW), |rest| sleep_for(rest, real))
+    }
+}
+
+/// Calls with the time as a pointer, null for one without end.
+pub(super) fn sleep_for(rest: u64, call: impl FnOnce(*const timespec) -> c_int) -> c_int {
+    if rest == u64::MAX {
+        return call(std::ptr::null());
+    }
+    let rest = to_timespec(rest);
+    call(&raw const rest)
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn ppoll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: passed on as they came.
+    unsafe { ppoll_any(fds, count, timeout, mask) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn __ppoll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+    room: size_t,
+) -> c_int {
+    // SAFETY: passed on as they came.
+    unsafe {
+        if !fits(count, room) {
+            return real::__ppoll_chk.get()(fds, count, timeout, mask, room);
+        }
+        ppoll_any(fds, count, timeout, mask)
+    }
+}
+
+/// The entry of an epoll instance that has a socket of ours.
+#[inline(always)]
+fn epoll(fd: c_int) -> Option<&'static Entry> {
+    table::entry(fd).filter(|entry| entry.has(table::EPOLL))
+}
+
+/// The waiting calls of epoll. `real` gets a time-out in ms, negative for none.
+#[inline(always)]
+unsafe fn epoll_any(
+    fd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout_ns: u64,
+    mask: *const sigset_t,
+    real: impl Fn(c_int) -> c_int,
+) -> c_int {
+    if let Some(entry) = epoll(fd) {
+        busy::set_epoll(fd, entry);
+    }
+    wait(
+        Kind::Epoll,
+        timeout_ns,
+        || real(0),
+        |rest| match rest {
+            u64::MAX => real(-1),
+            // In whole ms it would be longer or shorter than asked for.
+            _ if real::epoll_pwait2.exists() => {
+                // SAFETY: the caller's promises about the pointers are those of epoll_pwait(2).
+                let done = sleep_for(rest, |rest| unsafe { real::epoll_pwait2.get()(fd, events, most, rest, mask) });
+                if done < 0 && errno::get() == libc::ENOSYS { real(ms_of(rest)) } else { done }
+            }
+            _ => real(ms_of(rest)),
+        },
+    )
+}
+
+/// The next whole ms, for kernels that know nothing finer.
+fn ms_of(ns: u64) -> c_int {
+    c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX)
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn epoll_wait(fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int) -> c_int {
+    // SAFETY: the caller's promises about the pointer are those of epoll_wait(2).
+    unsafe {
+        let real = |timeout: c_int| real::epoll_wait.get()(fd, events, most, timeout);
+        if timeout == 0 || epoll(fd).is_none() {
+            return real(timeout);
+        }
+        epoll_any(fd, events, most, from_ms(timeout), std::ptr::null(), real)
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn epoll_pwait(
+    fd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's promises about the pointers are those of epoll_pwait(2).
+    unsafe {
+        let real = |timeout: c_int| real::epoll_pwait.get()(fd, events, most, timeout, mask);
+        if timeout == 0 || epoll(fd).is_none() {
+            return real(timeout);
+        }
+        epoll_any(fd, events, most, from_ms(timeout), mask, real)
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn epoll_pwait2(
+    fd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's promises about the pointers are those of epoll_pwait2(2).
+    unsafe {
+        let real = |timeout: *const timespec| real::epoll_pwait2.get()(fd, events, most, timeout, mask);
+        let Some(timeout_ns) = from_timespec(timeout).filter(|ns| *ns > 0) else { return real(timeout) };
+        let Some(entry) = epoll(fd) else { return real(timeout) };
+        busy::set_epoll(fd, entry);
+        wait(Kind::Epoll, timeout_ns, || real(&raw const NOW), |rest| sleep_for(rest, real))
+    }
+}

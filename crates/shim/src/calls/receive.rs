@@ -1,0 +1,346 @@
+//! recv and its relatives: attempts that do not wait, then the call itself.
+
+use crate::spin::{Call, Spun};
+use crate::table::{self, Entry};
+use crate::{busy, errno, page, real, thread};
+use bypass_abi::page::{Kind, Outcome, Reason};
+use libc::{
+    MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_WAITALL, MSG_WAITFORONE, POLLIN, c_int, c_uint, c_void, iovec, mmsghdr,
+    msghdr, pollfd, size_t, sockaddr, socklen_t, ssize_t, timespec,
+};
+
+/// Flags of calls that never wait.
+const NEVER_WAITS: c_int = MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB;
+
+/// A receive call: `attempt` does not wait, `real` is what the program called. Both get the descriptor.
+#[inline(always)]
+fn receive(
+    fd: c_int,
+    entry: &'static Entry,
+    attempt: impl Fn(c_int) -> ssize_t,
+    real: impl Fn(c_int) -> ssize_t,
+) -> ssize_t {
+    let errno = errno::get();
+    let call = Call::new(Kind::Recv, Some(entry));
+    let first = attempt(fd);
+    if first >= 0 {
+        call.count(Outcome::Ready);
+        errno::set(errno);
+        return first;
+    }
+    if !errno::would_wait() {
+        return failed(fd, entry, first, real);
+    }
+    wait(fd, entry, &call, errno, attempt, real)
+}
+
+/// A first attempt that failed. Where the number is no socket any more, the call itself has the answer.
+#[cold]
+fn failed(fd: c_int, entry: &'static Entry, first: ssize_t, real: impl Fn(c_int) -> ssize_t) -> ssize_t {
+    if errno::get() == libc::ENOTSOCK {
+        table::not_a_socket(entry);
+        return real(fd);
+    }
+    first
+}
+
+#[inline(always)]
+fn wait(
+    fd: c_int,
+    entry: &'static Entry,
+    call: &Call,
+    errno: c_int,
+    attempt: impl Fn(c_int) -> ssize_t,
+    real: impl Fn(c_int) -> ssize_t,
+) -> ssize_t {
+    if !is_blocking(fd, entry) {
+        errno::set(libc::EAGAIN);
+        return -1;
+    }
+    let timeout_ns = timeout_ns(fd, libc::SO_RCVTIMEO);
+    let began = if timeout_ns == u64::MAX { 0 } else { thread::now_ns() };
+    let spun = call.spin(timeout_ns, timeout_ns != u64::MAX, || {
+        let got = attempt(fd);
+        (got >= 0 || !errno::would_wait()).then_some(got)
+    });
+    let closed = matches!(spun, Spun::Closed);
+    match spun {
+        Spun::Found(got) => {
+            if got >= 0 {
+                errno::set(errno);
+                busy::look_up(fd, entry);
+            }
+            got
+        }
+        Spun::Interrupted => fail(libc::EINTR),
+        Spun::TimedOut => fail(libc::EAGAIN),
+        Spun::Spent | Spun::Closed => {
+            errno::set(errno);
+            if timeout_ns == u64::MAX {
+                call.sleep(fd, closed, real)
+            } else {
+                call.sleep(fd, closed, |fd| rest_of_timeout(fd, began.saturating_add(timeout_ns), errno, attempt))
+            }
+        }
+    }
+}
+
+fn fail(error: c_int) -> ssize_t {
+    errno::set(error);
+    -1
+}
+
+/// Whether the socket blocks: other descriptors and processes may have changed that.
+pub(super) fn is_blocking(fd: c_int, entry: &Entry) -> bool {
+    // SAFETY: takes numbers only.
+    let flags = unsafe { real::fcntl.get()(fd, libc::F_GETFL) };
+    if flags >= 0 && flags & libc::O_NONBLOCK != 0 {
+        entry.set(table::NONBLOCK);
+        page::fall_back(Some(entry), Reason::NonBlocking);
+        return false;
+    }
+    true
+}
+
+/// SO_RCVTIMEO or SO_SNDTIMEO in ns; `u64::MAX` without one.
+#[expect(clippy::cast_sign_loss, reason = "the kernel gives no negative times")]
+pub(super) fn timeout_ns(fd: c_int, option: c_int) -> u64 {
+    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let mut size: socklen_t = 16;
+    // SAFETY: the kernel writes no more than `size` bytes, which is the size of `time`.
+    let done = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, option, (&raw mut time).cast(), &raw mut size) };
+    let ns = (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000);
+    if done != 0 || ns == 0 { u64::MAX } else { ns }
+}
+
+/// Sleeps until there is something to receive, or until the socket's own time-out, a part of which the spin has used.
+fn rest_of_timeout(fd: c_int, end_ns: u64, errno: c_int, attempt: impl Fn(c_int) -> ssize_t) -> ssize_t {
+    loop {
+        let rest = end_ns.saturating_sub(thread::now_ns());
+        let timeout = super::poll::to_timespec(rest);
+        let mut one = pollfd { fd, events: POLLIN, revents: 0 };
+        // SAFETY: one entry, and a time.
+        let ready = unsafe { real::ppoll.get()(&raw mut one, 1, &raw const timeout, std::ptr::null()) };
+        if ready < 0 {
+            return -1;
+        }
+        let got = attempt(fd);
+        if got >= 0 {
+            errno::set(errno);
+        }
+        if got >= 0 || !errno::would_wait() || rest == 0 {
+            return got;
+        }
+    }
+}
+
+/// A receive call of which only the call itself has the right result, for it may wait for more than there is at first: spins
+/// until there is something at all.
+#[inline(always)]
+fn receive_when_ready(fd: c_int, entry: &'static Entry, real: impl Fn(c_int) -> ssize_t) -> ssize_t {
+    super::establish::when_ready(fd, entry, Kind::Recv, libc::SO_RCVTIMEO, real)
+}
+
+/// Whether the call waits until its buffer is full.
+fn fills(entry: &Entry, flags: c_int) -> bool {
+    flags & MSG_WAITALL != 0 && entry.has(table::STREAM)
+}
+
+#[inline(always)]
+fn receiving(fd: c_int, flags: c_int) -> Option<&'static Entry> {
+    table::spinning(fd).filter(|_| flags & NEVER_WAITS == 0)
+}
+
+#[inline(always)]
+unsafe fn recv_any(
+    fd: c_int,
+    data: *mut c_void,
+    size: size_t,
+    flags: c_int,
+    real: impl Fn(c_int) -> ssize_t,
+) -> ssize_t {
+    match receiving(fd, flags) {
+        None => real(fd),
+        Some(entry) if fills(entry, flags) => receive_when_ready(fd, entry, real),
+        Some(entry) => receive(
+            fd,
+            entry,
+            // SAFETY: the caller's promises about the buffer are those of recv(2).
+            |fd| unsafe { real::recv.get()(fd, data, size, flags | MSG_DONTWAIT) },
+            real,
+        ),
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn recv(fd: c_int, data: *mut c_void, size: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: passed on as they came.
+    unsafe { recv_any(fd, data, size, flags, |fd| real::recv.get()(fd, data, size, flags)) }
+}
+
+/// recv of programs compiled with checks of buffers (_FORTIFY_SOURCE). Where the check fails the C library ends the process.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn __recv_chk(
+    fd: c_int,
+    data: *mut c_void,
+    size: size_t,
+    room: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: passed on as they came.
+    unsafe {
+        if size > room {
+            return real::__recv_chk.get()(fd, data, size, room, flags);
+        }
+        recv_any(fd, data, size, flags, |fd| real::recv.get()(fd, data, size, flags))
+    }
+}
+
+#[inline(always)]
+unsafe fn recvfrom_any(
+    fd: c_int,
+    data: *mut c_void,
+    size: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    from_size: *mut socklen_t,
+) -> ssize_t {
+    // SAFETY: the caller's promises about the pointers are those of recvfrom(2).
+    let with = |fd: c_int, flags: c_int| unsafe { real::recvfrom.get()(fd, data, size, flags, from, from_size) };
+    match receiving(fd, flags) {
+        None => with(fd, flags),
+        Some(entry) if fills(entry, flags) => receive_when_ready(fd, entry, |fd| with(fd, flags)),
+        Some(entry) => receive(fd, entry, |fd| with(fd, flags | MSG_DONTWAIT), |fd| with(fd, flags)),
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn recvfrom(
+    fd: c_int,
+    data: *mut c_void,
+    size: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    from_size: *mut socklen_t,
+) -> ssize_t {
+    // SAFETY: passed on as they came.
+    unsafe { recvfrom_any(fd, data, size, flags, from, from_size) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn __recvfrom_chk(
+    fd: c_int,
+    data: *mut c_void,
+    size: size_t,
+    room: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    from_size: *mut socklen_t,
+) -> ssize_t {
+    // SAFETY: passed on as they came.
+    unsafe {
+        if size > room {
+            return real::__recvfrom_chk.get()(fd, data, size, room, flags, from, from_size);
+        }
+        recvfrom_any(fd, data, size, flags, from, from_size)
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promises about the pointer are those of recvmsg(2).
+    let with = |fd: c_int, flags: c_int| unsafe { real::recvmsg.get()(fd, message, flags) };
+    match receiving(fd, flags) {
+        None => {
+            let got = with(fd, flags);
+            if got >= 0 {
+                // SAFETY: the kernel has just filled it.
+                unsafe { super::descriptors::received(message) };
+            }
+            got
+        }
+        Some(entry) if fills(entry, flags) => receive_when_ready(fd, entry, |fd| with(fd, flags)),
+        Some(entry) => receive(fd, entry, |fd| with(fd, flags | MSG_DONTWAIT), |fd| with(fd, flags)),
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    // SAFETY: the caller's promises about the pointers are those of recvmmsg(2).
+    let with = |fd: c_int, flags: c_int| unsafe { real::recvmmsg.get()(fd, messages, count, flags, timeout) };
+    // Its own time-out is only looked at after each message: the kernel knows best.
+    let Some(entry) = receiving(fd, flags).filter(|_| timeout.is_null() && count > 0) else { return with(fd, flags) };
+    let wide = |fd: c_int, flags: c_int| with(fd, flags) as ssize_t;
+    let got = if (count == 1 || flags & MSG_WAITFORONE != 0) && !fills(entry, flags) {
+        receive(fd, entry, |fd| wide(fd, flags | MSG_DONTWAIT), |fd| wide(fd, flags))
+    } else {
+        receive_when_ready(fd, entry, |fd| wide(fd, flags))
+    };
+    c_int::try_from(got).unwrap_or(-1)
+}
+
+#[inline(always)]
+unsafe fn read_any(fd: c_int, data: *mut c_void, size: size_t) -> ssize_t {
+    // SAFETY: the caller's promises about the buffer are those of read(2).
+    let real = |fd: c_int| unsafe { real::read.get()(fd, data, size) };
+    match table::spinning(fd) {
+        // Of nothing, read gives 0 at once where recv waits.
+        Some(entry) if size > 0 => receive(
+            fd,
+            entry,
+            // SAFETY: as above.
+            |fd| unsafe { real::recv.get()(fd, data, size, MSG_DONTWAIT) },
+            real,
+        ),
+        _ => real(fd),
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn read(fd: c_int, data: *mut c_void, size: size_t) -> ssize_t {
+    // SAFETY: passed on as they came.
+    unsafe { read_any(fd, data, size) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn __read_chk(fd: c_int, data: *mut c_void, size: size_t, room: size_t) -> ssize_t {
+    // SAFETY: passed on as they came.
+    unsafe {
+        if size > room {
+            return real::__read_chk.get()(fd, data, size, room);
+        }
+        read_any(fd, data, size)
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the caller's promises about the pointers are those of readv(2).
+    let real = |fd: c_int| unsafe { real::readv.get()(fd, parts, count) };
+    let Some(entry) = table::spinning(fd).filter(|_| (1..=libc::UIO_MAXIOV).contains(&count) && !parts.is_null())
+    else {
+        return real(fd);
+    };
+    let length = count.unsigned_abs() as usize;
+    // SAFETY: `count` parts, as of readv(2).
+    let is_empty = unsafe { std::slice::from_raw_parts(parts, length) }.iter().all(|part| part.iov_len == 0);
+    if is_empty {
+        return real(fd);
+    }
+    let attempt = |fd: c_int| {
+        // SAFETY: a message is plain data; the parts are only read.
+        unsafe {
+            let mut message: msghdr = std::mem::zeroed();
+            message.msg_iov = parts.cast_mut();
+            message.msg_iovlen = length as _;
+            real::recvmsg.get()(fd, &raw mut message, MSG_DONTWAIT)
+        }
+    };
+    receive(fd, entry, attempt, real)
+}

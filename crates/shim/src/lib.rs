@@ -1,0 +1,60 @@
+//! The preload library of `windhover bypass`: stands in front of the C library's network calls in programs of others.
+//!
+//! A blocking call on an internet socket is tried again and again without waiting, for the budget of its kind, before the
+//! call itself is made and sleeps. What it returns, its errno, time-outs and signals are the kernel's. Calls of anything
+//! else are passed on after one look at a table.
+//!
+//! Floor 1. Nothing here allocates, locks or starts a thread; nothing unwinds but the C library's own thread cancellation, which
+//! passes through frames that have nothing to drop ("C-unwind"). Handed over and shown by `bypass-abi`.
+#![expect(unsafe_code, reason = "it takes the place of C functions")]
+#![cfg_attr(test, allow(dead_code, reason = "under test the functions keep the C library's names free"))]
+
+mod busy;
+mod calls;
+mod errno;
+mod page;
+mod real;
+mod settings;
+mod signal;
+mod spin;
+mod table;
+mod thread;
+
+/// The loader calls it before the program begins.
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static INIT: extern "C-unwind" fn() = init;
+
+/// The C library calls it at the program's orderly end.
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static FINI: extern "C-unwind" fn() = fini;
+
+extern "C-unwind" fn init() {
+    // A defect of this library ends the process rather than unwind into the program. (This box holds nothing.)
+    // SAFETY: takes nothing.
+    std::panic::set_hook(Box::new(|_| unsafe { libc::abort() }));
+    real::find_all();
+    settings::init(thread::cpus());
+    page::init();
+    thread::init();
+    // SAFETY: a function that lives as long as the process, for the library is never unloaded. The two types of function
+    // pointers differ only in whether the compiler guards the function against unwinding.
+    unsafe {
+        let forked = std::mem::transmute::<extern "C-unwind" fn(), unsafe extern "C" fn()>(forked);
+        libc::pthread_atfork(None, None, Some(forked));
+    }
+    calls::look_up_inherited();
+}
+
+extern "C-unwind" fn fini() {
+    page::remove();
+}
+
+extern "C-unwind" fn forked() {
+    thread::forked();
+    page::forked();
+    table::forked();
+}

@@ -1,0 +1,283 @@
+//! The status page of this process: counters in memory, and a file that they are mapped from as soon as the process has a
+//! socket. Its layout is [`bypass_abi::page`].
+
+use crate::{errno, real, settings, table};
+use bypass_abi::page::{self, Kind, Outcome, Reason, at_kind, at_socket};
+use libc::{c_char, c_int};
+use std::ffi::CStr;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+type Words = [AtomicU64; page::WORDS];
+
+/// Where the counters are while there is no file.
+static LOCAL: Words = [const { AtomicU64::new(0) }; page::WORDS];
+/// Where the counters are.
+static WORDS: AtomicPtr<Words> = AtomicPtr::new((&raw const LOCAL).cast_mut());
+/// This process, as far as it came here by fork: a child of vfork still sees its parent's.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Whether a file was made, or tried.
+static MADE: AtomicBool = AtomicBool::new(false);
+
+#[inline(always)]
+fn words() -> &'static Words {
+    // SAFETY: LOCAL, or a mapping of this size that is never removed.
+    unsafe { &*WORDS.load(Acquire) }
+}
+
+fn add(at: usize, count: u64) {
+    if let Some(word) = words().get(at) {
+        word.fetch_add(count, Relaxed);
+    }
+}
+
+/// Counts a call.
+#[inline(always)]
+pub(crate) fn count(kind: Kind, entry: Option<&table::Entry>, outcome: Outcome, times: u64) {
+    add(at_kind(kind, outcome), times);
+    if let Some(record) = entry.and_then(table::Entry::record) {
+        add(at_socket(record) + 1 + outcome as usize, times);
+    }
+}
+
+/// Notes why a socket or a call was left to the kernel. Where that is a failure and sockets are required to be accelerated,
+/// the process ends.
+#[cold]
+pub(crate) fn fall_back(entry: Option<&table::Entry>, reason: Reason) {
+    add(page::AT_REASONS + reason as usize, 1);
+    if let Some(word) = entry.and_then(table::Entry::record).and_then(|record| words().get(at_socket(record))) {
+        let mask = (1_u64 << page::REASON_SHIFT) - 1;
+        let state = word.load(Relaxed) & mask;
+        word.store(state | (reason as u64 + 1) << page::REASON_SHIFT, Relaxed);
+    }
+    if reason.is_failure() && settings::requires() {
+        end(reason);
+    }
+}
+
+/// Notes that a socket is accelerated again.
+pub(crate) fn accelerated(entry: &table::Entry) {
+    if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
+        word.fetch_and((1 << page::REASON_SHIFT) - 1, Relaxed);
+    }
+}
+
+/// Ends the process, as `--require` asks for.
+fn end(reason: Reason) -> ! {
+    /// As windhover's own failures beside a program (env(1)).
+    const OURS: c_int = 125;
+    for part in ["windhover: a socket is not accelerated, and --require was given: ", reason.what(), "\n"] {
+        // SAFETY: writes the bytes of the text.
+        unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
+    }
+    // SAFETY: takes a number.
+    unsafe { libc::_exit(OURS) }
+}
+
+/// Takes a record for a socket.
+pub(crate) fn list(fd: c_int, flags: u32) -> Option<usize> {
+    make();
+    let mut state = u64::from(fd.unsigned_abs()) + 1;
+    for (flag, bit) in [(table::STREAM, page::STREAM), (table::IPV6, page::IPV6)] {
+        if flags & flag != 0 {
+            state |= bit;
+        }
+    }
+    if flags & table::NONBLOCK != 0 {
+        state |= (Reason::NonBlocking as u64 + 1) << page::REASON_SHIFT;
+    }
+    let words = words();
+    for record in 0..page::SOCKETS {
+        let word = words.get(at_socket(record))?;
+        if word.load(Relaxed) == 0 && word.compare_exchange(0, state, Relaxed, Relaxed).is_ok() {
+            let counters = words.get(at_socket(record) + 1..at_socket(record + 1))?;
+            counters.iter().for_each(|counter| counter.store(0, Relaxed));
+            return Some(record);
+        }
+    }
+    add(page::AT_UNLISTED, 1);
+    None
+}
+
+/// Frees a record.
+pub(crate) fn unlist(record: usize) {
+    if let Some(word) = words().get(at_socket(record)) {
+        word.store(0, Relaxed);
+    }
+}
+
+/// Notes that a socket is busy-polled.
+pub(crate) fn busy_polled(entry: &table::Entry) {
+    if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
+        word.fetch_or(page::BUSY_POLLED, Relaxed);
+    }
+}
+
+/// Whether this memory belongs to the calling process alone. A child of vfork borrows its parent's.
+pub(crate) fn is_own_process() -> bool {
+    PROCESS.load(Relaxed) == process()
+}
+
+fn process() -> u32 {
+    // SAFETY: takes nothing.
+    unsafe { libc::getpid() }.unsigned_abs()
+}
+
+/// At the start of a process.
+pub(crate) fn init() {
+    PROCESS.store(process(), Relaxed);
+}
+
+/// In a child after fork: counts for itself.
+pub(crate) fn forked() {
+    PROCESS.store(process(), Relaxed);
+    LOCAL.iter().for_each(|word| word.store(0, Relaxed));
+    // The parent's file stays mapped, unused: the child may be about to run another program.
+    WORDS.store((&raw const LOCAL).cast_mut(), Release);
+    MADE.store(false, Relaxed);
+}
+
+/// Makes the file, once a process.
+fn make() {
+    if MADE.swap(true, Relaxed) {
+        return;
+    }
+    describe();
+    let errno = errno::get();
+    let mut path = [0; PATH];
+    if let Some(path) = path_of_page(&mut path)
+        && let Some(file) = open_new(path)
+    {
+        map(file);
+        // SAFETY: opened above; its number is used nowhere else.
+        unsafe { real::close.get()(file) };
+    }
+    errno::set(errno);
+}
+
+/// At the end of a process: removes its file.
+pub(crate) fn remove() {
+    let is_mapped = !std::ptr::eq(WORDS.load(Relaxed), &raw const LOCAL);
+    let mut path = [0; PATH];
+    if is_mapped
+        && is_own_process()
+        && let Some(path) = path_of_page(&mut path)
+    {
+        // SAFETY: the path ends with NUL.
+        unsafe { libc::unlink(path.as_ptr()) };
+    }
+}
+
+/// Longest path of a page, in bytes.
+const PATH: usize = 512;
+
+/// `FOLDER/PID`, where pages are asked for.
+fn path_of_page(buffer: &mut [u8; PATH]) -> Option<&CStr> {
+    let mut end = 0;
+    let mut push = |byte: u8| -> Option<()> {
+        *buffer.get_mut(end)? = byte;
+        end += 1;
+        Some(())
+    };
+    if settings::folder().next().is_none() {
+        return None;
+    }
+    for byte in settings::folder() {
+        push(byte)?;
+    }
+    push(b'/')?;
+    let mut digits = [0; 10];
+    let mut rest = PROCESS.load(Relaxed);
+    for digit in &mut digits {
+        *digit = b'0' + u8::try_from(rest % 10).ok()?;
+        rest /= 10;
+    }
+    for digit in digits.iter().rev().skip_while(|digit| **digit == b'0') {
+        push(*digit)?;
+    }
+    push(0)?;
+    CStr::from_bytes_with_nul(buffer.get(..end)?).ok()
+}
+
+fn open_new(path: &CStr) -> Option<c_int> {
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    for _ in 0..2 {
+        // SAFETY: the path ends with NUL.
+        let file = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
+        if file >= 0 {
+            return Some(file);
+        }
+        if errno::get() != libc::EEXIST {
+            return None;
+        }
+        // Of the program that this process was before, or of a dead one with the same number.
+        // SAFETY: the path ends with NUL.
+        unsafe { libc::unlink(path.as_ptr()) };
+    }
+    None
+}
+
+/// Moves the counters to the file.
+fn map(file: c_int) {
+    let Ok(length) = libc::off_t::try_from(page::BYTES) else { return };
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice, of a file that is as long as the mapping.
+    let mapped = unsafe {
+        if libc::ftruncate(file, length) != 0 {
+            return;
+        }
+        libc::mmap(std::ptr::null_mut(), page::BYTES, protection, libc::MAP_SHARED, file, 0)
+    };
+    if mapped == libc::MAP_FAILED {
+        return;
+    }
+    // SAFETY: mapped above, page-aligned, of this size, zeroed, and never unmapped.
+    let new = unsafe { &*mapped.cast::<Words>() };
+    for (to, from) in new.iter().zip(&LOCAL).skip(1) {
+        to.store(from.load(Relaxed), Relaxed);
+    }
+    WORDS.store(mapped.cast(), Release);
+    if let Some(magic) = new.get(page::AT_MAGIC) {
+        magic.store(page::MAGIC, Release);
+    }
+}
+
+/// Who this process is.
+fn describe() {
+    let set = |at: usize, value: u64| {
+        if let Some(word) = LOCAL.get(at) {
+            word.store(value, Relaxed);
+        }
+    };
+    set(page::AT_VERSION, page::VERSION);
+    set(page::AT_PID, u64::from(process()));
+    set(page::AT_STARTED, started().unwrap_or(0));
+    let mut name = [0_u8; 16];
+    // SAFETY: the kernel writes 16 bytes.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr().cast::<c_char>()) };
+    for (at, eight) in name.as_chunks::<8>().0.iter().enumerate() {
+        set(page::AT_NAME + at, u64::from_ne_bytes(*eight));
+    }
+    for (at, value) in settings::values().iter().enumerate() {
+        set(page::AT_SETTINGS + at, *value);
+    }
+}
+
+/// When this process started: field 22 of /proc/self/stat.
+fn started() -> Option<u64> {
+    let mut text = [0_u8; 1024];
+    // SAFETY: opens, reads no more than the buffer holds, closes.
+    let length = unsafe {
+        let file = libc::open(c"/proc/self/stat".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let length = real::read.get()(file, text.as_mut_ptr().cast(), text.len());
+        real::close.get()(file);
+        usize::try_from(length).ok()?
+    };
+    let text = text.get(..length)?;
+    // The name, field 2, is in parentheses and may hold any byte.
+    let after = text.iter().rposition(|byte| *byte == b')')?;
+    let field = text.get(after + 2..)?.split(|byte| *byte == b' ').nth(19)?;
+    std::str::from_utf8(field).ok()?.parse().ok()
+}

@@ -1,0 +1,115 @@
+//! The functions that this library stands in front of, found once by dlsym(RTLD_NEXT): the C library's, or those of a
+//! library that was preloaded after this one.
+
+use libc::{
+    c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, pollfd,
+    sigaction as Action, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+};
+use std::marker::PhantomData;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+/// One function, `F` its pointer type.
+pub(crate) struct Real<F> {
+    /// Ends with NUL.
+    name: &'static str,
+    found: AtomicPtr<c_void>,
+    kind: PhantomData<F>,
+}
+
+impl<F: Copy> Real<F> {
+    const IS_POINTER: () = assert!(size_of::<F>() == size_of::<*mut c_void>());
+
+    const fn new(name: &'static str) -> Self {
+        let () = Self::IS_POINTER;
+        Self { name, found: AtomicPtr::new(null_mut()), kind: PhantomData }
+    }
+
+    /// The function. Constructors of other libraries may call it before this library's own.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> F {
+        let mut found = self.found.load(Relaxed);
+        if found.is_null() {
+            found = self.find();
+        }
+        // SAFETY: F is a function pointer (its size is checked), declared below with the C library's signature of `name`.
+        unsafe { std::mem::transmute_copy::<*mut c_void, F>(&found) }
+    }
+
+    /// Whether the C library has it.
+    pub(crate) fn exists(&self) -> bool {
+        self.get();
+        self.found.load(Relaxed) != missing as *mut c_void
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self) -> *mut c_void {
+        // SAFETY: the name ends with NUL.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr().cast::<c_char>()) };
+        let found = if found.is_null() { missing as *mut c_void } else { found };
+        self.found.store(found, Relaxed);
+        found
+    }
+}
+
+/// In the place of a function that this C library does not have.
+extern "C-unwind" fn missing() -> isize {
+    crate::errno::set(libc::ENOSYS);
+    -1
+}
+
+macro_rules! reals {
+    ($($name:ident: fn($($argument:ty),* $(; $variadic:tt)?) $(-> $result:ty)?;)*) => {
+        $(
+            #[allow(non_upper_case_globals, reason = "named after the function")]
+            pub(crate) static $name: Real<unsafe extern "C-unwind" fn($($argument),* $(, $variadic)?) $(-> $result)?> =
+                Real::new(concat!(stringify!($name), "\0"));
+        )*
+
+        /// Finds all of them: the first call of none then waits for the dynamic loader's lock.
+        pub(crate) fn find_all() {
+            $($name.get();)*
+        }
+    };
+}
+
+reals! {
+    recv: fn(c_int, *mut c_void, size_t, c_int) -> ssize_t;
+    __recv_chk: fn(c_int, *mut c_void, size_t, size_t, c_int) -> ssize_t;
+    recvfrom: fn(c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t;
+    __recvfrom_chk: fn(c_int, *mut c_void, size_t, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t;
+    recvmsg: fn(c_int, *mut msghdr, c_int) -> ssize_t;
+    recvmmsg: fn(c_int, *mut mmsghdr, c_uint, c_int, *mut timespec) -> c_int;
+    read: fn(c_int, *mut c_void, size_t) -> ssize_t;
+    __read_chk: fn(c_int, *mut c_void, size_t, size_t) -> ssize_t;
+    readv: fn(c_int, *const iovec, c_int) -> ssize_t;
+    socket: fn(c_int, c_int, c_int) -> c_int;
+    accept: fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int;
+    accept4: fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int;
+    connect: fn(c_int, *const sockaddr, socklen_t) -> c_int;
+    poll: fn(*mut pollfd, nfds_t, c_int) -> c_int;
+    __poll_chk: fn(*mut pollfd, nfds_t, c_int, size_t) -> c_int;
+    ppoll: fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t) -> c_int;
+    __ppoll_chk: fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t, size_t) -> c_int;
+    select: fn(c_int, *mut fd_set, *mut fd_set, *mut fd_set, *mut timeval) -> c_int;
+    pselect: fn(c_int, *mut fd_set, *mut fd_set, *mut fd_set, *const timespec, *const sigset_t) -> c_int;
+    epoll_create: fn(c_int) -> c_int;
+    epoll_create1: fn(c_int) -> c_int;
+    epoll_ctl: fn(c_int, c_int, c_int, *mut epoll_event) -> c_int;
+    epoll_wait: fn(c_int, *mut epoll_event, c_int, c_int) -> c_int;
+    epoll_pwait: fn(c_int, *mut epoll_event, c_int, c_int, *const sigset_t) -> c_int;
+    epoll_pwait2: fn(c_int, *mut epoll_event, c_int, *const timespec, *const sigset_t) -> c_int;
+    close: fn(c_int) -> c_int;
+    close_range: fn(c_uint, c_uint, c_int) -> c_int;
+    closefrom: fn(c_int);
+    dup: fn(c_int) -> c_int;
+    dup2: fn(c_int, c_int) -> c_int;
+    dup3: fn(c_int, c_int, c_int) -> c_int;
+    fcntl: fn(c_int, c_int; ...) -> c_int;
+    fcntl64: fn(c_int, c_int; ...) -> c_int;
+    ioctl: fn(c_int, c_ulong; ...) -> c_int;
+    setsockopt: fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int;
+    sigaction: fn(c_int, *const Action, *mut Action) -> c_int;
+    siginterrupt: fn(c_int, c_int) -> c_int;
+}

@@ -1,0 +1,68 @@
+//! What this process was started with: read once, when the library is loaded. Until then nothing spins.
+
+use bypass_abi::{Key, SETTINGS, Start, VARIABLE, Values};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Longest path of the status pages' folder.
+const LONGEST: usize = 400;
+
+static VALUES: [AtomicU64; SETTINGS.len()] = [const { AtomicU64::new(0) }; SETTINGS.len()];
+static REQUIRES: AtomicBool = AtomicBool::new(false);
+static SPINNERS: AtomicU32 = AtomicU32::new(0);
+/// Path of the status pages' folder, then zeros.
+static FOLDER: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];
+
+/// Reads [`VARIABLE`].
+pub(crate) fn init(cpus: u32) {
+    const NAME: &[u8] = VARIABLE.as_bytes();
+    let mut name = [0; NAME.len() + 1];
+    name[..NAME.len()].copy_from_slice(NAME);
+    // SAFETY: the name ends with NUL; what it points to is read at once, before anybody can change the environment.
+    let text = unsafe {
+        let text = libc::getenv(name.as_ptr().cast());
+        if text.is_null() { b"" } else { CStr::from_ptr(text).to_bytes() }
+    };
+    let start = Start::parse(text);
+    for (slot, value) in VALUES.iter().zip(start.values) {
+        slot.store(value, Relaxed);
+    }
+    REQUIRES.store(start.require, Relaxed);
+    let most = u32::try_from(value(Key::Spinners)).unwrap_or(u32::MAX);
+    SPINNERS.store(if most == 0 { cpus } else { most }, Relaxed);
+    if start.folder.len() < LONGEST {
+        FOLDER.iter().zip(start.folder).for_each(|(slot, byte)| slot.store(*byte, Relaxed));
+    }
+}
+
+/// All values, for the status page.
+pub(crate) fn values() -> Values {
+    VALUES.each_ref().map(|value| value.load(Relaxed))
+}
+
+/// One value in its unit.
+#[inline(always)]
+pub(crate) fn value(key: Key) -> u64 {
+    VALUES[key as usize].load(Relaxed)
+}
+
+/// One that is a time in µs, in ns.
+#[inline(always)]
+pub(crate) fn ns(key: Key) -> u64 {
+    value(key) * 1000
+}
+
+/// Threads that may spin at once.
+pub(crate) fn spinners() -> u32 {
+    SPINNERS.load(Relaxed)
+}
+
+/// Whether a socket that cannot be accelerated ends the process.
+pub(crate) fn requires() -> bool {
+    REQUIRES.load(Relaxed)
+}
+
+/// Bytes of the path of the status pages' folder; none: no pages.
+pub(crate) fn folder() -> impl Iterator<Item = u8> {
+    FOLDER.iter().map(|byte| byte.load(Relaxed)).take_while(|byte| *byte != 0)
+}

@@ -1,0 +1,159 @@
+//! Signal handlers of the program, each behind one of ours that counts: a spin has to end where the kernel's sleep would
+//! have ended with EINTR.
+
+use crate::{errno, real, thread};
+use libc::{
+    SA_RESTART, SA_SIGINFO, SIG_DFL, SIG_ERR, SIG_IGN, c_int, c_void, sigaction as Action, sighandler_t, siginfo_t,
+};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// One more than the largest signal number.
+const SIGNALS: usize = 65;
+
+/// What the program set for a signal.
+struct Handler {
+    function: AtomicUsize,
+    flags: AtomicI32,
+    /// Whether siginterrupt was asked for; signal(3) obeys it.
+    interrupts: AtomicBool,
+}
+
+static HANDLERS: [Handler; SIGNALS] =
+    [const { Handler { function: AtomicUsize::new(0), flags: AtomicI32::new(0), interrupts: AtomicBool::new(false) } };
+        SIGNALS];
+
+fn handler(signal: c_int) -> Option<&'static Handler> {
+    HANDLERS.get(usize::try_from(signal).ok()?)
+}
+
+/// Runs in the place of the program's handler, and calls it.
+unsafe extern "C-unwind" fn counting(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    let Some(handler) = handler(signal) else { return };
+    let function = handler.function.load(Acquire);
+    thread::handles_signal(handler.flags.load(Relaxed) & SA_RESTART != 0);
+    if function == 0 {
+        return;
+    }
+    // SAFETY: an address that the program gave as a handler; one of a single argument ignores the others, as the kernel
+    // calls it with all three on this architecture, too.
+    unsafe {
+        let function: unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void) = std::mem::transmute(function);
+        function(signal, info, context);
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+    // SAFETY: the caller's promises about the pointers are those of sigaction(2).
+    unsafe { change(signal, new, old) }
+}
+
+unsafe fn change(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+    let Some(handler) = handler(signal).filter(|_| signal > 0) else {
+        // SAFETY: passed on as they came.
+        return unsafe { real::sigaction.get()(signal, new, old) };
+    };
+    let before = (handler.function.load(Relaxed), handler.flags.load(Relaxed));
+    // SAFETY: `new` and `old` are null or point to an action, as of sigaction(2); a handler's address is only compared.
+    unsafe {
+        let mut ours;
+        let mut passed = new;
+        if let Some(new) = new.as_ref()
+            && new.sa_sigaction != SIG_DFL
+            && new.sa_sigaction != SIG_IGN
+        {
+            ours = *new;
+            ours.sa_sigaction = counting as *const () as usize;
+            ours.sa_flags |= SA_SIGINFO;
+            handler.flags.store(new.sa_flags, Relaxed);
+            handler.function.store(new.sa_sigaction, Release);
+            passed = &raw const ours;
+        }
+        let done = real::sigaction.get()(signal, passed, old);
+        if done != 0 {
+            handler.flags.store(before.1, Relaxed);
+            handler.function.store(before.0, Release);
+            return done;
+        }
+        if let Some(old) = old.as_mut()
+            && old.sa_sigaction == counting as *const () as usize
+        {
+            old.sa_sigaction = before.0;
+            old.sa_flags = old.sa_flags & !SA_SIGINFO | before.1 & SA_SIGINFO;
+        }
+        done
+    }
+}
+
+/// signal(3) with these flags.
+fn simple(signal: c_int, function: sighandler_t, flags: c_int) -> sighandler_t {
+    // SAFETY: both actions are of this function; a handler's address is taken as it came.
+    unsafe {
+        let mut new: Action = std::mem::zeroed();
+        new.sa_sigaction = function;
+        new.sa_flags = flags;
+        libc::sigemptyset(&raw mut new.sa_mask);
+        if flags & libc::SA_NODEFER == 0 {
+            libc::sigaddset(&raw mut new.sa_mask, signal);
+        }
+        let mut old: Action = std::mem::zeroed();
+        if change(signal, &raw const new, &raw mut old) == 0 { old.sa_sigaction } else { SIG_ERR }
+    }
+}
+
+fn bsd(signal: c_int, function: sighandler_t) -> sighandler_t {
+    if function == SIG_ERR || handler(signal).is_none_or(|_| signal < 1) {
+        errno::set(libc::EINVAL);
+        return SIG_ERR;
+    }
+    let interrupts = handler(signal).is_some_and(|handler| handler.interrupts.load(Relaxed));
+    simple(signal, function, if interrupts { 0 } else { SA_RESTART })
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+extern "C-unwind" fn signal(signal: c_int, function: sighandler_t) -> sighandler_t {
+    bsd(signal, function)
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+extern "C-unwind" fn bsd_signal(signal: c_int, function: sighandler_t) -> sighandler_t {
+    bsd(signal, function)
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+extern "C-unwind" fn ssignal(signal: c_int, function: sighandler_t) -> sighandler_t {
+    bsd(signal, function)
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+extern "C-unwind" fn sysv_signal(signal: c_int, function: sighandler_t) -> sighandler_t {
+    if function == SIG_ERR || handler(signal).is_none_or(|_| signal < 1) {
+        errno::set(libc::EINVAL);
+        return SIG_ERR;
+    }
+    simple(signal, function, libc::SA_RESETHAND | libc::SA_NODEFER)
+}
+
+/// What programs that are compiled for System V call.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+extern "C-unwind" fn __sysv_signal(signal: c_int, function: sighandler_t) -> sighandler_t {
+    sysv_signal(signal, function)
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int {
+    // SAFETY: takes numbers only.
+    let done = unsafe { real::siginterrupt.get()(signal, interrupts) };
+    if let Some(handler) = handler(signal).filter(|_| done == 0) {
+        handler.interrupts.store(interrupts != 0, Relaxed);
+        if interrupts == 0 {
+            handler.flags.fetch_or(SA_RESTART, Relaxed);
+        } else {
+            handler.flags.fetch_and(!SA_RESTART, Relaxed);
+        }
+    }
+    done
+}

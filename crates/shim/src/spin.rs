@@ -1,0 +1,151 @@
+//! The spin: the same call again and again, none of which waits, until it has a result or its budget is used up.
+
+use crate::table::{Entry, Visit};
+use crate::thread::{self, Handled};
+use crate::{page, settings};
+use bypass_abi::Key;
+use bypass_abi::page::{Kind, Outcome, Reason};
+
+/// Attempts between two looks at the clock.
+const ROUND: u32 = 8;
+
+/// One call that waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) kind: Kind,
+    /// The socket it is about; none where it waits for several.
+    pub(crate) entry: Option<&'static Entry>,
+    /// Signal handlers that had run when it was made.
+    pub(crate) handled: Handled,
+}
+
+/// How a spin ended.
+pub(crate) enum Spun<T> {
+    /// An attempt had this result.
+    Found(T),
+    /// A signal handler ran.
+    Interrupted,
+    /// Its own time-out is over.
+    TimedOut,
+    /// The call has to go on in the kernel: its budget is used up.
+    Spent,
+    /// The same, with another descriptor: a thread closes this one.
+    Closed,
+}
+
+impl Call {
+    pub(crate) fn new(kind: Kind, entry: Option<&'static Entry>) -> Self {
+        Self { kind, entry, handled: Handled::until_now() }
+    }
+
+    pub(crate) fn count(&self, outcome: Outcome) {
+        page::count(self.kind, self.entry, outcome, 1);
+    }
+
+    /// Spins for the budget of this kind of call, and no longer than `timeout_ns`. `by_any_signal`: also handlers with SA_RESTART
+    /// interrupt the call.
+    #[inline(always)]
+    pub(crate) fn spin<T>(
+        &self,
+        timeout_ns: u64,
+        by_any_signal: bool,
+        mut attempt: impl FnMut() -> Option<T>,
+    ) -> Spun<T> {
+        let budget_ns = settings::ns(match self.kind {
+            Kind::Recv => Key::Recv,
+            Kind::Accept => Key::Accept,
+            Kind::Connect => Key::Connect,
+            Kind::Poll | Kind::Select => Key::Poll,
+            Kind::Epoll => Key::Epoll,
+        });
+        if budget_ns == 0 {
+            self.count(Outcome::NotSpun);
+            return Spun::Spent;
+        }
+        if !thread::start_spinning(settings::spinners()) {
+            page::fall_back(None, Reason::TooManySpinners);
+            self.count(Outcome::NotSpun);
+            return Spun::Spent;
+        }
+        let visit = self.entry.map(Visit::begin);
+        let mut attempts = 0;
+        let spun = self.rounds(budget_ns, timeout_ns, by_any_signal, visit.as_ref(), &mut attempts, &mut attempt);
+        thread::stop_spinning();
+        if let Some(visit) = visit
+            && !matches!(spun, Spun::Closed)
+        {
+            visit.end();
+        }
+        page::count(self.kind, self.entry, Outcome::Attempts, attempts);
+        self.count(match spun {
+            Spun::Found(_) => Outcome::Found,
+            Spun::Interrupted => Outcome::Interrupted,
+            Spun::TimedOut => Outcome::TimedOut,
+            Spun::Spent | Spun::Closed => Outcome::Slept,
+        });
+        spun
+    }
+
+    #[inline(always)]
+    fn rounds<T>(
+        &self,
+        budget_ns: u64,
+        timeout_ns: u64,
+        by_any_signal: bool,
+        visit: Option<&Visit>,
+        attempts: &mut u64,
+        attempt: &mut impl FnMut() -> Option<T>,
+    ) -> Spun<T> {
+        let began = thread::now_ns();
+        let yield_ns = Some(settings::ns(Key::Yield)).filter(|ns| *ns > 0).unwrap_or(u64::MAX);
+        loop {
+            for _ in 0..ROUND {
+                if visit.is_some_and(|visit| !visit.is_valid()) {
+                    return Spun::Closed;
+                }
+                *attempts += 1;
+                if let Some(found) = attempt() {
+                    return Spun::Found(found);
+                }
+                if self.handled.interrupted(by_any_signal) {
+                    return Spun::Interrupted;
+                }
+            }
+            let now = thread::now_ns();
+            let elapsed = now.saturating_sub(began);
+            if elapsed >= timeout_ns {
+                return Spun::TimedOut;
+            }
+            if elapsed >= budget_ns {
+                return Spun::Spent;
+            }
+            if thread::must_sleep(now) {
+                page::fall_back(None, Reason::CpuLimit);
+                return Spun::Spent;
+            }
+            if elapsed >= yield_ns {
+                thread::yield_cpu();
+            }
+        }
+    }
+
+    /// Makes the call in the kernel, where it sleeps, with a descriptor that another thread does not close meanwhile.
+    pub(crate) fn sleep<T>(&self, fd: libc::c_int, closed: bool, call: impl FnOnce(libc::c_int) -> T) -> T {
+        let heir = if closed { thread::take_visit() } else { None };
+        let result = match heir.and_then(|visit| {
+            let heir = visit.inherit();
+            visit.leave();
+            heir
+        }) {
+            Some(heir) => {
+                page::fall_back(None, Reason::Closed);
+                let result = call(heir);
+                crate::table::release(heir);
+                result
+            }
+            None => call(fd),
+        };
+        thread::slept();
+        result
+    }
+}

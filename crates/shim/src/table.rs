@@ -1,0 +1,317 @@
+//! What is known of each descriptor: a table of atomics, so that a call of anything else than an accelerated socket costs
+//! one load.
+//!
+//! A descriptor can be closed and opened behind this table's back (by the C library itself, or by a direct system call). So
+//! an entry only says what is worth trying: each use of it gives the kernel's result also where the entry is wrong.
+
+use crate::{errno, page, real, thread};
+use bypass_abi::page::Reason;
+use libc::c_int;
+use std::sync::atomic::{
+    AtomicI32, AtomicU32,
+    Ordering::{Relaxed, SeqCst},
+};
+
+/// Descriptors that have an entry.
+const SIZE: usize = 1 << 16;
+
+/// An internet stream or datagram socket.
+pub(crate) const SOCKET: u32 = 1;
+/// It is a stream.
+pub(crate) const STREAM: u32 = 1 << 1;
+/// It is of IPv6.
+pub(crate) const IPV6: u32 = 1 << 2;
+/// O_NONBLOCK was set when it was last seen.
+pub(crate) const NONBLOCK: u32 = 1 << 3;
+/// An early receive call would give another result.
+pub(crate) const PARTIAL: u32 = 1 << 4;
+/// An epoll instance that had a socket added.
+pub(crate) const EPOLL: u32 = 1 << 5;
+/// Other descriptors, here or in another process, may refer to the same open file.
+pub(crate) const SHARED: u32 = 1 << 6;
+/// Whether a NAPI instance stands behind it has been looked up, or an epoll instance got its parameters.
+pub(crate) const BUSY_POLL_SET: u32 = 1 << 7;
+
+/// What carries a socket's data. A stack in user space will be the third.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Backend {
+    /// The kernel, untouched.
+    Kernel,
+    /// The kernel's socket, with a spin before a blocking call sleeps.
+    Spin,
+}
+
+/// What is known of one descriptor.
+pub(crate) struct Entry {
+    /// Flags above; 0: nothing of ours.
+    state: AtomicU32,
+    /// Generation in the upper 16 bits, spinning threads below; [`CLOSING`] while a thread closes it.
+    visitors: AtomicU32,
+    /// While it is being closed: a copy of the descriptor for those that spin on it, plus 1.
+    heir: AtomicI32,
+    /// Of such a copy: who uses it.
+    users: AtomicU32,
+    /// Record in the status page, plus 1.
+    record: AtomicU32,
+}
+
+const CLOSING: u32 = 1 << 15;
+const COUNT: u32 = CLOSING - 1;
+const GENERATION: u32 = 1 << 16;
+
+static TABLE: [Entry; SIZE] = [const { Entry::new() }; SIZE];
+/// One more than the highest descriptor that ever had an entry.
+static HIGHEST: AtomicU32 = AtomicU32::new(0);
+
+impl Entry {
+    const fn new() -> Self {
+        Self {
+            state: AtomicU32::new(0),
+            visitors: AtomicU32::new(0),
+            heir: AtomicI32::new(0),
+            users: AtomicU32::new(0),
+            record: AtomicU32::new(0),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(&self, flags: u32) -> bool {
+        self.state.load(Relaxed) & flags == flags
+    }
+
+    pub(crate) fn set(&self, flags: u32) {
+        self.state.fetch_or(flags, Relaxed);
+    }
+
+    pub(crate) fn clear(&self, flags: u32) {
+        self.state.fetch_and(!flags, Relaxed);
+    }
+
+    /// Record in the status page.
+    pub(crate) fn record(&self) -> Option<usize> {
+        (self.record.load(Relaxed) as usize).checked_sub(1)
+    }
+
+    pub(crate) fn backend(&self) -> Backend {
+        let state = self.state.load(Relaxed);
+        if state & (SOCKET | NONBLOCK | PARTIAL) == SOCKET { Backend::Spin } else { Backend::Kernel }
+    }
+}
+
+/// The entry of a descriptor that has one.
+#[inline(always)]
+pub(crate) fn entry(fd: c_int) -> Option<&'static Entry> {
+    TABLE.get(usize::try_from(fd).ok()?)
+}
+
+/// The entry of a blocking socket that spins before it sleeps. This is all that a call of another descriptor pays for.
+#[inline(always)]
+pub(crate) fn spinning(fd: c_int) -> Option<&'static Entry> {
+    entry(fd).filter(|entry| entry.backend() == Backend::Spin)
+}
+
+/// Whether the descriptor is a socket of ours, blocking or not.
+#[inline(always)]
+pub(crate) fn is_socket(fd: c_int) -> bool {
+    entry(fd).is_some_and(|entry| entry.has(SOCKET))
+}
+
+/// Notes a new descriptor with its flags.
+pub(crate) fn open(fd: c_int, flags: u32) {
+    let Some(entry) = entry(fd) else {
+        if flags & SOCKET != 0 {
+            page::fall_back(None, Reason::LargeDescriptor);
+        }
+        return;
+    };
+    forget(entry);
+    HIGHEST.fetch_max(fd.unsigned_abs() + 1, Relaxed);
+    entry.state.store(flags, Relaxed);
+    if flags & SOCKET != 0 {
+        let record = page::list(fd, flags).map_or(0, |record| u32::try_from(record + 1).unwrap_or(0));
+        entry.record.store(record, Relaxed);
+    }
+}
+
+/// Notes that a socket of ours was added to an epoll instance.
+pub(crate) fn add_to_epoll(fd: c_int) {
+    if let Some(entry) = entry(fd).filter(|entry| !entry.has(EPOLL)) {
+        HIGHEST.fetch_max(fd.unsigned_abs() + 1, Relaxed);
+        entry.state.store(EPOLL, Relaxed);
+    }
+}
+
+/// Notes that a descriptor is none of ours.
+fn forget(entry: &Entry) {
+    entry.state.store(0, Relaxed);
+    let record = entry.record.swap(0, Relaxed);
+    if let Some(record) = (record as usize).checked_sub(1) {
+        page::unlist(record);
+    }
+}
+
+/// Notes that a number turned out to be no socket.
+pub(crate) fn not_a_socket(entry: &Entry) {
+    forget(entry);
+}
+
+/// Notes that `new` is a copy of `old`.
+pub(crate) fn duplicate(old: c_int, new: c_int) {
+    if old == new || new < 0 {
+        return;
+    }
+    let state = entry(old).map_or(0, |entry| entry.state.load(Relaxed));
+    if state == 0 {
+        if let Some(entry) = entry(new).filter(|entry| entry.state.load(Relaxed) != 0) {
+            forget(entry);
+        }
+        return;
+    }
+    if let Some(entry) = entry(old) {
+        entry.set(SHARED);
+    }
+    open(new, state | SHARED);
+}
+
+/// Marks every socket that may share its open file with others.
+pub(crate) fn mark_shared(flags: u32) {
+    for entry in used().filter(|entry| entry.has(SOCKET | SHARED)) {
+        entry.set(flags);
+    }
+}
+
+fn used() -> impl Iterator<Item = &'static Entry> {
+    TABLE.iter().take(HIGHEST.load(Relaxed) as usize)
+}
+
+/// After a fork: this process has one thread, and shares its sockets with its parent.
+pub(crate) fn forked() {
+    for (fd, entry) in used().enumerate() {
+        entry.visitors.store(0, Relaxed);
+        entry.record.store(0, Relaxed);
+        if entry.has(SOCKET) {
+            entry.set(SHARED);
+            let fd = c_int::try_from(fd).unwrap_or(-1);
+            let record = page::list(fd, entry.state.load(Relaxed)).and_then(|record| u32::try_from(record + 1).ok());
+            entry.record.store(record.unwrap_or(0), Relaxed);
+        }
+    }
+}
+
+/// A thread's presence on a socket while it spins. Others that close the descriptor give it another one for the same
+/// socket first, for a call that waits in the kernel keeps its socket, too.
+#[derive(Clone, Copy)]
+pub(crate) struct Visit {
+    entry: &'static Entry,
+    generation: u32,
+}
+
+impl Visit {
+    pub(crate) fn begin(entry: &'static Entry) -> Self {
+        let before = entry.visitors.fetch_add(1, SeqCst);
+        let visit = Self { entry, generation: before & !COUNT };
+        thread::visit(Some(visit));
+        visit
+    }
+
+    /// Whether the descriptor still is what it was.
+    #[inline(always)]
+    pub(crate) fn is_valid(&self) -> bool {
+        self.entry.visitors.load(SeqCst) & !COUNT == self.generation && self.generation & CLOSING == 0
+    }
+
+    /// Ends it. A visit that a signal handler's longjmp left behind is ended by the thread's next one, or by the close.
+    pub(crate) fn end(self) {
+        thread::visit(None);
+        self.leave();
+    }
+
+    /// As [`Self::end`], for a thread that notes by itself what it visits.
+    pub(crate) fn leave(self) {
+        let _ = self.entry.visitors.fetch_update(SeqCst, SeqCst, |now| {
+            let same = now & !COUNT & !CLOSING == self.generation & !CLOSING;
+            (same && now & COUNT > 0).then(|| now - 1)
+        });
+    }
+
+    /// Another descriptor for the same socket, where the closing thread left one. To be given back by [`release`].
+    pub(crate) fn inherit(&self) -> Option<c_int> {
+        let heir = self.entry.heir.load(SeqCst) - 1;
+        let user = entry(heir)?;
+        user.users.fetch_add(1, SeqCst);
+        Some(heir)
+    }
+
+    fn is_of(&self, entry: &Entry) -> bool {
+        std::ptr::eq(self.entry, entry)
+    }
+}
+
+/// Gives back what [`Visit::inherit`] gave.
+pub(crate) fn release(heir: c_int) {
+    if entry(heir).is_some_and(|entry| entry.users.fetch_sub(1, SeqCst) == 1) {
+        let errno = errno::get();
+        // SAFETY: a copy that this library made and whose last user this was.
+        unsafe { real::close.get()(heir) };
+        errno::set(errno);
+    }
+}
+
+/// To be called before a descriptor is closed or replaced.
+pub(crate) fn closing(fd: c_int) {
+    let Some(entry) = entry(fd).filter(|entry| entry.state.load(Relaxed) != 0) else { return };
+    // A child of vfork shares this memory, not the descriptors: what it closes stays open here.
+    if !page::is_own_process() {
+        return;
+    }
+    if entry.visitors.load(SeqCst) & COUNT > 0 && !thread::visits(|visit| visit.is_of(entry)) {
+        hand_over(fd, entry);
+    }
+    forget(entry);
+}
+
+/// Lets the threads that spin on a descriptor go on with a copy of it, and waits until none uses the number any more.
+#[cold]
+fn hand_over(fd: c_int, entry: &Entry) {
+    /// Longer than a spinning thread takes for one attempt, unless it has no CPU; then one call of it may hit another file.
+    const PATIENCE_NS: u64 = 50_000_000;
+    /// Where programs do not expect their next descriptor.
+    const HIGH: c_int = 900;
+    let errno = errno::get();
+    let copy = |least: c_int| {
+        // SAFETY: takes numbers only.
+        unsafe { real::fcntl.get()(fd, libc::F_DUPFD_CLOEXEC, least) }
+    };
+    let heir = Some(copy(HIGH)).filter(|fd| *fd >= 0).unwrap_or_else(|| copy(3));
+    if let Some(user) = self::entry(heir) {
+        user.state.store(0, Relaxed);
+        user.users.store(1, SeqCst);
+        entry.heir.store(heir + 1, SeqCst);
+    }
+    entry.visitors.fetch_or(CLOSING, SeqCst);
+    let end = thread::now_ns() + PATIENCE_NS;
+    while entry.visitors.load(SeqCst) & COUNT > 0 && thread::now_ns() < end {
+        thread::pause();
+    }
+    let next = (entry.visitors.load(SeqCst) & !COUNT & !CLOSING).wrapping_add(GENERATION);
+    entry.visitors.store(next, SeqCst);
+    entry.heir.store(0, SeqCst);
+    if self::entry(heir).is_some() {
+        release(heir);
+    } else if heir >= 0 {
+        // SAFETY: the copy made above, which has no entry and so no users.
+        unsafe { real::close.get()(heir) };
+    }
+    errno::set(errno);
+}
+
+/// To be called after a range of descriptors was closed.
+pub(crate) fn closed_range(first: u32, last: u32) {
+    if !page::is_own_process() {
+        return;
+    }
+    let last = last.min(HIGHEST.load(Relaxed)) as usize;
+    for entry in TABLE.iter().take(last + 1).skip(first as usize).filter(|entry| entry.state.load(Relaxed) != 0) {
+        forget(entry);
+    }
+}

@@ -1,0 +1,212 @@
+//! What each thread keeps for itself, and time.
+
+use crate::table::Visit;
+use libc::{c_int, c_void, timespec};
+use std::cell::Cell;
+use std::sync::atomic::{
+    AtomicI32, AtomicU32,
+    Ordering::{Relaxed, SeqCst},
+};
+
+/// Threads of this process that spin now.
+static SPINNERS: AtomicU32 = AtomicU32::new(0);
+/// Key whose destructor clears up after a thread that ended in a spin (pthread_cancel); -1: none.
+static KEY: AtomicI32 = AtomicI32::new(-1);
+
+struct Thread {
+    /// The socket that it spins on.
+    visit: Cell<Option<Visit>>,
+    /// Whether it is counted in [`SPINNERS`].
+    spins: Cell<bool>,
+    /// Whether [`KEY`]'s destructor knows it.
+    is_registered: Cell<bool>,
+    /// When it slept last, ns.
+    slept_ns: Cell<u64>,
+    /// When its limit of CPU time was looked up last, ns.
+    limit_read_ns: Cell<u64>,
+    /// Signal handlers that ran on it, and those of them without SA_RESTART.
+    handled: AtomicU32,
+    interrupting: AtomicU32,
+}
+
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            visit: Cell::new(None),
+            spins: Cell::new(false),
+            is_registered: Cell::new(false),
+            slept_ns: Cell::new(0),
+            limit_read_ns: Cell::new(0),
+            handled: AtomicU32::new(0),
+            interrupting: AtomicU32::new(0),
+        }
+    };
+}
+
+/// CLOCK_MONOTONIC, ns.
+#[expect(clippy::cast_sign_loss, reason = "the clock starts at 0")]
+pub(crate) fn now_ns() -> u64 {
+    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time to `now`.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Sleeps for a moment, so that a thread of lower priority on the same CPU gets on, too.
+pub(crate) fn pause() {
+    let moment = timespec { tv_sec: 0, tv_nsec: 20_000 };
+    // SAFETY: reads `moment`; the rest of an interrupted sleep is not asked for.
+    unsafe { libc::nanosleep(&raw const moment, std::ptr::null_mut()) };
+}
+
+/// Offers the CPU to others.
+pub(crate) fn yield_cpu() {
+    // SAFETY: takes nothing.
+    unsafe { libc::sched_yield() };
+}
+
+/// CPUs that this process may run on.
+pub(crate) fn cpus() -> u32 {
+    // SAFETY: a set of CPUs is plain bits, and the kernel writes no more than its size.
+    let count = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
+        libc::CPU_COUNT(&set)
+    };
+    count.unsigned_abs().max(1)
+}
+
+/// Makes sure that a thread that is cancelled in a spin is not counted for ever.
+pub(crate) fn init() {
+    let mut key = 0;
+    // SAFETY: writes the key; the destructor takes what pthread_setspecific gave. The two types of function pointers differ
+    // only in whether the compiler guards the function against unwinding.
+    let made = unsafe {
+        let ended = std::mem::transmute::<extern "C-unwind" fn(*mut c_void), unsafe extern "C" fn(*mut c_void)>(ended);
+        libc::pthread_key_create(&raw mut key, Some(ended))
+    };
+    if made == 0 {
+        KEY.store(c_int::try_from(key).unwrap_or(-1), Relaxed);
+    }
+}
+
+extern "C-unwind" fn ended(_: *mut c_void) {
+    stop_spinning();
+    if let Some(visit) = THREAD.with(|thread| thread.visit.take()) {
+        visit.leave();
+    }
+}
+
+/// Notes what the thread spins on.
+pub(crate) fn visit(now: Option<Visit>) {
+    // One that is there was left by longjmp out of a signal handler, or that handler waits for something itself.
+    let before = THREAD.with(|thread| thread.visit.replace(now));
+    if let (Some(before), Some(_)) = (before, now) {
+        before.leave();
+    }
+}
+
+/// Takes what the thread spins on, for whoever ends that by himself.
+pub(crate) fn take_visit() -> Option<Visit> {
+    THREAD.with(|thread| thread.visit.take())
+}
+
+/// Whether the thread, below a signal handler, spins on something.
+pub(crate) fn visits(what: impl Fn(&Visit) -> bool) -> bool {
+    THREAD.with(|thread| thread.visit.get().is_some_and(|visit| what(&visit)))
+}
+
+/// Counts the thread among those that spin, unless there are `most` already.
+pub(crate) fn start_spinning(most: u32) -> bool {
+    THREAD.with(|thread| {
+        if thread.spins.get() {
+            return true;
+        }
+        if SPINNERS.fetch_add(1, SeqCst) >= most {
+            SPINNERS.fetch_sub(1, SeqCst);
+            return false;
+        }
+        thread.spins.set(true);
+        let key = KEY.load(Relaxed);
+        if key >= 0 && !thread.is_registered.replace(true) {
+            // SAFETY: a key made by `init`; the value only has to differ from null.
+            unsafe { libc::pthread_setspecific(key.unsigned_abs(), std::ptr::dangling::<c_void>()) };
+        }
+        true
+    })
+}
+
+pub(crate) fn stop_spinning() {
+    THREAD.with(|thread| {
+        if thread.spins.replace(false) {
+            SPINNERS.fetch_sub(1, SeqCst);
+        }
+    });
+}
+
+/// After a fork only the calling thread is left.
+pub(crate) fn forked() {
+    SPINNERS.store(0, SeqCst);
+    THREAD.with(|thread| {
+        thread.spins.set(false);
+        thread.visit.set(None);
+    });
+}
+
+/// Notes that a signal handler runs on this thread.
+pub(crate) fn handles_signal(restarts: bool) {
+    THREAD.with(|thread| {
+        thread.handled.fetch_add(1, Relaxed);
+        if !restarts {
+            thread.interrupting.fetch_add(1, Relaxed);
+        }
+    });
+}
+
+/// The signal handlers that ran on a thread until now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Handled {
+    all: u32,
+    interrupting: u32,
+}
+
+impl Handled {
+    #[inline(always)]
+    pub(crate) fn until_now() -> Self {
+        THREAD
+            .with(|thread| Self { all: thread.handled.load(Relaxed), interrupting: thread.interrupting.load(Relaxed) })
+    }
+
+    /// Whether one ran since then that ends a waiting call: any, or one without SA_RESTART.
+    #[inline(always)]
+    pub(crate) fn interrupted(self, by_any: bool) -> bool {
+        let now = Self::until_now();
+        if by_any { now.all != self.all } else { now.interrupting != self.interrupting }
+    }
+}
+
+/// Notes that the thread has slept.
+pub(crate) fn slept() {
+    THREAD.with(|thread| thread.slept_ns.set(now_ns()));
+}
+
+/// Whether the thread should sleep soon: RLIMIT_RTTIME ends real-time threads that never do.
+pub(crate) fn must_sleep(now_ns: u64) -> bool {
+    /// How often the limit is looked up while a thread spins.
+    const EACH_NS: u64 = 10_000_000;
+    THREAD.with(|thread| {
+        if thread.slept_ns.get() == 0 {
+            thread.slept_ns.set(now_ns);
+        }
+        if now_ns.saturating_sub(thread.limit_read_ns.get()) < EACH_NS {
+            return false;
+        }
+        thread.limit_read_ns.set(now_ns);
+        let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: writes the limit.
+        unsafe { libc::getrlimit(libc::RLIMIT_RTTIME, &raw mut limit) };
+        // µs to ns, and a quarter of it: three more chances.
+        limit.rlim_cur != libc::RLIM_INFINITY
+            && now_ns.saturating_sub(thread.slept_ns.get()) > limit.rlim_cur.saturating_mul(250)
+    })
+}

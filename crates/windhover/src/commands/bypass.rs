@@ -1,0 +1,166 @@
+//! `windhover bypass`.
+
+use super::launch::{OURS, become_program};
+use crate::cli::bypass::{BypassCommand, Run, Stack};
+use crate::output::{Failure, Output, paragraph, table};
+use anyhow::anyhow;
+use bypass::{BypassError, Calls, Effective, Library, Process, Profile, Settings};
+use std::ffi::OsString;
+use std::path::Path;
+
+pub(crate) fn run(command: BypassCommand, output: &Output) -> Result<u8, Failure> {
+    match command {
+        BypassCommand::Run(arguments) => Err(start(&arguments, output)),
+        BypassCommand::Profiles { name, form } => {
+            output.result(&match name {
+                Some(name) => shown(&Profile::load(&name).map_err(Failure::usage)?, form.is_json())?,
+                None => listed(&bypass::profiles()?, form.is_json())?,
+            })?;
+            Ok(0)
+        }
+        BypassCommand::Stat { pid, form } => stat(pid, form.is_json(), output),
+    }
+}
+
+/// Comes back only with a failure. What stands in the way of the stack is said on one line; the program then runs on the
+/// kernel, or not at all where the stack is required.
+fn start(arguments: &Run, output: &Output) -> Failure {
+    let variables = match prepare(arguments, output) {
+        Ok(variables) => variables,
+        Err(failure) if failure.code != 1 || arguments.require => {
+            return Failure::new(failure.code.max(OURS), failure.error);
+        }
+        Err(failure) => {
+            output.warning(format_args!("{:#}; the program runs on the kernel's stack", failure.error));
+            Vec::new()
+        }
+    };
+    become_program(&arguments.command, &variables, false)
+}
+
+/// The variables that start the program behind the stack.
+fn prepare(arguments: &Run, output: &Output) -> Result<Vec<(OsString, OsString)>, Failure> {
+    if arguments.stack != Stack::Spin {
+        let name = if arguments.stack == Stack::Xdp { "xdp" } else { "auto" };
+        return Err(Failure::usage(anyhow!("--stack {name} is not built yet: use --stack spin")));
+    }
+    let Some(program) = arguments.command.first() else { return Ok(Vec::new()) };
+    // One that is not found is named by the attempt to run it.
+    let file = bypass::find(program);
+    if let Some(file) = &file {
+        bypass::examine(file).map_err(|obstacle| anyhow!("not accelerated, because {obstacle}"))?;
+    }
+    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
+    let text = |word: OsString| word.into_string().ok();
+    let variables = std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+    let not_accelerated = |error: BypassError| anyhow!("not accelerated, because of {error}");
+    let profile = Profile::load(&arguments.profile).map_err(not_accelerated)?;
+    let settings = profile.settings(&name, variables).map_err(not_accelerated)?;
+    let folder = bypass::folder();
+    let library = Library::install(&folder).map_err(|error| anyhow!("not accelerated, because {error}"))?;
+    // Whoever starts the next program sweeps up after those that were killed.
+    let _ = bypass::clear(&folder);
+    if arguments.verbose {
+        output.note(effective(&settings).trim_end());
+    }
+    Ok(library.environment(settings.start(arguments.require)))
+}
+
+fn effective(settings: &Settings) -> String {
+    let rows = settings.effective().iter();
+    let rows = rows.map(|one| vec![one.name.to_owned(), amount(one), one.from.clone()]);
+    table(&["setting", "value", "from"], rows.collect())
+}
+
+fn amount(one: &Effective) -> String {
+    format!("{} {}", one.value, one.unit).trim_end().to_owned()
+}
+
+fn listed(profiles: &[Profile], json: bool) -> Result<String, Failure> {
+    if json {
+        let all = profiles.iter().map(|profile| Ok((profile.name.clone(), document(profile)?)));
+        let all = all.collect::<Result<serde_json::Map<_, _>, Failure>>()?;
+        return Ok(format!("{}\n", serde_json::to_string_pretty(&all)?));
+    }
+    let rows = profiles.iter().map(|profile| vec![profile.name.clone(), profile.summary.clone()]);
+    Ok(table(&["profile", "what it is for"], rows.collect()))
+}
+
+fn document(profile: &Profile) -> Result<serde_json::Value, Failure> {
+    let settings = profile.settings("", std::iter::empty())?;
+    Ok(serde_json::json!({ "summary": profile.summary, "settings": settings }))
+}
+
+fn shown(profile: &Profile, json: bool) -> Result<String, Failure> {
+    if json {
+        return Ok(format!("{}\n", serde_json::to_string_pretty(&document(profile)?)?));
+    }
+    let settings = profile.settings("", std::iter::empty())?;
+    let rows = settings.effective().iter();
+    let rows = rows.map(|one| vec![one.name.to_owned(), amount(one), one.from.clone(), one.what.to_owned()]);
+    let text = table(&["setting", "value", "from", "what it does"], rows.collect());
+    Ok(format!("{}\n{text}", paragraph("", &profile.summary)))
+}
+
+fn stat(pid: Option<u32>, json: bool, output: &Output) -> Result<u8, Failure> {
+    let folder = bypass::folder();
+    let _ = bypass::clear(&folder);
+    let mut processes = bypass::pages(&folder);
+    if let Some(pid) = pid {
+        processes.retain(|process| process.pid == pid);
+        let missing = || {
+            anyhow!("process {pid} has no socket behind `windhover bypass run`, or another user's; see `bypass stat`")
+        };
+        if processes.is_empty() {
+            return Err(missing().into());
+        }
+    }
+    if json {
+        output.result(&format!("{}\n", serde_json::to_string_pretty(&processes)?))?;
+    } else if processes.is_empty() {
+        output.note("no program runs behind `windhover bypass run` with a socket");
+    } else {
+        let texts: Vec<String> = processes.iter().map(process_text).collect();
+        output.result(&texts.join("\n"))?;
+    }
+    Ok(0)
+}
+
+fn process_text(process: &Process) -> String {
+    const CALLS: [&str; 7] = ["ready", "found", "slept", "interrupted", "timed out", "not spun", "attempts"];
+    let counts = |calls: &Calls| {
+        let all =
+            [calls.ready, calls.found, calls.slept, calls.interrupted, calls.timed_out, calls.not_spun, calls.attempts];
+        all.map(|count| count.to_string())
+    };
+    let mut text = format!("{} (process {}), stack spin\n", process.name, process.pid);
+    let rows = process
+        .calls
+        .iter()
+        .map(|(kind, calls)| std::iter::once((*kind).to_owned()).chain(counts(calls)).collect::<Vec<_>>());
+    if !process.calls.is_empty() {
+        text.push_str(&table(&[&["calls"], &CALLS[..]].concat(), rows.collect()));
+    }
+    let rows = process.sockets.iter().map(|socket| {
+        let address = |address: Option<std::net::SocketAddr>| address.map_or_else(String::new, |one| one.to_string());
+        let remote = match (socket.remote, socket.state) {
+            (None, Some(state)) => state.to_owned(),
+            (remote, _) => address(remote),
+        };
+        let what = [socket.descriptor.to_string(), socket.protocol.to_owned(), address(socket.local), remote];
+        let stack = socket.reason.map_or_else(|| socket.backend.to_owned(), |reason| format!("kernel: {reason}"));
+        let counted = [socket.calls.ready, socket.calls.found, socket.calls.slept].map(|count| count.to_string());
+        what.into_iter().chain([stack]).chain(counted).collect::<Vec<_>>()
+    });
+    if !process.sockets.is_empty() {
+        let heads = ["descriptor", "protocol", "local", "remote", "stack", "ready", "found", "slept"];
+        text.push_str(&table(&heads, rows.collect()));
+    }
+    if process.unlisted > 0 {
+        text.push_str(&paragraph("", &format!("{} more sockets found no room in the list", process.unlisted)));
+    }
+    for one in &process.fall_backs {
+        text.push_str(&paragraph("", &format!("{} × {}: {}", one.times, one.reason, one.what)));
+    }
+    text
+}
