@@ -274,7 +274,7 @@ pub(crate) fn closing(fd: c_int) {
 #[cold]
 fn hand_over(fd: c_int, entry: &Entry) {
     /// Longer than a spinning thread takes for one attempt, unless it has no CPU; then one call of it may hit another file.
-    const PATIENCE_NS: u64 = 50_000_000;
+    const PATIENCE_NS: u64 = 200_000_000;
     /// Where programs do not expect their next descriptor.
     const HIGH: c_int = 900;
     let errno = errno::get();

@@ -12,7 +12,7 @@ const BECOME: &str = "WINDHOVER_TEST_BECOME";
 #[test]
 fn becomes_another_program() {
     let Some(program) = std::env::var_os(BECOME) else { return };
-    let error = become_program(&program, &["10".into()], true);
+    let error = become_program(&program, &["10".into()], &[], true);
     panic!("{error}");
 }
 

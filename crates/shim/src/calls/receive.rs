@@ -29,15 +29,16 @@ fn receive(
         return first;
     }
     if !errno::would_wait() {
-        return failed(fd, entry, first, real);
+        return failed(fd, entry, errno, first, real);
     }
     wait(fd, entry, &call, errno, attempt, real)
 }
 
 /// A first attempt that failed. Where the number is no socket any more, the call itself has the answer.
 #[cold]
-fn failed(fd: c_int, entry: &'static Entry, first: ssize_t, real: impl Fn(c_int) -> ssize_t) -> ssize_t {
+fn failed(fd: c_int, entry: &'static Entry, errno: c_int, first: ssize_t, real: impl Fn(c_int) -> ssize_t) -> ssize_t {
     if errno::get() == libc::ENOTSOCK {
+        errno::set(errno);
         table::not_a_socket(entry);
         return real(fd);
     }

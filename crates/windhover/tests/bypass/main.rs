@@ -1,0 +1,309 @@
+//! Programs behind `windhover bypass run`: what their calls return, what is said of them, what is refused.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Folder, Server, assert_code, stderr, stdout};
+
+/// Compiles the program of all calls.
+fn calls(folder: &Folder, test: &str, flags: &[&str]) -> Option<String> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bypass/calls.c");
+    let program = folder.0.join("calls").to_str().unwrap().to_owned();
+    let built = Command::new("cc").args(["-O1", "-w", "-o", &program, source, "-lpthread"]).args(flags).output();
+    if !built.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED {test}: no C compiler, or none for {flags:?}");
+        return None;
+    }
+    Some(program)
+}
+
+/// `windhover bypass run` with its state in a folder of the test.
+fn bypass(state: &Folder, arguments: &[&str]) -> Command {
+    let mut command = support::windhover(&[&["bypass"], arguments].concat());
+    command.env("WINDHOVER_STATE", state.0.join("state"));
+    command
+}
+
+/// `bypass stat --format json`.
+fn stat(state: &Folder) -> Vec<Value> {
+    let output = bypass(state, &["stat", "--format", "json"]).output().unwrap();
+    assert_code(&output, 0);
+    serde_json::from_slice::<Vec<Value>>(&output.stdout).unwrap()
+}
+
+/// A program that was started, and has said a line. It goes on when its input is closed; it is killed with the value.
+struct Started(Child);
+
+impl Started {
+    fn new(command: &mut Command, line: &str) -> (Self, String) {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        while lines.read_line(&mut said).unwrap() > 0 {
+            if said.lines().last() == Some(line) {
+                return (Self(child), said);
+            }
+        }
+        let mut errors = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        panic!("it never said '{line}', but ended with {:?}:\n{said}\n{errors}", child.wait());
+    }
+
+    /// Closes its input and waits.
+    fn end(mut self) -> Option<i32> {
+        drop(self.0.stdin.take());
+        let patience = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < patience {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it did not end");
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The same budget for every kind of call.
+fn budget(command: &mut Command, us: u32) -> &mut Command {
+    for kind in ["RECV", "ACCEPT", "CONNECT", "POLL", "EPOLL"] {
+        command.env(format!("WINDHOVER_BYPASS_{kind}_US"), us.to_string());
+    }
+    command
+}
+
+fn assert_same(plain: &str, other: &str, what: &str) {
+    for (at, (plain, other)) in plain.lines().zip(other.lines()).enumerate() {
+        assert_eq!(plain, other, "line {} {what}", at + 1);
+    }
+    assert_eq!(plain.lines().count(), other.lines().count(), "{what}");
+}
+
+/// The calls that wait 20 ms end in the spin, or in the sleep behind it, or do not spin at all.
+#[test]
+fn every_call_returns_what_the_kernel_returns() {
+    let folder = Folder::new("bypass-calls");
+    let Some(program) = calls(&folder, "every_call_returns_what_the_kernel_returns", &[]) else { return };
+    let (started, plain) = Started::new(&mut Command::new(&program), "done");
+    assert_eq!(started.end(), Some(23));
+    assert!(plain.lines().count() > 140 && !plain.contains("too late") && !plain.contains("too early"), "{plain}");
+    for us in [3_000, 5_000_000, 0] {
+        let mut command = bypass(&folder, &["run", "--", &program]);
+        let (started, said) = Started::new(budget(&mut command, us), "done");
+        assert_same(&plain, &said, &format!("with a budget of {us} µs"));
+        let pages = stat(&folder);
+        assert_eq!(pages.len(), 1, "{pages:?}");
+        let page = &pages[0];
+        assert_eq!((page["pid"].as_u64(), page["name"].as_str()), (Some(u64::from(started.0.id())), Some("calls")));
+        assert_eq!(page["settings"]["recv-us"], us);
+        let count = |kind: &str, what: &str| page["calls"][kind][what].as_u64().unwrap();
+        for kind in ["recv", "accept", "poll", "select", "epoll"] {
+            assert_eq!(count(kind, "found") > 0, us > 0, "{kind} {us}: {page}");
+            assert_eq!(count(kind, "slept") > 0, us == 3_000, "{kind} {us}: {page}");
+            assert_eq!(count(kind, "not_spun") > 0, us == 0 || kind == "accept", "{kind} {us}: {page}");
+        }
+        assert_eq!(count("recv", "timed_out") > 0, us == 5_000_000);
+        assert_eq!(count("recv", "interrupted") > 0, us == 5_000_000);
+        let reasons: Vec<&str> =
+            page["fall_backs"].as_array().unwrap().iter().map(|one| one["reason"].as_str().unwrap()).collect();
+        for reason in ["non-blocking", "partial-receive", "timeout"] {
+            assert!(reasons.contains(&reason), "{reason}: {reasons:?}");
+        }
+        // Of its sockets one is open still.
+        let sockets = page["sockets"].as_array().unwrap();
+        assert_eq!(sockets.len(), 1, "{page}");
+        assert_eq!((&sockets[0]["protocol"], &sockets[0]["backend"]), (&"udp".into(), &"spin".into()));
+        assert!(sockets[0]["local"].as_str().unwrap().starts_with("127.0.0.1:"), "{page}");
+        let text = stdout(&bypass(&folder, &["stat", &started.0.id().to_string()]).output().unwrap());
+        assert!(
+            text.contains("calls (process") && text.contains("127.0.0.1:") && text.contains("non-blocking"),
+            "{text}"
+        );
+        assert_eq!(started.end(), Some(23));
+        assert!(stat(&folder).is_empty(), "a page stayed");
+    }
+}
+
+#[test]
+fn what_cannot_be_accelerated_runs_on_the_kernel_or_not_at_all() {
+    let folder = Folder::new("bypass-refused");
+    let test = "what_cannot_be_accelerated_runs_on_the_kernel_or_not_at_all";
+    let Some(program) = calls(&folder, test, &["-static"]) else { return };
+    let wrong = folder.file("wrong.toml", "recv_us = 3\n");
+    let cases: [(&[&str], &[(&str, &str)], &str); 4] = [
+        (&["run", &program, "partial"], &[], "statically linked"),
+        (&["run", "--profile", "nosuch", "echo", "after"], &[], "unknown profile 'nosuch': use latency"),
+        (&["run", "--profile", &wrong, "echo", "after"], &[], "did you mean 'recv-us'?"),
+        (&["run", "echo", "after"], &[("WINDHOVER_BYPASS_RECV_US", "x")], "WINDHOVER_BYPASS_RECV_US"),
+    ];
+    for (arguments, environment, words) in cases {
+        let output = bypass(&folder, arguments).envs(environment.iter().copied()).output().unwrap();
+        assert_code(&output, 0);
+        assert!(stdout(&output).ends_with("after\n"), "{arguments:?}");
+        let text = stderr(&output);
+        assert_eq!(text.trim_end().lines().count(), 1, "not one line: {text}");
+        for words in [words, "not accelerated, because", "runs on the kernel"] {
+            assert!(text.contains(words), "'{words}' is not in: {text}");
+        }
+        let required = [&["run", "--require"], &arguments[1..]].concat();
+        let output = bypass(&folder, &required).envs(environment.iter().copied()).output().unwrap();
+        assert_code(&output, 125);
+        assert!(stdout(&output).is_empty() && stderr(&output).contains(words), "{}", stderr(&output));
+        assert_eq!(stderr(&output).trim_end().lines().count(), 1);
+    }
+    for (arguments, code, words) in [
+        (&["run", "--stack", "xdp", "true"][..], 125, "--stack spin"),
+        (&["run", "--stack", "auto", "true"], 125, "--stack spin"),
+        (&["run"], 125, "PROGRAM"),
+        (&["run", "/no/such/program"], 127, "cannot run"),
+        (&["run", "/etc/passwd"], 126, "cannot run"),
+        (&["profiles", "nosuch"], 2, "unknown profile"),
+        (&["stat", "4194305"], 1, "process 4194305"),
+    ] {
+        let output = bypass(&folder, arguments).output().unwrap();
+        assert_code(&output, code);
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_socket_that_cannot_be_accelerated_ends_a_program_that_requires_it() {
+    let folder = Folder::new("bypass-require");
+    let test = "a_socket_that_cannot_be_accelerated_ends_a_program_that_requires_it";
+    let Some(program) = calls(&folder, test, &[]) else { return };
+    let output = bypass(&folder, &["run", &program, "partial"]).output().unwrap();
+    assert_code(&output, 0);
+    assert_eq!(stdout(&output), "before\nafter\n");
+    let output = bypass(&folder, &["run", "--require", &program, "partial"]).output().unwrap();
+    assert_code(&output, 125);
+    assert_eq!(stdout(&output), "before\n");
+    assert!(stderr(&output).contains("SO_RCVLOWAT") && stderr(&output).lines().count() == 1, "{}", stderr(&output));
+}
+
+#[test]
+fn the_program_is_what_it_is_without() {
+    let folder = Folder::new("bypass-program");
+    let run = |arguments: &[&str]| bypass(&folder, &[&["run", "--"], arguments].concat()).output().unwrap();
+    assert_code(&run(&["sh", "-c", "exit 7"]), 7);
+    assert_eq!(stdout(&run(&["echo", "--verbose", "x"])), "--verbose x\n");
+    let killed = run(&["sh", "-c", "kill -9 $$"]);
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&killed.status), Some(9), "it is the process itself");
+    let verbose = bypass(&folder, &["run", "-v", "--profile", "safe", "true"])
+        .env("WINDHOVER_BYPASS_POLL_US", "7")
+        .output()
+        .unwrap();
+    assert_code(&verbose, 0);
+    let row = |name: &str| {
+        let line = stderr(&verbose).lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+        line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("poll-us"), "poll-us 7 µs WINDHOVER_BYPASS_POLL_US");
+    assert_eq!(row("recv-us"), "recv-us 50 µs profile safe");
+    // Another library that was preloaded stays, behind this one.
+    let both =
+        bypass(&folder, &["run", "sh", "-c", "echo $LD_PRELOAD"]).env("LD_PRELOAD", "libdl.so.2").output().unwrap();
+    let preload = stdout(&both);
+    let (first, second) = preload.trim_end().split_once(':').unwrap();
+    assert!(first.contains("/state/bypass/libwindhover-shim-") && second == "libdl.so.2", "{preload}");
+    assert!(Path::new(first).is_file());
+}
+
+#[test]
+fn the_page_of_a_killed_program_is_removed() {
+    let folder = Folder::new("bypass-killed");
+    let Some(program) = calls(&folder, "the_page_of_a_killed_program_is_removed", &[]) else { return };
+    let (mut started, _) = Started::new(&mut bypass(&folder, &["run", &program, "trickle", "10"]), "trickled");
+    let page = folder.0.join("state/bypass").join(started.0.id().to_string());
+    assert!(page.is_file());
+    assert_eq!(stat(&folder).len(), 1);
+    started.0.kill().unwrap();
+    started.0.wait().unwrap();
+    assert!(page.is_file(), "nobody could remove it");
+    assert!(stat(&folder).is_empty());
+    assert!(!page.exists());
+}
+
+/// RLIMIT_RTTIME ends a real-time thread that spins for ever, so the library lets it sleep now and then.
+#[test]
+fn a_real_time_program_that_spins_is_not_ended_by_its_limit() {
+    let folder = Folder::new("bypass-fifo");
+    let test = "a_real_time_program_that_spins_is_not_ended_by_its_limit";
+    let Some(program) = calls(&folder, test, &[]) else { return };
+    let windhover = env!("CARGO_BIN_EXE_windhover");
+    let limited = ["run", "-s", "fifo", "--rt-limit", "0.4"];
+    if !support::windhover(&[&limited[..], &["true"]].concat()).status().unwrap().success() {
+        eprintln!("SKIPPED {test}: real-time policies are not permitted");
+        return;
+    }
+    let arguments =
+        [&limited[..], &[windhover, "bypass", "run", "-p", "latency-best", &program, "trickle", "1500"]].concat();
+    let mut command = support::windhover(&arguments);
+    command.env("WINDHOVER_STATE", folder.0.join("state"));
+    let (started, _) = Started::new(&mut command, "trickled");
+    let page = stat(&folder).remove(0);
+    let reasons = page["fall_backs"].as_array().unwrap();
+    assert!(reasons.iter().any(|one| one["reason"] == "cpu-limit"), "{page}");
+    // It slept because it had to, not because its budget was used up.
+    assert!(page["calls"]["recv"]["slept"].as_u64().unwrap() < 30, "{page}");
+    assert!(page["calls"]["recv"]["found"].as_u64().unwrap() > 300, "{page}");
+    assert_eq!(started.end(), Some(0));
+}
+
+/// Windhover itself is the first program behind it.
+#[test]
+fn pingpong_runs_behind_it_at_both_ends() {
+    let folder = Folder::new("bypass-pingpong");
+    // What `bypass run` gives a program.
+    let variables = stdout(&bypass(&folder, &["run", "env"]).output().unwrap());
+    let variables: Vec<(&str, &str)> = variables.lines().filter_map(|line| line.split_once('=')).collect();
+    let preload = variables.iter().find(|(name, _)| *name == "LD_PRELOAD").unwrap().1;
+    let server = Server::start_with(&[], &variables);
+    for (protocol, receive) in
+        [("udp", "block"), ("tcp", "block"), ("udp", "poll"), ("tcp", "epoll"), ("udp", "select")]
+    {
+        let output = bypass(
+            &folder,
+            &[
+                "run",
+                "--require",
+                env!("CARGO_BIN_EXE_windhover"),
+                "pingpong",
+                protocol,
+                &server.address,
+                "--count",
+                "2000",
+                "--receive",
+                receive,
+                "--remote-receive",
+                receive,
+                "--format",
+                "json",
+            ],
+        )
+        .output()
+        .unwrap();
+        support::assert_measured(&output, &support::BUSY);
+        let document = support::documents(&output).remove(0);
+        for end in ["initiator", "reflector"] {
+            assert_eq!(document["ends"][end]["preloads"][0]["path"], preload, "{document}");
+            assert_eq!(document["ends"][end]["preloads"][0]["loaded"], true, "{document}");
+        }
+        let served = stat(&folder).remove(0);
+        assert_eq!(served["pid"], server.id());
+        let kind = if receive == "block" { "recv" } else { receive };
+        let found = &served["calls"][kind]["found"];
+        assert!(found.as_u64().unwrap() > 500, "{protocol} {receive}: {served}");
+    }
+}
