@@ -183,7 +183,7 @@ unsafe fn epoll_any(
     wait(
         Kind::Epoll,
         timeout_ns,
-        || real(0),
+        || attempt_epoll(mask, || real(0)),
         |rest| match rest {
             u64::MAX => real(-1),
             // In whole ms it would be longer or shorter than asked for.
@@ -195,6 +195,17 @@ unsafe fn epoll_any(
             _ => real(ms_of(rest)),
         },
     )
+}
+
+/// A call of epoll that does not wait. Unlike ppoll it lets no signal in that only the call's own mask allows.
+#[inline(always)]
+fn attempt_epoll(mask: *const sigset_t, call: impl FnOnce() -> c_int) -> c_int {
+    let ready = call();
+    if ready != 0 || mask.is_null() {
+        return ready;
+    }
+    // SAFETY: no descriptors, a time, and the caller's mask.
+    unsafe { real::ppoll.get()(std::ptr::null_mut(), 0, &raw const NOW, mask) }
 }
 
 /// The next whole ms, for kernels that know nothing finer.
@@ -246,6 +257,7 @@ unsafe extern "C-unwind" fn epoll_pwait2(
         let Some(timeout_ns) = from_timespec(timeout).filter(|ns| *ns > 0) else { return real(timeout) };
         let Some(entry) = epoll(fd) else { return real(timeout) };
         busy::set_epoll(fd, entry);
-        wait(Kind::Epoll, timeout_ns, || real(&raw const NOW), |rest| sleep_for(rest, real))
+        let attempt = || attempt_epoll(mask, || real(&raw const NOW));
+        wait(Kind::Epoll, timeout_ns, attempt, |rest| sleep_for(rest, real))
     }
 }

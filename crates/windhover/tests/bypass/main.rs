@@ -109,18 +109,31 @@ fn every_call_returns_what_the_kernel_returns() {
         assert_eq!((page["pid"].as_u64(), page["name"].as_str()), (Some(u64::from(started.0.id())), Some("calls")));
         assert_eq!(page["settings"]["recv-us"], us);
         let count = |kind: &str, what: &str| page["calls"][kind][what].as_u64().unwrap();
+        let reasons = page["fall_backs"].as_array().unwrap();
+        let times = |word: &str| {
+            reasons.iter().find(|one| one["reason"] == word).map_or(0, |one| one["times"].as_u64().unwrap())
+        };
         for kind in ["recv", "accept", "poll", "select", "epoll"] {
-            assert_eq!(count(kind, "found") > 0, us > 0, "{kind} {us}: {page}");
-            assert_eq!(count(kind, "slept") > 0, us == 3_000, "{kind} {us}: {page}");
-            assert_eq!(count(kind, "not_spun") > 0, us == 0 || kind == "accept", "{kind} {us}: {page}");
+            // Where the budget is short, a busy machine decides which of the two it is.
+            assert!(
+                if us == 5_000_000 { count(kind, "found") > 0 } else { us > 0 || count(kind, "found") == 0 },
+                "{page}"
+            );
+            // A call whose descriptor another thread closes goes on in the kernel.
+            let closed = if kind == "recv" { times("closed") } else { 0 };
+            assert_eq!(count(kind, "slept") > closed, us == 3_000, "{kind} {us}: {page}");
+            assert_eq!(
+                count(kind, "not_spun") > 0,
+                us == 0 || kind == "accept" || kind == "recv",
+                "{kind} {us}: {page}"
+            );
         }
         assert_eq!(count("recv", "timed_out") > 0, us == 5_000_000);
         assert_eq!(count("recv", "interrupted") > 0, us == 5_000_000);
-        let reasons: Vec<&str> =
-            page["fall_backs"].as_array().unwrap().iter().map(|one| one["reason"].as_str().unwrap()).collect();
         for reason in ["non-blocking", "partial-receive", "timeout"] {
-            assert!(reasons.contains(&reason), "{reason}: {reasons:?}");
+            assert!(times(reason) > 0, "{reason}: {page}");
         }
+        assert_eq!(times("closed") > 10, us == 5_000_000, "{page}");
         // Of its sockets one is open still.
         let sockets = page["sockets"].as_array().unwrap();
         assert_eq!(sockets.len(), 1, "{page}");
@@ -297,7 +310,7 @@ fn pingpong_runs_behind_it_at_both_ends() {
         support::assert_measured(&output, &support::BUSY);
         let document = support::documents(&output).remove(0);
         for end in ["initiator", "reflector"] {
-            assert_eq!(document["ends"][end]["preloads"][0]["path"], preload, "{document}");
+            assert_eq!(document["ends"][end]["preloads"][0]["library"], preload, "{document}");
             assert_eq!(document["ends"][end]["preloads"][0]["loaded"], true, "{document}");
         }
         let served = stat(&folder).remove(0);
