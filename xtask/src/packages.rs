@@ -31,6 +31,8 @@ fn apt(arguments: &[&str]) -> Result<()> {
         .args(["-q", "-o", "Dpkg::Use-Pty=0"])
         .args(arguments)
         .env("DEBIAN_FRONTEND", "noninteractive")
+        // Servers are installed to be started by tests, not at once (invoke-rc.d).
+        .env("RUNLEVEL", "1")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status()

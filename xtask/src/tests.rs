@@ -8,8 +8,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// What the tests start besides the code under test.
-const PACKAGES: [&str; 9] = [
+const PACKAGES: [&str; 10] = [
     "iproute2",
+    "sockperf",
     "gcc",
     "libc6-dev",
     "chromium",
@@ -23,8 +24,25 @@ const PACKAGES: [&str; 9] = [
 /// What `--interop` needs of them.
 const INTEROP: [&str; 8] =
     ["iproute2", "gcc", "libc6-dev", "tshark", "libpgm-dev", "libzmq3-dev", "pkg-config", "nftables"];
+/// What `--bypass` runs behind the preload library; CPython's own tests are of the version that the system has.
+const PROGRAMS: [&str; 13] = [
+    "gcc",
+    "libc6-dev",
+    "sockperf",
+    "iperf3",
+    "redis-server",
+    "redis-tools",
+    "nginx-light",
+    "curl",
+    "apache2-utils",
+    "netcat-openbsd",
+    "socat",
+    "python3",
+    "libpython3-testsuite",
+];
 /// What a test of that prints for the table begins with this.
 const ROW: &str = "INTEROP ";
+const BYPASS_ROW: &str = "BYPASS ";
 
 /// No test is silent for so long, and no crate takes so long to compile: something hangs, and is to be named while it is
 /// still there, not when whoever runs the tests gives up.
@@ -45,6 +63,10 @@ pub(crate) struct Arguments {
     /// what was seen. A short cut of it is among the tests on this machine.
     #[arg(long, conflicts_with = "guest")]
     interop: bool,
+    /// Instead of the tests on this machine: programs of others behind `windhover bypass run`, in some minutes, with a table of
+    /// what was seen. A few of them are among the tests on this machine.
+    #[arg(long, conflicts_with_all = ["guest", "interop"])]
+    bypass: bool,
     /// Passed on to `cargo test` before `--`, such as `-p windhover-net`; with --guest, tests to run, such as `nic` or
     /// `nic::rings`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -54,7 +76,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// All tests in a guest.
     pub(crate) fn in_a_guest() -> Self {
-        Self { guest: true, interop: false, cargo: Vec::new() }
+        Self { guest: true, ..Self::default() }
     }
 }
 
@@ -101,7 +123,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
         guest::run(&arguments.cargo)?
     } else if arguments.interop {
         packages::ensure(&INTEROP, "for the tests with others that speak PGM")?;
-        interop(&arguments.cargo)?
+        with_others("interop", ROW, "PGM with others", &arguments.cargo)?
+    } else if arguments.bypass {
+        packages::ensure(&PROGRAMS, "for the programs behind the preload library")?;
+        with_others("bypass", BYPASS_ROW, "Programs behind the preload library", &arguments.cargo)?
     } else {
         packages::ensure(&PACKAGES, "for the tests")?;
         let workspace = ["--workspace".to_owned()];
@@ -158,19 +183,19 @@ impl Harness {
     }
 }
 
-/// Runs all tests with other programs that speak PGM, one after the other, and prints what each case saw.
-fn interop(filters: &[String]) -> Result<Counts> {
-    let cargo = ["--package", "windhover", "--test", "interop"].map(str::to_owned);
+/// Runs all tests of a file with programs of others, one after the other, and prints what each case saw.
+fn with_others(file: &str, mark: &str, title: &str, filters: &[String]) -> Result<Counts> {
+    let cargo = ["--package", "windhover", "--test", file].map(str::to_owned);
     let harness = ["--include-ignored", "--nocapture", "--test-threads=1"].map(str::to_owned);
     let mut rows = Vec::new();
     let began = Instant::now();
     let counts = cargo_test(&cargo, &[&harness, filters].concat(), &mut |line| {
-        // The harness has begun the line.
-        if let Some((_, row)) = line.split_once(ROW) {
+        // The harness may have begun the line.
+        if let Some((_, row)) = line.split_once(mark) {
             rows.push(row.to_owned());
         }
     })?;
-    println!("\nPGM with others, {} cases in {:.0} s:", rows.len(), began.elapsed().as_secs_f64());
+    println!("\n{title}, {} cases in {:.0} s:", rows.len(), began.elapsed().as_secs_f64());
     rows.iter().for_each(|row| println!("  {row}"));
     Ok(counts)
 }

@@ -271,6 +271,8 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("pgm reflect", "runs until it is ended (tests/pgm.rs)"),
     ("pgm ping", "needs a reflector (tests/pgm.rs)"),
     ("pgm send", "needs a receiver to be of use (tests/pgm.rs)"),
+    ("bypass run", "starts a program that is not here (tests/bypass)"),
+    ("bypass stat", "needs a program behind it (tests/bypass)"),
     ("lab up", "makes namespaces (tests/lab.rs)"),
     ("lab down", "removes labs (tests/lab.rs)"),
     ("lab exec", "needs a lab (tests/lab.rs)"),

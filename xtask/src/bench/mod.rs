@@ -1,5 +1,6 @@
 //! Benchmarks. None of them is a test: they print figures for docs/benchmarks.md and judge nothing by absolute times.
 
+mod bypass;
 mod capture;
 mod lab;
 mod late;
@@ -30,6 +31,9 @@ enum Bench {
     Peers(peers::Arguments),
     /// What a shield is worth: p99.99 and standard deviation without and with it, and the stalls by throttling.
     Shield(shield::Arguments),
+    /// What `bypass run --stack spin` is worth: blocking, behind it, and spinning by itself, interleaved on one lab; and what
+    /// calls cost that it does not accelerate.
+    Bypass(bypass::Arguments),
     /// What `--pcap` costs the ping-pong beside it, paired.
     Capture(capture::Arguments),
     /// How long a report of one hour at 40,000 messages a second takes, and how large it is.
@@ -80,6 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Bench::Pace(arguments) => pace::run(arguments),
         Bench::Late(arguments) => late::run(arguments),
         Bench::Shield(arguments) => shield::run(arguments),
+        Bench::Bypass(arguments) => bypass::run(arguments),
         Bench::Capture(arguments) => capture::run(arguments),
         Bench::Stream(arguments) => stream::run(arguments),
         Bench::Pgm(arguments) => pgm::run(arguments),

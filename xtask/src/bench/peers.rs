@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 const CASES: [(&str, &str); 4] = [("udp", "block"), ("udp", "spin"), ("tcp", "block"), ("tcp", "spin")];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tool {
+pub(super) enum Tool {
     Windhover,
     Sockperf,
     Sfnt,
@@ -33,7 +33,7 @@ enum Tool {
 }
 
 impl Tool {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Windhover => "windhover",
             Self::Sockperf => "sockperf",
@@ -50,8 +50,8 @@ impl Tool {
 
 /// RTT/2 in µs; netperf's median has a grain of 0.5 µs, so it is compared by its mean.
 #[derive(Debug, Clone, Copy)]
-struct Figure {
-    p50: f64,
+pub(super) struct Figure {
+    pub(super) p50: f64,
     mean: f64,
 }
 
@@ -115,7 +115,7 @@ fn once(lab: &Lab, tool: Tool, protocol: &str, mode: &str, seconds: u32) -> Resu
     parse(tool, &lab.client(&client)?)
 }
 
-fn parse(tool: Tool, text: &str) -> Result<Figure> {
+pub(super) fn parse(tool: Tool, text: &str) -> Result<Figure> {
     let figure = match tool {
         Tool::Windhover => {
             let document: serde_json::Value = serde_json::from_str(text.trim()).context("result document")?;

@@ -823,6 +823,28 @@ static int trickle(int ms) {
     return 0;
 }
 
+/* What calls cost that are not accelerated, in ns. */
+static int cost(void) {
+    enum { CALLS = 1000000 };
+    char byte;
+    int fds[2] = {open("/dev/zero", O_RDONLY), bound(SOCK_DGRAM)};
+    const char *names[2] = {"read of a file", "recv of a non-blocking socket"};
+    fcntl(fds[1], F_SETFL, O_NONBLOCK);
+    for (int which = 0; which < 2; which++) {
+        struct timespec from, to;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        for (int i = 0; i < CALLS; i++) {
+            if (which == 0 ? read(fds[0], &byte, 1) != 1 : recv(fds[1], &byte, 1, 0) >= 0) {
+                return 1;
+            }
+        }
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        double ns = (to.tv_sec - from.tv_sec) * 1e9 + (to.tv_nsec - from.tv_nsec);
+        printf("%s: %.1f\n", names[which], ns / CALLS);
+    }
+    return 0;
+}
+
 int main(int count, char **arguments) {
     if (count == 3 && !strcmp(arguments[1], "inherited")) {
         char data[8];
@@ -833,6 +855,9 @@ int main(int count, char **arguments) {
     }
     if (count == 2 && !strcmp(arguments[1], "partial")) {
         return partial();
+    }
+    if (count == 2 && !strcmp(arguments[1], "cost")) {
+        return cost();
     }
     if (count == 3 && !strcmp(arguments[1], "trickle")) {
         return trickle(atoi(arguments[2]));

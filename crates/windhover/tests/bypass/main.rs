@@ -1,6 +1,13 @@
 //! Programs behind `windhover bypass run`: what their calls return, what is said of them, what is refused.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "tests panic, and say what they skip"
+)]
 
+mod programs;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -155,14 +162,13 @@ fn what_cannot_be_accelerated_runs_on_the_kernel_or_not_at_all() {
     let test = "what_cannot_be_accelerated_runs_on_the_kernel_or_not_at_all";
     let Some(program) = calls(&folder, test, &["-static"]) else { return };
     let wrong = folder.file("wrong.toml", "recv_us = 3\n");
-    let cases: [(&[&str], &[(&str, &str)], &str); 4] = [
-        (&["run", &program, "partial"], &[], "statically linked"),
-        (&["run", "--profile", "nosuch", "echo", "after"], &[], "unknown profile 'nosuch': use latency"),
-        (&["run", "--profile", &wrong, "echo", "after"], &[], "did you mean 'recv-us'?"),
-        (&["run", "echo", "after"], &[("WINDHOVER_BYPASS_RECV_US", "x")], "WINDHOVER_BYPASS_RECV_US"),
-    ];
-    for (arguments, environment, words) in cases {
-        let output = bypass(&folder, arguments).envs(environment.iter().copied()).output().unwrap();
+    for (arguments, variable, words) in [
+        (&["run", &program, "partial"][..], None, "statically linked"),
+        (&["run", "--profile", "nosuch", "echo", "after"], None, "unknown profile 'nosuch': use latency"),
+        (&["run", "--profile", &wrong, "echo", "after"], None, "did you mean 'recv-us'?"),
+        (&["run", "echo", "after"], Some(("WINDHOVER_BYPASS_RECV_US", "x")), "WINDHOVER_BYPASS_RECV_US"),
+    ] {
+        let output = bypass(&folder, arguments).envs(variable).output().unwrap();
         assert_code(&output, 0);
         assert!(stdout(&output).ends_with("after\n"), "{arguments:?}");
         let text = stderr(&output);
@@ -171,7 +177,7 @@ fn what_cannot_be_accelerated_runs_on_the_kernel_or_not_at_all() {
             assert!(text.contains(words), "'{words}' is not in: {text}");
         }
         let required = [&["run", "--require"], &arguments[1..]].concat();
-        let output = bypass(&folder, &required).envs(environment.iter().copied()).output().unwrap();
+        let output = bypass(&folder, &required).envs(variable).output().unwrap();
         assert_code(&output, 125);
         assert!(stdout(&output).is_empty() && stderr(&output).contains(words), "{}", stderr(&output));
         assert_eq!(stderr(&output).trim_end().lines().count(), 1);

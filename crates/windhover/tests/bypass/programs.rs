@@ -1,0 +1,341 @@
+//! Programs of others, with the library at neither end, at one of them and at both: the result must be the same.
+//!
+//! `cargo xtask test --bypass` runs them all and prints what was seen; one of them is among the normal tests.
+
+use super::support::{Folder, stderr, stdout};
+use super::{Started, bypass, stat};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Seconds that a client may take.
+const LIMIT_S: &str = "60";
+
+/// Which ends are behind the library: server, client.
+const PAIRINGS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
+
+/// The state of a case.
+struct Case {
+    name: &'static str,
+    folder: Folder,
+    port: String,
+}
+
+impl Case {
+    /// Nothing where a program is missing.
+    fn new(name: &'static str, programs: &[&str]) -> Option<Self> {
+        if let Some(missing) = programs.iter().find(|program| !is_installed(program)) {
+            eprintln!("SKIPPED programs::{name}: {missing} is not installed");
+            return None;
+        }
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = free.local_addr().unwrap().port().to_string();
+        Some(Self { name, folder: Folder::new(&format!("bypass-{name}")), port })
+    }
+
+    /// A command, behind the library or not.
+    fn command(&self, behind: bool, line: &[&str]) -> Command {
+        let mut command = if behind {
+            bypass(&self.folder, &[&["run", "--require", "--profile", "latency", "--"], line].concat())
+        } else {
+            let mut command = Command::new(line[0]);
+            command.args(&line[1..]);
+            command
+        };
+        command.current_dir(&self.folder.0).stdin(Stdio::null());
+        command
+    }
+
+    /// A server that listens, and ends with the value.
+    fn serve(&self, behind: bool, line: &[&str], protocol: &str) -> Server {
+        let mut command = self.command(behind, line);
+        let server = Server(command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().unwrap());
+        let port = format!(":{:04X} ", self.port.parse::<u16>().unwrap());
+        let listens = |line: &str| line.contains(&port) && (protocol == "udp" || line.contains(" 0A "));
+        let end = Instant::now() + Duration::from_secs(20);
+        while !std::fs::read_to_string(format!("/proc/net/{protocol}")).unwrap().lines().any(listens) {
+            assert!(Instant::now() < end, "{line:?} does not listen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        server
+    }
+
+    /// Runs a client to its end.
+    #[track_caller]
+    fn client(&self, behind: bool, line: &[&str]) -> Output {
+        let output = self.command(behind, &[&["timeout", LIMIT_S], line].concat()).output().unwrap();
+        assert!(output.status.success(), "{line:?}: {output:?}");
+        output
+    }
+
+    /// A row of the table that `cargo xtask test --bypass` prints.
+    fn row(&self, what: &str) {
+        println!("\nBYPASS {}: {what}", self.name);
+    }
+
+    /// How often spinning found something, in all processes behind the library.
+    fn found(&self) -> u64 {
+        let pages = stat(&self.folder);
+        let calls = pages.iter().flat_map(|page| page["calls"].as_object().unwrap().values());
+        calls.map(|calls| calls["found"].as_u64().unwrap()).sum()
+    }
+}
+
+/// A server and its workers: a process group.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["--", &format!("-{}", self.0.id())]).stderr(Stdio::null()).status();
+        let end = Instant::now() + Duration::from_secs(5);
+        while self.0.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether a program is there, by path or on PATH.
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn ends((server, client): (bool, bool)) -> String {
+    let end = |behind| if behind { "bypass" } else { "kernel" };
+    format!("server {}, client {}", end(server), end(client))
+}
+
+/// The number behind a word.
+#[track_caller]
+fn number(text: &str, word: &str) -> f64 {
+    let (_, rest) = text.split_once(word).unwrap_or_else(|| panic!("no '{word}' in: {text}"));
+    let digits: String = rest.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+    digits.trim_end_matches('.').parse().unwrap_or_else(|_| panic!("no number behind '{word}' in: {text}"))
+}
+
+/// Bytes that compress badly and repeat late.
+fn content() -> Vec<u8> {
+    (0..1_000_000_u32).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
+}
+
+/// sockperf with one way to wait, over both protocols.
+fn sockperf(name: &'static str, wait: &str, kind: &str, pairings: &[(bool, bool)]) {
+    let Some(case) = Case::new(name, &["sockperf"]) else { return };
+    for protocol in ["udp", "tcp"] {
+        let feed = case.folder.file("feed", &format!("{}:127.0.0.1:{}\n", &protocol[..1].to_uppercase(), case.port));
+        let place = ["-i", "127.0.0.1", "-p", &case.port, "--tcp"];
+        let how: &[&str] = match (wait, protocol) {
+            ("r", "tcp") => &place,
+            ("r", _) => &place[..4],
+            _ => &["-f", &feed, "-F", wait],
+        };
+        for pairing in pairings {
+            let server = case.serve(pairing.0, &[&["sockperf", "server"], how].concat(), protocol);
+            let client = [&["sockperf", "ping-pong", "-t", "1", "-m", "32"], how].concat();
+            let text = stdout(&case.client(pairing.1, &client));
+            let received = number(&text, "ReceivedMessages=");
+            assert!(received > 1000.0, "{text}");
+            for count in ["# dropped messages = ", "# duplicated messages = ", "# out-of-order messages = "] {
+                assert_eq!(number(&text, count), 0.0, "{text}");
+            }
+            if pairing.0 {
+                let page = stat(&case.folder).remove(0);
+                assert!(page["calls"][kind]["found"].as_u64().unwrap() > 500, "{page}");
+            }
+            case.row(&format!("{protocol} {kind}, {}: {received} messages", ends(*pairing)));
+            drop(server);
+        }
+    }
+}
+
+#[test]
+fn sockperf_recv() {
+    sockperf("sockperf_recv", "r", "recv", &[(true, true)]);
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn sockperf_recv_in_all_pairings() {
+    sockperf("sockperf_recv_in_all_pairings", "r", "recv", &PAIRINGS);
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn sockperf_poll() {
+    sockperf("sockperf_poll", "p", "poll", &PAIRINGS);
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn sockperf_select() {
+    sockperf("sockperf_select", "s", "select", &PAIRINGS);
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn sockperf_epoll() {
+    sockperf("sockperf_epoll", "e", "epoll", &PAIRINGS);
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn iperf3() {
+    let Some(case) = Case::new("iperf3", &["iperf3"]) else { return };
+    for pairing in PAIRINGS {
+        let server = case.serve(pairing.0, &["iperf3", "-s", "-4", "-p", &case.port], "tcp");
+        for (what, more) in [("tcp", &[][..]), ("tcp back", &["-R"]), ("udp", &["-u", "-b", "50M"])] {
+            let client = ["iperf3", "-c", "127.0.0.1", "-p", &case.port, "-t", "1", "-J"];
+            let output = case.client(pairing.1, &[&client, more].concat());
+            let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            let sum = if what == "udp" { "sum" } else { "sum_received" };
+            let bits = result["end"][sum]["bits_per_second"].as_f64().unwrap();
+            assert!(bits > 1e6, "{result}");
+            case.row(&format!("{what}, {}: {:.2} Gbit/s", ends(pairing), bits / 1e9));
+        }
+        drop(server);
+    }
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn redis() {
+    let Some(case) = Case::new("redis", &["redis-server", "redis-cli", "redis-benchmark"]) else { return };
+    let server = ["redis-server", "--port", &case.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+    for pairing in PAIRINGS {
+        let server = case.serve(pairing.0, &server, "tcp");
+        let cli = |line: &[&str]| stdout(&case.client(pairing.1, &[&["redis-cli", "-p", &case.port], line].concat()));
+        assert_eq!(cli(&["set", "key", "value"]), "OK\n");
+        assert_eq!(cli(&["get", "key"]), "value\n");
+        assert_eq!(cli(&["--raw", "eval", "return {1,2}", "0"]), "1\n2\n");
+        for depth in ["1", "16"] {
+            let benchmark =
+                ["redis-benchmark", "-p", &case.port, "-c", "50", "-n", "20000", "-t", "get", "--csv", "-P", depth];
+            let text = stdout(&case.client(pairing.1, &benchmark));
+            let line = text.lines().find(|line| line.starts_with("\"GET\"")).unwrap_or_else(|| panic!("{text}"));
+            let rate: f64 = line.split(',').nth(1).unwrap().trim_matches('"').parse().unwrap();
+            assert!(rate > 100.0, "{text}");
+            case.row(&format!("GET, 50 connections, {depth} at once, {}: {rate:.0} requests/s", ends(pairing)));
+        }
+        assert_eq!(pairing.0, case.found() > 100, "{}", ends(pairing));
+        drop(server);
+    }
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn nginx_with_curl_and_ab() {
+    let Some(case) = Case::new("nginx_with_curl_and_ab", &["nginx", "curl", "ab"]) else { return };
+    let root = case.folder.path();
+    let configuration = format!(
+        "daemon off; worker_processes 2; user root; pid {root}/pid; error_log {root}/errors;\n\
+         events {{ worker_connections 256; }}\n\
+         http {{ access_log off; sendfile on; keepalive_timeout 65;\n\
+         server {{ listen 127.0.0.1:{}; root {root}; }} }}\n",
+        case.port
+    );
+    let configuration = case.folder.file("nginx.conf", &configuration);
+    let content = content();
+    std::fs::write(case.folder.0.join("content"), &content).unwrap();
+    let url = |name: &str| format!("http://127.0.0.1:{}/{name}", case.port);
+    for pairing in PAIRINGS {
+        let server = case.serve(pairing.0, &["nginx", "-p", root, "-c", &configuration], "tcp");
+        let output = case.client(pairing.1, &["curl", "-s", "-S", &url("content")]);
+        assert!(output.stdout == content, "{} bytes", output.stdout.len());
+        let missing = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", &url("no")];
+        assert_eq!(stdout(&case.client(pairing.1, &missing)), "404");
+        let ab = ["ab", "-q", "-k", "-c", "20", "-n", "3000", &url("nginx.conf")];
+        let text = stdout(&case.client(pairing.1, &ab));
+        assert_eq!((number(&text, "Complete requests:"), number(&text, "Failed requests:")), (3000.0, 0.0), "{text}");
+        if pairing.0 {
+            // The one that listens, and two workers.
+            assert_eq!(stat(&case.folder).len(), 3);
+            assert!(case.found() > 0);
+        }
+        case.row(&format!("2 workers, {}: {} requests/s", ends(pairing), number(&text, "Requests per second:")));
+        drop(server);
+    }
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn netcat_and_socat() {
+    let Some(case) = Case::new("netcat_and_socat", &["nc", "socat"]) else { return };
+    let content = content();
+    std::fs::write(case.folder.0.join("content"), &content).unwrap();
+    let listen = format!("TCP-LISTEN:{},bind=127.0.0.1,reuseaddr", case.port);
+    let connect = format!("TCP:127.0.0.1:{}", case.port);
+    let (nc_in, nc_out) = ("exec nc -l 127.0.0.1 $0 > got", "exec nc -N 127.0.0.1 $0 < content");
+    let tools: [(&str, &[&str], &[&str]); 2] = [
+        ("netcat", &["sh", "-c", nc_in, &case.port], &["sh", "-c", nc_out, &case.port]),
+        ("socat", &["socat", "-u", &listen, "CREATE:got"], &["socat", "-u", "OPEN:content", &connect]),
+    ];
+    for (tool, server, client) in tools {
+        for pairing in PAIRINGS {
+            let mut receiving = case.serve(pairing.0, server, "tcp");
+            case.client(pairing.1, client);
+            assert!(receiving.0.wait().unwrap().success());
+            assert!(std::fs::read(case.folder.0.join("got")).unwrap() == content, "{tool}, {}", ends(pairing));
+            case.row(&format!("{tool}, {}: {} bytes", ends(pairing), content.len()));
+        }
+    }
+}
+
+/// CPython's own tests of its sockets: each has the result that it has on the kernel.
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn cpythons_own_tests() {
+    const PYTHON: &str = "/usr/bin/python3";
+    let Some(case) = Case::new("cpythons_own_tests", &[PYTHON]) else { return };
+    let has_tests = Command::new(PYTHON).args(["-c", "import test.test_socket"]).stderr(Stdio::null()).status();
+    if !has_tests.unwrap().success() {
+        eprintln!("SKIPPED programs::cpythons_own_tests: its tests are not installed (libpython3-testsuite)");
+        return;
+    }
+    for module in ["test_socket", "test_selectors", "test_select", "test_poll", "test_epoll", "test_asyncore"] {
+        // Sockets to virtual machines hang where there is no other machine.
+        let line = ["timeout", "--signal=KILL", "240", PYTHON, "-m", "test", "-v", "-i", "*VSOCK*", module];
+        let results = |behind: bool| {
+            let output = case.command(behind, &line).output().unwrap();
+            let results = python_results(&format!("{}{}", stdout(&output), stderr(&output)));
+            assert!(results.len() > 2 && output.status.code().is_some_and(|code| code != 137), "{module}: {output:?}");
+            results
+        };
+        let (plain, behind) = (results(false), results(true));
+        let differ: Vec<&String> = plain.iter().filter(|result| !behind.contains(result)).collect();
+        assert!(differ.is_empty() && plain.len() == behind.len(), "{module}: behind the library differ: {differ:?}");
+        let passed = plain.iter().filter(|result| result.ends_with(" ok")).count();
+        case.row(&format!("{module}: {} tests, {passed} passed, the same behind it", plain.len()));
+    }
+}
+
+/// `name result` of each test, sorted.
+fn python_results(text: &str) -> Vec<String> {
+    let mut name = "";
+    let mut results = Vec::new();
+    for line in text.lines() {
+        if let Some((first, _)) = line.split_once(" (test.") {
+            name = first;
+        }
+        let result = line.rsplit_once(" ... ").and_then(|(_, result)| result.split_whitespace().next());
+        if let Some(word) = result.filter(|word| ["ok", "skipped", "FAIL", "ERROR"].contains(word)) {
+            results.push(format!("{name} {word}"));
+        }
+    }
+    results.sort();
+    results
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn a_shell_of_many_programs() {
+    let Some(case) = Case::new("a_shell_of_many_programs", &[]) else { return };
+    let script = "for i in $(seq 300); do echo $i | cat | wc -c > /dev/null; done; echo end; cat";
+    let (started, said) = Started::new(&mut case.command(true, &["sh", "-c", script]), "end");
+    assert_eq!(said, "end\n");
+    assert!(stat(&case.folder).is_empty(), "programs without sockets have no page");
+    assert_eq!(started.end(), Some(0));
+    case.row("900 programs without sockets: no page was made");
+}
