@@ -24,8 +24,8 @@ const PACKAGES: [&str; 10] = [
 /// What `--interop` needs of them.
 const INTEROP: [&str; 8] =
     ["iproute2", "gcc", "libc6-dev", "tshark", "libpgm-dev", "libzmq3-dev", "pkg-config", "nftables"];
-/// What `--bypass` runs behind the preload library; CPython's own tests are of the version that the system has.
-const PROGRAMS: [&str; 13] = [
+/// What `--bypass` runs behind the preload library, beside CPython's own tests.
+const PROGRAMS: [&str; 12] = [
     "gcc",
     "libc6-dev",
     "sockperf",
@@ -38,7 +38,6 @@ const PROGRAMS: [&str; 13] = [
     "netcat-openbsd",
     "socat",
     "python3",
-    "libpython3-testsuite",
 ];
 /// What a test of that prints for the table begins with this.
 const ROW: &str = "INTEROP ";
@@ -125,7 +124,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
         packages::ensure(&INTEROP, "for the tests with others that speak PGM")?;
         with_others("interop", ROW, "PGM with others", &arguments.cargo)?
     } else if arguments.bypass {
-        packages::ensure(&PROGRAMS, "for the programs behind the preload library")?;
+        let why = "for the programs behind the preload library";
+        packages::ensure(&PROGRAMS, why)?;
+        packages::ensure(&[&python_tests()?], why)?;
         with_others("bypass", BYPASS_ROW, "Programs behind the preload library", &arguments.cargo)?
     } else {
         packages::ensure(&PACKAGES, "for the tests")?;
@@ -181,6 +182,12 @@ impl Harness {
             println!("{line}");
         }
     }
+}
+
+/// The package of CPython's own tests, of the version that the system has: `libpython3.11-testsuite`.
+fn python_tests() -> Result<String> {
+    let version = process::output("/usr/bin/python3", &["-c", "import sys; print('%d.%d' % sys.version_info[:2])"])?;
+    Ok(format!("libpython{}-testsuite", version.trim()))
 }
 
 /// Runs all tests of a file with programs of others, one after the other, and prints what each case saw.

@@ -291,7 +291,7 @@ fn cpythons_own_tests() {
     let Some(case) = Case::new("cpythons_own_tests", &[PYTHON]) else { return };
     let has_tests = Command::new(PYTHON).args(["-c", "import test.test_socket"]).stderr(Stdio::null()).status();
     if !has_tests.unwrap().success() {
-        eprintln!("SKIPPED programs::cpythons_own_tests: its tests are not installed (libpython3-testsuite)");
+        eprintln!("SKIPPED programs::cpythons_own_tests: its tests are not installed (libpython3.N-testsuite)");
         return;
     }
     for module in ["test_socket", "test_selectors", "test_select", "test_poll", "test_epoll", "test_asyncore"] {
