@@ -117,6 +117,7 @@ words! {
     PartialReceive "partial-receive" "SO_RCVLOWAT or SO_PEEK_OFF is set: an early receive call would give another result";
     Timeout "timeout" "SO_RCVTIMEO or SO_SNDTIMEO is set: accept and connect wait in the kernel";
     TooManySpinners "too-many-spinners" "other threads of the process spin already (max-spinners)";
+    Contention "contention" "another thread needed the CPU of the spinning one (contention-us): give it a CPU of its own";
     CpuLimit "cpu-limit" "RLIMIT_RTTIME would end a thread that never sleeps, so it slept once";
     LargeDescriptor "large-descriptor" "its number is 65536 or more: lower the limit of open files (ulimit -n 65536)";
     LargeSet "large-set" "select with more than 1024 descriptors";

@@ -60,6 +60,9 @@ settings! {
         "How long epoll_wait, epoll_pwait and epoll_pwait2 spin when a socket is in the set; 0: never";
     Yield "yield-us" "µs" 50 to 10_000_000
         "After so long a spin the thread offers its CPU to others between attempts (sched_yield); 0: never";
+    Contention "contention-us" "µs" 10_000 to 10_000_000
+        "After another thread had the CPU of a spinning one, the calls of that one sleep at once for so long, and up to 64 times \
+         longer while this goes on; 0: they always spin";
     Spinners "max-spinners" "threads" 0 to 4096
         "How many threads of a process may spin at once, the others sleep; 0: one for each CPU that it may run on";
     BusyPoll "busy-poll-us" "µs" 50 to 10_000

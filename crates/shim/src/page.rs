@@ -181,9 +181,7 @@ fn path_of_page(buffer: &mut [u8; PATH]) -> Option<&CStr> {
         end += 1;
         Some(())
     };
-    if settings::folder().next().is_none() {
-        return None;
-    }
+    settings::folder().next()?;
     for byte in settings::folder() {
         push(byte)?;
     }

@@ -33,6 +33,15 @@ pub(crate) enum Spun<T> {
     Closed,
 }
 
+/// What ends a spin besides a result.
+struct Limits {
+    /// When it began, ns.
+    began: u64,
+    budget_ns: u64,
+    timeout_ns: u64,
+    by_any_signal: bool,
+}
+
 impl Call {
     pub(crate) fn new(kind: Kind, entry: Option<&'static Entry>) -> Self {
         Self { kind, entry, handled: Handled::until_now() }
@@ -62,14 +71,23 @@ impl Call {
             self.count(Outcome::NotSpun);
             return Spun::Spent;
         }
-        if !thread::start_spinning(settings::spinners()) {
-            page::fall_back(None, Reason::TooManySpinners);
+        let began = thread::now_ns();
+        let reason = if thread::is_contended(began) {
+            Some(Reason::Contention)
+        } else if !thread::start_spinning(settings::spinners()) {
+            Some(Reason::TooManySpinners)
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            page::fall_back(None, reason);
             self.count(Outcome::NotSpun);
             return Spun::Spent;
         }
         let visit = self.entry.map(Visit::begin);
         let mut attempts = 0;
-        let spun = self.rounds(budget_ns, timeout_ns, by_any_signal, visit.as_ref(), &mut attempts, &mut attempt);
+        let limits = Limits { began, budget_ns, timeout_ns, by_any_signal };
+        let spun = self.rounds(&limits, visit.as_ref(), &mut attempts, &mut attempt);
         thread::stop_spinning();
         if let Some(visit) = visit
             && !matches!(spun, Spun::Closed)
@@ -89,15 +107,14 @@ impl Call {
     #[inline(always)]
     fn rounds<T>(
         &self,
-        budget_ns: u64,
-        timeout_ns: u64,
-        by_any_signal: bool,
+        limits: &Limits,
         visit: Option<&Visit>,
         attempts: &mut u64,
         attempt: &mut impl FnMut() -> Option<T>,
     ) -> Spun<T> {
-        let began = thread::now_ns();
         let yield_ns = Some(settings::ns(Key::Yield)).filter(|ns| *ns > 0).unwrap_or(u64::MAX);
+        let contention_ns = settings::ns(Key::Contention);
+        let (mut last, mut is_last_round) = (limits.began, false);
         loop {
             for _ in 0..ROUND {
                 if visit.is_some_and(|visit| !visit.is_valid()) {
@@ -107,24 +124,30 @@ impl Call {
                 if let Some(found) = attempt() {
                     return Spun::Found(found);
                 }
-                if self.handled.interrupted(by_any_signal) {
+                if self.handled.interrupted(limits.by_any_signal) {
                     return Spun::Interrupted;
                 }
             }
             let now = thread::now_ns();
-            let elapsed = now.saturating_sub(began);
-            if elapsed >= timeout_ns {
+            let elapsed = now.saturating_sub(limits.began);
+            if elapsed >= limits.timeout_ns {
                 return Spun::TimedOut;
             }
-            if elapsed >= budget_ns {
+            if elapsed >= limits.budget_ns {
                 return Spun::Spent;
             }
-            if thread::must_sleep(now) {
-                page::fall_back(None, Reason::CpuLimit);
+            let must_sleep = thread::must_sleep(now);
+            if must_sleep || is_last_round {
+                page::fall_back(None, if must_sleep { Reason::CpuLimit } else { Reason::Contention });
                 return Spun::Spent;
             }
+            // What the others did may be what this one waits for: one more round.
+            is_last_round = thread::lost_cpu(last, now, false, contention_ns);
+            last = now;
             if elapsed >= yield_ns {
                 thread::yield_cpu();
+                last = thread::now_ns();
+                is_last_round |= thread::lost_cpu(now, last, true, contention_ns);
             }
         }
     }

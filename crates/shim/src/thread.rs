@@ -22,8 +22,12 @@ struct Thread {
     is_registered: Cell<bool>,
     /// When it slept last, ns.
     slept_ns: Cell<u64>,
-    /// When its limit of CPU time was looked up last, ns.
-    limit_read_ns: Cell<u64>,
+    /// When its policy and its limit of CPU time were looked up last, ns.
+    looked_ns: Cell<u64>,
+    is_real_time: Cell<bool>,
+    /// Until when its calls sleep at once, because others need its CPU, ns; and for how long they were to do so, ns.
+    contended_until_ns: Cell<u64>,
+    contended_ns: Cell<u64>,
     /// Signal handlers that ran on it, and those of them without SA_RESTART.
     handled: AtomicU32,
     interrupting: AtomicU32,
@@ -36,7 +40,10 @@ thread_local! {
             spins: Cell::new(false),
             is_registered: Cell::new(false),
             slept_ns: Cell::new(0),
-            limit_read_ns: Cell::new(0),
+            looked_ns: Cell::new(0),
+            is_real_time: Cell::new(false),
+            contended_until_ns: Cell::new(0),
+            contended_ns: Cell::new(0),
             handled: AtomicU32::new(0),
             interrupting: AtomicU32::new(0),
         }
@@ -192,21 +199,56 @@ pub(crate) fn slept() {
 
 /// Whether the thread should sleep soon: RLIMIT_RTTIME ends real-time threads that never do.
 pub(crate) fn must_sleep(now_ns: u64) -> bool {
-    /// How often the limit is looked up while a thread spins.
+    /// How often policy and limit are looked up while a thread spins.
     const EACH_NS: u64 = 10_000_000;
     THREAD.with(|thread| {
         if thread.slept_ns.get() == 0 {
             thread.slept_ns.set(now_ns);
         }
-        if now_ns.saturating_sub(thread.limit_read_ns.get()) < EACH_NS {
+        if now_ns.saturating_sub(thread.looked_ns.get()) < EACH_NS {
             return false;
         }
-        thread.limit_read_ns.set(now_ns);
+        thread.looked_ns.set(now_ns);
+        // SAFETY: takes a number; 0 is the calling thread.
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        thread.is_real_time.set(matches!(policy & !libc::SCHED_RESET_ON_FORK, libc::SCHED_FIFO | libc::SCHED_RR));
         let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
         // SAFETY: writes the limit.
         unsafe { libc::getrlimit(libc::RLIMIT_RTTIME, &raw mut limit) };
         // µs to ns, and a quarter of it: three more chances.
         limit.rlim_cur != libc::RLIM_INFINITY
             && now_ns.saturating_sub(thread.slept_ns.get()) > limit.rlim_cur.saturating_mul(250)
+    })
+}
+
+/// Whether the thread's calls sleep at once, because others need its CPU.
+pub(crate) fn is_contended(now_ns: u64) -> bool {
+    THREAD.with(|thread| now_ns < thread.contended_until_ns.get())
+}
+
+/// Whether a spin that had the CPU at `before_ns` and again at `now_ns` lost it meanwhile. Its thread's next calls then sleep
+/// at once for `least_ns`; longer each time that this follows soon.
+pub(crate) fn lost_cpu(before_ns: u64, now_ns: u64, has_yielded: bool, least_ns: u64) -> bool {
+    /// Longer than a round of attempts takes.
+    const ROUND_NS: u64 = 100_000;
+    /// Longer than an offer of the CPU takes that nobody accepts.
+    const OFFER_NS: u64 = 15_000;
+    /// How often the time is doubled.
+    const MOST: u64 = 64;
+    let lost_ns = if has_yielded { OFFER_NS } else { ROUND_NS };
+    if least_ns == 0 || now_ns.saturating_sub(before_ns) < lost_ns {
+        return false;
+    }
+    THREAD.with(|thread| {
+        // A real-time thread loses it only to others of its kind, and to throttling, which sleeping would not prevent.
+        if thread.is_real_time.get() && !has_yielded {
+            return false;
+        }
+        let last_ns = thread.contended_ns.get();
+        let is_soon = now_ns.saturating_sub(thread.contended_until_ns.get()) < last_ns;
+        let for_ns = if is_soon { (last_ns * 2).min(least_ns * MOST) } else { least_ns };
+        thread.contended_ns.set(for_ns);
+        thread.contended_until_ns.set(now_ns + for_ns);
+        true
     })
 }

@@ -143,7 +143,7 @@ fn sockperf(name: &'static str, wait: &str, kind: &str, pairings: &[(bool, bool)
             }
             if pairing.0 {
                 let page = stat(&case.folder).remove(0);
-                assert!(page["calls"][kind]["found"].as_u64().unwrap() > 500, "{page}");
+                assert!(page["calls"][kind]["found"].as_u64().unwrap() > 0, "{page}");
             }
             case.row(&format!("{protocol} {kind}, {}: {received} messages", ends(*pairing)));
             drop(server);
@@ -219,7 +219,7 @@ fn redis() {
             assert!(rate > 100.0, "{text}");
             case.row(&format!("GET, 50 connections, {depth} at once, {}: {rate:.0} requests/s", ends(pairing)));
         }
-        assert_eq!(pairing.0, case.found() > 100, "{}", ends(pairing));
+        assert_eq!(pairing.0, case.found() > 0, "{}", ends(pairing));
         drop(server);
     }
 }
