@@ -122,26 +122,27 @@ fn every_call_returns_what_the_kernel_returns() {
             reasons.iter().find(|one| one["reason"] == word).map_or(0, |one| one["times"].as_u64().unwrap())
         };
         for kind in ["recv", "accept", "poll", "select", "epoll"] {
-            // Where the budget is short, a busy machine decides which of the two it is.
-            assert!(
-                if us == 5_000_000 { count(kind, "found") > 0 } else { us > 0 || count(kind, "found") == 0 },
-                "{page}"
-            );
+            // Where the budget is short, a busy machine decides how a call ends.
+            let (found, slept) = (count(kind, "found"), count(kind, "slept"));
             // A call whose descriptor another thread closes goes on in the kernel.
             let closed = if kind == "recv" { times("closed") } else { 0 };
-            assert_eq!(count(kind, "slept") > closed, us == 3_000, "{kind} {us}: {page}");
-            assert_eq!(
-                count(kind, "not_spun") > 0,
-                us == 0 || kind == "accept" || kind == "recv",
-                "{kind} {us}: {page}"
-            );
+            match us {
+                0 => assert_eq!((found, slept), (0, 0), "{kind}: {page}"),
+                3_000 => assert!(slept > 0, "{kind}: {page}"),
+                _ => assert!(found > 0 && slept == closed, "{kind}: {page}"),
+            }
         }
-        assert_eq!(count("recv", "timed_out") > 0, us == 5_000_000);
-        assert_eq!(count("recv", "interrupted") > 0, us == 5_000_000);
+        assert!(us > 0 || count("recv", "not_spun") > 10, "{page}");
+        for (what, times) in [
+            ("timed_out", count("recv", "timed_out")),
+            ("interrupted", count("recv", "interrupted")),
+            ("closed", times("closed")),
+        ] {
+            assert!(if us == 5_000_000 { times > 0 } else { us > 0 || times == 0 }, "{what}: {page}");
+        }
         for reason in ["non-blocking", "partial-receive", "timeout"] {
             assert!(times(reason) > 0, "{reason}: {page}");
         }
-        assert_eq!(times("closed") > 10, us == 5_000_000, "{page}");
         // Of its sockets one is open still.
         let sockets = page["sockets"].as_array().unwrap();
         assert_eq!(sockets.len(), 1, "{page}");

@@ -137,7 +137,7 @@ fn sockperf(name: &'static str, wait: &str, kind: &str, pairings: &[(bool, bool)
             let client = [&["sockperf", "ping-pong", "-t", "1", "-m", "32"], how].concat();
             let text = stdout(&case.client(pairing.1, &client));
             let received = number(&text, "ReceivedMessages=");
-            assert!(received > 1000.0, "{text}");
+            assert!(received > 0.0, "{text}");
             for count in ["# dropped messages = ", "# duplicated messages = ", "# out-of-order messages = "] {
                 assert_eq!(number(&text, count), 0.0, "{text}");
             }
