@@ -1,0 +1,1 @@
+//! Entry points for fuzzing. Not part of the public interface.

@@ -1,0 +1,112 @@
+//! Numbers: sequence numbers of TCP, narrowing without surprise, and randomness that can be replayed.
+
+/// A sequence number of TCP (RFC 9293, section 3.4): arithmetic modulo 2^32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub(crate) struct Seq(pub(crate) u32);
+
+impl Seq {
+    pub(crate) const fn plus(self, count: u32) -> Self {
+        Self(self.0.wrapping_add(count))
+    }
+
+    pub(crate) const fn minus(self, count: u32) -> Self {
+        Self(self.0.wrapping_sub(count))
+    }
+
+    /// Numbers from `earlier` to this one.
+    pub(crate) const fn since(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0)
+    }
+
+    pub(crate) const fn before(self, other: Self) -> bool {
+        self.0.wrapping_sub(other.0) >= 1 << 31
+    }
+
+    pub(crate) const fn after(self, other: Self) -> bool {
+        other.before(self)
+    }
+
+    pub(crate) const fn at_least(self, other: Self) -> bool {
+        !self.before(other)
+    }
+
+    pub(crate) const fn at_most(self, other: Self) -> bool {
+        !other.before(self)
+    }
+
+    /// The later of both.
+    pub(crate) const fn later(self, other: Self) -> Self {
+        if self.before(other) { other } else { self }
+    }
+
+    /// The earlier of both.
+    pub(crate) const fn earlier(self, other: Self) -> Self {
+        if self.before(other) { self } else { other }
+    }
+}
+
+/// A length as 32 bits. Lengths here are bounded by buffers, which are shorter.
+pub(crate) fn long(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+/// A length as 16 bits. Lengths here are bounded by frames, which are shorter.
+pub(crate) fn short(length: usize) -> u16 {
+    u16::try_from(length).unwrap_or(u16::MAX)
+}
+
+/// The low 32 bits.
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
+pub(crate) const fn low(number: u64) -> u32 {
+    number as u32
+}
+
+/// The low 64 bits folded with the high ones.
+#[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+pub(crate) const fn fold(wide: u128) -> u64 {
+    (wide as u64) ^ ((wide >> 64) as u64)
+}
+
+/// SplitMix64 (Steele, Lea & Flood, 2014): for simulated networks, not for secrets.
+#[derive(Debug, Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`; 0 when that is 0.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        let wide = u128::from(self.next()) * u128::from(limit);
+        u64::try_from(wide >> 64).unwrap_or(0)
+    }
+
+    /// True in `share` of all cases.
+    pub(crate) fn happens(&mut self, share: f64) -> bool {
+        #[expect(clippy::cast_precision_loss, reason = "53 bits are kept")]
+        let unit = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        unit < share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_numbers_are_ordered_across_the_wrap() {
+        let (late, early) = (Seq(5), Seq(u32::MAX - 5));
+        assert!(early.before(late) && late.after(early) && !early.after(late));
+        assert_eq!((late.since(early), early.later(late), early.earlier(late)), (11, late, early));
+        assert!(late.at_least(late) && late.at_most(late) && !late.before(late));
+    }
+}

@@ -1,0 +1,87 @@
+//! The retransmission time-out (RFC 6298).
+
+use crate::TcpOptions;
+use crate::time::SECOND;
+
+/// Smoothed round-trip time and its variation, in ns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RoundTrip {
+    /// SRTT; 0 before the first measurement.
+    pub(crate) smoothed: u64,
+    /// RTTVAR.
+    pub(crate) variation: u64,
+    /// The time-out before the first measurement.
+    initial: u64,
+    /// Added to the floor: the other end acknowledges later than the floor allows for.
+    pub(crate) patience: u64,
+}
+
+impl RoundTrip {
+    pub(crate) fn new(initial: u64) -> Self {
+        Self { smoothed: 0, variation: 0, initial, patience: 0 }
+    }
+
+    /// Takes a measurement of a segment that was sent once (Karn's algorithm is the caller's).
+    pub(crate) fn measured(&mut self, sample: u64) {
+        let sample = sample.max(1);
+        if self.smoothed == 0 {
+            self.smoothed = sample;
+            self.variation = sample / 2;
+        } else {
+            // beta 1/4, alpha 1/8.
+            self.variation = self.variation - self.variation / 4 + self.smoothed.abs_diff(sample) / 4;
+            self.smoothed = (self.smoothed - self.smoothed / 8 + sample / 8).max(1);
+        }
+    }
+
+    /// The SYN was sent more than once: nothing was measured, data begin with 3 s (section 5.7).
+    pub(crate) fn syn_was_lost(&mut self) {
+        if self.smoothed == 0 {
+            self.initial = self.initial.saturating_mul(3).min(3 * SECOND).max(self.initial);
+        }
+    }
+
+    /// RTO without back-off. The floor is added to SRTT as Linux does it, because what it has to cover, the delay of
+    /// acknowledgments at the other end, adds to the time on the path.
+    pub(crate) fn timeout(&self, options: &TcpOptions) -> u64 {
+        if self.smoothed == 0 {
+            return self.initial;
+        }
+        (self.smoothed + (4 * self.variation).max(options.rto_min_ns + self.patience)).min(options.rto_max_ns)
+    }
+
+    /// A retransmission was not needed: the other end had the segment and only acknowledged late.
+    pub(crate) fn was_impatient(&mut self, options: &TcpOptions) {
+        const LONGEST_ACK_DELAY: u64 = SECOND / 5;
+        self.patience = (2 * self.patience).max(options.rto_min_ns).min(LONGEST_ACK_DELAY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::MS;
+
+    #[test]
+    fn the_timeout_follows_rfc_6298() {
+        let options = TcpOptions { rto_min_ns: 1, ..TcpOptions::default() };
+        let mut round_trip = RoundTrip::new(SECOND);
+        assert_eq!(round_trip.timeout(&options), SECOND);
+        round_trip.measured(100 * MS);
+        assert_eq!((round_trip.smoothed, round_trip.variation), (100 * MS, 50 * MS));
+        assert_eq!(round_trip.timeout(&options), 300 * MS);
+        round_trip.measured(200 * MS);
+        // RTTVAR <- 3/4 * 50 + 1/4 * 100; SRTT <- 7/8 * 100 + 1/8 * 200.
+        assert_eq!((round_trip.smoothed, round_trip.variation), (112 * MS + MS / 2, 62 * MS + MS / 2));
+        let floor = TcpOptions { rto_min_ns: 500 * MS, ..options };
+        assert_eq!(round_trip.timeout(&floor), 612 * MS + MS / 2);
+        assert_eq!(round_trip.timeout(&TcpOptions { rto_max_ns: 200 * MS, ..floor }), 200 * MS);
+    }
+
+    #[test]
+    fn a_lost_syn_makes_three_seconds() {
+        let mut round_trip = RoundTrip::new(SECOND);
+        round_trip.syn_was_lost();
+        assert_eq!(round_trip.timeout(&TcpOptions::default()), 3 * SECOND);
+    }
+}

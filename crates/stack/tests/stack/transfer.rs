@@ -1,0 +1,67 @@
+//! Bytes arrive as they were sent, whatever the network does.
+
+use crate::world::{CLIENT, MS, SECOND, SERVER, connect, digest, pair, pattern, quick, transfer};
+use stack::sim::Link;
+use stack::{TcpOptions, TcpState};
+
+#[test]
+fn a_request_and_its_answer_in_both_families() {
+    for v6 in [false, true] {
+        let mut network = pair(1, Link::default());
+        let (client, server, _) = connect(&mut network, v6, TcpOptions::default());
+        let (arrived, _) = transfer(&mut network, (CLIENT, client), (SERVER, server), b"request", SECOND);
+        assert_eq!(arrived, b"request");
+        let (arrived, _) = transfer(&mut network, (SERVER, server), (CLIENT, client), b"answer", SECOND);
+        assert_eq!(arrived, b"answer");
+        network.run_for(SECOND);
+        assert_eq!(network.stack(CLIENT).tcp_info(client).unwrap().state, TcpState::TimeWait);
+        assert_eq!(network.stack(SERVER).tcp_info(server).unwrap().state, TcpState::Closed);
+    }
+}
+
+/// Transfers over a link; the time that it took and the longest stall, in ms.
+fn over(link: Link, options: TcpOptions, seed: u64, bytes: usize) -> (u64, u64) {
+    let mut network = pair(seed, link);
+    let (client, server, _) = connect(&mut network, false, options);
+    let data = pattern(bytes);
+    let begin = network.now;
+    let (arrived, stall) = transfer(&mut network, (CLIENT, client), (SERVER, server), &data, 600 * SECOND);
+    assert_eq!(digest(&arrived), digest(&data), "{link:?}");
+    (network.now.since(begin) / MS, stall / MS)
+}
+
+#[test]
+fn a_transfer_without_faults_fills_the_link() {
+    // 8 MB at 1.25 GB/s take 6.4 ms and the headers.
+    let (took, _) = over(Link::default(), TcpOptions::default(), 1, 8 << 20);
+    assert!(took <= 10, "{took} ms");
+}
+
+#[test]
+fn transfers_over_bad_links_arrive_whole() {
+    let links = [
+        ("1 % lost", Link { lost: 0.01, ..Link::default() }),
+        ("reordered", Link { reordered: 0.05, ..Link::default() }),
+        ("doubled", Link { doubled: 0.1, ..Link::default() }),
+        ("corrupted", Link { corrupted: 0.01, ..Link::default() }),
+        ("a short queue", Link { bytes_per_second: 12_500_000, queue_bytes: Some(15_000), ..Link::default() }),
+        (
+            "all of it",
+            Link { lost: 0.02, reordered: 0.05, doubled: 0.05, corrupted: 0.01, delay_ns: MS, ..Link::default() },
+        ),
+    ];
+    for (name, link) in links {
+        for seed in 1..=3 {
+            let (took, stall) = over(link, quick(), seed, 2 << 20);
+            assert!(stall < 1000, "{name}: a stall of {stall} ms, {took} ms in all");
+        }
+    }
+}
+
+#[test]
+fn ten_percent_loss_never_stalls_for_a_second() {
+    for seed in 1..=10 {
+        let (took, stall) = over(Link { lost: 0.1, ..Link::default() }, quick(), seed, 1 << 20);
+        assert!(stall < 1000, "a stall of {stall} ms, {took} ms in all");
+    }
+}
