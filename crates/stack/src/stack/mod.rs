@@ -28,6 +28,9 @@ const MAX_REPLIES: usize = 64;
 /// Addresses whose next hop is asked for at once.
 const MAX_NEEDED: usize = 64;
 
+/// Time-outs in a row after which the next hop is in doubt and asked for again: R1 of RFC 9293, section 3.8.3.
+const NEGATIVE_ADVICE: u32 = 3;
+
 /// A socket that may have something to send.
 #[derive(Debug, Clone, Copy)]
 enum Sender {
@@ -160,7 +163,11 @@ impl Stack {
             let Some(connection) = self.connections.at(index) else { continue };
             connection.scheduled = Instant::NEVER;
             connection.handle_timeout(now);
+            let doubtful = (connection.send.backoff == NEGATIVE_ADVICE).then_some(connection.flow.remote);
             self.settle(index);
+            if let Some(remote) = doubtful {
+                self.need(remote);
+            }
         }
     }
 

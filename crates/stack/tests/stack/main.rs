@@ -1,6 +1,17 @@
 //! Stacks in virtual time: scripts by section of the RFCs, transfers over bad links, UDP, limits.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
+mod close;
+mod data;
+mod document;
+mod errors;
+mod handshake;
+mod limits;
+mod options;
+mod recovery;
+mod script;
+mod timers;
 mod transfer;
 mod udp;
+mod wire;
 mod world;
