@@ -16,6 +16,8 @@ impl Connection {
             && segment.payload.is_empty()
             && !segment.has(SYN | FIN)
             && window == self.send.window
+            // Answers to probes of a closed window say nothing of losses.
+            && window > 0
             && !self.send.flights.is_empty();
         let (flying, sacked) = (self.send.flights.flying(), self.send.flights.sacked());
         let advance = self.advance(now, acknowledgment);
@@ -167,8 +169,10 @@ impl Connection {
         send.window_sequence = segment.sequence;
         send.window_acknowledgment = segment.acknowledgment;
         if window == 0 {
-            // The other end lives and says so: the connection stays open (MUST-37).
-            send.silent_since = None;
+            // The other end lives and says so: the connection stays open (MUST-37), for as long as somebody holds it.
+            if !self.orphan {
+                send.silent_since = None;
+            }
         } else if was_probing {
             // The byte of a probe was dropped, or it would be acknowledged.
             self.lose_all();

@@ -52,7 +52,9 @@ impl Connection {
             && let Some(flight) = self.send.flights.get(at)
         {
             let (flying, length) = (self.send.flights.flying(), flight.length.min(self.send.mss));
-            if flying == 0 || flying + length <= self.congestion_window() {
+            // Without SACK only the first segment is known to be lost, and always sent again (RFC 6582).
+            let is_first = !self.sack && self.send.recovery.is_some_and(|recovery| !recovery.timeout);
+            if flying == 0 || is_first || flying + length <= self.congestion_window() {
                 return self.send_again(now, frame, at);
             }
             return None;

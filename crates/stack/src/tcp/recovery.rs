@@ -53,6 +53,11 @@ impl Default for Rack {
 }
 
 impl Rack {
+    /// The handshake took so long.
+    pub(crate) fn measured(&mut self, round_trip: u64) {
+        self.shortest = self.shortest.min(round_trip.max(1));
+    }
+
     /// A segment was delivered: acknowledged, or selectively so, for the first time.
     pub(crate) fn delivered(&mut self, now: Instant, flight: &Flight) {
         let round_trip = now.since(flight.sent_at);
@@ -62,7 +67,7 @@ impl Rack {
                 return;
             }
         } else {
-            self.shortest = self.shortest.min(round_trip.max(1));
+            self.measured(round_trip);
             self.reordering_seen |= self.furthest.is_some_and(|furthest| flight.end().before(furthest));
         }
         self.furthest = Some(self.furthest.map_or(flight.end(), |furthest| furthest.later(flight.end())));

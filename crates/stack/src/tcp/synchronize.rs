@@ -80,7 +80,9 @@ impl Connection {
             self.send.congestion.syn_was_lost(self.send.mss);
         } else if self.send.last_sent != Instant::NEVER {
             // After a cookie it is not known when its SYN was sent.
-            self.send.round_trip.measured(now.since(self.send.last_sent));
+            let round_trip = now.since(self.send.last_sent);
+            self.send.round_trip.measured(round_trip);
+            self.send.rack.measured(round_trip);
         }
         self.send.last_sent = now;
         self.send.unacknowledged = self.send.initial.plus(1);

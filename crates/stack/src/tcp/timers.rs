@@ -3,7 +3,7 @@
 use super::recovery::Recovery;
 use super::{Connection, Purpose, TcpState};
 use crate::ring::Ring;
-use crate::time::MS;
+use crate::time::{MS, SECOND};
 use crate::{Error, Instant};
 
 /// A tail loss probe waits this much beyond two round trips, for an acknowledgment that the other end delays or that its
@@ -11,6 +11,8 @@ use crate::{Error, Instant};
 const PROBE_SLACK: u64 = 2 * MS;
 /// The same where only one segment is in flight, which the other end need not acknowledge at once.
 const PROBE_SLACK_ALONE: u64 = 50 * MS;
+/// How long the end of a connection that nobody holds is tried to be delivered.
+const ORPHAN_PATIENCE: u64 = 100 * SECOND;
 
 impl Connection {
     /// Does what is due.
@@ -97,6 +99,9 @@ impl Connection {
 
     /// How long the other end may be silent: R2, or the user time-out.
     fn patience(&self) -> u64 {
+        if self.orphan {
+            return self.options.give_up_ns.min(ORPHAN_PATIENCE);
+        }
         if self.state.is_synchronized() {
             self.options.user_timeout_ns.unwrap_or(self.options.give_up_ns)
         } else {

@@ -120,7 +120,7 @@ fn the_fin_waits_for_the_data_and_is_sent_again() {
          shutdown
          > FA 1501 ack 1
          < A 1 ack 1501
-         +2s
+         +1s
          > FA 1501 ack 1
          > FA 1501 ack 1
          > FA 1501 ack 1

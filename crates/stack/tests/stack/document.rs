@@ -26,7 +26,10 @@ fn the_table_names_tests_that_are_there() {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         numbers.push(cells[0].trim_start_matches("MUST-").parse::<u32>().unwrap());
         let names: Vec<&str> = cells[3].split('`').skip(1).step_by(2).collect();
-        assert!(!names.is_empty() || cells[3].starts_with("by construction") || cells[3].starts_with("not done"), "{row}");
+        assert!(
+            !names.is_empty() || cells[3].starts_with("by construction") || cells[3].starts_with("not done"),
+            "{row}"
+        );
         for name in names {
             assert!(tests.contains(&format!("fn {name}()")), "there is no test {name}");
         }

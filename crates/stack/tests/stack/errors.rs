@@ -43,9 +43,10 @@ fn source_quench_is_ignored() {
 /// The path became narrower: what was too long goes again in shorter segments, without loss of speed.
 #[test]
 fn segments_follow_the_path_mtu() {
-    let mut script = play(options(), "connect\n> S 0\n< SA 0 ack 1 mss 1460 sackok\n> A 1 ack 1\nsend 2000");
+    let mut script = play(options(), "connect\n> S 0\n< SA 0 ack 1 mss 1460 sackok\n> A 1 ack 1");
     script.run(
-        "> A 1:1461 ack 1
+        "send 2000
+         > A 1:1461 ack 1
          > PA 1461:2001 ack 1
          icmp 3 4 1000
          > A 1:961 ack 1
@@ -68,7 +69,9 @@ fn segments_follow_the_path_mtu() {
 #[test]
 fn icmp_about_other_numbers_is_ignored() {
     let mut script = established(options());
-    script.run("send 10\n> PA 1:11 ack 1\n< A 1 ack 11\nicmp 3 4 1000\ninfo path_mtu 1500\nicmp 3 1 0\nstate Established");
+    script.run(
+        "send 10\n> PA 1:11 ack 1\n< A 1 ack 11\nicmp 3 4 1000\ninfo path_mtu 1500\nicmp 3 1 0\nstate Established",
+    );
     assert_eq!(script.stack.counts().icmp_taken, 0);
 }
 

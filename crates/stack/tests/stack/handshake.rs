@@ -90,7 +90,7 @@ fn a_half_open_connection_is_reset() {
          < A 300 ack 100
          > R 100
          state SynSent
-         +1s
+         +1001ms
          > S 0
          < SA 0 ack 1
          > A 1 ack 1

@@ -54,14 +54,11 @@ fn a_lost_retransmission_is_found_by_later_segments() {
          > A 1:1001 ack 1
          > A 1001:2001 ack 1
          +10ms
-         send 1000
-         > PA 5001:6001 ack 1
          # The second one arrived, the first was lost again.
          < A 1 ack 1 sack 1001:5001
-         none
-         +12ms
          > A 1:1001 ack 1
-         < A 1 ack 6001
+         +10ms
+         < A 1 ack 5001
          info timeouts 0",
     );
 }
@@ -191,9 +188,9 @@ fn the_timeout_backs_off() {
          none
          +3ms
          > PA 1:101 ack 1
-         +998ms
+         +996ms
          none
-         +3ms
+         +4ms
          > PA 1:101 ack 1
          info backoff 4
          < A 1 ack 101
@@ -231,11 +228,12 @@ fn retransmissions_are_not_measured() {
 fn congestion_control_follows_rfc_5681() {
     let mut script = connected(TcpOptions { sack: false, ..options() }, false);
     // The initial window is ten segments (RFC 6928).
-    script.run("info congestion_window 10000\nsend 60000");
+    script.run("info congestion_window 10000");
     let ten: String = (0..10).map(|at| format!("> A {}:{} ack 1\n", 1 + at * 1000, 1001 + at * 1000)).collect();
-    script.run(&format!("{ten}none"));
+    script.run(&format!("send 60000\n{ten}none"));
     // Each acknowledged segment lets two go.
-    script.run("+10ms\n< A 1 ack 1001\n> A 10001:11001 ack 1\n> A 11001:12001 ack 1\nnone\ninfo congestion_window 11000");
+    script
+        .run("+10ms\n< A 1 ack 1001\n> A 10001:11001 ack 1\n> A 11001:12001 ack 1\nnone\ninfo congestion_window 11000");
     // Nothing more is acknowledged: one segment, and a threshold of half of what was in flight.
     script.run("+300ms\n> A 1001:2001 ack 1\ninfo congestion_window 1000\ninfo slow_start_threshold 5500");
     // It is acknowledged: slow start again.

@@ -55,11 +55,8 @@ fn bytes(from: u32, count: u32) -> Vec<u8> {
 impl Script {
     pub(crate) fn new(options: TcpOptions, v6: bool) -> Self {
         let mut stack = Stack::new(config(0));
-        let ends = Ends {
-            macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
-            from: socket(0, v6, 80),
-            to: socket(1, v6, 7000),
-        };
+        let ends =
+            Ends { macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]], from: socket(0, v6, 80), to: socket(1, v6, 7000) };
         stack.set_hop(ends.to.ip(), Hop { mac: ends.macs[1], mtu: 1500, source: ends.from.ip() });
         Self {
             stack,
@@ -250,7 +247,9 @@ impl Script {
                 "sack" => {
                     let blocks = words[at + 1].split(',').map(range);
                     let blocks: Vec<u8> = blocks
-                        .flat_map(|(from, to)| [own.wrapping_add(from).to_be_bytes(), own.wrapping_add(to).to_be_bytes()])
+                        .flat_map(|(from, to)| {
+                            [own.wrapping_add(from).to_be_bytes(), own.wrapping_add(to).to_be_bytes()]
+                        })
                         .flatten()
                         .collect();
                     options.extend([1, 1, 5, u8::try_from(2 + blocks.len()).unwrap()]);
@@ -271,19 +270,23 @@ impl Script {
         tcp(&self.ends.reversed(), &self.segment(&words))
     }
 
-    /// As [`Script::run`], but what is sent does not count.
-    pub(crate) fn run_lossy(&mut self, text: &str) {
+    /// As [`Script::run`], but what is sent waits for the next lines.
+    pub(crate) fn run_kept(&mut self, text: &str) {
         for line in text.lines().map(str::trim) {
             self.line(line, &line.split_whitespace().collect::<Vec<_>>());
             self.pump();
         }
+    }
+
+    /// As [`Script::run`], but what is sent does not count.
+    pub(crate) fn run_lossy(&mut self, text: &str) {
+        self.run_kept(text);
         self.sent.clear();
     }
 
     /// Plays a line and acknowledges everything that is sent, a round trip of 10 ms later; adds the bytes.
     pub(crate) fn run_open(&mut self, line: &str, bytes: &mut u32) {
-        self.line(line, &line.split_whitespace().collect::<Vec<_>>());
-        self.pump();
+        self.run_kept(line);
         while !self.sent.is_empty() {
             self.pass("+10ms");
             let burst = self.sent.len();

@@ -22,9 +22,9 @@ fn a_closed_window_is_probed() {
          +4ms
          > A 1:2 ack 1
          < A 1 ack 1 win 0
-         +838ms
+         +835ms
          none
-         +4ms
+         +6ms
          > A 1:2 ack 1
          < A 1 ack 1 win 5000
          > A 1:2 ack 1
@@ -135,7 +135,8 @@ fn keep_alive_is_off_by_default_and_asks_in_silence() {
 #[test]
 fn no_keep_alive_while_data_are_in_flight() {
     let keep = KeepAlive { idle_ns: SECOND, interval_ns: SECOND, count: 3 };
-    let mut script = established(TcpOptions { keep_alive: Some(keep), rto_min_ns: 5 * SECOND, sack: false, ..options() });
+    let mut script =
+        established(TcpOptions { keep_alive: Some(keep), rto_min_ns: 5 * SECOND, sack: false, ..options() });
     script.run("send 10\n> PA 1:11 ack 1\n+4s\nnone");
 }
 
@@ -157,7 +158,10 @@ fn silence_ends_the_connection() {
         script.run_lossy("+2900ms");
         script.run("state Established");
         // The hop may be dead: it is asked for again (negative advice, R1).
-        assert!(std::iter::from_fn(|| script.stack.poll_event()).any(|event| matches!(event, stack::Event::NeighbourNeeded(_))));
+        assert!(
+            std::iter::from_fn(|| script.stack.poll_event())
+                .any(|event| matches!(event, stack::Event::NeighbourNeeded(_)))
+        );
         script.run_lossy("+200ms");
         script.run("state Closed\nerror TimedOut\nrecv end");
     }
