@@ -43,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     ("zmtp", zmtp),
     ("cell_lines", cell_lines),
     ("gate", gate),
+    ("stack_frames", stack_frames),
 ];
 
 /// Frames of both protocols.
@@ -252,4 +253,9 @@ pub fn cell_lines(bytes: &[u8]) {
 /// Gates as people type them.
 pub fn gate(bytes: &[u8]) {
     report::exercise::gate(bytes);
+}
+
+/// Frames into the user-space stack, with sockets in many states, driven by a script.
+pub fn stack_frames(bytes: &[u8]) {
+    stack::exercise::frames(bytes);
 }

@@ -1,11 +1,17 @@
 //! A ring of bytes of fixed size.
 
 /// Bytes in the order in which they were added; more may lie behind them already, where later ones came first.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Ring {
     bytes: Box<[u8]>,
     start: usize,
     length: usize,
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} of {} bytes", self.length, self.bytes.len())
+    }
 }
 
 impl Ring {

@@ -389,6 +389,20 @@ impl Stack {
         self.replies.push_back(reply);
     }
 
+    pub(crate) fn each_connection(&self) -> impl Iterator<Item = &Connection> {
+        self.connections.iter().map(|(_, connection)| connection.as_ref())
+    }
+
+    pub(crate) fn sizes(&self) -> crate::exercise::Sizes {
+        crate::exercise::Sizes {
+            replies: self.replies.len(),
+            needed: self.needed.len(),
+            events: self.events.len(),
+            output: self.output.len(),
+            sockets: self.connections.len() + self.udp.len() + self.listeners.len(),
+        }
+    }
+
     /// Whether packets from and to these addresses can belong to one socket.
     fn is_local(&self, address: Address) -> bool {
         self.addresses.contains(&address)

@@ -108,6 +108,8 @@ impl Connection {
             }
             _ => {
                 self.finish();
+                // What comes behind a gap is never read; the data that fill the gap reset the connection.
+                self.receive.ranges.clear();
                 self.receive.buffer = Ring::default();
                 self.limit_fin_wait(now);
             }

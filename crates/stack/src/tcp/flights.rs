@@ -166,6 +166,24 @@ impl Flights {
         self.segments.partition_point(|flight| flight.start.before(start))
     }
 
+    /// What has to be true: the segments cover all from one number to the other, and the counts fit them.
+    pub(crate) fn check(&self, from: Seq, to: Seq) {
+        let mut next = from;
+        let (mut flying, mut lost, mut sacked, mut resent) = (0, 0, 0, 0);
+        for flight in &self.segments {
+            assert!(flight.start == next && flight.length > 0, "{self:?}");
+            next = flight.end();
+            resent += usize::from(flight.retransmissions > 0);
+            match flight.fate {
+                Fate::Flying => flying += flight.length,
+                Fate::Lost => lost += 1,
+                Fate::Sacked => sacked += 1,
+            }
+        }
+        assert_eq!(next, to, "{self:?}");
+        assert_eq!((flying, lost, sacked, resent), (self.flying, self.lost, self.sacked, self.resent), "{self:?}");
+    }
+
     /// The oldest segment that has to be sent again.
     pub(crate) fn first_lost(&self) -> Option<usize> {
         if self.lost == 0 { None } else { self.segments.iter().position(|flight| flight.fate == Fate::Lost) }

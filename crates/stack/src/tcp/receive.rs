@@ -218,19 +218,16 @@ impl Connection {
         let receive = &mut self.receive;
         let taken = long(receive.buffer.push(data));
         receive.next = receive.next.plus(taken);
-        if let Some(first) = receive.ranges.first() {
+        if !receive.ranges.is_empty() {
             // A segment that fills a gap, or a part of it, is acknowledged at once (RFC 5681, section 4.2).
             receive.ack_now = true;
-            if first.start.at_most(receive.next) {
+            while let Some(first) = receive.ranges.first().filter(|first| first.start.at_most(receive.next)) {
                 let end = first.end;
-                receive.ranges.remove(0);
                 if end.after(receive.next) {
                     receive.buffer.extend(end.since(receive.next) as usize);
                     receive.next = end;
                 }
-                while receive.ranges.first().is_some_and(|range| range.end.at_most(receive.next)) {
-                    receive.ranges.remove(0);
-                }
+                receive.ranges.remove(0);
             }
         }
         if taken > 0 {

@@ -14,6 +14,8 @@ impl Connection {
         self.offer();
         self.wanted.syn = true;
         self.send.silent_since = Some(now);
+        // Also while the next hop is not known.
+        self.arm_timeout(now);
     }
 
     /// Answers the SYN of another end (passive OPEN).
@@ -24,6 +26,8 @@ impl Connection {
         self.take_syn(now, sequence, window, options);
         self.wanted.syn = true;
         self.send.silent_since = Some(now);
+        // Also while the next hop is not known.
+        self.arm_timeout(now);
     }
 
     /// What a SYN of this end offers.
