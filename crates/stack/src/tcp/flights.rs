@@ -184,6 +184,11 @@ impl Flights {
         assert_eq!((flying, lost, sacked, resent), (self.flying, self.lost, self.sacked, self.resent), "{self:?}");
     }
 
+    /// The newest segment that the other end may not have.
+    pub(crate) fn last_missing(&self) -> Option<usize> {
+        self.segments.iter().rposition(|flight| flight.fate != Fate::Sacked)
+    }
+
     /// The oldest segment that has to be sent again.
     pub(crate) fn first_lost(&self) -> Option<usize> {
         if self.lost == 0 { None } else { self.segments.iter().position(|flight| flight.fate == Fate::Lost) }

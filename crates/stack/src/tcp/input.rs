@@ -45,7 +45,7 @@ impl Connection {
             return Outcome::Nothing;
         }
         if self.state == TcpState::SynReceived && segment.has(SYN) && segment.sequence == self.receive.initial {
-            return self.syn_again(now, segment);
+            return self.syn_again(now, segment, options);
         }
         if !self.is_acceptable(segment) {
             self.answer_unacceptable(now, segment);

@@ -53,11 +53,15 @@ impl Connection {
         {
             let (flying, length) = (self.send.flights.flying(), flight.length.min(self.send.mss));
             // Without SACK only the first segment is known to be lost, and always sent again (RFC 6582).
-            let is_first = !self.sack && self.send.recovery.is_some_and(|recovery| !recovery.timeout);
-            if flying == 0 || is_first || flying + length <= self.congestion_window() {
-                return self.send_again(now, frame, at);
+            let is_first =
+                self.send.recovery.is_some_and(|recovery| recovery.begins || !self.sack && !recovery.timeout);
+            if flying > 0 && !is_first && flying + length > self.congestion_window() {
+                return None;
             }
-            return None;
+            if let Some(recovery) = &mut self.send.recovery {
+                recovery.begins = false;
+            }
+            return self.send_again(now, frame, at);
         }
         let length = self.next_length(now)?;
         self.send_new(now, frame, length)
@@ -150,7 +154,7 @@ impl Connection {
         Some(written)
     }
 
-    /// New data where the window allows, or else the last segment again (RFC 8985, section 7.3).
+    /// New data where the window allows, or else the last segment that may be missing (RFC 8985, section 7.3).
     fn emit_tail_probe(&mut self, now: Instant, frame: &mut [u8]) -> Option<usize> {
         let send = &self.send;
         let end = self.end_of_data();
@@ -160,7 +164,7 @@ impl Connection {
         let (written, resent) = if data > 0 && !send.flights.is_full() {
             (self.send_new(now, frame, data)?, false)
         } else {
-            (self.send_again(now, frame, send.flights.len().checked_sub(1)?)?, true)
+            (self.send_again(now, frame, send.flights.last_missing()?)?, true)
         };
         self.send.tail_probe = Some((self.send.next, resent));
         self.arm_timeout(now);

@@ -18,6 +18,8 @@ pub(crate) struct Recovery {
     pub(crate) point: Seq,
     /// It began with a retransmission time-out.
     pub(crate) timeout: bool,
+    /// The first retransmission is still to come: no window holds it back (RFC 6675, section 5, step 4.3).
+    pub(crate) begins: bool,
 }
 
 /// The most recently sent segment that was delivered, and how much later others may come.
@@ -159,7 +161,7 @@ impl Connection {
     fn recover(&mut self) {
         let send = &mut self.send;
         if send.recovery.is_none() {
-            send.recovery = Some(Recovery { point: send.next, timeout: false });
+            send.recovery = Some(Recovery { point: send.next, timeout: false, begins: true });
             send.congestion.lost(send.next.since(send.unacknowledged), send.mss);
         }
     }

@@ -1,7 +1,7 @@
 //! The retransmission time-out (RFC 6298).
 
 use crate::TcpOptions;
-use crate::time::SECOND;
+use crate::time::{MS, SECOND};
 
 /// Smoothed round-trip time and its variation, in ns.
 #[derive(Debug, Clone, Copy)]
@@ -12,13 +12,20 @@ pub(crate) struct RoundTrip {
     pub(crate) variation: u64,
     /// The time-out before the first measurement.
     initial: u64,
-    /// Added to the floor: the other end acknowledges later than the floor allows for.
+    /// A higher floor: the other end acknowledges later than the floor of the options allows for.
     pub(crate) patience: u64,
+    /// Measurements since a retransmission was not needed, or since the patience was halved.
+    calm: u8,
 }
+
+/// The longest delay of acknowledgments that patience covers: that of Linux in its usual mode, and some.
+const LONGEST_PATIENCE: u64 = 50 * MS;
+/// Measurements after which patience is halved.
+const CALM: u8 = 16;
 
 impl RoundTrip {
     pub(crate) fn new(initial: u64) -> Self {
-        Self { smoothed: 0, variation: 0, initial, patience: 0 }
+        Self { smoothed: 0, variation: 0, initial, patience: 0, calm: 0 }
     }
 
     /// Takes a measurement of a segment that was sent once (Karn's algorithm is the caller's).
@@ -31,6 +38,12 @@ impl RoundTrip {
             // beta 1/4, alpha 1/8.
             self.variation = self.variation - self.variation / 4 + self.smoothed.abs_diff(sample) / 4;
             self.smoothed = (self.smoothed - self.smoothed / 8 + sample / 8).max(1);
+        }
+        if self.patience > 0 {
+            self.calm += 1;
+            if self.calm == CALM {
+                (self.patience, self.calm) = (self.patience / 2, 0);
+            }
         }
     }
 
@@ -47,20 +60,20 @@ impl RoundTrip {
         if self.smoothed == 0 {
             return self.initial;
         }
-        (self.smoothed + (4 * self.variation).max(options.rto_min_ns + self.patience)).min(options.rto_max_ns)
+        (self.smoothed + (4 * self.variation).max(options.rto_min_ns).max(self.patience)).min(options.rto_max_ns)
     }
 
-    /// A retransmission was not needed: the other end had the segment and only acknowledged late.
+    /// A retransmission was not needed: the other end had the segment, and acknowledged late or its acknowledgment was
+    /// lost. The first makes the next one needless too, so patience grows; the second does not, so it wanes.
     pub(crate) fn was_impatient(&mut self, options: &TcpOptions) {
-        const LONGEST_ACK_DELAY: u64 = SECOND / 5;
-        self.patience = (2 * self.patience).max(options.rto_min_ns).min(LONGEST_ACK_DELAY);
+        self.patience = (2 * self.patience.max(options.rto_min_ns)).min(LONGEST_PATIENCE);
+        self.calm = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::MS;
 
     #[test]
     fn the_timeout_follows_rfc_6298() {
@@ -83,5 +96,28 @@ mod tests {
         let mut round_trip = RoundTrip::new(SECOND);
         round_trip.syn_was_lost();
         assert_eq!(round_trip.timeout(&TcpOptions::default()), 3 * SECOND);
+    }
+
+    #[test]
+    fn patience_grows_by_needless_retransmissions_and_wanes_without() {
+        let options = TcpOptions { rto_min_ns: 5 * MS, ..TcpOptions::default() };
+        let mut round_trip = RoundTrip::new(SECOND);
+        round_trip.measured(MS);
+        let floor = |round_trip: &RoundTrip| (round_trip.timeout(&options) - round_trip.smoothed) / MS;
+        assert_eq!(floor(&round_trip), 5);
+        for expected in [10, 20, 40, 50, 50] {
+            round_trip.was_impatient(&options);
+            assert_eq!(floor(&round_trip), expected);
+        }
+        for expected in [25, 12, 6, 5, 5] {
+            for _ in 0..16 {
+                round_trip.measured(MS);
+            }
+            assert_eq!(floor(&round_trip), expected);
+        }
+        // It never adds to a floor that is longer.
+        let usual = TcpOptions::default();
+        round_trip.was_impatient(&usual);
+        assert_eq!((round_trip.timeout(&usual) - round_trip.smoothed) / MS, 200);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Connection, Outcome, TcpState, window_shift};
 use crate::number::{Seq, long};
+use crate::time::MS;
 use crate::wire::tcp::{ACK, Options, RST, SYN, Segment};
 use crate::{Error, Instant};
 
@@ -80,7 +81,14 @@ impl Connection {
         self.make_buffers();
         let was_lost = self.send.backoff > 0;
         if was_lost {
-            self.send.round_trip.syn_was_lost();
+            // The echo tells which of the SYNs was answered, in milliseconds. Of one that was sent again since, it tells
+            // nothing of the path.
+            let echo = Options::parse(segment.options).timestamps.filter(|_| self.timestamps);
+            let sample = echo.map(|(_, echo)| u64::from(self.timestamp(now).wrapping_sub(echo).max(1)) * MS);
+            match sample.filter(|sample| *sample < self.options.rto_initial_ns) {
+                Some(sample) => self.send.round_trip.measured(sample),
+                None => self.send.round_trip.syn_was_lost(),
+            }
             self.send.congestion.syn_was_lost(self.send.mss);
         } else if self.send.last_sent != Instant::NEVER {
             // After a cookie it is not known when its SYN was sent.
@@ -134,10 +142,11 @@ impl Connection {
 
     /// SYN-RECEIVED: the SYN that led here comes again, because the answer was lost, or as the answer to this end's own in a
     /// simultaneous open.
-    pub(super) fn syn_again(&mut self, now: Instant, segment: &Segment<'_>) -> Outcome {
+    pub(super) fn syn_again(&mut self, now: Instant, segment: &Segment<'_>, options: &Options) -> Outcome {
         if segment.has(RST) {
             return Outcome::Nothing;
         }
+        self.remember_timestamp(now, segment, options);
         if segment.has(ACK) && self.completes_handshake(segment) {
             self.establish(now, segment);
             self.receive.ack_now = true;

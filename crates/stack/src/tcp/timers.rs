@@ -77,12 +77,13 @@ impl Connection {
     }
 
     /// Sets the timer for a tail loss probe, where one may be sent and comes before the time-out (RFC 8985, section 7.2).
+    /// The RFC has none while a recovery goes on. Here one is sent then too: where all of a short flight is lost, the
+    /// probe's acknowledgment shows it within two round trips, and a time-out would take its floor.
     fn probe_tail(&mut self, now: Instant) {
         let send = &self.send;
         if !self.sack
             || self.timers.purpose != Purpose::Timeout
-            || send.recovery.is_some()
-            || send.flights.sacked() + send.flights.lost() > 0
+            || send.flights.lost() > 0
             || send.tail_probe.is_some()
             || send.backoff > 0
             || send.round_trip.smoothed == 0
@@ -90,7 +91,7 @@ impl Connection {
             return;
         }
         let slack = if send.flights.len() == 1 { PROBE_SLACK_ALONE } else { PROBE_SLACK };
-        let slack = slack.min(self.options.rto_min_ns) + send.round_trip.patience;
+        let slack = slack.min(self.options.rto_min_ns).max(send.round_trip.patience);
         let at = now.after(2 * send.round_trip.smoothed + slack);
         if at < self.timers.retransmit {
             (self.timers.retransmit, self.timers.purpose) = (at, Purpose::TailProbe);
@@ -155,7 +156,7 @@ impl Connection {
             let send = &mut self.send;
             let in_flight = send.next.since(send.unacknowledged);
             send.congestion.timed_out(in_flight, send.mss, send.backoff > 0);
-            send.recovery = Some(Recovery { point: send.next, timeout: true });
+            send.recovery = Some(Recovery { point: send.next, timeout: true, begins: false });
             send.tail_probe = None;
             send.duplicate_acks = 0;
         } else {

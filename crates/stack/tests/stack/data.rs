@@ -156,8 +156,10 @@ fn a_shrinking_window_is_survived() {
          none
          info unsent 1000
          < A 1 ack 1001 win 500 sack 2001:3001
-         +1s
+         +1ms
          > A 1001:2001 ack 1
+         +250ms
+         # A probe, and a time-out.
          > A 1001:2001 ack 1
          > A 1001:2001 ack 1
          < A 1 ack 3001 win 5000

@@ -293,3 +293,53 @@ fn renounced_data_are_sent_again() {
          > PA 4001:5001 ack 1",
     );
 }
+
+/// With time stamps a lost SYN costs no measurement: the echo tells which one was answered.
+#[test]
+fn time_stamps_measure_a_handshake_with_a_lost_syn() {
+    let stamped = TcpOptions { timestamps: true, ..options() };
+    play(
+        stamped,
+        "connect
+         > S 0
+         +1001ms
+         > S 0
+         +20ms
+         < SA 0 ack 1 mss 1000 sackok ts 7 0
+         > A 1 ack 1
+         info congestion_window 988
+         info round_trip_ns 21000000
+         info retransmission_timeout_ns 221000000",
+    );
+}
+
+/// RFC 6675, section 5, step 4.3: the first retransmission is not held back, although all that was sent after the lost
+/// segment may be in flight. And a probe shows what else is lost, also while recovery goes on.
+#[test]
+fn the_first_retransmission_is_not_held_back() {
+    let mut script = connected(options(), true);
+    script.run(
+        "send 4000
+         > A 1:1001 ack 1
+         > A 1001:2001 ack 1
+         > A 2001:3001 ack 1
+         > PA 3001:4001 ack 1
+         +10ms
+         # Only the second one arrives; the window is halved to two segments, two may be in flight.
+         < A 1 ack 1 sack 1001:2001
+         none
+         +3ms
+         > A 1:1001 ack 1
+         +10ms
+         # It was the last but two: the others are lost too, and a probe finds them.
+         < A 1 ack 2001
+         +23ms
+         > PA 3001:4001 ack 1
+         +10ms
+         < A 1 ack 2001 sack 3001:4001
+         > A 2001:3001 ack 1
+         +10ms
+         < A 1 ack 4001
+         info timeouts 0",
+    );
+}

@@ -32,9 +32,9 @@ fn over(link: Link, options: TcpOptions, seed: u64, bytes: usize) -> (u64, u64) 
 
 #[test]
 fn a_transfer_without_faults_fills_the_link() {
-    // 8 MB at 1.25 GB/s take 6.4 ms and the headers.
-    let (took, _) = over(Link::default(), TcpOptions::default(), 1, 8 << 20);
-    assert!(took <= 10, "{took} ms");
+    // 4 MB at 1.25 GB/s take 3.4 ms and the headers.
+    let (took, _) = over(Link::default(), TcpOptions::default(), 1, 4 << 20);
+    assert!(took <= 6, "{took} ms");
 }
 
 #[test]
@@ -51,8 +51,8 @@ fn transfers_over_bad_links_arrive_whole() {
         ),
     ];
     for (name, link) in links {
-        for seed in 1..=3 {
-            let (took, stall) = over(link, quick(), seed, 2 << 20);
+        for seed in 1..=2 {
+            let (took, stall) = over(link, quick(), seed, 1 << 20);
             assert!(stall < 1000, "{name}: a stall of {stall} ms, {took} ms in all");
         }
     }
@@ -60,8 +60,11 @@ fn transfers_over_bad_links_arrive_whole() {
 
 #[test]
 fn ten_percent_loss_never_stalls_for_a_second() {
-    for seed in 1..=10 {
+    for seed in 1..=6 {
         let (took, stall) = over(Link { lost: 0.1, ..Link::default() }, quick(), seed, 1 << 20);
+        assert!(stall < 200, "a stall of {stall} ms, {took} ms in all");
+        // With the usual floor of 200 ms too.
+        let (took, stall) = over(Link { lost: 0.1, ..Link::default() }, TcpOptions::default(), seed, 1 << 20);
         assert!(stall < 1000, "a stall of {stall} ms, {took} ms in all");
     }
 }
