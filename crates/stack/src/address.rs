@@ -2,7 +2,7 @@
 
 use crate::number::fold;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// An IPv6 address; those of IPv4 are mapped into ::ffff:0:0/96.
@@ -68,12 +68,20 @@ impl From<IpAddr> for Address {
 }
 
 /// Both ends of a flow. A remote end of zeros: any.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) local: Address,
     pub(crate) remote: Address,
     pub(crate) local_port: u16,
     pub(crate) remote_port: u16,
+}
+
+impl Hash for Flow {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // The local address is this host's own, so that who chooses the rest cannot make it cancel out.
+        state.write_u128(self.remote.0 ^ self.local.0.rotate_left(64));
+        state.write_u32(u32::from(self.local_port) << 16 | u32::from(self.remote_port));
+    }
 }
 
 impl Flow {
@@ -138,6 +146,10 @@ impl Hasher for FoldHasher {
         for byte in bytes {
             self.write_u64(u64::from(*byte));
         }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
     }
 
     fn write_u16(&mut self, number: u16) {

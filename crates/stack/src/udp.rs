@@ -176,7 +176,7 @@ pub(crate) fn write(template: &ip::Template, flow: &Flow, payload: &[u8], frame:
     let ([s0, s1], [d0, d1]) = (flow.local_port.to_be_bytes(), flow.remote_port.to_be_bytes());
     let [l0, l1] = crate::number::short(length).to_be_bytes();
     wire::put(datagram, 0, &[s0, s1, d0, d1, l0, l1, 0, 0]);
-    wire::put(datagram, HEADER, payload);
+    wire::put_slice(datagram, HEADER, payload);
     let sum = template.checksum(datagram);
     // Zero says that there is none (RFC 768).
     wire::put(datagram, 6, &if sum == [0, 0] { [0xff, 0xff] } else { sum });

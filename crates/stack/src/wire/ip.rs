@@ -142,10 +142,11 @@ impl Template {
     /// Writes both headers for so many bytes; the place behind them for these bytes. None when the buffer is too short.
     pub(crate) fn write<'a>(&self, frame: &'a mut [u8], payload: usize) -> Option<&'a mut [u8]> {
         let (header, rest) = frame.split_at_mut_checked(self.length)?;
-        header.copy_from_slice(self.bytes.get(..self.length)?);
         if self.length == LONGEST {
+            put(header, 0, &self.bytes);
             put(header, 18, &short(payload).to_be_bytes());
         } else {
+            put(header, 0, self.bytes.first_chunk::<{ ETHERNET + 20 }>()?);
             let total = short(payload + 20);
             put(header, 16, &total.to_be_bytes());
             put(header, 24, &checksum::finish(self.header_sum + checksum::word(total)));

@@ -1,6 +1,6 @@
 //! Segments of TCP: header and options.
 
-use super::{put, u16_at, u32_at};
+use super::{put, put_slice, u16_at, u32_at};
 use crate::number::Seq;
 
 /// Bytes of a header without options.
@@ -137,7 +137,7 @@ pub(crate) struct OptionBytes {
 }
 
 impl OptionBytes {
-    fn add(&mut self, what: &[u8]) {
+    fn add<const COUNT: usize>(&mut self, what: &[u8; COUNT]) {
         put(self.bytes.as_flattened_mut(), self.length, what);
         self.length += what.len();
     }
@@ -203,7 +203,10 @@ impl Header {
         let offset = u8::try_from((HEADER + options.len()) / 4).unwrap_or(15) << 4;
         let header = [s0, s1, d0, d1, q0, q1, q2, q3, a0, a1, a2, a3, offset, self.flags, w0, w1, 0, 0, u0, u1];
         put(out, 0, &header);
-        put(out, HEADER, options);
+        match options.as_array::<TIMESTAMPS>() {
+            Some(usual) => put(out, HEADER, usual),
+            None => put_slice(out, HEADER, options),
+        }
     }
 }
 
