@@ -1,0 +1,98 @@
+//! What can go wrong when a port is opened.
+
+use std::io;
+
+/// A step that failed, with what it was done to and the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum XskError {
+    /// No such interface in this namespace.
+    #[error("network interface '{interface}' does not exist: see 'ip link' for those that do")]
+    NoInterface {
+        /// Its name.
+        interface: String,
+    },
+    /// What is not Ethernet has no Ethernet frames.
+    #[error("{interface} is not an Ethernet interface (hardware type {kind}): use one that is")]
+    NotEthernet {
+        /// Its name.
+        interface: String,
+        /// The hardware type of linux/if_arp.h.
+        kind: u16,
+    },
+    /// A capability is missing.
+    #[error("{interface}: {what} needs {capabilities}: run as root, or give the program these capabilities")]
+    NotPermitted {
+        /// The interface.
+        interface: String,
+        /// What was to be done.
+        what: &'static str,
+        /// The capabilities.
+        capabilities: &'static str,
+    },
+    /// The driver does not do it.
+    #[error("{interface}: the driver has no {backend} XDP ({cause}): use another back-end, generic works everywhere")]
+    Unsupported {
+        /// The interface.
+        interface: String,
+        /// The back-end's word.
+        backend: &'static str,
+        /// The kernel's answer.
+        cause: io::Error,
+    },
+    /// Another XDP program is attached.
+    #[error(
+        "{interface} has an XDP program already: detach it ('ip link set {interface} xdp off' where it is not needed), or \
+         use the back-end 'packet'"
+    )]
+    OtherProgram {
+        /// The interface.
+        interface: String,
+    },
+    /// Another AF_XDP socket has the queue.
+    #[error("{interface}, queue {queue}: another AF_XDP socket has it: end its program, or use the back-end 'packet'")]
+    QueueTaken {
+        /// The interface.
+        interface: String,
+        /// The queue.
+        queue: u32,
+    },
+    /// A frame of this MTU does not fit a page.
+    #[error("{interface}: an MTU of {mtu} does not fit AF_XDP's frames: lower it to {most} or less ('ip link set {interface} mtu {most}')")]
+    MtuTooLarge {
+        /// The interface.
+        interface: String,
+        /// Its MTU in bytes.
+        mtu: u32,
+        /// The largest that fits.
+        most: u32,
+    },
+    /// More addresses than the program's table holds.
+    #[error("{given} addresses are more than the {most} that can be served: remove some from the interface")]
+    TooManyAddresses {
+        /// How many.
+        given: usize,
+        /// How many fit.
+        most: usize,
+    },
+    /// Any other step.
+    #[error("{interface}: {what} failed: {cause}")]
+    Step {
+        /// The interface.
+        interface: String,
+        /// What was to be done.
+        what: &'static str,
+        /// The kernel's answer.
+        cause: io::Error,
+    },
+}
+
+/// Words a refusal of `what` on `interface`; missing rights get their own message.
+pub(crate) fn refused(interface: &str, what: &'static str, cause: io::Error) -> XskError {
+    let interface = interface.to_owned();
+    match cause.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            XskError::NotPermitted { interface, what, capabilities: "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF" }
+        }
+        _ => XskError::Step { interface, what, cause },
+    }
+}

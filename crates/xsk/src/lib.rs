@@ -1,0 +1,189 @@
+//! Ethernet frames to and from a network interface, past the kernel's network stack: through AF_XDP
+//! (Documentation/networking/af_xdp.rst) or AF_PACKET with rings (packet(7), Documentation/networking/packet_mmap.rst).
+//!
+//! Only frames for served ports are taken; all others go to the kernel as before. The XDP program is assembled here
+//! ([`program`]), and its link ends with the last descriptor of it: when the process dies, however it dies, the program is
+//! detached. Nothing of the host's settings is changed.
+#![allow(unsafe_code, reason = "a platform crate: shared rings, and calls that the standard library does not have")]
+
+mod bpf;
+mod error;
+mod interface;
+mod packet;
+pub mod program;
+mod rings;
+mod socket;
+mod sys;
+
+pub use error::XskError;
+pub use interface::Interface;
+pub use packet::PacketPort;
+pub use socket::XdpPort;
+
+use std::net::IpAddr;
+use std::os::fd::RawFd;
+
+/// How frames get past the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// AF_XDP, and the NIC reads and writes our memory itself. Needs the driver's support.
+    ZeroCopy,
+    /// AF_XDP with the program in the driver; frames are copied.
+    Native,
+    /// AF_XDP with the program behind the driver (generic XDP): every interface, also loopback.
+    Generic,
+    /// AF_PACKET with a ring: every interface, needs CAP_NET_RAW only. The kernel's stack sees the frames too.
+    Packet,
+}
+
+impl Backend {
+    /// All, in the order in which they are tried: what promises most comes first.
+    pub const ALL: [Self; 4] = [Self::ZeroCopy, Self::Native, Self::Generic, Self::Packet];
+
+    /// The name in options and documents.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::ZeroCopy => "zero-copy",
+            Self::Native => "native",
+            Self::Generic => "generic",
+            Self::Packet => "packet",
+        }
+    }
+}
+
+/// The protocols whose ports can be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// UDP, RFC 768.
+    Udp,
+    /// TCP, RFC 9293.
+    Tcp,
+}
+
+/// Counters of a port since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames taken.
+    pub received: u64,
+    /// Frames given to the kernel or the NIC.
+    pub sent: u64,
+    /// Frames that the kernel dropped because they did not fit or no room was left.
+    pub dropped: u64,
+    /// Times the receive ring was full, where the kernel counts them.
+    pub ring_full: u64,
+    /// Wake-ups for sending that the kernel refused for the moment; they are tried again.
+    pub refused_wakeups: u64,
+}
+
+/// An open way to an interface's frames.
+#[derive(Debug)]
+pub enum Port {
+    /// Through AF_XDP.
+    Xdp(XdpPort),
+    /// Through AF_PACKET.
+    Packet(PacketPort),
+}
+
+impl Port {
+    /// Opens one on `interface`. Until a port is served no frame is taken.
+    ///
+    /// # Errors
+    /// A missing capability, an interface that cannot do it, an XDP program or AF_XDP socket that is there already.
+    pub fn open(interface: &Interface, backend: Backend) -> Result<Self, XskError> {
+        Ok(match backend {
+            Backend::Packet => Self::Packet(PacketPort::open(interface)?),
+            _ => Self::Xdp(XdpPort::open(interface, backend)?),
+        })
+    }
+
+    /// Takes the frames for `port` of the interface's addresses from now on.
+    ///
+    /// # Errors
+    /// The filter could not be set.
+    pub fn serve(&mut self, protocol: Protocol, port: u16) -> Result<(), XskError> {
+        match self {
+            Self::Xdp(xdp) => xdp.set_served(protocol, port, true),
+            Self::Packet(packet) => packet.set_served(protocol, port, true)?,
+        }
+        Ok(())
+    }
+
+    /// Leaves the frames for `port` to the kernel from now on.
+    ///
+    /// # Errors
+    /// The filter could not be set.
+    pub fn withdraw(&mut self, protocol: Protocol, port: u16) -> Result<(), XskError> {
+        match self {
+            Self::Xdp(xdp) => xdp.set_served(protocol, port, false),
+            Self::Packet(packet) => packet.set_served(protocol, port, false)?,
+        }
+        Ok(())
+    }
+
+    /// Takes frames only where they go to one of `addresses`: what the host forwards to others is not ours.
+    ///
+    /// # Errors
+    /// The kernel refuses, or there are more than [`program::MOST_ADDRESSES`].
+    pub fn set_addresses(&mut self, addresses: &[IpAddr]) -> Result<(), XskError> {
+        match self {
+            Self::Xdp(xdp) => xdp.set_addresses(addresses),
+            // Every frame goes to the kernel too: whoever reads them passes over those for others.
+            Self::Packet(_) => Ok(()),
+        }
+    }
+
+    /// Hands at most `budget` received frames to `take`; returns how many. Makes no system call where none waits.
+    #[inline]
+    pub fn receive(&mut self, budget: usize, take: impl FnMut(&[u8])) -> usize {
+        match self {
+            Self::Xdp(xdp) => xdp.receive(budget, take),
+            Self::Packet(packet) => packet.receive(budget, take),
+        }
+    }
+
+    /// Lets `build` write frames until it returns `None`, and sends them; returns how many. What finds no room is not built.
+    #[inline]
+    pub fn transmit(&mut self, build: impl FnMut(&mut [u8]) -> Option<usize>) -> usize {
+        match self {
+            Self::Xdp(xdp) => xdp.transmit(build),
+            Self::Packet(packet) => packet.transmit(build),
+        }
+    }
+
+    /// Whether frames were built that the kernel has not taken yet: [`Port::transmit`] is due again.
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        match self {
+            Self::Xdp(xdp) => xdp.has_unsent(),
+            Self::Packet(packet) => packet.has_unsent(),
+        }
+    }
+
+    /// The descriptors that become readable when a frame comes, for poll(2) and epoll(7).
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        match self {
+            Self::Xdp(xdp) => xdp.descriptors(),
+            Self::Packet(packet) => vec![packet.descriptor()],
+        }
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn counters(&self) -> PortCounters {
+        match self {
+            Self::Xdp(xdp) => xdp.counters(),
+            Self::Packet(packet) => packet.counters(),
+        }
+    }
+
+    /// What carries the frames.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        match self {
+            Self::Xdp(xdp) => xdp.backend(),
+            Self::Packet(_) => Backend::Packet,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The program run by a small interpreter over made frames. The kernel's own verifier sees it in `tests/wire.rs`.
+
+use super::*;
+
+const PORTS: i32 = 101;
+const ADDRESSES: i32 = 102;
+const SOCKETS: i32 = 103;
+
+/// What the program does with a frame: the queue it redirects to, or it passes.
+fn run(frame: &[u8], ports: &[usize], addresses: &[IpAddr]) -> Option<u64> {
+    let code = assemble(PORTS, ADDRESSES, SOCKETS).unwrap();
+    // Memory: the frame at 1000, the context at 10, the stack ends at 100000, a value of a map at 50000.
+    let mut registers = [0_u64; 11];
+    (registers[1], registers[10]) = (10, 100_000);
+    let mut stack = [0_u8; 64];
+    let end = 1000 + frame.len() as u64;
+    let mut at = 0;
+    loop {
+        let op = code[at];
+        let (to, from) = (usize::from(op.registers & 15), usize::from(op.registers >> 4));
+        let constant = i64::from(op.constant).cast_unsigned();
+        let address = registers[from].wrapping_add_signed(i64::from(op.offset));
+        let jump = |taken: bool| if taken { at.wrapping_add_signed(isize::from(op.offset)) } else { at };
+        let load = |bytes: usize| -> u64 {
+            match address {
+                10 => 1000,
+                14 => end,
+                26 => 3,
+                50_000 => 1,
+                _ => {
+                    let start = usize::try_from(address - 1000).unwrap();
+                    let mut word = [0; 8];
+                    word[..bytes].copy_from_slice(&frame[start..start + bytes]);
+                    u64::from_le_bytes(word)
+                }
+            }
+        };
+        match op.code {
+            LOAD_BYTE => registers[to] = load(1),
+            LOAD_HALF => registers[to] = load(2),
+            LOAD_WORD => registers[to] = load(4),
+            STORE_WORD | STORE_WORD_CONSTANT => {
+                let value = if op.code == STORE_WORD { registers[from] } else { constant };
+                let place = usize::try_from(64 + i64::from(op.offset)).unwrap();
+                stack[place..place + 4].copy_from_slice(&value.to_le_bytes()[..4]);
+            }
+            MOVE => registers[to] = registers[from],
+            MOVE_CONSTANT => registers[to] = constant,
+            ADD_CONSTANT => registers[to] = registers[to].wrapping_add(constant),
+            AND_CONSTANT => registers[to] &= constant,
+            TO_BIG_ENDIAN => registers[to] = u64::from(u16::try_from(registers[to]).unwrap().swap_bytes()),
+            JUMP => at = jump(true),
+            JUMP_EQUAL => at = jump(registers[to] == constant),
+            JUMP_NOT_EQUAL => at = jump(registers[to] != constant),
+            JUMP_GREATER => at = jump(registers[to] > registers[from]),
+            LOAD_MAP => {
+                registers[to] = constant;
+                at += 1;
+            }
+            CALL if op.constant == REDIRECT_MAP => {
+                assert_eq!((registers[1], registers[3]), (103, 2), "the table of sockets; passed where there is none");
+                return Some(registers[2]);
+            }
+            CALL => {
+                let key = usize::try_from(registers[2] - (100_000 - 64)).unwrap();
+                let found = if registers[1] == 101 {
+                    let port = u32::from_le_bytes(stack[key..key + 4].try_into().unwrap());
+                    ports.contains(&(port as usize))
+                } else {
+                    addresses.iter().any(|address| address_key(*address) == stack[key..key + 16])
+                };
+                registers[0] = if found { 50_000 } else { 0 };
+            }
+            EXIT => {
+                assert_eq!(registers[0], 2, "XDP_PASS");
+                return None;
+            }
+            other => panic!("unknown operation {other:#x}"),
+        }
+        at += 1;
+    }
+}
+
+/// An Ethernet frame with one packet for `to`.
+fn frame(to: IpAddr, protocol: u8, port: u16) -> Vec<u8> {
+    let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    match to {
+        IpAddr::V4(to) => {
+            bytes.extend([8, 0, 0x45, 0, 0, 36, 0, 0, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 9]);
+            bytes.extend(to.octets());
+        }
+        IpAddr::V6(to) => {
+            bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 16, protocol, 64]);
+            bytes.extend([9; 16]);
+            bytes.extend(to.octets());
+        }
+    }
+    bytes.extend(7777_u16.to_be_bytes());
+    bytes.extend(port.to_be_bytes());
+    bytes.extend([0; 12]);
+    bytes
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// Catches: a frame for a served port that the kernel gets, and one for another port, protocol or address that is taken.
+#[test]
+fn served_ports_of_served_addresses_are_taken_and_nothing_else() {
+    let ours = [address("10.0.0.1"), address("fd00::1")];
+    let ports = [port_entry(Protocol::Udp, 5000), port_entry(Protocol::Tcp, 80)];
+    for to in ours {
+        assert_eq!(run(&frame(to, 17, 5000), &ports, &ours), Some(3), "{to} UDP");
+        assert_eq!(run(&frame(to, 6, 80), &ports, &ours), Some(3), "{to} TCP");
+        for (protocol, port) in [(17, 80), (6, 5000), (17, 5001), (1, 5000), (132, 80)] {
+            assert_eq!(run(&frame(to, protocol, port), &ports, &ours), None, "{to} {protocol} {port}");
+        }
+    }
+    for to in ["10.0.0.2", "fd00::2"] {
+        assert_eq!(run(&frame(address(to), 17, 5000), &ports, &ours), None, "forwarded to {to}");
+    }
+}
+
+/// Catches: multicast, fragments, options, VLANs or short frames that are taken, or read past their end.
+#[test]
+fn what_the_stack_does_not_understand_passes() {
+    let ours = [address("10.0.0.1"), address("fd00::1")];
+    let ports = [port_entry(Protocol::Udp, 5000)];
+    for to in ours {
+        let good = frame(to, 17, 5000);
+        for length in 0..good.len() - 12 {
+            assert_eq!(run(&good[..length], &ports, &ours), None, "{to}: {length} bytes");
+        }
+        let mut group = good.clone();
+        group[0] |= 1;
+        assert_eq!(run(&group, &ports, &ours), None, "{to}: a group's MAC address");
+        let mut vlan = good.clone();
+        vlan[12..14].copy_from_slice(&[0x81, 0]);
+        assert_eq!(run(&vlan, &ports, &ours), None, "{to}: a VLAN");
+    }
+    let good = frame(ours[0], 17, 5000);
+    for (at, value) in [(14, 0x46), (14, 0x65), (20, 0x20), (21, 1)] {
+        let mut other = good.clone();
+        other[at] = value;
+        assert_eq!(run(&other, &ports, &ours), None, "byte {at} {value:#x}");
+    }
+    // "Do not fragment" is no fragment.
+    assert_eq!(good[20], 0x40);
+    assert_eq!(run(&good, &ports, &ours), Some(3));
+}
