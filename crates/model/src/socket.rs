@@ -19,6 +19,8 @@ words! {
         UnixDgram = "unix-dgram",
         /// Two pipes between two processes of one machine.
         Pipe = "pipe",
+        /// Memory that two processes of one machine share.
+        Shm = "shm",
         /// ICMP echo, answered by the far kernel (only `ping`).
         Icmp = "icmp",
         /// PGM, reliable multicast (RFC 3208; only `pace`).
@@ -58,7 +60,7 @@ impl Protocol {
     pub const CONNECTIONS: &[Self] = &[Self::Tcp, Self::Mptcp];
     /// The words of probes that have a reflector, for the reference of plans.
     pub(crate) const LISTED: &str =
-        "Protocol: `tcp`, `mptcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`; for `pace` also `pgm`.";
+        "Protocol: `tcp`, `mptcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`, `shm`; for `pace` also `pgm`.";
 
     const fn traits(self) -> Traits {
         match self {
@@ -104,6 +106,13 @@ impl Protocol {
                 max_size: 16 << 20,
                 probes: LOCAL,
             },
+            Self::Shm => Traits {
+                about: "Memory that two processes of this machine share: the least that a message can take",
+                ends: Ends::Inherit,
+                is_stream: false,
+                max_size: 65_504,
+                probes: LOCAL,
+            },
             Self::Icmp => Traits {
                 about: "ICMP echo",
                 ends: Ends::Kernel,
@@ -137,6 +146,12 @@ impl Protocol {
     #[must_use]
     pub fn is_local(self) -> bool {
         self.traits().ends == Ends::Inherit
+    }
+
+    /// Whether select, poll and epoll can wait for a message.
+    #[must_use]
+    pub fn is_pollable(self) -> bool {
+        self != Self::Shm
     }
 
     /// Whether the initiator connects over the network to where the reflector listens.

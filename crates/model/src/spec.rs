@@ -238,6 +238,13 @@ impl ProbeSpec {
                 );
             }
         }
+        let polls = |end: &EndSpec| !matches!(end.receive, Receive::Block | Receive::Spin);
+        if !self.socket.protocol.is_pollable() && (polls(&self.initiator) || polls(&self.reflector)) {
+            return conflict(
+                &format!("{} has no descriptor that select, poll or epoll could wait for", self.socket.protocol),
+                "use --receive spin or --receive block",
+            );
+        }
         if self.interval_us == Some(0) {
             return conflict("an interval of 0 is no schedule", "leave it out to send without pauses");
         }

@@ -115,8 +115,8 @@ impl std::str::FromStr for Inherited {
             .ok_or_else(|| wrong("descriptors are numbers of 3 or more"))?;
         let (control, read, write) = match (numbers.as_slice(), protocol) {
             (&[control, read], crate::Protocol::UnixStream | crate::Protocol::UnixDgram) => (control, read, None),
-            (&[control, read, write], crate::Protocol::Pipe) => (control, read, Some(write)),
-            _ => return Err(wrong("expected 'unix-stream 3 4', 'unix-dgram 3 4' or 'pipe 3 4 5'")),
+            (&[control, read, write], crate::Protocol::Pipe | crate::Protocol::Shm) => (control, read, Some(write)),
+            _ => return Err(wrong("expected 'unix-stream 3 4', 'unix-dgram 3 4', 'pipe 3 4 5' or 'shm 3 4 5'")),
         };
         Ok(Self { protocol, control, read, write })
     }
@@ -212,7 +212,9 @@ mod tests {
 
     #[test]
     fn inherited_descriptors_read_back() {
-        for (text, write) in [("unix-stream 3 4", None), ("unix-dgram 7 9", None), ("pipe 3 4 5", Some(5))] {
+        for (text, write) in
+            [("unix-stream 3 4", None), ("unix-dgram 7 9", None), ("pipe 3 4 5", Some(5)), ("shm 3 4 5", Some(5))]
+        {
             let inherited: Inherited = text.parse().unwrap();
             assert_eq!(inherited.to_string(), text);
             assert_eq!(inherited.write, write);

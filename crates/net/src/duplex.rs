@@ -122,7 +122,7 @@ pub fn with_duplex<V: DuplexVisitor>(
                 SocketKind::Stream => {
                     incoming(&mut Out(Stream::new(one.write_fd())), transport, &options, &idle, visitor)
                 }
-                SocketKind::Pipe => Err(NetError::NoPeer),
+                SocketKind::Pipe | SocketKind::Memory => Err(NetError::NoPeer),
             }
         }
         several => {
@@ -157,6 +157,9 @@ fn plain<V: DuplexVisitor>(
         }
         SocketKind::Stream => incoming(&mut Out(Stream::new(write)), Stream::new(read), options, idle, visitor),
         SocketKind::Pipe => incoming(&mut Out(Pipe::new(read, write)), Pipe::new(read, write), options, idle, visitor),
+        SocketKind::Memory => {
+            Err(NetError::Unsupported { protocol: socket.protocol(), why: "carries messages of closed loops only" })
+        }
     }
 }
 

@@ -37,6 +37,7 @@ mod idle;
 pub mod interface;
 mod listener;
 mod local;
+mod memory;
 mod multi;
 mod multicast;
 mod options;

@@ -2,13 +2,13 @@
 
 use crate::NetError;
 use crate::socket::{DataSocket, SocketKind};
-use crate::{options, sys};
+use crate::{memory, options, sys};
 use model::{EndSpec, Protocol, SocketSpec};
 use nix::sys::socket::SockType;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Two connected ends of `unix-stream`, `unix-dgram` or `pipe`: the initiator's and the reflector's. Their descriptors
+/// Two connected ends of `unix-stream`, `unix-dgram`, `pipe` or `shm`: the initiator's and the reflector's. Their descriptors
 /// are close-on-exec; whoever starts the reflector passes its end on with [`DataSocket::into_fds`].
 ///
 /// # Errors
@@ -31,6 +31,16 @@ pub fn local_pair(
                 DataSocket::inherit(protocol, read_there, Some(write_there))?,
             ));
         }
+        Protocol::Shm => {
+            let files = || Ok((memory::make()?, memory::make()?));
+            let (there_to_here, here_to_there) = files().map_err(failed)?;
+            let copies = || Ok((there_to_here.try_clone()?, here_to_there.try_clone()?));
+            let (write_there, read_there) = copies().map_err(failed)?;
+            return Ok((
+                DataSocket::inherit(protocol, there_to_here, Some(here_to_there))?,
+                DataSocket::inherit(protocol, read_there, Some(write_there))?,
+            ));
+        }
         protocol => {
             return Err(NetError::Unsupported { protocol, why: "is no protocol between processes of one machine" });
         }
@@ -42,8 +52,8 @@ pub fn local_pair(
 }
 
 impl DataSocket {
-    /// One end of a local pair, from descriptors that this process was started with: a socket, or a pipe's read end
-    /// and the other pipe's write end.
+    /// One end of a local pair, from descriptors that this process was started with: a socket; a pipe's read end and
+    /// the other pipe's write end; the memory to read from and the one to write to.
     ///
     /// # Errors
     /// A descriptor is not of this kind, or the protocol is not a local one.
@@ -52,12 +62,13 @@ impl DataSocket {
             Protocol::UnixStream => SocketKind::Stream,
             Protocol::UnixDgram => SocketKind::Connected,
             Protocol::Pipe => SocketKind::Pipe,
+            Protocol::Shm => SocketKind::Memory,
             protocol => return Err(NetError::Unsupported { protocol, why: "descriptors are not inherited" }),
         };
         check_kind(protocol, kind, read.as_fd())?;
         match (&write, kind) {
-            (Some(write), SocketKind::Pipe) => check_kind(protocol, kind, write.as_fd())?,
-            (None, SocketKind::Pipe) | (Some(_), _) => {
+            (Some(write), SocketKind::Pipe | SocketKind::Memory) => check_kind(protocol, kind, write.as_fd())?,
+            (None, SocketKind::Pipe | SocketKind::Memory) | (Some(_), _) => {
                 let cause = io::Error::from_raw_os_error(libc::EBADF);
                 return Err(NetError::Inherited { fd: read.as_raw_fd(), protocol, cause });
             }
@@ -70,12 +81,13 @@ impl DataSocket {
 /// Whether a descriptor is what the protocol needs.
 fn check_kind(protocol: Protocol, kind: SocketKind, fd: BorrowedFd<'_>) -> Result<(), NetError> {
     let wrong = |cause| NetError::Inherited { fd: fd.as_raw_fd(), protocol, cause };
-    if kind == SocketKind::Pipe {
-        return if sys::is_pipe(fd).map_err(wrong)? {
-            Ok(())
-        } else {
-            Err(wrong(io::Error::from_raw_os_error(libc::ESPIPE)))
-        };
+    let is_right = match kind {
+        SocketKind::Pipe => Some((sys::is_pipe(fd), libc::ESPIPE)),
+        SocketKind::Memory => Some((memory::is_one(fd.as_raw_fd()), libc::EINVAL)),
+        _ => None,
+    };
+    if let Some((is_right, errno)) = is_right {
+        return if is_right.map_err(wrong)? { Ok(()) } else { Err(wrong(io::Error::from_raw_os_error(errno))) };
     }
     let mut found = [0];
     sys::get_option(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TYPE, &mut found).map_err(wrong)?;

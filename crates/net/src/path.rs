@@ -4,6 +4,7 @@
 
 use crate::NetError;
 use crate::idle::Idle;
+use crate::memory::Memory;
 use crate::socket::{DataSocket, SocketKind};
 use crate::transport::{Connected, Pipe, Stream, Transport, Unconnected};
 use crate::wait::{self, Waiter, Waiting};
@@ -150,6 +151,11 @@ pub fn with_path<V: PathVisitor>(
             with_transport(transport, options, &idle, visitor)
         }
         SocketKind::Stream => with_transport(Stream::new(socket.read_fd()), options, &idle, visitor),
+        SocketKind::Memory => {
+            let failed = |cause| NetError::Descriptors { what: "a mapping of shared memory", cause };
+            let transport = Memory::new(socket.read_fd(), socket.write_fd()).map_err(failed)?;
+            with_transport(transport, options, &idle, visitor)
+        }
         SocketKind::Pipe => with_transport(Pipe::new(socket.read_fd(), socket.write_fd()), options, &idle, visitor),
     }
 }

@@ -23,6 +23,8 @@ pub(crate) enum SocketKind {
     Stream,
     /// Two pipes.
     Pipe,
+    /// Shared memory.
+    Memory,
 }
 
 /// One end of a data connection. Closed when dropped.
@@ -253,7 +255,7 @@ impl DataSocket {
     /// pipes.
     #[must_use]
     pub fn buffers(&self) -> Option<(u32, u32)> {
-        if self.kind == SocketKind::Pipe {
+        if matches!(self.kind, SocketKind::Pipe | SocketKind::Memory) {
             return None;
         }
         let read = |name| options::read_buffer(self.read_fd(), name).ok();
@@ -270,6 +272,7 @@ impl DataSocket {
             SocketKind::Pipe => ("write", 0),
             SocketKind::Unconnected => ("sendto", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT),
             SocketKind::Connected | SocketKind::Stream => ("send", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT),
+            SocketKind::Memory => return Err(only_measured()),
         };
         let mut sent = 0;
         loop {
@@ -281,7 +284,7 @@ impl DataSocket {
                     sys::write(fd, rest.get(..4096).unwrap_or(rest))
                 }
                 SocketKind::Unconnected => sys::sendto(fd, rest, flags, self.addressing()?.to.as_bytes()),
-                SocketKind::Connected | SocketKind::Stream => sys::send(fd, rest, flags),
+                SocketKind::Connected | SocketKind::Stream | SocketKind::Memory => sys::send(fd, rest, flags),
             };
             match usize::try_from(result) {
                 Ok(bytes) => sent += bytes,
@@ -304,6 +307,9 @@ impl DataSocket {
         buffer: &mut [u8],
         timeout: Duration,
     ) -> Result<Option<(usize, Option<SocketAddr>)>, NetError> {
+        if self.kind == Kind::Memory {
+            return Err(only_measured());
+        }
         let fd = self.read_fd();
         let end = std::time::Instant::now() + timeout;
         let mut filled = 0;
@@ -318,7 +324,7 @@ impl DataSocket {
             let rest = buffer.get_mut(filled..).unwrap_or_default();
             let (call, result) = match self.kind {
                 SocketKind::Pipe => ("read", sys::read(fd, rest)),
-                SocketKind::Stream => ("recv", sys::recv(fd, rest, libc::MSG_DONTWAIT)),
+                SocketKind::Stream | SocketKind::Memory => ("recv", sys::recv(fd, rest, libc::MSG_DONTWAIT)),
                 SocketKind::Connected | SocketKind::Unconnected => {
                     ("recvfrom", sys::recvfrom(fd, rest, libc::MSG_DONTWAIT, from.room(), &mut length))
                 }
@@ -331,7 +337,7 @@ impl DataSocket {
             };
             match self.kind {
                 SocketKind::Connected | SocketKind::Unconnected => return Ok(Some((bytes, from.decode()))),
-                SocketKind::Stream | SocketKind::Pipe => {
+                SocketKind::Stream | SocketKind::Pipe | SocketKind::Memory => {
                     filled += bytes;
                     if filled == buffer.len() {
                         return Ok(Some((filled, self.peer)));
@@ -347,6 +353,9 @@ impl DataSocket {
     /// Makes the descriptors blocking, or for a pipe that must not wait in its read call, not blocking.
     pub(crate) fn prepare(&self, receive: Receive) -> Result<(), NetError> {
         let failed = |cause| NetError::Option { option: "O_NONBLOCK", value: receive.to_string(), cause };
+        if self.kind == SocketKind::Memory {
+            return Ok(());
+        }
         let pipe = self.kind == SocketKind::Pipe;
         sys::set_nonblocking(self.read_fd(), pipe && receive != Receive::Block).map_err(failed)?;
         if pipe {
@@ -389,6 +398,11 @@ pub(crate) fn local_address(end: &EndSpec, peer: SocketAddr) -> Result<SocketAdd
         None if peer.is_ipv6() => Ok(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0)),
         None => Ok(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0)),
     }
+}
+
+/// The answer to a call on shared memory outside of a measuring loop.
+fn only_measured() -> NetError {
+    NetError::Unsupported { protocol: Protocol::Shm, why: "carries messages in measuring loops only" }
 }
 
 /// The interface number of a link-local IPv6 address; 0 for others.

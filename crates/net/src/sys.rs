@@ -5,6 +5,8 @@ use nix::fcntl::OFlag;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
 
 /// This thread's errno.
 #[inline]
@@ -111,6 +113,51 @@ pub(crate) fn own(fd: c_int) -> io::Result<OwnedFd> {
     }
     // SAFETY: the call that returned it made it for us, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// memfd_create(2) with so many zero bytes.
+pub(crate) fn memory_file(name: &std::ffi::CStr, bytes: usize) -> io::Result<OwnedFd> {
+    // SAFETY: the name ends with zero and lives through the call.
+    let file = own(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
+    std::fs::File::from(file.try_clone()?).set_len(bytes as u64)?;
+    Ok(file)
+}
+
+/// The length of a file in bytes.
+pub(crate) fn file_bytes(fd: RawFd) -> io::Result<u64> {
+    // SAFETY: zero bytes are a value of this structure of integers.
+    let mut facts: libc::stat64 = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure lives through the call and is not shared.
+    let done = unsafe { libc::fstat64(fd, &raw mut facts) };
+    if done == 0 { Ok(u64::try_from(facts.st_size).unwrap_or(0)) } else { Err(last()) }
+}
+
+/// Maps a file that processes share, all of it there at once.
+pub(crate) fn map_shared(fd: RawFd, bytes: usize) -> io::Result<NonNull<u8>> {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+    // SAFETY: no address is asked for, so no memory in use is replaced.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, fd, 0) };
+    NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED).ok_or_else(last)
+}
+
+/// Unmaps what [`map_shared`] mapped and nothing refers to any more.
+pub(crate) fn unmap(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller owns the mapping and gives it up.
+    unsafe { libc::munmap(start.as_ptr().cast::<c_void>(), bytes) };
+}
+
+/// futex(2), FUTEX_WAIT: sleeps while the word is `expected`. The error, if one ended the sleep.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32) -> Option<c_int> {
+    let for_ever = std::ptr::null::<libc::timespec>();
+    // SAFETY: the word lives through the call; the kernel reads it atomically.
+    let done = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, for_ever) };
+    (done < 0).then(errno)
+}
+
+/// futex(2), FUTEX_WAKE: wakes the one that sleeps at the word.
+pub(crate) fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the word lives through the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
 }
 
 /// setsockopt(2) with a plain value.

@@ -181,6 +181,23 @@ fn pipe() {
     }
 }
 
+/// Catches: a message that is damaged, taken twice or lost in shared memory, also when its ring has turned many times over; a
+/// sleeper that is not woken.
+#[test]
+fn shm() {
+    let spec = SocketSpec::new(Protocol::Shm);
+    for modes in [
+        (Receive::Block, Receive::Block),
+        (Receive::Spin, Receive::Block),
+        (Receive::Block, Receive::Spin),
+        (Receive::Spin, Receive::Spin),
+    ] {
+        for size in [0, 32, 65_504] {
+            pingpong(&spec, modes, false, size, 100);
+        }
+    }
+}
+
 #[test]
 fn idle_descriptors_are_beside_the_data_socket() {
     let idle =

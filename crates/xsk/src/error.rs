@@ -57,7 +57,9 @@ pub enum XskError {
         queue: u32,
     },
     /// A frame of this MTU does not fit a page.
-    #[error("{interface}: an MTU of {mtu} does not fit AF_XDP's frames: lower it to {most} or less ('ip link set {interface} mtu {most}')")]
+    #[error(
+        "{interface}: an MTU of {mtu} does not fit AF_XDP's frames: lower it to {most} or less ('ip link set {interface} mtu {most}')"
+    )]
     MtuTooLarge {
         /// The interface.
         interface: String,

@@ -73,7 +73,8 @@ impl PacketPort {
             slot_bytes: number(SLOT_BYTES),
             slots: number(SLOTS),
         };
-        sys::set_option(raw, libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(step("making the receive ring"))?;
+        sys::set_option(raw, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+            .map_err(step("making the receive ring"))?;
         let ring = Mapping::new(Some(raw), SLOT_BYTES * SLOTS, 0).map_err(step("mapping the receive ring"))?;
         let address = libc::sockaddr_ll {
             sll_family: u16::try_from(libc::AF_PACKET).unwrap_or(0),
@@ -161,7 +162,9 @@ impl PacketPort {
     pub(crate) fn counters(&self) -> PortCounters {
         let mut counters = self.counters;
         // Reading resets the kernel's figure: it is the number since the last time, and the socket's owner reads it alone.
-        if let Ok([_, dropped]) = sys::get_option::<[u32; 2]>(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS) {
+        if let Ok([_, dropped]) =
+            sys::get_option::<[u32; 2]>(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS)
+        {
             counters.ring_full += u64::from(dropped);
         }
         counters

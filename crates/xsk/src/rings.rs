@@ -33,7 +33,8 @@ impl<T: Copy> Ring<T> {
         let at = |offset: u64| usize::try_from(offset).map_err(misplaced);
         let bytes = entries as usize * size_of::<T>();
         let mapping = Mapping::new(Some(fd), at(offsets.desc)? + bytes, page_offset)?;
-        let index = |offset| Ok::<_, io::Error>(mapping.at(at(offset)?, size_of::<u32>()).cast::<AtomicU32>().cast_const());
+        let index =
+            |offset| Ok::<_, io::Error>(mapping.at(at(offset)?, size_of::<u32>()).cast::<AtomicU32>().cast_const());
         let first = mapping.at(at(offsets.desc)?, bytes).cast::<T>();
         let (producer, consumer, flags) = (index(offsets.producer)?, index(offsets.consumer)?, index(offsets.flags)?);
         Ok(Self { producer, consumer, flags, entries: first, mask: entries - 1, seen: 0, own: 0, _mapping: mapping })

@@ -73,7 +73,8 @@ impl XdpPort {
         let ports = bpf::map(bpf::MapKind::MappedArray, 4, 1, entries).map_err(step("making the table of ports"))?;
         let addresses = bpf::map(bpf::MapKind::Hash, 16, 1, limit).map_err(step("making the table of addresses"))?;
         let xsks = bpf::map(bpf::MapKind::Xsks, 4, 4, interface.queues).map_err(step("making the table of sockets"))?;
-        let table = Mapping::new(Some(ports.as_raw_fd()), PORT_ENTRIES * 8, 0).map_err(step("mapping the table of ports"))?;
+        let table =
+            Mapping::new(Some(ports.as_raw_fd()), PORT_ENTRIES * 8, 0).map_err(step("mapping the table of ports"))?;
         let code = program::assemble(ports.as_raw_fd(), addresses.as_raw_fd(), xsks.as_raw_fd())
             .ok_or_else(|| refused(name, "assembling the XDP program", io::ErrorKind::InvalidData.into()))?;
         let program = bpf::load(&code, true).map_err(step("loading the XDP program"))?;
@@ -176,15 +177,17 @@ impl Queue {
             flags: 0,
             tx_metadata_len: 0,
         };
-        sys::set_option(raw, libc::SOL_XDP, libc::XDP_UMEM_REG, &region).map_err(step("registering memory for frames"))?;
+        sys::set_option(raw, libc::SOL_XDP, libc::XDP_UMEM_REG, &region)
+            .map_err(step("registering memory for frames"))?;
         for ring in [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_RX_RING, libc::XDP_TX_RING] {
             sys::set_option(raw, libc::SOL_XDP, ring, &RING_ENTRIES).map_err(step("making a ring"))?;
         }
-        let offsets: libc::xdp_mmap_offsets =
-            sys::get_option(raw, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS).map_err(step("asking for the rings' layout"))?;
+        let offsets: libc::xdp_mmap_offsets = sys::get_option(raw, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)
+            .map_err(step("asking for the rings' layout"))?;
         let far = |offset: u64| i64::try_from(offset).unwrap_or(i64::MAX);
         let mapped = step("mapping a ring");
-        let mut fill = Ring::map(raw, far(libc::XDP_UMEM_PGOFF_FILL_RING), &offsets.fr, RING_ENTRIES).map_err(mapped)?;
+        let mut fill =
+            Ring::map(raw, far(libc::XDP_UMEM_PGOFF_FILL_RING), &offsets.fr, RING_ENTRIES).map_err(mapped)?;
         let completion =
             Ring::map(raw, far(libc::XDP_UMEM_PGOFF_COMPLETION_RING), &offsets.cr, RING_ENTRIES).map_err(mapped)?;
         let receive = Ring::map(raw, libc::XDP_PGOFF_RX_RING, &offsets.rx, RING_ENTRIES).map_err(mapped)?;
@@ -197,7 +200,19 @@ impl Queue {
         bind(raw, interface, backend, number)?;
         let spare = (u64::from(RING_ENTRIES)..frames).map(|frame| frame * chunk).collect();
         let partial = Vec::with_capacity(LONGEST_FRAME);
-        Ok(Self { fd, memory, receive, send, fill, completion, spare, partial, received: 0, sent: 0, refused_wakeups: 0 })
+        Ok(Self {
+            fd,
+            memory,
+            receive,
+            send,
+            fill,
+            completion,
+            spare,
+            partial,
+            received: 0,
+            sent: 0,
+            refused_wakeups: 0,
+        })
     }
 
     #[inline]

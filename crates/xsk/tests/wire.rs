@@ -89,8 +89,9 @@ fn served_ports_are_taken_whole_and_in_order_and_all_others_reach_the_kernel() {
             kernel.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
             near.serve(Protocol::Udp, 5000).unwrap();
 
-            let frames: Vec<_> =
-                (0..300_u16).map(|n| frame(left, right, 5000, &n.to_be_bytes().repeat(1 + usize::from(n) * 2))).collect();
+            let frames: Vec<_> = (0..300_u16)
+                .map(|n| frame(left, right, 5000, &n.to_be_bytes().repeat(1 + usize::from(n) * 2)))
+                .collect();
             for burst in frames.chunks(100) {
                 send(&mut far, &[burst, &[frame(left, right, 6000, b"for the kernel")]].concat());
                 assert_eq!(receive(&mut near, burst.len()), burst, "{backend:?}");
