@@ -307,7 +307,7 @@ impl DataSocket {
         buffer: &mut [u8],
         timeout: Duration,
     ) -> Result<Option<(usize, Option<SocketAddr>)>, NetError> {
-        if self.kind == Kind::Memory {
+        if self.kind == SocketKind::Memory {
             return Err(only_measured());
         }
         let fd = self.read_fd();
