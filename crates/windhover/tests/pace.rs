@@ -246,7 +246,7 @@ fn rates_and_schedules_that_cannot_be_kept_are_refused() {
     assert_refused(&["pace", "udp", to, "--every", "0"], 2, &["every 0"]);
     assert_refused(&["pace", "udp", to, "--shape", "burst:0"], 2, &["burst 0"]);
     assert_refused(&["pace", "udp", to, "--seconds", "0"], 2, &["--seconds"]);
-    assert_refused(&["pace", "pipe"], 2, &["pipe", "udp, tcp"]);
+    assert_refused(&["pace", "pipe"], 2, &["pipe", "tcp, mptcp, udp or pgm"]);
     let folder = Folder::new("pace-bad-schedules");
     for (name, text, words) in [
         ("back.txt", "0\n2ms\n1ms\n", &["back.txt", "line 3", "never go back"][..]),
