@@ -51,8 +51,7 @@ pub(super) static FACTORS: [Factor; 9] = [
     Factor::new("shape_seed", ValueType::Long, sets!(Pace, seed = long))
     .about("Seed of `shape = \"poisson\"` and of `random_delay_percent`.")
     .default("1")
-    .record(Record::Changed)
-    .shown(Shown { title: "seed", ..NAMED })
+    // Not where it differs from the default: keys of cells in older runs are without it, and their campaigns can be resumed.
     .flags(&[schedule("seed", "N", "Seed of --shape poisson and of --random-delay").default("1")]),
     Factor::new(
         "random_delay_percent",

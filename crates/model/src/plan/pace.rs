@@ -66,16 +66,6 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_that_is_not_the_default_is_a_factor() {
-        for (seed, recorded) in [(1, None), (7, Some(7.into()))] {
-            let text = format!("[measure]\nshape_seed = {seed}\n[[grid]]\nprobe = [\"pace\", \"rr\"]\n");
-            let cells = plan("\"b\"", &text).unwrap().cells().unwrap();
-            let seeds: Vec<_> = cells.iter().map(|cell| cell.factors.get("shape_seed").cloned()).collect();
-            assert_eq!(seeds, [recorded, None]);
-        }
-    }
-
-    #[test]
     fn rates_and_schedules_that_cannot_be() {
         let pace = "probe = [\"pace\"]\n";
         for (rest, word) in [
