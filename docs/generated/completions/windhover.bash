@@ -19,6 +19,9 @@ _windhover() {
             windhover,agent)
                 cmd="windhover__subcmd__agent"
                 ;;
+            windhover,bypass)
+                cmd="windhover__subcmd__bypass"
+                ;;
             windhover,campaign)
                 cmd="windhover__subcmd__campaign"
                 ;;
@@ -97,6 +100,15 @@ _windhover() {
             windhover,worker)
                 cmd="windhover__subcmd__worker"
                 ;;
+            windhover__subcmd__bypass,profiles)
+                cmd="windhover__subcmd__bypass__subcmd__profiles"
+                ;;
+            windhover__subcmd__bypass,run)
+                cmd="windhover__subcmd__bypass__subcmd__run"
+                ;;
+            windhover__subcmd__bypass,stat)
+                cmd="windhover__subcmd__bypass__subcmd__stat"
+                ;;
             windhover__subcmd__campaign,list)
                 cmd="windhover__subcmd__campaign__subcmd__list"
                 ;;
@@ -114,6 +126,9 @@ _windhover() {
                 ;;
             windhover__subcmd__help,agent)
                 cmd="windhover__subcmd__help__subcmd__agent"
+                ;;
+            windhover__subcmd__help,bypass)
+                cmd="windhover__subcmd__help__subcmd__bypass"
                 ;;
             windhover__subcmd__help,campaign)
                 cmd="windhover__subcmd__help__subcmd__campaign"
@@ -192,6 +207,15 @@ _windhover() {
                 ;;
             windhover__subcmd__help,worker)
                 cmd="windhover__subcmd__help__subcmd__worker"
+                ;;
+            windhover__subcmd__help__subcmd__bypass,profiles)
+                cmd="windhover__subcmd__help__subcmd__bypass__subcmd__profiles"
+                ;;
+            windhover__subcmd__help__subcmd__bypass,run)
+                cmd="windhover__subcmd__help__subcmd__bypass__subcmd__run"
+                ;;
+            windhover__subcmd__help__subcmd__bypass,stat)
+                cmd="windhover__subcmd__help__subcmd__bypass__subcmd__stat"
                 ;;
             windhover__subcmd__help__subcmd__campaign,list)
                 cmd="windhover__subcmd__help__subcmd__campaign__subcmd__list"
@@ -317,7 +341,7 @@ _windhover() {
 
     case "${cmd}" in
         windhover)
-            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help"
+            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -341,6 +365,98 @@ _windhover() {
                 return 0
             fi
             case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__bypass)
+            opts="-h --color --quiet --help run profiles stat"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__bypass__subcmd__profiles)
+            opts="-J -h --format --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__bypass__subcmd__run)
+            opts="-p -v -h --stack --profile --require --verbose --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --stack)
+                    COMPREPLY=($(compgen -W "spin xdp auto" -- "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__bypass__subcmd__stat)
+            opts="-J -h --format --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -645,7 +761,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__help)
-            opts="key serve pingpong rr ping pace stream pgm dump load run shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help"
+            opts="key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -661,6 +777,62 @@ _windhover() {
         windhover__subcmd__help__subcmd__agent)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__bypass)
+            opts="run profiles stat"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__bypass__subcmd__profiles)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__bypass__subcmd__run)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__bypass__subcmd__stat)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1571,7 +1743,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pace)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --pacer --every --stamps --seed --random-delay --sender-measured --count --seconds --maxms --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --schedule --beyond-saturation --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --pcap --pcap-snap --format --json --raw --percentile --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --pacer --every --stamps --seed --random-delay --sender-measured --count --seconds --maxms --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --schedule --beyond-saturation --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --pcap --pcap-snap --format --json --raw --percentile --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2453,7 +2625,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pingpong)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --worst --over --pcap --pcap-snap --format --json --raw --percentile --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --worst --over --pcap --pcap-snap --format --json --raw --percentile --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2819,7 +2991,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__rr)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --response --size --min-size --max-size --half --connect-each --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --pcap --pcap-snap --format --json --raw --percentile --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --response --size --min-size --max-size --half --connect-each --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --pcap --pcap-snap --format --json --raw --percentile --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3375,7 +3547,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__stream)
-            opts="-4 -6 -t -R -P -b -N -J -h --fork-both --key-file --ipv4 --ipv6 --seconds --working-latency --size --direction --bidir --reverse --flows --bandwidth --rate --batch --gso --gro --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --nodelay --ttl --pcap --pcap-snap --format --json --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe pgm"
+            opts="-4 -6 -t -R -P -b -N -J -h --fork-both --key-file --ipv4 --ipv6 --seconds --working-latency --size --direction --bidir --reverse --flows --bandwidth --rate --batch --gso --gro --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --nodelay --ttl --pcap --pcap-snap --format --json --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
