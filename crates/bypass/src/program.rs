@@ -71,7 +71,7 @@ pub fn find(program: &OsStr) -> Option<PathBuf> {
 /// Looks at a program's file, or at that of its interpreter. What is neither is left to the kernel.
 ///
 /// # Errors
-/// What stands in the way.
+/// What prevents the library from being loaded into the program.
 pub fn examine(path: &Path) -> Result<(), Obstacle> {
     let mut path = path.to_owned();
     for _ in 0..MOST_SCRIPTS {

@@ -22,7 +22,7 @@ pub(crate) fn run(command: BypassCommand, output: &Output) -> Result<u8, Failure
     }
 }
 
-/// Comes back only with a failure. What stands in the way of the stack is said on one line; the program then runs on the
+/// Comes back only with a failure. What prevents the use of the stack is said on one line; the program then runs on the
 /// kernel, or not at all where the stack is required.
 fn start(arguments: &Run, output: &Output) -> Failure {
     let variables = match prepare(arguments, output) {
