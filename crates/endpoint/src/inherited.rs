@@ -11,8 +11,9 @@ use std::os::unix::net::UnixStream;
 pub enum InheritedData {
     /// One end of a pair of UNIX sockets (`unix-stream`, `unix-dgram`).
     Socket(OwnedFd),
-    /// The read end of one pipe and the write end of another (`pipe`).
-    Pipes {
+    /// One descriptor for each direction: the read end of one pipe and the write end of another (`pipe`), or two memory files
+    /// (`shm`).
+    Pair {
         /// Requests come from here.
         read: OwnedFd,
         /// Answers go here.
@@ -25,7 +26,7 @@ impl InheritedData {
     pub(crate) fn fits(&self, protocol: Protocol) -> bool {
         match self {
             Self::Socket(_) => matches!(protocol, Protocol::UnixStream | Protocol::UnixDgram),
-            Self::Pipes { .. } => protocol == Protocol::Pipe,
+            Self::Pair { .. } => matches!(protocol, Protocol::Pipe | Protocol::Shm),
         }
     }
 
@@ -33,7 +34,7 @@ impl InheritedData {
     pub(crate) fn into_fds(self) -> (OwnedFd, Option<OwnedFd>) {
         match self {
             Self::Socket(fd) => (fd, None),
-            Self::Pipes { read, write } => (read, Some(write)),
+            Self::Pair { read, write } => (read, Some(write)),
         }
     }
 }

@@ -191,14 +191,14 @@ fn the_policy_belongs_to_the_reflector_alone() {
 
 #[test]
 fn inherited_descriptors_of_every_local_protocol() {
-    for protocol in [Protocol::UnixStream, Protocol::UnixDgram, Protocol::Pipe] {
+    for protocol in [Protocol::UnixStream, Protocol::UnixDgram, Protocol::Pipe, Protocol::Shm] {
         let spec = SocketSpec::new(protocol);
         let (mut ours, theirs) = local_pair(&spec, &EndSpec::default(), &EndSpec::default()).unwrap();
         let (parent, child) = UnixStream::pair().unwrap();
         parent.set_read_timeout(Some(PATIENCE)).unwrap();
         let (read, write) = DataSocket::into_fds(theirs);
         let data = match write {
-            Some(write) => InheritedData::Pipes { read, write },
+            Some(write) => InheritedData::Pair { read, write },
             None => InheritedData::Socket(read),
         };
         let reflector = std::thread::spawn(move || serve_inherited(child, data));

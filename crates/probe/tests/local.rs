@@ -17,7 +17,7 @@ fn reflector() {
     let control = take(inherited.control).into();
     let read = take(inherited.read);
     let data = match inherited.write {
-        Some(write) => endpoint::InheritedData::Pipes { read, write: take(write) },
+        Some(write) => endpoint::InheritedData::Pair { read, write: take(write) },
         None => endpoint::InheritedData::Socket(read),
     };
     endpoint::serve_inherited(control, data).unwrap();

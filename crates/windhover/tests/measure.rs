@@ -16,8 +16,12 @@ fn measure(arguments: &[&str]) -> serde_json::Value {
 #[test]
 fn every_protocol_and_receive_mode() {
     let server = Server::start(&[]);
-    for protocol in ["tcp", "udp", "unix-stream", "unix-dgram", "pipe"] {
+    for protocol in ["tcp", "udp", "unix-stream", "unix-dgram", "pipe", "shm"] {
         for mode in ["block", "spin", "poll", "select", "epoll", "epoll-mod", "epoll-adddel"] {
+            if protocol == "shm" && !matches!(mode, "block" | "spin") {
+                assert_refused(&["pingpong", protocol, "--receive", mode], 2, &["shm", "--receive spin"]);
+                continue;
+            }
             let mut arguments = vec!["pingpong", protocol];
             if matches!(protocol, "tcp" | "udp") {
                 arguments.push(&server.address);

@@ -40,7 +40,7 @@ fn reflect(inherited: &str) -> Result<u8, Failure> {
     let control = take(inherited.control)?.into();
     let read = take(inherited.read)?;
     let data = match inherited.write {
-        Some(write) => endpoint::InheritedData::Pipes { read, write: take(write)? },
+        Some(write) => endpoint::InheritedData::Pair { read, write: take(write)? },
         None => endpoint::InheritedData::Socket(read),
     };
     endpoint::serve_inherited(control, data)?;
