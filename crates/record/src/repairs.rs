@@ -2,7 +2,7 @@
 //! (NCF), repairs (RDATA) and the times between them. Pure; the capture's own clock is all the time there is.
 //!
 //! Numbers have 32 bits and wrap around (RFC 3208). Copies, gaps and intervals are counted at each point
-//! ([`crate::captured`]) for itself. A number's requests, confirmations and repairs travel both ways, so their times are those
+//! (`captured`) for itself. A number's requests, confirmations and repairs travel both ways, so their times are those
 //! of the earliest sight at any point.
 
 mod parity;
