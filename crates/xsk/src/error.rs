@@ -76,6 +76,14 @@ pub enum XskError {
         /// How many fit.
         most: usize,
     },
+    /// More ports than a filter of classic BPF can list.
+    #[error("{interface}: AF_PACKET serves at most {most} ports: use another back-end, which serves all")]
+    TooManyPorts {
+        /// The interface.
+        interface: String,
+        /// How many fit.
+        most: usize,
+    },
     /// Any other step.
     #[error("{interface}: {what} failed: {cause}")]
     Step {

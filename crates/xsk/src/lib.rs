@@ -100,7 +100,7 @@ impl Port {
     /// Takes the frames for `port` of the interface's addresses from now on.
     ///
     /// # Errors
-    /// The filter could not be set.
+    /// The filter could not be set, or AF_PACKET serves 200 ports already.
     pub fn serve(&mut self, protocol: Protocol, port: u16) -> Result<(), XskError> {
         match self {
             Self::Xdp(xdp) => xdp.set_served(protocol, port, true),
@@ -171,7 +171,7 @@ impl Port {
 
     /// What happened so far.
     #[must_use]
-    pub fn counters(&self) -> PortCounters {
+    pub fn counters(&mut self) -> PortCounters {
         match self {
             Self::Xdp(xdp) => xdp.counters(),
             Self::Packet(packet) => packet.counters(),

@@ -16,8 +16,8 @@ const SLOT_BYTES: usize = 1 << 16;
 const SLOTS: usize = 256;
 /// Places in a block, which the kernel allocates as a whole.
 const SLOTS_A_BLOCK: usize = 4;
-/// More served ports than this are told apart here and not by the kernel's filter.
-const MOST_FILTERED: usize = 64;
+/// The most ports that are served: a jump of classic BPF reaches over 255 instructions.
+const MOST_SERVED: usize = 200;
 const TPACKET_V2: libc::c_int = 1;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
@@ -92,12 +92,18 @@ impl PacketPort {
     }
 
     pub(crate) fn set_served(&mut self, protocol: Protocol, port: u16, on: bool) -> Result<(), XskError> {
-        self.served.retain(|served| *served != (protocol, port));
+        let mut served = self.served.clone();
+        served.retain(|served| *served != (protocol, port));
         if on {
-            self.served.push((protocol, port));
+            if served.len() == MOST_SERVED {
+                return Err(XskError::TooManyPorts { interface: self.interface.clone(), most: MOST_SERVED });
+            }
+            served.push((protocol, port));
         }
-        attach_filter(self.fd.as_raw_fd(), &self.served)
-            .map_err(|cause| refused(&self.interface, "setting the filter of served ports", cause))
+        attach_filter(self.fd.as_raw_fd(), &served)
+            .map_err(|cause| refused(&self.interface, "setting the filter of served ports", cause))?;
+        self.served = served;
+        Ok(())
     }
 
     #[inline]
@@ -159,15 +165,14 @@ impl PacketPort {
         self.fd.as_raw_fd()
     }
 
-    pub(crate) fn counters(&self) -> PortCounters {
-        let mut counters = self.counters;
-        // Reading resets the kernel's figure: it is the number since the last time, and the socket's owner reads it alone.
+    pub(crate) fn counters(&mut self) -> PortCounters {
+        // Reading resets the kernel's figure: it is the number since the last time.
         if let Ok([_, dropped]) =
             sys::get_option::<[u32; 2]>(self.fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS)
         {
-            counters.ring_full += u64::from(dropped);
+            self.counters.ring_full += u64::from(dropped);
         }
-        counters
+        self.counters
     }
 }
 
@@ -193,9 +198,7 @@ fn filter(served: &[(Protocol, u16)]) -> Vec<libc::sock_filter> {
     const RETURN: u16 = 0x06;
     /// What the kernel says of a packet, not a byte of it: whether it is for this host (SKF_AD_OFF + SKF_AD_PKTTYPE).
     const PACKET_TYPE: u32 = 0xffff_f004;
-    let all = served.len() > MOST_FILTERED;
-    let ports: &[(Protocol, u16)] = if all { &[] } else { served };
-    let listed = u8::try_from(ports.len()).unwrap_or(0);
+    let listed = u8::try_from(served.len()).unwrap_or(0);
     let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     // `to_drop` of instruction `at`: the drop is the last but one, the acceptance the last.
     let drop_at = 21 + listed;
@@ -225,7 +228,7 @@ fn filter(served: &[(Protocol, u16)]) -> Vec<libc::sock_filter> {
         op(SHIFT_LEFT, 0, 0, 16),
         op(OR_X, 0, 0, 0),
     ];
-    for (number, (protocol, port)) in (0_u8..).zip(ports) {
+    for (number, (protocol, port)) in (0_u8..).zip(served) {
         let protocol: u32 = match protocol {
             Protocol::Udp => 17,
             Protocol::Tcp => 6,
@@ -233,7 +236,7 @@ fn filter(served: &[(Protocol, u16)]) -> Vec<libc::sock_filter> {
         // To the acceptance: past the rest of the list and the drop.
         code.push(op(JUMP_EQUAL, listed - number, 0, protocol << 16 | u32::from(*port)));
     }
-    code.push(op(RETURN, 0, 0, if all { u32::MAX } else { 0 }));
+    code.push(op(RETURN, 0, 0, 0));
     code.push(op(RETURN, 0, 0, u32::MAX));
     code
 }

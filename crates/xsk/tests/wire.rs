@@ -115,6 +115,30 @@ fn served_ports_are_taken_whole_and_in_order_and_all_others_reach_the_kernel() {
     }
 }
 
+/// Catches: a filter whose jumps miss when many ports are served, one that takes all frames then, and dropped frames that are
+/// forgotten when counters are read twice.
+#[test]
+fn as_many_ports_as_the_filter_lists_are_served_and_one_more_is_refused() {
+    with_wire("as_many_ports", |left, right| {
+        let mut far = Port::open(left, Backend::Packet).unwrap();
+        let mut near = Port::open(right, Backend::Packet).unwrap();
+        for port in 5000..5200 {
+            near.serve(Protocol::Udp, port).unwrap();
+        }
+        let refused = near.serve(Protocol::Udp, 5200).unwrap_err().to_string();
+        assert!(refused.contains("at most 200 ports"), "{refused}");
+        let of = |port| frame(left, right, port, b"x");
+        send(&mut far, &[of(4999), of(5000), of(5200), of(5100), of(5199)]);
+        assert_eq!(receive(&mut near, 3), [of(5000), of(5100), of(5199)]);
+
+        send(&mut far, &vec![of(5000); 400]);
+        std::thread::sleep(Duration::from_millis(50));
+        let full = near.counters().ring_full;
+        assert!(full >= 100, "{full} of 400 frames found no place in a ring of 256");
+        assert_eq!(near.counters().ring_full, full, "the second reading forgets none");
+    });
+}
+
 /// Catches: frames that a back-end sends damaged, or not at all when more are built than its ring holds.
 #[test]
 fn all_that_was_built_is_sent() {
