@@ -65,6 +65,22 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Starts a ping-pong and waits until it measures: the server's answers take time that only messages take, and the first
+/// signal no longer ends the process.
+fn start_measuring(server: &Server, protocol: &str, stdout: Stdio) -> Child {
+    const SIGINT_BIT: u64 = 1 << (INT - 1);
+    let before = computed(server.id());
+    let measure = ["pingpong", protocol, &server.address, "--seconds", "60", "--warmup", "20", "--format", "json"];
+    let mut child = windhover(&measure).stdout(stdout).stderr(Stdio::null()).spawn().unwrap();
+    until("measuring", || {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it measured");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        computed(server.id()) >= before + 5 && u64::from_str_radix(caught, 16).unwrap() & SIGINT_BIT != 0
+    });
+    child
+}
+
 /// A campaign of two short cells.
 fn a_plan(folder: &Folder) -> String {
     let plan = "name = \"t\"\nrepetitions = 2\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n\
@@ -156,9 +172,7 @@ fn what_follows_a_campaign_ends_at_the_first_signal() {
 fn the_first_signal_stops_in_order_and_the_second_at_once() {
     let server = Server::start(&[]);
     for (first, second) in [(INT, INT), (TERM, TERM)] {
-        let measure = ["pingpong", "tcp", &server.address, "--seconds", "60", "--format", "json"];
-        let mut child = windhover(&measure).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        until("measuring", || computed(child.id()) >= 5);
+        let mut child = start_measuring(&server, "tcp", Stdio::piped());
         signal(child.id(), first);
         let status = end_of(&mut child, Duration::from_secs(20));
         let mut text = String::new();
@@ -168,8 +182,7 @@ fn the_first_signal_stops_in_order_and_the_second_at_once() {
         assert!(document["messages"]["received"].as_u64().unwrap() > 0, "{document}");
 
         // A far end that stands still keeps it from stopping in order.
-        let mut child = windhover(&measure).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        until("measuring", || computed(child.id()) >= 5);
+        let mut child = start_measuring(&server, "tcp", Stdio::null());
         signal(server.id(), 19);
         signal(child.id(), first);
         std::thread::sleep(ANOTHER);
@@ -188,12 +201,7 @@ fn the_first_signal_stops_in_order_and_the_second_at_once() {
 #[test]
 fn two_signals_at_a_time_are_one_request() {
     let server = Server::start(&[]);
-    let mut child = windhover(&["pingpong", "udp", &server.address, "--seconds", "60", "--format", "json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    until("measuring", || computed(child.id()) >= 5);
+    let mut child = start_measuring(&server, "udp", Stdio::piped());
     let twice = format!("kill -INT {0}; kill -TERM {0}; kill -INT {0}", child.id());
     assert!(Command::new("sh").args(["-c", &twice]).status().unwrap().success());
     let status = end_of(&mut child, Duration::from_secs(20));
