@@ -5,58 +5,35 @@ use std::net::SocketAddr;
 
 /// A step that failed, with what it was done to and the remedy where a user can act.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum EndpointError {
     /// The address to bind does not name one.
     #[error("--bind {given}: {cause}")]
-    Address {
-        /// What was given.
-        given: String,
-        /// Why.
-        cause: net::NetError,
-    },
+    Address { given: String, cause: net::NetError },
     /// An address that others can reach, without a key.
     #[error(
         "binding {address} needs a key, because others can reach it: make one with `windhover key > F` and give --key-file F at both ends"
     )]
-    KeyNeeded {
-        /// The address.
-        address: SocketAddr,
-    },
+    KeyNeeded { address: SocketAddr },
     /// The key does not parse.
     #[error("the shared key cannot be used: {0}")]
     Key(#[from] wire::KeyError),
     /// The port is taken.
     #[error("port {} on {} is in use: choose another with --bind ADDR:PORT, or end the program that has it ('ss -ltnp')", address.port(), address.ip())]
-    InUse {
-        /// The address.
-        address: SocketAddr,
-    },
+    InUse { address: SocketAddr },
     /// Binding failed otherwise.
     #[error("binding {address} failed: {cause}: use an address of this host ('ip address')")]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        cause: io::Error,
-    },
+    Bind { address: SocketAddr, cause: io::Error },
     /// A clock could not be calibrated.
     #[error("{0}")]
     Clock(#[from] clock::ClockError),
     /// A pipe, thread or poll that the server itself needs.
     #[error("{step} failed: {cause}")]
-    System {
-        /// The step.
-        step: &'static str,
-        /// Why.
-        cause: io::Error,
-    },
+    System { step: &'static str, cause: io::Error },
     /// The control session of inherited descriptors failed.
     #[error("{0}")]
     Session(#[from] wire::SessionError),
     /// An inherited session that ended with a refusal.
     #[error("{reason}")]
-    Refused {
-        /// The reason that the client got.
-        reason: String,
-    },
+    Refused { reason: String },
 }

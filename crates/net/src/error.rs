@@ -5,43 +5,23 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A step that failed, with what it was done to and the remedy where a user can act.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum NetError {
     /// A text that is no address and no host name.
     #[error("address '{given}' cannot be read: {why}")]
-    Address {
-        /// The text.
-        given: String,
-        /// What is wrong with it.
-        why: &'static str,
-    },
+    Address { given: String, why: &'static str },
     /// A name that the system's resolver does not know.
     #[error("host '{host}' is not known: {cause}: use an address, or add the name to DNS or /etc/hosts")]
-    UnknownHost {
-        /// The name.
-        host: String,
-        /// The resolver's words.
-        cause: io::Error,
-    },
+    UnknownHost { host: String, cause: io::Error },
     /// A name that has no address of the family asked for.
     #[error("host '{host}' has no {family} address: leave the family out, or use another name")]
-    NoAddressOfFamily {
-        /// The name.
-        host: String,
-        /// "IPv4" or "IPv6".
-        family: &'static str,
-    },
+    NoAddressOfFamily { host: String, family: &'static str },
     /// A network interface that does not exist here.
     #[error("network interface '{name}' does not exist: see 'ip link' for those that do")]
-    NoInterface {
-        /// Its name or number.
-        name: String,
-    },
+    NoInterface { name: String },
     /// An address that no interface of this namespace has.
     #[error("no network interface has the address {address}: see 'ip address' for those that exist")]
-    NoInterfaceWithAddress {
-        /// The address.
-        address: IpAddr,
-    },
+    NoInterfaceWithAddress { address: IpAddr },
     /// Time stamps that the system does not take.
     #[error("time stamps: {what}")]
     Stamps {
@@ -50,191 +30,81 @@ pub enum NetError {
     },
     /// A socket could not be made.
     #[error("making a {what} socket failed: {cause}")]
-    Socket {
-        /// What kind.
-        what: &'static str,
-        /// Why.
-        cause: io::Error,
-    },
+    Socket { what: &'static str, cause: io::Error },
     /// A kernel that makes no MPTCP sockets.
     #[error("this kernel makes no MPTCP socket ({cause}): {remedy}")]
-    NoMptcp {
-        /// Why.
-        cause: io::Error,
-        /// What a user can do.
-        remedy: &'static str,
-    },
+    NoMptcp { cause: io::Error, remedy: &'static str },
     /// No more descriptors.
     #[error("making {what} failed: {cause}: ask for fewer idle descriptors, or raise 'ulimit -n'")]
-    Descriptors {
-        /// What was to be made.
-        what: &'static str,
-        /// Why.
-        cause: io::Error,
-    },
+    Descriptors { what: &'static str, cause: io::Error },
     /// An idle descriptor that could not be made.
     #[error(
         "making idle descriptors ({what}) failed: {cause}: the loopback interface must be up ('ip link set lo up')"
     )]
-    Idle {
-        /// What was to be made.
-        what: &'static str,
-        /// Why.
-        cause: io::Error,
-    },
+    Idle { what: &'static str, cause: io::Error },
     /// A socket option that was refused.
     #[error("setting {option} to {value} failed: {cause}")]
-    Option {
-        /// The option's name.
-        option: &'static str,
-        /// The value.
-        value: String,
-        /// Why.
-        cause: io::Error,
-    },
+    Option { option: &'static str, value: String, cause: io::Error },
     /// SO_BUSY_POLL without the capability that raising it takes.
     #[error(
         "setting SO_BUSY_POLL to {microseconds} us needs CAP_NET_ADMIN: run as root, or raise net.core.busy_read instead"
     )]
-    BusyPoll {
-        /// The value.
-        microseconds: u32,
-    },
+    BusyPoll { microseconds: u32 },
     /// A buffer that the system's limit made smaller than asked for.
     #[error("{option} of {asked} bytes was cut to {got}: raise {sysctl} to at least {asked}")]
-    BufferCut {
-        /// "SO_SNDBUF" or "SO_RCVBUF".
-        option: &'static str,
-        /// Bytes asked for.
-        asked: u32,
-        /// Bytes that can be used.
-        got: u32,
-        /// The system's limit.
-        sysctl: &'static str,
-    },
+    BufferCut { option: &'static str, asked: u32, got: u32, sysctl: &'static str },
     /// SO_BINDTODEVICE failed.
     #[error(
         "binding to network device '{device}' failed: {cause}: see 'ip link'; before Linux 5.7 it needs CAP_NET_RAW"
     )]
-    Device {
-        /// The device.
-        device: String,
-        /// Why.
-        cause: io::Error,
-    },
+    Device { device: String, cause: io::Error },
     /// A port that somebody else has.
     #[error("{protocol} address {address} is in use: choose another port, or end the program that has it ('ss -lpn')")]
-    InUse {
-        /// "TCP" or "UDP".
-        protocol: &'static str,
-        /// The address.
-        address: SocketAddr,
-    },
+    InUse { protocol: &'static str, address: SocketAddr },
     /// Binding failed otherwise.
     #[error("binding {protocol} address {address} failed: {cause}: use an address of this host ('ip address')")]
-    Bind {
-        /// "TCP" or "UDP".
-        protocol: &'static str,
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        cause: io::Error,
-    },
+    Bind { protocol: &'static str, address: SocketAddr, cause: io::Error },
     /// Nothing listens at the peer.
     #[error("{address} refused the connection: is 'windhover serve' running there?")]
-    Refused {
-        /// The peer.
-        address: SocketAddr,
-    },
+    Refused { address: SocketAddr },
     /// The peer did not answer in time.
     #[error("{address} did not answer within {milliseconds} ms: check the address, the route and the firewall")]
-    ConnectTimeout {
-        /// The peer.
-        address: SocketAddr,
-        /// The limit.
-        milliseconds: u128,
-    },
+    ConnectTimeout { address: SocketAddr, milliseconds: u128 },
     /// No local port is left for one more connection to the same peer.
     #[error(
         "no local port is left for a connection to {address}: widen net.ipv4.ip_local_port_range, or wait a minute"
     )]
-    NoPort {
-        /// The peer.
-        address: SocketAddr,
-    },
+    NoPort { address: SocketAddr },
     /// Connecting failed otherwise.
     #[error("connecting to {address} failed: {cause}")]
-    Connect {
-        /// The peer.
-        address: SocketAddr,
-        /// Why.
-        cause: io::Error,
-    },
+    Connect { address: SocketAddr, cause: io::Error },
     /// Accepting failed.
     #[error("accepting a data connection at {address} failed: {cause}")]
-    Accept {
-        /// Where it listens.
-        address: SocketAddr,
-        /// Why.
-        cause: io::Error,
-    },
+    Accept { address: SocketAddr, cause: io::Error },
     /// Joining a multicast group failed.
     #[error("joining multicast group {group} on {interface} failed: {cause}: check that the interface is up")]
-    Join {
-        /// The group.
-        group: IpAddr,
-        /// The interface.
-        interface: String,
-        /// Why.
-        cause: io::Error,
-    },
+    Join { group: IpAddr, interface: String, cause: io::Error },
     /// The group cannot be reached through the interface: usually IPv6, whose groups need a route for each interface, which
     /// Linux does not make on the loopback interface.
     #[error(
         "there is no route to multicast group {group} on {interface}: add one with 'ip -6 route add {kind} ff00::/8 dev {interface} table local'"
     )]
-    NoGroupRoute {
-        /// The group.
-        group: IpAddr,
-        /// The interface.
-        interface: String,
-        /// The type of route that it needs (ip-route(8)).
-        kind: &'static str,
-    },
+    NoGroupRoute { group: IpAddr, interface: String, kind: &'static str },
     /// Two addresses of different families where one family is needed.
     #[error("{one} and {other} are of different families: use two IPv4 or two IPv6 addresses")]
-    FamilyMismatch {
-        /// One of them.
-        one: IpAddr,
-        /// The other.
-        other: IpAddr,
-    },
+    FamilyMismatch { one: IpAddr, other: IpAddr },
     /// A descriptor that select(2) cannot hold.
     #[error("select cannot watch descriptor {fd}: it ends at 1023: use fewer idle descriptors, or poll or epoll")]
-    SelectLimit {
-        /// The descriptor.
-        fd: i32,
-    },
+    SelectLimit { fd: i32 },
     /// A set to wait on could not be made.
     #[error("making the epoll set failed: {cause}")]
-    Epoll {
-        /// Why.
-        cause: io::Error,
-    },
+    Epoll { cause: io::Error },
     /// An inherited descriptor that is not what it should be.
     #[error("inherited descriptor {fd} is not usable as {protocol}: {cause}")]
-    Inherited {
-        /// The descriptor.
-        fd: i32,
-        /// The protocol.
-        protocol: model::Protocol,
-        /// Why.
-        cause: io::Error,
-    },
+    Inherited { fd: i32, protocol: model::Protocol, cause: io::Error },
     /// Something that this protocol cannot do.
     #[error("{protocol} {why}")]
     Unsupported {
-        /// The protocol.
         protocol: model::Protocol,
         /// What is not possible, with the remedy.
         why: &'static str,
@@ -243,10 +113,7 @@ pub enum NetError {
     #[error(
         "IP protocol {protocol} needs CAP_NET_RAW: run as root, let systemd give it (AmbientCapabilities=CAP_NET_RAW), or use UDP"
     )]
-    RawNotPermitted {
-        /// The protocol's number.
-        protocol: u8,
-    },
+    RawNotPermitted { protocol: u8 },
     /// IPv6's router alert without the capability for it.
     #[error("the IPv6 router alert needs CAP_NET_RAW: run as root, or do without it")]
     RouterAlertNotPermitted,
@@ -255,12 +122,7 @@ pub enum NetError {
     NoPeer,
     /// A message outside the measured loop could not be sent or received.
     #[error("{call} outside the measured loop failed: {cause}")]
-    Exchange {
-        /// The call.
-        call: &'static str,
-        /// Why.
-        cause: io::Error,
-    },
+    Exchange { call: &'static str, cause: io::Error },
     /// Capturing without the capability for it.
     #[error(
         "capturing packets needs CAP_NET_RAW: run as root, or let systemd give it (AmbientCapabilities=CAP_NET_RAW)"
@@ -268,38 +130,16 @@ pub enum NetError {
     CaptureNotPermitted,
     /// A capture that could not be set up.
     #[error("capturing on {interface} failed: {what}: {cause}")]
-    Capture {
-        /// The interface.
-        interface: String,
-        /// The step.
-        what: &'static str,
-        /// Why.
-        cause: io::Error,
-    },
+    Capture { interface: String, what: &'static str, cause: io::Error },
     /// A capture's file that could not be made.
     #[error("the capture file {} cannot be written: {cause}", path.display())]
-    CaptureFile {
-        /// The file.
-        path: std::path::PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
+    CaptureFile { path: std::path::PathBuf, cause: io::Error },
     /// A read-out that the kernel refused.
     #[error("reading {what} failed: {cause}")]
-    ReadOut {
-        /// What was to be read.
-        what: &'static str,
-        /// Why.
-        cause: io::Error,
-    },
+    ReadOut { what: &'static str, cause: io::Error },
     /// No route to an address.
     #[error("there is no route to {address}: {cause}: check 'ip route get {address}'")]
-    NoRoute {
-        /// The address.
-        address: IpAddr,
-        /// Why.
-        cause: io::Error,
-    },
+    NoRoute { address: IpAddr, cause: io::Error },
     /// Neither a ping socket nor a raw socket may be opened.
     #[error(
         "ICMP echo is not permitted here: run as root, or allow this group with 'sysctl net.ipv4.ping_group_range=\"0 2147483647\"'"

@@ -30,6 +30,7 @@ pub enum Received {
 
 /// Why a path can carry no more messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum PathError {
     /// The peer closed its end (end of file, ECONNRESET or EPIPE).
     #[error("the peer closed the data connection: see what ended it there")]
@@ -44,16 +45,12 @@ pub enum PathError {
     #[error(
         "a datagram of {bytes} bytes is too large for the path (EMSGSIZE): use a smaller --size or a larger buffer"
     )]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-    },
+    TooLarge { bytes: usize },
     /// A datagram that the socket's own send buffer has no room for (EMSGSIZE, ENOBUFS).
     #[error(
         "a datagram of {bytes} bytes does not fit the send buffer of {buffer} bytes (EMSGSIZE, ENOBUFS): raise --send-buffer, or use a smaller --size"
     )]
     SendBuffer {
-        /// Its size.
         bytes: usize,
         /// The buffer, as asked for: half of what the kernel counts.
         buffer: u32,
@@ -63,12 +60,7 @@ pub enum PathError {
     NoPort,
     /// Any other failure of a call.
     #[error("{call} on the data socket failed: {}", std::io::Error::from_raw_os_error(*errno))]
-    Failed {
-        /// The call.
-        call: &'static str,
-        /// Its errno.
-        errno: i32,
-    },
+    Failed { call: &'static str, errno: i32 },
 }
 
 impl PathError {

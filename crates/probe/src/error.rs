@@ -9,18 +9,14 @@ pub(crate) const HANDSHAKE: &str = "the handshake";
 
 /// A measurement that could not be made or finished.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum ProbeError {
     /// The task contradicts itself or asks for what cannot be.
     #[error(transparent)]
     Spec(#[from] model::ModelError),
     /// The task contradicts what this machine or the peer is, found before the first message.
     #[error("{what}: {remedy}")]
-    Conflict {
-        /// What contradicts what.
-        what: String,
-        /// What to change.
-        remedy: String,
-    },
+    Conflict { what: String, remedy: String },
     /// A key that cannot be used.
     #[error("the shared key cannot be used: {0}")]
     Key(#[from] wire::KeyError),
@@ -52,65 +48,28 @@ pub enum ProbeError {
     #[error(
         "there is no route to {address} ({cause}): check the address, 'ip route get' and that the link is up, on both hosts"
     )]
-    NoRoute {
-        /// Where.
-        address: String,
-        /// The system's words.
-        cause: std::io::Error,
-    },
+    NoRoute { address: String, cause: std::io::Error },
     /// The control connection could not be made.
     #[error("connecting to {address} failed: {cause}")]
-    Connect {
-        /// Where.
-        address: String,
-        /// The system's error.
-        cause: std::io::Error,
-    },
+    Connect { address: String, cause: std::io::Error },
     /// The control connection failed.
     #[error("the control connection to {address} failed: {cause}")]
-    Control {
-        /// Where.
-        address: String,
-        /// The system's error.
-        cause: std::io::Error,
-    },
+    Control { address: String, cause: std::io::Error },
     /// The control session ended: wrong key or version, a refusal, a peer that hung up.
     #[error("{address}: {cause}")]
-    Session {
-        /// Where.
-        address: String,
-        /// Why.
-        cause: SessionError,
-    },
+    Session { address: String, cause: SessionError },
     /// The endpoint took too long over an answer.
     #[error("{address} did not answer within {seconds} s while {during}: is it a windhover endpoint, and is it alive?")]
-    Silent {
-        /// Where.
-        address: String,
-        /// At which step.
-        during: &'static str,
-        /// How long was waited.
-        seconds: u64,
-    },
+    Silent { address: String, during: &'static str, seconds: u64 },
     /// The data path is broken, and the control connection is silent as well.
     #[error("the control connection to {0} is silent too: look at the link and the other host")]
     SilentToo(String),
     /// The endpoint answered something else.
     #[error("{address} answered out of order while {during}: use the same windhover at both ends")]
-    OutOfOrder {
-        /// Where.
-        address: String,
-        /// At which step.
-        during: &'static str,
-    },
+    OutOfOrder { address: String, during: &'static str },
     /// The data path's first messages never reached the endpoint.
     #[error("{address} never saw our {protocol} messages: check that no firewall drops {protocol} between the hosts")]
-    NotProved {
-        /// Where.
-        address: String,
-        /// What carries them.
-        protocol: Protocol,
-    },
+    NotProved { address: String, protocol: Protocol },
     /// No ICMP echo was answered. The count of those sent is kept.
     #[error("{0} answered no echo: check the address, and that no firewall drops ICMP between the hosts")]
     NoEcho(String),
@@ -118,46 +77,18 @@ pub enum ProbeError {
     #[error(
         "the endpoint at {address} vanished while measuring {size} bytes: {why}; see whether it still runs and can be reached"
     )]
-    PeerVanished {
-        /// Where.
-        address: String,
-        /// The size that was being measured.
-        size: u32,
-        /// What was seen.
-        why: String,
-    },
+    PeerVanished { address: String, size: u32, why: String },
     /// The reflector's end of the data path failed. What was measured before is kept.
     #[error("measuring {size} bytes with {address}: {why}")]
-    Reflector {
-        /// Where.
-        address: String,
-        /// The size that was being measured.
-        size: u32,
-        /// What the reflector said.
-        why: String,
-    },
+    Reflector { address: String, size: u32, why: String },
     /// The run may last longer than the endpoint's owner lets a session last.
     #[error(
         "{address} ends a session after {limit_s} s, and this run may take {wanted_s} s: shorten it (--seconds, --count, fewer sizes), or have --max-session raised there"
     )]
-    TooLong {
-        /// Where.
-        address: String,
-        /// The endpoint's limit.
-        limit_s: u32,
-        /// What the stop rule allows, rounded up.
-        wanted_s: u64,
-    },
+    TooLong { address: String, limit_s: u32, wanted_s: u64 },
     /// The data path failed for another reason than the peer. What was measured before is kept.
     #[error("measuring {size} bytes with {address}: {cause}")]
-    Path {
-        /// Where.
-        address: String,
-        /// The size that was being measured.
-        size: u32,
-        /// What failed.
-        cause: net::PathError,
-    },
+    Path { address: String, size: u32, cause: net::PathError },
 }
 
 impl From<flow::FlowError> for ProbeError {

@@ -1,36 +1,27 @@
 //! What can go wrong on the wire.
 
-/// A key that cannot be used.
+/// A key that cannot be used. Lines count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum KeyError {
     /// The text holds no key.
     #[error("no key in it: it needs one line of 64 hexadecimal digits; make one with `windhover key > F`")]
     Empty,
     /// A line that is neither a comment nor 64 hexadecimal digits. The line itself is not repeated: it may be a secret.
     #[error("line {line} is no key: expected 64 hexadecimal digits; make one with `windhover key > F`")]
-    Malformed {
-        /// Number of the line, from 1.
-        line: usize,
-    },
+    Malformed { line: usize },
     /// More than one key.
     #[error("line {line} holds a second key: keep one")]
-    Second {
-        /// Number of the line, from 1.
-        line: usize,
-    },
+    Second { line: usize },
 }
 
 /// A frame that cannot be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum FrameError {
     /// A frame longer than its connection allows.
     #[error("a frame of {length} bytes is above the limit of {limit} bytes")]
-    TooLong {
-        /// Length that the frame claims or has.
-        length: u64,
-        /// The limit.
-        limit: usize,
-    },
+    TooLong { length: u64, limit: usize },
     /// A frame whose MAC does not fit: altered, repeated, out of order, or under another key.
     #[error("frame {counter} fails its authentication: it was altered, repeated or moved on the way")]
     Unauthentic {
@@ -39,22 +30,15 @@ pub enum FrameError {
     },
     /// The connection ended inside a frame.
     #[error("the connection ended inside a frame, {missing} bytes short")]
-    Truncated {
-        /// Bytes that were still to come.
-        missing: u64,
-    },
+    Truncated { missing: u64 },
     /// A payload that is not the JSON expected.
     #[error("a frame does not hold {what}: {why}")]
-    Payload {
-        /// What was expected.
-        what: &'static str,
-        /// The parser's words.
-        why: String,
-    },
+    Payload { what: &'static str, why: String },
 }
 
 /// Why a control session ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum SessionError {
     /// A frame could not be read or written.
     #[error("control connection: {0}")]
@@ -70,52 +54,22 @@ pub enum SessionError {
     KeyNotExpected,
     /// No version in common.
     #[error("the reflector speaks version {theirs}, this windhover speaks {ours}: use the same windhover at both ends")]
-    Version {
-        /// Versions of the reflector.
-        theirs: String,
-        /// Versions of this end.
-        ours: String,
-    },
-    /// The reflector is of a build that cannot do what is asked for.
+    Version { theirs: String, ours: String },
+    /// The reflector is of a build that lacks a word of [`crate::control::capability`].
     #[error(
         "the reflector ({theirs}) does not know '{capability}', which this {ours} asks for: use the same windhover at both ends"
     )]
-    Lacks {
-        /// The word of [`crate::control::capability`].
-        capability: &'static str,
-        /// The reflector's build.
-        theirs: String,
-        /// This end's.
-        ours: String,
-    },
-    /// The far end said no.
+    Lacks { capability: &'static str, theirs: String, ours: String },
+    /// The far end said no; `code` says why for programs.
     #[error("the reflector refuses: {reason}")]
-    Refused {
-        /// Why, for programs.
-        code: crate::RefuseCode,
-        /// Why, for people.
-        reason: String,
-    },
+    Refused { code: crate::RefuseCode, reason: String },
     /// A message that does not fit the state of the session.
     #[error("control connection: {message} came {state}, out of order")]
-    OutOfOrder {
-        /// What came.
-        message: &'static str,
-        /// When.
-        state: &'static str,
-    },
+    OutOfOrder { message: &'static str, state: &'static str },
     /// A call that does not fit the state of the session; an error of the program, not of the peer.
     #[error("{call} was called {state}")]
-    Misuse {
-        /// The call.
-        call: &'static str,
-        /// When.
-        state: &'static str,
-    },
+    Misuse { call: &'static str, state: &'static str },
     /// The far end hung up.
     #[error("the far end closed the control connection {state}")]
-    Closed {
-        /// When.
-        state: &'static str,
-    },
+    Closed { state: &'static str },
 }

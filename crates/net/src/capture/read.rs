@@ -10,34 +10,20 @@ const MOST_INTERFACES: usize = 1 << 16;
 
 /// A file that cannot be read on.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum CaptureError {
     /// Not a capture.
     #[error("it is no pcap and no pcapng file: it begins with {0}")]
     NotACapture(String),
     /// It ends in the middle of something.
     #[error("it ends at byte {at}, inside {what}: the capture was cut off")]
-    Truncated {
-        /// Where the file ends.
-        at: u64,
-        /// In what.
-        what: &'static str,
-    },
-    /// Something that contradicts itself.
+    Truncated { at: u64, what: &'static str },
+    /// The record or block that begins there contradicts itself.
     #[error("at byte {at}: {what}: the file is damaged")]
-    Damaged {
-        /// Where the record or block begins.
-        at: u64,
-        /// What is wrong.
-        what: String,
-    },
+    Damaged { at: u64, what: String },
     /// Reading failed.
     #[error("reading at byte {at} failed: {cause}")]
-    Read {
-        /// Where.
-        at: u64,
-        /// The system's error.
-        cause: std::io::Error,
-    },
+    Read { at: u64, cause: std::io::Error },
 }
 
 /// One packet.
