@@ -5,11 +5,10 @@ use crate::NetError;
 use crate::address::RawAddress;
 use crate::socket::own_address;
 use crate::{interface, sys};
+use netlink::{Answer, Answers, Socket};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
-
-mod kernel;
 
 /// What the kernel would do with a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +30,7 @@ pub struct Route {
 pub fn lookup(peer: SocketAddr) -> Result<Route, NetError> {
     let address = peer.ip();
     let failed = |cause| NetError::NoRoute { address, cause };
-    let found = match kernel::get_route(peer) {
+    let found = match get_route(peer) {
         Ok(found) => found,
         // Netlink is not there in some sandboxes; the addresses of the interfaces say most of it.
         Err(cause) if cause.kind() == io::ErrorKind::Unsupported => return from_addresses(peer),
@@ -44,6 +43,12 @@ pub fn lookup(peer: SocketAddr) -> Result<Route, NetError> {
         None => source_for(peer).ok(),
     };
     Ok(Route { local: found.local, interface: name, source, mtu })
+}
+
+/// Asks the kernel. `Unsupported` when there is no netlink.
+fn get_route(peer: SocketAddr) -> io::Result<netlink::Route> {
+    let socket = Socket::route().map_err(|_| io::Error::from(io::ErrorKind::Unsupported))?;
+    socket.route_to(peer.ip(), crate::socket::scope_of(peer))
 }
 
 fn from_addresses(peer: SocketAddr) -> Result<Route, NetError> {
@@ -63,7 +68,7 @@ pub fn is_local(peer: IpAddr) -> Result<bool, NetError> {
     if peer.to_canonical().is_loopback() || peer.is_unspecified() {
         return Ok(true);
     }
-    match kernel::get_route(SocketAddr::new(peer, 0)) {
+    match get_route(SocketAddr::new(peer, 0)) {
         Ok(found) => Ok(found.local),
         // Without a route (or netlink) only its own addresses could be local.
         Err(_) => is_own(peer),
@@ -101,10 +106,15 @@ pub(crate) fn routed(peer: SocketAddr) -> Result<OwnedFd, NetError> {
     Ok(socket)
 }
 
-/// What the kernel answers to a lookup of a route over rtnetlink, for fuzzers.
+/// What the kernel answers about routes, links and neighbours over rtnetlink, for fuzzers.
 #[doc(hidden)]
 pub fn exercise_answer(bytes: &[u8]) {
-    let _ = kernel::parse(bytes);
+    for answer in Answers(bytes) {
+        if let Answer::Object(kind, body) = answer {
+            let _ = (netlink::Route::read(kind, body), netlink::Link::read(kind, body));
+            let _ = netlink::Neighbour::read(kind, body);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 //! Floor 1. Building and reading are pure and bear any bytes; [`Socket`] exchanges messages in the calling thread's network
 //! namespace. Numbers are in the machine's own order, as netlink has them.
 
+mod hop;
+
+pub use hop::{Hop, HopError, Link, Neighbour, Route, hop};
+
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket, sockopt,
 };
@@ -16,6 +20,7 @@ const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 0x1;
 const NLM_F_ACK: u16 = 0x4;
 const NLM_F_DUMP: u16 = 0x300;
+const NLM_F_CREATE: u16 = 0x400;
 /// Marks an attribute that holds others (`NLA_F_NESTED`).
 pub const NESTED: u16 = 0x8000;
 const HEADER_BYTES: usize = 16;
@@ -27,6 +32,8 @@ pub enum Asks {
     One,
     /// All objects.
     All,
+    /// That an object is made where there is none yet: answered by an acknowledgement.
+    Create,
 }
 
 /// A request under construction.
@@ -40,6 +47,7 @@ impl Request {
         let flags = match asks {
             Asks::One => NLM_F_REQUEST | NLM_F_ACK,
             Asks::All => NLM_F_REQUEST | NLM_F_DUMP,
+            Asks::Create => NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE,
         };
         let mut bytes = vec![0; 4];
         bytes.extend(kind.to_ne_bytes());
