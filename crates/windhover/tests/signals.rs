@@ -9,16 +9,16 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use support::{Folder, Server, assert_code, assert_run_measured, can_make_namespaces, computed, run, run_directory};
+use support::{
+    ANOTHER_REQUEST, Folder, Server, assert_code, assert_run_measured, can_make_namespaces, computed, run,
+    run_directory,
+};
 
 const INT: i32 = 2;
 const TERM: i32 = 15;
 
 /// What "at once" is on a machine that has other things to do; an orderly stop of what is interrupted here takes longer.
 const AT_ONCE: Duration = Duration::from_secs(5);
-
-/// Signals this far apart are two requests.
-const ANOTHER: Duration = Duration::from_millis(300);
 
 /// The program with signals as a terminal's shell leaves them: a shell's background job ignores SIGINT, and so does what is
 /// started from there.
@@ -185,7 +185,7 @@ fn the_first_signal_stops_in_order_and_the_second_at_once() {
         let mut child = start_measuring(&server, "tcp", Stdio::null());
         signal(server.id(), 19);
         signal(child.id(), first);
-        std::thread::sleep(ANOTHER);
+        std::thread::sleep(ANOTHER_REQUEST);
         let waits = child.try_wait().unwrap().is_none();
         if waits {
             signal(child.id(), second);
@@ -234,7 +234,7 @@ fn a_program_gets_the_first_signal_and_dies_of_the_second() {
             signal(child.id(), TERM);
             assert_eq!(lines.next().unwrap(), "got TERM", "{arguments:?}");
             assert!(child.try_wait().unwrap().is_none(), "{arguments:?}");
-            std::thread::sleep(ANOTHER);
+            std::thread::sleep(ANOTHER_REQUEST);
             signal(child.id(), TERM);
             assert_eq!(end_of(&mut child, AT_ONCE).signal(), Some(TERM), "{arguments:?}");
             until("end of the program", || lines.next().is_none());

@@ -1,13 +1,13 @@
 //! Deaths of those who make and unmake shields (SIGKILL), at every kind of step.
 
 use crate::machine::{CPU, Machine, State, assert_restored, wait_for};
-use crate::support::assert_code;
+use crate::support::{ANOTHER_REQUEST, assert_code};
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// For the whole sweep of one backend: it takes the points that fit in, spread over all.
+/// For the whole sweep of one backend: it takes the points that fit in, spread over all, and on a slow machine more time.
 const TIME: Duration = Duration::from_secs(20);
 /// Fewer would prove little.
 const LEAST: u32 = 12;
@@ -24,7 +24,7 @@ fn die_everywhere(test: &str, backend: &str, undo_by: &[&str]) {
     let (mut died, mut beyond) = (0, u32::MAX);
     for start in 1..=STRIDE {
         let mut point = start;
-        while point < beyond && Instant::now() < until {
+        while point < beyond && (Instant::now() < until || died < LEAST) {
             let killed = machine
                 .command(&["-a", CPU, "--backend", backend, "--yes"])
                 .env("WINDHOVER_KILL_AT", point.to_string())
@@ -128,7 +128,7 @@ fn the_second_signal_ends_exec_and_its_keeper_takes_the_shield_down() {
             assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
         };
         send();
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(ANOTHER_REQUEST);
         send();
         assert_eq!(owner.wait().unwrap().signal(), Some(signal));
         assert_restored(&before);

@@ -25,6 +25,9 @@ pub fn run(arguments: &[&str]) -> Output {
     output
 }
 
+/// Signals this far apart are two requests: five times what the program takes for one, because it counts from when it runs.
+pub const ANOTHER_REQUEST: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// What a machine that is busy with other tests does to a measurement: its sender gets a CPU late, its kernel moves pages.
 pub const BUSY: [&str; 2] = ["generator-late", "faults"];
 
