@@ -169,6 +169,15 @@ impl Port {
         }
     }
 
+    /// All descriptors of it. Copies of them in a forked child keep the program attached and the queue taken: it closes them.
+    #[must_use]
+    pub fn all_descriptors(&self) -> Vec<RawFd> {
+        match self {
+            Self::Xdp(xdp) => xdp.all_descriptors(),
+            Self::Packet(packet) => vec![packet.descriptor()],
+        }
+    }
+
     /// What happened so far.
     #[must_use]
     pub fn counters(&mut self) -> PortCounters {

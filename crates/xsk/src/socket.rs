@@ -49,7 +49,7 @@ struct Queue {
 #[derive(Debug)]
 pub struct XdpPort {
     // Closed first: no frame is redirected to a socket that is gone.
-    _link: OwnedFd,
+    link: OwnedFd,
     queues: Vec<Queue>,
     ports: Mapping,
     addresses: OwnedFd,
@@ -92,7 +92,7 @@ impl XdpPort {
             _ => refused(name, "attaching the XDP program", cause),
         })?;
         let interface = name.clone();
-        Ok(Self { _link: link, queues, ports: table, addresses, served_addresses: Vec::new(), interface, backend })
+        Ok(Self { link, queues, ports: table, addresses, served_addresses: Vec::new(), interface, backend })
     }
 
     pub(crate) fn set_served(&mut self, protocol: Protocol, port: u16, on: bool) {
@@ -134,6 +134,10 @@ impl XdpPort {
 
     pub(crate) fn descriptors(&self) -> Vec<RawFd> {
         self.queues.iter().map(|queue| queue.fd.as_raw_fd()).collect()
+    }
+
+    pub(crate) fn all_descriptors(&self) -> Vec<RawFd> {
+        [self.link.as_raw_fd(), self.addresses.as_raw_fd()].into_iter().chain(self.descriptors()).collect()
     }
 
     pub(crate) fn backend(&self) -> Backend {

@@ -60,11 +60,15 @@ pub(crate) fn bind<T: Copy>(fd: RawFd, address: &T) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Tells the kernel that the send ring has frames: sendto(2) without a message. The error is the kernel's number.
+/// The null pointer and length of a message that there is not.
+const NOTHING: usize = 0;
+
+/// Tells the kernel that the send ring has frames: sendto(2) without a message. The error is the kernel's number. Not the C
+/// library's function: that one is a point at which a thread may be cancelled, with its caller's lock held.
 #[inline]
 pub(crate) fn wake_sender(fd: RawFd) -> Result<(), c_int> {
     // SAFETY: no message, no address; the kernel reads no memory of ours.
-    let done = unsafe { libc::sendto(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+    let done = unsafe { libc::syscall(libc::SYS_sendto, fd, NOTHING, NOTHING, libc::MSG_DONTWAIT, NOTHING, NOTHING) };
     if done >= 0 { Ok(()) } else { Err(errno()) }
 }
 
@@ -73,15 +77,16 @@ pub(crate) fn wake_sender(fd: RawFd) -> Result<(), c_int> {
 pub(crate) fn wake_receiver(fd: RawFd) {
     // SAFETY: no buffer, no address; the kernel writes no memory of ours.
     unsafe {
-        libc::recvfrom(fd, std::ptr::null_mut(), 0, libc::MSG_DONTWAIT, std::ptr::null_mut(), std::ptr::null_mut());
+        libc::syscall(libc::SYS_recvfrom, fd, NOTHING, NOTHING, libc::MSG_DONTWAIT, NOTHING, NOTHING);
     }
 }
 
 /// send(2) without waiting.
 #[inline]
 pub(crate) fn send(fd: RawFd, frame: &[u8]) -> Result<(), c_int> {
+    let (start, length) = (frame.as_ptr(), frame.len());
     // SAFETY: the pointer and length describe `frame`, which lives through the call.
-    let done = unsafe { libc::send(fd, frame.as_ptr().cast::<c_void>(), frame.len(), libc::MSG_DONTWAIT) };
+    let done = unsafe { libc::syscall(libc::SYS_sendto, fd, start, length, libc::MSG_DONTWAIT, NOTHING, NOTHING) };
     if done >= 0 { Ok(()) } else { Err(errno()) }
 }
 

@@ -1,0 +1,431 @@
+//! The engine: frames in, timers, frames out; and where packets go.
+
+use crate::EngineError;
+use crate::kernel::{self, Kernel};
+use nix::time::{ClockId, clock_gettime};
+use stack::{Config, Error, Event, Hop, Instant, ReceiveChecksum, Stack, UdpSocket};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::RawFd;
+use xsk::{Backend, Interface, Port, PortCounters, Protocol};
+
+/// Frames taken in one round, so that calls and timers get their turn.
+const BUDGET: usize = 64;
+/// Rounds without a frame between two looks at the clock for timers.
+const ROUNDS_A_CLOCK: u32 = 16;
+/// How often an unresolved neighbour is looked up, and after how long it counts as unreachable.
+const RESOLVE_EACH_NS: u64 = 1_000_000;
+const RESOLVE_FOR_NS: u64 = 3_000_000_000;
+/// For how long it is remembered that an address is not reached through the interface.
+const ELSEWHERE_NS: u64 = 1_000_000_000;
+/// Addresses that are remembered.
+const MOST_REMEMBERED: usize = 4096;
+/// Somewhere behind the default route: addresses for documentation (RFC 5737, RFC 3849).
+const FAR_AWAY: [&str; 2] = ["198.51.100.1", "2001:db8::1"];
+
+/// CLOCK_MONOTONIC, the time of all methods.
+#[must_use]
+#[inline]
+pub fn now() -> Instant {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or((0, 0), |now| (now.tv_sec(), now.tv_nsec()));
+    let part = |number: i64| u64::try_from(number).unwrap_or(0);
+    Instant(part(now.0) * 1_000_000_000 + part(now.1))
+}
+
+/// Who carries packets to an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// This engine.
+    Here,
+    /// This engine, as soon as the kernel has resolved the next hop.
+    Unresolved,
+    /// The kernel: another interface, this host itself, or a group.
+    Elsewhere,
+}
+
+/// Why a datagram was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// The kernel has to carry it: see [`Route`]; or it does not fit into one frame.
+    ByKernel,
+    /// The interface takes no more frames for the moment.
+    Full,
+    /// The call's own error.
+    Failed(Error),
+}
+
+/// A remote address that is reached through the interface.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    next: IpAddr,
+    mac: [u8; 6],
+}
+
+/// An address whose next hop the kernel resolves.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    remote: IpAddr,
+    since: Instant,
+}
+
+/// UDP and TCP of one interface.
+#[derive(Debug)]
+pub struct Engine {
+    port: Port,
+    stack: Stack,
+    kernel: Kernel,
+    interface: Interface,
+    addresses: Vec<IpAddr>,
+    known: HashMap<IpAddr, Known>,
+    elsewhere: HashMap<IpAddr, Instant>,
+    wanted: Vec<Wanted>,
+    looked: Instant,
+    rounds: u32,
+    /// Sockets on each port, per protocol.
+    served: HashMap<(bool, u16), u32>,
+}
+
+impl Engine {
+    /// Opens an interface: the given one, or the only one that is up, or that of the default route; with the given
+    /// back-end, or the first that it has, veth devices generic XDP first, for native XDP is slower there.
+    ///
+    /// # Errors
+    /// [`EngineError`]: no such interface or several, a missing capability, no back-end that opens.
+    pub fn open(interface: Option<&str>, backend: Option<Backend>) -> Result<Self, EngineError> {
+        let kernel = Kernel::open()?;
+        let name = match interface {
+            Some(name) => name.to_owned(),
+            None => usual_interface(&kernel)?,
+        };
+        let interface = Interface::read(&name)?;
+        let addresses = kernel.addresses(interface.index)?;
+        if addresses.is_empty() {
+            return Err(EngineError::NoAddress { interface: name });
+        }
+        let mut port = open_port(&interface, backend)?;
+        port.set_addresses(&addresses)?;
+        let mut secret = [0; 16];
+        getrandom::fill(&mut secret).map_err(|cause| EngineError::Kernel {
+            what: "random numbers",
+            cause: std::io::Error::other(cause.to_string()),
+        })?;
+        let mut config = Config::new(interface.mac, addresses.clone(), secret);
+        config.mtu = u16::try_from(interface.mtu).unwrap_or(u16::MAX);
+        if interface.local_checksums {
+            config.receive_checksum = ReceiveChecksum::VerifyOrPartial;
+        }
+        Ok(Self {
+            port,
+            stack: Stack::new(config),
+            kernel,
+            interface,
+            addresses,
+            known: HashMap::with_capacity(64),
+            elsewhere: HashMap::with_capacity(64),
+            wanted: Vec::with_capacity(64),
+            looked: Instant(0),
+            rounds: 0,
+            served: HashMap::with_capacity(64),
+        })
+    }
+
+    /// The sockets. After calls that send, [`Engine::flush`] is due.
+    #[inline]
+    pub fn stack(&mut self) -> &mut Stack {
+        &mut self.stack
+    }
+
+    /// The interface as it was when it was opened.
+    #[must_use]
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// What carries the frames.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.port.backend()
+    }
+
+    /// Frames and drops so far.
+    pub fn counters(&mut self) -> PortCounters {
+        self.port.counters()
+    }
+
+    /// Whether the interface has this address.
+    #[must_use]
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        self.addresses.contains(&address)
+    }
+
+    /// Descriptors that become readable when a frame comes.
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        self.port.descriptors()
+    }
+
+    /// All descriptors whose copies keep the program attached or the queue taken: a forked child closes its own.
+    #[must_use]
+    pub fn all_descriptors(&self) -> Vec<RawFd> {
+        self.port.all_descriptors()
+    }
+
+    /// Takes the frames for a port from now on; counts how often it was asked for.
+    ///
+    /// # Errors
+    /// AF_PACKET serves as many ports as its filter holds already.
+    pub fn serve(&mut self, protocol: Protocol, port: u16) -> Result<(), EngineError> {
+        let key = (protocol == Protocol::Tcp, port);
+        if !self.served.contains_key(&key) {
+            self.port.serve(protocol, port)?;
+        }
+        *self.served.entry(key).or_insert(0) += 1;
+        Ok(())
+    }
+
+    /// Undoes one [`Engine::serve`]; after the last of a port its frames go to the kernel.
+    pub fn withdraw(&mut self, protocol: Protocol, port: u16) {
+        let key = (protocol == Protocol::Tcp, port);
+        let Some(count) = self.served.get_mut(&key) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.served.remove(&key);
+            // A filter that lists fewer ports is never refused.
+            let _ = self.port.withdraw(protocol, port);
+        }
+    }
+
+    /// A round: frames in, timers, frames out. Returns whether frames came or timers were due.
+    #[inline]
+    pub fn poll(&mut self) -> bool {
+        let (stack, mut at) = (&mut self.stack, None);
+        let taken = self.port.receive(BUDGET, |frame| {
+            let _ = stack.handle_frame(*at.get_or_insert_with(now), frame);
+        });
+        if let Some(at) = at {
+            self.work(at);
+            return taken > 0;
+        }
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.rounds.is_multiple_of(ROUNDS_A_CLOCK) { self.tick() } else { false }
+    }
+
+    /// What is due by time, without looking for frames.
+    fn tick(&mut self) -> bool {
+        let due = self.next_timer();
+        if due == Instant::NEVER && !self.port.has_unsent() {
+            return false;
+        }
+        let now = now();
+        let is_due = due <= now;
+        if is_due || self.port.has_unsent() {
+            self.work(now);
+        }
+        is_due
+    }
+
+    /// Timers, then frames out.
+    fn work(&mut self, now: Instant) {
+        self.stack.handle_timeout(now);
+        self.transmit(now);
+        if !self.wanted.is_empty() && now.since(self.looked) >= RESOLVE_EACH_NS {
+            self.resolve(now);
+        }
+    }
+
+    /// Sends what waits.
+    #[inline]
+    pub fn flush(&mut self) {
+        self.transmit(now());
+    }
+
+    #[inline]
+    fn transmit(&mut self, now: Instant) {
+        let stack = &mut self.stack;
+        self.port.transmit(|room| stack.poll_transmit(now, room));
+    }
+
+    /// When [`Engine::poll`] has something to do also without a frame.
+    #[must_use]
+    pub fn next_timer(&self) -> Instant {
+        let timer = self.stack.poll_timeout().unwrap_or(Instant::NEVER);
+        if self.wanted.is_empty() { timer } else { timer.min(self.looked.after(RESOLVE_EACH_NS)) }
+    }
+
+    /// The next event of a socket, the oldest first.
+    #[inline]
+    pub fn event(&mut self) -> Option<Event> {
+        loop {
+            match self.stack.poll_event()? {
+                Event::NeighbourNeeded(remote) => self.want(remote),
+                event => return Some(event),
+            }
+        }
+    }
+
+    /// Sends a datagram at once.
+    ///
+    /// # Errors
+    /// [`Sending`].
+    #[inline]
+    pub fn send_datagram(&mut self, socket: UdpSocket, to: Option<SocketAddr>, payload: &[u8]) -> Result<(), Sending> {
+        let mut result = Err(Sending::Full);
+        let stack = &mut self.stack;
+        self.port.transmit(|room| {
+            if result != Err(Sending::Full) {
+                return None;
+            }
+            match stack.udp_send_frame(socket, to, payload, room) {
+                Ok(length) => {
+                    result = Ok(());
+                    Some(length)
+                }
+                Err(Error::HostUnreachable | Error::NetworkUnreachable | Error::MessageTooLong | Error::NoBuffers) => {
+                    result = Err(Sending::ByKernel);
+                    None
+                }
+                Err(error) => {
+                    result = Err(Sending::Failed(error));
+                    None
+                }
+            }
+        });
+        result
+    }
+
+    /// Who carries packets to an address. Asks the kernel where the address is new.
+    pub fn route(&mut self, remote: IpAddr) -> Route {
+        if self.stack.hop(remote).is_some() {
+            return Route::Here;
+        }
+        let now = now();
+        if self.elsewhere.get(&remote).is_some_and(|at| now.since(*at) < ELSEWHERE_NS) {
+            return Route::Elsewhere;
+        }
+        self.look_up(remote, now)
+    }
+
+    /// Asks the kernel for path and next hop to an address.
+    fn look_up(&mut self, remote: IpAddr, now: Instant) -> Route {
+        let is_group = remote.is_multicast() || remote.is_unspecified() || remote.is_loopback();
+        let is_near = matches!(remote, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        let index = self.interface.index;
+        let path = if is_group { None } else { self.kernel.path(remote, is_near.then_some(index)) };
+        let path = path.filter(|path| path.interface == index);
+        let Some((path, source)) = path.and_then(|path| Some((path, path.source?))) else {
+            if self.elsewhere.len() >= MOST_REMEMBERED {
+                self.elsewhere.clear();
+            }
+            self.elsewhere.insert(remote, now);
+            return Route::Elsewhere;
+        };
+        let Some(mac) = self.kernel.neighbour(index, path.next) else { return Route::Unresolved };
+        let mtu = path.mtu.map_or(self.interface.mtu, |mtu| mtu.min(self.interface.mtu));
+        self.stack.set_hop(remote, Hop { mac, mtu: u16::try_from(mtu).unwrap_or(u16::MAX), source });
+        if self.known.len() >= MOST_REMEMBERED {
+            self.known.clear();
+        }
+        self.known.insert(remote, Known { next: path.next, mac });
+        Route::Here
+    }
+
+    /// The source address of packets to an address that is reached through the interface.
+    pub fn source_for(&mut self, remote: IpAddr) -> Option<IpAddr> {
+        self.kernel.path(remote, None).and_then(|path| path.source)
+    }
+
+    /// Has the kernel resolve the next hop to an address; what waits for it is sent then.
+    pub fn want(&mut self, remote: IpAddr) {
+        if self.wanted.iter().any(|wanted| wanted.remote == remote) {
+            return;
+        }
+        // Where even this is refused, the time runs out.
+        let _ = kernel::poke(remote, self.interface.index);
+        self.wanted.push(Wanted { remote, since: now() });
+        self.looked = Instant(0);
+    }
+
+    /// Looks up the neighbours that are wanted.
+    #[cold]
+    fn resolve(&mut self, now: Instant) {
+        self.looked = now;
+        let mut at = 0;
+        while let Some(wanted) = self.wanted.get(at).copied() {
+            match self.look_up(wanted.remote, now) {
+                Route::Unresolved if now.since(wanted.since) < RESOLVE_FOR_NS => at += 1,
+                Route::Here => {
+                    self.wanted.swap_remove(at);
+                }
+                Route::Unresolved | Route::Elsewhere => {
+                    self.stack.hop_failed(wanted.remote);
+                    self.wanted.swap_remove(at);
+                }
+            }
+        }
+        self.transmit(now);
+    }
+
+    /// Asks the kernel again for what it told before: neighbours may have another MAC address, routes lead elsewhere, the
+    /// interface have other addresses. To be called about once a second; takes some system calls.
+    pub fn refresh(&mut self) {
+        let now = now();
+        if let Ok(addresses) = self.kernel.addresses(self.interface.index)
+            && addresses != self.addresses
+            && self.port.set_addresses(&addresses).is_ok()
+        {
+            self.stack.set_addresses(&addresses);
+            self.addresses = addresses;
+        }
+        let remotes: Vec<(IpAddr, Known)> = self.known.iter().map(|(remote, known)| (*remote, *known)).collect();
+        for (remote, known) in remotes {
+            let path = self.kernel.path(remote, None);
+            let stays = path.is_none_or(|path| path.interface == self.interface.index && path.next == known.next);
+            let mac = self.kernel.neighbour(self.interface.index, known.next);
+            if stays && mac.is_none_or(|mac| mac == known.mac) {
+                continue;
+            }
+            self.stack.forget_hop(remote);
+            self.known.remove(&remote);
+            let _ = self.look_up(remote, now);
+        }
+    }
+}
+
+/// The only interface that is up, or that of the default route.
+fn usual_interface(kernel: &Kernel) -> Result<String, EngineError> {
+    let mut up = kernel.interfaces()?;
+    if let [_] = up.as_slice() {
+        return up.pop().map(|(_, name)| name).ok_or(EngineError::NoInterface);
+    }
+    let far_away = FAR_AWAY.iter().filter_map(|text| text.parse().ok());
+    let default = far_away.filter_map(|address| kernel.path(address, None)).map(|path| path.interface).next();
+    let names: Vec<String> = up.iter().map(|(_, name)| name.clone()).collect();
+    match up.into_iter().find(|(index, _)| Some(*index) == default) {
+        Some((_, name)) => Ok(name),
+        None if names.is_empty() => Err(EngineError::NoInterface),
+        None => Err(EngineError::Ambiguous { names }),
+    }
+}
+
+/// Opens the given back-end, or the first that the interface has; with none, the error of the one that all interfaces have.
+fn open_port(interface: &Interface, backend: Option<Backend>) -> Result<Port, EngineError> {
+    const VETH: [Backend; 2] = [Backend::Generic, Backend::Packet];
+    let order: &[Backend] = match &backend {
+        Some(backend) => std::slice::from_ref(backend),
+        None if interface.local_checksums => &VETH,
+        None => &Backend::ALL,
+    };
+    let mut failed = None;
+    for backend in order {
+        match Port::open(interface, *backend) {
+            Ok(port) => return Ok(port),
+            Err(error) => {
+                // The first refusal of a back-end that every interface has says most.
+                if failed.is_none() || !matches!(backend, Backend::Packet) {
+                    failed = Some(error);
+                }
+            }
+        }
+    }
+    Err(failed.map_or(EngineError::NoInterface, EngineError::Port))
+}
