@@ -347,7 +347,7 @@ fn a_reflector_that_stands_still_is_many_messages_of_a_rate_and_one_of_a_ping_po
         assert!(latency.as_ref().unwrap().max_ns.unwrap() >= 145_000_000);
     }
     let mut closed = short(Receive::Block, 32);
-    (closed.stop.max_count, closed.timeout_ms) = (200, 2000);
+    (closed.stop.max_ms, closed.stop.max_count, closed.timeout_ms) = (60_000, 200, 2000);
     closed.outliers.over_ns = Some(25_000_000);
     let closed = measure(&Fake::start(stall, 0), closed);
     assert!((1..=3).contains(&slow(&closed).0), "{:?}", closed.outliers);

@@ -125,7 +125,7 @@ fn gaps_space_the_rounds() {
     let mut spec = spec(Probe::Pingpong, Protocol::Udp);
     spec.gap.sleep_us = 1000;
     spec.gap.spin_us = 500;
-    spec.stop.max_count = 20;
+    (spec.stop.max_ms, spec.stop.max_count) = (60_000, 20);
     let measured = one(&task(spec, served.address));
     assert_eq!(measured.result.messages.received, 20);
     let usage = &measured.result.ends.initiator.usage;
@@ -140,7 +140,7 @@ fn rtt_is_twice_the_half() {
     let mut spec = spec(Probe::Pingpong, Protocol::Tcp);
     spec.rtt = true;
     spec.raw = true;
-    spec.stop.max_count = 500;
+    (spec.stop.max_ms, spec.stop.max_count) = (60_000, 500);
     let measured = one(&task(spec, served.address));
     let latency = measured.result.latency.as_ref().unwrap();
     assert_eq!(latency.kind, LatencyKind::Rtt);
@@ -431,7 +431,7 @@ fn echoes_that_nobody_answers_are_a_failure_with_their_count() {
     }
     let mut spec = spec(Probe::Ping, Protocol::Icmp);
     spec.initiator.device = Some("lo".to_owned());
-    (spec.warmup.count, spec.stop.max_count, spec.timeout_ms) = (0, 3, 20);
+    (spec.warmup.count, spec.stop.max_ms, spec.stop.max_count, spec.timeout_ms) = (0, 60_000, 3, 20);
     let (all, outcome) = run(&task(spec, "224.0.0.1"));
     let error = outcome.unwrap_err();
     assert_eq!(error.exit_code(), 1);
