@@ -55,10 +55,15 @@ pub trait Outbox: Send {
     ///
     /// # Errors
     /// As [`Outbox::send`].
-    fn try_send(&mut self, to: u16, message: &[u8]) -> Result<bool, PathError>;
+    #[inline]
+    fn try_send(&mut self, to: u16, message: &[u8]) -> Result<bool, PathError> {
+        self.send(to, message).map(|()| true)
+    }
 
     /// Datagrams so far that never left this host, for a reason that may pass (a full queue, a link that flaps).
-    fn unsent(&self) -> u64;
+    fn unsent(&self) -> u64 {
+        0
+    }
 }
 
 /// The receiving half.
@@ -76,7 +81,9 @@ pub trait Inbox: Send {
     fn look(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError>;
 
     /// Datagrams so far that came from somebody else than a peer.
-    fn foreign(&self) -> u64;
+    fn foreign(&self) -> u64 {
+        0
+    }
 }
 
 /// Loops that are compiled for each kind of way.

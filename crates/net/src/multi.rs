@@ -117,10 +117,6 @@ impl Transport for SocketReceiver {
         Err(PathError::Failed { call: "send", errno: libc::ENOTSUP })
     }
 
-    fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError> {
-        self.send(message, false).map(|()| true)
-    }
-
     #[inline]
     fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> ReceiveStep {
         let step = if self.stream { self.part(buffer, WAIT) } else { self.datagram(buffer, WAIT) };
@@ -203,10 +199,6 @@ impl Transport for MultiReceiver {
     /// Sending is the other half's.
     fn send(&mut self, _message: &[u8], _more: bool) -> Result<(), PathError> {
         Err(PathError::Failed { call: "send", errno: libc::ENOTSUP })
-    }
-
-    fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError> {
-        self.send(message, false).map(|()| true)
     }
 
     #[inline]

@@ -201,14 +201,6 @@ impl Path for TransactionClient<'_> {
         self.request = request;
         received
     }
-
-    fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
-        Ok(0)
-    }
-
-    fn foreign(&self) -> u64 {
-        0
-    }
 }
 
 /// The reflector's half. Allocates nothing per transaction.

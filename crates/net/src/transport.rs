@@ -25,8 +25,12 @@ pub(crate) enum ReceiveStep {
 pub(crate) trait Transport {
     fn read_fd(&self) -> RawFd;
     fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError>;
-    /// The same without waiting; `false`: there is no room, and `send` with the same message goes on.
-    fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError>;
+    /// The same without waiting; `false`: there is no room, and `send` with the same message goes on. A pipe may wait: it
+    /// has no flag for one call, and nothing is sent over one on a schedule.
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError> {
+        self.send(message, false).map(|()| true)
+    }
     /// One receive call; `WAIT` lets it block. Without `WAIT` a pipe's read end must have O_NONBLOCK.
     fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> ReceiveStep;
     fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
@@ -391,11 +395,6 @@ impl Transport for Pipe {
                 return Ok(());
             }
         }
-    }
-
-    /// It may wait: a pipe has no flag for one call, and nothing is sent over one on a schedule.
-    fn try_send(&mut self, message: &[u8]) -> Result<bool, PathError> {
-        self.send(message, false).map(|()| true)
     }
 
     #[inline]

@@ -37,14 +37,6 @@ impl Path for EmptyPath {
         buffer[..bytes].copy_from_slice(&self.head[..bytes]);
         Ok(Received::Bytes(buffer.len()))
     }
-
-    fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
-        Ok(0)
-    }
-
-    fn foreign(&self) -> u64 {
-        0
-    }
 }
 
 /// Measures both. `startup_ns` is left to the caller.

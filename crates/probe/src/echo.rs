@@ -47,12 +47,4 @@ impl Path for EchoPath<'_> {
             Echoed::Stopped => Received::Stopped,
         })
     }
-
-    fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
-        Ok(0)
-    }
-
-    fn foreign(&self) -> u64 {
-        0
-    }
 }

@@ -27,15 +27,6 @@ impl Outbox for NullOutbox {
         std::hint::black_box(message);
         Ok(())
     }
-
-    #[inline]
-    fn try_send(&mut self, to: u16, message: &[u8]) -> Result<bool, PathError> {
-        self.send(to, message).map(|()| true)
-    }
-
-    fn unsent(&self) -> u64 {
-        0
-    }
 }
 
 /// Delivers [`MESSAGES`] answers, then stops.
@@ -54,10 +45,6 @@ impl Inbox for NullInbox {
 
     fn look(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
         self.wait(buffer)
-    }
-
-    fn foreign(&self) -> u64 {
-        0
     }
 }
 

@@ -98,10 +98,6 @@ impl Path for Script {
         self.drained += waiting;
         Ok(waiting)
     }
-
-    fn foreign(&self) -> u64 {
-        0
-    }
 }
 
 struct Bench {
@@ -214,9 +210,6 @@ fn late_answers_without_numbers_are_drained() {
         fn drain(&mut self, scratch: &mut [u8]) -> Result<u64, PathError> {
             self.0.drain(scratch)
         }
-        fn foreign(&self) -> u64 {
-            0
-        }
     }
     rounds
         .batch(&mut Late(&mut path, &mut first), Limit { rounds: 3, until: u64::MAX, end: u64::MAX }, Phase::Timed)
@@ -245,12 +238,6 @@ fn several_pings_and_pongs_are_one_round() {
             self.2 -= 1;
             buffer.copy_from_slice(&self.0);
             Ok(Received::Bytes(buffer.len()))
-        }
-        fn drain(&mut self, _: &mut [u8]) -> Result<u64, PathError> {
-            Ok(0)
-        }
-        fn foreign(&self) -> u64 {
-            0
         }
     }
     let bench = Bench::new();
@@ -286,9 +273,6 @@ fn strays_of_another_size_or_session_are_no_answers() {
         }
         fn drain(&mut self, scratch: &mut [u8]) -> Result<u64, PathError> {
             self.0.drain(scratch)
-        }
-        fn foreign(&self) -> u64 {
-            0
         }
     }
     let bench = Bench::new();
@@ -361,12 +345,6 @@ fn a_flood_of_doubles_ends_in_a_count_and_not_in_memory() {
             // An old number until enough came, then the current one (the first is 1).
             data::write(if self.0 < 5000 { 99 } else { 1 }, 0xabcd, buffer);
             Ok(Received::Bytes(buffer.len()))
-        }
-        fn drain(&mut self, _: &mut [u8]) -> Result<u64, PathError> {
-            Ok(0)
-        }
-        fn foreign(&self) -> u64 {
-            0
         }
     }
     let bench = Bench::new();

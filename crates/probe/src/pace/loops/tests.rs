@@ -125,10 +125,6 @@ impl Outbox for Out<'_> {
         let refuses = self.0.lock().unwrap().refuses > 0;
         if refuses { Ok(false) } else { self.send(to, message).map(|()| true) }
     }
-
-    fn unsent(&self) -> u64 {
-        0
-    }
 }
 
 /// Brings the answers at their times; then stops.
@@ -162,10 +158,6 @@ impl Inbox for Incoming<'_> {
         let (_, from, answer) = world.answers.pop_front().unwrap();
         buffer.copy_from_slice(&answer);
         Ok(Arrival::Message(Message { bytes: answer.len(), from, ..Message::default() }))
-    }
-
-    fn foreign(&self) -> u64 {
-        0
     }
 }
 
@@ -458,14 +450,6 @@ impl Outbox for Nothing {
     fn send(&mut self, _to: u16, _message: &[u8]) -> Result<(), PathError> {
         Ok(())
     }
-
-    fn try_send(&mut self, to: u16, message: &[u8]) -> Result<bool, PathError> {
-        self.send(to, message).map(|()| true)
-    }
-
-    fn unsent(&self) -> u64 {
-        0
-    }
 }
 
 impl Inbox for Nothing {
@@ -484,10 +468,6 @@ impl Inbox for Nothing {
 
     fn look(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
         self.wait(buffer)
-    }
-
-    fn foreign(&self) -> u64 {
-        0
     }
 }
 
