@@ -5,7 +5,7 @@ use clock::Clock;
 use host::UsageSampler;
 use model::stream::{StreamReceived, StreamSent};
 use model::{EndSpec, EndUsage, Limits, Receive, StreamSpec};
-use net::bulk::{self, Arrived, FlowShape, Gauge, Rate, ReceivePlan, SendDone, SendPlan};
+use net::bulk::{self, Arrived, Gauge, Rate, ReceivePlan, SendDone, SendPlan};
 use net::{DataSocket, NetError, PathError};
 use record::stream::{FlowCounted, FlowCounter, FlowSink};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -177,10 +177,6 @@ impl FlowTask<'_> {
         usage
     }
 
-    fn shape(&self) -> FlowShape {
-        FlowShape::new(self.spec, self.size, self.datagrams)
-    }
-
     fn receive(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, NetError> {
         let longest_ms = u32::try_from(self.longest.as_millis()).unwrap_or(u32::MAX);
         let counter = FlowCounter::new(longest_ms, self.spec.gro);
@@ -196,7 +192,7 @@ impl FlowTask<'_> {
                 gauge: &self.progress.gauge,
             }
         };
-        let done = bulk::receive(self.socket, self.shape(), ready, |arrived| match arrived {
+        let done = bulk::receive(self.socket, self.spec, self.size, self.datagrams, ready, |arrived| match arrived {
             Arrived::At(now_ns) => {
                 sink.at(now_ns);
                 true
@@ -226,7 +222,7 @@ impl FlowTask<'_> {
             })
         };
         let head = |seq, stamp, message: &mut [u8]| wire::stream::write(seq, self.tag, stamp, message);
-        let Some(done) = bulk::send(self.socket, self.shape(), ready, head)? else {
+        let Some(done) = bulk::send(self.socket, self.spec, self.size, self.datagrams, ready, head)? else {
             return Ok(FlowResult::default());
         };
         let usage = usage.map(UsageSampler::finish);

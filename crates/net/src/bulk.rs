@@ -10,7 +10,6 @@
 //!   first. With UDP_GRO the kernel says in a control message how long the joined datagrams are.
 //! - TCP: `send` and `recv` of one buffer.
 
-mod calls;
 mod flow;
 mod pace;
 mod receive;
@@ -18,7 +17,7 @@ mod send;
 mod stream;
 mod watch;
 
-pub use flow::{FlowShape, receive, send};
+pub use flow::{receive, send};
 pub use pace::{Rate, wait_for_go};
 pub use receive::{Arrived, ReceiveDone, ReceivePlan};
 pub use send::{SendDone, SendPlan};
@@ -111,7 +110,7 @@ pub fn congestion(socket: &DataSocket) -> Option<String> {
         return None;
     }
     let mut name = [0; 16];
-    let length = calls::get_bytes(socket.read_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name).ok()?;
+    let length = sys::get_bytes(socket.read_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name).ok()?;
     let name = name.get(..length)?.split(|byte| *byte == 0).next()?;
     std::str::from_utf8(name).ok().map(str::to_owned)
 }
@@ -119,7 +118,7 @@ pub fn congestion(socket: &DataSocket) -> Option<String> {
 /// Payload that TCP has not had acknowledged yet (SIOCOUTQ, tcp(7)).
 #[must_use]
 pub fn unacknowledged(socket: &DataSocket) -> Option<u64> {
-    calls::output_queue(socket.read_fd()).ok()
+    sys::output_queue(socket.read_fd()).ok()
 }
 
 /// The MTU of the route to an address, as the kernel knows it (IP_MTU of ip(7), IPV6_MTU of ipv6(7)).

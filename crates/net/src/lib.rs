@@ -27,6 +27,7 @@
 #![expect(unsafe_code, reason = "the datapaths call libc directly, so that preloaded stacks can interpose")]
 
 mod address;
+mod batch;
 pub mod bulk;
 pub mod capture;
 pub mod duplex;

@@ -177,6 +177,22 @@ pub(crate) fn get_option(fd: RawFd, level: c_int, name: c_int, values: &mut [u32
     if done == 0 { Ok(length as usize / size_of::<u32>()) } else { Err(last()) }
 }
 
+/// getsockopt(2) of bytes; returns how many were written.
+pub(crate) fn get_bytes(fd: RawFd, level: c_int, name: c_int, room: &mut [u8]) -> io::Result<usize> {
+    let mut length = libc::socklen_t::try_from(room.len()).unwrap_or(0);
+    // SAFETY: the pointer and length describe `room`, which lives through the call and is not shared.
+    let done = unsafe { libc::getsockopt(fd, level, name, room.as_mut_ptr().cast::<c_void>(), &raw mut length) };
+    if done == 0 { Ok(length as usize) } else { Err(last()) }
+}
+
+/// SIOCOUTQ (the number of TIOCOUTQ).
+pub(crate) fn output_queue(fd: RawFd) -> io::Result<u64> {
+    let mut value: c_int = 0;
+    // SAFETY: TIOCOUTQ writes one int to where it is told.
+    let done = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut value) };
+    if done == 0 { Ok(u64::try_from(value).unwrap_or(0)) } else { Err(last()) }
+}
+
 /// Sets or clears O_NONBLOCK.
 pub(crate) fn set_nonblocking(fd: RawFd, on: bool) -> io::Result<()> {
     // SAFETY: no pointers.

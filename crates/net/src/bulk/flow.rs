@@ -1,63 +1,45 @@
-//! One flow of either kind: datagrams, or bytes of TCP.
+//! One flow of either kind: datagrams, or bytes of TCP. All memory is taken before its loop.
 
-use super::receive::DatagramReceiver;
-use super::send::DatagramSender;
-use super::stream::{ByteReceiver, ByteSender};
-use super::{Arrived, ReceiveDone, ReceivePlan, SendDone, SendPlan};
+use super::{Arrived, ReceiveDone, ReceivePlan, SendDone, SendPlan, be_patient, join, segment};
 use crate::NetError;
+use crate::batch::Batch;
 use crate::socket::DataSocket;
 use model::StreamSpec;
 
 /// Longest read of TCP in bytes.
 const MOST_READ: usize = 1 << 20;
+/// A datagram with UDP_GRO is as long as an IP packet may be.
+const JOINED: usize = 65_536;
 
-/// How a flow uses its socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowShape {
-    /// Datagrams; otherwise TCP.
-    pub datagrams: bool,
-    /// Bytes of a datagram or write.
-    pub size: usize,
-    /// Messages a system call, of datagrams.
-    pub batch: usize,
-    /// Datagrams a message (UDP_SEGMENT), sending.
-    pub segments: usize,
-    /// Datagrams may come joined (UDP_GRO).
-    pub gro: bool,
-}
-
-impl FlowShape {
-    /// As a specification asks for it at one size.
-    #[must_use]
-    pub fn new(spec: &StreamSpec, size: u32, datagrams: bool) -> Self {
-        Self {
-            datagrams,
-            size: size as usize,
-            batch: spec.batch as usize,
-            segments: spec.segments(size) as usize,
-            gro: spec.gro,
-        }
-    }
-}
-
-/// Sends until it is told to stop. When everything is prepared, `ready` gives the plan, or nothing where the flow is not to
-/// begin. `head` writes number and time to the start of each datagram; TCP keeps order, so nothing is numbered there.
+/// Sends datagrams or writes of `size` bytes until it is told to stop. When everything is prepared, `ready` gives the plan, or
+/// nothing where the flow is not to begin. `head` writes a number and a time (ns of the plan's clock, read just before the
+/// call) to the start of each datagram; TCP keeps order, so nothing is numbered there.
 ///
 /// # Errors
 /// A socket option was refused, or the route's MTU is too small for datagrams cut by the kernel.
 pub fn send<'a>(
     socket: &DataSocket,
-    shape: FlowShape,
+    spec: &StreamSpec,
+    size: u32,
+    datagrams: bool,
     ready: impl FnOnce() -> Option<SendPlan<'a>>,
     head: impl FnMut(u64, u64, &mut [u8]),
 ) -> Result<Option<SendDone>, NetError> {
-    if shape.datagrams {
-        let sender = DatagramSender::new(socket, shape.size, shape.batch, shape.segments)?;
-        Ok(ready().map(|plan| sender.run(&plan, head)))
-    } else {
-        let sender = ByteSender::new(socket, shape.size)?;
-        Ok(ready().map(|plan| sender.run(&plan)))
+    let (fd, segments, bytes) = (socket.write_fd(), spec.segments(size).max(1) as usize, size as usize);
+    be_patient(fd)?;
+    if !datagrams {
+        let buffer = vec![0x5a; bytes.max(1)];
+        let done = ready().map(|plan| super::stream::send(fd, &buffer, &plan));
+        if done.is_some() {
+            super::end_sending(socket);
+        }
+        return Ok(done);
     }
+    if segments > 1 {
+        segment(socket, bytes)?;
+    }
+    let mut messages = Batch::new(spec.batch as usize, bytes * segments, false, false);
+    Ok(ready().map(|plan| super::send::send(fd, &mut messages, bytes, segments, &plan, head)))
 }
 
 /// Receives until it is told to stop or, of TCP, the peer ends its half. `ready` gives the plan when everything is
@@ -67,15 +49,23 @@ pub fn send<'a>(
 /// A socket option was refused.
 pub fn receive<'a>(
     socket: &DataSocket,
-    shape: FlowShape,
+    spec: &StreamSpec,
+    size: u32,
+    datagrams: bool,
     ready: impl FnOnce() -> ReceivePlan<'a>,
     take: impl FnMut(Arrived<'_>) -> bool,
 ) -> Result<ReceiveDone, NetError> {
-    if shape.datagrams {
-        let receiver = DatagramReceiver::new(socket, shape.size, shape.batch, shape.gro)?;
-        Ok(receiver.run(&ready(), take))
-    } else {
-        let receiver = ByteReceiver::new(socket, shape.size.min(MOST_READ))?;
-        Ok(receiver.run(&ready(), take))
+    let (fd, bytes) = (socket.read_fd(), size as usize);
+    be_patient(fd)?;
+    if !datagrams {
+        let mut buffer = vec![0x5a; bytes.clamp(1, MOST_READ)];
+        return Ok(super::stream::receive(fd, &mut buffer, &ready(), take));
     }
+    if spec.gro {
+        join(socket)?;
+    }
+    // One byte more than a datagram has, so that a longer one is not taken for it.
+    let mut messages = Batch::new(spec.batch as usize, if spec.gro { JOINED } else { bytes + 1 }, false, spec.gro);
+    let single = messages.count() == 1 && !spec.gro;
+    Ok(super::receive::receive(fd, &mut messages, single, bytes, &ready(), take))
 }

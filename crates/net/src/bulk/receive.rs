@@ -1,10 +1,9 @@
 //! The receiving loop of datagrams.
 
-use super::calls::Messages;
+use super::Gauge;
 use super::pace::Limit;
-use super::{Gauge, be_patient, join};
-use crate::socket::DataSocket;
-use crate::{NetError, PathError, sys};
+use crate::batch::Batch;
+use crate::{PathError, sys};
 use clock::Clock;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,9 +40,6 @@ pub struct ReceiveDone {
     /// Why it ended before it was told to; of TCP, nothing when the peer ended its half.
     pub broken: Option<PathError>,
 }
-
-/// A datagram with UDP_GRO is as long as an IP packet may be.
-const JOINED: usize = 65_536;
 
 /// After the stop, so many more calls at most take what waits: a peer that goes on sending holds nobody up.
 const REST_CALLS: u32 = 65_536;
@@ -99,43 +95,11 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Receives datagrams over a connected socket. All memory is taken when it is made.
-pub(super) struct DatagramReceiver<'a> {
-    socket: &'a DataSocket,
-    messages: Messages,
-    size: usize,
-    room: usize,
-    gro: bool,
-}
-
-impl<'a> DatagramReceiver<'a> {
-    /// Prepares a socket for datagrams of `size` bytes, at most `batch` messages (at least 1) a system call, joined by the
-    /// kernel where `gro` says so.
-    ///
-    /// # Errors
-    /// A socket option was refused.
-    pub(super) fn new(socket: &'a DataSocket, size: usize, batch: usize, gro: bool) -> Result<Self, NetError> {
-        be_patient(socket.read_fd())?;
-        if gro {
-            join(socket)?;
-        }
-        // One byte more than a datagram has, so that a longer one is not taken for it.
-        let room = if gro { JOINED } else { size + 1 };
-        Ok(Self { socket, messages: Messages::new(batch.max(1), room, gro), size, room, gro })
-    }
-
-    /// Receives until it is told to stop. `take` says of each datagram whether it was counted.
-    pub(super) fn run(mut self, plan: &ReceivePlan<'_>, take: impl FnMut(Arrived<'_>) -> bool) -> ReceiveDone {
-        let single = self.messages.count() == 1 && !self.gro;
-        receive(self.socket.read_fd(), &mut self.messages, single, self.room, self.size, plan, take)
-    }
-}
-
-fn receive(
+/// Receives datagrams of `size` bytes: by recv(2) where `single` says so.
+pub(super) fn receive(
     fd: RawFd,
-    messages: &mut Messages,
+    messages: &mut Batch,
     single: bool,
-    room: usize,
     size: usize,
     plan: &ReceivePlan<'_>,
     mut take: impl FnMut(Arrived<'_>) -> bool,
@@ -144,7 +108,7 @@ fn receive(
     let mut counted = 0_u64;
     while let Some(flags) = calls.next() {
         let result = if single {
-            one(fd, messages, room, flags, plan.clock, &mut take)
+            one(fd, messages, flags, plan.clock, &mut take)
         } else {
             several(fd, messages, flags, plan.clock, &mut take)
         };
@@ -167,13 +131,13 @@ fn receive(
 #[inline]
 fn one(
     fd: RawFd,
-    messages: &mut Messages,
-    room: usize,
+    messages: &mut Batch,
     flags: libc::c_int,
     clock: Clock,
     take: &mut impl FnMut(Arrived<'_>) -> bool,
 ) -> Result<u64, libc::c_int> {
-    let buffer = &mut messages.room(0)[..room];
+    let buffer = messages.room(0);
+    let room = buffer.len();
     let Ok(bytes) = usize::try_from(sys::recv(fd, buffer, flags)) else { return Err(sys::errno()) };
     take(Arrived::At(clock.ns(clock.now())));
     Ok(u64::from(take(Arrived::Datagram(&buffer[..bytes.min(room)]))))
@@ -182,17 +146,20 @@ fn one(
 #[inline]
 fn several(
     fd: RawFd,
-    messages: &mut Messages,
+    messages: &mut Batch,
     flags: libc::c_int,
     clock: Clock,
     take: &mut impl FnMut(Arrived<'_>) -> bool,
 ) -> Result<u64, libc::c_int> {
-    let Ok(count) = usize::try_from(messages.receive(fd, flags)) else { return Err(sys::errno()) };
+    // What is there is taken; nothing is waited for beyond the first.
+    let Ok(count) = usize::try_from(messages.receive(fd, libc::MSG_WAITFORONE | flags)) else {
+        return Err(sys::errno());
+    };
     take(Arrived::At(clock.ns(clock.now())));
     let mut taken = 0;
     for index in 0..count {
         let whole = messages.received(index);
-        let length = messages.segment(index).max(1);
+        let length = segment(messages, index, whole.len()).max(1);
         if whole.len() <= length {
             taken += u64::from(take(Arrived::Datagram(whole)));
             continue;
@@ -202,4 +169,16 @@ fn several(
         }
     }
     Ok(taken)
+}
+
+/// Length of the datagrams that were joined into one message (UDP_GRO); the message's own when none were.
+#[inline]
+fn segment(messages: &Batch, index: usize, whole: usize) -> usize {
+    let mut length = None;
+    messages.each_control(index, |level, kind, data| {
+        if (level, kind) == (libc::SOL_UDP, super::UDP_GRO) {
+            length = data.first_chunk().map(|bytes| libc::c_int::from_ne_bytes(*bytes));
+        }
+    });
+    length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length > 0).unwrap_or(whole)
 }

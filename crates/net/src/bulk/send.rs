@@ -1,10 +1,9 @@
 //! The sending loop of datagrams.
 
-use super::calls::Messages;
+use super::Gauge;
 use super::pace::{Limit, Rate, Schedule};
-use super::{Gauge, be_patient, segment};
-use crate::socket::DataSocket;
-use crate::{NetError, PathError, sys};
+use crate::batch::Batch;
+use crate::{PathError, sys};
 use clock::Clock;
 use libc::c_int;
 use std::os::fd::RawFd;
@@ -48,39 +47,10 @@ pub struct SendDone {
 /// Rest after the device's queue was full; a datagram of full size takes 12 µs at 1 Gbit/s.
 const REST: Duration = Duration::from_micros(50);
 
-/// Sends numbered datagrams over a connected socket. All memory is taken when it is made.
-pub(super) struct DatagramSender<'a> {
-    socket: &'a DataSocket,
-    messages: Messages,
-    size: usize,
-    segments: usize,
-}
-
-impl<'a> DatagramSender<'a> {
-    /// Prepares a socket for datagrams of `size` bytes, `batch` messages a system call (at least 1) and `segments`
-    /// datagrams a message (UDP_SEGMENT; at least 1).
-    ///
-    /// # Errors
-    /// A socket option was refused, or the route's MTU is too small for datagrams cut by the kernel.
-    pub(super) fn new(socket: &'a DataSocket, size: usize, batch: usize, segments: usize) -> Result<Self, NetError> {
-        be_patient(socket.write_fd())?;
-        let segments = segments.max(1);
-        if segments > 1 {
-            segment(socket, size)?;
-        }
-        Ok(Self { socket, messages: Messages::new(batch.max(1), size * segments, false), size, segments })
-    }
-
-    /// Sends until it is told to stop. `head` writes a number and a time (ns of the plan's clock, read just before the
-    /// call) to the start of each datagram.
-    pub(super) fn run(mut self, plan: &SendPlan<'_>, head: impl FnMut(u64, u64, &mut [u8])) -> SendDone {
-        send(self.socket.write_fd(), &mut self.messages, self.size, self.segments, plan, head)
-    }
-}
-
-fn send(
+/// Sends numbered datagrams of `size` bytes, so many `segments` of them a message.
+pub(super) fn send(
     fd: RawFd,
-    messages: &mut Messages,
+    messages: &mut Batch,
     size: usize,
     segments: usize,
     plan: &SendPlan<'_>,
@@ -140,7 +110,7 @@ fn send(
 #[inline]
 fn fill_and_send(
     fd: RawFd,
-    messages: &mut Messages,
+    messages: &mut Batch,
     size: usize,
     segments: usize,
     count: u64,
@@ -167,7 +137,7 @@ fn fill_and_send(
         left -= here;
         used += 1;
     }
-    let sent = messages.send(fd, used);
+    let sent = messages.send(fd, 0, used);
     let Ok(sent) = usize::try_from(sent) else { return Err(sys::errno()) };
     // All but the last message are full.
     let taken = if sent == used { seq - first } else { (sent * segments) as u64 };

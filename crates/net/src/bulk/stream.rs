@@ -1,11 +1,9 @@
 //! The loops of TCP.
 
-use super::be_patient;
 use super::pace::{Limit, Schedule};
 use super::receive::{Arrived, Calls, ReceiveDone, ReceivePlan};
 use super::send::{SendDone, SendPlan};
-use crate::socket::DataSocket;
-use crate::{NetError, PathError, sys};
+use crate::{PathError, sys};
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
@@ -14,36 +12,13 @@ const PORTION_S: f64 = 0.000_2;
 /// A write is never shorter than about a segment for the sake of evenness.
 const LEAST: usize = 1448;
 
-/// Writes to a TCP connection. All memory is taken when it is made.
-pub(super) struct ByteSender<'a> {
-    socket: &'a DataSocket,
-    buffer: Vec<u8>,
-}
-
-impl<'a> ByteSender<'a> {
-    /// Prepares a connection for writes of `size` bytes.
-    ///
-    /// # Errors
-    /// A socket option was refused.
-    pub(super) fn new(socket: &'a DataSocket, size: usize) -> Result<Self, NetError> {
-        be_patient(socket.write_fd())?;
-        Ok(Self { socket, buffer: vec![0x5a; size.max(1)] })
-    }
-
-    /// Writes until it is told to stop, then ends the sending half. TCP keeps order, so nothing is numbered.
-    pub(super) fn run(self, plan: &SendPlan<'_>) -> SendDone {
-        let done = send(self.socket.write_fd(), &self.buffer, plan);
-        super::end_sending(self.socket);
-        done
-    }
-}
-
+/// Writes until it is told to stop.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a number of bytes from a positive rate; `as` saturates"
 )]
-fn send(fd: RawFd, buffer: &[u8], plan: &SendPlan<'_>) -> SendDone {
+pub(super) fn send(fd: RawFd, buffer: &[u8], plan: &SendPlan<'_>) -> SendDone {
     let mut size = buffer.len();
     let mut schedule = plan.rate.map(|mut rate| {
         let bytes = rate.per_second * size as f64;
@@ -95,29 +70,8 @@ fn send(fd: RawFd, buffer: &[u8], plan: &SendPlan<'_>) -> SendDone {
     done
 }
 
-/// Reads from a TCP connection. All memory is taken when it is made.
-pub(super) struct ByteReceiver<'a> {
-    socket: &'a DataSocket,
-    buffer: Vec<u8>,
-}
-
-impl<'a> ByteReceiver<'a> {
-    /// Prepares a connection for reads of at most `size` bytes.
-    ///
-    /// # Errors
-    /// A socket option was refused.
-    pub(super) fn new(socket: &'a DataSocket, size: usize) -> Result<Self, NetError> {
-        be_patient(socket.read_fd())?;
-        Ok(Self { socket, buffer: vec![0x5a; size.max(1)] })
-    }
-
-    /// Reads until the peer ends its half, or until it is told to stop and nothing more waits.
-    pub(super) fn run(mut self, plan: &ReceivePlan<'_>, take: impl FnMut(Arrived<'_>) -> bool) -> ReceiveDone {
-        receive(self.socket.read_fd(), &mut self.buffer, plan, take)
-    }
-}
-
-fn receive(
+/// Reads until the peer ends its half, or until it is told to stop and nothing more waits.
+pub(super) fn receive(
     fd: RawFd,
     buffer: &mut [u8],
     plan: &ReceivePlan<'_>,

@@ -3,12 +3,10 @@
 use super::GroupSocket;
 use crate::PathError;
 use crate::address::RawAddress;
+use crate::batch::Batch;
 use crate::sys;
-use libc::{c_int, c_void, socklen_t};
+use libc::c_int;
 use std::net::{IpAddr, Ipv4Addr};
-
-/// Room for the control messages of a stamp and of a drop counter, aligned as cmsghdr is.
-type Control = [u64; 10];
 
 /// One datagram: the packet of the protocol, without IP's header.
 #[derive(Debug, Clone, Copy)]
@@ -23,12 +21,7 @@ pub struct Datagram<'a> {
 
 /// Room for some datagrams, taken once.
 pub struct ReceiveBatch {
-    bytes: Vec<u8>,
-    slot: usize,
-    names: Vec<RawAddress>,
-    controls: Vec<Control>,
-    parts: Vec<libc::iovec>,
-    headers: Vec<libc::mmsghdr>,
+    batch: Batch,
     /// Of a raw IPv4 socket, whose datagrams begin with IP's header.
     ip_header: bool,
     held: usize,
@@ -38,10 +31,6 @@ pub struct ReceiveBatch {
     overflowed: u64,
     cut: u64,
 }
-
-// SAFETY: the pointers in `parts` and `headers` lead into the vectors of this very value, whose memory stays where it is
-// when the value moves, and nobody else has them.
-unsafe impl Send for ReceiveBatch {}
 
 impl std::fmt::Debug for ReceiveBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -54,46 +43,8 @@ impl ReceiveBatch {
     #[must_use]
     pub fn new(count: usize, packet_bytes: usize) -> Self {
         // IP's header with options has up to 60 bytes.
-        let slot = packet_bytes + 64;
-        let count = count.max(1);
-        let mut batch = Self {
-            // Touched, so that the first datagrams find it there.
-            bytes: vec![1; count * slot],
-            slot,
-            names: vec![RawAddress::EMPTY; count],
-            controls: vec![[0; 10]; count],
-            parts: Vec::with_capacity(count),
-            headers: Vec::with_capacity(count),
-            ip_header: false,
-            held: 0,
-            next: 0,
-            overflow: 0,
-            overflowed: 0,
-            cut: 0,
-        };
-        for bytes in batch.bytes.chunks_exact_mut(slot) {
-            batch.parts.push(libc::iovec { iov_base: bytes.as_mut_ptr().cast::<c_void>(), iov_len: slot });
-        }
-        for ((part, name), control) in batch.parts.iter_mut().zip(&mut batch.names).zip(&mut batch.controls) {
-            // SAFETY: mmsghdr is plain data, and all zeros is a valid value of it.
-            let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
-            header.msg_hdr.msg_name = name.room().as_mut_ptr().cast::<c_void>();
-            header.msg_hdr.msg_iov = std::ptr::from_mut(part);
-            header.msg_hdr.msg_iovlen = 1;
-            header.msg_hdr.msg_control = control.as_mut_ptr().cast::<c_void>();
-            batch.headers.push(header);
-        }
-        batch.reset(count);
-        batch
-    }
-
-    /// What the kernel overwrites in the first `count` headers.
-    fn reset(&mut self, count: usize) {
-        for header in self.headers.iter_mut().take(count) {
-            header.msg_hdr.msg_namelen = socklen_t::try_from(crate::address::ROOM).unwrap_or(0);
-            header.msg_hdr.msg_controllen = size_of::<Control>() as _;
-            header.msg_hdr.msg_flags = 0;
-        }
+        let batch = Batch::new(count, packet_bytes + 64, true, true);
+        Self { batch, ip_header: false, held: 0, next: 0, overflow: 0, overflowed: 0, cut: 0 }
     }
 
     /// Takes what is there without waiting, in place of what was held; returns how many datagrams.
@@ -102,15 +53,9 @@ impl ReceiveBatch {
     /// The socket is broken. A signal is nothing.
     #[inline]
     pub fn receive(&mut self, socket: &GroupSocket) -> Result<usize, PathError> {
-        self.reset(self.held);
         (self.held, self.next) = (0, 0);
         self.ip_header = socket.has_ip_header();
-        let count = libc::c_uint::try_from(self.headers.len()).unwrap_or(1);
-        let (headers, null) = (self.headers.as_mut_ptr(), std::ptr::null_mut());
-        // SAFETY: each header describes a name, a part and a control buffer of this value, which live through the call and
-        // are not shared; there is no time-out.
-        let taken = unsafe { libc::recvmmsg(socket.fd(), headers, count, libc::MSG_DONTWAIT as _, null) };
-        if let Ok(taken) = usize::try_from(taken) {
+        if let Ok(taken) = usize::try_from(self.batch.receive(socket.fd(), libc::MSG_DONTWAIT)) {
             self.held = taken;
             return Ok(taken);
         }
@@ -138,26 +83,18 @@ impl ReceiveBatch {
             }
             let at = self.next;
             self.next += 1;
-            let header = self.headers.get(at)?;
-            let length = header.msg_len as usize;
-            if header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
+            if self.batch.is_cut(at) {
                 self.cut += 1;
                 continue;
             }
             let (mut stack_ns, mut overflow) = (0, None);
-            // SAFETY: recvmmsg filled this header, and its control buffer lives and is not written to.
-            unsafe {
-                sys::each_control(&header.msg_hdr, |level, kind, data| {
-                    read(level, kind, data, &mut stack_ns, &mut overflow);
-                });
-            }
+            self.batch.each_control(at, |level, kind, data| read(level, kind, data, &mut stack_ns, &mut overflow));
             if let Some(overflow) = overflow {
                 self.overflowed += u64::from(overflow.wrapping_sub(self.overflow));
                 self.overflow = overflow;
             }
-            let begin = at * self.slot;
-            let bytes = self.bytes.get(begin..begin + length).unwrap_or_default();
-            let from = self.names.get(at).and_then(RawAddress::decode);
+            let bytes = self.batch.received(at);
+            let from = self.batch.sender(at).and_then(RawAddress::decode);
             let from = from.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |from| from.ip());
             let bytes = if self.ip_header { without_header(bytes) } else { bytes };
             return Some(Datagram { bytes, from, stack_ns });

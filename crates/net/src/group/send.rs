@@ -3,9 +3,10 @@
 use super::GroupSocket;
 use crate::PathError;
 use crate::address::RawAddress;
+use crate::batch::Batch;
 use crate::sys;
 use crate::transport::is_lost;
-use libc::{c_int, c_void, socklen_t};
+use libc::{c_int, c_void};
 use std::net::SocketAddr;
 
 /// RFC 2113: option 148, 4 bytes, value 0: routers look at the packet.
@@ -68,13 +69,9 @@ impl Control {
 
 /// Room for some packets, taken once.
 pub struct SendBatch {
-    bytes: Vec<u8>,
-    slot: usize,
-    names: Vec<RawAddress>,
+    batch: Batch,
     /// Router alert, TTL 1.
     controls: Box<[Control; 2]>,
-    parts: Vec<libc::iovec>,
-    headers: Vec<libc::mmsghdr>,
     held: usize,
     sent: usize,
     lost: u64,
@@ -82,10 +79,6 @@ pub struct SendBatch {
     foreign: bool,
     refused: u64,
 }
-
-// SAFETY: the pointers in `parts` and `headers` lead into the memory behind this very value's vectors and box, which stays
-// where it is when the value moves, and nobody else has them.
-unsafe impl Send for SendBatch {}
 
 impl std::fmt::Debug for SendBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -109,32 +102,8 @@ impl SendBatch {
                 Control::new(libc::IPPROTO_IP, libc::IP_TTL, &one.to_ne_bytes()),
             ]
         };
-        let count = count.max(1);
-        let mut batch = Self {
-            bytes: vec![1; count * packet_bytes],
-            slot: packet_bytes,
-            names: vec![RawAddress::EMPTY; count],
-            controls: Box::new(controls),
-            parts: Vec::with_capacity(count),
-            headers: Vec::with_capacity(count),
-            held: 0,
-            sent: 0,
-            lost: 0,
-            foreign: false,
-            refused: 0,
-        };
-        for bytes in batch.bytes.chunks_exact_mut(packet_bytes.max(1)) {
-            batch.parts.push(libc::iovec { iov_base: bytes.as_mut_ptr().cast::<c_void>(), iov_len: 0 });
-        }
-        for (part, name) in batch.parts.iter_mut().zip(&mut batch.names) {
-            // SAFETY: mmsghdr is plain data, and all zeros is a valid value of it.
-            let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
-            header.msg_hdr.msg_name = name.room().as_mut_ptr().cast::<c_void>();
-            header.msg_hdr.msg_iov = std::ptr::from_mut(part);
-            header.msg_hdr.msg_iovlen = 1;
-            batch.headers.push(header);
-        }
-        batch
+        let batch = Batch::new(count, packet_bytes, true, false);
+        Self { batch, controls: Box::new(controls), held: 0, sent: 0, lost: 0, foreign: false, refused: 0 }
     }
 
     /// Its destinations come from the network, where anybody may have named them: packets that the kernel refuses to send
@@ -147,33 +116,24 @@ impl SendBatch {
     /// Where the next packet is to be written; absent when [`Self::flush`] comes first.
     #[inline]
     pub fn place(&mut self) -> Option<&mut [u8]> {
-        if self.held == self.headers.len() {
-            return None;
-        }
-        let begin = self.held * self.slot;
-        self.bytes.get_mut(begin..begin + self.slot)
+        (self.held < self.batch.count()).then(|| self.batch.room(self.held))
     }
 
     /// The packet in [`Self::place`] is complete.
     #[inline]
-    pub fn push(&mut self, length: usize, to: &Target, extra: Extra) {
-        let at = self.held;
-        let (Some(header), Some(part), Some(name)) =
-            (self.headers.get_mut(at), self.parts.get_mut(at), self.names.get_mut(at))
-        else {
+    pub fn push(&mut self, bytes: usize, to: &Target, extra: Extra) {
+        if self.held == self.batch.count() {
             return;
-        };
-        part.iov_len = length.min(self.slot);
-        *name = to.0;
-        header.msg_hdr.msg_namelen = socklen_t::try_from(to.0.as_bytes().len()).unwrap_or(0);
+        }
         let [alert, on_link] = &mut *self.controls;
         let (control, length) = match extra {
             Extra::None => (std::ptr::null_mut(), 0),
             Extra::RouterAlert => (alert.words.as_mut_ptr(), alert.length),
             Extra::OnLink => (on_link.words.as_mut_ptr(), on_link.length),
         };
-        header.msg_hdr.msg_control = control.cast::<c_void>();
-        header.msg_hdr.msg_controllen = length as _;
+        self.batch.set_length(self.held, bytes);
+        // SAFETY: the controls live as long as the batch, and are written only before it.
+        unsafe { self.batch.set_target(self.held, &to.0, control.cast::<c_void>(), length) };
         self.held += 1;
     }
 
@@ -194,10 +154,8 @@ impl SendBatch {
         while self.sent < self.held {
             // Most often it is one packet of data, for which the plain call is the cheapest.
             if self.held == 1
-                && let Some((header, part, name)) = self.first()
-                && header.msg_hdr.msg_controllen == 0
+                && let Some((bytes, name)) = self.batch.plain(0)
             {
-                let bytes = self.bytes.get(..part.iov_len).unwrap_or_default();
                 if sys::sendto(socket.fd(), bytes, libc::MSG_NOSIGNAL, name.as_bytes()) >= 0 {
                     self.sent = 1;
                 } else {
@@ -205,10 +163,7 @@ impl SendBatch {
                 }
                 continue;
             }
-            let Some(headers) = self.headers.get_mut(self.sent..self.held) else { break };
-            let count = libc::c_uint::try_from(headers.len()).unwrap_or(1);
-            // SAFETY: each header describes a name, a part and a control message that live through the call.
-            let sent = unsafe { libc::sendmmsg(socket.fd(), headers.as_mut_ptr(), count, libc::MSG_NOSIGNAL as _) };
+            let sent = self.batch.send(socket.fd(), self.sent, self.held);
             match usize::try_from(sent) {
                 Ok(sent) => self.sent += sent.max(1),
                 Err(_) => self.failed()?,
@@ -218,11 +173,6 @@ impl SendBatch {
         Ok(())
     }
 
-    #[inline]
-    fn first(&self) -> Option<(&libc::mmsghdr, &libc::iovec, &RawAddress)> {
-        Some((self.headers.first()?, self.parts.first()?, self.names.first()?))
-    }
-
     /// The first that waits was not sent.
     #[cold]
     fn failed(&mut self) -> Result<(), PathError> {
@@ -230,7 +180,7 @@ impl SendBatch {
         if errno == libc::EINTR || errno == libc::EAGAIN {
             return Err(PathError::Interrupted);
         }
-        let bytes = self.parts.get(self.sent).map_or(0, |part| part.iov_len);
+        let bytes = self.batch.length(self.sent);
         self.sent += 1;
         if is_lost(errno) {
             self.lost += 1;
