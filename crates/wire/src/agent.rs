@@ -5,6 +5,7 @@
 
 use crate::error::FrameError;
 use crate::frame::{self, AGENT_LIMIT};
+use crate::session::{from_payload, to_payload};
 use model::worker::{EndpointTask, LINE_MARK, Measured, ProbeTask};
 use model::{
     HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Setting, ShieldReport, ShieldSpec, WorkerEvent,
@@ -275,11 +276,6 @@ pub fn forward(line: &[u8]) -> Result<Vec<u8>, FrameError> {
     frame::encode(line, AGENT_LIMIT)
 }
 
-fn to_frame<T: serde::Serialize>(message: &T, what: &'static str) -> Result<Vec<u8>, FrameError> {
-    let payload = serde_json::to_vec(message).map_err(|error| FrameError::Payload { what, why: error.to_string() })?;
-    frame::encode(&payload, AGENT_LIMIT)
-}
-
-fn from_payload<T: serde::de::DeserializeOwned>(payload: &[u8], what: &'static str) -> Result<T, FrameError> {
-    serde_json::from_slice(payload).map_err(|error| FrameError::Payload { what, why: error.to_string() })
+fn to_frame(message: &impl serde::Serialize, what: &'static str) -> Result<Vec<u8>, FrameError> {
+    frame::encode(&to_payload(message, what)?, AGENT_LIMIT)
 }

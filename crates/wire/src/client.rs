@@ -7,12 +7,11 @@ use crate::control::{
     ClientMessage, Nonce, OpenRequest, Opened, Proof, RefuseCode, ServerHello, ServerMessage, StopReport, Versions,
     capability,
 };
-use crate::error::{FrameError, SessionError};
-use crate::frame::{CONTROL_LIMIT, Decoder, Encoder, HANDSHAKE_LIMIT};
+use crate::error::SessionError;
 use crate::key::Key;
-use crate::proof::{Direction, FrameKey, Transcript, same};
+use crate::proof::{Direction, Transcript, same};
+use crate::session::{Role, Session, State, from_payload};
 use model::stream::StreamInterval;
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 /// What a session is made of.
@@ -61,64 +60,26 @@ pub enum ClientEvent {
     Stopped(Box<StopReport>),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Hello,
-    Welcome,
-    Ready,
-    Opening,
-    Opened,
-    Proved,
-    Starting,
-    Running,
-    Stopping,
-    Done,
+/// The initiator's own part of a session.
+#[derive(Debug)]
+pub struct Client {
+    config: ClientConfig,
+    hello: Option<(Vec<u8>, Box<ServerHello>, u32)>,
 }
 
-impl State {
-    fn words(self) -> &'static str {
-        match self {
-            Self::Hello | Self::Welcome => "before the handshake was done",
-            Self::Ready => "before a data path was asked for",
-            Self::Opening => "while the data path is being opened",
-            Self::Opened => "before the data path was proved",
-            Self::Proved => "between two sizes",
-            Self::Starting => "while a size is being started",
-            Self::Running => "while messages are reflected",
-            Self::Stopping => "while a size is being stopped",
-            Self::Done => "after the end of the session",
-        }
-    }
+impl Role for Client {
+    type Event = ClientEvent;
+    const READY: &'static str = "before a data path was asked for";
 }
 
 /// One control session as the initiator sees it.
-#[derive(Debug)]
-pub struct ClientSession {
-    config: ClientConfig,
-    state: State,
-    hello: Option<(Vec<u8>, Box<ServerHello>, u32)>,
-    /// What was asked for.
-    open: Option<Box<OpenRequest>>,
-    decoder: Decoder,
-    encoder: Encoder,
-    events: VecDeque<ClientEvent>,
-    transmits: VecDeque<Vec<u8>>,
-}
+pub type ClientSession = Session<Client>;
 
 impl ClientSession {
     /// A session that waits for the reflector's hello.
     #[must_use]
     pub fn new(config: ClientConfig) -> Self {
-        Self {
-            config,
-            state: State::Hello,
-            hello: None,
-            open: None,
-            decoder: Decoder::new(HANDSHAKE_LIMIT),
-            encoder: Encoder::new(CONTROL_LIMIT),
-            events: VecDeque::new(),
-            transmits: VecDeque::new(),
-        }
+        Self::begin(Client { config, hello: None })
     }
 
     /// Takes bytes from the reflector.
@@ -129,7 +90,7 @@ impl ClientSession {
         if self.state == State::Done {
             return Ok(());
         }
-        self.decoder.feed(bytes);
+        self.feed(bytes);
         let outcome = self.handle_frames();
         if outcome.is_err() {
             self.state = State::Done;
@@ -137,35 +98,10 @@ impl ClientSession {
         outcome
     }
 
-    /// Takes note that the reflector hung up.
-    ///
-    /// # Errors
-    /// [`SessionError::Closed`] unless [`ClientSession::close`] was called before.
-    pub fn handle_end(&mut self) -> Result<(), SessionError> {
-        let state = std::mem::replace(&mut self.state, State::Done);
-        if state == State::Done { Ok(()) } else { Err(SessionError::Closed { state: state.words() }) }
-    }
-
-    /// The next thing the reflector said.
-    pub fn poll_event(&mut self) -> Option<ClientEvent> {
-        self.events.pop_front()
-    }
-
-    /// The next bytes to write.
-    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        self.transmits.pop_front()
-    }
-
-    /// Whether the session is over.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.state == State::Done
-    }
-
     /// What the reflector is and allows, once it said so.
     #[must_use]
     pub fn server(&self) -> Option<&ServerHello> {
-        self.hello.as_ref().map(|(_, hello, _)| hello.as_ref())
+        self.role.hello.as_ref().map(|(_, hello, _)| hello.as_ref())
     }
 
     /// Asks for a data path, once `Ready` came.
@@ -175,7 +111,7 @@ impl ClientSession {
     /// reflector's build cannot do and [`SessionError::Refused`] for what the limits told exclude.
     pub fn open(&mut self, request: OpenRequest) -> Result<(), SessionError> {
         if self.state == State::Ready
-            && let Some((_, hello, _)) = &self.hello
+            && let Some((_, hello, _)) = &self.role.hello
         {
             let lacks = |word: &str| !hello.capabilities.iter().any(|known| known == word);
             // Over inherited descriptors the reflector says what these carry.
@@ -190,7 +126,7 @@ impl ClientSession {
                 return Err(SessionError::Lacks {
                     capability,
                     theirs: one_line(&format!("windhover {}{build}", hello.tool_version)),
-                    ours: format!("windhover {}", self.config.tool_version),
+                    ours: format!("windhover {}", self.role.config.tool_version),
                 });
             }
             request.check(&hello.limits).map_err(|(code, reason)| SessionError::Refused { code, reason })?;
@@ -198,7 +134,7 @@ impl ClientSession {
         self.step("open", State::Ready, State::Opening)?;
         let request = Box::new(request);
         self.open = Some(request.clone());
-        self.send(&ClientMessage::Open(request))
+        self.say(&ClientMessage::Open(request))
     }
 
     /// Begins a size, once `Proved` came or after `Stopped`.
@@ -207,13 +143,11 @@ impl ClientSession {
     /// [`SessionError::Misuse`] at any other time; before anything is sent [`SessionError::Refused`] for sizes that the
     /// reflector would refuse.
     pub fn start(&mut self, size: u32, response_size: u32) -> Result<(), SessionError> {
-        if self.state == State::Proved
-            && let Some(open) = &self.open
-        {
-            open.check_sizes(size, response_size).map_err(|(code, reason)| SessionError::Refused { code, reason })?;
+        if self.state == State::Proved {
+            self.check_sizes(size, response_size).map_err(|(code, reason)| SessionError::Refused { code, reason })?;
         }
         self.step("start", State::Proved, State::Starting)?;
-        self.send(&ClientMessage::Start { size, response_size })
+        self.say(&ClientMessage::Start { size, response_size })
     }
 
     /// Whether the reflector listens for [`ClientSession::alive`].
@@ -228,7 +162,7 @@ impl ClientSession {
     /// # Errors
     /// [`SessionError::Frame`] when the message cannot be written.
     pub fn alive(&mut self) -> Result<(), SessionError> {
-        if self.state == State::Running && self.hears_heartbeats() { self.send(&ClientMessage::Alive) } else { Ok(()) }
+        if self.state == State::Running && self.hears_heartbeats() { self.say(&ClientMessage::Alive) } else { Ok(()) }
     }
 
     /// Ends a size, once `Started` came.
@@ -237,7 +171,7 @@ impl ClientSession {
     /// [`SessionError::Misuse`] at any other time.
     pub fn stop(&mut self) -> Result<(), SessionError> {
         self.step("stop", State::Running, State::Stopping)?;
-        self.send(&ClientMessage::Stop)
+        self.say(&ClientMessage::Stop)
     }
 
     /// Ends the session, at any time; does nothing when it is over already.
@@ -253,31 +187,18 @@ impl ClientSession {
             }
             _ => {
                 self.state = State::Done;
-                self.send(&ClientMessage::Close)
+                self.say(&ClientMessage::Close)
             }
         }
     }
 
-    fn step(&mut self, call: &'static str, from: State, to: State) -> Result<(), SessionError> {
-        if self.state != from {
-            return Err(SessionError::Misuse { call, state: self.state.words() });
-        }
-        self.state = to;
-        Ok(())
-    }
-
-    fn send(&mut self, message: &ClientMessage) -> Result<(), SessionError> {
-        let payload = serde_json::to_vec(message)
-            .map_err(|error| FrameError::Payload { what: message.name(), why: error.to_string() })?;
-        let frame = self.encoder.encode(&payload)?;
-        self.transmits.push_back(frame);
-        Ok(())
+    fn say(&mut self, message: &ClientMessage) -> Result<(), SessionError> {
+        self.send(message, message.name())
     }
 
     fn handle_frames(&mut self) -> Result<(), SessionError> {
-        while let Some(payload) = self.decoder.pop()? {
-            let message: ServerMessage = serde_json::from_slice(&payload)
-                .map_err(|error| FrameError::Payload { what: "an answer", why: error.to_string() })?;
+        while let Some(payload) = self.pop()? {
+            let message: ServerMessage = from_payload(&payload, "an answer")?;
             self.handle_message(message, payload)?;
         }
         Ok(())
@@ -293,7 +214,7 @@ impl ClientSession {
             }
             (_, ServerMessage::Refused { code, reason }) => {
                 return Err(match code {
-                    RefuseCode::WrongKey if self.config.key.is_some() => SessionError::WrongKey,
+                    RefuseCode::WrongKey if self.role.config.key.is_some() => SessionError::WrongKey,
                     code => SessionError::Refused { code, reason: one_line(&reason) },
                 });
             }
@@ -305,7 +226,7 @@ impl ClientSession {
                 (state, ClientEvent::Interval(interval))
             }
             (State::Stopping, ServerMessage::Stopped(report)) => (State::Proved, ClientEvent::Stopped(report)),
-            (state, _) => return Err(SessionError::OutOfOrder { message: name, state: state.words() }),
+            _ => return Err(self.out_of_order(name)),
         };
         self.state = next;
         self.events.push_back(event);
@@ -313,46 +234,47 @@ impl ClientSession {
     }
 
     fn greet(&mut self, hello: Box<ServerHello>, payload: Vec<u8>) -> Result<(), SessionError> {
-        let ours = self.config.versions;
+        let ours = self.role.config.versions;
         let version = ours
             .common(hello.versions)
             .ok_or_else(|| SessionError::Version { theirs: hello.versions.to_string(), ours: ours.to_string() })?;
-        let proof = match (&self.config.key, hello.key_required) {
+        let proof = match (&self.role.config.key, hello.key_required) {
             (None, true) => return Err(SessionError::KeyRequired),
             (Some(_), false) => return Err(SessionError::KeyNotExpected),
             (None, false) => None,
             (Some(key), true) => {
-                let transcript = Transcript { server_hello: &payload, client_nonce: &self.config.nonce, version };
+                let transcript = Transcript { server_hello: &payload, client_nonce: &self.role.config.nonce, version };
                 Some(Proof(transcript.client_proof(key)))
             }
         };
         let answer = ClientMessage::ClientHello {
             version,
-            tool_version: self.config.tool_version.clone(),
-            nonce: self.config.nonce.clone(),
+            tool_version: self.role.config.tool_version.clone(),
+            nonce: self.role.config.nonce.clone(),
             proof,
         };
-        self.hello = Some((payload, hello, version));
+        self.role.hello = Some((payload, hello, version));
         self.state = State::Welcome;
-        self.send(&answer)
+        self.say(&answer)
     }
 
     fn trust(&mut self, proof: Option<&Proof>, session: u64) -> Result<ClientEvent, SessionError> {
-        let Some((payload, hello, version)) = &self.hello else {
-            return Err(SessionError::OutOfOrder { message: "welcome", state: State::Hello.words() });
+        let Some((payload, hello, version)) = &self.role.hello else {
+            return Err(self.out_of_order("welcome"));
         };
-        if let Some(key) = &self.config.key {
-            let transcript = Transcript { server_hello: payload, client_nonce: &self.config.nonce, version: *version };
+        let hello = hello.clone();
+        let mut session_key = None;
+        if let Some(key) = &self.role.config.key {
+            let transcript =
+                Transcript { server_hello: payload, client_nonce: &self.role.config.nonce, version: *version };
             let expected = transcript.server_proof(key, session);
             if !proof.is_some_and(|proof| same(&proof.0, &expected)) {
                 return Err(SessionError::WrongKey);
             }
-            let session_key = transcript.session_key(key);
-            self.encoder.set_key(FrameKey::new(&session_key, Direction::ToServer));
-            self.decoder.set_key(FrameKey::new(&session_key, Direction::ToClient));
+            session_key = Some(transcript.session_key(key));
         }
-        self.decoder.set_limit(CONTROL_LIMIT);
-        Ok(ClientEvent::Ready { hello: hello.clone(), session })
+        self.secure(session_key, Direction::ToServer, Direction::ToClient);
+        Ok(ClientEvent::Ready { hello, session })
     }
 }
 

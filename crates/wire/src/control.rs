@@ -395,25 +395,51 @@ const FIRST_GROUP_PORT: u16 = 1024;
 
 /// Checks a port that a client wants bound on the reflector's host: those of well-known services (RFC 6335, section 6)
 /// are nobody's to take.
-pub(crate) fn check_group_port(port: u16) -> Result<(), (RefuseCode, String)> {
+pub(crate) fn check_group_port(port: u16) -> Result<(), Refusal> {
     if port >= FIRST_GROUP_PORT {
         return Ok(());
     }
-    let reason = format!(
+    limit(format!(
         "port {port} is one of well-known services, which no client may have bound: use {FIRST_GROUP_PORT} or above"
-    );
-    Err((RefuseCode::Limit, reason))
+    ))
+}
+
+/// The code of a refusal, and its reason: one line with the remedy.
+pub type Refusal = (RefuseCode, String);
+
+/// Refuses what makes no sense.
+pub(crate) fn bad<T>(reason: impl Into<String>) -> Result<T, Refusal> {
+    Err((RefuseCode::BadRequest, reason.into()))
+}
+
+/// Refuses what the owner does not allow.
+pub(crate) fn limit<T>(reason: impl Into<String>) -> Result<T, Refusal> {
+    Err((RefuseCode::Limit, reason.into()))
 }
 
 impl OpenRequest {
+    /// One message out and one back over a protocol, of at most `max_size` bytes; the reflector's settings are the usual ones.
+    #[must_use]
+    pub fn new(probe: Probe, protocol: Protocol, max_size: u32) -> Self {
+        Self {
+            probe,
+            socket: SocketSpec::new(protocol),
+            end: EndSpec::default(),
+            pings: 1,
+            pongs: 1,
+            max_size,
+            connect_each: false,
+            stream: None,
+            pace: None,
+        }
+    }
+
     /// Checks the request against what the reflector's owner allows. Both ends use it: the initiator before it asks,
     /// the reflector because the initiator may be anybody.
     ///
     /// # Errors
     /// The code and the reason of a refusal, naming the limit and the remedy.
-    pub fn check(&self, limits: &Limits) -> Result<(), (RefuseCode, String)> {
-        let limit = |reason: String| Err((RefuseCode::Limit, reason));
-        let bad = |reason: String| Err((RefuseCode::BadRequest, reason));
+    pub fn check(&self, limits: &Limits) -> Result<(), Refusal> {
         let protocol = self.socket.protocol;
         if self.max_size > limits.max_size {
             return limit(format!(
@@ -440,7 +466,7 @@ impl OpenRequest {
             ));
         }
         if self.socket.more && protocol == Protocol::Udp && (self.pings > 1 || self.pongs > 1) {
-            return bad("MSG_MORE joins udp messages into one datagram: leave --more out, or use tcp".to_owned());
+            return bad("MSG_MORE joins udp messages into one datagram: leave --more out, or use tcp");
         }
         if !protocol.carries(self.probe) {
             return bad(format!("{} does not go over {protocol}: use {}", self.probe, Protocol::words_for(self.probe)));
@@ -461,37 +487,33 @@ impl OpenRequest {
         self.check_end(limits)
     }
 
-    fn check_pace(&self, limits: &Limits) -> Result<(), (RefuseCode, String)> {
-        let bad = |reason: String| Err((RefuseCode::BadRequest, reason));
+    fn check_pace(&self, limits: &Limits) -> Result<(), Refusal> {
         let pace = match (&self.pace, self.probe) {
             (Some(pace), Probe::Pace) => pace,
             (None, Probe::Pace) => {
-                return bad("pace came without a rate: use the same windhover at both ends".to_owned());
+                return bad("pace came without a rate: use the same windhover at both ends");
             }
             (Some(_), probe) => return bad(format!("{probe} has no rate")),
             (None, _) => return Ok(()),
         };
         if pace.rate_pps > limits.max_rate_pps {
-            return Err((
-                RefuseCode::Limit,
-                format!(
-                    "a rate of {} messages a second is above the reflector's limit of {}: ask for less, or raise its --max-rate",
-                    pace.rate_pps, limits.max_rate_pps
-                ),
+            return limit(format!(
+                "a rate of {} messages a second is above the reflector's limit of {}: ask for less, or raise its --max-rate",
+                pace.rate_pps, limits.max_rate_pps
             ));
         }
         if pace.rate_pps == 0 || pace.every == 0 {
-            return bad("a rate of 0, or one answer in 0 messages, is none".to_owned());
+            return bad("a rate of 0, or one answer in 0 messages, is none");
         }
         if self.pings != 1 || self.pongs != 1 || self.connect_each {
-            return bad("pace sends one message and gets one answer on one connection".to_owned());
+            return bad("pace sends one message and gets one answer on one connection");
         }
         match pace.port {
             Some(_) if self.socket.multicast.is_none() => {
-                bad("only reflectors of a multicast group are told their port".to_owned())
+                bad("only reflectors of a multicast group are told their port")
             }
             Some(port) => check_group_port(port),
-            None if pace.group.is_some() => bad("only reflectors of one group share a tag".to_owned()),
+            None if pace.group.is_some() => bad("only reflectors of one group share a tag"),
             None => Ok(()),
         }
     }
@@ -500,8 +522,7 @@ impl OpenRequest {
     ///
     /// # Errors
     /// The code and the reason of a refusal.
-    pub(crate) fn check_sizes(&self, size: u32, response_size: u32) -> Result<(), (RefuseCode, String)> {
-        let bad = |reason: String| Err((RefuseCode::BadRequest, reason));
+    pub(crate) fn check_sizes(&self, size: u32, response_size: u32) -> Result<(), Refusal> {
         let protocol = self.socket.protocol;
         let least = u32::try_from(crate::data::PACED_BYTES).unwrap_or(u32::MAX);
         let min = if self.pace.is_some() { least } else { u32::from(protocol.is_stream()) };
@@ -513,7 +534,7 @@ impl OpenRequest {
         }
         // Answers longer than what they answer would make a flood larger.
         if self.pace.is_some() && size != response_size {
-            return bad("answers at a rate are as long as their messages".to_owned());
+            return bad("answers at a rate are as long as their messages");
         }
         let asked = u64::from(self.pings) * u64::from(size);
         let answered = u64::from(self.pongs) * u64::from(response_size);
@@ -527,8 +548,7 @@ impl OpenRequest {
         Ok(())
     }
 
-    fn check_end(&self, limits: &Limits) -> Result<(), (RefuseCode, String)> {
-        let limit = |reason: String| Err((RefuseCode::Limit, reason));
+    fn check_end(&self, limits: &Limits) -> Result<(), Refusal> {
         let end = &self.end;
         if end.policy.is_real_time() && !limits.allow_real_time {
             return limit(format!("the reflector does not allow policy {}: leave --remote-policy out", end.policy));
@@ -544,14 +564,11 @@ impl OpenRequest {
                 return limit(format!("the reflector does not allow pinning to CPU {cpu}: leave --remote-cpu out"));
             }
             if cpu > model::cpus::MAX_CPU {
-                return Err((
-                    RefuseCode::BadRequest,
-                    format!("CPU {cpu} does not exist: use 0 to {}", model::cpus::MAX_CPU),
-                ));
+                return bad(format!("CPU {cpu} does not exist: use 0 to {}", model::cpus::MAX_CPU));
             }
         }
         if end.receive == Receive::Spin && !limits.allow_spin {
-            return limit("the reflector does not allow spinning: use --receive block".to_owned());
+            return limit("the reflector does not allow spinning: use --receive block");
         }
         let idle = end.idle.total();
         if idle > limits.max_idle_descriptors {
@@ -571,7 +588,7 @@ impl OpenRequest {
         // IFNAMSIZ of netdevice(7) is 16 with the final zero.
         let odd = |name: &&String| name.is_empty() || name.len() > 15 || name.contains(['/', '\0', '\n']);
         if let Some(device) = end.device.as_ref().filter(odd) {
-            return Err((RefuseCode::BadRequest, format!("{device:?} is no name of a network device")));
+            return bad(format!("{device:?} is no name of a network device"));
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::frame::{self, Decoder};
 use crate::key::Key;
 use crate::server::{ServerConfig, ServerEvent, ServerSession};
 use crate::{Reply, Request, Tier, data, stream};
-use model::{EndSpec, Limits, Probe, Protocol, SocketSpec};
+use model::{Limits, Probe, Protocol};
 
 /// Frames: what comes out was in the bytes, and nothing is held back that was not fed.
 pub fn exercise_frame(bytes: &[u8]) {
@@ -55,7 +55,7 @@ pub fn exercise_control_client(bytes: &[u8]) {
                 let Ok(mut server) = ServerSession::new(server_config(key.clone())) else { return };
                 shake(&mut client, &mut server);
                 while client.poll_event().is_some() {}
-                let _ = client.open(open_request());
+                let _ = client.open(OpenRequest::new(Probe::Pingpong, Protocol::Udp, 1024));
             }
             let outcome = client.handle_bytes(bytes);
             assert!(outcome.is_ok() || client.is_done());
@@ -185,20 +185,6 @@ pub(crate) fn server_config(key: Option<Key>) -> ServerConfig {
         key,
         nonce: Nonce([2; 32]),
         session: 1,
-    }
-}
-
-pub(crate) fn open_request() -> OpenRequest {
-    OpenRequest {
-        probe: Probe::Pingpong,
-        socket: SocketSpec::new(Protocol::Udp),
-        end: EndSpec::default(),
-        pings: 1,
-        pongs: 1,
-        max_size: 1024,
-        connect_each: false,
-        stream: None,
-        pace: None,
     }
 }
 

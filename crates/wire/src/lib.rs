@@ -18,6 +18,7 @@ pub mod key;
 pub mod pgm;
 mod proof;
 pub mod server;
+pub mod session;
 pub mod stream;
 
 pub use agent::{LaunchSpec, Reply, Request};

@@ -5,7 +5,7 @@
 //! in its answer. The token that proves the path is published on the group like any message; a reflector takes nothing from
 //! any other source, and answers nothing that does not carry the tag.
 
-use crate::control::{OpenRequest, RefuseCode, check_group_port};
+use crate::control::{OpenRequest, Refusal, bad, check_group_port, limit};
 use crate::hex;
 use model::{PgmCarrier, PgmCounts, ProbeSpec, Protocol};
 use pgm::{Gsi, Tsi};
@@ -106,13 +106,12 @@ pub const MOST_LOSSES: usize = 1024;
 const MOST_WINDOW_BYTES: u64 = 128 << 20;
 
 /// Checks a request for PGM, and that others do not speak of it.
-pub(crate) fn check(open: &OpenRequest) -> Result<(), (RefuseCode, String)> {
-    let bad = |reason: String| Err((RefuseCode::BadRequest, reason));
+pub(crate) fn check(open: &OpenRequest) -> Result<(), Refusal> {
     let is = open.socket.protocol == Protocol::Pgm;
     let told = open.pace.as_ref().and_then(|pace| pace.pgm.as_ref());
     let (Some(spec), Some(_)) = (&open.socket.pgm, told) else {
         return match (is, open.socket.pgm.is_some() || told.is_some()) {
-            (true, _) => bad("pgm needs groups and the initiator's source".to_owned()),
+            (true, _) => bad("pgm needs groups and the initiator's source"),
             (false, true) => bad(format!("groups of PGM say nothing to {}", open.socket.protocol)),
             (false, false) => Ok(()),
         };
@@ -127,12 +126,9 @@ pub(crate) fn check(open: &OpenRequest) -> Result<(), (RefuseCode, String)> {
         check_group_port(spec.udp_port)?;
     }
     if u64::from(spec.window_packets) * u64::from(spec.packet_bytes) * 2 > MOST_WINDOW_BYTES {
-        return Err((
-            RefuseCode::Limit,
-            format!(
-                "windows of {} packets of {} bytes are above the reflector's 128 MiB: use a smaller window",
-                spec.window_packets, spec.packet_bytes
-            ),
+        return limit(format!(
+            "windows of {} packets of {} bytes are above the reflector's 128 MiB: use a smaller window",
+            spec.window_packets, spec.packet_bytes
         ));
     }
     if open.max_size < ProbeSpec::PGM_LEAST || open.max_size > spec.max_size() {
@@ -144,22 +140,16 @@ pub(crate) fn check(open: &OpenRequest) -> Result<(), (RefuseCode, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RefuseCode;
     use crate::control::PaceRequest;
-    use model::{EndSpec, Limits, PgmSpec, Probe, SocketSpec};
+    use model::{Limits, PgmSpec, Probe};
 
     fn open(change: impl FnOnce(&mut OpenRequest, &mut PgmSpec)) -> Result<(), (RefuseCode, String)> {
         let mut pgm = PgmSpec::new("239.192.0.1".parse().unwrap());
         let told = PgmRequest { source: SourceId([1; 8]), tag: 7 };
         let mut open = OpenRequest {
-            probe: Probe::Pace,
-            socket: SocketSpec::new(Protocol::Pgm),
-            end: EndSpec::default(),
-            pings: 1,
-            pongs: 1,
-            max_size: 1000,
-            connect_each: false,
-            stream: None,
             pace: Some(PaceRequest { pgm: Some(told), ..PaceRequest::default() }),
+            ..OpenRequest::new(Probe::Pace, Protocol::Pgm, 1000)
         };
         change(&mut open, &mut pgm);
         open.socket.pgm = Some(pgm);

@@ -7,13 +7,13 @@
 use crate::control::{
     ClientMessage, Nonce, OpenRequest, Opened, Proof, RefuseCode, ServerHello, ServerMessage, StopReport, Versions,
 };
-use crate::error::{FrameError, SessionError};
-use crate::frame::{CONTROL_LIMIT, Decoder, Encoder, HANDSHAKE_LIMIT};
+use crate::error::SessionError;
+use crate::frame::HANDSHAKE_LIMIT;
 use crate::key::Key;
-use crate::proof::{Direction, FrameKey, Transcript, same};
+use crate::proof::{Direction, Transcript, same};
+use crate::session::{Role, Session, State, from_payload, to_payload};
 use model::Limits;
 use model::stream::StreamInterval;
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 /// What a session is made of.
@@ -62,48 +62,20 @@ pub enum ServerEvent {
     Closed,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Hello,
-    Ready,
-    Opening,
-    Opened,
-    Proved,
-    Starting,
-    Running,
-    Stopping,
-    Done,
+/// The reflector's own part of a session.
+#[derive(Debug)]
+pub struct Server {
+    config: ServerConfig,
+    hello: Vec<u8>,
 }
 
-impl State {
-    fn words(self) -> &'static str {
-        match self {
-            Self::Hello => "before the handshake was done",
-            Self::Ready => "before a data path was opened",
-            Self::Opening => "while the data path is being opened",
-            Self::Opened => "before the data path was proved",
-            Self::Proved => "between two sizes",
-            Self::Starting => "while a size is being started",
-            Self::Running => "while messages are reflected",
-            Self::Stopping => "while a size is being stopped",
-            Self::Done => "after the end of the session",
-        }
-    }
+impl Role for Server {
+    type Event = ServerEvent;
+    const READY: &'static str = "before a data path was opened";
 }
 
 /// One control session as the reflector sees it.
-#[derive(Debug)]
-pub struct ServerSession {
-    config: ServerConfig,
-    hello: Vec<u8>,
-    state: State,
-    /// What was opened.
-    open: Option<Box<OpenRequest>>,
-    decoder: Decoder,
-    encoder: Encoder,
-    events: VecDeque<ServerEvent>,
-    transmits: VecDeque<Vec<u8>>,
-}
+pub type ServerSession = Session<Server>;
 
 impl ServerSession {
     /// A session that has its hello ready to transmit.
@@ -120,17 +92,9 @@ impl ServerSession {
             nonce: config.nonce.clone(),
             key_required: config.key.is_some(),
         }));
-        let mut session = Self {
-            config,
-            hello: payload(&hello)?,
-            state: State::Hello,
-            open: None,
-            decoder: Decoder::new(HANDSHAKE_LIMIT),
-            encoder: Encoder::new(CONTROL_LIMIT),
-            events: VecDeque::new(),
-            transmits: VecDeque::new(),
-        };
-        let frame = crate::frame::encode(&session.hello, HANDSHAKE_LIMIT)?;
+        let hello = to_payload(&hello, hello.name())?;
+        let frame = crate::frame::encode(&hello, HANDSHAKE_LIMIT)?;
+        let mut session = Self::begin(Server { config, hello });
         session.transmits.push_back(frame);
         Ok(session)
     }
@@ -143,9 +107,9 @@ impl ServerSession {
         if self.state == State::Done {
             return Ok(());
         }
-        self.decoder.feed(bytes);
+        self.feed(bytes);
         loop {
-            match self.decoder.pop() {
+            match self.pop() {
                 Ok(Some(payload)) => self.handle_payload(&payload)?,
                 Ok(None) => return Ok(()),
                 Err(error) => return Err(self.fail(RefuseCode::BadRequest, error.into())),
@@ -156,35 +120,10 @@ impl ServerSession {
         }
     }
 
-    /// Takes note that the client hung up.
-    ///
-    /// # Errors
-    /// [`SessionError::Closed`] unless it had said so before.
-    pub fn handle_end(&mut self) -> Result<(), SessionError> {
-        let state = std::mem::replace(&mut self.state, State::Done);
-        if state == State::Done { Ok(()) } else { Err(SessionError::Closed { state: state.words() }) }
-    }
-
-    /// The next thing the client asked for.
-    pub fn poll_event(&mut self) -> Option<ServerEvent> {
-        self.events.pop_front()
-    }
-
-    /// The next bytes to write.
-    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        self.transmits.pop_front()
-    }
-
     /// Whether the client's handshake is done.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.state != State::Hello
-    }
-
-    /// Whether the session is over.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.state == State::Done
     }
 
     /// Answers [`ServerEvent::Open`].
@@ -193,7 +132,7 @@ impl ServerSession {
     /// [`SessionError::Misuse`] at any other time.
     pub fn opened(&mut self, opened: Opened) -> Result<(), SessionError> {
         self.step("opened", State::Opening, State::Opened)?;
-        self.send(&ServerMessage::Opened(opened))
+        self.say(&ServerMessage::Opened(opened))
     }
 
     /// Says that the data path is the client's, after [`ServerSession::opened`].
@@ -202,7 +141,7 @@ impl ServerSession {
     /// [`SessionError::Misuse`] at any other time.
     pub fn proved(&mut self, address: Option<SocketAddr>) -> Result<(), SessionError> {
         self.step("proved", State::Opened, State::Proved)?;
-        self.send(&ServerMessage::Proved { address })
+        self.say(&ServerMessage::Proved { address })
     }
 
     /// Answers [`ServerEvent::Start`].
@@ -211,7 +150,7 @@ impl ServerSession {
     /// [`SessionError::Misuse`] at any other time.
     pub fn started(&mut self) -> Result<(), SessionError> {
         self.step("started", State::Starting, State::Running)?;
-        self.send(&ServerMessage::Started)
+        self.say(&ServerMessage::Started)
     }
 
     /// Answers [`ServerEvent::Stop`].
@@ -220,7 +159,7 @@ impl ServerSession {
     /// [`SessionError::Misuse`] at any other time.
     pub fn stopped(&mut self, report: StopReport) -> Result<(), SessionError> {
         self.step("stopped", State::Stopping, State::Proved)?;
-        self.send(&ServerMessage::Stopped(Box::new(report)))
+        self.say(&ServerMessage::Stopped(Box::new(report)))
     }
 
     /// Tells a stream's last second while it runs; says nothing at any other time.
@@ -228,7 +167,7 @@ impl ServerSession {
     /// # Errors
     /// [`SessionError::Frame`] when the message cannot be written.
     pub fn interval(&mut self, interval: StreamInterval) -> Result<(), SessionError> {
-        if self.state == State::Running { self.send(&ServerMessage::Interval(interval)) } else { Ok(()) }
+        if self.state == State::Running { self.say(&ServerMessage::Interval(interval)) } else { Ok(()) }
     }
 
     /// Ends the session with a reason for the client, at any time.
@@ -236,22 +175,12 @@ impl ServerSession {
         if self.state != State::Done {
             self.state = State::Done;
             // A reason too long for a frame cannot be sent; hanging up says no as well.
-            let _ = self.send(&ServerMessage::Refused { code, reason: reason.to_owned() });
+            let _ = self.say(&ServerMessage::Refused { code, reason: reason.to_owned() });
         }
     }
 
-    fn step(&mut self, call: &'static str, from: State, to: State) -> Result<(), SessionError> {
-        if self.state != from {
-            return Err(SessionError::Misuse { call, state: self.state.words() });
-        }
-        self.state = to;
-        Ok(())
-    }
-
-    fn send(&mut self, message: &ServerMessage) -> Result<(), SessionError> {
-        let frame = self.encoder.encode(&payload(message)?)?;
-        self.transmits.push_back(frame);
-        Ok(())
+    fn say(&mut self, message: &ServerMessage) -> Result<(), SessionError> {
+        self.send(message, message.name())
     }
 
     fn fail(&mut self, code: RefuseCode, error: SessionError) -> SessionError {
@@ -264,13 +193,8 @@ impl ServerSession {
     }
 
     fn handle_payload(&mut self, payload: &[u8]) -> Result<(), SessionError> {
-        let message: ClientMessage = match serde_json::from_slice(payload) {
-            Ok(message) => message,
-            Err(error) => {
-                let error = FrameError::Payload { what: "a request", why: error.to_string() };
-                return Err(self.fail(RefuseCode::BadRequest, error.into()));
-            }
-        };
+        let message: ClientMessage =
+            from_payload(payload, "a request").map_err(|error| self.fail(RefuseCode::BadRequest, error.into()))?;
         let name = message.name();
         match (self.state, message) {
             (State::Hello, ClientMessage::ClientHello { version, tool_version, nonce, proof }) => {
@@ -278,7 +202,7 @@ impl ServerSession {
                 self.events.push_back(ServerEvent::Accepted { tool_version });
             }
             (State::Ready, ClientMessage::Open(open)) => {
-                if let Err((code, reason)) = open.check(&self.config.limits) {
+                if let Err((code, reason)) = open.check(&self.role.config.limits) {
                     return Err(self.fail(code, SessionError::Refused { code, reason }));
                 }
                 self.open = Some(open.clone());
@@ -286,7 +210,9 @@ impl ServerSession {
                 self.events.push_back(ServerEvent::Open(open));
             }
             (State::Proved, ClientMessage::Start { size, response_size }) => {
-                self.check_sizes(size, response_size)?;
+                if let Err((code, reason)) = self.check_sizes(size, response_size) {
+                    return Err(self.fail(code, SessionError::Refused { code, reason }));
+                }
                 self.state = State::Starting;
                 self.events.push_back(ServerEvent::Start { size, response_size });
             }
@@ -300,23 +226,13 @@ impl ServerSession {
                 self.state = State::Done;
                 self.events.push_back(ServerEvent::Closed);
             }
-            (state, _) => {
-                let error = SessionError::OutOfOrder { message: name, state: state.words() };
-                return Err(self.fail(RefuseCode::BadRequest, error));
-            }
+            _ => return Err(self.fail(RefuseCode::BadRequest, self.out_of_order(name))),
         }
         Ok(())
     }
 
-    fn check_sizes(&mut self, size: u32, response_size: u32) -> Result<(), SessionError> {
-        match self.open.as_ref().map_or(Ok(()), |open| open.check_sizes(size, response_size)) {
-            Ok(()) => Ok(()),
-            Err((code, reason)) => Err(self.fail(code, SessionError::Refused { code, reason })),
-        }
-    }
-
     fn accept(&mut self, version: u32, nonce: &Nonce, proof: Option<&Proof>) -> Result<(), SessionError> {
-        let ours = self.config.versions;
+        let ours = self.role.config.versions;
         if ours.common(Versions { min: version, max: version }).is_none() {
             let error = SessionError::Refused {
                 code: RefuseCode::Version,
@@ -328,29 +244,21 @@ impl ServerSession {
         }
         let mut answer = None;
         let mut keys = None;
-        if let Some(key) = &self.config.key {
-            let transcript = Transcript { server_hello: &self.hello, client_nonce: nonce, version };
+        if let Some(key) = &self.role.config.key {
+            let transcript = Transcript { server_hello: &self.role.hello, client_nonce: nonce, version };
             match proof {
                 None => return Err(self.fail(RefuseCode::KeyRequired, SessionError::KeyRequired)),
                 Some(proof) if same(&proof.0, &transcript.client_proof(key)) => {}
                 Some(_) => return Err(self.fail(RefuseCode::WrongKey, SessionError::WrongKey)),
             }
-            answer = Some(Proof(transcript.server_proof(key, self.config.session)));
+            answer = Some(Proof(transcript.server_proof(key, self.role.config.session)));
             keys = Some(transcript.session_key(key));
         } else if proof.is_some() {
             return Err(self.fail(RefuseCode::WrongKey, SessionError::KeyNotExpected));
         }
-        self.send(&ServerMessage::Welcome { proof: answer, session: self.config.session })?;
-        if let Some(session_key) = keys {
-            self.encoder.set_key(FrameKey::new(&session_key, Direction::ToClient));
-            self.decoder.set_key(FrameKey::new(&session_key, Direction::ToServer));
-        }
-        self.decoder.set_limit(CONTROL_LIMIT);
+        self.say(&ServerMessage::Welcome { proof: answer, session: self.role.config.session })?;
+        self.secure(keys, Direction::ToClient, Direction::ToServer);
         self.state = State::Ready;
         Ok(())
     }
-}
-
-fn payload(message: &ServerMessage) -> Result<Vec<u8>, FrameError> {
-    serde_json::to_vec(message).map_err(|error| FrameError::Payload { what: message.name(), why: error.to_string() })
 }

@@ -4,7 +4,7 @@
 //! up. All flows are proved before anything is sent ([`prove`]); what goes down goes only to an address that showed the
 //! session's token.
 
-use crate::control::{OpenRequest, RefuseCode, Token};
+use crate::control::{OpenRequest, Refusal, Token, bad, limit};
 use model::stream::{MIN_DATAGRAM, StreamReceived, StreamSent};
 use model::{Limits, Probe, Protocol, Receive, StreamSpec};
 
@@ -58,15 +58,13 @@ impl StreamRequest {
     ///
     /// # Errors
     /// The code and the reason of a refusal, naming the limit and the remedy.
-    pub(crate) fn check(&self, open: &OpenRequest, limits: &Limits) -> Result<(), (RefuseCode, String)> {
-        let bad = |reason: String| Err((RefuseCode::BadRequest, reason));
-        let limit = |reason: String| Err((RefuseCode::Limit, reason));
+    pub(crate) fn check(&self, open: &OpenRequest, limits: &Limits) -> Result<(), Refusal> {
         let protocol = open.socket.protocol;
         if open.probe != Probe::Stream {
             return bad(format!("{} is no stream", open.probe));
         }
         if open.socket.multicast.is_some() || open.connect_each {
-            return bad("a stream goes to one address over lasting sockets".to_owned());
+            return bad("a stream goes to one address over lasting sockets");
         }
         if !matches!(open.end.receive, Receive::Block | Receive::Spin) {
             return bad(format!("a stream's receiver waits with block or spin, not {}", open.end.receive));
@@ -79,7 +77,7 @@ impl StreamRequest {
             return bad(format!("datagrams of {} bytes: a stream's have {MIN_DATAGRAM} or more", open.max_size));
         }
         if self.heartbeat_ms.is_some_and(|ms| !(50..=60_000).contains(&ms)) {
-            return bad("a heartbeat comes each 50 to 60000 ms".to_owned());
+            return bad("a heartbeat comes each 50 to 60000 ms");
         }
         let memory = self.memory(open.max_size, datagrams);
         if memory > MOST_MEMORY {
@@ -97,7 +95,7 @@ impl StreamRequest {
             ));
         }
         if limits.max_bandwidth_bps == Some(0) {
-            return limit("the reflector's owner allows no streams (--max-bandwidth 0)".to_owned());
+            return limit("the reflector's owner allows no streams (--max-bandwidth 0)");
         }
         match limits.stream_bps(datagrams, self.spec.goes_down()) {
             Some(most) if self.spec.rate_bps.is_some_and(|asked| asked > most) => {
@@ -174,21 +172,11 @@ pub fn read_prove(shown: &[u8]) -> Option<(Token, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{EndSpec, SocketSpec};
+    use crate::RefuseCode;
     use proptest::prelude::*;
 
     fn open(protocol: Protocol, stream: StreamRequest) -> OpenRequest {
-        OpenRequest {
-            probe: Probe::Stream,
-            socket: SocketSpec::new(protocol),
-            end: EndSpec::default(),
-            pings: 1,
-            pongs: 1,
-            max_size: 1472,
-            connect_each: false,
-            stream: Some(stream),
-            pace: None,
-        }
+        OpenRequest { stream: Some(stream), ..OpenRequest::new(Probe::Stream, protocol, 1472) }
     }
 
     fn stream() -> StreamRequest {

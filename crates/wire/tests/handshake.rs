@@ -1,7 +1,7 @@
 //! Both machines against each other: keyed and unkeyed sessions, wrong keys and versions, and frames that were tampered with.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail loudly")]
 
-use model::{EndSpec, Limits, Policy, Probe, Protocol, Receive, SocketSpec};
+use model::{Limits, Policy, Probe, Protocol, Receive};
 use windhover_wire as wire;
 use wire::control::{ClientMessage, Proof, ServerMessage};
 use wire::{
@@ -36,17 +36,7 @@ fn key(byte: u8) -> Key {
 }
 
 fn request() -> OpenRequest {
-    OpenRequest {
-        probe: Probe::Pingpong,
-        socket: SocketSpec::new(Protocol::Udp),
-        end: EndSpec::default(),
-        pings: 1,
-        pongs: 1,
-        max_size: 1024,
-        connect_each: false,
-        stream: None,
-        pace: None,
-    }
+    OpenRequest::new(Probe::Pingpong, Protocol::Udp, 1024)
 }
 
 fn to_client(server: &mut ServerSession, client: &mut ClientSession) -> Result<(), SessionError> {

@@ -4,7 +4,7 @@
 
 use clock::Clock;
 use model::worker::EndpointTask;
-use model::{EndSpec, IdleDescriptors, Limits, Probe, Protocol, Receive, SocketSpec};
+use model::{EndSpec, IdleDescriptors, Limits, Probe, Protocol, Receive};
 use net::{DataSocket, PathOptions, PathVisitor, Received};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -171,17 +171,7 @@ impl Client {
 }
 
 pub(crate) fn request(protocol: Protocol) -> OpenRequest {
-    OpenRequest {
-        probe: Probe::Pingpong,
-        socket: SocketSpec::new(protocol),
-        end: EndSpec::default(),
-        pings: 1,
-        pongs: 1,
-        max_size: 4096,
-        connect_each: false,
-        stream: None,
-        pace: None,
-    }
+    OpenRequest::new(Probe::Pingpong, protocol, 4096)
 }
 
 /// Rounds of pings and pongs, checked; a lost datagram fails.

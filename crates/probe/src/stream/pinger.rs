@@ -6,7 +6,7 @@
 
 use crate::ProbeError;
 use crate::pace::ring::{Producer, Ring};
-use crate::peer::{self, SHOW};
+use crate::peer::SHOW;
 use crate::session::{OPENING, Session};
 use clock::{Clock, MapRecorder};
 use model::worker::ProbeTask;
@@ -69,15 +69,8 @@ impl Pinger {
         let socket = SocketSpec { ttl: task.spec.socket.ttl, ..SocketSpec::new(Protocol::Udp) };
         let (ours, theirs) = (&task.spec.initiator, &task.spec.reflector);
         let end = |of: &EndSpec| EndSpec { bind: of.bind, device: of.device.clone(), ..EndSpec::default() };
-        let opened = session.open(OpenRequest {
-            probe: Probe::Pingpong,
-            socket: socket.clone(),
-            end: end(theirs),
-            pings: 1,
-            pongs: 1,
-            max_size: SIZE_BYTES,
-            ..peer::request(&task.spec)
-        })?;
+        let request = OpenRequest::new(Probe::Pingpong, Protocol::Udp, SIZE_BYTES);
+        let opened = session.open(OpenRequest { socket: socket.clone(), end: end(theirs), ..request })?;
         let Some(address) = session.data_address(&opened) else {
             return Err(session.out_of_order(OPENING));
         };
