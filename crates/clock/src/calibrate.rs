@@ -42,32 +42,26 @@ impl Clock {
     /// # Errors
     /// [`ClockError::NoRawClock`] and [`ClockError::Standstill`] on systems where nothing can be timed.
     pub fn calibrate() -> Result<Self, ClockError> {
-        Self::calibrate_with_reason().map(|(clock, _)| clock)
-    }
-
-    /// As [`Clock::calibrate`], with one line saying why the raw clock was taken when it was.
-    ///
-    /// # Errors
-    /// As [`Clock::calibrate`].
-    pub fn calibrate_with_reason() -> Result<(Self, Option<String>), ClockError> {
         system::read(libc::CLOCK_MONOTONIC_RAW).map_err(|cause| ClockError::NoRawClock { cause })?;
-        let source = match counter::usable() {
-            Ok(source) => source,
-            Err(reason) => return Ok((Self::raw(), Some(reason))),
-        };
-        for _ in 0..ATTEMPTS {
-            if let Some(hz) = rate_of_counter()? {
-                let clock = Self { source, rate: TickRate::from_hz(hz), read_ns: 0.0 };
-                return Ok((Self { read_ns: clock.median_read_ns(), ..clock }, None));
+        if let Some(source) = counter::usable() {
+            for _ in 0..ATTEMPTS {
+                if let Some(hz) = rate_of_counter()? {
+                    return Ok(Self::timed(source, TickRate::from_hz(hz)));
+                }
             }
         }
-        Ok((Self::raw(), Some("the processor's counter and CLOCK_MONOTONIC_RAW disagreed about its rate".to_owned())))
+        Ok(Self::raw())
     }
 
     /// CLOCK_MONOTONIC_RAW, whatever the processor has; one tick is one nanosecond.
     #[must_use]
     pub fn raw() -> Self {
-        let clock = Self { source: ClockSource::Raw, rate: TickRate::NANOSECONDS, read_ns: 0.0 };
+        Self::timed(ClockSource::Raw, TickRate::NANOSECONDS)
+    }
+
+    /// With what a read costs.
+    fn timed(source: ClockSource, rate: TickRate) -> Self {
+        let clock = Self { source, rate, read_ns: 0.0 };
         Self { read_ns: clock.median_read_ns(), ..clock }
     }
 

@@ -17,6 +17,8 @@ mod pace;
 mod pgm;
 mod reflect;
 mod reflector;
+#[cfg(test)]
+mod script;
 mod server;
 mod session;
 mod stop;

@@ -300,52 +300,35 @@ fn head(message: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::{Act, Script, numbered, tagged};
     use std::collections::VecDeque;
     use std::sync::atomic::AtomicU64;
 
-    /// What a scripted path does at the next receive.
-    enum Act {
-        Message(Vec<u8>),
-        Fail(PathError),
-        Interrupt,
-    }
-
     /// A path that plays a script and then is halted.
-    struct Script<'a> {
-        acts: VecDeque<Act>,
+    struct ScriptPath<'a> {
+        script: Script<'a>,
         sent: Vec<(Vec<u8>, bool)>,
         drains: VecDeque<Result<u64, PathError>>,
-        halt: &'a Halt,
     }
 
-    impl Path for Script<'_> {
+    impl<'a> ScriptPath<'a> {
+        fn new(acts: Vec<Act>, halt: &'a Halt) -> Self {
+            Self { script: Script { acts: acts.into(), halt }, sent: Vec::new(), drains: VecDeque::new() }
+        }
+    }
+
+    impl Path for ScriptPath<'_> {
         fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError> {
             self.sent.push((message.to_vec(), more));
             Ok(())
         }
 
         fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, PathError> {
-            match self.acts.pop_front() {
-                Some(Act::Message(message)) => {
-                    let room = message.len().min(buffer.len());
-                    buffer[..room].copy_from_slice(&message[..room]);
-                    Ok(Received::Bytes(message.len()))
-                }
-                Some(Act::Fail(error)) => Err(error),
-                Some(Act::Interrupt) => Ok(Received::Interrupted),
-                None => {
-                    assert!(self.halt.halt(Duration::ZERO) || self.halt.flag().load(Ordering::Relaxed));
-                    Ok(Received::Interrupted)
-                }
-            }
+            Ok(self.script.next(buffer)?.map_or(Received::Interrupted, Received::Bytes))
         }
 
         fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
             self.drains.pop_front().unwrap_or(Ok(0))
-        }
-
-        fn foreign(&self) -> u64 {
-            0
         }
     }
 
@@ -356,7 +339,7 @@ mod tests {
     fn play(shape: LoopShape, pps: u32, acts: Vec<Act>) -> (SizeOutcome, Vec<(Vec<u8>, bool)>) {
         let halt = Halt::default();
         halt.enter();
-        let mut path = Script { acts: acts.into(), sent: Vec::new(), drains: VecDeque::new(), halt: &halt };
+        let mut path = ScriptPath::new(acts, &halt);
         let told = AtomicU64::new(0);
         let clock = Clock::raw();
         let plan = ReflectLoop {
@@ -372,12 +355,6 @@ mod tests {
         let outcome = plan.visit(&mut path);
         assert_eq!(told.load(Ordering::Relaxed), 1);
         (outcome, path.sent)
-    }
-
-    fn numbered(number: u64, size: usize) -> Act {
-        let mut message = vec![0; size];
-        wire::data::write(number, 9, &mut message);
-        Act::Message(message)
     }
 
     #[test]
@@ -404,15 +381,10 @@ mod tests {
 
     #[test]
     fn what_lacks_the_tag_is_ignored_where_it_has_room() {
-        let tagged = |tag, size| {
-            let mut message = vec![0; size];
-            wire::data::write(1, tag, &mut message);
-            Act::Message(message)
-        };
-        let acts = vec![tagged(8, 16), tagged(9, 16), tagged(9 << 8, 16)];
+        let acts = vec![tagged(1, 8, 16), tagged(1, 9, 16), tagged(1, 9 << 8, 16)];
         let (outcome, sent) = play(shape(16, 60, 1, 1), u32::MAX, acts);
         assert_eq!((outcome.counts.received, outcome.counts.ignored, sent.len()), (1, 2, 1));
-        let (outcome, _) = play(shape(15, 15, 1, 1), u32::MAX, vec![tagged(8, 15)]);
+        let (outcome, _) = play(shape(15, 15, 1, 1), u32::MAX, vec![tagged(1, 8, 15)]);
         assert_eq!(outcome.counts.sent, 1);
     }
 
@@ -443,8 +415,8 @@ mod tests {
     #[test]
     fn an_icmp_error_from_before_does_not_end_a_size() {
         let halt = Halt::default();
-        let drains = VecDeque::from([Err(PathError::Refused), Err(PathError::Refused), Ok(3)]);
-        let mut path = Script { acts: VecDeque::new(), sent: Vec::new(), drains, halt: &halt };
+        let mut path = ScriptPath::new(Vec::new(), &halt);
+        path.drains.extend([Err(PathError::Refused), Err(PathError::Refused), Ok(3)]);
         assert_eq!(clear(&mut path, &mut [0]), Ok(()));
         path.drains.push_back(Err(PathError::Closed));
         assert_eq!(clear(&mut path, &mut [0]), Err(PathError::Closed));
@@ -468,14 +440,6 @@ mod tests {
             }
             self.left -= 1;
             Ok(if self.left.is_multiple_of(7) { Received::Interrupted } else { Received::Bytes(buffer.len()) })
-        }
-
-        fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
-            Ok(0)
-        }
-
-        fn foreign(&self) -> u64 {
-            0
         }
     }
 

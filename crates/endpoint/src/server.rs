@@ -184,7 +184,7 @@ impl Endpoint {
                         }));
                     }
                 }
-                Err(Errno::EINTR) => stop.look(),
+                Err(Errno::EINTR) => {}
                 Err(errno) => {
                     return Err(EndpointError::System { step: "waiting for clients", cause: errno.into() });
                 }

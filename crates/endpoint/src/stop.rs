@@ -7,14 +7,11 @@ use crate::EndpointError;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-type Check = Box<dyn Fn() -> bool + Send + Sync>;
+use std::sync::{Arc, Mutex, PoisonError};
 
 struct Inner {
     write: Mutex<Option<UnixStream>>,
     read: UnixStream,
-    check: OnceLock<Check>,
 }
 
 /// Ends an [`crate::Endpoint`] from any thread. Copies refer to the same wish.
@@ -29,14 +26,7 @@ impl Stop {
     pub fn new() -> Result<Self, EndpointError> {
         let (write, read) =
             UnixStream::pair().map_err(|cause| EndpointError::System { step: "making a socket pair", cause })?;
-        Ok(Self(Arc::new(Inner { write: Mutex::new(Some(write)), read, check: OnceLock::new() })))
-    }
-
-    /// Also stops when `check` says so. It is asked whenever a signal interrupts [`crate::Endpoint::serve`], so it fits
-    /// a flag that a signal handler sets: serve on the main thread, which the kernel prefers for signals to a process.
-    /// Only the first call counts.
-    pub fn stop_when(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
-        let _ = self.0.check.set(Box::new(check));
+        Ok(Self(Arc::new(Inner { write: Mutex::new(Some(write)), read })))
     }
 
     /// Ends the server. It ends its sessions, then returns.
@@ -48,13 +38,6 @@ impl Stop {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.0.write.lock().unwrap_or_else(PoisonError::into_inner).is_none()
-    }
-
-    /// After a signal: whether it was one that ends the server.
-    pub(crate) fn look(&self) {
-        if self.0.check.get().is_some_and(|check| check()) {
-            self.stop();
-        }
     }
 }
 

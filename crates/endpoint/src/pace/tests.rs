@@ -1,40 +1,17 @@
 use super::*;
 use crate::reflect::wanted_tag;
-use std::collections::VecDeque;
+use crate::script::{Act, Script, numbered, tagged};
 
-/// What a scripted inbox does next.
-enum Act {
-    Message(Vec<u8>),
-    Fail(PathError),
-    Interrupt,
-}
-
-struct Script<'a> {
-    acts: VecDeque<Act>,
+/// Plays a script behind so many messages of the size before.
+struct ScriptInbox<'a> {
+    script: Script<'a>,
     stale: u32,
-    halt: &'a Halt,
 }
 
-impl Inbox for Script<'_> {
+impl Inbox for ScriptInbox<'_> {
     fn wait(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
-        match self.acts.pop_front() {
-            Some(Act::Message(message)) => {
-                let room = message.len().min(buffer.len());
-                buffer[..room].copy_from_slice(&message[..room]);
-                Ok(Arrival::Message(Message {
-                    bytes: message.len(),
-                    stack_ns: 77,
-                    repaired: REPAIRED,
-                    ..Message::default()
-                }))
-            }
-            Some(Act::Fail(error)) => Err(error),
-            Some(Act::Interrupt) => Ok(Arrival::Interrupted),
-            None => {
-                assert!(self.halt.halt(Duration::ZERO) || self.halt.flag().load(Ordering::Relaxed));
-                Ok(Arrival::Interrupted)
-            }
-        }
+        let message = |bytes| Message { bytes, stack_ns: 77, repaired: REPAIRED, ..Message::default() };
+        Ok(self.script.next(buffer)?.map_or(Arrival::Interrupted, |bytes| Arrival::Message(message(bytes))))
     }
 
     fn look(&mut self, _buffer: &mut [u8]) -> Result<Arrival, PathError> {
@@ -43,10 +20,6 @@ impl Inbox for Script<'_> {
         }
         self.stale -= 1;
         if self.stale.is_multiple_of(3) { Err(PathError::Refused) } else { Ok(Arrival::Message(Message::default())) }
-    }
-
-    fn foreign(&self) -> u64 {
-        0
     }
 }
 
@@ -61,14 +34,6 @@ impl Outbox for Sent {
         self.0.push(message.to_vec());
         Ok(())
     }
-
-    fn try_send(&mut self, to: u16, message: &[u8]) -> Result<bool, PathError> {
-        self.send(to, message).map(|()| true)
-    }
-
-    fn unsent(&self) -> u64 {
-        0
-    }
 }
 
 fn shape(size: usize, every: u64, wall: bool) -> LoopShape {
@@ -78,7 +43,7 @@ fn shape(size: usize, every: u64, wall: bool) -> LoopShape {
 fn play(shape: LoopShape, pps: u32, acts: Vec<Act>) -> (SizeOutcome, Vec<Vec<u8>>) {
     let halt = Halt::default();
     halt.enter();
-    let mut inbox = Script { acts: acts.into(), stale: 4, halt: &halt };
+    let mut inbox = ScriptInbox { script: Script { acts: acts.into(), halt: &halt }, stale: 4 };
     let mut outbox = Sent::default();
     let clock = Clock::raw();
     let mut told = 0;
@@ -95,12 +60,6 @@ fn play(shape: LoopShape, pps: u32, acts: Vec<Act>) -> (SizeOutcome, Vec<Vec<u8>
     let outcome = plan.visit(&mut outbox, &mut inbox);
     assert_eq!((told, inbox.stale), (1, 0), "what waited before is dropped");
     (outcome, outbox.0)
-}
-
-fn numbered(number: u64, size: usize) -> Act {
-    let mut message = vec![0; size];
-    data::write(number, 9, &mut message);
-    Act::Message(message)
 }
 
 #[test]
@@ -125,11 +84,7 @@ fn only_the_asked_are_answered_and_answers_are_stamped() {
 
 #[test]
 fn on_a_group_only_what_carries_the_tag_is_answered_and_answers_say_what_repairs_cost() {
-    let stranger = |number: u64| {
-        let mut message = vec![0; 64];
-        data::write(number, 8, &mut message);
-        Act::Message(message)
-    };
+    let stranger = |number| tagged(number, 8, 64);
     let group = |tag, repairs| LoopShape { tag, repairs, ..shape(64, 1, false) };
     let (outcome, sent) =
         play(group(wanted_tag(64, 9), true), u32::MAX, vec![stranger(1), numbered(2, 64), stranger(3)]);
@@ -202,10 +157,6 @@ impl Inbox for Endless<'_> {
     fn look(&mut self, _buffer: &mut [u8]) -> Result<Arrival, PathError> {
         Ok(Arrival::Nothing)
     }
-
-    fn foreign(&self) -> u64 {
-        0
-    }
 }
 
 struct Nowhere(u64);
@@ -214,14 +165,6 @@ impl Outbox for Nowhere {
     fn send(&mut self, _to: u16, _message: &[u8]) -> Result<(), PathError> {
         self.0 += 1;
         Ok(())
-    }
-
-    fn try_send(&mut self, to: u16, message: &[u8]) -> Result<bool, PathError> {
-        self.send(to, message).map(|()| true)
-    }
-
-    fn unsent(&self) -> u64 {
-        0
     }
 }
 
