@@ -10,7 +10,7 @@ mod open;
 
 use crate::reflector::{Failure, ReflectorConfig, ReflectorEvent, SessionLink, StartCommand, failed, place_thread};
 use clock::Clock;
-use flow::{EndCounts, FlowControl, FlowProgress, FlowResult, FlowTask};
+use flow::{EndCounts, FlowControl, FlowPlan, FlowProgress, FlowResult};
 use host::CounterSampler;
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
 use model::{Finding, FindingId, Limits, StreamSpec};
@@ -73,43 +73,28 @@ impl Stream<'_> {
         let control = FlowControl::default();
         let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();
         let counters = CounterSampler::start();
-        let tasks = (0..).zip(sockets).zip(&flows);
-        let tasks = tasks.map(|((number, socket), progress)| self.flow(number, socket, size, &control, progress));
+        let plan = FlowPlan {
+            spec: &self.stream.spec,
+            end: &self.request.end,
+            initiator: false,
+            sockets,
+            progress: &flows,
+            size,
+            datagrams: !self.request.socket.protocol.is_stream(),
+            limits: self.limits,
+            clock: self.clock,
+            tag: self.tag,
+            longest: Duration::from_millis(u64::from(self.stream.longest_ms)),
+            control: &control,
+        };
         let place = || place_thread(self.request, self.longest);
-        let (ends, sent) = flow::run(tasks, &control, place, failed, || {
+        let (ends, sent) = flow::run(plan, place, failed, || {
             link.report(ReflectorEvent::Started);
             control.go.store(true, Ordering::Release);
             Ok(self.watch_flows(sockets, &flows, link))
         })?;
         link.halt.leave();
         Ok(self.summary(sockets, ends, sent.unwrap_or_default(), counters))
-    }
-
-    fn flow<'a>(
-        &'a self,
-        number: u32,
-        socket: &'a DataSocket,
-        size: u32,
-        control: &'a FlowControl,
-        progress: &'a FlowProgress,
-    ) -> FlowTask<'a> {
-        let spec = &self.stream.spec;
-        let (datagrams, up) = (!self.request.socket.protocol.is_stream(), spec.is_up(number));
-        FlowTask {
-            spec,
-            end: &self.request.end,
-            socket,
-            size,
-            number,
-            datagrams,
-            sends: !up,
-            limit: flow::limit(self.limits, spec, size, datagrams, !up),
-            clock: self.clock,
-            tag: self.tag,
-            longest: Duration::from_millis(u64::from(self.stream.longest_ms)),
-            control,
-            progress,
-        }
     }
 
     /// While it runs: checks for the halt, and samples TCP's state and the received data once a second.

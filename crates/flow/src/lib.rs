@@ -76,35 +76,33 @@ pub struct FlowResult {
     broken: Option<PathError>,
 }
 
-/// One flow. Everything is taken before the first message.
+/// The flows of an end.
 #[derive(Debug, Clone, Copy)]
-pub struct FlowTask<'a> {
+pub struct FlowPlan<'a> {
     /// What was asked for.
     pub spec: &'a StreamSpec,
     /// This end: its CPU, and whether it spins.
     pub end: &'a EndSpec,
-    /// Its socket.
-    pub socket: &'a DataSocket,
+    /// Whether it is the initiator, which sends what goes up.
+    pub initiator: bool,
+    /// The socket of each flow.
+    pub sockets: &'a [DataSocket],
+    /// How far each is.
+    pub progress: &'a [FlowProgress],
     /// Bytes of a datagram or write.
     pub size: u32,
-    /// From 0.
-    pub number: u32,
-    /// Whether datagrams carry it.
+    /// Whether datagrams carry them.
     pub datagrams: bool,
-    /// Whether this end sends; else it receives.
-    pub sends: bool,
-    /// Datagrams, or bytes of TCP, a second that the endpoint's owner allows it ([`limit`]).
-    pub limit: Option<f64>,
+    /// What the endpoint's owner allows.
+    pub limits: &'a Limits,
     /// The calibrated clock.
     pub clock: Clock,
     /// The session's tag.
     pub tag: u64,
     /// No message is sent later than this after the first.
     pub longest: Duration,
-    /// Its start and end.
+    /// Their start and end.
     pub control: &'a FlowControl,
-    /// How far it is.
-    pub progress: &'a FlowProgress,
 }
 
 /// Runs flows on a thread each: `place` gives a thread its CPU and policy. Once all are ready `manage` looks after them;
@@ -112,9 +110,8 @@ pub struct FlowTask<'a> {
 ///
 /// # Errors
 /// A thread that could not be started or placed, a socket that could not be prepared, or what `manage` returns.
-pub fn run<'a, E: Send, R>(
-    tasks: impl Iterator<Item = FlowTask<'a>>,
-    control: &FlowControl,
+pub fn run<E: Send, R>(
+    plan: FlowPlan<'_>,
     place: impl Fn() -> Result<(), E> + Sync,
     failed: fn(FlowError) -> E,
     manage: impl FnOnce() -> Result<R, E>,
@@ -123,15 +120,15 @@ pub fn run<'a, E: Send, R>(
     let place = &place;
     std::thread::scope(|scope| {
         // Whatever fails below, no flow goes on.
-        let _ending = StopOnDrop(control);
+        let _ending = StopOnDrop(plan.control);
         let (ready, heard) = mpsc::channel();
         let mut threads = Vec::new();
-        for task in tasks {
+        for ((number, socket), progress) in (0..).zip(plan.sockets).zip(plan.progress) {
             let ready = ready.clone();
             let work = move || {
                 task::prefault_stack(STACK_BYTES / 4);
                 place()?;
-                task.run(ready).map_err(failed)
+                Flow { plan, number, socket, progress }.run(ready).map_err(failed)
             };
             let builder = std::thread::Builder::new().name("flow".to_owned()).stack_size(STACK_BYTES);
             threads.push(builder.spawn_scoped(scope, work).map_err(thread)?);
@@ -140,7 +137,7 @@ pub fn run<'a, E: Send, R>(
         // A flow that cannot begin lets go of its end of the channel, and says why when it is joined.
         let are_ready = heard.iter().take(threads.len()).count() == threads.len();
         let managed = are_ready.then(manage);
-        control.stop();
+        plan.control.stop();
         let joined = threads.into_iter().map(|thread| thread.join());
         let ends = joined.map(|end| end.unwrap_or_else(|_| Err(thread(std::io::Error::other("it panicked")))));
         let ends = ends.collect::<Result<Vec<_>, E>>()?;
@@ -157,72 +154,87 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-impl FlowTask<'_> {
+/// One flow. Everything is taken before the first message.
+struct Flow<'a> {
+    plan: FlowPlan<'a>,
+    number: u32,
+    socket: &'a DataSocket,
+    progress: &'a FlowProgress,
+}
+
+impl Flow<'_> {
     fn run(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, FlowError> {
-        if self.spec.flow_pps(self.size).is_some() {
+        if self.plan.spec.flow_pps(self.plan.size).is_some() {
             // Without it a sleep ends up to 50 µs late, and so would every datagram that waits for its time.
             task::set_timer_slack(Duration::from_nanos(1))?;
         }
-        let end = if self.sends { self.send(ready) } else { self.receive(ready) };
+        let FlowPlan { spec, initiator, limits, size, datagrams, .. } = self.plan;
+        let sends = spec.is_up(self.number) == initiator;
+        let limit = limit(limits, spec, size, datagrams, sends && !initiator);
+        let end = if sends { self.send(ready, limit) } else { self.receive(ready, limit) };
         self.progress.ended.store(true, Ordering::Release);
         Ok(end?)
     }
 
     /// Says that it is ready. The machine's figures are the same for all flows, so one of them takes them.
     fn begin(&self, ready: mpsc::Sender<()>) -> Option<UsageSampler> {
-        let usage = (self.number == 0).then(|| UsageSampler::start(self.end.cpu));
+        let usage = (self.number == 0).then(|| UsageSampler::start(self.plan.end.cpu));
         let _ = ready.send(());
         // The counter of ready flows must notice one that failed, so no end of the channel is kept.
         drop(ready);
         usage
     }
 
-    fn receive(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, NetError> {
-        let longest_ms = u32::try_from(self.longest.as_millis()).unwrap_or(u32::MAX);
-        let counter = FlowCounter::new(longest_ms, self.spec.gro);
-        let mut sink = FlowSink::new(counter, self.size as usize, &self.control.origin_ns, &self.progress.missing);
+    fn receive(&self, ready: mpsc::Sender<()>, limit: Option<f64>) -> Result<FlowResult, NetError> {
+        let longest_ms = u32::try_from(self.plan.longest.as_millis()).unwrap_or(u32::MAX);
+        let counter = FlowCounter::new(longest_ms, self.plan.spec.gro);
+        let mut sink =
+            FlowSink::new(counter, self.plan.size as usize, &self.plan.control.origin_ns, &self.progress.missing);
         let mut usage = None;
         let ready = || {
             usage = self.begin(ready);
             ReceivePlan {
-                spin: self.end.receive == Receive::Spin,
-                limit: self.limit,
-                clock: self.clock,
-                stop: &self.control.stop_receiving,
+                spin: self.plan.end.receive == Receive::Spin,
+                limit,
+                clock: self.plan.clock,
+                stop: &self.plan.control.stop_receiving,
                 gauge: &self.progress.gauge,
             }
         };
-        let done = bulk::receive(self.socket, self.spec, self.size, self.datagrams, ready, |arrived| match arrived {
-            Arrived::At(now_ns) => {
-                sink.at(now_ns);
-                true
-            }
-            Arrived::Datagram(message) => sink.datagram(message.len(), wire::stream::read(self.tag, message)),
-            Arrived::Bytes(bytes) => {
-                sink.bytes(bytes);
-                true
+        let done = bulk::receive(self.socket, self.plan.spec, self.plan.size, self.plan.datagrams, ready, |arrived| {
+            match arrived {
+                Arrived::At(now_ns) => {
+                    sink.at(now_ns);
+                    true
+                }
+                Arrived::Datagram(message) => sink.datagram(message.len(), wire::stream::read(self.plan.tag, message)),
+                Arrived::Bytes(bytes) => {
+                    sink.bytes(bytes);
+                    true
+                }
             }
         })?;
         let usage = usage.map(UsageSampler::finish);
         Ok(FlowResult { usage, counted: Some(sink.finish()), broken: done.broken, sent: None })
     }
 
-    fn send(&self, ready: mpsc::Sender<()>) -> Result<FlowResult, NetError> {
-        let longest = self.clock.ticks(u64::try_from(self.longest.as_nanos()).unwrap_or(u64::MAX));
+    fn send(&self, ready: mpsc::Sender<()>, limit: Option<f64>) -> Result<FlowResult, NetError> {
+        let longest = self.plan.clock.ticks(u64::try_from(self.plan.longest.as_nanos()).unwrap_or(u64::MAX));
         let mut usage = None;
         let ready = || {
             usage = self.begin(ready);
-            bulk::wait_for_go(&self.control.go, &self.control.stop_sending).then(|| SendPlan {
-                rate: Rate::new(self.spec, self.size, self.number),
-                limit: self.limit,
-                clock: self.clock,
-                stop: &self.control.stop_sending,
-                until: self.clock.now().saturating_add(longest),
+            bulk::wait_for_go(&self.plan.control.go, &self.plan.control.stop_sending).then(|| SendPlan {
+                rate: Rate::new(self.plan.spec, self.plan.size, self.number),
+                limit,
+                clock: self.plan.clock,
+                stop: &self.plan.control.stop_sending,
+                until: self.plan.clock.now().saturating_add(longest),
                 gauge: &self.progress.gauge,
             })
         };
-        let head = |seq, stamp, message: &mut [u8]| wire::stream::write(seq, self.tag, stamp, message);
-        let Some(done) = bulk::send(self.socket, self.spec, self.size, self.datagrams, ready, head)? else {
+        let head = |seq, stamp, message: &mut [u8]| wire::stream::write(seq, self.plan.tag, stamp, message);
+        let Some(done) = bulk::send(self.socket, self.plan.spec, self.plan.size, self.plan.datagrams, ready, head)?
+        else {
             return Ok(FlowResult::default());
         };
         let usage = usage.map(UsageSampler::finish);

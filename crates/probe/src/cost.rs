@@ -64,7 +64,7 @@ fn loop_ns(clock: Clock, plan: Plan) -> f64 {
     let mut path = EmptyPath { head: [0; MOST_BYTES] };
     let mut trial = || {
         let start = clock.now();
-        let ended = rounds.batch(&mut path, Limit { rounds: ROUNDS, until: u64::MAX, end: u64::MAX }, Phase::Timed);
+        let ended = rounds.batch(&mut path, Limit::rounds(ROUNDS), Phase::Timed);
         let ticks = clock.now().saturating_sub(start);
         ended.is_ok().then(|| clock.ns(ticks) as f64 / ROUNDS as f64)
     };
@@ -115,21 +115,8 @@ mod tests {
     #[test]
     fn both_cost_something_and_not_much() {
         let clock = Clock::calibrate().unwrap();
-        let plan = Plan {
-            pings: 1,
-            pongs: 1,
-            send_bytes: 32,
-            receive_bytes: 32,
-            more: false,
-            tier: wire::Tier::Tagged,
-            stream: false,
-            fresh: false,
-            tag: 7,
-            timeout_ns: 1_000_000_000,
-            gap: Gap { sleep_us: 1000, spin_us: 0 },
-            interval_ns: 1_000_000,
-            pace_ns: 1_000_000,
-        };
+        let gap = Gap { sleep_us: 1000, spin_us: 0 };
+        let plan = Plan { gap, interval_ns: 1_000_000, pace_ns: 1_000_000, ..crate::rounds::tests::plan(32) };
         let cost = measure(clock, plan, RecorderConfig::new(clock.rate(), LatencyKind::RttHalf, 1000));
         assert!(cost.loop_ns > 0.0, "{cost:?}");
         // The gap is no part of the loop's cost: 1 ms a round would show.

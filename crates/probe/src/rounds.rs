@@ -72,6 +72,13 @@ pub(crate) struct Limit {
     pub end: u64,
 }
 
+impl Limit {
+    /// So many rounds, however long they take.
+    pub(crate) fn rounds(rounds: u64) -> Self {
+        Self { rounds, until: u64::MAX, end: u64::MAX }
+    }
+}
+
 /// What the rounds of a batch are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -490,4 +497,4 @@ fn pattern(bytes: usize) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -200,7 +200,7 @@ impl SizeLoop<'_, '_> {
             if chilled {
                 // The pause for recording let caches and the peer go cold. On a path that idles anyway it is like any
                 // other pause, and an untimed round would only waste time.
-                self.batch(path, Limit { rounds: 1, until: u64::MAX, end: u64::MAX }, Phase::Again)?;
+                self.batch(path, Limit::rounds(1), Phase::Again)?;
             }
             let until = self.clock.now().saturating_add(self.clock.ticks(ns));
             let outcome = self.batch(path, Limit { rounds, until, end }, phase);

@@ -18,7 +18,7 @@ use crate::session::Session;
 use crate::{Context, Outcome, ProbeError};
 use clock::{Clock, MapRecorder};
 pub(crate) use document::StreamResult;
-use flow::{EndCounts, FlowControl, FlowProgress, FlowResult, FlowTask};
+use flow::{EndCounts, FlowControl, FlowPlan, FlowProgress, FlowResult};
 use host::CounterSampler;
 use model::result::SelfCost;
 use model::stream::{StreamInterval, StreamSent};
@@ -120,9 +120,9 @@ struct Managed {
 impl Stream<'_> {
     fn run(self, mut pinger: Option<Pinger>) -> Result<StreamRun, ProbeError> {
         let (task, size, clock) = (self.task, self.size, self.clock);
-        let OpenStream { session, sockets, stream, limit, tag, datagrams, .. } = self.opened;
-        let (sockets, spec, limit, tag, datagrams): (&[DataSocket], &StreamSpec, _, _, _) =
-            (sockets, stream, *limit, *tag, *datagrams);
+        let OpenStream { session, sockets, stream, tag, datagrams, .. } = self.opened;
+        let (sockets, spec, tag, datagrams): (&[DataSocket], &StreamSpec, _, _) = (sockets, stream, *tag, *datagrams);
+        let limits = session.limits.clone();
         let shared = FlowControl::default();
         // Lets the ping-pong beside the stream go on.
         let pinging = AtomicBool::new(true);
@@ -132,25 +132,24 @@ impl Stream<'_> {
         let senders: Vec<&DataSocket> =
             sockets.iter().zip(0..).filter(|(_, number)| spec.is_up(*number)).map(|(socket, _)| socket).collect();
         let end = &task.spec.initiator;
-        let tasks = (0..).zip(sockets).zip(&flows).map(|((number, socket), progress)| FlowTask {
+        let plan = FlowPlan {
             spec,
             end,
-            socket,
+            initiator: true,
+            sockets,
+            progress: &flows,
             size,
-            number,
             datagrams,
-            sends: spec.is_up(number),
-            limit,
+            limits: &limits,
             clock,
             tag,
             longest: longest(task),
             control: &shared,
-            progress,
-        });
+        };
         let place = || driver::place_thread(end.cpu, end.policy, Some(longest(task)));
         let mut map = MapRecorder::new(clock);
         let counters = CounterSampler::start();
-        let (ends, managed) = flow::run(tasks, &shared, place, ProbeError::from, || {
+        let (ends, managed) = flow::run(plan, place, ProbeError::from, || {
             let mut done = Managed::default();
             let mut watch = TcpWatch::new(senders.iter().copied());
             session.start(size, size)?;

@@ -135,6 +135,23 @@ pub const REPAIRED_BYTES: usize = 64;
 /// A message of so many bytes has room for the stamp of an earlier answer too.
 pub const TX_STAMP_BYTES: usize = 80;
 
+/// Writes words from a place on, where `message` has room for all of them.
+#[inline]
+fn put<const WORDS: usize>(message: &mut [u8], at: usize, words: [u64; WORDS]) {
+    if let Some(room) = message.get_mut(at..at + 8 * WORDS) {
+        for (place, word) in room.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+/// The word at a place; 0 where `message` has no room for it.
+#[inline]
+fn word(message: &[u8], at: usize) -> u64 {
+    let bytes = message.get(at..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
 /// When an earlier answer was really sent; zeros for nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TxStamp {
@@ -147,22 +164,17 @@ pub struct TxStamp {
 /// Writes when an earlier answer was sent, where `message` has room for it.
 #[inline]
 pub fn write_tx_stamp(told: TxStamp, message: &mut [u8]) {
-    if let Some(room) = message.get_mut(REPAIRED_BYTES..TX_STAMP_BYTES) {
-        room[..8].copy_from_slice(&told.tx.to_le_bytes());
-        room[8..].copy_from_slice(&told.driver_ns.to_le_bytes());
-    }
+    put(message, REPAIRED_BYTES, [told.tx, told.driver_ns]);
 }
 
 /// Reads when an earlier answer was sent; nothing where it has no room.
 #[must_use]
 #[inline]
 pub fn read_tx_stamp(message: &[u8]) -> TxStamp {
-    let Some(room) = message.get(REPAIRED_BYTES..TX_STAMP_BYTES) else { return TxStamp::default() };
-    let word = |at: usize| {
-        let bytes = room.get(at..).and_then(|rest| rest.first_chunk::<8>());
-        bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
-    };
-    TxStamp { tx: word(0), driver_ns: word(8) }
+    if message.len() < TX_STAMP_BYTES {
+        return TxStamp::default();
+    }
+    TxStamp { tx: word(message, REPAIRED_BYTES), driver_ns: word(message, REPAIRED_BYTES + 8) }
 }
 
 /// What a reflector writes into an answer; 0 where a stamp was not taken.
@@ -183,51 +195,34 @@ pub struct FarStamps {
 /// Writes the reflector's ticks as far as `message` has room for them.
 #[inline]
 pub fn write_ticks(rx: u64, tx: u64, message: &mut [u8]) {
-    if let Some((_, stamps)) = message.split_at_mut_checked(STAMPS_AT)
-        && let Some(room) = stamps.first_chunk_mut::<16>()
-    {
-        room[..8].copy_from_slice(&rx.to_le_bytes());
-        room[8..].copy_from_slice(&tx.to_le_bytes());
-    }
+    put(message, STAMPS_AT, [rx, tx]);
 }
 
 /// Writes all of the reflector's stamps, wall clock included, as far as `message` has room for them.
 #[inline]
 pub fn write_stamps(stamps: &FarStamps, message: &mut [u8]) {
     write_ticks(stamps.rx, stamps.tx, message);
-    if let Some((_, rest)) = message.split_at_mut_checked(STAMPED_BYTES)
-        && let Some(room) = rest.first_chunk_mut::<{ WALL_BYTES - STAMPED_BYTES }>()
-    {
-        room[..8].copy_from_slice(&stamps.stack_ns.to_le_bytes());
-        room[8..16].copy_from_slice(&stamps.received_ns.to_le_bytes());
-        room[16..].copy_from_slice(&stamps.sent_ns.to_le_bytes());
-    }
+    put(message, STAMPED_BYTES, [stamps.stack_ns, stamps.received_ns, stamps.sent_ns]);
 }
 
 /// Writes what repairs cost the message on its way to the reflector, where `message` has room for it.
 #[inline]
 pub fn write_repaired(repaired: Repaired, message: &mut [u8]) {
-    if let Some(room) = message.get_mut(WALL_BYTES..REPAIRED_BYTES) {
-        room.copy_from_slice(&repaired.word().to_le_bytes());
-    }
+    put(message, WALL_BYTES, [repaired.word()]);
 }
 
 /// Reads what repairs cost a message on its way to the reflector; nothing where it has no room.
 #[must_use]
 #[inline]
 pub fn read_repaired(message: &[u8]) -> Repaired {
-    let bytes = message.get(WALL_BYTES..).and_then(|rest| rest.first_chunk::<8>());
-    bytes.map_or_else(Repaired::default, |bytes| Repaired::from_word(u64::from_le_bytes(*bytes)))
+    Repaired::from_word(word(message, WALL_BYTES))
 }
 
 /// Reads a reflector's stamps: its ticks, and with `wall` its wall-clock times; 0 for what has no room.
 #[must_use]
 #[inline]
 pub fn read_stamps(message: &[u8], wall: bool) -> FarStamps {
-    let word = |at: usize| {
-        let bytes = message.get(at..).and_then(|rest| rest.first_chunk::<8>());
-        bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
-    };
+    let word = |at| word(message, at);
     let mut stamps = FarStamps::default();
     if message.len() >= STAMPED_BYTES {
         (stamps.rx, stamps.tx) = (word(STAMPS_AT), word(STAMPS_AT + 8));

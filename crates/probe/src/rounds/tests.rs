@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 
 const TIMEOUT: Duration = Duration::from_millis(40);
 
-fn plan(bytes: usize) -> Plan {
+/// A ping, a pong, nothing between.
+pub(crate) fn plan(bytes: usize) -> Plan {
     Plan {
         pings: 1,
         pongs: 1,
@@ -131,7 +132,7 @@ fn run(bytes: usize, rounds: u64, fates: &[(usize, Fate)]) -> Messages {
     let plan = plan(bytes);
     let mut loop_ = bench.rounds(plan);
     let mut path = Script::new(fates);
-    let ended = loop_.batch(&mut path, Limit { rounds, until: u64::MAX, end: u64::MAX }, Phase::Timed);
+    let ended = loop_.batch(&mut path, Limit::rounds(rounds), Phase::Timed);
     assert_eq!(ended, Ok(()));
     assert_eq!(loop_.timed_rounds, rounds);
     bench.count(plan, &loop_)
@@ -179,7 +180,7 @@ fn a_loss_without_numbers_waits_until_the_path_is_silent() {
     let mut rounds = bench.rounds(plan);
     let mut path = Script::new(&[(1, Fate::Vanish)]);
     let before = bench.clock.now();
-    rounds.batch(&mut path, Limit { rounds: 5, until: u64::MAX, end: u64::MAX }, Phase::Timed).unwrap();
+    rounds.batch(&mut path, Limit::rounds(5), Phase::Timed).unwrap();
     let spent = Duration::from_nanos(bench.clock.now() - before);
     let messages = bench.count(plan, &rounds);
     assert_eq!((messages.sent, messages.received, messages.lost), (5, 4, 1));
@@ -211,9 +212,7 @@ fn late_answers_without_numbers_are_drained() {
             self.0.drain(scratch)
         }
     }
-    rounds
-        .batch(&mut Late(&mut path, &mut first), Limit { rounds: 3, until: u64::MAX, end: u64::MAX }, Phase::Timed)
-        .unwrap();
+    rounds.batch(&mut Late(&mut path, &mut first), Limit::rounds(3), Phase::Timed).unwrap();
     assert_eq!(path.drained, 1, "the late answer was thrown away");
     let flags: Vec<bool> = rounds.samples.iter().map(|sample| sample.flags.has(SampleFlags::LOST)).collect();
     assert_eq!(flags, [true, false, false]);
@@ -244,7 +243,7 @@ fn several_pings_and_pongs_are_one_round() {
     let plan = Plan { pings: 3, pongs: 2, more: true, ..plan(32) };
     let mut rounds = bench.rounds(plan);
     let mut path = ThreeToTwo(Vec::new(), 0, 0);
-    rounds.batch(&mut path, Limit { rounds: 10, until: u64::MAX, end: u64::MAX }, Phase::Timed).unwrap();
+    rounds.batch(&mut path, Limit::rounds(10), Phase::Timed).unwrap();
     assert_eq!((path.1, path.2), (30, 0));
     assert_eq!((rounds.samples.len(), rounds.answers, rounds.rounds_sent()), (10, 20, 10));
 }
@@ -254,7 +253,7 @@ fn a_silent_stream_is_broken_and_keeps_its_samples() {
     let bench = Bench::new();
     let mut rounds = bench.rounds(Plan { stream: true, ..plan(32) });
     let mut path = Script::new(&[(4, Fate::Vanish)]);
-    let ended = rounds.batch(&mut path, Limit { rounds: 10, until: u64::MAX, end: u64::MAX }, Phase::Timed);
+    let ended = rounds.batch(&mut path, Limit::rounds(10), Phase::Timed);
     assert_eq!(ended, Err(PassEnd::Silent(plan(32).timeout_ns / 1_000_000)));
     assert_eq!(rounds.samples.len(), 4);
 }
@@ -278,9 +277,7 @@ fn strays_of_another_size_or_session_are_no_answers() {
     let bench = Bench::new();
     let plan = plan(32);
     let mut rounds = bench.rounds(plan);
-    rounds
-        .batch(&mut Noisy(Script::new(&[])), Limit { rounds: 6, until: u64::MAX, end: u64::MAX }, Phase::Timed)
-        .unwrap();
+    rounds.batch(&mut Noisy(Script::new(&[])), Limit::rounds(6), Phase::Timed).unwrap();
     assert_eq!(rounds.unmatched.foreign, 12);
     let messages = bench.count(plan, &rounds);
     assert_eq!((messages.received, messages.lost, messages.duplicated), (6, 0, Some(0)));
@@ -292,7 +289,7 @@ fn a_request_to_end_stops_without_a_half_round() {
     let mut rounds = bench.rounds(plan(32));
     bench.stop.store(true, Ordering::Relaxed);
     let mut path = Script::new(&[(0, Fate::Vanish)]);
-    let ended = rounds.batch(&mut path, Limit { rounds: 10, until: u64::MAX, end: u64::MAX }, Phase::Timed);
+    let ended = rounds.batch(&mut path, Limit::rounds(10), Phase::Timed);
     assert_eq!(ended, Err(PassEnd::Stopped));
     assert_eq!((rounds.samples.len(), rounds.timed_rounds), (0, 0));
 }
@@ -303,11 +300,10 @@ fn untimed_rounds_are_flagged_and_take_no_number_of_the_timed_ones() {
     let plan = plan(32);
     let mut rounds = bench.rounds(plan);
     let mut path = Script::new(&[(1, Fate::Vanish), (3, Fate::Before(1))]);
-    let limit = |rounds| Limit { rounds, until: u64::MAX, end: u64::MAX };
-    rounds.batch(&mut path, limit(2), Phase::WarmUp).unwrap();
+    rounds.batch(&mut path, Limit::rounds(2), Phase::WarmUp).unwrap();
     assert!(rounds.samples.iter().all(|sample| sample.flags.has(SampleFlags::WARMUP)));
     assert_eq!(bench.count(plan, &rounds).sent, 0, "a loss in the warm-up is not counted");
-    rounds.batch(&mut path, limit(5), Phase::Timed).unwrap();
+    rounds.batch(&mut path, Limit::rounds(5), Phase::Timed).unwrap();
     assert_eq!(rounds.timed_rounds, 5);
     let seqs: Vec<u64> = rounds.samples.iter().map(|sample| sample.seq).collect();
     assert_eq!(seqs, [0, 1, 1, 2, 3, 4], "the second timed round was lost and answered late");
@@ -317,7 +313,7 @@ fn untimed_rounds_are_flagged_and_take_no_number_of_the_timed_ones() {
 fn samples_are_in_the_order_of_time() {
     let bench = Bench::new();
     let mut rounds = bench.rounds(plan(16));
-    rounds.batch(&mut Script::new(&[]), Limit { rounds: 64, until: u64::MAX, end: u64::MAX }, Phase::Timed).unwrap();
+    rounds.batch(&mut Script::new(&[]), Limit::rounds(64), Phase::Timed).unwrap();
     let samples = &rounds.samples;
     assert!(samples.iter().all(|sample| sample.sent <= sample.received && sample.intended == sample.sent));
     assert!(samples.windows(2).all(|pair| pair[0].received <= pair[1].sent));
@@ -350,7 +346,7 @@ fn a_flood_of_doubles_ends_in_a_count_and_not_in_memory() {
     let bench = Bench::new();
     let mut rounds = bench.rounds(Plan { timeout_ns: 60_000_000_000, ..plan(32) });
     let room = rounds.samples.capacity();
-    rounds.batch(&mut Flood(0), Limit { rounds: 1, until: u64::MAX, end: u64::MAX }, Phase::Timed).unwrap();
+    rounds.batch(&mut Flood(0), Limit::rounds(1), Phase::Timed).unwrap();
     assert_eq!(rounds.samples.capacity(), room);
     // 4999 doubles and the round itself.
     assert_eq!(rounds.unmatched.overrun + rounds.samples.len() as u64, 5000);
@@ -365,12 +361,11 @@ fn a_schedule_is_fixed_by_its_start() {
     let mut rounds = bench.rounds(Plan { interval_ns: INTERVAL_NS, ..plan(32) });
     // A time-out of many intervals in the middle, and a batch border after it.
     let mut path = Script::new(&[(6, Fate::Vanish)]);
-    let limit = |rounds| Limit { rounds, until: u64::MAX, end: u64::MAX };
-    assert_eq!(rounds.batch(&mut path, limit(2), Phase::WarmUp), Ok(()));
+    assert_eq!(rounds.batch(&mut path, Limit::rounds(2), Phase::WarmUp), Ok(()));
     let before = bench.clock.now();
     let mut samples = Vec::new();
     for size in [5, 10] {
-        assert_eq!(rounds.batch(&mut path, limit(size), Phase::Timed), Ok(()));
+        assert_eq!(rounds.batch(&mut path, Limit::rounds(size), Phase::Timed), Ok(()));
         samples.extend_from_slice(&rounds.samples);
     }
     let first = samples[0].intended;

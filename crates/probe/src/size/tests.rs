@@ -1,7 +1,7 @@
 use super::*;
 use crate::context::LiveCursor;
 use crate::rounds::Plan;
-use model::{Gap, LatencyKind, Protocol, Receive};
+use model::{LatencyKind, Protocol, Receive};
 use net::{DataSocket, PathOptions};
 use record::RecorderConfig;
 use std::io::{Read, Write};
@@ -9,7 +9,6 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use task::Progress;
-use wire::Tier;
 
 #[test]
 fn a_span_leaves_late_and_double_answers_out() {
@@ -83,21 +82,7 @@ fn the_measured_part_allocates_nothing() {
 }
 
 fn plan(protocol: Protocol) -> Plan {
-    Plan {
-        pings: 1,
-        pongs: 1,
-        send_bytes: BYTES,
-        receive_bytes: BYTES,
-        more: false,
-        tier: Tier::for_size(BYTES),
-        stream: protocol.is_stream(),
-        fresh: false,
-        tag: 3,
-        timeout_ns: 5_000_000_000,
-        gap: Gap::default(),
-        interval_ns: 0,
-        pace_ns: 0,
-    }
+    Plan { stream: protocol.is_stream(), timeout_ns: 5_000_000_000, ..crate::rounds::tests::plan(BYTES) }
 }
 
 fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {

@@ -21,8 +21,6 @@ pub(super) struct OpenStream {
     pub(super) datagrams: bool,
     pub(super) tag: u64,
     pub(super) path_info: PathInfo,
-    /// Datagrams, or bytes of TCP, a second that the owner allows each flow; absent: nothing that could be reached.
-    pub(super) limit: Option<f64>,
 }
 
 /// Opens the session and all sockets.
@@ -44,7 +42,6 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
     };
     let UnprovedPath { mut session, opened, address, one_machine } =
         peer::request_path(spec, &task.target, context, request)?;
-    let limit = flow::limit(&session.limits, &stream, size, datagrams, false);
     let count = stream.sockets() as usize;
     let ports = if datagrams { opened.ports.clone() } else { vec![opened.port; count] };
     if ports.len() != count {
@@ -70,7 +67,7 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
     })?;
     let own = sockets.first().and_then(peer::local_address);
     let path_info = PathInfo { one_machine, ..peer::path_info(context, own.or(seen_as), address) };
-    Ok(OpenStream { session, sockets, stream, datagrams, tag: opened.token.tag(), path_info, limit })
+    Ok(OpenStream { session, sockets, stream, datagrams, tag: opened.token.tag(), path_info })
 }
 
 impl OpenStream {

@@ -54,6 +54,11 @@ fn in_time(_: u64) -> Times {
     (3 * US, 40 * US, NONE)
 }
 
+/// One in so many is lost.
+fn lost(every: u64) -> impl Fn(u64) -> Times {
+    move |seq| if seq.is_multiple_of(every) { (3 * US, 1000 * MS, SampleFlags::LOST) } else { in_time(seq) }
+}
+
 #[test]
 fn a_few_us_late_is_in_time() {
     case(paced(config(), 5000, 0, in_time)).clean();
@@ -64,10 +69,9 @@ fn generator_late_from_a_whole_distance() {
     // One in fifty: 90 µs late is within its own place, 110 µs is in the next one's.
     let late = |ns: u64| move |seq: u64| if seq % 50 == 7 { (ns, 40 * US, NONE) } else { in_time(seq) };
     case(paced(config(), 5000, 0, late(90 * US))).clean();
-    let finding = case(paced(config(), 5000, 0, late(110 * US))).only(FindingId::GeneratorLate);
-    assert_eq!(finding.end.as_deref(), Some("initiator"));
-    assert!(finding.detail.starts_with("100 of 5000 messages left more than 100.0 µs late"), "{}", finding.detail);
-    assert!(finding.detail.contains("at worst 110.0 µs; schedule: a message every 100.0 µs)"), "{}", finding.detail);
+    let told =
+        "100 of 5000 messages left more than 100.0 µs late…at worst 110.0 µs; schedule: a message every 100.0 µs)…";
+    assert_eq!(case(paced(config(), 5000, 0, late(110 * US))).only(FindingId::GeneratorLate, told), "initiator");
     // One in two hundred is an incident, told by lateness itself.
     let rare = |seq: u64| if seq % 200 == 7 { (110 * US, 40 * US, NONE) } else { in_time(seq) };
     case(paced(config(), 5000, 0, rare)).clean();
@@ -82,15 +86,14 @@ fn generator_late_from_a_whole_distance() {
 fn a_path_that_takes_no_more_is_not_the_senders_fault() {
     let held = |seq: u64| if seq % 20 == 7 { (2 * MS, 40 * US, NONE) } else { in_time(seq) };
     let held_up = case(paced(config(), 5000, 100, held));
-    let ids: Vec<FindingId> = held_up.verdict().iter().map(|finding| finding.id).collect();
-    assert!(ids.contains(&FindingId::ScheduleHeldUp) && !ids.contains(&FindingId::GeneratorLate), "{ids:?}");
-    assert!(held_up.verdict().trusted);
+    assert!(held_up.verdict().trusted && held_up.find(FindingId::GeneratorLate).is_none());
+    assert!(held_up.find(FindingId::ScheduleHeldUp).is_some());
     // The path held them up too, but without it they would have been as late: a displaced sender's clump is refused.
-    let displaced = case(paced(config(), 5000, 50, held)).verdict();
-    let finding = displaced.iter().find(|finding| finding.id == FindingId::GeneratorLate).unwrap();
-    assert!(!displaced.trusted && displaced.iter().all(|finding| finding.id != FindingId::ScheduleHeldUp));
-    assert!(finding.detail.contains("waited 90.0 ms for a CPU and was preempted 41 times"), "{}", finding.detail);
-    assert!(finding.detail.contains("at worst 1.0 ms"), "its own part alone: {}", finding.detail);
+    let displaced = case(paced(config(), 5000, 50, held));
+    assert!(!displaced.verdict().trusted && displaced.find(FindingId::ScheduleHeldUp).is_none());
+    // At worst 1.0 ms: its own part alone.
+    let told = displaced.find(FindingId::GeneratorLate).unwrap().detail;
+    assert!(reads(&told, "…at worst 1.0 ms…waited 90.0 ms for a CPU and was preempted 41 times…"), "{told}");
 }
 
 /// Who could not keep up, with what the initiator and one reflector counted.
@@ -118,9 +121,8 @@ fn a_sender_that_falls_behind_more_and_more_is_saturated() {
     let (name, why) = who(&done).unwrap();
     assert_eq!(name, "initiator");
     assert!(why.contains("10000 messages a second were asked for and 8000 sent"), "{why}");
-    let verdict = case(done).verdict();
-    let found: Vec<FindingId> = verdict.iter().map(|finding| finding.id).collect();
-    assert!(found.contains(&FindingId::RateNotReached) && found.contains(&FindingId::GeneratorLate), "{found:?}");
+    let case_of_it = case(done);
+    assert!(case_of_it.find(FindingId::RateNotReached).and(case_of_it.find(FindingId::GeneratorLate)).is_some());
     // The same, but the path held it up; and then a far end that is busy.
     let done = judged(paced(config(), 8000, 100, behind), &none(), &none(), 0, 20);
     assert_eq!(who(&done).unwrap().0, "path");
@@ -136,10 +138,7 @@ fn a_sender_that_falls_behind_more_and_more_is_saturated() {
 
 #[test]
 fn losses_name_where_they_were() {
-    let some = |every: u64| {
-        move |seq: u64| if seq.is_multiple_of(every) { (3 * US, 1000 * MS, SampleFlags::LOST) } else { in_time(seq) }
-    };
-    let lossy = || paced(config(), 5000, 0, some(50));
+    let lossy = || paced(config(), 5000, 0, lost(50));
     let full = Counters { socket_overflow: 90, ..none() };
     for (initiator, far, over_rate, expected) in [
         (none(), full.clone(), 0, "reflector"),
@@ -156,28 +155,24 @@ fn losses_name_where_they_were() {
     for far in [none(), Counters { socket_overflow: 5, ..none() }] {
         let done = judged(lossy(), &none(), &far, 0, 20);
         assert_eq!(who(&done), None);
-        assert!(case(done).verdict().iter().any(|finding| finding.id == FindingId::Loss));
+        assert!(case(done).find(FindingId::Loss).is_some());
     }
     // Fewer than one in a hundred: a loss, but the rate is held.
-    assert_eq!(who(&judged(paced(config(), 5000, 0, some(125)), &none(), &full, 0, 20)), None);
+    assert_eq!(who(&judged(paced(config(), 5000, 0, lost(125)), &none(), &full, 0, 20)), None);
     // The link is named where it is the narrow place.
     let config = PacedConfig { line_pps: Some(8000.0), ..config() };
-    let done = judged(paced(config, 5000, 0, some(50)), &none(), &none(), 0, 20);
+    let done = judged(paced(config, 5000, 0, lost(50)), &none(), &none(), 0, 20);
     assert!(who(&done).unwrap().1.contains("the link carries 8000 full frames a second"));
-    let verdict = case(done).verdict();
-    let finding = verdict.iter().find(|finding| finding.id == FindingId::RateNotReached).unwrap();
-    assert!(verdict.trusted && finding.end.is_none() && finding.detail.starts_with("the path could not keep up: "));
+    let case = case(done);
+    let finding = case.find(FindingId::RateNotReached).unwrap();
+    assert!(case.verdict().trusted && finding.end.is_none() && reads(&finding.detail, "the path could not keep up: …"));
 }
 
 #[test]
 fn a_higher_rate_that_brings_no_more_answers_is_not_reached() {
-    let usage = EndUsage::default();
     let judge = |every: u64, before: Delivered| {
-        let lost = move |seq: u64| {
-            if seq.is_multiple_of(every) { (3 * US, 1000 * MS, SampleFlags::LOST) } else { in_time(seq) }
-        };
-        let mut done = paced(config(), 5000, 0, lost);
-        let counters = none();
+        let mut done = paced(config(), 5000, 0, lost(every));
+        let (counters, usage) = (none(), EndUsage::default());
         let far = RemoteEnd { name: "reflector", received: 4900, over_rate: 0, counters: &counters, usage: &usage };
         done.judge_rate(&RateEvidence { initiator: &counters, remotes: &[far], before: Some(before) });
         done
@@ -200,16 +195,14 @@ fn lost_and_disordered_messages_are_counted_from_what_was_asked() {
         seq if seq.is_multiple_of(10) => in_time(seq),
         _ => (3 * US, 0, SampleFlags::UNASKED),
     };
-    let finding = case(paced(config(), 20_000, 0, times)).only(FindingId::Loss);
-    assert!(finding.detail.starts_with("20 of 2000 messages lost (1.0000 %)"), "{}", finding.detail);
+    case(paced(config(), 20_000, 0, times)).only(FindingId::Loss, "20 of 2000 messages lost (1.0000 %)…");
     let disorder = |seq: u64| if seq == 100 { (3 * US, 440 * US, SampleFlags::REORDERED) } else { in_time(seq) };
-    let finding = case(paced(config(), 5000, 0, disorder)).only(FindingId::Order);
-    assert!(finding.detail.contains("1 out of order (at most 3 messages behind)"), "{}", finding.detail);
+    let told = "…1 out of order (at most 3 messages behind)…";
+    case(paced(config(), 5000, 0, disorder)).only(FindingId::Order, told);
     let peer = |host: &str| PacedPeer { host: host.to_owned(), ..PacedPeer::default() };
     let config = PacedConfig { peers: vec![peer("a"), peer("b")], ..config() };
     let one_lost = |at: u64| if at == 33 { (3 * US, 1000 * MS, SampleFlags::LOST) } else { in_time(at) };
-    let finding = case(paced(config, 5000, 0, one_lost)).only(FindingId::Loss);
-    assert!(finding.detail.contains("not answered: 1 by b"), "{}", finding.detail);
+    case(paced(config, 5000, 0, one_lost)).only(FindingId::Loss, "…not answered: 1 by b…");
 }
 
 #[test]
@@ -221,21 +214,17 @@ fn a_spinning_pacer_that_is_throttled_is_found_from_its_lateness() {
         (late, 20 * US, if seq.is_multiple_of(10) { NONE } else { SampleFlags::UNASKED })
     };
     let mut case = case(paced(config(), 30_000, 0, comb));
-    let find = |case: &Case, id| case.verdict().iter().find(|finding| finding.id == id).cloned();
     // Nobody spins in a real-time class: the pattern is told, its victim is not known.
-    assert!(find(&case, FindingId::PeriodicStalls).unwrap().detail.contains("RT throttling"));
+    assert!(case.find(FindingId::PeriodicStalls).unwrap().detail.contains("RT throttling"));
     case.spec.pace = Some(PaceSpec { pacer: Pacer::Spin, ..PaceSpec::default() });
     case.ends[0].0.policy = Policy::Fifo(1);
     case.ends[1].0.policy = Policy::Fifo(1);
     case.ends[1].0.receive = Receive::Spin;
-    let finding = find(&case, FindingId::Throttled).unwrap();
-    assert_eq!(
-        finding.end.as_deref(),
-        Some("initiator"),
-        "the reflector spins too, but it was the sender that stood still"
-    );
-    assert!(finding.detail.starts_with("3 stalls of about 50 ms"), "{}", finding.detail);
-    assert!(find(&case, FindingId::GeneratorLate).is_some());
+    let finding = case.find(FindingId::Throttled).unwrap();
+    // The reflector spins too, but it was the sender that stood still.
+    assert_eq!(finding.end.as_deref(), Some("initiator"));
+    assert!(reads(&finding.detail, "3 stalls of about 50 ms…"), "{}", finding.detail);
+    assert!(case.find(FindingId::GeneratorLate).is_some());
 }
 
 #[test]
@@ -244,5 +233,5 @@ fn a_sender_that_is_part_of_what_is_measured_is_only_told() {
     let mut case = case(paced(config(), 5000, 0, late));
     case.spec.pace = Some(PaceSpec { sender_measured: true, ..PaceSpec::default() });
     assert!(case.verdict().trusted);
-    assert!(case.only(FindingId::SenderLate).detail.contains("The sender itself delayed them"));
+    case.only(FindingId::SenderLate, "…The sender itself delayed them…");
 }
