@@ -384,4 +384,4 @@ impl Recorder {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -43,9 +43,15 @@ pub(super) fn in_order(mut samples: Vec<PacedSample>) -> Vec<PacedSample> {
     samples
 }
 
-pub(super) fn run(config: &PacedConfig, samples: Vec<PacedSample>) -> Recorded {
+/// A recorder whose first message is due at the start.
+pub(super) fn started(config: &PacedConfig) -> Paced {
     let mut paced = Paced::new(config.clone());
     paced.begin(START);
+    paced
+}
+
+pub(super) fn run(config: &PacedConfig, samples: Vec<PacedSample>) -> Recorded {
+    let mut paced = started(config);
     paced.ingest(&in_order(samples));
     paced.finish(None)
 }

@@ -113,6 +113,19 @@ fn any_way() -> impl Strategy<Value = OneWayTicks> {
     (leg(), 500_u64..20_000, leg()).prop_map(|(out, there, back)| [out, there, back])
 }
 
+/// The times of each message that is kept, and the means of all, are no further from the truth than this.
+fn are_within(error: i64, done: &Recorded, ways: &[OneWayTicks]) {
+    for outlier in &done.outliers {
+        let [out, _, back] = ways[usize::try_from(outlier.seq).unwrap()].map(|ns| i64::try_from(ns).unwrap());
+        assert!((outlier.parts_ns["out"] - out).abs() <= error, "{:?}: {out} of {error}", outlier.parts_ns);
+        assert!((outlier.parts_ns["back"] - back).abs() <= error);
+    }
+    let one_way = done.pace.as_ref().unwrap().one_way.as_ref().unwrap();
+    let mean = |leg: usize| ways.iter().map(|way| way[leg] as f64).sum::<f64>() / ways.len() as f64;
+    assert!((one_way.out.mean_ns - mean(0)).abs() <= error as f64);
+    assert!((one_way.back.mean_ns - mean(2)).abs() <= error as f64);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -134,14 +147,7 @@ proptest! {
         let error = i64::try_from(one_way.error_ns).unwrap();
         // All are kept, so each message's own figures can be looked at.
         prop_assert_eq!(done.outliers.len(), ways.len());
-        for outlier in &done.outliers {
-            let [out, _, back] = ways[usize::try_from(outlier.seq).unwrap()].map(|ns| i64::try_from(ns).unwrap());
-            prop_assert!((outlier.parts_ns["out"] - out).abs() <= error, "{:?}: {} of {}", outlier.parts_ns, out, error);
-            prop_assert!((outlier.parts_ns["back"] - back).abs() <= error);
-        }
-        let mean = |leg: usize| ways.iter().map(|way| way[leg] as f64).sum::<f64>() / ways.len() as f64;
-        prop_assert!((one_way.out.mean_ns - mean(0)).abs() <= error as f64);
-        prop_assert!((one_way.back.mean_ns - mean(2)).abs() <= error as f64);
+        are_within(error, &done, &ways);
         let truth = lead_ns as f64 + START as f64 * ppm * 1e-6;
         prop_assert!((one_way.offset_ns as f64 - truth).abs() <= error as f64 + 2.0);
     }
@@ -204,8 +210,7 @@ fn one_way_of(
     samples: &[PacedSample],
     clocks: Option<(StampClock, StampClock)>,
 ) -> model::OneWay {
-    let mut paced = Paced::new(PacedConfig { stamps: Stamps::Kernel, ..config.clone() });
-    paced.begin(START);
+    let mut paced = started(&PacedConfig { stamps: Stamps::Kernel, ..config.clone() });
     paced.ingest(samples);
     if let Some((near, far)) = clocks {
         paced.stamp_clocks(Some(&near), &[Some(far)]);
@@ -304,8 +309,7 @@ proptest! {
             }
         }
         let by_ticks = one_way_of(&config, &with, None);
-        let mut paced = Paced::new(config);
-        paced.begin(START);
+        let mut paced = started(&config);
         paced.ingest(&with);
         let (near, far) = kernel().unwrap();
         paced.stamp_clocks(Some(&near), &[Some(far)]);
@@ -314,13 +318,6 @@ proptest! {
         prop_assert!(one_way.error_ns <= by_ticks.error_ns, "{:?} {:?}", one_way, by_ticks);
         // The search of the tests for the far times is off by a ns.
         let error = i64::try_from(one_way.error_ns).unwrap() + 1;
-        for outlier in &done.outliers {
-            let [out, _, back] = ways[usize::try_from(outlier.seq).unwrap()].map(|ns| i64::try_from(ns).unwrap());
-            prop_assert!((outlier.parts_ns["out"] - out).abs() <= error, "{:?}: {} of {}", outlier.parts_ns, out, error);
-            prop_assert!((outlier.parts_ns["back"] - back).abs() <= error);
-        }
-        let mean = |leg: usize| ways.iter().map(|way| way[leg] as f64).sum::<f64>() / ways.len() as f64;
-        prop_assert!((one_way.out.mean_ns - mean(0)).abs() <= error as f64);
-        prop_assert!((one_way.back.mean_ns - mean(2)).abs() <= error as f64);
+        are_within(error, &done, &ways);
     }
 }

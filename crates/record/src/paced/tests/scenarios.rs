@@ -214,8 +214,7 @@ fn a_sender_that_never_catches_up_is_in_arrears() {
 
 #[test]
 fn what_was_never_sent_was_intended_all_the_same() {
-    let mut paced = Paced::new(config());
-    paced.begin(START);
+    let mut paced = started(&config());
     paced.ingest(&[message(&config(), 0, 0, 50 * US)]);
     paced.sender(SenderCounts { unsent: 99, blocked: 7, ..SenderCounts::default() });
     let pace = paced.finish(None).pace.unwrap();

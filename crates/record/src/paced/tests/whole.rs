@@ -60,8 +60,7 @@ proptest! {
         }).collect();
         let answered: Vec<&PacedSample> =
             timed.iter().copied().filter(|one| !has(one, SampleFlags::LOST) && !has(one, SampleFlags::UNASKED)).collect();
-        let mut paced = Paced::new(config);
-        paced.begin(START);
+        let mut paced = started(&config);
         let mut told = Vec::new();
         for batch in samples.chunks(cut) {
             paced.ingest(batch);
@@ -107,18 +106,10 @@ proptest! {
         let config = PacedConfig { raw_capacity: 50, ..config() };
         let samples = chain(&config, &parts);
         let whole = run(&config, samples.clone());
-        let mut paced = Paced::new(config);
-        paced.begin(START);
+        let mut paced = started(&config);
         samples.chunks(cut).for_each(|batch| paced.ingest(batch));
         let split = paced.finish(None);
-        prop_assert_eq!(&whole.latency, &split.latency);
-        prop_assert_eq!(&whole.latency_intended, &split.latency_intended);
-        prop_assert_eq!(&whole.messages, &split.messages);
-        prop_assert_eq!(&whole.outliers, &split.outliers);
-        prop_assert_eq!(&whole.series, &split.series);
-        prop_assert_eq!(&whole.slow, &split.slow);
-        prop_assert_eq!(&whole.hlog, &split.hlog);
-        prop_assert_eq!(&whole.raw, &split.raw);
+        crate::recorder::tests::are_the_same(&whole, &split);
         prop_assert_eq!(&whole.pace.unwrap().rate, &split.pace.unwrap().rate);
     }
 }
@@ -126,8 +117,7 @@ proptest! {
 #[test]
 fn an_interval_is_told_once_nothing_of_it_can_be_missing() {
     let config = PacedConfig { timeout_ns: 300 * MS, size: 64, ..config() };
-    let mut paced = Paced::new(config.clone());
-    paced.begin(START);
+    let mut paced = started(&config);
     let mut told = Vec::new();
     for seq in 0..8000 {
         let one = message(&config, seq, US, 50 * US);
@@ -151,10 +141,11 @@ fn an_interval_is_told_once_nothing_of_it_can_be_missing() {
     assert_eq!(series(&done, "lost").iter().flatten().sum::<f64>(), 1.0);
 }
 
-/// What is told at each millisecond, with when.
-fn watched(config: &PacedConfig, answers: impl Fn(u64) -> Option<u64>, messages: u64) -> Vec<(u64, LiveInterval)> {
-    let mut paced = Paced::new(config.clone());
-    paced.begin(START);
+/// What is told at each millisecond, with when. A message without an answer is lost.
+fn watched(timeout_ms: u64, answers: impl Fn(u64) -> Option<u64>, messages: u64) -> Vec<(u64, LiveInterval)> {
+    let all = PacedConfig::new(model::TickRate::NANOSECONDS, LatencyKind::Rtt, 1000.0);
+    let config = &PacedConfig { timeout_ns: timeout_ms * MS, ..all };
+    let mut paced = started(config);
     let mut told = Vec::new();
     // One message a millisecond; at each, what came by then, and what was given up.
     let fate_at = |seq: u64| seq + answers(seq).map_or(config.timeout_ns / MS, |rtt| rtt);
@@ -183,11 +174,7 @@ fn watched(config: &PacedConfig, answers: impl Fn(u64) -> Option<u64>, messages:
 
 #[test]
 fn an_interval_is_told_as_soon_as_it_is_over() {
-    let config = PacedConfig {
-        timeout_ns: 300 * MS,
-        ..PacedConfig::new(model::TickRate::NANOSECONDS, LatencyKind::Rtt, 1000.0)
-    };
-    let told = watched(&config, |_| Some(2), 350);
+    let told = watched(300, |_| Some(2), 350);
     let seen: Vec<(u64, u64, u64, bool)> =
         told.iter().map(|(now, one)| (*now, one.at_ns / MS, one.sent, one.settled)).collect();
     // When the last answer is there; the last interval, which the schedule ends in, at its end.
@@ -200,12 +187,8 @@ fn an_interval_is_told_as_soon_as_it_is_over() {
 
 #[test]
 fn what_was_told_early_is_corrected_once_and_not_before_all_is_known() {
-    let config = PacedConfig {
-        timeout_ns: 300 * MS,
-        ..PacedConfig::new(model::TickRate::NANOSECONDS, LatencyKind::Rtt, 1000.0)
-    };
     // Message 50 is lost, 99 is answered 200 ms later.
-    let told = watched(&config, |seq| if seq == 50 { None } else { Some(if seq == 99 { 200 } else { 2 }) }, 500);
+    let told = watched(300, |seq| if seq == 50 { None } else { Some(if seq == 99 { 200 } else { 2 }) }, 500);
     let first: Vec<&(u64, LiveInterval)> = told.iter().filter(|(_, one)| one.at_ns == 0).collect();
     let figures = |one: &LiveInterval| (one.sent, one.received, one.lost, one.open, one.settled);
     assert_eq!(first.len(), 2, "{told:?}");
@@ -222,11 +205,7 @@ fn what_was_told_early_is_corrected_once_and_not_before_all_is_known() {
 
 #[test]
 fn a_reflector_that_is_gone_shows_at_once() {
-    let config = PacedConfig {
-        timeout_ns: 5000 * MS,
-        ..PacedConfig::new(model::TickRate::NANOSECONDS, LatencyKind::Rtt, 1000.0)
-    };
-    let told = watched(&config, |seq| (seq < 20).then_some(1), 300);
+    let told = watched(5000, |seq| (seq < 20).then_some(1), 300);
     let (now, one) = &told[0];
     assert_eq!((*now, one.sent, one.received, one.lost, one.open), (150, 100, 20, 0, 80));
     assert_eq!(told.last().map(|(_, one)| (one.lost, one.settled)), Some((100, true)));
