@@ -3,14 +3,14 @@
 //!
 //! All that wait are looked at together, so that silent ones cost the others no time.
 
-use crate::reflector::{Client, Failure, SessionLink, failed, late};
+use crate::reflector::{Client, Failure, SessionLink, failed};
 use net::{DataListener, DataSocket, NetError};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Between two looks whether the session still wants the proof.
 const LOOK: Duration = Duration::from_millis(50);
@@ -25,19 +25,12 @@ pub(crate) fn accept<const BYTES: usize>(
     listener: &DataListener,
     client: Client,
     places: usize,
-    deadline: Instant,
     link: &SessionLink,
     place: impl Fn(&[u8; BYTES]) -> Option<usize>,
 ) -> Result<Option<Vec<DataSocket>>, Failure> {
     let mut taken: Vec<Option<DataSocket>> = (0..places).map(|_| None).collect();
     let mut waiting: VecDeque<DataSocket> = VecDeque::new();
-    while !link.halt.is_over() {
-        if taken.iter().all(Option::is_some) {
-            return Ok(Some(taken.into_iter().flatten().collect()));
-        }
-        if Instant::now() >= deadline {
-            return Err(late());
-        }
+    link.until_proved(|| {
         let (arrived, ready) = look(listener, &waiting);
         let mut unfinished = false;
         let mut ready = ready.into_iter();
@@ -74,8 +67,8 @@ pub(crate) fn accept<const BYTES: usize>(
         } else if unfinished {
             std::thread::sleep(REST);
         }
-    }
-    Ok(None)
+        Ok(taken.iter().all(Option::is_some).then(|| taken.drain(..).flatten().collect()))
+    })
 }
 
 /// Waits a moment: whether a connection arrived, and which of the waiting ones have data.
@@ -94,20 +87,13 @@ fn look(listener: &DataListener, waiting: &VecDeque<DataSocket>) -> (bool, Vec<b
 pub(crate) fn prove<const BYTES: usize>(
     sockets: &mut [DataSocket],
     client: Client,
-    deadline: Instant,
     link: &SessionLink,
     place: impl Fn(&[u8; BYTES]) -> Option<usize>,
 ) -> Result<bool, Failure> {
     let mut proved = vec![false; sockets.len()];
     // One byte more than a proof, so that a longer datagram is not taken for one.
     let mut datagram = vec![0; BYTES + 1];
-    while !link.halt.is_over() {
-        if proved.iter().all(|done| *done) {
-            return Ok(true);
-        }
-        if Instant::now() >= deadline {
-            return Err(late());
-        }
+    let done = link.until_proved(|| {
         for number in readable(sockets, &proved)? {
             let Some(socket) = sockets.get_mut(number) else { continue };
             let received = match socket.receive_once(&mut datagram, Duration::ZERO) {
@@ -126,8 +112,9 @@ pub(crate) fn prove<const BYTES: usize>(
                 proved[number] = true;
             }
         }
-    }
-    Ok(false)
+        Ok(proved.iter().all(|done| *done).then_some(()))
+    })?;
+    Ok(done.is_some())
 }
 
 /// The sockets that something waits at, of those not proved yet.

@@ -8,8 +8,8 @@
 use crate::pace::{self, AnswerLoop, RateBudget, TxStampFeedback};
 use crate::reflect::wanted_tag;
 use crate::reflector::{
-    DataSource, Failure, PROVE, ReflectorConfig, ReflectorEvent, STACK_TOUCHED, SessionLink, StartCommand, failed,
-    late, place_thread, summary,
+    DataSource, Failure, ReflectorConfig, ReflectorEvent, STACK_TOUCHED, SessionLink, StartCommand, failed,
+    place_thread, summary,
 };
 use clock::Clock;
 use net::{NetError, PathOptions};
@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 use wire::data::{PROVE_BYTES, read_prove};
 use wire::pgm::{MOST_LOSSES, MOST_REPAIRS};
-use wire::{FarRepair, Opened, PgmFarEnd, RefuseCode, Tier, Token, data};
+use wire::{FarRepair, PgmFarEnd, RefuseCode, Tier, Token, data};
 
 /// Between two looks for an order, while the source is driven.
 const LOOK: Duration = Duration::from_millis(2);
@@ -51,15 +51,7 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
     place_thread(&request, longest)?;
     let address = Some(way.local());
     let port = if spec.carrier == model::PgmCarrier::Udp { spec.udp_port } else { 0 };
-    let (shown, machine) = (token.clone(), host::boot_id());
-    link.report(ReflectorEvent::Opened(Opened {
-        port,
-        address,
-        token: shown,
-        machine,
-        ports: Vec::new(),
-        source: Some(own.into()),
-    }));
+    link.opened(&token, port, address, (Vec::new(), Some(own.into())));
     let bytes = usize::try_from(request.max_size).map_err(failed)?.max(PROVE_BYTES);
     // Filled with another value than zero, so that each page is really there.
     let mut buffer = vec![0x5a; bytes];
@@ -156,19 +148,14 @@ fn next(orders: &Receiver<StartCommand>, way: &mut PgmSocket) -> Result<Option<S
 
 /// Waits for the token as a message of the initiator's source; `false` when the session ended meanwhile.
 fn prove(way: &mut PgmSocket, token: &Token, buffer: &mut [u8], link: &SessionLink) -> Result<bool, Failure> {
-    let deadline = Instant::now() + PROVE;
-    while !link.halt.is_over() {
-        if Instant::now() >= deadline {
-            return Err(late());
-        }
+    let shown = link.until_proved(|| {
         // A group whose messages cannot reach us looks as silent as one whose messages are lost.
-        if let Incoming::Message(message) = way.receive(buffer, Duration::from_millis(50)).map_err(failed)?
-            && buffer.get(..message.bytes).and_then(read_prove).as_ref() == Some(token)
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+        let Incoming::Message(message) = way.receive(buffer, Duration::from_millis(50)).map_err(failed)? else {
+            return Ok(None);
+        };
+        Ok((buffer.get(..message.bytes).and_then(read_prove).as_ref() == Some(token)).then_some(()))
+    })?;
+    Ok(shown.is_some())
 }
 
 /// What PGM did over one size.

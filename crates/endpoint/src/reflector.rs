@@ -27,7 +27,7 @@ use wire::data::{PROVE_BYTES, read_prove};
 use wire::{OpenRequest, Opened, RefuseCode, StopReport, Token};
 
 /// A data path that is not proved by then is given up.
-pub(crate) const PROVE: Duration = Duration::from_secs(10);
+const PROVE: Duration = Duration::from_secs(10);
 /// How long the end of a session waits for its reflector.
 const END: Duration = Duration::from_secs(5);
 /// Stack of the thread, all of it locked where memory is; what the loop needs is touched before it begins.
@@ -182,6 +182,38 @@ impl SessionLink {
         // Without a listener the session is over, and a full bell rings already.
         let _ = self.reports.send(report);
         let _ = (&self.bell).write(&[1]);
+    }
+
+    /// Reports where data is taken.
+    pub(crate) fn opened(
+        &self,
+        token: &Token,
+        port: u16,
+        address: Option<IpAddr>,
+        more: (Vec<u16>, Option<wire::SourceId>),
+    ) {
+        let (token, machine, (ports, source)) = (token.clone(), host::boot_id(), more);
+        self.report(ReflectorEvent::Opened(Opened { port, address, token, machine, ports, source }));
+    }
+
+    /// Calls `step` until it gives something; a data path that is not proved in time is given up. `None` when the session
+    /// ended meanwhile.
+    pub(crate) fn until_proved<T>(
+        &self,
+        mut step: impl FnMut() -> Result<Option<T>, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        let deadline = Instant::now() + PROVE;
+        while !self.halt.is_over() {
+            if let Some(done) = step()? {
+                return Ok(Some(done));
+            }
+            if Instant::now() >= deadline {
+                let seconds = PROVE.as_secs();
+                let why = format!("was not proved within {seconds} s: check the route and the firewall for it");
+                return Err((RefuseCode::TimedOut, format!("the data path {why}")));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -346,10 +378,7 @@ fn open(
 ) -> Result<Option<DataPath>, Failure> {
     // A wildcard is no address to send to: then the client keeps the one that it found us at.
     let address = request.end.bind.filter(|bind| !bind.is_unspecified());
-    let opened = |port| {
-        let (token, machine) = (token.clone(), host::boot_id());
-        link.report(ReflectorEvent::Opened(Opened { port, address, token, machine, ports: Vec::new(), source: None }));
-    };
+    let opened = |port| link.opened(token, port, address, Default::default());
     let (local, client) = match source {
         DataSource::Inherited(data) => {
             let (read, write) = data.into_fds();
@@ -361,7 +390,6 @@ fn open(
         }
         DataSource::Network { local, peer, anywhere } => (local, Client { address: peer, anywhere }),
     };
-    let deadline = Instant::now() + PROVE;
     let place = |shown: &[u8; PROVE_BYTES]| (read_prove(shown).as_ref() == Some(token)).then_some(0);
     let proved = if request.socket.protocol.is_connection() {
         let bind = if request.connect_each { DataListener::bind_for_transactions } else { DataListener::bind };
@@ -375,7 +403,7 @@ fn open(
             link.report(ReflectorEvent::Proved(None));
             return Ok(Some(DataPath::Transactions { listener, client: client.address }));
         }
-        data_accept::accept(&listener, client, 1, deadline, link, place)?.and_then(|sockets| sockets.into_iter().next())
+        data_accept::accept(&listener, client, 1, link, place)?.and_then(|sockets| sockets.into_iter().next())
     } else {
         let mut local = local;
         local.set_port(request.pace.as_ref().and_then(|pace| pace.port).unwrap_or(0));
@@ -384,7 +412,7 @@ fn open(
         let port = socket.local_address().map_or(0, |address| address.port());
         opened(port);
         let sockets = std::slice::from_mut(&mut socket);
-        data_accept::prove(sockets, client, deadline, link, place)?.then_some(socket)
+        data_accept::prove(sockets, client, link, place)?.then_some(socket)
     };
     let Some(socket) = proved else { return Ok(None) };
     link.report(ReflectorEvent::Proved(socket.peer_address()));
@@ -433,10 +461,4 @@ impl Client {
     pub(crate) fn may_use(self, from: IpAddr) -> bool {
         self.anywhere || from.to_canonical() == self.address.to_canonical()
     }
-}
-
-pub(crate) fn late() -> Failure {
-    let seconds = PROVE.as_secs();
-    let reason = format!("the data path was not proved within {seconds} s: check the route and the firewall for it");
-    (RefuseCode::TimedOut, reason)
 }
