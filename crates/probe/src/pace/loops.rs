@@ -106,12 +106,6 @@ pub(crate) struct ReceiveDone {
     pub dropped: u64,
 }
 
-/// Outcome of one attempt to send.
-enum SendStep {
-    Sent,
-    End(Ended),
-}
-
 /// Sends what is due.
 pub(crate) struct Sender<'a, O> {
     config: &'a LoopConfig,
@@ -176,12 +170,9 @@ impl<'a, O: Outbox> Sender<'a, O> {
                 unsent = 1;
                 break;
             }
-            match self.send(time, due, halt) {
-                SendStep::Sent => {}
-                SendStep::End(end) => {
-                    (ended, unsent) = (end, 1);
-                    break;
-                }
+            if let Some(end) = self.send(time, due, halt) {
+                (ended, unsent) = (end, 1);
+                break;
             }
             if self.number.is_multiple_of(BATCH) {
                 between();
@@ -211,9 +202,9 @@ impl<'a, O: Outbox> Sender<'a, O> {
         data::write(self.number, self.config.tags.first().copied().unwrap_or(0), &mut self.message);
     }
 
-    /// Sends one message to all.
+    /// Sends one message to all. Comes back with the end of the loop, if this is it.
     #[inline(always)]
-    fn send<T: LoopClock>(&mut self, time: &T, due: u64, halt: &AtomicBool) -> SendStep {
+    fn send<T: LoopClock>(&mut self, time: &T, due: u64, halt: &AtomicBool) -> Option<Ended> {
         let config = self.config;
         let single = config.tags.len() <= 1;
         let times = if single { 1 } else { config.peers };
@@ -230,7 +221,7 @@ impl<'a, O: Outbox> Sender<'a, O> {
                 Ok(true) => {}
                 refused => {
                     if let Some(end) = self.send_blocking(time, to, refused, halt) {
-                        return SendStep::End(end);
+                        return Some(end);
                     }
                 }
             }
@@ -242,7 +233,7 @@ impl<'a, O: Outbox> Sender<'a, O> {
             self.uncounted = UNCOUNTED;
         }
         self.number += 1;
-        SendStep::Sent
+        None
     }
 }
 
@@ -395,12 +386,9 @@ pub(crate) fn spin<T: LoopClock, O: Outbox, I: Inbox>(
                 next = None;
                 sent_all.store(true, Ordering::Release);
             } else if now >= due {
-                match sender.send(time, due, halt) {
-                    SendStep::Sent => {}
-                    SendStep::End(end) => {
-                        sending = Some((end, 1));
-                        break Ended::Halted;
-                    }
+                if let Some(end) = sender.send(time, due, halt) {
+                    sending = Some((end, 1));
+                    break Ended::Halted;
                 }
                 next = schedule.next().map(|offset_ns| due_of(config, offset_ns));
                 if next.is_some() {

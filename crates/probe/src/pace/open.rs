@@ -39,22 +39,14 @@ impl Remote {
 /// The data sockets.
 pub(crate) struct Sockets {
     pub list: Vec<DataSocket>,
-    tags: Vec<u64>,
-    peers: u16,
+    /// The tags that messages carry: one each, or one for all where one message goes to all.
+    pub tags: Vec<u64>,
+    /// Reflectors.
+    pub peers: u16,
     stamps: Stamps,
 }
 
 impl Sockets {
-    /// Reflectors.
-    pub(crate) fn peers(&self) -> u16 {
-        self.peers
-    }
-
-    /// The tags that messages carry: one each, or one for all where one message goes to all.
-    pub(crate) fn tags(&self) -> Vec<u64> {
-        self.tags.clone()
-    }
-
     /// Whether stamps were asked for.
     pub(crate) fn stamped(&self) -> bool {
         self.stamps != Stamps::None

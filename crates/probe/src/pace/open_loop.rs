@@ -175,7 +175,7 @@ impl OpenLoop<'_> {
         let live = self.context.live.as_ref().filter(|_| self.task.live);
         let PacePaths { sockets, group, remotes, .. } = &mut self.paths;
         let counter = PhaseCounter::new(paced, live, self.context, self.clock, remotes, ended);
-        let peers = sockets.peers();
+        let peers = sockets.peers;
         let every = u64::from(self.pace.every.max(1));
         // Message 0 is one that is answered.
         self.number = self.number.next_multiple_of(every);
@@ -193,7 +193,7 @@ impl OpenLoop<'_> {
                 until: self.clock.ticks(length_ns.saturating_add(CATCH_UP_NS)),
                 rate: self.clock.rate(),
                 first_number: self.number,
-                tags: sockets.tags(),
+                tags: sockets.tags.clone(),
                 bytes: pass.size as usize,
                 wall: sockets.stamped(),
                 peers,
