@@ -24,6 +24,12 @@ pub(crate) struct Batch {
     held: usize,
 }
 
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batch").field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
 // SAFETY: the pointers lead into the memory of this very value, and nobody else has them.
 unsafe impl Send for Batch {}
 

@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// Open descriptors that nothing ever arrives at; closed when dropped.
+#[derive(Debug)]
 pub(crate) struct Idle {
     /// Put into the set.
     watched: Vec<OwnedFd>,

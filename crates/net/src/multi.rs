@@ -8,7 +8,7 @@ use crate::path::PathError;
 use crate::socket::{DataSocket, SocketKind};
 use crate::stamps::{self, Origin, Passed, Stamping};
 use crate::sys;
-use crate::transport::{Connected, ReceiveStep, Stream, Transport, Unconnected, failed_receive};
+use crate::transport::{Connected, ReceiveStep, Stream, Transport, Unconnected, failed_receive, fill};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -92,18 +92,7 @@ impl SocketReceiver {
         let length = buffer.len();
         let rest = buffer.get_mut(self.filled..).unwrap_or_default();
         let result = self.take(rest, if wait { libc::MSG_WAITALL } else { libc::MSG_DONTWAIT });
-        match usize::try_from(result) {
-            Err(_) => failed_receive("recvmsg"),
-            Ok(0) if length > 0 => ReceiveStep::Broken(PathError::Closed),
-            Ok(bytes) => {
-                self.filled += bytes;
-                if self.filled < length {
-                    return ReceiveStep::More;
-                }
-                self.filled = 0;
-                ReceiveStep::Whole(length)
-            }
-        }
+        fill(&mut self.filled, result, length, "recvmsg")
     }
 }
 

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAdd
 /// The text cannot be read, the name is not known, or it has no address of `family`.
 pub fn resolve(text: &str, default_port: u16, family: Option<Family>) -> Result<SocketAddr, NetError> {
     let all = resolve_all(text, default_port, family)?;
-    all.first().copied().ok_or_else(|| NoAddress { text, family }.error())
+    all.first().copied().ok_or_else(|| no_address(text, family))
 }
 
 /// All addresses of `text` in the resolver's order, at its port or else at `default_port`, of `family` or else of both.
@@ -47,23 +47,16 @@ pub fn resolve_all(text: &str, default_port: u16, family: Option<Family>) -> Res
             Some(Family::Ipv6) => address.is_ipv6(),
         })
         .collect();
-    if wanted.is_empty() { Err(NoAddress { text: host, family }.error()) } else { Ok(wanted) }
+    if wanted.is_empty() { Err(no_address(host, family)) } else { Ok(wanted) }
 }
 
-struct NoAddress<'a> {
-    text: &'a str,
-    family: Option<Family>,
-}
-
-impl NoAddress<'_> {
-    fn error(&self) -> NetError {
-        let family = match self.family {
-            Some(Family::Ipv6) => "IPv6",
-            Some(Family::Ipv4) => "IPv4",
-            None => "IPv4 or IPv6",
-        };
-        NetError::NoAddressOfFamily { host: self.text.to_owned(), family }
-    }
+fn no_address(text: &str, family: Option<Family>) -> NetError {
+    let family = match family {
+        Some(Family::Ipv6) => "IPv6",
+        Some(Family::Ipv4) => "IPv4",
+        None => "IPv4 or IPv6",
+    };
+    NetError::NoAddressOfFamily { host: text.to_owned(), family }
 }
 
 /// Host and port. More than one colon outside brackets is an IPv6 address without a port.

@@ -310,7 +310,7 @@ fn advance(sent: &mut usize, result: isize, length: usize, call: &'static str) -
 
 /// What follows one receive call of a stream or pipe.
 #[inline]
-fn fill(filled: &mut usize, result: isize, length: usize, call: &'static str) -> ReceiveStep {
+pub(crate) fn fill(filled: &mut usize, result: isize, length: usize, call: &'static str) -> ReceiveStep {
     if result > 0 {
         *filled += count(result);
         if *filled < length {
@@ -319,7 +319,11 @@ fn fill(filled: &mut usize, result: isize, length: usize, call: &'static str) ->
         *filled = 0;
         return ReceiveStep::Whole(length);
     }
-    if result == 0 { ReceiveStep::Broken(PathError::Closed) } else { failed_receive(call) }
+    match result {
+        0 if length > 0 => ReceiveStep::Broken(PathError::Closed),
+        0 => ReceiveStep::Whole(0),
+        _ => failed_receive(call),
+    }
 }
 
 impl Transport for Stream {

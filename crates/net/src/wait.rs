@@ -293,6 +293,7 @@ impl Waiter for Select<'_> {
 }
 
 /// A set of epoll(7) with the idle descriptors in it.
+#[derive(Debug)]
 pub(crate) struct EpollSet(OwnedFd);
 
 impl EpollSet {

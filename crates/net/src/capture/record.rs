@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const FLUSH_BYTES: usize = 1 << 18;
 
 /// What to capture into which file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct CaptureSpec {
     /// The file; what it held is gone.
     pub path: PathBuf,
@@ -76,7 +76,8 @@ impl Capture {
         let nonblocking = sys::set_nonblocking(woken.as_raw_fd(), true);
         nonblocking.map_err(|cause| NetError::Descriptors { what: "a pipe", cause })?;
         let (commands, heard) = channel();
-        let sink = Sink { file: Some(file), good: head.len() as u64, ..Sink::new(spec) };
+        let buffer = Vec::with_capacity(FLUSH_BYTES + (1 << 17));
+        let sink = Sink { spec, file: Some(file), buffer, good: head.len() as u64, ..Sink::default() };
         let work = CaptureLoop { heard, woken: Some(woken), ports: Vec::new(), sink, written: 0 };
         Ok((Self { commands: Mutex::new(commands), wake }, work))
     }
@@ -87,12 +88,7 @@ impl Capture {
     /// # Errors
     /// There is no such interface or no route, or the kernel refuses.
     pub fn follow(&self, flow: Flow, device: Option<&str>) -> Result<(), NetError> {
-        let name = match device {
-            Some(device) => interface::name_of(interface::named(device)?)?,
-            None => {
-                route::lookup(flow.far)?.interface.ok_or(NetError::NoInterfaceWithAddress { address: flow.far.ip() })?
-            }
-        };
+        let name = interface_to(flow.far, device)?;
         self.tell(Followed::One(flow), name)
     }
 
@@ -102,13 +98,8 @@ impl Capture {
     /// # Errors
     /// There is no such interface or no route, or the kernel refuses.
     pub fn follow_group(&self, flow: GroupFlow, device: Option<&str>) -> Result<(), NetError> {
-        let name = match (device, flow.groups.first()) {
-            (Some(device), _) => interface::name_of(interface::named(device)?)?,
-            (None, Some(group)) => route::lookup(SocketAddr::new(*group, 9))?
-                .interface
-                .ok_or(NetError::NoInterfaceWithAddress { address: *group })?,
-            (None, None) => return Ok(()),
-        };
+        let Some(group) = flow.groups.first() else { return Ok(()) };
+        let name = interface_to(SocketAddr::new(*group, 9), device)?;
         self.tell(Followed::Group(flow), name)
     }
 
@@ -138,6 +129,14 @@ impl Capture {
             // The pipe holds thousands; a full one wakes the reader too.
             let _ = sys::write(self.wake.as_raw_fd(), &[0]);
         }
+    }
+}
+
+/// The interface that packets to `far` pass: the device, or what the routing table says.
+fn interface_to(far: SocketAddr, device: Option<&str>) -> Result<String, NetError> {
+    match device {
+        Some(device) => interface::name_of(interface::named(device)?),
+        None => route::lookup(far)?.interface.ok_or(NetError::NoInterfaceWithAddress { address: far.ip() }),
     }
 }
 
@@ -291,6 +290,7 @@ impl CaptureLoop {
 }
 
 /// The file and what is on its way to it.
+#[derive(Default)]
 struct Sink {
     spec: CaptureSpec,
     file: Option<File>,
@@ -309,35 +309,13 @@ struct Sink {
 }
 
 impl Sink {
-    fn new(spec: CaptureSpec) -> Self {
-        Self {
-            spec,
-            file: None,
-            buffer: Vec::with_capacity(FLUSH_BYTES + (1 << 17)),
-            waiting: 0,
-            good: 0,
-            interfaces: 0,
-            lost: 0,
-            dropped: 0,
-            first_ns: 0,
-            last_ns: 0,
-            failed: None,
-        }
-    }
-
     /// A new interface of the file.
     fn interface(&mut self, link: &Link, hardware: bool) -> u32 {
         let description = if hardware { "time stamps of the NIC's clock" } else { "time stamps of the system's clock" };
         // The longest headers: Ethernet with a tag, IPv6, TCP with options; or what a group-based protocol has of its own.
         let snap = 18 + 40 + 60 + filter::GROUP_HEAD + self.spec.payload_bytes;
-        let interface = Interface {
-            link: link.head.number(),
-            snap,
-            name: &link.name,
-            description,
-            speed_bps: link.speed_bps,
-            filter: "",
-        };
+        let interface =
+            Interface { link: link.head.number(), snap, name: &link.name, description, speed_bps: link.speed_bps };
         write::interface(&mut self.buffer, &interface);
         self.interfaces += 1;
         self.interfaces - 1

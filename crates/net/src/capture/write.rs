@@ -139,8 +139,6 @@ pub(crate) struct Interface<'a> {
     pub(crate) description: &'a str,
     /// In bits a second.
     pub(crate) speed_bps: Option<u64>,
-    /// What the filter lets through, in libpcap's words.
-    pub(crate) filter: &'a str,
 }
 
 pub(crate) fn interface(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
@@ -155,10 +153,6 @@ pub(crate) fn interface(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
     }
     // Powers of ten: ns.
     block.option(9, &[9]);
-    if !interface.filter.is_empty() {
-        // 0: a text, as libpcap compiles it.
-        block.option(11, &[&[0], interface.filter.as_bytes()].concat());
-    }
     block.finish();
 }
 

@@ -20,6 +20,7 @@ pub struct Datagram<'a> {
 }
 
 /// Room for some datagrams, taken once.
+#[derive(Debug)]
 pub struct ReceiveBatch {
     batch: Batch,
     /// Of a raw IPv4 socket, whose datagrams begin with IP's header.
@@ -30,12 +31,6 @@ pub struct ReceiveBatch {
     overflow: u32,
     overflowed: u64,
     cut: u64,
-}
-
-impl std::fmt::Debug for ReceiveBatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ReceiveBatch").field("held", &self.held).field("next", &self.next).finish_non_exhaustive()
-    }
 }
 
 impl ReceiveBatch {

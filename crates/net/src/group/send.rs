@@ -37,7 +37,7 @@ pub enum Extra {
 }
 
 /// A control message ready to be sent, aligned as cmsghdr is.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Control {
     words: [u64; 8],
     length: usize,
@@ -68,6 +68,7 @@ impl Control {
 }
 
 /// Room for some packets, taken once.
+#[derive(Debug)]
 pub struct SendBatch {
     batch: Batch,
     /// Router alert, TTL 1.
@@ -78,12 +79,6 @@ pub struct SendBatch {
     /// Whether a destination may be refused: it came from the network.
     foreign: bool,
     refused: u64,
-}
-
-impl std::fmt::Debug for SendBatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SendBatch").field("held", &self.held).field("sent", &self.sent).finish_non_exhaustive()
-    }
 }
 
 impl SendBatch {

@@ -27,6 +27,7 @@ pub enum Woken {
     Interrupted,
 }
 
+#[derive(Debug)]
 enum WaitSet {
     Spin,
     Poll(Vec<libc::pollfd>),
@@ -35,19 +36,11 @@ enum WaitSet {
 }
 
 /// A way to wait.
+#[derive(Debug)]
 pub struct GroupWait {
     kind: WaitSet,
     sockets: usize,
     _idle: Idle,
-}
-
-impl std::fmt::Debug for GroupWait {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GroupWait")
-            .field("sockets", &self.sockets)
-            .field("spins", &self.spins())
-            .finish_non_exhaustive()
-    }
 }
 
 impl GroupWait {
@@ -115,6 +108,7 @@ impl GroupWait {
 }
 
 /// pselect(2): select(2) with a time-out that is fine enough.
+#[derive(Debug)]
 struct Select {
     all: libc::fd_set,
     limit: c_int,
@@ -154,6 +148,7 @@ enum Each {
 }
 
 /// A set of epoll(7), and what is done to it.
+#[derive(Debug)]
 struct Set {
     epoll: EpollSet,
     sockets: Vec<RawFd>,
