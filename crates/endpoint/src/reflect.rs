@@ -76,7 +76,8 @@ pub(crate) struct RateLimiter {
     /// Ticks that a batch must last.
     least: u64,
     began: u64,
-    rounds: u32,
+    /// Rounds until the next look.
+    pub(crate) rounds: u32,
 }
 
 impl RateLimiter {
@@ -88,12 +89,6 @@ impl RateLimiter {
         let messages = u64::from(rounds) * u64::from(pings);
         let least = clock.ticks(messages.saturating_mul(1_000_000_000) / u64::from(pps));
         Self { clock, least, began: clock.now(), rounds }
-    }
-
-    /// Rounds until the next look.
-    #[inline]
-    pub(crate) fn rounds(&self) -> u32 {
-        self.rounds
     }
 
     /// At the end of a batch: the tick before which nothing may be answered, when the batch was too fast.
@@ -194,7 +189,7 @@ fn reflect<P: Path>(
     mut between: impl FnMut(),
 ) -> Result<(), PathError> {
     loop {
-        for _ in 0..pace.rounds() {
+        for _ in 0..pace.rounds {
             if !take_pings(path, shape, buffer, halt, counts)? {
                 return Ok(());
             }

@@ -19,7 +19,7 @@ pub(crate) fn serve<F: FnOnce()>(
     let request = buffer.get_mut(..shape.size).unwrap_or_default();
     let mut outcome = sampled(halt, cpu, started, &mut |counts, between| {
         loop {
-            for _ in 0..pace.rounds() {
+            for _ in 0..pace.rounds {
                 match server.serve(request, &answer)? {
                     Received::Bytes(_) => {
                         counts.received += 1;
@@ -40,6 +40,6 @@ pub(crate) fn serve<F: FnOnce()>(
             }
         }
     });
-    outcome.counts.ignored += server.foreign() + server.abandoned();
+    outcome.counts.ignored += server.foreign + server.abandoned;
     Ok(outcome)
 }

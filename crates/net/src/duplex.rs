@@ -118,7 +118,7 @@ pub fn with_duplex<V: DuplexVisitor>(
         [one] => {
             let by_readiness = !matches!(options.receive, Receive::Block | Receive::Spin);
             let transport = SocketReceiver::new(one, 0, by_readiness)?;
-            match one.kind() {
+            match one.kind {
                 SocketKind::Connected => {
                     incoming(&mut Out(Connected::new(one.write_fd())), transport, &options, &idle, visitor)
                 }
@@ -154,7 +154,7 @@ fn plain<V: DuplexVisitor>(
     visitor: V,
 ) -> Result<V::Output, NetError> {
     let (read, write) = (socket.read_fd(), socket.write_fd());
-    match socket.kind() {
+    match socket.kind {
         SocketKind::Connected => {
             incoming(&mut Out(Connected::new(write)), Connected::new(read), options, idle, visitor)
         }

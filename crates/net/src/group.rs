@@ -235,13 +235,4 @@ impl GroupSocket {
     pub(crate) fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
-
-    /// Whether what is received begins with the IP header.
-    pub(crate) fn has_ip_header(&self) -> bool {
-        !self.v6 && matches!(self.carrier, Carrier::Raw { .. })
-    }
-
-    pub(crate) fn is_v6(&self) -> bool {
-        self.v6
-    }
 }

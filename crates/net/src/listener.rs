@@ -16,7 +16,7 @@ pub struct DataListener {
     socket: OwnedFd,
     local: SocketAddr,
     protocol: Protocol,
-    nodelay: bool,
+    pub(crate) nodelay: bool,
 }
 
 impl DataListener {
@@ -103,10 +103,6 @@ impl DataListener {
 
     pub(crate) fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
-    }
-
-    pub(crate) fn nodelay(&self) -> bool {
-        self.nodelay
     }
 }
 

@@ -83,7 +83,9 @@ fn check_kind(protocol: Protocol, kind: SocketKind, fd: BorrowedFd<'_>) -> Resul
     let wrong = |cause| NetError::Inherited { fd: fd.as_raw_fd(), protocol, cause };
     let is_right = match kind {
         SocketKind::Pipe => Some((sys::is_pipe(fd), libc::ESPIPE)),
-        SocketKind::Memory => Some((memory::is_one(fd.as_raw_fd()), libc::EINVAL)),
+        SocketKind::Memory => {
+            Some((sys::file_bytes(fd.as_raw_fd()).map(|bytes| bytes == memory::FILE_BYTES as u64), libc::EINVAL))
+        }
         _ => None,
     };
     if let Some((is_right, errno)) = is_right {

@@ -19,18 +19,13 @@ const SLOTS: u32 = 16;
 /// A length in the first 4 bytes, and the message.
 const SLOT_BYTES: usize = 65_536;
 const HEADER_BYTES: usize = 4096;
-const FILE_BYTES: usize = HEADER_BYTES + SLOTS as usize * SLOT_BYTES;
+pub(crate) const FILE_BYTES: usize = HEADER_BYTES + SLOTS as usize * SLOT_BYTES;
 /// Where a slot's message begins: as far as the next 16 bytes, so that copies are aligned.
 const MESSAGE_AT: usize = 16;
 
 /// A memory file for one direction, empty.
 pub(crate) fn make() -> io::Result<OwnedFd> {
     sys::memory_file(c"windhover", FILE_BYTES)
-}
-
-/// Whether a descriptor is such a file.
-pub(crate) fn is_one(fd: RawFd) -> io::Result<bool> {
-    Ok(sys::file_bytes(fd)? == FILE_BYTES as u64)
 }
 
 /// What both ends see at the beginning of the file.

@@ -34,14 +34,14 @@ impl SocketReceiver {
     /// `by_readiness`: it is waited for with poll(2) and the like.
     pub(crate) fn new(socket: &DataSocket, first: u16, by_readiness: bool) -> Result<Self, NetError> {
         let stamping = socket.stamps.as_ref();
-        let from = match socket.kind() {
+        let from = match socket.kind {
             SocketKind::Unconnected => socket.sources()?,
             SocketKind::Connected | SocketKind::Stream => Vec::new(),
             SocketKind::Pipe | SocketKind::Memory => return Err(NetError::NoPeer),
         };
         Ok(Self {
             fd: socket.read_fd(),
-            stream: socket.kind() == SocketKind::Stream,
+            stream: socket.kind == SocketKind::Stream,
             first,
             from,
             source: RawAddress::EMPTY,
@@ -233,7 +233,7 @@ impl FanoutSender {
     pub(crate) fn new(sockets: &[DataSocket]) -> Result<Self, NetError> {
         let half = |socket: &DataSocket| {
             let fd = socket.write_fd();
-            Ok(match socket.kind() {
+            Ok(match socket.kind {
                 SocketKind::Connected => Sending::Connected(Connected::new(fd)),
                 SocketKind::Unconnected => Sending::Unconnected(Unconnected::new(fd, socket.addressing()?)),
                 SocketKind::Stream => Sending::Stream(Stream::new(fd)),

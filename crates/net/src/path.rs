@@ -140,7 +140,7 @@ pub fn with_path<V: PathVisitor>(
 ) -> Result<V::Output, NetError> {
     socket.prepare(options.receive)?;
     let idle = Idle::open(&options.idle)?;
-    match socket.kind() {
+    match socket.kind {
         SocketKind::Connected => with_transport(Connected::new(socket.read_fd()), options, &idle, visitor),
         SocketKind::Unconnected => {
             let transport = Unconnected::new(socket.read_fd(), socket.addressing()?);

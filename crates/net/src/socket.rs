@@ -31,7 +31,7 @@ pub(crate) enum SocketKind {
 #[derive(Debug)]
 pub struct DataSocket {
     protocol: Protocol,
-    kind: SocketKind,
+    pub(crate) kind: SocketKind,
     read: OwnedFd,
     /// Pipes have a descriptor of their own for writing.
     write: Option<OwnedFd>,
@@ -76,7 +76,10 @@ impl DataSocket {
                 socket.set_peer(reflector)?;
                 Ok(socket)
             }
-            protocol => Err(no_network(protocol)),
+            protocol => {
+                let why = "does not go to an address: its ends are made as a pair";
+                Err(NetError::Unsupported { protocol, why })
+            }
         }
     }
 
@@ -364,10 +367,6 @@ impl DataSocket {
         Ok(())
     }
 
-    pub(crate) fn kind(&self) -> SocketKind {
-        self.kind
-    }
-
     pub(crate) fn addressing(&self) -> Result<Addressing, NetError> {
         self.addressing.ok_or(NetError::NoPeer)
     }
@@ -448,8 +447,4 @@ fn retry(fd: RawFd, events: libc::c_short, timeout: Duration, call: &'static str
         libc::EINTR => Ok(()),
         _ => Err(NetError::Exchange { call, cause: sys::last() }),
     }
-}
-
-fn no_network(protocol: Protocol) -> NetError {
-    NetError::Unsupported { protocol, why: "does not go to an address: its ends are made as a pair" }
 }

@@ -131,7 +131,7 @@ impl DataSocket {
             (Stamps::Hardware, None) => hardware(self.peer_address())?,
             (Stamps::Auto, None) => hardware(self.peer_address()).unwrap_or(Reader::Kernel),
         };
-        if matches!(self.kind(), SocketKind::Pipe) || self.protocol().is_local() {
+        if matches!(self.kind, SocketKind::Pipe) || self.protocol().is_local() {
             return Err(NetError::Unsupported { protocol: self.protocol(), why: "has no time stamps of the kernel" });
         }
         let (received, of_sent) = match reader {

@@ -107,7 +107,8 @@ pub struct TransactionClient<'a> {
     raw: RawAddress,
     waiting: Waiting<'a>,
     request: Vec<u8>,
-    fallback: Fallback,
+    /// What became of the connections of all transactions that were made so far.
+    pub fallback: Fallback,
 }
 
 impl<'a> TransactionClient<'a> {
@@ -152,12 +153,6 @@ impl<'a> TransactionClient<'a> {
         }
         self.fallback.count(self.spec.protocol, fd);
         Ok(Received::Bytes(length))
-    }
-
-    /// What became of the connections of all transactions that were made so far.
-    #[must_use]
-    pub fn fallback(&self) -> Fallback {
-        self.fallback
     }
 
     fn connect(&self) -> Result<Result<OwnedFd, Received>, PathError> {
@@ -212,8 +207,10 @@ pub struct TransactionServer<'a> {
     waiting: Waiting<'a>,
     /// For what an accepted one has to say.
     serving: Waiting<'a>,
-    foreign: u64,
-    abandoned: u64,
+    /// Connections that came from somebody else than the client.
+    pub foreign: u64,
+    /// Connections that ended before their transaction did.
+    pub abandoned: u64,
 }
 
 impl<'a> TransactionServer<'a> {
@@ -255,7 +252,7 @@ impl<'a> TransactionServer<'a> {
                 continue;
             }
             let fd = socket.as_raw_fd();
-            if tcp::set_nodelay(fd, self.listener.nodelay()).is_err() {
+            if tcp::set_nodelay(fd, self.listener.nodelay).is_err() {
                 return Err(PathError::Failed { call: "setsockopt", errno: sys::errno() });
             }
             let others_wait = || {
@@ -272,18 +269,6 @@ impl<'a> TransactionServer<'a> {
                 Ok(Part::Ended(ended)) => return Ok(ended),
             }
         }
-    }
-
-    /// Connections that came from somebody else than the client.
-    #[must_use]
-    pub fn foreign(&self) -> u64 {
-        self.foreign
-    }
-
-    /// Connections that ended before their transaction did.
-    #[must_use]
-    pub fn abandoned(&self) -> u64 {
-        self.abandoned
     }
 }
 

@@ -70,7 +70,7 @@ fn each_transaction_is_looked_at() {
             for _ in 0..20 {
                 assert_eq!(client.transact(b"hello", &mut [0; 6]).unwrap(), Received::Bytes(6));
             }
-            assert_eq!(client.fallback(), Fallback { asked: 20, fell_back, unknown: 0 }, "{serves}");
+            assert_eq!(client.fallback, Fallback { asked: 20, fell_back, unknown: 0 }, "{serves}");
             stop.store(true, Ordering::Release);
         });
     }

@@ -22,7 +22,7 @@ fn transactions(receive: Receive, v6: bool, count: u32) {
             match server.serve(&mut request, &response).unwrap() {
                 Received::Bytes(5) => served += 1,
                 Received::Interrupted => {}
-                _ => return (served, server.abandoned()),
+                _ => return (served, server.abandoned),
             }
         }
     };
@@ -98,7 +98,7 @@ fn silent_connections_do_not_hold_up_the_client() {
         let serve = || {
             let mut server = TransactionServer::new(&listener, loopback(false).ip(), &options(receive, &stop)).unwrap();
             while server.serve(&mut [0; 5], b"answer").unwrap() != Received::Stopped {}
-            server.abandoned()
+            server.abandoned
         };
         let mut results = Vec::new();
         // Before the server begins: these wait to be accepted.
@@ -132,7 +132,7 @@ fn strangers_are_not_served() {
         loop {
             match server.serve(&mut [0], &[0]).unwrap() {
                 Received::Interrupted => {}
-                last => return (last, server.foreign()),
+                last => return (last, server.foreign),
             }
         }
     };

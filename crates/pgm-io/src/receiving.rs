@@ -227,12 +227,12 @@ impl Receiving {
     }
 
     pub(crate) fn overflowed(&self) -> u64 {
-        self.batch.overflowed() + self.own_batch.overflowed()
+        self.batch.overflowed + self.own_batch.overflowed
     }
 
     /// NAKs and SPMRs that did not leave, refused by the kernel or lost on this host.
     pub(crate) fn unsent(&self) -> u64 {
-        self.out.refused() + self.out.lost()
+        self.out.refused + self.out.lost
     }
 
     pub(crate) fn event(&mut self) -> Option<Event> {

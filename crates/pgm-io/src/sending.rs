@@ -82,7 +82,7 @@ impl Sending {
     }
 
     pub(crate) fn lost(&self) -> u64 {
-        self.batch.lost()
+        self.batch.lost
     }
 }
 

@@ -243,7 +243,7 @@ fn run_on_path(
         }
         DataPath::ConnectEach(to) => {
             let mut client = TransactionClient::new(&spec.socket, &spec.initiator, *to, options, size as usize)?;
-            Ok((visitor.visit(&mut client), client.fallback()))
+            Ok((visitor.visit(&mut client), client.fallback))
         }
         DataPath::Echo(to) => {
             let socket = EchoSocket::open(*to, &spec.socket, &spec.initiator, options, size as usize)?;

@@ -136,7 +136,7 @@ pub(crate) fn collect_reports<'a>(
     let (gone, reason) = ended.unzip();
     let (mut reports, mut reason_of, mut stuck, mut refused) = (Vec::new(), None, None, None);
     for (at, session) in sessions.enumerate() {
-        let address = session.name().to_owned();
+        let address = session.name.clone();
         if gone == Some(at) {
             reason_of = Some(address);
             reports.push(None);

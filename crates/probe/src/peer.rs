@@ -54,7 +54,7 @@ impl Peer {
     /// The peer as people write it.
     pub(crate) fn name(&self) -> String {
         match (&self.session, &self.path_info.peer) {
-            (Some(session), _) => session.name().to_owned(),
+            (Some(session), _) => session.name.clone(),
             (None, Some(address)) => address.clone(),
             (None, None) => "this machine".to_owned(),
         }
@@ -116,9 +116,9 @@ pub(crate) fn request_path(
     }
     context.capture_control(control, None)?;
     let mut session = Session::connect(control, key)?;
-    session.set_host(target.host.clone());
+    session.host = target.host.clone().unwrap_or(session.host);
     context.capture_control(control, session.own_address())?;
-    check::fits_session(spec, session.limits.max_session_s, session.name())?;
+    check::fits_session(spec, session.limits.max_session_s, &session.name)?;
     let opened = session.open(request)?;
     // Another namespace of this machine, such as a lab's other host, shares its CPUs.
     let one_machine = opened.machine.is_some() && opened.machine == host::boot_id();

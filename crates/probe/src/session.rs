@@ -32,9 +32,9 @@ pub(crate) struct Session {
     stream: Socket,
     machine: ClientSession,
     /// The endpoint as people write it, for errors.
-    name: String,
-    /// What results call its host.
-    host: Option<String>,
+    pub name: String,
+    /// What results call its host: as whoever asks calls it, else the name.
+    pub host: String,
     /// The control connection's far end; absent for a child.
     peer: Option<SocketAddr>,
     /// What the endpoint's owner allows, from the handshake.
@@ -70,7 +70,7 @@ impl Session {
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(ProbeError::Random)?;
         let machine = ClientSession::new(ClientConfig::new(key, nonce));
-        let mut session = Self { stream, machine, name, host: None, peer, limits: Limits::default() };
+        let mut session = Self { stream, machine, host: name.clone(), name, peer, limits: Limits::default() };
         let hung_up = |address: &str| ProbeError::Connect {
             address: address.to_owned(),
             cause: std::io::Error::other("it hung up during the handshake: is it a windhover endpoint?"),
@@ -88,21 +88,6 @@ impl Session {
             Some(_) => Err(session.out_of_order(HANDSHAKE)),
             None => Err(session.silent(HANDSHAKE)),
         }
-    }
-
-    /// The endpoint as people write it.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// What results call the endpoint's host: as whoever asks calls it, else as [`Session::name`].
-    pub(crate) fn host(&self) -> &str {
-        self.host.as_deref().unwrap_or(&self.name)
-    }
-
-    /// Gives the endpoint's host a name.
-    pub(crate) fn set_host(&mut self, host: Option<String>) {
-        self.host = host;
     }
 
     /// Our end of the control connection; absent for a child.

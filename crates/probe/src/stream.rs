@@ -439,7 +439,7 @@ impl StreamRun {
         found.extend(driver::fell_back(Fallback::of(&opened.sockets)));
         let mut counters = self.counters;
         counters.socket_overflow += self.overflow;
-        let address = opened.session.name().to_owned();
+        let address = opened.session.name.clone();
         let failure = match (&vanished, broken.into_iter().next()) {
             (Some(why), _) => Some(ProbeError::PeerVanished { address, size, why: why.clone() }),
             (None, Some(cause)) => {

@@ -35,8 +35,8 @@ pub fn encode(payload: &[u8], limit: usize) -> Result<Vec<u8>, FrameError> {
 /// Takes bytes in any portions and gives back whole payloads.
 #[derive(Debug)]
 pub struct Decoder {
-    limit: usize,
-    key: Option<FrameKey>,
+    pub(crate) limit: usize,
+    pub(crate) key: Option<FrameKey>,
     buffer: Vec<u8>,
     read: usize,
 }
@@ -104,30 +104,18 @@ impl Decoder {
     pub fn buffered(&self) -> usize {
         self.buffer.len() - self.read
     }
-
-    pub(crate) fn set_limit(&mut self, limit: usize) {
-        self.limit = limit;
-    }
-
-    pub(crate) fn set_key(&mut self, key: FrameKey) {
-        self.key = Some(key);
-    }
 }
 
 /// Writes frames of one direction, with a MAC once a key is set.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     limit: usize,
-    key: Option<FrameKey>,
+    pub(crate) key: Option<FrameKey>,
 }
 
 impl Encoder {
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, key: None }
-    }
-
-    pub(crate) fn set_key(&mut self, key: FrameKey) {
-        self.key = Some(key);
     }
 
     pub(crate) fn encode(&mut self, payload: &[u8]) -> Result<Vec<u8>, FrameError> {

@@ -137,10 +137,10 @@ impl<R: Role> Session<R> {
     /// The handshake is done: from here on frames may be long and, with a key, carry a MAC.
     pub(crate) fn secure(&mut self, session_key: Option<[u8; 32]>, sends: Direction, receives: Direction) {
         if let Some(key) = session_key {
-            self.encoder.set_key(FrameKey::new(&key, sends));
-            self.decoder.set_key(FrameKey::new(&key, receives));
+            self.encoder.key = Some(FrameKey::new(&key, sends));
+            self.decoder.key = Some(FrameKey::new(&key, receives));
         }
-        self.decoder.set_limit(CONTROL_LIMIT);
+        self.decoder.limit = CONTROL_LIMIT;
     }
 }
 

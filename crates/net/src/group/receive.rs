@@ -27,10 +27,11 @@ pub struct ReceiveBatch {
     ip_header: bool,
     held: usize,
     next: usize,
-    /// The kernel's counter as it was told last, and what it counted in all.
+    /// The kernel's counter as it was told last.
     overflow: u32,
-    overflowed: u64,
-    cut: u64,
+    /// Datagrams so far that the kernel dropped because the receive buffer was full (SO_RXQ_OVFL): it tells with the next
+    /// datagram that found room.
+    pub overflowed: u64,
 }
 
 impl ReceiveBatch {
@@ -39,7 +40,7 @@ impl ReceiveBatch {
     pub fn new(count: usize, packet_bytes: usize) -> Self {
         // IP's header with options has up to 60 bytes.
         let batch = Batch::new(count, packet_bytes + 64, true, true);
-        Self { batch, ip_header: false, held: 0, next: 0, overflow: 0, overflowed: 0, cut: 0 }
+        Self { batch, ip_header: false, held: 0, next: 0, overflow: 0, overflowed: 0 }
     }
 
     /// Takes what is there without waiting, in place of what was held; returns how many datagrams.
@@ -49,7 +50,7 @@ impl ReceiveBatch {
     #[inline]
     pub fn receive(&mut self, socket: &GroupSocket) -> Result<usize, PathError> {
         (self.held, self.next) = (0, 0);
-        self.ip_header = socket.has_ip_header();
+        self.ip_header = !socket.v6 && matches!(socket.carrier, super::Carrier::Raw { .. });
         if let Ok(taken) = usize::try_from(self.batch.receive(socket.fd(), libc::MSG_DONTWAIT)) {
             self.held = taken;
             return Ok(taken);
@@ -69,7 +70,7 @@ impl ReceiveBatch {
         self.next >= self.held
     }
 
-    /// The next datagram that is held. Those that were longer than their room are passed over and counted.
+    /// The next datagram that is held. Those that were longer than their room are passed over.
     #[inline]
     pub fn take(&mut self) -> Option<Datagram<'_>> {
         loop {
@@ -79,7 +80,6 @@ impl ReceiveBatch {
             let at = self.next;
             self.next += 1;
             if self.batch.is_cut(at) {
-                self.cut += 1;
                 continue;
             }
             let (mut stack_ns, mut overflow) = (0, None);
@@ -94,19 +94,6 @@ impl ReceiveBatch {
             let bytes = if self.ip_header { without_header(bytes) } else { bytes };
             return Some(Datagram { bytes, from, stack_ns });
         }
-    }
-
-    /// Datagrams so far that the kernel dropped because the receive buffer was full (SO_RXQ_OVFL): it tells with the next
-    /// datagram that found room.
-    #[must_use]
-    pub fn overflowed(&self) -> u64 {
-        self.overflowed
-    }
-
-    /// Datagrams so far that were longer than their room.
-    #[must_use]
-    pub fn cut(&self) -> u64 {
-        self.cut
     }
 }
 

@@ -75,10 +75,12 @@ pub struct SendBatch {
     controls: Box<[Control; 2]>,
     held: usize,
     sent: usize,
-    lost: u64,
+    /// Packets so far that never left this host.
+    pub lost: u64,
     /// Whether a destination may be refused: it came from the network.
     foreign: bool,
-    refused: u64,
+    /// Packets so far that the kernel refused to send to a foreign address.
+    pub refused: u64,
 }
 
 impl SendBatch {
@@ -86,7 +88,7 @@ impl SendBatch {
     #[must_use]
     pub fn new(socket: &GroupSocket, count: usize, packet_bytes: usize) -> Self {
         let one: c_int = 1;
-        let controls = if socket.is_v6() {
+        let controls = if socket.v6 {
             [
                 Control::new(libc::IPPROTO_IPV6, libc::IPV6_HOPOPTS, &ALERT_V6),
                 Control::new(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &one.to_ne_bytes()),
@@ -190,17 +192,5 @@ impl SendBatch {
             libc::EMSGSIZE => PathError::TooLarge { bytes },
             errno => PathError::Failed { call: "sendto", errno },
         })
-    }
-
-    /// Packets so far that never left this host.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.lost
-    }
-
-    /// Packets so far that the kernel refused to send to a foreign address.
-    #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.refused
     }
 }

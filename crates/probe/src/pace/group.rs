@@ -160,7 +160,7 @@ impl Group {
         for (at, (remote, report)) in pass.remotes.iter().zip(pass.reports).enumerate() {
             let reflector = u16::try_from(at).unwrap_or(u16::MAX);
             let naks_heard = heard.as_ref().and_then(|heard| heard.get(at).copied());
-            let mut end = PgmEnd { host: remote.host(), naks_heard, ..PgmEnd::default() };
+            let mut end = PgmEnd { host: remote.session.host.clone(), naks_heard, ..PgmEnd::default() };
             if let Some(there) = report.as_ref().and_then(|report| report.pgm.as_ref()) {
                 end.counts = there.counts;
                 for repair in &there.repairs {
@@ -273,7 +273,7 @@ fn event(note: &EventNote, begin_ns: u64, remotes: &[Remote], several: bool) -> 
         EventKind::SourceFound | EventKind::Finished | EventKind::Refused => return None,
     };
     let at_ns = note.at_ns.checked_sub(begin_ns)?;
-    let host = remotes.get(usize::from(note.from)).filter(|_| several).map(Remote::host);
+    let host = remotes.get(usize::from(note.from)).filter(|_| several).map(|remote| remote.session.host.clone());
     Some(Event { at_ns: Some(at_ns), host, detail, ..blank(kind) })
 }
 

@@ -191,7 +191,7 @@ impl<'a, O: Outbox> Sender<'a, O> {
             unsent: unsent + left,
             blocked: self.blocked,
             blocked_ticks: self.blocked_ticks,
-            dropped: self.ring.dropped(),
+            dropped: self.ring.dropped,
             ..SendDone::default()
         }
     }
@@ -324,7 +324,7 @@ impl<'a, I: Inbox> Receiver<'a, I> {
 
     fn done(&self, ended: Ended) -> ReceiveDone {
         let foreign = self.foreign + self.inbox.foreign().saturating_sub(self.foreign_before);
-        ReceiveDone { ended, foreign, dropped: self.ring.dropped() }
+        ReceiveDone { ended, foreign, dropped: self.ring.dropped }
     }
 
     #[inline(always)]

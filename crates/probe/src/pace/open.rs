@@ -24,18 +24,6 @@ pub(crate) struct Remote {
     pub _child: Option<local::Reflector>,
 }
 
-impl Remote {
-    /// As people write it, for errors.
-    pub(crate) fn name(&self) -> String {
-        self.session.name().to_owned()
-    }
-
-    /// As results call its host.
-    pub(crate) fn host(&self) -> String {
-        self.session.host().to_owned()
-    }
-}
-
 /// The data sockets.
 pub(crate) struct Sockets {
     pub list: Vec<DataSocket>,

@@ -156,7 +156,7 @@ impl OpenLoop<'_> {
             paced.close_intervals();
             paced.intervals().into_iter().for_each(|interval| live.report(interval));
         }
-        let name = self.paths.remotes.first().map_or_else(String::new, Remote::name);
+        let name = self.paths.remotes.first().map_or_else(String::new, |remote| remote.session.name.clone());
         let sessions = self.paths.remotes.iter_mut().map(|remote| &mut remote.session);
         let collected = driver::collect_reports(sessions, &name, pass.size, done.end, ended);
         Ok((done, collected))
@@ -233,7 +233,7 @@ impl OpenLoop<'_> {
         let spec = &self.task.spec;
         let paths = &self.paths;
         let peers = paths.remotes.iter().zip(reports).map(|(remote, report)| PacedPeer {
-            host: remote.host(),
+            host: remote.session.host.clone(),
             clock: self.clock_of(remote, report.as_ref(), pass.size),
         });
         PacedConfig {
@@ -308,7 +308,7 @@ impl OpenLoop<'_> {
         let remotes = &self.paths.remotes;
         let names: Vec<String> = match remotes.as_slice() {
             [_] => vec!["reflector".to_owned()],
-            several => several.iter().map(Remote::name).collect(),
+            several => several.iter().map(|remote| remote.session.name.clone()).collect(),
         };
         // A run that was cut short says nothing about its rate.
         if done.end == PassEnd::Done {

@@ -51,7 +51,8 @@ pub(crate) struct Producer<'a, const W: usize> {
     written: u64,
     /// What was last seen of the reader.
     read: u64,
-    dropped: u64,
+    /// Entries that found no room.
+    pub dropped: u64,
 }
 
 impl<const W: usize> Producer<'_, W> {
@@ -77,11 +78,6 @@ impl<const W: usize> Producer<'_, W> {
         }
         self.written += 1;
         self.ring.written.0.store(self.written, Ordering::Release);
-    }
-
-    /// Entries that found no room.
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped
     }
 }
 
@@ -132,7 +128,7 @@ mod tests {
         for value in 0..6 {
             producer.push([value, value + 100]);
         }
-        assert_eq!(producer.dropped(), 2, "there is room for 4");
+        assert_eq!(producer.dropped, 2, "there is room for 4");
         let until = consumer.written();
         assert_eq!(consumer.pop(1), Some([0, 100]));
         assert_eq!(consumer.pop(1), None, "no further than asked");
@@ -150,7 +146,7 @@ mod tests {
         (0..10).for_each(|value| producer.push_over(value));
         let until = consumer.written();
         let found: Vec<_> = std::iter::from_fn(|| consumer.pop(until)).collect();
-        assert_eq!((found, producer.dropped()), (vec![[6], [7], [8], [9]], 0));
+        assert_eq!((found, producer.dropped), (vec![[6], [7], [8], [9]], 0));
     }
 
     #[test]
@@ -162,9 +158,9 @@ mod tests {
             scope.spawn(move || {
                 let mut value = 0;
                 while value < COUNT {
-                    let before = producer.dropped();
+                    let before = producer.dropped;
                     producer.push([value, value * 3, !value]);
-                    if producer.dropped() == before {
+                    if producer.dropped == before {
                         value += 1;
                     } else {
                         std::thread::yield_now();

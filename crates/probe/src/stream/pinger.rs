@@ -121,7 +121,7 @@ impl Pinger {
             data::write(self.number, self.tag, &mut message);
             let sent = self.clock.now();
             let broken = |cause: PathError| {
-                let address = self.session.as_ref().map(|session| session.name().to_owned()).unwrap_or_default();
+                let address = self.session.as_ref().map(|session| session.name.clone()).unwrap_or_default();
                 ProbeError::broken_path(address, SIZE_BYTES, cause)
             };
             let mut sample = Sample { seq: self.number, intended: sent, sent, received: sent, ..Sample::default() };

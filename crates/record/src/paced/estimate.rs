@@ -49,7 +49,8 @@ impl Exchange {
 pub(super) struct Estimate {
     out: SignedDistribution,
     back: SignedDistribution,
-    counted: u64,
+    /// Messages counted.
+    pub(super) counted: u64,
     waiting: Vec<Exchange>,
     /// The fastest of each window of the stretch.
     windows: BTreeMap<i64, Exchange>,
@@ -116,11 +117,6 @@ impl Estimate {
         self.before = anchors;
         self.lines.extend(line.map(|line| (to, line)));
         line
-    }
-
-    /// Messages counted.
-    pub(super) fn counted(&self) -> u64 {
-        self.counted
     }
 
     /// Within how many ns the true lead lies, and with it each one-way time.

@@ -121,8 +121,8 @@ pub(super) struct Intervals {
     first: u64,
     open: VecDeque<OpenInterval>,
     spare: Vec<Box<[Tallies]>>,
-    /// From when (in ticks) the oldest open interval may be closed.
-    close_from: u64,
+    /// From when (in ticks) the oldest open interval may be closed: until then [`Intervals::close`] has nothing to do.
+    pub(super) close_from: u64,
     slots: Vec<ClosedInterval>,
     /// Where there are several reflectors: what each of them lost, by slot.
     lost_of: Vec<(String, Vec<u64>)>,
@@ -201,12 +201,6 @@ impl Intervals {
     #[cfg(test)]
     pub(super) fn limit_log(&mut self, bytes: usize, step: usize) {
         (self.log_bytes, self.log_step) = (bytes, step);
-    }
-
-    /// From which tick on [`Intervals::close`] has something to do.
-    #[inline]
-    pub(super) fn close_from(&self) -> u64 {
-        self.close_from
     }
 
     /// Counts a message.

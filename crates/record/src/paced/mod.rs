@@ -202,7 +202,7 @@ impl Paced {
             self.behind += u64::from(lateness_ns > self.distance_ns);
             self.own_behind += u64::from(own_ns > self.distance_ns);
         }
-        if lateness_ns >= self.sender_stalls.threshold_ns() {
+        if lateness_ns >= self.sender_stalls.threshold_ns {
             self.sender_stalls.offer(due_ns, lateness_ns);
         }
         let outcome = match outcome {
@@ -227,7 +227,7 @@ impl Paced {
             peer,
             outcome,
         });
-        if now >= self.intervals.close_from() {
+        if now >= self.intervals.close_from {
             self.intervals.close(now);
         }
         if self.times.lateness.moments.count().is_multiple_of(LOOK_EVERY)
@@ -244,7 +244,7 @@ impl Paced {
         self.times.intended.record(intended_ns);
         // What repairs took is explained by itself and is no stall of anybody.
         let stood_ns = intended_ns.saturating_sub(one.out.ns() + one.back.ns());
-        if stood_ns >= self.stalls.threshold_ns() {
+        if stood_ns >= self.stalls.threshold_ns {
             self.stalls.offer(due_ns, stood_ns);
         }
         let [intended_from, rtt_from, late_from] = self.notable_from;
@@ -287,7 +287,7 @@ impl Paced {
             let rtt_ns = rate.ns(one.sample.received.saturating_sub(one.sample.sent));
             let intended_ns = rate.ns(one.sample.received.saturating_sub(one.sample.intended));
             self.keep(one, peer, [intended_ns, rtt_ns, lateness_ns], true);
-        } else if lateness_ns >= self.stalls.threshold_ns() {
+        } else if lateness_ns >= self.stalls.threshold_ns {
             // There is no answer, so its lateness shows the stall.
             self.stalls.offer(due_ns, lateness_ns);
         }
@@ -370,7 +370,7 @@ impl Paced {
     /// What the stamps of this end and of each reflector are of, as far as they told at the end.
     pub fn stamp_clocks(&mut self, near: Option<&StampClock>, far: &[Option<StampClock>]) {
         if let (Some(segments), Some(far)) = (&mut self.segments, far.iter().flatten().next()) {
-            segments.far(far.stamps);
+            segments.far = far.stamps;
         }
         for (peer, far) in self.peers.iter_mut().zip(far) {
             if let Some(one_way) = &mut peer.one_way {

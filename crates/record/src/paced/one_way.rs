@@ -115,8 +115,8 @@ impl OneWayRecorder {
         let (stamped, [near, far]) = (estimates.stamped.as_ref()?, self.clocks.as_ref()?);
         let by_ticks = &estimates.ticks.estimate;
         let error_ns = stamped.estimate.error_ns().saturating_add(near.error_ns).saturating_add(far.error_ns);
-        let is_whole = stamped.estimate.counted() >= by_ticks.counted();
-        (stamped.is_stamped() && is_whole && error_ns <= by_ticks.error_ns()).then_some((stamped, error_ns))
+        let is_whole = stamped.estimate.counted >= by_ticks.counted;
+        (stamped.stamped > 0 && is_whole && error_ns <= by_ticks.error_ns()).then_some((stamped, error_ns))
     }
 
     /// The two parts of one message; after [`OneWayRecorder::end`].

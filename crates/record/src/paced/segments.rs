@@ -40,7 +40,7 @@ pub(super) fn name(stamps: &StampTimes, named: &mut BTreeMap<String, i64>) {
 pub(super) struct Segments {
     stamps: Stamps,
     /// What the far end stamps with.
-    far: Stamps,
+    pub(super) far: Stamps,
     each: [Distribution; 5],
 }
 
@@ -48,11 +48,6 @@ impl Segments {
     /// `None` where no stamps were asked for.
     pub(super) fn new(stamps: Stamps) -> Option<Box<Self>> {
         (stamps != Stamps::None).then(|| Box::new(Self { stamps, far: stamps, each: Default::default() }))
-    }
-
-    /// Sets the kind of the reflector's stamps.
-    pub(super) fn far(&mut self, stamps: Stamps) {
-        self.far = stamps;
     }
 
     pub(super) fn take(&mut self, stamps: &StampTimes) {
@@ -119,7 +114,7 @@ mod tests {
     fn only_what_was_told_is_reported() {
         assert!(Segments::new(Stamps::None).is_none());
         let mut segments = Segments::new(Stamps::Hardware).unwrap();
-        segments.far(Stamps::Kernel);
+        segments.far = Stamps::Kernel;
         assert_eq!(segments.finish(), []);
         for _ in 0..3 {
             segments.take(&StampTimes { driver_ns: 0, ..STAMPS });

@@ -6,27 +6,22 @@ use crate::recorder::{MOST_SLOW, SLOW_MEDIANS, SLOW_NS};
 /// Joined times in the order of their ends. Memory is bounded: later stalls than the first 4096 are not kept.
 #[derive(Debug)]
 pub(super) struct Stalls {
-    from_ns: u64,
+    /// Times shorter than this need not be offered.
+    pub(super) threshold_ns: u64,
     open: Option<(u64, u64)>,
     found: Vec<(u64, u64)>,
 }
 
 impl Default for Stalls {
     fn default() -> Self {
-        Self { from_ns: SLOW_NS, open: None, found: Vec::new() }
+        Self { threshold_ns: SLOW_NS, open: None, found: Vec::new() }
     }
 }
 
 impl Stalls {
-    /// Times shorter than this need not be offered.
-    #[inline]
-    pub(super) fn threshold_ns(&self) -> u64 {
-        self.from_ns
-    }
-
     /// Sets the threshold by the median that is usual.
     pub(super) fn judge_by(&mut self, median_ns: u64) {
-        self.from_ns = median_ns.saturating_mul(SLOW_MEDIANS).max(SLOW_NS);
+        self.threshold_ns = median_ns.saturating_mul(SLOW_MEDIANS).max(SLOW_NS);
     }
 
     /// A message that was due at `at_ns` took `took_ns`.
@@ -78,10 +73,10 @@ mod tests {
     #[test]
     fn the_median_sets_the_threshold() {
         let mut stalls = Stalls::default();
-        assert_eq!(stalls.threshold_ns(), 1_000_000);
+        assert_eq!(stalls.threshold_ns, 1_000_000);
         stalls.judge_by(1000);
-        assert_eq!(stalls.threshold_ns(), 1_000_000);
+        assert_eq!(stalls.threshold_ns, 1_000_000);
         stalls.judge_by(300_000);
-        assert_eq!(stalls.threshold_ns(), 6_000_000);
+        assert_eq!(stalls.threshold_ns, 6_000_000);
     }
 }

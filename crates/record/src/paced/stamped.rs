@@ -31,7 +31,7 @@ pub(super) struct StampedExchanges {
     zero: Option<(u64, u64)>,
     waiting: Vec<Waiting>,
     /// Exchanges with a stamp that is not the application's at each end.
-    stamped: u64,
+    pub(super) stamped: u64,
 }
 
 impl Default for StampedExchanges {
@@ -116,11 +116,6 @@ impl StampedExchanges {
             }
         }
         self.estimate.settle();
-    }
-
-    /// Whether stamps beside the application's came at all.
-    pub(super) fn is_stamped(&self) -> bool {
-        self.stamped > 0
     }
 
     /// The far start less ours.

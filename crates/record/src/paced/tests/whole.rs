@@ -275,7 +275,7 @@ fn the_log_covers_more_a_line_when_it_grows_long() {
         let sent_ns = at * MS;
         let outcome = MessageOutcome::Answered { rtt_ns, intended_ns: rtt_ns };
         intervals.take(&IntervalMessage { due_ns: sent_ns, sent_ns, sent: sent_ns, lateness_ns: 0, peer: 0, outcome });
-        if sent_ns >= intervals.close_from() {
+        if sent_ns >= intervals.close_from {
             intervals.close(sent_ns);
         }
     }
