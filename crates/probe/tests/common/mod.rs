@@ -123,7 +123,8 @@ pub(crate) fn check_sane(measured: &Measured) {
     // A quantile with too few messages beyond it is absent.
     assert!(latency.p50_ns.map_or(latency.count < 20, |p50| (min..=max).contains(&p50)), "{latency:?}");
     let mean = latency.mean_ns.unwrap();
-    assert!(min as f64 <= mean && mean <= max as f64);
+    // Halves of odd times are rounded up, the mean is not: of a single message it may be half a ns below both.
+    assert!(min as f64 - 0.5 <= mean && mean <= max as f64, "{latency:?}");
     assert!(result.elapsed_ns > 0 && result.started_ns > 1_600_000_000_000_000_000);
     assert!(result.histogram.as_deref().is_some_and(|text| !text.is_empty()));
     assert!(measured.hlog.contains("Tag=rtt"), "{}", measured.hlog);
