@@ -1,8 +1,7 @@
 //! Scheduling of any thread with all that the kernel knows of it: sched_setattr(2) and sched_getattr(2).
 
-use crate::TaskError;
+use crate::{TaskError, check};
 use model::Policy;
-use std::io;
 use std::time::Duration;
 
 const SCHED_DEADLINE: u32 = 6;
@@ -40,7 +39,7 @@ pub struct Attributes {
 
 /// linux/sched/types.h, version 0, which every kernel with this call takes.
 #[repr(C)]
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Raw {
     size: u32,
     policy: u32,
@@ -75,20 +74,15 @@ impl Attributes {
     fn raw(&self) -> Raw {
         let size = u32::try_from(size_of::<Raw>()).unwrap_or(u32::MAX);
         let flags = if self.reset_on_fork { FLAG_RESET_ON_FORK } else { 0 };
-        let fair = |policy: libc::c_int| Raw {
-            size,
-            policy: policy.cast_unsigned(),
-            flags,
-            nice: self.nice,
-            runtime: self.slice.map_or(0, ns),
-            ..Raw::default()
+        let raw = Raw { size, flags, ..Raw::default() };
+        let fair = |policy: libc::c_int| {
+            let runtime = self.slice.map_or(0, ns);
+            Raw { policy: policy.cast_unsigned(), nice: self.nice, runtime, ..raw }
         };
         let real_time = |policy: libc::c_int, priority: u8| Raw {
-            size,
             policy: policy.cast_unsigned(),
-            flags,
             priority: priority.into(),
-            ..Raw::default()
+            ..raw
         };
         match self.class {
             Class::Plain(Policy::Other) => fair(libc::SCHED_OTHER),
@@ -96,15 +90,10 @@ impl Attributes {
             Class::Plain(Policy::Idle) => fair(libc::SCHED_IDLE),
             Class::Plain(Policy::Fifo(priority)) => real_time(libc::SCHED_FIFO, priority),
             Class::Plain(Policy::Rr(priority)) => real_time(libc::SCHED_RR, priority),
-            Class::Deadline { runtime, deadline, period } => Raw {
-                size,
-                policy: SCHED_DEADLINE,
-                flags,
-                runtime: ns(runtime),
-                deadline: ns(deadline),
-                period: ns(period),
-                ..Raw::default()
-            },
+            Class::Deadline { runtime, deadline, period } => {
+                let [runtime, deadline, period] = [runtime, deadline, period].map(ns);
+                Raw { policy: SCHED_DEADLINE, runtime, deadline, period, ..raw }
+            }
         }
     }
 
@@ -145,14 +134,8 @@ pub fn set_attributes(thread: i32, attributes: &Attributes) -> Result<(), TaskEr
     let raw = attributes.raw();
     // SAFETY: the structure is valid for the call and says its own size.
     let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const raw, 0) };
-    if answer == 0 {
-        Ok(())
-    } else {
-        Err(TaskError::scheduling(
-            format!("the scheduling of thread {thread} cannot be set"),
-            io::Error::last_os_error(),
-        ))
-    }
+    let failed = |cause| TaskError::scheduling(format!("the scheduling of thread {thread} cannot be set"), cause);
+    check(answer).map_err(failed)
 }
 
 /// A thread's attributes; 0 is the calling one. `None` for a policy that is not known here (SCHED_EXT).
@@ -164,14 +147,9 @@ pub fn attributes(thread: i32) -> Result<Option<Attributes>, TaskError> {
     let size = size_of::<Raw>();
     // SAFETY: the kernel writes at most `size` bytes at the address.
     let answer = unsafe { libc::syscall(libc::SYS_sched_getattr, thread, &raw mut raw, size, 0) };
-    if answer == 0 {
-        Ok(Attributes::from_raw(&raw))
-    } else {
-        Err(TaskError::scheduling(
-            format!("the scheduling of thread {thread} cannot be read"),
-            io::Error::last_os_error(),
-        ))
-    }
+    let failed = |cause| TaskError::scheduling(format!("the scheduling of thread {thread} cannot be read"), cause);
+    check(answer).map_err(failed)?;
+    Ok(Attributes::from_raw(&raw))
 }
 
 /// How late the kernel may let timers of the calling thread be, to save wake-ups (PR_SET_TIMERSLACK, prctl(2)); children
@@ -180,11 +158,8 @@ pub fn set_timer_slack(slack: Duration) -> Result<(), TaskError> {
     // 0 would mean the default; 1 ns is the least.
     let ns = libc::c_ulong::try_from(slack.as_nanos().max(1)).unwrap_or(libc::c_ulong::MAX);
     // SAFETY: takes numbers only.
-    if unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) } == 0 {
-        Ok(())
-    } else {
-        Err(TaskError::refused("the timer slack cannot be set", io::Error::last_os_error()))
-    }
+    let answer = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns, 0, 0, 0) };
+    check(answer).map_err(|cause| TaskError::refused("the timer slack cannot be set", cause))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The CPUs a thread may run on.
 
-use crate::TaskError;
+use crate::{TaskError, check};
 use model::CpuList;
 use model::cpus::MAX_CPU;
 use std::io;
@@ -40,8 +40,7 @@ impl Mask {
     /// Lets a thread run on these CPUs; 0 is the calling one.
     pub(crate) fn apply_to(&self, thread: i32) -> io::Result<()> {
         // SAFETY: the kernel reads `size_of_val` bytes at the address; it treats them as a bit mask of any length.
-        let status = unsafe { libc::sched_setaffinity(thread, size_of_val(&self.0), self.0.as_ptr().cast()) };
-        if status == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        check(unsafe { libc::sched_setaffinity(thread, size_of_val(&self.0), self.0.as_ptr().cast()) })
     }
 }
 
@@ -49,8 +48,8 @@ impl Mask {
 fn mask_of(thread: i32) -> io::Result<Mask> {
     let mut mask = Mask([0; WORDS]);
     // SAFETY: the kernel writes at most `size_of_val` bytes at the address.
-    let status = unsafe { libc::sched_getaffinity(thread, size_of_val(&mask.0), mask.0.as_mut_ptr().cast()) };
-    if status == -1 { Err(io::Error::last_os_error()) } else { Ok(mask) }
+    check(unsafe { libc::sched_getaffinity(thread, size_of_val(&mask.0), mask.0.as_mut_ptr().cast()) })?;
+    Ok(mask)
 }
 
 /// The CPUs that the calling thread may run on now.

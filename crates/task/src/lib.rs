@@ -37,7 +37,7 @@ pub use inject::{InjectError, MemoryLock, lock_and_prefault};
 pub use keeper::Keeper;
 pub use launch::{Child, Containment, Finished, Launch, Stream};
 pub use limit::{raise_open_files, set_rt_limit};
-pub use memory::{lock_memory, prefault_stack, unlock_memory};
+pub use memory::{lock_memory, prefault_stack};
 pub use netns::enter_network;
 pub use other::set_affinity_of;
 pub use policy::{apply_policy, thread_id};
@@ -48,3 +48,8 @@ pub use signal::is_ignored;
 pub use signal::stopper::Stopper;
 pub use signal::watchdog::{Progress, Watchdog};
 pub use stdio::keep_stdout;
+
+/// What a system call that says -1 for a failure has said. Allocates nothing: also fit for the time between fork and exec.
+pub(crate) fn check(answer: impl Into<i64>) -> std::io::Result<()> {
+    if answer.into() == -1 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}

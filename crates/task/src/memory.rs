@@ -29,12 +29,6 @@ pub fn lock_memory() -> Result<(), TaskError> {
     Err(TaskError::LockMemory { limit, cause })
 }
 
-/// Undoes [`lock_memory`] (munlockall(2)).
-pub fn unlock_memory() {
-    // SAFETY: takes nothing; it only changes whether pages may be reclaimed.
-    let _ = unsafe { libc::munlockall() };
-}
-
 /// Touches `bytes` of the calling thread's stack, at most 1 MiB, so that later calls of that depth fault no page in.
 #[inline(never)]
 pub fn prefault_stack(bytes: usize) {

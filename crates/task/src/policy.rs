@@ -1,6 +1,6 @@
 //! Scheduling policies of threads (sched(7)).
 
-use crate::TaskError;
+use crate::{TaskError, check};
 use model::Policy;
 use std::io;
 
@@ -23,11 +23,7 @@ pub(crate) fn set_raw(number: libc::c_int, priority: libc::c_int) -> io::Result<
         let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
         parameter.sched_priority = priority;
         // SAFETY: the parameter is valid for the call; 0 means the calling thread.
-        if unsafe { libc::sched_setscheduler(0, number, &raw const parameter) } == -1 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(())
-        }
+        check(unsafe { libc::sched_setscheduler(0, number, &raw const parameter) })
     };
     match set(number) {
         // Only CAP_SYS_NICE may clear the flag on oneself; leaving real-time must work without it.

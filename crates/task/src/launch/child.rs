@@ -2,7 +2,7 @@
 
 use super::Containment;
 use super::spawn::process_descriptor;
-use crate::TaskError;
+use crate::{TaskError, check};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::{ChildStderr, ChildStdin, ChildStdout, ExitStatus};
@@ -105,25 +105,22 @@ impl Child {
             if left.is_zero() {
                 return Ok(None);
             }
-            match &self.descriptor {
-                // An interrupted wait just looks again.
-                Some(descriptor) => {
-                    let _ = poll(&mut [entry(descriptor.as_raw_fd(), libc::POLLIN)], left);
-                }
-                None => std::thread::sleep(LOOK.min(left)),
-            }
+            self.pause(left);
+        }
+    }
+
+    /// Pauses until it has ended, or somewhat less: an interrupted wait, too, just looks again.
+    fn pause(&self, most: Duration) {
+        match &self.descriptor {
+            Some(descriptor) => drop(poll(&mut [entry(descriptor.as_raw_fd(), libc::POLLIN)], most)),
+            None => std::thread::sleep(LOOK.min(most)),
         }
     }
 
     /// Waits until it has ended and leaves it unreaped: /proc/PID still tells what it used, until [`Child::wait`].
     pub fn wait_end(&mut self) -> Result<(), TaskError> {
         while self.status.is_none() && !self.has_ended()? {
-            match &self.descriptor {
-                Some(descriptor) => {
-                    let _ = poll(&mut [entry(descriptor.as_raw_fd(), libc::POLLIN)], Duration::from_secs(3600));
-                }
-                None => std::thread::sleep(LOOK),
-            }
+            self.pause(Duration::from_secs(3600));
         }
         Ok(())
     }
@@ -266,8 +263,7 @@ impl Child {
     fn send(&self, group: bool, signal: i32) -> io::Result<()> {
         let Ok(pid) = libc::pid_t::try_from(self.inner.id()) else { return Ok(()) };
         // SAFETY: takes numbers only; the child is not reaped, so the number is its own.
-        let status = unsafe { libc::kill(if group { -pid } else { pid }, signal) };
-        if status == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        check(unsafe { libc::kill(if group { -pid } else { pid }, signal) })
     }
 }
 
@@ -291,10 +287,7 @@ fn poll(entries: &mut [libc::pollfd], timeout: Duration) -> io::Result<()> {
     let milliseconds = libc::c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX);
     let count = entries.len() as libc::nfds_t;
     // SAFETY: `count` valid entries.
-    if unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) } == -1 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    check(unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) })
 }
 
 fn nonblocking(descriptor: RawFd) -> io::Result<()> {
@@ -302,11 +295,10 @@ fn nonblocking(descriptor: RawFd) -> io::Result<()> {
         return Ok(());
     }
     // SAFETY: takes numbers only; the descriptor is our end of a pipe that nobody else reads or writes.
-    let status = unsafe {
+    check(unsafe {
         let flags = libc::fcntl(descriptor, libc::F_GETFL);
         libc::fcntl(descriptor, libc::F_SETFL, flags | libc::O_NONBLOCK)
-    };
-    if status == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    })
 }
 
 /// Writes what fits; false when all is written or nobody reads any more.

@@ -176,6 +176,12 @@ impl Launch {
         self
     }
 
+    /// A program that a person starts through windhover: [`Launch::in_our_group`], with the starter's standard streams.
+    #[must_use]
+    pub fn in_foreground(self) -> Self {
+        self.in_our_group().stdin(Stream::Inherit).stdout(Stream::Inherit).stderr(Stream::Inherit)
+    }
+
     /// The child's stdin.
     #[must_use]
     pub fn stdin(mut self, stream: Stream) -> Self {

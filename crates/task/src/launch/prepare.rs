@@ -2,7 +2,7 @@
 //! threads, so it allocates nothing, takes no lock and calls only async-signal-safe functions (signal-safety(7)).
 
 use super::Containment;
-use crate::{cpu, policy};
+use crate::{check, cpu, policy};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::RawFd;
@@ -206,10 +206,6 @@ impl Plan {
             // SAFETY: takes flags.
             && unsafe { libc::unshare(libc::CLONE_NEWPID) == 0 }
     }
-}
-
-fn check(status: libc::c_int) -> io::Result<()> {
-    if status == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn write_file(path: &CStr, content: &[u8]) -> bool {

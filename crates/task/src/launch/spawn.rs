@@ -3,7 +3,7 @@
 use super::child::Child;
 use super::prepare::{Board, LaunchStage, Namespace, Plan};
 use super::{Launch, Stream};
-use crate::{TaskError, cpu, policy};
+use crate::{TaskError, check, cpu, policy};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The namespace that this thread's children are born into, to come back to.
 const OWN_PID_NAMESPACE: &str = "/proc/thread-self/ns/pid";
 
-pub(super) fn spawn(launch: Launch) -> Result<Child, TaskError> {
+pub(super) fn spawn(mut launch: Launch) -> Result<Child, TaskError> {
     let program = launch.program.to_string_lossy().into_owned();
     let failed = |stage: &str, cause| TaskError::refused(format!("{program} cannot be started: {stage}"), cause);
     if let Some(cpus) = &launch.cpus {
@@ -49,18 +49,14 @@ pub(super) fn spawn(launch: Launch) -> Result<Child, TaskError> {
         user_map: user_map(),
     });
     let mut command = command(&launch);
-    let [stdin, stdout, stderr] = launch.streams;
+    let [stdin, stdout, stderr] = std::mem::take(&mut launch.streams);
     command.stdin(stdio(stdin)).stdout(stdio(stdout)).stderr(stdio(stderr));
     let in_child = Arc::clone(&plan);
     // SAFETY: `Plan::run` keeps to async-signal-safe functions and neither allocates nor locks (see its module).
     unsafe { command.pre_exec(move || in_child.run()) };
     let started = command.spawn();
     let back = detour.map_or(Ok(()), Detour::leave);
-    let inner = started.map_err(|cause| {
-        let asked =
-            Asked { policy: launch.policy, cpus: launch.cpus, netns: launch.netns, directory: launch.directory };
-        explain(&program, plan.board.stage(), asked, cause)
-    })?;
+    let inner = started.map_err(|cause| explain(&program, plan.board.stage(), &launch, cause))?;
     let child = Child::new(inner, program.clone(), launch.own_group, plan.board.containment());
     // Dropping the child kills it: a thread that cannot come back must not go on starting children in there.
     back.map_err(|cause| failed("return from the pid namespace", cause))?;
@@ -122,8 +118,7 @@ impl Detour {
 
     fn leave(self) -> io::Result<()> {
         // SAFETY: takes a descriptor that we own and a flag.
-        let status = unsafe { libc::setns(self.home.as_raw_fd(), libc::CLONE_NEWPID) };
-        if status == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        check(unsafe { libc::setns(self.home.as_raw_fd(), libc::CLONE_NEWPID) })
     }
 }
 
@@ -168,22 +163,12 @@ impl Descriptors {
 fn duplicate(descriptor: &OwnedFd, least: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers only; the descriptor that comes back is new and ours.
     let copy = unsafe { libc::fcntl(descriptor.as_fd().as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) };
-    if copy == -1 {
-        return Err(io::Error::last_os_error());
-    }
+    check(copy)?;
     // SAFETY: as above: nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// What was asked for, for the words of a refusal.
-struct Asked {
-    policy: Option<model::Policy>,
-    cpus: Option<model::CpuList>,
-    netns: Option<PathBuf>,
-    directory: Option<PathBuf>,
-}
-
-fn explain(program: &str, stage: Option<LaunchStage>, asked: Asked, cause: io::Error) -> TaskError {
+fn explain(program: &str, stage: Option<LaunchStage>, asked: &Launch, cause: io::Error) -> TaskError {
     let number = cause.raw_os_error();
     let prepare = |stage: &str, cause: io::Error, remedy: &'static str| TaskError::Refused {
         what: format!("{program} cannot be started: {stage}"),
@@ -201,13 +186,13 @@ fn explain(program: &str, stage: Option<LaunchStage>, asked: Asked, cause: io::E
             },
             cause,
         },
-        (Some(LaunchStage::Policy), Asked { policy: Some(policy), .. }) if number == Some(libc::EPERM) => {
-            TaskError::PolicyNotPermitted(policy)
+        (Some(LaunchStage::Policy), Launch { policy: Some(policy), .. }) if number == Some(libc::EPERM) => {
+            TaskError::PolicyNotPermitted(*policy)
         }
-        (Some(LaunchStage::Policy), Asked { policy: Some(policy), .. }) => {
+        (Some(LaunchStage::Policy), Launch { policy: Some(policy), .. }) => {
             TaskError::refused(format!("policy {policy} cannot be set"), cause)
         }
-        (Some(LaunchStage::Cpus), Asked { cpus: Some(cpus), .. }) => cpu::refused(&cpus, cause),
+        (Some(LaunchStage::Cpus), Launch { cpus: Some(cpus), .. }) => cpu::refused(cpus, cause),
         (Some(LaunchStage::Netns), asked) => prepare(
             &format!("entering network namespace {}", path(&asked.netns)),
             cause,
