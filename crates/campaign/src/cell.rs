@@ -81,64 +81,33 @@ pub(crate) fn measure(
     stop: &AtomicBool,
     live: Live<'_>,
 ) -> Result<Outcome, Failure> {
-    let mut events = Vec::new();
-    let mut started = Vec::new();
+    let mut cell =
+        RunningCell { hosts, cast, step, stop, events: Vec::new(), loads: Vec::new(), endpoints: Vec::new() };
     // The endpoint first: under load it would take its time to start.
-    let mut endpoints = Vec::new();
-    let targets = start_endpoints(hosts, cast, step, stop, &mut endpoints);
+    let targets = cell.start_endpoints();
     let ready = targets.and_then(|targets| {
-        start_loads(hosts, cast, step, stop, &mut started, &mut events)?;
+        cell.start_loads()?;
         Ok(targets)
     });
-    let measured = ready.and_then(|targets| probe(hosts, cast, step, targets, stop, live));
-    let loads = stop_loads(hosts, &started, &mut events);
-    let measured = both(measured, loads);
-    let ended = stop_endpoints(hosts, endpoints);
-    let ((mut measured, loads), ()) = both(measured, ended)?;
+    let measured = ready.and_then(|targets| cell.probe(targets, live));
+    let measured = both(measured, cell.stop_loads());
+    let ((mut measured, loads), ()) = both(measured, cell.stop_endpoints())?;
     attach::attach(&mut measured, step, cast, &loads);
     measured.result.prepared = prepared;
+    let mut events = cell.events;
     events.append(&mut measured.events);
     Ok(Outcome { measured, events })
 }
 
-fn start_loads(
-    hosts: &mut dyn Hosts,
-    cast: &Cast,
-    step: &PlannedCell,
-    stop: &AtomicBool,
-    started: &mut Vec<(String, WorkerId)>,
-    events: &mut Vec<Event>,
-) -> Result<(), HostError> {
-    let load = |host: &String| Some((host.clone(), prepare::load_on(&step.cell, cast, host)?));
-    let on: Vec<(String, LoadSpec)> = cast.machines.iter().filter_map(load).collect();
-    if on.is_empty() {
-        return Ok(());
-    }
-    events.extend(cast.machines.iter().map(|host| event("load-started", host)));
-    hosts.start_loads(&on, STEADY_LIMIT, stop, started)?;
-    events.extend(started.iter().map(|(host, _)| event("load-ready", host)));
-    Ok(())
-}
-
-fn stop_loads(
-    hosts: &mut dyn Hosts,
-    started: &[(String, WorkerId)],
-    events: &mut Vec<Event>,
-) -> Result<CellLoads, HostError> {
-    let mut loads = CellLoads::default();
-    let mut failure = None;
-    for (host, id) in started {
-        match hosts.stop_load(host, *id) {
-            Ok(report) => {
-                let mut stopped = event("load-stopped", host);
-                stopped.detail = describe(&report);
-                events.push(stopped);
-                loads.reports.push((host.clone(), report));
-            }
-            Err(error) => failure = failure.or(Some(error)),
-        }
-    }
-    failure.map_or(Ok(loads), Err)
+/// A cell that is being measured, with what was started for it.
+struct RunningCell<'a> {
+    hosts: &'a mut dyn Hosts,
+    cast: &'a Cast,
+    step: &'a PlannedCell,
+    stop: &'a AtomicBool,
+    events: Vec<Event>,
+    loads: Vec<(String, WorkerId)>,
+    endpoints: Vec<(String, WorkerId)>,
 }
 
 fn describe(report: &LoadReport) -> String {
@@ -169,52 +138,89 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Starts what sends messages back, where that is a process of its own, and puts it into `endpoints`; gives back what
-/// the probe is told to go to, the first reflector first.
-fn start_endpoints(
-    hosts: &mut dyn Hosts,
-    cast: &Cast,
-    step: &PlannedCell,
-    stop: &AtomicBool,
-    endpoints: &mut Vec<(String, WorkerId)>,
-) -> Result<Vec<Target>, Failure> {
-    if stop.load(Ordering::Relaxed) {
-        return Err(HostError::Interrupted.into());
-    }
-    let spec = &step.cell.spec;
-    if spec.socket.protocol.is_local() {
-        return Ok(vec![Target::default()]);
-    }
-    if cast.reflectors.is_empty() {
-        return Err(Failure::Campaign(CampaignError::MissingReflector));
-    }
-    let key = key::fresh().map_err(Failure::Campaign)?;
-    let mut targets = Vec::new();
-    for (reflector, address) in cast.reflectors_of(&step.cell) {
-        let host = Some(reflector.clone());
-        if spec.probe == Probe::Ping {
-            targets.push(Target { control: address.to_string(), key: None, host });
-            continue;
+impl RunningCell<'_> {
+    fn start_loads(&mut self) -> Result<(), HostError> {
+        let load = |host: &String| Some((host.clone(), prepare::load_on(&self.step.cell, self.cast, host)?));
+        let on: Vec<(String, LoadSpec)> = self.cast.machines.iter().filter_map(load).collect();
+        if on.is_empty() {
+            return Ok(());
         }
-        let task = EndpointTask {
-            bind: std::net::SocketAddr::new(*address, 0).to_string(),
-            key: Some(key.clone()),
-            limits: limits(step),
-        };
-        let (endpoint, control) = hosts.start_endpoint(reflector, &task, &step.cell.stack_reflector)?;
-        endpoints.push((reflector.clone(), endpoint));
-        targets.push(Target { control, key: Some(key.clone()), host });
+        self.events.extend(self.cast.machines.iter().map(|host| event("load-started", host)));
+        self.hosts.start_loads(&on, STEADY_LIMIT, self.stop, &mut self.loads)?;
+        self.events.extend(self.loads.iter().map(|(host, _)| event("load-ready", host)));
+        Ok(())
     }
-    Ok(targets)
-}
 
-/// Ends all of them, whatever became of one; the first failure is told.
-fn stop_endpoints(hosts: &mut dyn Hosts, endpoints: Vec<(String, WorkerId)>) -> Result<(), HostError> {
-    let mut ended = Ok(());
-    for (host, endpoint) in endpoints {
-        ended = ended.and(hosts.stop_endpoint(&host, endpoint));
+    fn stop_loads(&mut self) -> Result<CellLoads, HostError> {
+        let mut loads = CellLoads::default();
+        let mut failure = None;
+        for (host, id) in &self.loads {
+            match self.hosts.stop_load(host, *id) {
+                Ok(report) => {
+                    self.events.push(Event { detail: describe(&report), ..event("load-stopped", host) });
+                    loads.reports.push((host.clone(), report));
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(loads), Err)
     }
-    ended
+
+    /// Starts what sends messages back, where that is a process of its own; gives back what the probe is told to go to, the
+    /// first reflector first.
+    fn start_endpoints(&mut self) -> Result<Vec<Target>, Failure> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(HostError::Interrupted.into());
+        }
+        let cell = &self.step.cell;
+        if cell.spec.socket.protocol.is_local() {
+            return Ok(vec![Target::default()]);
+        }
+        if self.cast.reflectors.is_empty() {
+            return Err(Failure::Campaign(CampaignError::MissingReflector));
+        }
+        let key = key::fresh().map_err(Failure::Campaign)?;
+        let mut targets = Vec::new();
+        for (reflector, address) in self.cast.reflectors_of(cell) {
+            let host = Some(reflector.clone());
+            if cell.spec.probe == Probe::Ping {
+                targets.push(Target { control: address.to_string(), key: None, host });
+                continue;
+            }
+            let bind = std::net::SocketAddr::new(*address, 0).to_string();
+            let task = EndpointTask { bind, key: Some(key.clone()), limits: limits(self.step) };
+            let (endpoint, control) = self.hosts.start_endpoint(reflector, &task, &cell.stack_reflector)?;
+            self.endpoints.push((reflector.clone(), endpoint));
+            targets.push(Target { control, key: Some(key.clone()), host });
+        }
+        Ok(targets)
+    }
+
+    /// Ends all of them, whatever became of one; the first failure is told.
+    fn stop_endpoints(&mut self) -> Result<(), HostError> {
+        let ended = self.endpoints.iter().map(|(host, endpoint)| self.hosts.stop_endpoint(host, *endpoint));
+        ended.fold(Ok(()), Result::and)
+    }
+
+    fn probe(&mut self, targets: Vec<Target>, live: Live<'_>) -> Result<Measured, Failure> {
+        let (cell, initiator) = (&self.step.cell, &self.cast.initiator);
+        let mut targets = targets.into_iter();
+        let target = targets.next().unwrap_or_default();
+        let mut task = ProbeTask { factors: cell.factors.clone(), ..ProbeTask::new(cell.spec.clone(), target) };
+        task.others = targets.collect();
+        task.live = live.is_some();
+        let mut unseen = |_| {};
+        let (limit, live) = (limit(self.step), live.unwrap_or(&mut unseen));
+        let mut results = self.hosts.probe(initiator, &task, &cell.stack_initiator, limit, self.stop, live)?;
+        match (results.pop(), results.len()) {
+            (Some(measured), 0) => Ok(measured),
+            (measured, others) => {
+                let count = others + usize::from(measured.is_some());
+                let why = format!("the worker gave {count} results where one size was asked for");
+                Err(HostError::Failed { host: initiator.clone(), why }.into())
+            }
+        }
+    }
 }
 
 /// A measurement and the ending of what it needed. The first failure is the reason and that of the ending its
@@ -252,30 +258,4 @@ fn limit(step: &PlannedCell) -> Option<Duration> {
     // Twice what ends a warm-up, whatever its count.
     let losses = Duration::from_millis(u64::from(spec.timeout_ms)) * 2 * WARM_UP_LOSSES;
     Some(STARTING + measuring + losses)
-}
-
-fn probe(
-    hosts: &mut dyn Hosts,
-    cast: &Cast,
-    step: &PlannedCell,
-    targets: Vec<Target>,
-    stop: &AtomicBool,
-    live: Live<'_>,
-) -> Result<Measured, Failure> {
-    let mut targets = targets.into_iter();
-    let target = targets.next().unwrap_or_default();
-    let mut task = ProbeTask { factors: step.cell.factors.clone(), ..ProbeTask::new(step.cell.spec.clone(), target) };
-    task.others = targets.collect();
-    task.live = live.is_some();
-    let initiator = &cast.initiator;
-    let mut results =
-        hosts.probe(initiator, &task, &step.cell.stack_initiator, limit(step), stop, live.unwrap_or(&mut |_| {}))?;
-    match (results.pop(), results.len()) {
-        (Some(measured), 0) => Ok(measured),
-        (measured, others) => {
-            let count = others + usize::from(measured.is_some());
-            let why = format!("the worker gave {count} results where one size was asked for");
-            Err(HostError::Failed { host: initiator.clone(), why }.into())
-        }
-    }
 }

@@ -46,11 +46,7 @@ pub fn plan_order(plan: &Plan, seed: u64) -> Result<Vec<PlannedCell>, ModelError
     let cells = plan.cells()?;
     let steps = (cells.len() as u64).saturating_mul(u64::from(plan.repetitions));
     if steps > MAX_STEPS {
-        return Err(ModelError::OutOfRange {
-            what: "number of cells times repetitions",
-            given: steps.to_string(),
-            accepted: format!("at most {MAX_STEPS}"),
-        });
+        return Err(ModelError::range("number of cells times repetitions", steps, format!("at most {MAX_STEPS}")));
     }
     let order = arrange(&cells, plan.repetitions, seed);
     let numbered = (1u32..).zip(order);

@@ -112,9 +112,6 @@ fn wanted(cell: &Cell, cast: &Cast, hosts: &mut dyn Hosts) -> Result<(Preparatio
     Ok((machines, others))
 }
 
-/// Where a preparer writes what it did.
-pub(crate) type Journal<'a> = &'a mut dyn FnMut(JournalLine);
-
 /// What is in force, by agent.
 #[derive(Debug, Default)]
 pub(crate) struct Preparer {
@@ -124,6 +121,8 @@ pub(crate) struct Preparer {
     left: Vec<Prepared>,
     /// How many knobs those are.
     pub(crate) not_restored: usize,
+    /// What was done, for the journal.
+    pub(crate) lines: Vec<JournalLine>,
 }
 
 impl Preparer {
@@ -134,7 +133,6 @@ impl Preparer {
         cell: &Cell,
         cast: &Cast,
         hosts: &mut dyn Hosts,
-        journal: Journal<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Vec<Prepared>, HostError> {
         let (machines, others) = wanted(cell, cast, hosts)?;
@@ -152,19 +150,27 @@ impl Preparer {
             .collect();
         for agent in agents {
             self.hosts.remove(&agent);
-            self.restore(&agent, hosts, journal, observer)?;
+            self.restore(&agent, hosts, observer)?;
         }
         let agents: Vec<String> =
             self.machines.keys().filter(|agent| !machines.contains_key(*agent)).cloned().collect();
         for agent in agents {
             self.machines.remove(&agent);
-            self.restore(&agent, hosts, journal, observer)?;
+            self.restore(&agent, hosts, observer)?;
         }
-        for (agent, wanted) in machines {
-            make(&mut self.machines, agent, wanted, hosts, journal, observer)?;
-        }
-        for (agent, wanted) in others {
-            make(&mut self.hosts, agent, wanted, hosts, journal, observer)?;
+        for (in_force, all) in [(&mut self.machines, machines), (&mut self.hosts, others)] {
+            for (agent, wanted) in all {
+                if in_force.get(&agent).is_some_and(|(now, _)| *now == wanted) {
+                    continue;
+                }
+                in_force.remove(&agent);
+                let mut prepared = hosts.prepare(&agent, &wanted)?;
+                prepared.host.clone_from(&agent);
+                prepared.settings.clone_from(&wanted.settings);
+                self.lines.push(JournalLine::Prepared { at_ns: now_ns(), prepared: prepared.clone() });
+                observer.observe(&Progress::Prepared { prepared: &prepared });
+                in_force.insert(agent, (wanted, prepared));
+            }
         }
         let in_force = self.machines.values().chain(self.hosts.values()).map(|(_, prepared)| prepared.clone());
         Ok(self.left.iter().cloned().chain(in_force).collect())
@@ -181,11 +187,11 @@ impl Preparer {
     }
 
     /// Puts everything back; what cannot be is told and counted.
-    pub(crate) fn restore_all(&mut self, hosts: &mut dyn Hosts, journal: Journal<'_>, observer: &mut dyn Observer) {
+    pub(crate) fn restore_all(&mut self, hosts: &mut dyn Hosts, observer: &mut dyn Observer) {
         let on_top = std::mem::take(&mut self.hosts).into_keys();
         let below = std::mem::take(&mut self.machines).into_keys();
         for agent in on_top.chain(below) {
-            if let Err(error) = self.restore(&agent, hosts, journal, observer) {
+            if let Err(error) = self.restore(&agent, hosts, observer) {
                 self.not_restored += 1;
                 let text =
                     format!("{error}: its agent puts back what it changed when it ends; 'windhover undo --list' tells");
@@ -194,13 +200,7 @@ impl Preparer {
         }
     }
 
-    fn restore(
-        &mut self,
-        agent: &str,
-        hosts: &mut dyn Hosts,
-        journal: Journal<'_>,
-        observer: &mut dyn Observer,
-    ) -> Result<(), HostError> {
+    fn restore(&mut self, agent: &str, hosts: &mut dyn Hosts, observer: &mut dyn Observer) -> Result<(), HostError> {
         let problems = hosts.restore(agent)?;
         for problem in &problems {
             observer.observe(&Progress::Warning(&format!("'{agent}' is not as it was: {problem}")));
@@ -209,31 +209,10 @@ impl Preparer {
         if !problems.is_empty() {
             self.left.push(Prepared { host: agent.to_owned(), notes: problems.clone(), ..Prepared::default() });
         }
-        journal(JournalLine::Restored { at_ns: now_ns(), host: agent.to_owned(), problems });
+        self.lines.push(JournalLine::Restored { at_ns: now_ns(), host: agent.to_owned(), problems });
         observer.observe(&Progress::Restored { agent });
         Ok(())
     }
-}
-
-fn make(
-    in_force: &mut BTreeMap<String, (Preparation, Prepared)>,
-    agent: String,
-    wanted: Preparation,
-    hosts: &mut dyn Hosts,
-    journal: Journal<'_>,
-    observer: &mut dyn Observer,
-) -> Result<(), HostError> {
-    if in_force.get(&agent).is_some_and(|(now, _)| *now == wanted) {
-        return Ok(());
-    }
-    in_force.remove(&agent);
-    let mut prepared = hosts.prepare(&agent, &wanted)?;
-    prepared.host.clone_from(&agent);
-    prepared.settings.clone_from(&wanted.settings);
-    journal(JournalLine::Prepared { at_ns: now_ns(), prepared: prepared.clone() });
-    observer.observe(&Progress::Prepared { prepared: &prepared });
-    in_force.insert(agent, (wanted, prepared));
-    Ok(())
 }
 
 #[cfg(test)]

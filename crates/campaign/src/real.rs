@@ -177,41 +177,29 @@ impl Hosts for LabHosts {
         started: &mut Vec<(String, WorkerId)>,
     ) -> Result<(), HostError> {
         let spec_of = |name: &String| on.iter().find(|(host, _)| host == name).map(|(_, spec)| spec);
-        let clients: Vec<(&String, &LoadSpec, &mut Client)> =
-            self.clients.iter_mut().filter_map(|(name, client)| Some((name, spec_of(name)?, client))).collect();
+        let clients = self.clients.iter_mut().filter_map(|(name, client)| Some((name, spec_of(name)?, client)));
         // Each agent answers once its load is steady; asked from one thread each, they become steady together.
-        let answers: Vec<(String, Result<u32, HostError>)> = thread::scope(|scope| {
-            let asked: Vec<_> = clients
-                .into_iter()
-                .map(|(name, spec, client)| {
-                    let answer = scope.spawn(move || client.start_load(spec, limit, stop).map(|load| load.id));
-                    (name.clone(), answer)
-                })
-                .collect();
-            let broken = |host: &String| HostError::Failed { host: host.clone(), why: "its thread broke".to_owned() };
-            asked
-                .into_iter()
-                .map(|(name, answer)| {
-                    let answer = answer.join().map_or_else(
-                        |_| Err(broken(&name)),
-                        |load| {
-                            load.map_err(|error| match error {
-                                PipeError::Failed { .. } if stop.load(Ordering::Relaxed) => HostError::Interrupted,
-                                other => failed(other),
-                            })
-                        },
-                    );
-                    (name, answer)
-                })
-                .collect()
+        let mut answers: BTreeMap<&String, thread::Result<_>> = thread::scope(|scope| {
+            let ask = |(name, spec, client)| {
+                let client: &mut Client = client;
+                (name, scope.spawn(move || client.start_load(spec, limit, stop).map(|load| load.id)))
+            };
+            let asked: Vec<_> = clients.map(ask).collect();
+            asked.into_iter().map(|(name, asked)| (name, asked.join())).collect()
         });
         let mut failure = None;
         for (host, _) in on {
-            match answers.iter().find(|(name, _)| name == host) {
-                Some((_, Ok(id))) => started.push((host.clone(), WorkerId(*id))),
-                Some((_, Err(error))) => failure = failure.or_else(|| Some(error.clone())),
-                None => failure = failure.or_else(|| Some(unknown(host))),
-            }
+            let error = match answers.remove(host) {
+                Some(Ok(Ok(id))) => {
+                    started.push((host.clone(), WorkerId(id)));
+                    continue;
+                }
+                Some(Ok(Err(PipeError::Failed { .. }))) if stop.load(Ordering::Relaxed) => HostError::Interrupted,
+                Some(Ok(Err(error))) => failed(error),
+                Some(Err(_)) => HostError::Failed { host: host.clone(), why: "its thread broke".to_owned() },
+                None => unknown(host),
+            };
+            failure = failure.or(Some(error));
         }
         failure.map_or(Ok(()), Err)
     }

@@ -213,11 +213,8 @@ fn cast(plan: &Plan, gathered: &Gathered, hosts: &dyn Hosts, steps: &[PlannedCel
         if gathered.hosts.contains_key(name) {
             return Ok(());
         }
-        let names = plan.host_names().join(", ");
-        Err(model::ModelError::Conflict {
-            what: format!("host '{name}' is not known"),
-            remedy: format!("use one of: {names}"),
-        })
+        let remedy = format!("use one of: {}", plan.host_names().join(", "));
+        Err(model::ModelError::conflict(format!("host '{name}' is not known"), remedy))
     };
     let initiator = plan.roles.initiator.clone();
     known(&initiator)?;
@@ -410,20 +407,23 @@ impl<'a> Runner<'a> {
         estimate: &mut Estimate,
     ) -> Result<Result<Vec<Prepared>, Failure>, CampaignError> {
         let began = Instant::now();
-        let mut lines = Vec::new();
-        let prepared =
-            self.preparer.prepare(&step.cell, &self.cast, self.hosts, &mut |line| lines.push(line), self.observer);
-        if !lines.is_empty() {
+        let prepared = self.preparer.prepare(&step.cell, &self.cast, self.hosts, self.observer);
+        if self.write_lines()? {
             estimate.learn_prepare(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
         }
-        lines.iter().try_for_each(|line| self.dir.journal(line))?;
         Ok(prepared.map_err(Failure::Prepare))
     }
 
     fn restore_all(&mut self) -> Result<(), CampaignError> {
-        let mut lines = Vec::new();
-        self.preparer.restore_all(self.hosts, &mut |line| lines.push(line), self.observer);
-        Ok(lines.iter().try_for_each(|line| self.dir.journal(line))?)
+        self.preparer.restore_all(self.hosts, self.observer);
+        self.write_lines().map(drop)
+    }
+
+    /// Writes what the preparer did into the journal; whether it did anything.
+    fn write_lines(&mut self) -> Result<bool, CampaignError> {
+        let lines = std::mem::take(&mut self.preparer.lines);
+        lines.iter().try_for_each(|line| self.dir.journal(line))?;
+        Ok(!lines.is_empty())
     }
 
     fn fail(&mut self, step: &PlannedCell, why: &str) -> Result<(), CampaignError> {

@@ -103,18 +103,16 @@ pub fn rounds_needed(settings: usize, level: f64) -> u32 {
 /// # Errors
 /// As [`Plan::cells`]; a plan that varies knobs of its own; no setting, or one that stands there twice.
 pub fn trial_plan(base: &Plan, knobs: &[String], rounds: u32) -> Result<Plan, ModelError> {
-    let conflict = |what: String, remedy: &str| Err(ModelError::Conflict { what, remedy: remedy.to_owned() });
+    let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
     if base.names("knob") {
-        return conflict(
-            "the plan has an axis 'knob' of its own".to_owned(),
-            "leave it out: the settings tried are that axis",
-        );
+        return conflict("the plan has an axis 'knob' of its own", "leave it out: the settings tried are that axis");
     }
     if knobs.is_empty() {
-        return conflict("there is no setting to try".to_owned(), "name a profile, or give --set KEY=VALUE");
+        return conflict("there is no setting to try", "name a profile, or give --set KEY=VALUE");
     }
-    if let Some(double) = knobs.iter().enumerate().find(|(place, knob)| knobs.iter().take(*place).any(|k| k == *knob)) {
-        return conflict(format!("{} is to be tried twice", double.1), "leave one out");
+    let mut seen = BTreeSet::new();
+    if let Some(double) = knobs.iter().find(|knob| !seen.insert(*knob)) {
+        return conflict(&format!("{double} is to be tried twice"), "leave one out");
     }
     let mut plan = base.clone();
     plan.name = format!("{}-try", base.name);

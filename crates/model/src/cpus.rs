@@ -122,14 +122,10 @@ impl FromStr for CpuList {
     type Err = ModelError;
 
     fn from_str(text: &str) -> Result<Self, ModelError> {
-        let bad = |why: &str| ModelError::Grammar { what: "CPU list", given: text.to_owned(), why: why.to_owned() };
+        let bad = |why: &str| ModelError::grammar("CPU list", text, why);
         let number = |digits: &str| {
-            digits
-                .trim()
-                .parse::<u32>()
-                .ok()
-                .filter(|&cpu| cpu <= MAX_CPU)
-                .ok_or_else(|| bad("CPU numbers are 0 to 8191, as in 0,2-5"))
+            let cpu = digits.trim().parse::<u32>().ok().filter(|&cpu| cpu <= MAX_CPU);
+            cpu.ok_or_else(|| bad("CPU numbers are 0 to 8191, as in 0,2-5"))
         };
         let mut cpus = BTreeSet::new();
         let trimmed = text.trim();

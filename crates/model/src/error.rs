@@ -1,5 +1,8 @@
 //! What can be wrong with a value that a person or a file gave.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 /// A value that cannot be used, with what it was and what would be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -59,4 +62,31 @@ pub enum ModelError {
         /// The newest one known here.
         known: u32,
     },
+}
+
+impl ModelError {
+    /// A number outside its range.
+    pub fn range(what: &'static str, given: impl Display, accepted: impl Into<String>) -> Self {
+        Self::OutOfRange { what, given: given.to_string(), accepted: accepted.into() }
+    }
+
+    /// A text that does not follow its grammar.
+    pub fn grammar(what: &'static str, given: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Grammar { what, given: given.into(), why: why.into() }
+    }
+
+    /// Two settings that cannot both hold.
+    pub fn conflict(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Conflict { what: what.into(), remedy: remedy.into() }
+    }
+}
+
+/// Refuses a number outside its range.
+pub(crate) fn within<T: PartialOrd + Display>(
+    what: &'static str,
+    given: T,
+    range: RangeInclusive<T>,
+    accepted: &str,
+) -> Result<(), ModelError> {
+    if range.contains(&given) { Ok(()) } else { Err(ModelError::range(what, given, accepted)) }
 }

@@ -17,17 +17,13 @@ pub struct RateReport {
     /// Largest number of messages that the sender was behind at once.
     pub most_behind: u64,
     /// Runs of messages lost one after the other, each reflector counted; `null` in results of older versions.
-    #[serde(default)]
     pub gaps: Option<u64>,
     /// Messages of the longest of these runs; `null` in results of older versions.
-    #[serde(default)]
     pub longest_gap: Option<u64>,
     /// Messages of this size a second that the link carries, from the rate it reports and what they take on the wire
     /// (81,274 full frames on 1 Gbit/s); `null` where there is no link with a rate of its own (veth and loopback).
-    #[serde(default)]
     pub line_pps: Option<f64>,
     /// What could not keep up, when something could not: `initiator`, `reflector` or `path`, with the evidence.
-    #[serde(default)]
     pub saturated: Option<Saturated>,
 }
 
@@ -125,12 +121,10 @@ pub struct ReflectorReport {
     /// Latency from the actual send time.
     pub latency: Option<Latency>,
     /// Latency from the intended send time.
-    #[serde(default)]
     pub latency_intended: Option<Latency>,
     /// Messages to and from it.
     pub messages: crate::Messages,
     /// One-way times, where its clock allows.
-    #[serde(default)]
     pub one_way: Option<OneWay>,
 }
 

@@ -37,15 +37,8 @@ pub struct Limits {
     pub allow_other_addresses: bool,
 }
 
-/// An endpoint that says nothing of priorities limits none.
-fn any_priority() -> u8 {
-    99
-}
-
-/// An endpoint that says nothing of addresses takes data from any.
-fn yes() -> bool {
-    true
-}
+// An endpoint that says nothing of priorities limits none, and of addresses takes data from any.
+defaults! { any_priority: u8 = 99; yes: bool = true; }
 
 impl Default for Limits {
     /// What a server allows whose owner says nothing: enough to measure with, too little to harm its host or others.

@@ -1,6 +1,7 @@
 //! A fixed schedule of messages: how fast, in what shape, and who wakes the sender.
 
 use crate::ModelError;
+use crate::error::within;
 
 words! {
     "pacer";
@@ -135,20 +136,15 @@ impl PaceSpec {
     /// # Errors
     /// The first thing wrong, with what is accepted.
     pub fn check(&self) -> Result<(), ModelError> {
-        let range = |what, given: String, accepted: &str| {
-            Err(ModelError::OutOfRange { what, given, accepted: accepted.to_owned() })
-        };
+        let range = |what, given: String, accepted| Err(ModelError::range(what, given, accepted));
         if self.rates_pps.is_empty() {
             return range("rate", "none".to_owned(), "at least one, as in --rate 10000");
         }
-        for rate in &self.rates_pps {
-            if !(rate.is_finite() && *rate > 0.0 && *rate <= Self::MAX_RATE_PPS) {
-                return range("rate", format!("{rate}"), "above 0 and at most 100,000,000 messages a second");
-            }
+        let is_possible = |rate: f64| rate.is_finite() && rate > 0.0 && rate <= Self::MAX_RATE_PPS;
+        if let Some(rate) = self.rates_pps.iter().find(|rate| !is_possible(**rate)) {
+            return range("rate", rate.to_string(), "above 0 and at most 100,000,000 messages a second");
         }
-        if self.every == 0 {
-            return range("every", "0".to_owned(), "1 (all messages are answered) or more");
-        }
+        within("every", self.every, 1..=u32::MAX, "1 (all messages are answered) or more")?;
         match (self.random_delay_percent.unwrap_or(0), &self.shape) {
             (0, _) | (1..=100, Shape::Even | Shape::Burst { .. }) => {}
             (given @ 1..=100, shape) => {
@@ -157,9 +153,7 @@ impl PaceSpec {
             (given, _) => return range("random delay", format!("{given} %"), "0 to 100 % of the distance"),
         }
         match &self.shape {
-            Shape::Burst { count } if !(1..=100_000).contains(count) => {
-                range("burst", count.to_string(), "1 to 100,000 messages")
-            }
+            Shape::Burst { count } => within("burst", *count, 1..=100_000, "1 to 100,000 messages"),
             Shape::Times { offsets_ns } if offsets_ns.is_empty() => {
                 range("schedule", "no times".to_owned(), "at least one")
             }
@@ -171,7 +165,7 @@ impl PaceSpec {
                 ),
                 None => Ok(()),
             },
-            _ => Ok(()),
+            Shape::Even | Shape::Poisson => Ok(()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Messages over PGM (RFC 3208): what both ends are told, and what the protocol did.
 
+use crate::error::within;
 use crate::{Latency, ModelError};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -53,28 +54,23 @@ impl PgmFec {
     /// Checks that it makes sense, with the window that it is for.
     fn check(&self, window_packets: u32) -> Result<(), ModelError> {
         let group = self.group_packets;
-        let range = |what, given: String, accepted: String| Err(ModelError::OutOfRange { what, given, accepted });
         if !group.is_power_of_two() || !(2..=128).contains(&group) {
-            let accepted = "a power of two from 2 to 128 packets".to_owned();
-            return range("PGM fec.group_packets", group.to_string(), accepted);
+            return Err(ModelError::range("PGM fec.group_packets", group, "a power of two from 2 to 128 packets"));
         }
         let most = group.min(Self::BLOCK - group);
-        if self.proactive_packets > most {
-            let accepted = format!("0 to {most} with groups of {group}");
-            return range("PGM fec.proactive_packets", self.proactive_packets.to_string(), accepted);
-        }
+        within(
+            "PGM fec.proactive_packets",
+            self.proactive_packets,
+            0..=most,
+            &format!("0 to {most} with groups of {group}"),
+        )?;
         if self.proactive_packets == 0 && !self.on_demand {
-            let accepted = "1 or more where fec.on_demand is false: else there is no parity".to_owned();
-            return range("PGM fec.proactive_packets", "0".to_owned(), accepted);
+            let accepted = "1 or more where fec.on_demand is false: else there is no parity";
+            return Err(ModelError::range("PGM fec.proactive_packets", 0, accepted));
         }
-        if let Some(us) = self.pause_us.filter(|us| !(10..=60_000_000).contains(us)) {
-            return range("PGM fec.pause_us", us.to_string(), "10 to 60,000,000 µs".to_owned());
-        }
-        if window_packets < 4 * u32::from(group) {
-            let accepted = format!("{} or more: four groups of {group}", 4 * u32::from(group));
-            return range("PGM window", window_packets.to_string(), accepted);
-        }
-        Ok(())
+        within("PGM fec.pause_us", self.pause_us.unwrap_or(10), 10..=60_000_000, "10 to 60,000,000 µs")?;
+        let least = 4 * u32::from(group);
+        within("PGM window", window_packets, least..=u32::MAX, &format!("{least} or more: four groups of {group}"))
     }
 }
 
@@ -211,9 +207,7 @@ impl PgmSpec {
     /// # Errors
     /// The first thing wrong, with what is accepted.
     pub fn check(&self) -> Result<(), ModelError> {
-        let range = |what, given: String, accepted: &str| {
-            Err(ModelError::OutOfRange { what, given, accepted: accepted.to_owned() })
-        };
+        let range = |what, given: String, accepted| Err(ModelError::range(what, given, accepted));
         let reply = self.reply_group();
         for (what, group) in [("PGM group", self.group), ("PGM reply group", reply)] {
             if !group.is_multicast() {
@@ -223,40 +217,30 @@ impl PgmSpec {
         if reply == self.group || reply.is_ipv4() != self.group.is_ipv4() {
             return range("PGM reply group", reply.to_string(), "another group of the same family");
         }
-        if self.udp_port == 0 || self.data_port == 0 {
-            return range("PGM port", "0".to_owned(), "1 to 65535");
-        }
+        within("PGM port", self.udp_port.min(self.data_port), 1..=u16::MAX, "1 to 65535")?;
         if !self.window_packets.is_power_of_two() || !(64..=65_536).contains(&self.window_packets) {
             return range("PGM window", self.window_packets.to_string(), "a power of two from 64 to 65,536 packets");
         }
-        if !(400..=9000).contains(&self.packet_bytes) {
-            return range("PGM packet", self.packet_bytes.to_string(), "400 to 9,000 bytes");
-        }
-        if !(10_000..=1_250_000_000).contains(&self.max_bytes_per_second) {
-            let given = self.max_bytes_per_second.to_string();
-            return range("PGM rate limit", given, "10,000 to 1,250,000,000 bytes a second");
-        }
+        within("PGM packet", self.packet_bytes, 400..=9000, "400 to 9,000 bytes")?;
+        let accepted = "10,000 to 1,250,000,000 bytes a second";
+        within("PGM rate limit", self.max_bytes_per_second, 10_000..=1_250_000_000, accepted)?;
         let times = [
-            ("PGM NAK repeat", self.repeat_us),
-            ("PGM NAK data wait", self.data_us),
-            ("PGM heartbeat", self.heartbeat_us),
-            ("PGM ambient SPM", self.ambient_ms.saturating_mul(1000)),
+            ("PGM NAK repeat", self.repeat_us, 10..=60_000_000, "10 µs to 60 s"),
+            ("PGM NAK data wait", self.data_us, 10..=60_000_000, "10 µs to 60 s"),
+            ("PGM heartbeat", self.heartbeat_us, 10..=60_000_000, "10 µs to 60 s"),
+            ("PGM ambient SPM", self.ambient_ms.saturating_mul(1000), 10..=60_000_000, "10 µs to 60 s"),
+            ("PGM NAK back-off", self.back_off_us, 0..=10_000_000, "0 to 10 s"),
         ];
-        for (what, us) in times {
-            if !(10..=60_000_000).contains(&us) {
-                return range(what, format!("{us} µs"), "10 µs to 60 s");
+        for (what, us, range, accepted) in times {
+            if !range.contains(&us) {
+                return Err(ModelError::range(what, format!("{us} µs"), accepted));
             }
-        }
-        if self.back_off_us > 10_000_000 {
-            return range("PGM NAK back-off", format!("{} µs", self.back_off_us), "0 to 10 s");
         }
         if u64::from(self.ambient_ms) * 1000 < u64::from(self.heartbeat_us) {
             let given = format!("{} µs", self.heartbeat_us);
             return range("PGM heartbeat", given, "at most the time between two ambient SPMs");
         }
-        if self.retries == 0 || self.retries > 1000 {
-            return range("PGM retries", self.retries.to_string(), "1 to 1000");
-        }
+        within("PGM retries", self.retries, 1..=1000, "1 to 1000")?;
         self.fec.map_or(Ok(()), |fec| fec.check(self.window_packets))
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Ranges {
 impl Ranges {
     /// The numbers of a comma list of `N`, `A-B` (in steps of 1), `A-B+S` (in steps of S) and `A-BxF` (each F times the last).
     pub(crate) fn parse(&self, text: &str) -> Result<Vec<f64>, ModelError> {
-        let bad = |why: &str| ModelError::Grammar { what: self.what, given: text.to_owned(), why: why.to_owned() };
+        let bad = |why: &str| ModelError::grammar(self.what, text, why);
         let number = |digits: &str| {
             let with_unit = self.units.iter().find_map(|(unit, factor)| Some((digits.strip_suffix(*unit)?, *factor)));
             let (digits, factor) = with_unit.unwrap_or((digits, 1.0));

@@ -68,10 +68,8 @@ pub struct Latency {
     pub max_ns: Option<u64>,
     /// 95 % confidence interval of the median from the medians of batches, which neighbouring messages' dependence
     /// does not narrow.
-    #[serde(default)]
     pub p50_ci95_ns: Option<[u64; 2]>,
     /// 95 % confidence interval of the mean from the means of batches.
-    #[serde(default)]
     pub mean_ci95_ns: Option<[f64; 2]>,
 }
 
@@ -122,7 +120,6 @@ pub struct Messages {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorder_depth: Option<u64>,
     /// Of the lost, answered after the time-out; `null` below the size of a header.
-    #[serde(default)]
     pub late: Option<u64>,
 }
 
@@ -150,10 +147,8 @@ pub struct EndReport {
     #[serde(flatten)]
     pub spec: EndSpec,
     /// The host's name.
-    #[serde(default)]
     pub host: Option<String>,
     /// Its data address.
-    #[serde(default)]
     pub address: Option<String>,
     /// CPU, scheduling and faults while measuring.
     #[serde(default)]
@@ -175,7 +170,6 @@ pub struct Ends {
     /// The end that starts messages and owns the clock.
     pub initiator: EndReport,
     /// The end that sends them back; absent for ICMP echo.
-    #[serde(default)]
     pub reflector: Option<EndReport>,
 }
 
@@ -189,7 +183,6 @@ pub struct SelfCost {
     /// Recording one sample, outside the timed part.
     pub record_ns: f64,
     /// Start of the process to the first message, without warm-up.
-    #[serde(default)]
     pub startup_ns: Option<u64>,
 }
 
@@ -246,7 +239,6 @@ pub struct Outlier {
     /// When it was sent, since the start of the size.
     pub at_ns: u64,
     /// Wall clock when it was sent, since 1970.
-    #[serde(default)]
     pub realtime_ns: Option<u64>,
     /// Round trip.
     pub rtt_ns: u64,
@@ -274,10 +266,8 @@ pub struct ResultDocument {
     /// The kind of measurement.
     pub probe: Probe,
     /// The cell's key in a campaign (`load=build,protocol=udp,size=32`).
-    #[serde(default)]
     pub cell: Option<String>,
     /// Which repetition of the cell, from 1.
-    #[serde(default)]
     pub repetition: Option<u32>,
     /// Wall clock at the first timed message, since 1970.
     pub started_ns: u64,
@@ -290,16 +280,13 @@ pub struct ResultDocument {
     /// Latency from the actual send time.
     pub latency: Option<Latency>,
     /// Latency from the intended send time, where there is a schedule.
-    #[serde(default)]
     pub latency_intended: Option<Latency>,
     /// Actual less intended send time, where there is a schedule.
-    #[serde(default)]
     pub lateness: Option<Latency>,
     /// What an open loop would see, of a closed loop without a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_corrected: Option<LatencyCorrected>,
     /// Request/response figures.
-    #[serde(default)]
     pub transactions: Option<Transactions>,
     /// The rate asked for and reached (`pace`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -320,13 +307,11 @@ pub struct ResultDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pgm: Option<crate::PgmReport>,
     /// Mean deviation of ICMP echo as ping prints it (sqrt of mean square less square of mean), RTT.
-    #[serde(default)]
     pub mdev_ns: Option<f64>,
     /// Quantities over time.
     #[serde(default, deserialize_with = "crate::words::known")]
     pub series: Vec<Series>,
     /// HdrHistogram V2, compressed, base64: RTT in ns.
-    #[serde(default)]
     pub histogram: Option<String>,
     /// The same from the intended send time, where there is a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -340,10 +325,8 @@ pub struct ResultDocument {
     #[serde(default)]
     pub self_cost: SelfCost,
     /// The initiator's clocks.
-    #[serde(default)]
     pub clock: Option<ClockMap>,
     /// The load beside the measurement, where there was one.
-    #[serde(default)]
     pub load: Option<crate::LoadReport>,
     /// What was changed for the measurement, machine by machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -11,7 +11,6 @@ pub struct RunHost {
     /// Its network identity.
     pub facts: HostFacts,
     /// The data address used.
-    #[serde(default)]
     pub address: Option<String>,
 }
 
@@ -55,12 +54,10 @@ pub struct RunDocument {
     /// The plan's name.
     pub name: String,
     /// The plan's title, for people.
-    #[serde(default)]
     pub title: Option<String>,
     /// Version of the tool that wrote it.
     pub tool_version: String,
     /// Hash of the tool's binary.
-    #[serde(default)]
     pub build: Option<String>,
     /// Seed of the order.
     pub seed: u64,
@@ -73,7 +70,6 @@ pub struct RunDocument {
     /// What the hosts are.
     pub substrate: Substrate,
     /// The built-in lab that the hosts came from, as really made (the command line may override the plan's).
-    #[serde(default)]
     pub lab: Option<crate::plan::LabPlan>,
     /// Free labels (`nic`, `os`).
     #[serde(default)]
@@ -81,10 +77,8 @@ pub struct RunDocument {
     /// Wall clock at the start, since 1970.
     pub started_ns: u64,
     /// Wall clock at the end; absent while it runs or after a kill.
-    #[serde(default)]
     pub ended_ns: Option<u64>,
     /// How it ended: `done`, `interrupted`, `failed`; absent while it runs.
-    #[serde(default)]
     pub outcome: Option<String>,
 }
 

@@ -94,11 +94,7 @@ impl FromStr for Setting {
             Some((key, value)) if !key.trim().is_empty() && !value.trim().is_empty() => {
                 Ok(Self { key: key.trim().to_owned(), value: value.trim().to_owned() })
             }
-            _ => Err(ModelError::Grammar {
-                what: "setting",
-                given: text.to_owned(),
-                why: "write KEY=VALUE, such as net.core.busy_poll=50".to_owned(),
-            }),
+            _ => Err(ModelError::grammar("setting", text, "write KEY=VALUE, such as net.core.busy_poll=50")),
         }
     }
 }

@@ -72,17 +72,11 @@ impl SizeList {
     /// # Errors
     /// [`ModelError::OutOfRange`] for the first size that cannot be sent.
     pub fn check(&self, protocol: Protocol) -> Result<(), ModelError> {
-        let min = u32::from(protocol.is_stream());
-        for size in self.iter() {
-            if size < min || size > protocol.max_size() {
-                return Err(ModelError::OutOfRange {
-                    what: "size",
-                    given: size.to_string(),
-                    accepted: format!("{min} to {} bytes for {protocol}", protocol.max_size()),
-                });
-            }
+        let (min, max) = (u32::from(protocol.is_stream()), protocol.max_size());
+        match self.iter().find(|size| !(min..=max).contains(size)) {
+            Some(size) => Err(ModelError::range("size", size, format!("{min} to {max} bytes for {protocol}"))),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -117,11 +111,7 @@ impl FromStr for SizeList {
     fn from_str(text: &str) -> Result<Self, ModelError> {
         let whole = |size: f64| {
             let size = format!("{size:.0}").parse::<u32>().ok();
-            size.ok_or_else(|| ModelError::OutOfRange {
-                what: "size",
-                given: text.to_owned(),
-                accepted: format!("at most {} bytes", u32::MAX),
-            })
+            size.ok_or_else(|| ModelError::range("size", text, format!("at most {} bytes", u32::MAX)))
         };
         RANGES.parse(text)?.into_iter().map(whole).collect::<Result<_, _>>().map(Self)
     }

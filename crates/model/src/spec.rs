@@ -1,5 +1,6 @@
 //! What one measurement does, as the command line or a plan asks for it.
 
+use crate::error::within;
 use crate::{EndSpec, ModelError, PaceSpec, Protocol, Receive, SizeList, SocketSpec, StreamSpec};
 
 words! {
@@ -184,32 +185,23 @@ impl ProbeSpec {
     pub fn check(&self) -> Result<(), ModelError> {
         self.check_pgm()?;
         self.sizes.check(self.socket.protocol)?;
-        let conflict =
-            |what: &str, remedy: &str| Err(ModelError::Conflict { what: what.to_owned(), remedy: remedy.to_owned() });
+        let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
+        let protocol = self.socket.protocol;
         if self.sizes.is_empty() {
             return conflict("no message size is left", "name at least one with --size");
         }
         if let Some(response) = self.response_size {
             SizeList::one(response).check(self.socket.protocol)?;
         }
-        let counts = [("pings", self.pings), ("pongs", self.pongs)];
-        for (what, count) in counts {
-            if !(1..=1000).contains(&count) {
-                return Err(ModelError::OutOfRange {
-                    what,
-                    given: count.to_string(),
-                    accepted: "1 to 1000".to_owned(),
-                });
-            }
+        for (what, count) in [("pings", self.pings), ("pongs", self.pongs)] {
+            within(what, count, 1..=1000, "1 to 1000")?;
         }
         if self.probe == Probe::Pace {
             self.pace.clone().unwrap_or_default().check()?;
         }
-        if !self.socket.protocol.carries(self.probe) {
-            return conflict(
-                &format!("{} does not go over {}", self.probe, self.socket.protocol),
-                &format!("use {}", Protocol::words_for(self.probe)),
-            );
+        if !protocol.carries(self.probe) {
+            let what = format!("{} does not go over {protocol}", self.probe);
+            return conflict(&what, &format!("use {}", Protocol::words_for(self.probe)));
         }
         if self.probe == Probe::Stream {
             crate::stream::check(self)?;
@@ -228,111 +220,74 @@ impl ProbeSpec {
         }
         for (end, prefix) in [(&self.initiator, "--"), (&self.reflector, "--remote-")] {
             let given = [("bind", end.bind.is_some()), ("device", end.device.is_some())];
-            if let Some((name, _)) = given.iter().find(|(_, given)| *given && self.socket.protocol.is_local()) {
-                return conflict(
-                    &format!("{} has no address and no network device", self.socket.protocol),
-                    &format!(
-                        "leave {prefix}{name} out, or use {}",
-                        Protocol::words_of(|one| one.is_served() && one.carries(self.probe))
-                    ),
-                );
+            if let Some((name, _)) = given.iter().find(|(_, given)| *given && protocol.is_local()) {
+                let others = Protocol::words_of(|one| one.is_served() && one.carries(self.probe));
+                let what = format!("{protocol} has no address and no network device");
+                return conflict(&what, &format!("leave {prefix}{name} out, or use {others}"));
             }
         }
         let polls = |end: &EndSpec| !matches!(end.receive, Receive::Block | Receive::Spin);
-        if !self.socket.protocol.is_pollable() && (polls(&self.initiator) || polls(&self.reflector)) {
-            return conflict(
-                &format!("{} has no descriptor that select, poll or epoll could wait for", self.socket.protocol),
-                "use --receive spin or --receive block",
-            );
+        if !protocol.is_pollable() && (polls(&self.initiator) || polls(&self.reflector)) {
+            let what = format!("{protocol} has no descriptor that select, poll or epoll could wait for");
+            return conflict(&what, "use --receive spin or --receive block");
         }
         if self.interval_us == Some(0) {
             return conflict("an interval of 0 is no schedule", "leave it out to send without pauses");
         }
         if self.interval_us.is_some() && self.gap != Gap::default() {
-            return conflict(
-                "a gap after each round and a fixed interval contradict each other",
-                "give only one of them",
-            );
+            let what = "a gap after each round and a fixed interval contradict each other";
+            return conflict(what, "give only one of them");
         }
         let spins = |end: &EndSpec| end.receive == Receive::Spin;
         if let (Some(a), Some(b)) = (self.initiator.cpu, self.reflector.cpu)
             && a == b
-            && self.socket.protocol.is_local()
+            && protocol.is_local()
             && (spins(&self.initiator) || spins(&self.reflector))
         {
-            return conflict(
-                &format!("both ends are on CPU {a} and one of them spins, so the other never runs"),
-                "give the ends different CPUs, or use --receive block",
-            );
+            let what = format!("both ends are on CPU {a} and one of them spins, so the other never runs");
+            return conflict(&what, "give the ends different CPUs, or use --receive block");
         }
-        let multicast = self.socket.multicast.as_ref();
-        if let Some(multicast) = multicast {
-            if self.socket.protocol != Protocol::Udp {
+        if let Some(multicast) = &self.socket.multicast {
+            if protocol != Protocol::Udp {
                 return conflict("a multicast group needs udp", "use udp, or leave --mcast out");
             }
             if !multicast.group.is_multicast() {
-                return Err(ModelError::OutOfRange {
-                    what: "multicast group",
-                    given: multicast.group.to_string(),
-                    accepted: "224.0.0.0/4 or ff00::/8".to_owned(),
-                });
+                return Err(ModelError::range("multicast group", multicast.group, "224.0.0.0/4 or ff00::/8"));
             }
         }
-        if self.connect_each && (self.probe != Probe::Rr || !self.socket.protocol.is_connection()) {
-            return conflict(
-                &format!(
-                    "a connection for each transaction needs rr over {}",
-                    Protocol::words_of(Protocol::is_connection)
-                ),
-                "use rr tcp --connect-each",
-            );
+        if self.connect_each && (self.probe != Probe::Rr || !protocol.is_connection()) {
+            let which = Protocol::words_of(Protocol::is_connection);
+            let what = format!("a connection for each transaction needs rr over {which}");
+            return conflict(&what, "use rr tcp --connect-each");
         }
         Ok(())
     }
 
     /// PGM is for `pace`, and needs its groups.
     fn check_pgm(&self) -> Result<(), ModelError> {
-        let conflict = |what: String, remedy: &str| Err(ModelError::Conflict { what, remedy: remedy.to_owned() });
-        let is = self.socket.protocol == Protocol::Pgm;
-        let Some(pgm) = &self.socket.pgm else {
-            if is && self.probe == Probe::Pace {
-                return conflict(
-                    "pgm needs a group".to_owned(),
-                    "name one: pace pgm GROUP PEER, or pgm.group in a plan",
-                );
-            }
-            if is {
-                let what = format!("{} does not go over pgm, which publishes to a group at a rate", self.probe);
-                return conflict(what, "use pace pgm GROUP PEER");
-            }
-            return Ok(());
-        };
-        if !is {
-            return conflict(format!("settings of PGM say nothing to {}", self.socket.protocol), "use pgm");
-        }
-        if self.probe != Probe::Pace {
+        let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
+        let protocol = self.socket.protocol;
+        if protocol == Protocol::Pgm && self.probe != Probe::Pace {
             let what = format!("{} does not go over pgm, which publishes to a group at a rate", self.probe);
-            return conflict(what, "use pace pgm GROUP PEER");
+            return conflict(&what, "use pace pgm GROUP PEER");
         }
+        let pgm = match &self.socket.pgm {
+            Some(pgm) if protocol == Protocol::Pgm => pgm,
+            Some(_) => return conflict(&format!("settings of PGM say nothing to {protocol}"), "use pgm"),
+            None if protocol == Protocol::Pgm => {
+                return conflict("pgm needs a group", "name one: pace pgm GROUP PEER, or pgm.group in a plan");
+            }
+            None => return Ok(()),
+        };
         pgm.check()?;
         // A message carries its number and the session's tag, and its answer what repairs cost it.
         if let Some(small) = self.sizes.iter().find(|size| *size < Self::PGM_LEAST) {
-            return Err(ModelError::OutOfRange {
-                what: "size",
-                given: small.to_string(),
-                accepted: format!("{} bytes or more over pgm", Self::PGM_LEAST),
-            });
+            return Err(ModelError::range("size", small, format!("{} bytes or more over pgm", Self::PGM_LEAST)));
         }
-        if self.sizes.max() > pgm.max_size() {
-            return Err(ModelError::OutOfRange {
-                what: "size",
-                given: self.sizes.max().to_string(),
-                accepted: format!("at most {} bytes with this window", pgm.max_size()),
-            });
-        }
-        let pace = self.pace.clone().unwrap_or_default();
-        if pace.stamps != crate::Stamps::None {
-            return conflict("pgm has its own times and no stamps".to_owned(), "leave --stamps out");
+        let most = pgm.max_size();
+        within("size", self.sizes.max(), 0..=most, &format!("at most {most} bytes with this window"))?;
+        if self.pace.as_ref().is_some_and(|pace| pace.stamps != crate::Stamps::None) {
+            return conflict("pgm has its own times and no stamps", "leave --stamps out");
         }
         Ok(())
     }

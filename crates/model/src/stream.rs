@@ -1,5 +1,6 @@
 //! Bulk data: how much, which way, over how many flows.
 
+use crate::error::within;
 use crate::{ModelError, ProbeSpec, Protocol, Receive};
 
 words! {
@@ -62,23 +63,14 @@ impl StreamSpec {
     /// # Errors
     /// The first thing wrong, with what is accepted.
     pub fn check(&self, datagrams: bool) -> Result<(), ModelError> {
-        let range = |what, given: String, accepted: &str| {
-            Err(ModelError::OutOfRange { what, given, accepted: accepted.to_owned() })
-        };
-        if !(1..=128).contains(&self.flows) {
-            return range("flows", self.flows.to_string(), "1 to 128");
-        }
-        if !(1..=1024).contains(&self.batch) {
-            return range("batch", self.batch.to_string(), "1 to 1024 datagrams");
-        }
-        if self.rate_bps == Some(0) {
-            return range("bandwidth", "0".to_owned(), "1 bit a second or more; leave it out for as fast as it goes");
-        }
+        within("flows", self.flows, 1..=128, "1 to 128")?;
+        within("batch", self.batch, 1..=1024, "1 to 1024 datagrams")?;
+        let accepted = "1 bit a second or more; leave it out for as fast as it goes";
+        within("bandwidth", self.rate_bps.unwrap_or(1), 1..=u64::MAX, accepted)?;
         if let Some(rate) = self.rate_pps.filter(|rate| !(rate.is_finite() && *rate > 0.0 && *rate <= 100e6)) {
-            return range("rate", format!("{rate}"), "above 0 and at most 100,000,000 datagrams a second");
+            return Err(ModelError::range("rate", rate, "above 0 and at most 100,000,000 datagrams a second"));
         }
-        let conflict =
-            |what: &str, remedy: &str| Err(ModelError::Conflict { what: what.to_owned(), remedy: remedy.to_owned() });
+        let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
         if self.rate_bps.is_some() && self.rate_pps.is_some() {
             return conflict("a bandwidth and a packet rate contradict each other", "give only one of them");
         }
@@ -103,24 +95,22 @@ pub fn default_size(protocol: Protocol) -> u32 {
 /// # Errors
 /// The first thing wrong, with the remedy.
 pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
-    let conflict = |what: String, remedy: &str| Err(ModelError::Conflict { what, remedy: remedy.to_owned() });
+    let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
     let protocol = spec.socket.protocol;
     if spec.socket.multicast.is_some() {
-        return conflict("a stream goes to one address".to_owned(), "leave the multicast group out");
+        return conflict("a stream goes to one address", "leave the multicast group out");
     }
     let modes = [spec.initiator.receive, spec.reflector.receive];
     if let Some(mode) = modes.into_iter().find(|mode| !matches!(mode, Receive::Block | Receive::Spin)) {
-        return conflict(format!("the receiver of a stream does not wait with {mode}"), "use --receive block or spin");
+        return conflict(&format!("the receiver of a stream does not wait with {mode}"), "use --receive block or spin");
     }
     if spec.stop.max_ms == u32::MAX {
-        return conflict("a stream lasts a time, not a count".to_owned(), "give seconds");
+        return conflict("a stream lasts a time, not a count", "give seconds");
     }
     let small = spec.sizes.iter().find(|size| protocol == Protocol::Udp && *size < MIN_DATAGRAM);
     if let Some(small) = small {
-        return conflict(
-            format!("a datagram of {small} bytes has no room for its number and its tag"),
-            &format!("use --size {MIN_DATAGRAM} or more"),
-        );
+        let what = format!("a datagram of {small} bytes has no room for its number and its tag");
+        return conflict(&what, &format!("use --size {MIN_DATAGRAM} or more"));
     }
     spec.stream.clone().unwrap_or_default().check(protocol == Protocol::Udp)
 }

@@ -16,7 +16,6 @@ pub struct Target {
     /// Address and port of the control connection; empty for protocols within one machine.
     pub control: String,
     /// The shared key in hexadecimal.
-    #[serde(default)]
     pub key: Option<String>,
     /// What results call its host; by default as `control`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,7 +54,6 @@ pub struct EndpointTask {
     /// Address to bind; port 0 lets the system choose.
     pub bind: String,
     /// The shared key in hexadecimal.
-    #[serde(default)]
     pub key: Option<String>,
     /// What clients may ask for.
     pub limits: Limits,
@@ -102,11 +100,7 @@ impl std::str::FromStr for Inherited {
     type Err = crate::ModelError;
 
     fn from_str(text: &str) -> Result<Self, crate::ModelError> {
-        let wrong = |why: &str| crate::ModelError::Grammar {
-            what: INHERITED_VARIABLE,
-            given: text.to_owned(),
-            why: why.to_owned(),
-        };
+        let wrong = |why: &str| crate::ModelError::grammar(INHERITED_VARIABLE, text, why);
         let mut words = text.split_ascii_whitespace();
         let protocol: crate::Protocol = words.next().ok_or_else(|| wrong("it is empty"))?.parse()?;
         let numbers = words
@@ -148,7 +142,6 @@ pub enum WorkerEvent {
     /// An endpoint listens, or a load is steady.
     Ready {
         /// Address and port of the control connection, for an endpoint.
-        #[serde(default)]
         address: Option<String>,
     },
     /// An interval of the running measurement is over; told only when asked for ([`ProbeTask::live`]).

@@ -63,11 +63,7 @@ fn cpu(end: &mut EndSpec, value: &super::Value) -> Result<(), ModelError> {
     let text = word(value);
     let number = text.parse::<u32>().ok().filter(|&cpu| cpu <= crate::cpus::MAX_CPU);
     if number.is_none() && text != "any" {
-        return Err(ModelError::Grammar {
-            what: "CPU",
-            given: text,
-            why: "use a number, 'any', or 'initiator;reflector' such as \"0;1\"".to_owned(),
-        });
+        return Err(ModelError::grammar("CPU", text, "use a number, 'any', or 'initiator;reflector' such as \"0;1\""));
     }
     end.cpu = number;
     Ok(())
@@ -75,10 +71,8 @@ fn cpu(end: &mut EndSpec, value: &super::Value) -> Result<(), ModelError> {
 
 /// The group that others of its settings belong to.
 fn group<'a>(spec: &'a mut ProbeSpec, what: &str) -> Result<&'a mut Multicast, ModelError> {
-    spec.socket.multicast.as_mut().ok_or_else(|| ModelError::Conflict {
-        what: format!("{what} is about a multicast group, and there is none"),
-        remedy: "give mcast, or leave it out".to_owned(),
-    })
+    let none = || format!("{what} is about a multicast group, and there is none");
+    spec.socket.multicast.as_mut().ok_or_else(|| ModelError::conflict(none(), "give mcast, or leave it out"))
 }
 
 pub(super) static FACTORS: [Factor; 21] = [
@@ -185,7 +179,7 @@ pub(super) static FACTORS: [Factor; 21] = [
         ValueType::Whole,
         Sets::Spec(|spec, value| {
             let ttl = whole(value)?;
-            let out = |_| ModelError::OutOfRange { what: "ttl", given: ttl.to_string(), accepted: "0 to 255".to_owned() };
+            let out = |_| ModelError::range("ttl", ttl, "0 to 255");
             spec.socket.ttl = Some(u8::try_from(ttl).map_err(out)?);
             Ok(())
         }),

@@ -247,11 +247,7 @@ impl Factor {
     }
 
     fn unreadable(&self, text: &str) -> ModelError {
-        ModelError::Grammar {
-            what: self.name,
-            given: text.to_owned(),
-            why: format!("use {}", self.kind.accepts(self.is_two_ended())),
-        }
+        ModelError::grammar(self.name, text, format!("use {}", self.kind.accepts(self.is_two_ended())))
     }
 
     /// The value of one end; `default` leaves it as the system has it.
@@ -379,8 +375,7 @@ fn text(value: &Value) -> Result<String, ModelError> {
 }
 
 fn address(value: &Value) -> Result<IpAddr, ModelError> {
-    let why = || ModelError::Grammar { what: "address", given: word(value), why: "use an IP address".to_owned() };
-    word(value).parse().map_err(|_| why())
+    word(value).parse().map_err(|_| ModelError::grammar("address", word(value), "use an IP address"))
 }
 
 fn long(value: &Value) -> Result<u64, ModelError> {
@@ -419,8 +414,7 @@ fn in_ms(what: &'static str) -> impl Fn(&Value) -> Result<u32, ModelError> {
         let seconds = number(value)?;
         let ms = (seconds * 1000.0).round();
         if !(1.0..=86_400_000.0).contains(&ms) {
-            let accepted = "0.001 to 86400".to_owned();
-            return Err(ModelError::OutOfRange { what, given: seconds.to_string(), accepted });
+            return Err(ModelError::range(what, seconds, "0.001 to 86400"));
         }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
         Ok(ms as u32)

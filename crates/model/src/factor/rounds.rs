@@ -3,7 +3,8 @@
 use super::flag::{Flag, Gives, MESSAGES, OUTPUT, STOP};
 use super::{Factor, Sets, ValueType, in_ms, long, number, on, sets, some, whole};
 use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream};
-use crate::{ModelError, Probe, Protocol};
+use crate::error::within;
+use crate::{Probe, Protocol};
 
 /// The commands of a closed loop.
 const ROUNDS: &[Probe] = &[Pingpong, Rr];
@@ -18,10 +19,6 @@ const fn message(long: &'static str, value_name: &'static str, help: &'static st
 
 const fn stop(long: &'static str, on: &'static [Probe], value_name: &'static str, help: &'static str) -> Flag {
     Flag::value(long, on, value_name, help).heading(STOP)
-}
-
-fn range(what: &'static str, given: f64, accepted: &str) -> ModelError {
-    ModelError::OutOfRange { what, given: given.to_string(), accepted: accepted.to_owned() }
 }
 
 pub(super) static FACTORS: [Factor; 19] = [
@@ -56,9 +53,7 @@ pub(super) static FACTORS: [Factor; 19] = [
         Sets::Spec(|spec, value| {
             let seconds = number(value)?;
             // An hour at most, because µs are kept in 32 bits.
-            if !(0.0..=3600.0).contains(&seconds) {
-                return Err(range("interval", seconds, "0, or 0.001 to 3600 seconds"));
-            }
+            within("interval", seconds, 0.0..=3600.0, "0, or 0.001 to 3600 seconds")?;
             let ms = if seconds > 0.0 { Some(in_ms("interval")(value)?) } else { None };
             spec.interval_us = ms.map(|ms| ms.saturating_mul(1000));
             Ok(())
@@ -122,9 +117,7 @@ pub(super) static FACTORS: [Factor; 19] = [
         ValueType::Number,
         Sets::Spec(|spec, value| {
             let percent = number(value)?;
-            if !(0.01..=100.0).contains(&percent) {
-                return Err(range("interval", percent, "0.01 to 100 percent"));
-            }
+            within("interval", percent, 0.01..=100.0, "0.01 to 100 percent")?;
             spec.stop.interval_percent = Some(percent);
             Ok(())
         }),

@@ -3,7 +3,8 @@
 use super::flag::{DATA, Flag};
 use super::{Factor, Record, Sets, ValueType, on, parsed, scaled_number, sets, some, whole};
 use crate::Probe::Stream;
-use crate::{ModelError, Probe, Protocol};
+use crate::error::within;
+use crate::{Probe, Protocol};
 
 const STREAM: &[Probe] = &[Stream];
 
@@ -78,13 +79,7 @@ const BANDWIDTH: Factor = {
         ValueType::Scaled,
         Sets::Stream(|stream, value| {
             let bits = scaled_number(value)?.round();
-            if bits > 1e13 {
-                return Err(ModelError::OutOfRange {
-                    what: "bandwidth",
-                    given: bits.to_string(),
-                    accepted: "1 bit to 10,000 Gbit a second".to_owned(),
-                });
-            }
+            within("bandwidth", bits, 0.0..=1e13, "1 bit to 10,000 Gbit a second")?;
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above; `as` saturates")]
             let bits = bits as u64;
             stream.rate_bps = Some(bits);

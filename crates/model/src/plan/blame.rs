@@ -41,7 +41,7 @@ struct Entry {
 impl Entry {
     /// `grid.policy`: which of several grids it is, the line tells.
     fn name(&self) -> String {
-        name(&self.path)
+        self.names().join(".")
     }
 
     fn names(&self) -> Vec<&str> {
@@ -60,11 +60,6 @@ impl Entry {
             _ => self.name(),
         }
     }
-}
-
-fn name(path: &[PathPart]) -> String {
-    let keys = path.iter().filter_map(|part| if let PathPart::Key(key) = part { Some(key.as_str()) } else { None });
-    keys.collect::<Vec<_>>().join(".")
 }
 
 fn line(text: &str, at: usize) -> usize {

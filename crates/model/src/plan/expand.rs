@@ -39,13 +39,6 @@ impl Cell {
 /// A factor with the value that a cell has of it.
 type Choice = (&'static Factor, Value);
 
-fn empty(name: &str) -> ModelError {
-    ModelError::Conflict {
-        what: format!("axis '{name}' has no value"),
-        remedy: "give it at least one, or leave it out".to_owned(),
-    }
-}
-
 impl Plan {
     /// All cells in the order that the plan names them.
     ///
@@ -60,18 +53,12 @@ impl Plan {
             self.expand(grid, &varied, &mut cells)?;
         }
         if cells.is_empty() {
-            return Err(ModelError::Conflict {
-                what: "no message size is left".to_owned(),
-                remedy: "lower min_size, raise max_size, or name other sizes".to_owned(),
-            });
+            let remedy = "lower min_size, raise max_size, or name other sizes";
+            return Err(ModelError::conflict("no message size is left", remedy));
         }
-        for cell in &cells {
-            if !seen.insert(cell.key.as_str()) {
-                return Err(ModelError::Conflict {
-                    what: format!("cell '{}' stands in the plan twice", cell.key),
-                    remedy: "remove one of them".to_owned(),
-                });
-            }
+        if let Some(cell) = cells.iter().find(|cell| !seen.insert(cell.key.as_str())) {
+            let what = format!("cell '{}' stands in the plan twice", cell.key);
+            return Err(ModelError::conflict(what, "remove one of them"));
         }
         Ok(cells)
     }
@@ -118,7 +105,10 @@ impl Plan {
             (None, None) => None,
         };
         match given {
-            Some(values) if values.is_empty() => Err(empty(factor.name)),
+            Some(values) if values.is_empty() => {
+                let what = format!("axis '{}' has no value", factor.name);
+                Err(ModelError::conflict(what, "give it at least one, or leave it out"))
+            }
             Some(values) => Ok(values),
             None if factor.kind == factor::ValueType::Sizes => {
                 let stream = probe == Probe::Stream;
@@ -202,21 +192,17 @@ impl Plan {
     fn reflectors(&self, value: &Value) -> Result<u32, ModelError> {
         let known = u32::try_from(self.roles.reflectors.len()).unwrap_or(u32::MAX);
         let count = value.as_u64().and_then(|count| u32::try_from(count).ok());
-        count.filter(|count| (1..=known.max(1)).contains(count)).ok_or_else(|| ModelError::OutOfRange {
-            what: "axis 'reflectors'",
-            given: factor::word(value),
-            accepted: format!("1 to {known}, the hosts of roles.reflectors"),
+        count.filter(|count| (1..=known.max(1)).contains(count)).ok_or_else(|| {
+            let accepted = format!("1 to {known}, the hosts of roles.reflectors");
+            ModelError::range("axis 'reflectors'", factor::word(value), accepted)
         })
     }
 
     /// Refuses what says nothing to any cell.
     pub(super) fn check_needs(&self, probes: &BTreeSet<Probe>, any_pgm: bool) -> Result<(), ModelError> {
-        let conflict = |what: String, remedy: String| Err(ModelError::Conflict { what, remedy });
         if self.measure.pgm.is_some() && !any_pgm {
-            return conflict(
-                "measure.pgm has the groups of PGM, and no grid has it".to_owned(),
-                "add protocol = [\"pgm\"], or leave it out".to_owned(),
-            );
+            let what = "measure.pgm has the groups of PGM, and no grid has it";
+            return Err(ModelError::conflict(what, "add protocol = [\"pgm\"], or leave it out"));
         }
         for factor in factor::all() {
             let served = factor.needs.is_empty() || factor.needs.iter().any(|probe| probes.contains(probe));
@@ -230,10 +216,8 @@ impl Plan {
             let words: Vec<&str> = factor.needs.iter().map(|probe| probe.word()).collect();
             let words = words.join(" or ");
             let first = factor.needs.first().map_or("", |probe| probe.word());
-            return conflict(
-                format!("{key} is a setting of {words}, and no grid has {words}"),
-                format!("add probe = [\"{first}\"], or leave it out"),
-            );
+            let what = format!("{key} is a setting of {words}, and no grid has {words}");
+            return Err(ModelError::conflict(what, format!("add probe = [\"{first}\"], or leave it out")));
         }
         Ok(())
     }
@@ -251,9 +235,9 @@ impl Plan {
                 directory: plan.directory.clone(),
             }));
         }
-        name.parse::<LoadProfile>().map(|profile| Some(LoadSpec::new(profile))).map_err(|_| ModelError::Conflict {
-            what: format!("load '{name}' is not known"),
-            remedy: format!("add [loads.{name}], or use none, build, cpu, memory, disk, net or context"),
+        name.parse::<LoadProfile>().map(|profile| Some(LoadSpec::new(profile))).map_err(|_| {
+            let remedy = format!("add [loads.{name}], or use none, build, cpu, memory, disk, net or context");
+            ModelError::conflict(format!("load '{name}' is not known"), remedy)
         })
     }
 
@@ -264,39 +248,25 @@ impl Plan {
                 Ok((stack.clone(), reflector))
             }
             None if name == "kernel" => Ok((StackPlan::default(), StackPlan::default())),
-            None => Err(ModelError::Conflict {
-                what: format!("stack '{name}' is not known"),
-                remedy: format!("add [stacks.{name}], or use kernel"),
-            }),
+            None => {
+                let remedy = format!("add [stacks.{name}], or use kernel");
+                Err(ModelError::conflict(format!("stack '{name}' is not known"), remedy))
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::plan::testing::{assert_refused, cells, plan_of};
     use crate::{Policy, Receive};
-
-    const HEAD: &str = "name = \"t\"\n[lab]\nkind = \"netns\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n";
-
-    fn plan(rest: &str) -> Result<Plan, ModelError> {
-        Plan::parse("t.toml", &format!("{HEAD}{rest}"))
-    }
-
-    fn refused(rest: &str) -> String {
-        let text = plan(rest).unwrap_err().to_string();
-        assert!(!text.contains('\n'), "{text}");
-        text
-    }
 
     #[test]
     fn grids_add_up() {
-        let plan = plan(
+        let cells = cells(
             "[[grid]]\nprotocol = [\"tcp\", \"udp\"]\nload = [\"none\", \"build\"]\nsize = [32, 64]\n\
              [[grid]]\nprobe = [\"rr\"]\nprotocol = [\"tcp\"]\n",
-        )
-        .unwrap();
-        let cells = plan.cells().unwrap();
+        );
         assert_eq!(cells.len(), 9);
         assert_eq!(
             cells[0].key,
@@ -307,7 +277,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_and_how() {
-        for (rest, word) in [
+        assert_refused([
             ("[[grid]]\ncolour = [\"red\"]\n", "colour"),
             ("[[grid]]\nsize = []\n", "'size' has no value"),
             ("[[grid]]\nsize = [32]\n[[grid]]\nsize = [32]\n", "twice"),
@@ -317,35 +287,30 @@ mod tests {
             ("[[grid]]\nstack = [\"onload\"]\n", "onload"),
             ("[[grid]]\ncpu = [\"1\"]\nreceive = [\"spin\"]\n", "CPU 1"),
             ("[[grid]]\npolicy = [\"fifo:100\"]\n", "100"),
-        ] {
-            let text = refused(rest);
-            assert!(text.contains(word), "{rest}: {text}");
+        ]);
+        for (reflectors, rest, word) in
+            [("\"z\"", "", "grid"), ("\"z\"", "[[grid]]\n", "'z'"), ("", "[[grid]]\n", "no reflector")]
+        {
+            let text = plan_of(reflectors, rest).unwrap_err().to_string();
+            assert!(text.contains(word), "{text}");
         }
-        let text = Plan::parse("t", &HEAD.replace("[\"b\"]", "[\"z\"]")).unwrap_err().to_string();
-        assert!(text.contains("grid"), "{text}");
-        let text =
-            Plan::parse("t", &format!("{}[[grid]]\n", HEAD.replace("[\"b\"]", "[\"z\"]"))).unwrap_err().to_string();
-        assert!(text.contains("'z'"), "{text}");
-        let text = Plan::parse("t", &format!("{}[[grid]]\n", HEAD.replace("[\"b\"]", "[]"))).unwrap_err().to_string();
-        assert!(text.contains("no reflector"), "{text}");
     }
 
     #[test]
     fn each_end_is_claimed_to_run_with_its_stack() {
         let stacks = "[[grid]]\nstack = [\"kernel\", \"shim\"]\n[stacks.shim.environment]\nLD_PRELOAD = \"a.so\"\n";
-        let both = plan(stacks).unwrap().cells().unwrap();
+        let both = cells(stacks);
         assert_eq!((&both[0].spec.initiator.preload, &both[0].spec.reflector.preload), (&None, &None));
         assert_eq!(both[1].spec.initiator.preload.as_deref(), Some("a.so"));
         assert_eq!(both[1].spec.reflector.preload.as_deref(), Some("a.so"));
-        let other = plan(&format!("{stacks}[stacks.shim.reflector.environment]\nEF_POLL_USEC = \"1\"\n")).unwrap();
-        assert_eq!(other.cells().unwrap()[1].spec.reflector.preload, None);
+        let other = cells(&format!("{stacks}[stacks.shim.reflector.environment]\nEF_POLL_USEC = \"1\"\n"));
+        assert_eq!(other[1].spec.reflector.preload, None);
     }
 
     #[test]
     fn two_ended_values() {
-        let plan =
-            plan("[[grid]]\ncpu = [\"0;1\"]\npolicy = [\"fifo:1;other\"]\nreceive = [\"spin;block\"]\n").unwrap();
-        let spec = plan.cells().unwrap().remove(0).spec;
+        let grid = "[[grid]]\ncpu = [\"0;1\"]\npolicy = [\"fifo:1;other\"]\nreceive = [\"spin;block\"]\n";
+        let spec = cells(grid).remove(0).spec;
         assert_eq!((spec.initiator.cpu, spec.reflector.cpu), (Some(0), Some(1)));
         assert_eq!((spec.initiator.policy, spec.reflector.policy), (Policy::Fifo(1), Policy::Other));
         assert_eq!((spec.initiator.receive, spec.reflector.receive), (Receive::Spin, Receive::Block));

@@ -31,6 +31,8 @@ mod prepare;
 pub mod reference;
 #[cfg(test)]
 mod stream;
+#[cfg(test)]
+mod testing;
 mod values;
 
 pub use crate::factor::AxisValues;
@@ -197,35 +199,33 @@ impl Plan {
     }
 
     fn check(&self) -> Result<(), ModelError> {
-        let conflict = |what: String, remedy: &str| Err(ModelError::Conflict { what, remedy: remedy.to_owned() });
+        let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if self.name.is_empty() || !self.name.chars().all(plain) || self.name.starts_with('.') {
-            return conflict(format!("plan name '{}'", self.name), "use letters, digits, '-', '_' and '.'");
+            return conflict(&format!("plan name '{}'", self.name), "use letters, digits, '-', '_' and '.'");
         }
         if self.repetitions == 0 {
-            return conflict("repetitions = 0 measures nothing".to_owned(), "use 1 or more");
+            return conflict("repetitions = 0 measures nothing", "use 1 or more");
         }
         if self.grid.is_empty() {
-            return conflict("the plan has no [[grid]]".to_owned(), "add one with at least one axis");
+            return conflict("the plan has no [[grid]]", "add one with at least one axis");
         }
         match (&self.lab, self.hosts.is_empty()) {
             (Some(_), false) => {
-                return conflict("the plan has both [lab] and [hosts]".to_owned(), "keep one of them");
+                return conflict("the plan has both [lab] and [hosts]", "keep one of them");
             }
             (None, true) => {
-                return conflict("the plan has neither [lab] nor [hosts]".to_owned(), "add [lab] kind = \"netns\"");
+                return conflict("the plan has neither [lab] nor [hosts]", "add [lab] kind = \"netns\"");
             }
             _ => {}
         }
         if let Some(lab) = &self.lab {
             if !(1..=26).contains(&lab.hosts) {
-                return conflict(format!("lab.hosts = {}", lab.hosts), "use 1 to 26");
+                return conflict(&format!("lab.hosts = {}", lab.hosts), "use 1 to 26");
             }
             if !lab.ports.is_empty() && lab.ports.len() != lab.hosts as usize {
-                return conflict(
-                    format!("lab.ports names {} ports for {} hosts", lab.ports.len(), lab.hosts),
-                    "give each host one port",
-                );
+                let what = format!("lab.ports names {} ports for {} hosts", lab.ports.len(), lab.hosts);
+                return conflict(&what, "give each host one port");
             }
         }
         let known = self.host_names();
@@ -233,23 +233,21 @@ impl Plan {
         let pgm = cells.iter().any(|cell| cell.spec.socket.protocol == crate::Protocol::Pgm);
         self.check_needs(&cells.iter().map(|cell| cell.spec.probe).collect(), pgm)?;
         if self.roles.reflectors.is_empty() && cells.iter().any(|cell| cell.needs_reflector()) {
-            return conflict("the plan has no reflector".to_owned(), "set roles.reflectors = [\"b\"]");
+            return conflict("the plan has no reflector", "set roles.reflectors = [\"b\"]");
         }
         if self.roles.reflectors.len() > 1
             && let Some(cell) = cells.iter().find(|cell| cell.spec.probe != Probe::Pace)
         {
-            return conflict(
-                format!("roles.reflectors names {} hosts for {}", self.roles.reflectors.len(), cell.spec.probe),
-                "name one reflector, or measure with pace alone",
-            );
+            let what = format!("roles.reflectors names {} hosts for {}", self.roles.reflectors.len(), cell.spec.probe);
+            return conflict(&what, "name one reflector, or measure with pace alone");
         }
         let mut roles = BTreeSet::new();
         if let Some(host) = self.roles.reflectors.iter().find(|host| !roles.insert(*host)) {
-            return conflict(format!("roles.reflectors names '{host}' twice"), "name each host once");
+            return conflict(&format!("roles.reflectors names '{host}' twice"), "name each host once");
         }
         for host in std::iter::once(&self.roles.initiator).chain(&self.roles.reflectors) {
             if !known.contains(host) {
-                return conflict(format!("host '{host}' is not known"), &format!("use one of: {}", known.join(", ")));
+                return conflict(&format!("host '{host}' is not known"), &format!("use one of: {}", known.join(", ")));
             }
         }
         Ok(())

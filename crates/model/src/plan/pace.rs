@@ -20,18 +20,12 @@ pub fn pgm_factors(spec: &ProbeSpec) -> BTreeMap<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{ModelError, Pacer, Plan, Probe};
-
-    const HEAD: &str = "name = \"t\"\n[lab]\nkind = \"netns\"\nhosts = 3\n[roles]\ninitiator = \"a\"\n";
-
-    fn plan(reflectors: &str, rest: &str) -> Result<Plan, ModelError> {
-        Plan::parse("t.toml", &format!("{HEAD}reflectors = [{reflectors}]\n{rest}"))
-    }
+    use crate::plan::testing::{assert_refused, cells, plan, plan_of};
+    use crate::{Pacer, Plan, Probe};
 
     #[test]
     fn rates_are_an_axis_of_pace_alone() {
         let plan = plan(
-            "\"b\"",
             "[measure]\npacer = \"hybrid\"\nreceive_cpu = 1\nover_us = 1000.0\n\
              [[grid]]\nprobe = [\"pingpong\", \"pace\"]\nsize = [32, 1000]\nrate = [5000, \"10k-30k+10k\", 2.5]\n",
         )
@@ -56,19 +50,18 @@ mod tests {
 
     #[test]
     fn a_random_delay_is_an_axis_and_a_factor_where_there_is_one() {
-        let cells =
-            plan("\"b\"", "[[grid]]\nprobe = [\"pace\"]\nrandom_delay_percent = [0, 50]\n").unwrap().cells().unwrap();
-        let delays = cells.iter().map(|cell| cell.spec.pace.as_ref().unwrap().random_delay_percent);
+        let varied = cells("[[grid]]\nprobe = [\"pace\"]\nrandom_delay_percent = [0, 50]\n");
+        let delays = varied.iter().map(|cell| cell.spec.pace.as_ref().unwrap().random_delay_percent);
         assert_eq!(delays.collect::<Vec<_>>(), [None, Some(50)]);
-        assert_eq!(cells[1].factors["random_delay_percent"], 50);
-        let even = plan("\"b\"", "[measure]\nrandom_delay_percent = 0\n[[grid]]\nprobe = [\"pace\"]\n").unwrap();
-        assert!(!even.cells().unwrap()[0].factors.contains_key("random_delay_percent"));
+        assert_eq!(varied[1].factors["random_delay_percent"], 50);
+        let even = cells("[measure]\nrandom_delay_percent = 0\n[[grid]]\nprobe = [\"pace\"]\n");
+        assert!(!even[0].factors.contains_key("random_delay_percent"));
     }
 
     #[test]
     fn rates_and_schedules_that_cannot_be() {
         let pace = "probe = [\"pace\"]\n";
-        for (rest, word) in [
+        assert_refused([
             (format!("[[grid]]\n{pace}rate = [0]\n"), "rate 0"),
             (format!("[[grid]]\n{pace}rate = \"200M\"\n"), "rate 200000000"),
             (format!("[[grid]]\n{pace}rate = []\n"), "'rate' has no value"),
@@ -85,20 +78,17 @@ mod tests {
             ),
             (format!("[measure]\ncpu = \"1\"\npacer = \"spin\"\n[[grid]]\n{pace}"), "CPU 1"),
             (format!("[[grid]]\n{pace}protocol = [\"pipe\"]\n"), "pipe"),
-        ] {
-            let text = plan("\"b\"", &rest).unwrap_err().to_string();
-            assert!(text.contains(word) && !text.contains('\n'), "{rest}: {text}");
-        }
+        ]);
     }
 
     #[test]
     fn a_grid_may_take_some_of_the_reflectors() {
         let rest = "[[grid]]\nprobe = [\"pace\"]\nreflectors = [1, 2]\n";
-        let cells = plan("\"b\", \"c\"", rest).unwrap().cells().unwrap();
+        let cells = plan_of("\"b\", \"c\"", rest).unwrap().cells().unwrap();
         let counts: Vec<_> =
             cells.iter().map(|cell| (cell.reflectors, cell.factors["reflectors"].to_string())).collect();
         assert_eq!(counts, [(Some(1), "1".to_owned()), (Some(2), "2".to_owned())]);
-        let all = plan("\"b\", \"c\"", "[[grid]]\nprobe = [\"pace\"]\n").unwrap().cells().unwrap();
+        let all = plan_of("\"b\", \"c\"", "[[grid]]\nprobe = [\"pace\"]\n").unwrap().cells().unwrap();
         assert_eq!((all[0].reflectors, all[0].factors.get("reflectors")), (None, None));
         for (rest, word) in [
             (rest.replace("[1, 2]", "[3]"), "1 to 2"),
@@ -107,7 +97,7 @@ mod tests {
             ("[[grid]]\nreflectors = [1]\n".to_owned(), "no grid has pace"),
         ] {
             let reflectors = if word.starts_with("no grid") { "\"b\"" } else { "\"b\", \"c\"" };
-            let text = plan(reflectors, &rest).unwrap_err().to_string();
+            let text = plan_of(reflectors, &rest).unwrap_err().to_string();
             assert!(text.contains(word), "{rest}: {text}");
         }
     }
@@ -116,7 +106,7 @@ mod tests {
     fn pgm_is_a_protocol_of_pace() {
         let group = "[measure.pgm]\ngroup = \"239.192.0.1\"\n";
         let pgm = "[[grid]]\nprobe = [\"pace\"]\nprotocol = [\"udp\", \"pgm\"]\nsize = [1000]\n";
-        let plan = plan("\"b\", \"c\"", &format!("{group}{pgm}")).unwrap();
+        let plan = plan_of("\"b\", \"c\"", &format!("{group}{pgm}")).unwrap();
         let cells = plan.cells().unwrap();
         assert_eq!(cells.len(), 2);
         assert_eq!((&cells[0].spec.socket.pgm, cells[0].spec.socket.protocol), (&None, crate::Protocol::Udp));
@@ -124,13 +114,13 @@ mod tests {
         assert_eq!(spec.reply_group().to_string(), "239.192.0.2");
         assert!(cells[1].key.contains("protocol=pgm") && !cells[1].key.contains("carrier"), "{}", cells[1].key);
         assert_eq!(plan.cells().unwrap(), Plan::parse("again", &plan.to_text().unwrap()).unwrap().cells().unwrap());
-        let raw = self::plan("\"b\"", &format!("{group}carrier = \"raw\"\nback_off_us = 50\n{pgm}")).unwrap();
-        assert_eq!(raw.cells().unwrap()[1].factors["carrier"], "raw");
+        let raw = self::cells(&format!("{group}carrier = \"raw\"\nback_off_us = 50\n{pgm}"));
+        assert_eq!(raw[1].factors["carrier"], "raw");
         let fec = "[measure.pgm.fec]\ngroup_packets = 8\nproactive_packets = 1\n";
-        let fec = self::plan("\"b\"", &format!("{group}{fec}{pgm}")).unwrap();
+        let fec = self::plan(&format!("{group}{fec}{pgm}")).unwrap();
         assert_eq!(fec.cells().unwrap()[1].factors["fec"], "8+1");
         assert_eq!(Plan::parse("again", &fec.to_text().unwrap()).unwrap().cells().unwrap(), fec.cells().unwrap());
-        let waits = self::plan("\"b\"", &format!("{group}{pgm}back_off_us = [0, 200]\n")).unwrap().cells().unwrap();
+        let waits = self::cells(&format!("{group}{pgm}back_off_us = [0, 200]\n"));
         let waits: Vec<_> = waits[1..]
             .iter()
             .map(|cell| (cell.spec.socket.pgm.as_ref().unwrap().back_off_us, cell.factors["back_off_us"].to_string()))
@@ -152,21 +142,21 @@ mod tests {
             (format!("{group}{pgm}[[grid]]\nprobe = [\"rr\"]\nprotocol = [\"pgm\"]\n"), ["rr", "pace pgm"]),
             (format!("{group}{pgm}[[grid]]\nprobe = [\"stream\"]\nprotocol = [\"pgm\"]\n"), ["stream", "pace pgm"]),
         ] {
-            let text = self::plan("\"b\"", &rest).unwrap_err().to_string();
+            let text = self::plan(&rest).unwrap_err().to_string();
             assert!(words.iter().all(|word| text.contains(word)), "{rest}: {text}");
         }
     }
 
     #[test]
     fn several_reflectors_are_for_pace() {
-        plan("\"b\", \"c\"", "[[grid]]\nprobe = [\"pace\"]\n").unwrap();
+        plan_of("\"b\", \"c\"", "[[grid]]\nprobe = [\"pace\"]\n").unwrap();
         for (reflectors, rest, word) in [
             ("\"b\", \"c\"", "[[grid]]\n", "pingpong"),
             ("\"b\", \"c\"", "[[grid]]\nprobe = [\"pace\", \"ping\"]\n", "ping"),
             ("\"b\", \"b\"", "[[grid]]\nprobe = [\"pace\"]\n", "twice"),
             ("\"b\", \"d\"", "[[grid]]\nprobe = [\"pace\"]\n", "'d'"),
         ] {
-            let text = plan(reflectors, rest).unwrap_err().to_string();
+            let text = plan_of(reflectors, rest).unwrap_err().to_string();
             assert!(text.contains(word), "{text}");
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{LabKind, Plan};
 use crate::{CpuList, ModelError, Pacer, Probe, ProbeSpec, Receive, Setting, ShieldBackend, ShieldSpec};
+use std::collections::BTreeSet;
 
 /// How the cells of a plan are shielded, beside the value of their axis `shield`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -64,8 +65,8 @@ impl CellShield {
 /// The two sysctls that make every socket of the machine busy-poll (Documentation/admin-guide/sysctl/net.rst).
 const BUSY_POLLING: [&str; 2] = ["net.core.busy_poll", "net.core.busy_read"];
 
-fn conflict<T>(what: String, remedy: &str) -> Result<T, ModelError> {
-    Err(ModelError::Conflict { what, remedy: remedy.to_owned() })
+fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, ModelError> {
+    Err(ModelError::conflict(what, remedy))
 }
 
 impl Plan {
@@ -101,12 +102,8 @@ impl Plan {
                 );
             }
         };
-        if let Some((place, double)) = settings
-            .iter()
-            .enumerate()
-            .find(|(place, setting)| settings.iter().take(*place).any(|other| other.key == setting.key))
-        {
-            let _ = place;
+        let mut keys = BTreeSet::new();
+        if let Some(double) = settings.iter().find(|setting| !keys.insert(&setting.key)) {
             return conflict(format!("knob '{word}' sets {} twice", double.key), "keep one of them");
         }
         Ok(settings)
@@ -123,23 +120,21 @@ impl Plan {
             let name = setting.key.strip_prefix("sysctl.").unwrap_or(&setting.key);
             BUSY_POLLING.contains(&name) && setting.value.trim().parse::<u64>().is_ok_and(|us| us > 0)
         });
-        match (spec.initiator.cpu, spec.reflector.cpu) {
-            (Some(a), Some(b)) if one_machine && a == b && (spins || busy) => conflict(
-                format!("both ends of the lab are on CPU {a} and one of them spins or busy-polls"),
-                if paced {
-                    "give the ends different CPUs (cpu = \"0;1\"), or pacer = \"sleep\""
-                } else {
-                    "give the ends different CPUs (cpu = \"0;1\"), or receive = \"block\""
-                },
+        let (Some(cpu), true) = (spec.initiator.cpu.filter(|cpu| spec.reflector.cpu == Some(*cpu)), one_machine) else {
+            return Ok(());
+        };
+        let other = "give the ends different CPUs (cpu = \"0;1\"), or";
+        if spins || busy {
+            let mode = if paced { "pacer = \"sleep\"" } else { "receive = \"block\"" };
+            let what = format!("both ends of the lab are on CPU {cpu} and one of them spins or busy-polls");
+            return conflict(what, &format!("{other} {mode}"));
+        }
+        match knob.filter(|_| !self.measure.allow_starving) {
+            Some(knob) => conflict(
+                format!("both ends of the lab are on CPU {cpu} and {knob} makes them busy-poll"),
+                &format!("{other} set measure.allow_starving = true to measure what it costs"),
             ),
-            (Some(a), Some(b)) if one_machine && a == b && !self.measure.allow_starving => match knob {
-                Some(knob) => conflict(
-                    format!("both ends of the lab are on CPU {a} and {knob} makes them busy-poll"),
-                    "give the ends different CPUs (cpu = \"0;1\"), or set measure.allow_starving = true to measure what it costs",
-                ),
-                None => Ok(()),
-            },
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -162,7 +157,7 @@ impl Plan {
         };
         let cpus = shield.plan.cpus.as_ref().unwrap_or(&pinned);
         if cpus.is_empty() {
-            return conflict("shield.cpus names no CPU".to_owned(), "name those to shield, or leave it out");
+            return conflict("shield.cpus names no CPU", "name those to shield, or leave it out");
         }
         if !pinned.iter().any(|cpu| cpus.contains(cpu)) {
             return conflict(
@@ -172,7 +167,7 @@ impl Plan {
         }
         if cpus.contains(0) && !shield.plan.allow_boot_cpu {
             return conflict(
-                "the shield would cover CPU 0, which the kernel boots on and leans on".to_owned(),
+                "the shield would cover CPU 0, which the kernel boots on and leans on",
                 "pin the ends to other CPUs (cpu = \"1\"), name shield.cpus, or set shield.allow_boot_cpu = true",
             );
         }
@@ -191,51 +186,40 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn plan(rest: &str) -> Result<Plan, ModelError> {
-        let head = "name = \"t\"\n[lab]\nkind = \"netns\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n";
-        Plan::parse("t.toml", &format!("{head}{rest}"))
-    }
-
-    fn refused(rest: &str) -> String {
-        let text = plan(rest).unwrap_err().to_string();
-        assert!(!text.contains('\n'), "{text}");
-        text
-    }
+    use crate::plan::testing::{assert_refused, cells, plan};
 
     #[test]
     fn a_plan_without_the_axes_has_its_old_keys() {
-        let cells = plan("[[grid]]\n").unwrap().cells().unwrap();
+        let plain = cells("[[grid]]\n");
         assert_eq!(
-            cells[0].key,
+            plain[0].key,
             "cpu=any,load=none,policy=other,probe=pingpong,protocol=udp,receive=block,size=32,stack=kernel"
         );
-        assert!(cells[0].shield.is_none() && cells[0].settings.is_empty());
-        let cells = plan("[[grid]]\ncpu = [\"1\"]\nshield = [\"off\", \"v1\"]\n").unwrap().cells().unwrap();
-        let shields: Vec<&str> = cells.iter().map(|cell| cell.factors["shield"].as_str().unwrap()).collect();
+        assert!(plain[0].shield.is_none() && plain[0].settings.is_empty());
+        let varied = cells("[[grid]]\ncpu = [\"1\"]\nshield = [\"off\", \"v1\"]\n");
+        let shields: Vec<&str> = varied.iter().map(|cell| cell.factors["shield"].as_str().unwrap()).collect();
         assert_eq!(shields, ["off", "v1"]);
-        assert!(!cells[0].factors.contains_key("knob"));
-        assert!(cells[1].key.contains("shield=v1"), "{}", cells[1].key);
+        assert!(!varied[0].factors.contains_key("knob"));
+        assert!(varied[1].key.contains("shield=v1"), "{}", varied[1].key);
     }
 
     #[test]
     fn a_shield_covers_the_cpus_of_the_ends_unless_told_otherwise() {
-        let cells = plan("[[grid]]\ncpu = [\"1;2\"]\nshield = [\"affinity\"]\n").unwrap().cells().unwrap();
-        let shield = cells[0].shield.as_ref().unwrap();
-        let spec = shield.spec(&"1-2".parse().unwrap());
+        let spec_of = |rest| cells(rest)[0].shield.as_ref().unwrap().spec(&"1-2".parse().unwrap());
+        let spec = spec_of("[[grid]]\ncpu = [\"1;2\"]\nshield = [\"affinity\"]\n");
         assert_eq!((spec.processes.to_string(), spec.interrupts.to_string()), ("1-2".to_owned(), "1-2".to_owned()));
         assert_eq!(spec.backend, ShieldBackend::Affinity);
         assert!(spec.unlimited_realtime, "in the built-in lab");
         let rest = "[shield]\ncpus = \"2-3\"\nnic = [\"eth1\"]\nunlimited_realtime = false\n\
                     [[grid]]\ncpu = [\"1;2\"]\nshield = [\"auto\"]\n";
-        let spec = plan(rest).unwrap().cells().unwrap()[0].shield.as_ref().unwrap().spec(&"1-2".parse().unwrap());
+        let spec = spec_of(rest);
         assert_eq!((spec.processes.to_string(), spec.nics), ("2-3".to_owned(), vec!["eth1".to_owned()]));
         assert!(!spec.unlimited_realtime);
     }
 
     #[test]
     fn what_a_shield_needs() {
-        for (rest, word) in [
+        assert_refused([
             ("[[grid]]\nshield = [\"v1\"]\n", "does not pin both ends"),
             ("[[grid]]\ncpu = [\"1;any\"]\nshield = [\"v1\"]\n", "does not pin both ends"),
             ("[[grid]]\ncpu = [\"0;1\"]\nshield = [\"v1\"]\n", "CPU 0"),
@@ -248,10 +232,7 @@ mod tests {
                 "[loads.l]\nprofile = \"cpu\"\ncpus = \"1\"\n[[grid]]\ncpu = [\"1\"]\nload = [\"l\"]\nshield = [\"v1\"]\n",
                 "behind the shield",
             ),
-        ] {
-            let text = refused(rest);
-            assert!(text.contains(word), "{rest}: {text}");
-        }
+        ]);
         // The kernel answers an echo; the boot CPU may be shielded by who says so.
         plan("[[grid]]\nprobe = [\"ping\"]\ncpu = [\"1;any\"]\nshield = [\"v1\"]\n").unwrap();
         plan("[shield]\nallow_boot_cpu = true\n[[grid]]\ncpu = [\"0;1\"]\nshield = [\"v1\"]\n").unwrap();
@@ -261,19 +242,16 @@ mod tests {
     fn knobs_by_name_and_by_text() {
         let rest = "[knobs.busy]\nsettings = [\"sysctl.net.core.busy_poll=50\", \"sysctl.net.core.busy_read=50\"]\n\
                     [[grid]]\ncpu = [\"0;1\"]\nknob = [\"none\", \"busy\", \"memory.ksm=0;memory.thp=never\"]\n";
-        let cells = plan(rest).unwrap().cells().unwrap();
+        let cells = cells(rest);
         assert_eq!(cells.iter().map(|cell| cell.settings.len()).collect::<Vec<_>>(), [0, 2, 2]);
         assert_eq!(cells[2].settings[1].to_string(), "memory.thp=never");
         assert_eq!(cells[1].factors["knob"], "busy");
-        for (rest, word) in [
+        assert_refused([
             ("[[grid]]\nknob = [\"busy\"]\n", "[knobs.busy]"),
             ("[[grid]]\nknob = [\"a=1;b\"]\n", "KEY=VALUE"),
             ("[[grid]]\nknob = [\"a=1;a=2\"]\n", "twice"),
             ("[knobs.x]\nsettings = []\n[[grid]]\nknob = [\"x\"]\n", "no setting"),
-        ] {
-            let text = refused(rest);
-            assert!(text.contains(word), "{rest}: {text}");
-        }
+        ]);
     }
 
     #[test]
@@ -290,15 +268,16 @@ mod tests {
     #[test]
     fn busy_polling_on_a_shared_cpu_is_refused_unless_that_is_what_is_measured() {
         let rest = "cpu = [\"1\"]\nknob = [\"sysctl.net.core.busy_read=50\"]\n";
-        let text = refused(&format!("[[grid]]\n{rest}"));
-        assert!(text.contains("CPU 1") && text.contains("busy_read=50"), "{text}");
-        let text = refused(&format!("[[grid]]\n{}", rest.replace("sysctl.", "")));
-        assert!(text.contains("busy_read=50"), "{text}");
+        let busy = "on CPU 1 and sysctl.net.core.busy_read=50";
+        let without = rest.replace("sysctl.", "");
+        assert_refused([
+            (format!("[[grid]]\n{rest}"), busy),
+            (format!("[[grid]]\n{without}"), "busy_read=50"),
+            // A spinning end starves the other for good, so that stays refused.
+            ("[measure]\nallow_starving = true\n[[grid]]\ncpu = [\"1\"]\nreceive = [\"spin\"]\n".to_owned(), "CPU 1"),
+        ]);
         plan(&format!("[[grid]]\n{}", rest.replace("=50", "=0"))).unwrap();
         plan(&format!("[[grid]]\n{}", rest.replace("\"1\"", "\"0;1\""))).unwrap();
         plan(&format!("[measure]\nallow_starving = true\n[[grid]]\n{rest}")).unwrap();
-        // A spinning end starves the other for good, so that stays refused.
-        let text = refused("[measure]\nallow_starving = true\n[[grid]]\ncpu = [\"1\"]\nreceive = [\"spin\"]\n");
-        assert!(text.contains("CPU 1"), "{text}");
     }
 }

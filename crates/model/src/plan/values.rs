@@ -3,7 +3,7 @@
 use crate::factor::{self, AxisSeed, AxisValues, Factor, Value, ValueSeed};
 use crate::{ModelError, PgmSpec, Protocol, RateList, SizeList};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -100,39 +100,32 @@ pub(super) fn single(factor: &Factor, value: &Value, protocol: Protocol) -> Resu
     })
 }
 
-/// A key of one of the two tables.
-#[derive(Clone, Copy)]
-enum Key {
-    Factor(&'static Factor),
+/// A key of `[[grid]]`. An unknown one is refused where it stands.
+struct AxisKey(&'static Factor);
+
+/// A key of `[measure]`.
+enum SharedKey {
+    Factor(AxisKey),
     Pgm,
     AllowStarving,
 }
 
-/// Reads a key. An unknown one is refused where it stands.
-struct KeySeed {
-    of_measure: bool,
+fn axis_key<E: Error>(name: &str) -> Result<AxisKey, E> {
+    factor::find(name).map(AxisKey).ok_or_else(|| E::custom(format!("unknown field `{name}`")))
 }
 
-impl<'de> DeserializeSeed<'de> for KeySeed {
-    type Value = Key;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
-        deserializer.deserialize_str(self)
+impl<'de> Deserialize<'de> for AxisKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        axis_key(&String::deserialize(deserializer)?)
     }
 }
 
-impl Visitor<'_> for KeySeed {
-    type Value = Key;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E: Error>(self, name: &str) -> Result<Key, E> {
-        match name {
-            PGM if self.of_measure => Ok(Key::Pgm),
-            ALLOW_STARVING if self.of_measure => Ok(Key::AllowStarving),
-            name => factor::find(name).map(Key::Factor).ok_or_else(|| E::custom(format!("unknown field `{name}`"))),
+impl<'de> Deserialize<'de> for SharedKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match String::deserialize(deserializer)?.as_str() {
+            PGM => Ok(Self::Pgm),
+            ALLOW_STARVING => Ok(Self::AllowStarving),
+            name => axis_key(name).map(Self::Factor),
         }
     }
 }
@@ -148,14 +141,14 @@ impl<'de> Visitor<'de> for MeasureVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Measure, A::Error> {
         let mut measure = Measure::default();
-        while let Some(key) = map.next_key_seed(KeySeed { of_measure: true })? {
+        while let Some(key) = map.next_key()? {
             match key {
-                Key::Factor(factor) => {
+                SharedKey::Factor(AxisKey(factor)) => {
                     let value = map.next_value_seed(ValueSeed { factor, is_item: false })?;
                     measure.values.insert(factor.name, value);
                 }
-                Key::Pgm => measure.pgm = Some(map.next_value()?),
-                Key::AllowStarving => measure.allow_starving = map.next_value()?,
+                SharedKey::Pgm => measure.pgm = Some(map.next_value()?),
+                SharedKey::AllowStarving => measure.allow_starving = map.next_value()?,
             }
         }
         Ok(measure)
@@ -179,10 +172,8 @@ impl<'de> Visitor<'de> for GridVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Grid, A::Error> {
         let mut grid = Grid::default();
-        while let Some(key) = map.next_key_seed(KeySeed { of_measure: false })? {
-            if let Key::Factor(factor) = key {
-                grid.0.insert(factor.name, map.next_value_seed(AxisSeed(factor))?);
-            }
+        while let Some(AxisKey(factor)) = map.next_key()? {
+            grid.0.insert(factor.name, map.next_value_seed(AxisSeed(factor))?);
         }
         Ok(grid)
     }

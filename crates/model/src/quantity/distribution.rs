@@ -207,31 +207,30 @@ macro_rules! fate {
     };
 }
 
-macro_rules! fate_part {
-    ($id:literal, $fate:ident, $field:ident, $title:literal, $name:literal) => {
+/// A part of something that messages over PGM have.
+macro_rules! part {
+    ($group:ident, $of:ident($which:expr), $id:literal, $field:ident, $title:literal, $name:literal) => {
         Distribution {
             id: $id,
             title: $title,
             name: $name,
             in_csv: &[],
-            group: Group::Fates,
-            read: |result, host| latency(fate(result, host, Fate::$fate)?.$field.as_ref()),
+            group: Group::$group,
+            read: |result, host| latency($of(result, host, $which)?.$field.as_ref()),
             ..BASE
         }
     };
 }
 
+macro_rules! fate_part {
+    ($id:literal, $fate:ident, $field:ident, $title:literal, $name:literal) => {
+        part!(Fates, fate(Fate::$fate), $id, $field, $title, $name)
+    };
+}
+
 macro_rules! step {
     ($id:literal, $way:ident, $field:ident, $title:literal, $name:literal) => {
-        Distribution {
-            id: $id,
-            title: $title,
-            name: $name,
-            in_csv: &[],
-            group: Group::Steps,
-            read: |result, host| latency(step(result, host, Leg::$way)?.$field.as_ref()),
-            ..BASE
-        }
+        part!(Steps, step(Leg::$way), $id, $field, $title, $name)
     };
 }
 
