@@ -37,12 +37,6 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn documentation() -> Result<()> {
-    let cargo = process::cargo();
     let arguments = ["doc", "--workspace", "--no-deps", "--locked", "--quiet"];
-    let status = process::command(&cargo, &arguments)
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .status()
-        .context("cannot start cargo doc")?;
-    anyhow::ensure!(status.success(), "cargo doc ended with {status}");
-    Ok(())
+    process::finish(process::command(&process::cargo(), &arguments).env("RUSTDOCFLAGS", "-D warnings"))
 }

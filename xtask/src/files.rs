@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// What is in a folder, sorted.
@@ -49,4 +50,19 @@ pub(crate) fn read(file: &Path) -> Result<String> {
 
 pub(crate) fn write(file: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     fs::write(file, bytes).with_context(|| file.display().to_string())
+}
+
+/// Writes a file below a root, with the folders above it, whatever the umask is.
+pub(crate) fn put(root: &Path, path: &str, bytes: &[u8], mode: u32) -> Result<()> {
+    let file = root.join(path);
+    let mut made = root.to_path_buf();
+    for part in Path::new(path).parent().into_iter().flat_map(Path::components) {
+        made.push(part);
+        if !made.is_dir() {
+            fs::create_dir(&made).with_context(|| made.display().to_string())?;
+        }
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o755))?;
+    }
+    write(&file, bytes)?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(mode)).with_context(|| file.display().to_string())
 }

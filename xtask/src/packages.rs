@@ -1,7 +1,7 @@
 //! Debian packages: which are missing, and installing them.
 
 use crate::process;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use std::process::{Command, Stdio};
 
 /// Installs the packages that are missing, saying first which. A machine that has them all is not touched.
@@ -27,20 +27,16 @@ pub(crate) fn ensure(wanted: &[&str], why: &str) -> Result<()> {
 }
 
 fn apt(arguments: &[&str]) -> Result<()> {
-    let status = Command::new("apt-get")
-        .args(["-q", "-o", "Dpkg::Use-Pty=0"])
-        .args(arguments)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        // Servers are installed to be started by tests, not at once (invoke-rc.d).
-        .env("RUNLEVEL", "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()
-        .context("cannot start apt-get")?;
-    if !status.success() {
-        bail!("apt-get {} ended with {status}", arguments.join(" "));
-    }
-    Ok(())
+    process::finish(
+        Command::new("apt-get")
+            .args(["-q", "-o", "Dpkg::Use-Pty=0"])
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            // Servers are installed to be started by tests, not at once (invoke-rc.d).
+            .env("RUNLEVEL", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null()),
+    )
 }
 
 fn is_installed(package: &str) -> bool {

@@ -2,7 +2,8 @@
 
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
@@ -24,11 +25,35 @@ pub(crate) fn cargo() -> String {
 /// Runs a command with its output passed on; fails when it does.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<()> {
     eprintln!("$ {program} {}", arguments.join(" "));
-    let status = command(program, arguments).status().with_context(|| format!("cannot start {program}"))?;
+    finish(&mut command(program, arguments))
+}
+
+/// The same for a command that was made before.
+pub(crate) fn finish(command: &mut Command) -> Result<()> {
+    let first = command.get_args().next().unwrap_or_default().to_owned();
+    let name = format!("{} {}", command.get_program().display(), first.display());
+    let status = command.status().with_context(|| format!("cannot start {name}"))?;
     if !status.success() {
-        bail!("{program} {} ended with {status}", arguments.first().copied().unwrap_or_default());
+        bail!("{name} ended with {status}");
     }
     Ok(())
+}
+
+/// Waits for a child at most so long; it is killed when it has not ended by then.
+pub(crate) fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    let began = Instant::now();
+    loop {
+        let ended = child.try_wait().context("waiting for a program")?;
+        if ended.is_some() {
+            return Ok(ended);
+        }
+        if began.elapsed() > limit {
+            child.kill().context("ending a program")?;
+            child.wait().context("waiting for a program")?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Runs a command and returns what it printed; fails when it does.
@@ -72,9 +97,7 @@ pub(crate) fn release_binary() -> Result<PathBuf> {
 
 /// Whether this process runs as root.
 pub(crate) fn is_root() -> bool {
-    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
-        status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
-    })
+    nix::unistd::geteuid().is_root()
 }
 
 /// Kills a process and all below it, and returns what they were: number, state and command of each.

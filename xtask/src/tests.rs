@@ -7,23 +7,11 @@ use std::process::Stdio;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// What the tests start besides the code under test.
-const PACKAGES: [&str; 10] = [
-    "iproute2",
-    "sockperf",
-    "gcc",
-    "libc6-dev",
-    "chromium",
-    "tshark",
-    // Others that speak PGM, and what loses packets between them and us.
-    "libpgm-dev",
-    "libzmq3-dev",
-    "pkg-config",
-    "nftables",
-];
-/// What `--interop` needs of them.
+/// What `--interop` starts: others that speak PGM, and what loses packets between them and us.
 const INTEROP: [&str; 8] =
     ["iproute2", "gcc", "libc6-dev", "tshark", "libpgm-dev", "libzmq3-dev", "pkg-config", "nftables"];
+/// What the tests start beside these and the code under test.
+const PACKAGES: [&str; 2] = ["sockperf", "chromium"];
 /// What `--bypass` runs behind the preload library, beside CPython's own tests.
 const PROGRAMS: [&str; 12] = [
     "gcc",
@@ -46,12 +34,6 @@ const BYPASS_ROW: &str = "BYPASS ";
 /// No test is silent for so long, and no crate takes so long to compile: something hangs, and is to be named while it is
 /// still there, not when whoever runs the tests gives up.
 const SILENCE: Duration = Duration::from_secs(600);
-
-/// A line of the tests' output.
-enum Said {
-    Out(String),
-    Beside(String),
-}
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Arguments {
@@ -129,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
         packages::ensure(&[&python_tests()?], why)?;
         with_others("bypass", BYPASS_ROW, "Programs behind the preload library", &arguments.cargo)?
     } else {
-        packages::ensure(&PACKAGES, "for the tests")?;
+        packages::ensure(&[&INTEROP[..], &PACKAGES].concat(), "for the tests")?;
         let workspace = ["--workspace".to_owned()];
         let cargo = if arguments.cargo.is_empty() { &workspace[..] } else { &arguments.cargo };
         cargo_test(cargo, &["--show-output".to_owned()], &mut |_| ())?
@@ -222,23 +204,20 @@ fn cargo_test(extra: &[String], to_tests: &[String], each: &mut dyn FnMut(&str))
         .spawn()
         .with_context(|| format!("cannot start {cargo}"))?;
     let (say, heard) = mpsc::channel();
-    follow(child.stdout.take().context("cargo test has no output")?, say.clone(), Said::Out);
+    follow(child.stdout.take().context("cargo test has no output")?, say.clone(), true);
     // A test may write to the real standard error, past the harness.
-    follow(child.stderr.take().context("cargo test has no errors")?, say, Said::Beside);
+    follow(child.stderr.take().context("cargo test has no errors")?, say, false);
     let mut harness = Harness::default();
     let mut last = String::new();
     loop {
         match heard.recv_timeout(SILENCE) {
-            Ok(Said::Out(line)) => {
+            Ok((true, line)) => {
                 each(&line);
                 harness.line(&line);
                 last = line;
             }
-            Ok(Said::Beside(line)) => {
-                if !harness.counts.note(&line) {
-                    eprintln!("{line}");
-                }
-            }
+            Ok((false, line)) if harness.counts.note(&line) => {}
+            Ok((false, line)) => eprintln!("{line}"),
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 let running = process::end_all_below(child.id());
@@ -258,12 +237,12 @@ fn cargo_test(extra: &[String], to_tests: &[String], each: &mut dyn FnMut(&str))
     Ok(counts)
 }
 
-/// Passes the lines of one of a child's outputs on.
-fn follow(from: impl Read + Send + 'static, to: mpsc::Sender<Said>, as_what: fn(String) -> Said) {
+/// Passes the lines of one of a child's outputs on, with whether it is standard output.
+fn follow(from: impl Read + Send + 'static, to: mpsc::Sender<(bool, String)>, is_output: bool) {
     std::thread::spawn(move || {
         // A line that is no text ends nothing: the rest is read on, or the child would wait for its reader.
         for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
-            if to.send(as_what(String::from_utf8_lossy(&line).into_owned())).is_err() {
+            if to.send((is_output, String::from_utf8_lossy(&line).into_owned())).is_err() {
                 break;
             }
         }

@@ -2,30 +2,21 @@
 //! programs that spin by themselves, all in every round.
 
 use super::lab::Lab;
-use super::peers::{Tool, parse};
-use super::{Measured, Output, interleaved, ratio_text};
+use super::peers::{self, Tool};
+use super::{Measured, Options, interleaved, ratio_text};
 use crate::{packages, process, stats};
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Rounds; in each all three are measured, in an order that rotates.
-    #[arg(long, default_value_t = 20)]
-    rounds: u32,
-    /// Seconds a measurement.
-    #[arg(long, default_value_t = 1)]
-    seconds: u32,
+    #[command(flatten)]
+    options: Options<20, 1>,
     /// Profile of `bypass run`.
     #[arg(long, default_value = "latency")]
     profile: String,
-    /// Measure with this binary instead of a release build.
-    #[arg(long)]
-    binary: Option<PathBuf>,
-    #[command(flatten)]
-    output: Output,
 }
 
 /// Priority of both ends: the highest that `serve` allows.
@@ -49,50 +40,38 @@ enum Arm {
 const ARMS: [Arm; 3] = [Arm::Block, Arm::Bypass, Arm::Spin];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    packages::ensure(&["sockperf", "iproute2", "util-linux", "gcc", "libc6-dev"], "for the comparison")?;
-    let windhover = match &arguments.binary {
-        Some(binary) => binary.canonicalize().with_context(|| binary.display().to_string())?,
-        None => process::release_binary()?,
-    };
-    let lab = Lab::up(&windhover, "benchby")?;
-    let measured = interleaved(arguments.rounds, [CASES.len(), ARMS.len()], |case, arm| {
+    packages::ensure(&["sockperf", "gcc", "libc6-dev"], "for the comparison")?;
+    let options = &arguments.options;
+    let windhover = options.binary()?;
+    let lab = Lab::up(&windhover)?;
+    let measured = interleaved(options.rounds, [CASES.len(), ARMS.len()], |case, arm| {
         let ((protocol, tool), arm) = (CASES[case], ARMS[arm]);
         let figure = once(&lab, arguments, tool, protocol, arm);
         figure.map(Some).with_context(|| format!("{} {protocol} {arm:?}", tool.name()))
     })?;
     drop(lab);
     let mut text = table(&measured, arguments);
-    text.push_str(&overhead(&windhover, arguments.rounds)?);
-    arguments.output.publish(&text)
+    text.push_str(&overhead(&windhover, options.rounds)?);
+    options.output.publish(&text)
 }
 
 /// The median RTT/2 in µs.
 fn once(lab: &Lab, arguments: &Arguments, tool: Tool, protocol: &str, arm: Arm) -> Result<f64> {
-    let (address, seconds) = (lab.address(), arguments.seconds);
+    let mode = if arm == Arm::Spin { "spin" } else { "block" };
     let behind = match arm {
         Arm::Bypass => format!("windhover bypass run --require --profile {} --", arguments.profile),
         Arm::Block | Arm::Spin => String::new(),
     };
-    let (server, client) = if tool == Tool::Windhover {
-        let mode = if arm == Arm::Spin { "spin" } else { "block" };
-        (
-            format!("{behind} windhover --quiet serve --bind {address}"),
-            format!(
-                "{behind} windhover pingpong {protocol} {address} --size 32 --seconds {seconds} --receive {mode} --cpu 0 \
-                 --remote-cpu 1 --policy fifo:{PRIORITY} --remote-policy fifo:{PRIORITY} --format json"
-            ),
-        )
-    } else {
-        let real_time = format!("windhover run -s fifo -P {PRIORITY} --rt-limit 60 -- {behind}");
-        let mut flags = if protocol == "tcp" { "--tcp" } else { "" }.to_owned();
-        flags.push_str(if arm == Arm::Spin { " --nonblocked" } else { "" });
-        (
-            format!("{real_time} sockperf server -i {address} {flags}"),
-            format!("{real_time} sockperf ping-pong -i {address} -m 32 -t {seconds} {flags}"),
-        )
+    let real_time = match tool {
+        Tool::Windhover => String::new(),
+        _ => format!("windhover run -s fifo -P {PRIORITY} --rt-limit 60 --"),
     };
-    let _server = lab.serve(&server)?;
-    Ok(parse(tool, &lab.client(&client)?)?.p50)
+    let commands = peers::commands(tool, protocol, mode, lab.address(), arguments.options.seconds);
+    let [server, mut client] = commands.map(|command| format!("{real_time} {behind} {command}"));
+    if tool == Tool::Windhover {
+        client.push_str(&format!(" --policy fifo:{PRIORITY} --remote-policy fifo:{PRIORITY}"));
+    }
+    Ok(peers::once(lab, tool, [server, client])?.p50)
 }
 
 fn table(measured: &Measured<f64>, arguments: &Arguments) -> String {
@@ -101,7 +80,7 @@ fn table(measured: &Measured<f64>, arguments: &Arguments) -> String {
          µs.\n\n\
          | protocol | tool | block, p50 | bypass spin, p50 | own spin, p50 | bypass spin / block (95 %) | bypass spin / own \
          spin (95 %) |\n|---|---|---|---|---|---|---|\n",
-        arguments.rounds, arguments.seconds, arguments.profile
+        arguments.options.rounds, arguments.options.seconds, arguments.profile
     );
     for ((protocol, tool), figures) in CASES.into_iter().zip(measured) {
         let [block, bypass, spin] = [0, 1, 2].map(|arm| figures[arm].as_slice());

@@ -1,19 +1,12 @@
 //! What a capture costs the measurement beside it: the same ping-pong with and without `--pcap`, in turns.
 
 use super::lab::Lab;
-use super::{document, interleaved, number, ratio_text};
-use crate::{process, stats};
+use super::{Options, column, document, interleaved, number, ratio_text};
+use crate::stats;
 use anyhow::Result;
+use std::fmt::Write as _;
 
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Pairs.
-    #[arg(long, default_value_t = 20)]
-    rounds: u32,
-    /// Seconds a measurement.
-    #[arg(long, default_value_t = 1)]
-    seconds: u32,
-}
+pub(crate) type Arguments = Options<20, 1>;
 
 /// RTT in ns, and messages that the capture lost.
 struct Figure {
@@ -23,7 +16,7 @@ struct Figure {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let lab = Lab::up(&process::release_binary()?, "benchcap")?;
+    let lab = Lab::up(&arguments.binary()?)?;
     let file = std::env::temp_dir().join(format!("windhover-bench-{}.pcapng", std::process::id()));
     let address = format!("{}:7498", lab.address());
     let server = lab.serve(&format!("windhover --quiet serve --bind {address}"))?;
@@ -35,17 +28,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     drop((server, lab));
     let measured = measured?;
     let [without, with] = [0, 1].map(|captures| &measured[0][captures]);
+    let mut text = String::new();
     for (name, of) in [("p50", (|figure| figure.p50) as fn(&Figure) -> f64), ("p99", |figure: &Figure| figure.p99)] {
-        let [plain, captured] = [without, with].map(|figures| figures.iter().map(of).collect::<Vec<f64>>());
-        println!(
-            "RTT {name}: {:.2} us without, {:.2} us with a capture; ratio {}",
-            stats::median(&plain) / 1e3,
-            stats::median(&captured) / 1e3,
-            ratio_text(&captured, &plain)
-        );
+        let [plain, captured] = [without, with].map(|figures| column(figures, of));
+        let (before, after) = (stats::median(&plain) / 1e3, stats::median(&captured) / 1e3);
+        let ratio = ratio_text(&captured, &plain);
+        let _ = writeln!(text, "RTT {name}: {before:.2} us without, {after:.2} us with a capture; ratio {ratio}");
     }
-    println!("{} of {} captures lost packets", with.iter().filter(|figure| figure.lost).count(), arguments.rounds);
-    Ok(())
+    let lost = with.iter().filter(|figure| figure.lost).count();
+    let _ = writeln!(text, "{lost} of {} captures lost packets", arguments.rounds);
+    arguments.output.publish(&text)
 }
 
 fn once(lab: &Lab, address: &str, seconds: u32, capture: Option<&std::path::PathBuf>) -> Result<Figure> {

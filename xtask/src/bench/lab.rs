@@ -1,6 +1,6 @@
 //! A lab of two namespaces for the time of a benchmark, and programs in it.
 
-use crate::process;
+use crate::{packages, process};
 use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,22 +10,21 @@ use std::time::Duration;
 pub(crate) struct Lab {
     /// Words of command lines that stand for programs.
     programs: Vec<(&'static str, PathBuf)>,
-    name: String,
     /// IPv4 addresses of hosts `a` and `b`.
     addresses: [String; 2],
 }
 
+const NAME: &str = "bench";
+
 impl Lab {
-    pub(crate) fn up(windhover: &Path, name: &str) -> Result<Self> {
-        let mut lab = Self {
-            programs: vec![("windhover", windhover.to_owned())],
-            name: name.to_owned(),
-            addresses: [String::new(), String::new()],
-        };
-        process::run(&windhover.to_string_lossy(), &["lab", "up", name])?;
+    pub(crate) fn up(windhover: &Path) -> Result<Self> {
+        packages::ensure(&["iproute2", "util-linux"], "for the lab")?;
+        let programs = vec![("windhover", windhover.to_owned())];
+        let mut lab = Self { programs, addresses: [String::new(), String::new()] };
+        process::run(&windhover.to_string_lossy(), &["lab", "up", NAME])?;
         let labs = super::document(Command::new(windhover).args(["lab", "list", "--json"]))?;
         let hosts =
-            labs.as_array().and_then(|labs| labs.iter().find(|lab| lab["name"] == name)).map(|lab| &lab["hosts"]);
+            labs.as_array().and_then(|labs| labs.iter().find(|lab| lab["name"] == NAME)).map(|lab| &lab["hosts"]);
         for (at, to) in lab.addresses.iter_mut().enumerate() {
             let address = hosts.and_then(|hosts| hosts[at]["ipv4"].as_str());
             address.context("the lab has no address for each of its hosts")?.clone_into(to);
@@ -52,7 +51,7 @@ impl Lab {
     /// A command line in the namespace of host `a` or `b`, on some CPUs; `windhover` is the tool that is measured.
     pub(crate) fn command(&self, host: &str, cpus: &str, line: &str) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &format!("wh-{}-{host}", self.name), "taskset", "-c", cpus]);
+        command.args(["netns", "exec", &format!("wh-{NAME}-{host}"), "taskset", "-c", cpus]);
         for word in line.split_whitespace() {
             match self.programs.iter().find(|(name, _)| *name == word) {
                 Some((_, path)) => command.arg(path),
@@ -86,7 +85,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        let _ = process::run(&self.programs[0].1.to_string_lossy(), &["lab", "down", &self.name]);
+        let _ = process::run(&self.programs[0].1.to_string_lossy(), &["lab", "down", NAME]);
     }
 }
 

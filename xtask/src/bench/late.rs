@@ -1,39 +1,26 @@
 //! Who is blamed for late messages: `pace` with and without a CPU hog on the sender's CPU, under both policies, with and
 //! without a compiler beside; and a far end that really stands still. What is right follows from the raw samples alone.
 
-use super::Output;
 use super::lab::Server;
+use super::{Options, raw};
 use crate::files::create;
 use crate::process;
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Runs of each case, interleaved.
-    #[arg(long, default_value_t = 20)]
-    runs: u32,
-    /// Seconds a run.
-    #[arg(long, default_value_t = 2)]
-    seconds: u32,
-    /// Measure with this binary instead of a release build.
-    #[arg(long)]
-    binary: Option<PathBuf>,
-    #[command(flatten)]
-    output: Output,
-}
+pub(crate) type Arguments = Options<20, 2>;
 
 /// Messages a second, and the distance that a message may be late by.
 const RATE: u32 = 1000;
-const DISTANCE_NS: i64 = 1_000_000;
+const DISTANCE_NS: f64 = 1e6;
 /// Share of late messages from which a run is invalid, in percent.
 const LATE_PERCENT: f64 = 1.0;
 /// How the far end stands still in the control: so long, in each period.
@@ -77,11 +64,8 @@ impl Run {
     }
 }
 
-pub(crate) fn run(Arguments { runs, seconds, binary, output }: &Arguments) -> Result<()> {
-    let windhover = match binary {
-        Some(binary) => binary.canonicalize().with_context(|| binary.display().to_string())?,
-        None => process::release_binary()?,
-    };
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let (windhover, runs, seconds) = (arguments.binary()?, arguments.rounds, arguments.seconds);
     let folder = process::target().join("bench-late");
     create(&folder)?;
     let mut cells: Vec<(Cell, Vec<Run>)> = Vec::new();
@@ -94,17 +78,17 @@ pub(crate) fn run(Arguments { runs, seconds, binary, output }: &Arguments) -> Re
     }
     // In real-time policy alone: else the sender may be late by its own doing too, which samples cannot tell apart.
     cells.push((Cell { disturbance: Disturbance::Path, policy: "fifo:1", compiles: false }, Vec::new()));
-    for round in 0..*runs {
+    for round in 0..runs {
         for compiles in [false, true] {
-            let _beside = if compiles { Some(Compiler::start(&folder)?) } else { None };
+            let _beside = if compiles { Some(compiler(&folder.join("compiled"))?) } else { None };
             for (cell, measured) in cells.iter_mut().filter(|(cell, _)| cell.compiles == compiles) {
-                measured.push(once(&windhover, &folder, *cell, *seconds).with_context(|| format!("{cell:?}"))?);
+                measured.push(once(&windhover, &folder, *cell, seconds).with_context(|| format!("{cell:?}"))?);
             }
         }
         eprintln!("round {} of {runs}", round + 1);
-        output.write(&table(&cells, round + 1, *seconds))?;
+        arguments.output.write(&table(&cells, round + 1, seconds))?;
     }
-    println!("{}", table(&cells, *runs, *seconds));
+    println!("{}", table(&cells, runs, seconds));
     let wrong = cells.iter().flat_map(|(cell, runs)| runs.iter().filter(|run| !run.is_right(*cell))).count();
     if wrong > 0 {
         bail!("{wrong} runs blamed the wrong one");
@@ -113,7 +97,6 @@ pub(crate) fn run(Arguments { runs, seconds, binary, output }: &Arguments) -> Re
 }
 
 fn once(windhover: &Path, folder: &Path, cell: Cell, seconds: u32) -> Result<Run> {
-    let raw = folder.join("raw");
     let (rate, seconds) = (RATE.to_string(), seconds.to_string());
     let mut command = Command::new(windhover);
     let (protocol, size) = if cell.disturbance == Disturbance::Path { ("tcp", "1400") } else { ("udp", "32") };
@@ -125,7 +108,7 @@ fn once(windhover: &Path, folder: &Path, cell: Cell, seconds: u32) -> Result<Run
         .args(["--rate", &rate, "--seconds", &seconds, "--cpu", "0", "--policy", cell.policy, "--format", "json"])
         .args(["--count", "1000000"])
         .arg("--raw")
-        .arg(&raw)
+        .arg(folder.join("raw"))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let _hog = match cell.disturbance {
@@ -136,7 +119,7 @@ fn once(windhover: &Path, folder: &Path, cell: Cell, seconds: u32) -> Result<Run
         _ => None,
     };
     let child = command.spawn().context("windhover pace")?;
-    let _stands = (cell.disturbance == Disturbance::Path).then(|| Standing::start(child.id()));
+    let _stands = (cell.disturbance == Disturbance::Path).then(|| standing(child.id()));
     let output = child.wait_with_output().context("windhover pace")?;
     let text = String::from_utf8_lossy(&output.stdout);
     let document: serde_json::Value = serde_json::from_str(text.trim())
@@ -148,122 +131,87 @@ fn once(windhover: &Path, folder: &Path, cell: Cell, seconds: u32) -> Result<Run
         .map(|finding| format!("{} {}", finding["id"].as_str().unwrap_or_default(), finding["end"]))
         .collect();
     let has = |id: &str| findings.iter().any(|finding| finding.starts_with(id));
-    let (late_percent, worst_ms) = lateness(&folder.join(format!("raw-{size}-{RATE}.dat")))?;
+    let messages = raw::read(&folder.join(format!("raw-{size}-{RATE}.dat")))?;
+    let late: Vec<f64> = messages.iter().map(|one| one.sent - one.intended).collect();
+    let worst_ns = late.iter().copied().reduce(f64::max).context("no raw sample")?;
+    let many = late.iter().filter(|&&ns| ns > DISTANCE_NS).count();
     Ok(Run {
-        late_percent,
-        worst_ms,
+        late_percent: 100.0 * many as f64 / late.len() as f64,
+        worst_ms: worst_ns / 1e6,
         trusted: document["verdict"]["trusted"] == true,
         blames_sender: has("generator-late"),
         blames_path: has("schedule-held-up") || has("rate-not-reached null"),
     })
 }
 
-/// Share of the messages that left more than a distance late, in percent, and the worst lateness in ms.
-fn lateness(file: &Path) -> Result<(f64, f64)> {
-    let text = crate::files::read(file)?;
-    let late: Vec<i64> = text
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| {
-            let mut words = line.split(' ').map(str::parse::<i64>);
-            let (intended, sent) = (words.next()?.ok()?, words.next()?.ok()?);
-            Some(sent - intended)
-        })
-        .collect();
-    let worst = late.iter().max().context("no raw sample")?;
-    let many = late.iter().filter(|&&ns| ns > DISTANCE_NS).count();
-    Ok((100.0 * many as f64 / late.len() as f64, *worst as f64 / 1e6))
-}
+/// Work on a thread of its own that is told to end, and waited for, when this is dropped.
+struct Background(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
-/// Stops the child of a measurement again and again until dropped.
-struct Standing(Arc<AtomicBool>, Option<JoinHandle<()>>);
-
-impl Standing {
-    fn start(parent: u32) -> Self {
+impl Background {
+    fn start(work: impl FnOnce(&AtomicBool) + Send + 'static) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&ended);
-        let thread = std::thread::spawn(move || {
-            while !over.load(Ordering::Relaxed) {
-                std::thread::sleep(GOES);
-                for child in process::children(parent) {
-                    let child = Pid::from_raw(i32::try_from(child).unwrap_or(0));
-                    if kill(child, Signal::SIGSTOP).is_ok() {
-                        std::thread::sleep(STANDS);
-                        let _ = kill(child, Signal::SIGCONT);
-                    }
-                }
-            }
-        });
-        Self(ended, Some(thread))
+        Self(ended, Some(std::thread::spawn(move || work(&over))))
     }
 }
 
-impl Drop for Standing {
+impl Drop for Background {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.1.take() {
-            let _ = thread.join();
-        }
+        let _ = self.1.take().map(JoinHandle::join);
     }
 }
 
-/// Compiles a crate again and again, in a folder of its own, until dropped.
-struct Compiler(Arc<AtomicBool>, Option<JoinHandle<()>>);
-
-impl Compiler {
-    fn start(folder: &Path) -> Result<Self> {
-        let ended = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&ended);
-        let folder = folder.join("compiled");
-        let mut first = Self::build(&folder)?;
-        let thread = std::thread::spawn(move || {
-            loop {
-                let done = first.try_wait();
-                if over.load(Ordering::Relaxed) {
-                    process::end_all_below(first.id());
-                    let _ = first.wait();
-                    return;
+/// Stops the child of a measurement again and again.
+fn standing(parent: u32) -> Background {
+    Background::start(move |over| {
+        while !over.load(Ordering::Relaxed) {
+            std::thread::sleep(GOES);
+            for child in process::children(parent) {
+                let child = Pid::from_raw(i32::try_from(child).unwrap_or(0));
+                if kill(child, Signal::SIGSTOP).is_ok() {
+                    std::thread::sleep(STANDS);
+                    let _ = kill(child, Signal::SIGCONT);
                 }
-                if !matches!(done, Ok(None)) {
-                    let _ = std::fs::remove_dir_all(&folder);
-                    let Ok(next) = Self::build(&folder) else { return };
-                    first = next;
-                }
-                std::thread::sleep(Duration::from_millis(20));
             }
-        });
-        Ok(Self(ended, Some(thread)))
-    }
-
-    fn build(folder: &Path) -> Result<Child> {
-        let target = folder.to_string_lossy();
-        let arguments = ["build", "--release", "--locked", "--package", "windhover-pgm", "--target-dir", &target];
-        let mut command = process::command(&process::cargo(), &arguments);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("cargo build")
-    }
+        }
+    })
 }
 
-impl Drop for Compiler {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.1.take() {
-            let _ = thread.join();
+/// Compiles a crate again and again, in a folder of its own.
+fn compiler(folder: &Path) -> Result<Background> {
+    let folder = folder.to_owned();
+    let mut build = compile(&folder)?;
+    Ok(Background::start(move |over| {
+        while !over.load(Ordering::Relaxed) {
+            if !matches!(build.try_wait(), Ok(None)) {
+                let _ = std::fs::remove_dir_all(&folder);
+                let Ok(next) = compile(&folder) else { return };
+                build = next;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
-    }
+        process::end_all_below(build.id());
+        let _ = build.wait();
+    }))
+}
+
+fn compile(folder: &Path) -> Result<Child> {
+    let target = folder.to_string_lossy();
+    let arguments = ["build", "--release", "--locked", "--package", "windhover-pgm", "--target-dir", &target];
+    let mut command = process::command(&process::cargo(), &arguments);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("cargo build")
 }
 
 fn table(cells: &[(Cell, Vec<Run>)], runs: u32, seconds: u32) -> String {
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ =
-        writeln!(text, "{runs} runs of {seconds} s each, {RATE} messages a second, sender on CPU 0, interleaved.\n");
-    let _ = writeln!(
-        text,
-        "| policy | compile beside | disturbance | right | really late | `generator-late` | path blamed | trusted | worst lateness, ms |\n\
-         |---|---|---|---|---|---|---|---|---|"
+    let mut text = format!(
+        "{runs} runs of {seconds} s each, {RATE} messages a second, sender on CPU 0, interleaved.\n\n\
+         | policy | compile beside | disturbance | right | really late | `generator-late` | path blamed | trusted | worst lateness, ms |\n\
+         |---|---|---|---|---|---|---|---|---|\n"
     );
     for (cell, runs) in cells {
         let count = |is: &dyn Fn(&Run) -> bool| runs.iter().filter(|run| is(run)).count();
+        // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} of {} | {} | {} | {} | {} | {:.1} |",

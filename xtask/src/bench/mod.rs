@@ -7,17 +7,16 @@ mod late;
 mod pace;
 mod peers;
 mod pgm;
-mod pgm_sim;
 mod raw;
 mod render;
 mod shield;
-mod startup;
 mod stream;
 
+use crate::{process, stats};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -47,7 +46,13 @@ enum Bench {
     /// `pace pgm` beside OpenPGM at both ends: RTT at the four rates, CPU time, highest rate, repairs; interleaved.
     Pgm(pgm::Arguments),
     /// Packets a second that PGM's simulator carries: what the engines cost without sockets.
-    PgmSim(pgm_sim::Arguments),
+    PgmSim {
+        /// Seconds a setting.
+        #[arg(long, default_value_t = 3)]
+        seconds: u32,
+        #[command(flatten)]
+        output: Output,
+    },
     /// What recording one sample costs.
     Record,
     /// From the start of the process to the first message.
@@ -56,6 +61,32 @@ enum Bench {
         #[arg(long, default_value_t = 20)]
         rounds: u32,
     },
+}
+
+/// How often and how long a bench measures, with what, and where its table goes.
+#[derive(clap::Args)]
+struct Options<const ROUNDS: u32, const SECONDS: u32> {
+    /// Rounds; in each everything is measured once, in an order that rotates.
+    #[arg(long, alias = "runs", default_value_t = ROUNDS)]
+    rounds: u32,
+    /// Seconds a measurement.
+    #[arg(long, default_value_t = SECONDS)]
+    seconds: u32,
+    /// Measure with this binary instead of a release build.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl<const ROUNDS: u32, const SECONDS: u32> Options<ROUNDS, SECONDS> {
+    /// The windhover that is measured.
+    fn binary(&self) -> Result<PathBuf> {
+        match &self.binary {
+            Some(binary) => binary.canonicalize().with_context(|| binary.display().to_string()),
+            None => process::release_binary(),
+        }
+    }
 }
 
 /// Where a table goes.
@@ -88,14 +119,40 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Bench::Capture(arguments) => capture::run(arguments),
         Bench::Stream(arguments) => stream::run(arguments),
         Bench::Pgm(arguments) => pgm::run(arguments),
-        Bench::Record => crate::process::run(
-            &crate::process::cargo(),
-            &["run", "--release", "--locked", "--package", "windhover-record", "--example", "ingest_cost"],
-        ),
+        Bench::Record => {
+            println!("{}", example("windhover-record", "ingest_cost", &[])?);
+            Ok(())
+        }
         Bench::Render(arguments) => render::run(arguments),
-        Bench::PgmSim(arguments) => pgm_sim::run(arguments),
-        Bench::Startup { rounds } => startup::run(*rounds),
+        Bench::PgmSim { seconds, output } => {
+            output.publish(&example("windhover-pgm", "sim_rate", &[&seconds.to_string()])?)
+        }
+        Bench::Startup { rounds } => startup(*rounds),
     }
+}
+
+/// What an example of a crate prints: xtask links nothing of the tool.
+fn example(package: &str, name: &str, arguments: &[&str]) -> Result<String> {
+    let fixed = ["run", "--quiet", "--release", "--locked", "--package", package, "--example", name, "--"];
+    process::output(&process::cargo(), &[&fixed[..], arguments].concat())
+}
+
+/// Start of the process to the first message, as the tool itself reports it.
+fn startup(rounds: u32) -> Result<()> {
+    let binary = process::release_binary()?;
+    let mut serve = Command::new(&binary);
+    serve.args(["--quiet", "serve", "--bind", "127.0.0.1:7499"]).stderr(Stdio::null());
+    let server = lab::Server(serve.spawn().context("windhover serve")?);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let once = |binary: &Path| {
+        let arguments = ["pingpong", "udp", "127.0.0.1:7499", "--count", "1000", "--format", "json"];
+        Ok(number(&document(Command::new(binary).args(arguments))?, "self_cost/startup_ns")? / 1e6)
+    };
+    let ms = (0..rounds).map(|_| once(&binary)).collect::<Result<Vec<f64>>>()?;
+    drop(server);
+    let (median, worst) = (stats::median(&ms), ms.iter().copied().fold(0.0, f64::max));
+    println!("start to first message, without warm-up: median {median:.1} ms, worst {worst:.1} ms of {rounds}");
+    Ok(())
 }
 
 /// For each case and tool the figures of all rounds.
@@ -134,9 +191,14 @@ fn number(document: &Value, path: &str) -> Result<f64> {
     found.with_context(|| format!("the result has no {path}"))
 }
 
+/// One figure of all rounds.
+fn column<T>(rounds: &[T], pick: impl Fn(&T) -> f64) -> Vec<f64> {
+    rounds.iter().map(pick).collect()
+}
+
 /// The ratio of two columns with its interval, in a table.
 fn ratio_text(ours: &[f64], theirs: &[f64]) -> String {
-    let (ratio, low, high) = crate::stats::ratio(ours, theirs);
+    let (ratio, low, high) = stats::ratio(ours, theirs);
     format!("{ratio:.3} ({low:.3} to {high:.3})")
 }
 

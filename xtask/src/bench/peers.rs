@@ -1,24 +1,18 @@
 //! Ping-pong beside other tools: the same lab, CPUs, policy and size, all tools in every round.
 
 use super::lab::Lab;
-use super::{Measured, Output, interleaved, ratio_text, unread};
+use super::{Measured, Options, column, interleaved, ratio_text, unread};
 use crate::{packages, process, stats};
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Rounds; in each every tool measures once, in an order that rotates.
-    #[arg(long, default_value_t = 20)]
-    rounds: u32,
-    /// Seconds a measurement.
-    #[arg(long, default_value_t = 1)]
-    seconds: u32,
+    #[command(flatten)]
+    options: Options<20, 1>,
     /// Only this protocol: tcp or udp.
     #[arg(long)]
     protocol: Option<String>,
-    #[command(flatten)]
-    output: Output,
 }
 
 /// What is compared: protocol and receive mode of both ends.
@@ -56,8 +50,8 @@ pub(super) struct Figure {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    packages::ensure(&["sockperf", "iproute2", "util-linux"], "for the comparison")?;
-    let windhover = process::release_binary()?;
+    packages::ensure(&["sockperf"], "for the comparison")?;
+    let options = &arguments.options;
     let mut tools = vec![Tool::Windhover, Tool::Sockperf];
     for (tool, programs) in [(Tool::Sfnt, &["sfnt-pingpong"][..]), (Tool::Netperf, &["netperf", "netserver"][..])] {
         if programs.iter().all(|program| process::find(program).is_some()) {
@@ -66,56 +60,59 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             println!("{} is not on the PATH and is left out", tool.name());
         }
     }
-    let lab = Lab::up(&windhover, "bench")?;
-    let measured = interleaved(arguments.rounds, [CASES.len(), tools.len()], |case, tool| {
+    let lab = Lab::up(&options.binary()?)?;
+    let measured = interleaved(options.rounds, [CASES.len(), tools.len()], |case, tool| {
         let ((protocol, mode), tool) = (CASES[case], tools[tool]);
         if !tool.can(mode) || arguments.protocol.as_ref().is_some_and(|only| only != protocol) {
             return Ok(None);
         }
-        let figure = once(&lab, tool, protocol, mode, arguments.seconds);
+        let figure = once(&lab, tool, commands(tool, protocol, mode, lab.address(), options.seconds));
         figure.map(Some).with_context(|| format!("{} {protocol} {mode}", tool.name()))
     })?;
     drop(lab);
-    arguments.output.publish(&table(&measured, &tools, arguments))
+    options.output.publish(&table(&measured, &tools, options))
 }
 
-fn once(lab: &Lab, tool: Tool, protocol: &str, mode: &str, seconds: u32) -> Result<Figure> {
-    let address = lab.address();
+/// The command lines of server and client.
+pub(super) fn commands(tool: Tool, protocol: &str, mode: &str, address: &str, seconds: u32) -> [String; 2] {
     let flag = |is: bool, flag: &'static str| if is { flag } else { "" };
     let (spin, tcp) = (mode == "spin", protocol == "tcp");
-    let (server, client) = match tool {
-        Tool::Windhover => (
+    match tool {
+        Tool::Windhover => [
             format!("windhover --quiet serve --bind {address}"),
             format!(
                 "windhover pingpong {protocol} {address} --size 32 --seconds {seconds} --receive {mode} --cpu 0 \
                  --remote-cpu 1 --format json"
             ),
-        ),
+        ],
         Tool::Sockperf => {
             let flags = format!("{} {}", flag(tcp, "--tcp"), flag(spin, "--nonblocked"));
-            (
+            [
                 format!("sockperf server -i {address} {flags}"),
                 format!("sockperf ping-pong -i {address} -m 32 -t {seconds} {flags}"),
-            )
+            ]
         }
         // It counts in ms and has 1 s as the default of both.
-        Tool::Sfnt => (
+        Tool::Sfnt => [
             "sfnt-pingpong".to_owned(),
             format!("sfnt-pingpong --affinity 0;1 --sizes=32 {} {protocol} {address}", flag(spin, "--spin")),
-        ),
-        Tool::Netperf => (
+        ],
+        Tool::Netperf => [
             format!("netserver -D -N -4 -L {address}"),
             format!(
                 "netperf -4 -P 0 -H {address} -t {} -l {seconds} -j -- -r 32,32 -k MEAN_LATENCY,P50_LATENCY",
                 if tcp { "TCP_RR" } else { "UDP_RR" }
             ),
-        ),
-    };
+        ],
+    }
+}
+
+pub(super) fn once(lab: &Lab, tool: Tool, [server, client]: [String; 2]) -> Result<Figure> {
     let _server = lab.serve(&server)?;
     parse(tool, &lab.client(&client)?)
 }
 
-pub(super) fn parse(tool: Tool, text: &str) -> Result<Figure> {
+fn parse(tool: Tool, text: &str) -> Result<Figure> {
     let figure = match tool {
         Tool::Windhover => {
             let document: serde_json::Value = serde_json::from_str(text.trim()).context("result document")?;
@@ -147,36 +144,22 @@ pub(super) fn parse(tool: Tool, text: &str) -> Result<Figure> {
     }
 }
 
-fn table(measured: &Measured<Figure>, tools: &[Tool], Arguments { rounds, seconds, .. }: &Arguments) -> String {
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "32 bytes, {rounds} rounds of {seconds} s, all tools in every round, CPUs 0 and 1, SCHED_OTHER; RTT/2 in µs.\n"
-    );
-    let _ = writeln!(
-        text,
-        "| protocol | receive | tool | median p50 | median mean | windhover / tool, p50 (95 %) |\n|---|---|---|---|---|---|"
+fn table(measured: &Measured<Figure>, tools: &[Tool], options: &Options<20, 1>) -> String {
+    let mut text = format!(
+        "32 bytes, {} rounds of {} s, all tools in every round, CPUs 0 and 1, SCHED_OTHER; RTT/2 in µs.\n\n\
+         | protocol | receive | tool | median p50 | median mean | windhover / tool, p50 (95 %) |\n|---|---|---|---|---|---|\n",
+        options.rounds, options.seconds
     );
     for ((protocol, mode), row) in CASES.into_iter().zip(measured) {
-        let ours = &row[0];
-        for (tool, figures) in tools.iter().zip(row) {
-            if figures.is_empty() {
-                continue;
-            }
-            let column = |pick: fn(&Figure) -> f64, of: &[Figure]| of.iter().map(pick).collect::<Vec<f64>>();
-            let p50 = stats::median(&column(|figure| figure.p50, figures));
-            let mean = stats::median(&column(|figure| figure.mean, figures));
+        for (tool, figures) in tools.iter().zip(row).filter(|(_, figures)| !figures.is_empty()) {
+            let p50 = |figures: &[Figure]| column(figures, |figure| figure.p50);
+            let mean = |figures: &[Figure]| column(figures, |figure| figure.mean);
             let ratio = match tool {
                 Tool::Windhover => "–".to_owned(),
-                Tool::Netperf => {
-                    let of = |figures| column(|figure| figure.mean, figures);
-                    format!("{}, of means", ratio_text(&of(ours), &of(figures)))
-                }
-                _ => {
-                    let of = |figures| column(|figure| figure.p50, figures);
-                    ratio_text(&of(ours), &of(figures))
-                }
+                Tool::Netperf => format!("{}, of means", ratio_text(&mean(&row[0]), &mean(figures))),
+                _ => ratio_text(&p50(&row[0]), &p50(figures)),
             };
+            let (p50, mean) = (stats::median(&p50(figures)), stats::median(&mean(figures)));
             let _ = writeln!(text, "| {protocol} | {mode} | {} | {p50:.3} | {mean:.3} | {ratio} |", tool.name());
         }
     }

@@ -5,28 +5,23 @@
 //! dropped, the figures are taken from raw files, by the same rules for both.
 
 use super::lab::Lab;
-use super::{Output, interleaved, number, ratio_text, raw};
+use super::{Options, column, interleaved, number, ratio_text, raw};
 use crate::{packages, process, stats};
 use anyhow::{Context as _, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Rounds; in each both measure once.
-    #[arg(long, default_value_t = 12)]
-    rounds: u32,
-    /// Seconds a measurement. Short ones are all chance where the machine is slow for a moment every few seconds.
-    #[arg(long, default_value_t = 8)]
-    seconds: u32,
+    // Short measurements are all chance where the machine is slow for a moment every few seconds.
+    #[command(flatten)]
+    options: Options<12, 8>,
     /// What carries the packets: udp or raw (IP protocol 113).
     #[arg(long, default_value = "udp")]
     carrier: String,
-    #[command(flatten)]
-    output: Output,
 }
 
 const RATES: [u32; 4] = [10_000, 20_000, 30_000, 40_000];
@@ -59,19 +54,24 @@ enum Tool {
 
 const TOOLS: [Tool; 2] = [Tool::Windhover, Tool::OpenPgm];
 
-/// One measurement; times in µs.
+/// Times of a measurement, and where both tools have them behind the name of the distribution.
+const TIMES: [(&str, &str); 4] = [
+    ("RTT p50 at", "/p50_ns"),
+    ("RTT p99 at", "/p99_ns"),
+    // A sender that waits for a lock or a full queue cannot hide it there.
+    ("from the intended send, p50, at", "_intended/p50_ns"),
+    ("from the intended send, p99, at", "_intended/p99_ns"),
+];
+
+/// One measurement.
 #[derive(Debug, Clone, Copy)]
 struct Figure {
     achieved: f64,
+    messages: f64,
     lost: f64,
-    p50: f64,
-    p99: f64,
-    /// From the intended send: a sender that waits for a lock or a full queue cannot hide it there.
-    intended_p50: f64,
-    intended_p99: f64,
+    times_us: [f64; TIMES.len()],
     /// CPU time of both programs, in s.
     cpu_s: f64,
-    messages: f64,
 }
 
 /// What host `b` drops, in the words of nftables.
@@ -83,17 +83,21 @@ enum Dropped {
     Any,
 }
 
-/// What one measurement with loss says; times in µs.
-#[derive(Debug, Clone, Copy)]
+/// Times of a measurement with loss: of the repaired messages, of all, and of all from the intended send.
+const LOSSY_TIMES: [(&str, usize, f64); 6] = [
+    ("repaired messages, RTT p50,", 0, 0.5),
+    ("repaired messages, RTT p99,", 0, 0.99),
+    ("RTT p99", 1, 0.99),
+    ("RTT p99.9", 1, 0.999),
+    ("from the intended send, p99,", 2, 0.99),
+    ("from the intended send, p99.9,", 2, 0.999),
+];
+
+/// What one measurement with loss says.
 struct Lossy {
     lost: f64,
-    repaired: f64,
-    repair_p50: f64,
-    repair_p99: f64,
-    p99: f64,
-    p999: f64,
-    intended_p99: f64,
-    intended_p999: f64,
+    repaired: usize,
+    times_us: [f64; LOSSY_TIMES.len()],
 }
 
 /// What measurements share.
@@ -102,32 +106,22 @@ struct Bench<'a> {
     carrier: &'a str,
 }
 
-pub(crate) fn run(options: &Arguments) -> Result<()> {
-    packages::ensure(
-        &["libpgm-dev", "gcc", "libc6-dev", "pkg-config", "iproute2", "util-linux", "nftables"],
-        "for the comparison",
-    )?;
-    let windhover = process::release_binary()?;
-    let openpgm = build()?;
-    let lab = Lab::up(&windhover, "benchpgm")?.with_program("openpgm", openpgm);
-    let bench = Bench { lab, carrier: &options.carrier };
-    let mut text = String::new();
-    let rounds = options.rounds;
-    let _ = writeln!(
-        text,
-        "{BYTES} bytes, {rounds} rounds of {} s, both in every round, {} encapsulation, sender on CPU 0, receiver and far \
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    packages::ensure(&["libpgm-dev", "gcc", "libc6-dev", "pkg-config", "nftables"], "for the comparison")?;
+    let Options { rounds, seconds, .. } = arguments.options;
+    let lab = Lab::up(&arguments.options.binary()?)?.with_program("openpgm", build()?);
+    let bench = Bench { lab, carrier: &arguments.carrier };
+    let mut text = format!(
+        "{BYTES} bytes, {rounds} rounds of {seconds} s, both in every round, {} encapsulation, sender on CPU 0, receiver and far \
          end on CPU 1, SCHED_FIFO {PRIORITY}, the far end {FAR_PRIORITY}, back-off 2 ms, repeat and data 20 ms; times in \
-         µs, medians over the rounds.\n",
-        options.seconds,
-        if options.carrier == "raw" { "no" } else { "UDP" }
+         µs, medians over the rounds.\n\n| what | windhover | OpenPGM | windhover / OpenPGM (95 %) |\n|---|---|---|---|\n",
+        if arguments.carrier == "raw" { "no" } else { "UDP" }
     );
-    let _ = writeln!(text, "| what | windhover | OpenPGM | windhover / OpenPGM (95 %) |\n|---|---|---|---|");
     for rate in RATES {
-        let pairs = bench.interleaved(rounds, |bench, tool| bench.once(tool, f64::from(rate), options.seconds))?;
-        row(&mut text, &format!("RTT p50 at {rate}/s"), &pairs, |one| one.p50);
-        row(&mut text, &format!("RTT p99 at {rate}/s"), &pairs, |one| one.p99);
-        row(&mut text, &format!("from the intended send, p50, at {rate}/s"), &pairs, |one| one.intended_p50);
-        row(&mut text, &format!("from the intended send, p99, at {rate}/s"), &pairs, |one| one.intended_p99);
+        let pairs = bench.interleaved(rounds, |bench, tool| bench.once(tool, f64::from(rate), seconds))?;
+        for (at, (what, _)) in TIMES.iter().enumerate() {
+            row(&mut text, &format!("{what} {rate}/s"), &pairs, |one| one.times_us[at]);
+        }
         let lost: f64 = pairs.iter().flatten().map(|one| one.lost).sum();
         eprintln!("{rate}/s: {lost} lost");
     }
@@ -143,22 +137,20 @@ pub(crate) fn run(options: &Arguments) -> Result<()> {
     for (dropped, what) in [(Dropped::Data, "1 % of the data dropped"), (Dropped::Any, "1 % of all multicast dropped")]
     {
         bench.drop_one_in_a_hundred(dropped)?;
-        let pairs = bench.interleaved(rounds, |bench, tool| bench.lossy(tool, options.seconds))?;
-        let at = format!("at {LOSS_RATE}/s, {what}");
-        if dropped == Dropped::Data {
-            row(&mut text, &format!("repaired messages, RTT p50, {at}"), &pairs, |one| one.repair_p50);
-            row(&mut text, &format!("repaired messages, RTT p99, {at}"), &pairs, |one| one.repair_p99);
+        let pairs = bench.interleaved(rounds, |bench, tool| bench.lossy(tool, seconds))?;
+        for (at, (times, of, _)) in LOSSY_TIMES.iter().enumerate() {
+            // A repair that is lost again says nothing of how quick repairs are.
+            if *of > 0 || dropped == Dropped::Data {
+                let what = format!("{times} at {LOSS_RATE}/s, {what}");
+                row(&mut text, &what, &pairs, |one| one.times_us[at]);
+            }
         }
-        row(&mut text, &format!("RTT p99 {at}"), &pairs, |one| one.p99);
-        row(&mut text, &format!("RTT p99.9 {at}"), &pairs, |one| one.p999);
-        row(&mut text, &format!("from the intended send, p99, {at}"), &pairs, |one| one.intended_p99);
-        row(&mut text, &format!("from the intended send, p99.9, {at}"), &pairs, |one| one.intended_p999);
-        let repaired: f64 = pairs.iter().flatten().map(|one| one.repaired).sum();
-        eprintln!("{what}: {repaired:.0} repairs that others waited for");
+        let repaired: usize = pairs.iter().flatten().map(|one| one.repaired).sum();
+        eprintln!("{what}: {repaired} repairs that others waited for");
         never += pairs.iter().flatten().map(|one| one.lost).sum::<f64>();
     }
     let _ = writeln!(text, "\nNever delivered with 1 % dropped, both: {never:.0}.");
-    options.output.publish(&text)
+    arguments.options.output.publish(&text)
 }
 
 /// Compiles the peer.
@@ -194,29 +186,18 @@ impl Bench<'_> {
         let cpu_s = children_s()? - before;
         let document: serde_json::Value =
             serde_json::from_str(text.trim()).with_context(|| format!("{tool:?} printed: {text}"))?;
-        let number = |path| number(&document, path);
-        Ok(match tool {
-            Tool::Windhover => Figure {
-                achieved: number("rate/achieved_pps")? / number("rate/asked_pps")?,
-                lost: number("messages/lost")?,
-                p50: number("latency/p50_ns")? / 1e3,
-                p99: number("latency/p99_ns")? / 1e3,
-                intended_p50: number("latency_intended/p50_ns")? / 1e3,
-                intended_p99: number("latency_intended/p99_ns")? / 1e3,
-                cpu_s,
-                messages: number("messages/sent")?,
-            },
-            Tool::OpenPgm => Figure {
-                achieved: number("achieved_pps")? / number("asked_pps")?,
-                lost: number("sent")? - number("answered")?,
-                p50: number("rtt/p50_ns")? / 1e3,
-                p99: number("rtt/p99_ns")? / 1e3,
-                intended_p50: number("rtt_intended/p50_ns")? / 1e3,
-                intended_p99: number("rtt_intended/p99_ns")? / 1e3,
-                cpu_s,
-                messages: number("sent")?,
-            },
-        })
+        let [rate, sent, answered, rtt] = match tool {
+            Tool::Windhover => ["rate/", "messages/sent", "messages/received", "latency"],
+            Tool::OpenPgm => ["", "sent", "answered", "rtt"],
+        };
+        let number = |path: &str| number(&document, path);
+        let mut times_us = [0.0; TIMES.len()];
+        for (us, (_, behind)) in times_us.iter_mut().zip(TIMES) {
+            *us = number(&format!("{rtt}{behind}"))? / 1e3;
+        }
+        let achieved = number(&format!("{rate}achieved_pps"))? / number(&format!("{rate}asked_pps"))?;
+        let messages = number(sent)?;
+        Ok(Figure { achieved, messages, lost: messages - number(answered)?, times_us, cpu_s })
     }
 
     /// One measurement while host `b` drops datagrams.
@@ -230,20 +211,13 @@ impl Bench<'_> {
             }
             Tool::OpenPgm => self.openpgm(rate, seconds, |client| client.arg(&file))?,
         };
-        let messages = raw::read(&file)?;
+        let messages = raw::answered(raw::read(&file)?);
         std::fs::remove_file(&file).with_context(|| file.display().to_string())?;
         let repaired = raw::repaired_us(&messages, 1e6 / f64::from(LOSS_RATE));
-        let (rtt, intended) = (raw::rtt_us(&messages), raw::intended_us(&messages));
-        Ok(Lossy {
-            lost: f64::from(LOSS_RATE * seconds) - messages.len() as f64,
-            repaired: repaired.len() as f64,
-            repair_p50: raw::quantile(repaired.clone(), 0.5),
-            repair_p99: raw::quantile(repaired, 0.99),
-            p99: raw::quantile(rtt.clone(), 0.99),
-            p999: raw::quantile(rtt, 0.999),
-            intended_p99: raw::quantile(intended.clone(), 0.99),
-            intended_p999: raw::quantile(intended, 0.999),
-        })
+        let lost = f64::from(LOSS_RATE * seconds) - messages.len() as f64;
+        let (count, times) = (repaired.len(), [repaired, raw::rtt_us(&messages), raw::intended_us(&messages)]);
+        let times_us = LOSSY_TIMES.map(|(_, of, share)| raw::quantile(times[of].clone(), share));
+        Ok(Lossy { lost, repaired: count, times_us })
     }
 
     fn windhover(&self, rate: f64, seconds: u32, with: impl Fn(&mut Command) -> &mut Command) -> Result<String> {
@@ -269,15 +243,9 @@ impl Bench<'_> {
     fn client(&self, line: &str, with: impl Fn(&mut Command) -> &mut Command) -> Result<String> {
         let mut command = self.lab.command("a", "0,1", line);
         let mut child = with(&mut command).stdout(Stdio::piped()).spawn().context("cannot start the client")?;
-        let began = Instant::now();
         // A line or two: they fit the pipe, so the child never waits for its reader.
-        while child.try_wait().context("waiting for the client")?.is_none() {
-            if began.elapsed() > LIMIT {
-                child.kill().context("ending the client")?;
-                child.wait().context("waiting for the client")?;
-                bail!("{line} did not end within {} s", LIMIT.as_secs());
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        if process::wait(&mut child, LIMIT)?.is_none() {
+            bail!("{line} did not end within {} s", LIMIT.as_secs());
         }
         let output = child.wait_with_output().context("reading the client")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -320,9 +288,7 @@ impl Bench<'_> {
              flush chain ip bench in; \
              add rule ip bench in ip daddr 224.0.0.0/4 {which} numgen random mod 100 < 1 drop"
         );
-        let status = self.lab.command("b", "0,1", "nft").arg(&rules).status().context("nft")?;
-        anyhow::ensure!(status.success(), "nft ended with {status}");
-        Ok(())
+        process::finish(self.lab.command("b", "0,1", "nft").arg(&rules))
     }
 }
 
@@ -334,7 +300,7 @@ fn children_s() -> Result<f64> {
 }
 
 fn row<T>(text: &mut String, what: &str, measured: &[Vec<T>], pick: impl Fn(&T) -> f64) {
-    let [ours, theirs] = [0, 1].map(|tool| measured[tool].iter().map(&pick).collect::<Vec<f64>>());
+    let [ours, theirs] = [0, 1].map(|tool| column(&measured[tool], &pick));
     let ratio = ratio_text(&ours, &theirs);
     let (our, their) = (stats::median(&ours), stats::median(&theirs));
     let digits = if their >= 1000.0 { 0 } else { 1 };

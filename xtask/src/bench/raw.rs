@@ -3,11 +3,12 @@
 use anyhow::{Context as _, Result};
 use std::path::Path;
 
-/// A message that was answered; times in ns.
+/// A message; times in ns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message {
-    intended: f64,
-    sent: f64,
+    pub(crate) intended: f64,
+    pub(crate) sent: f64,
+    /// NaN where no answer came, or none was asked for.
     rtt: f64,
 }
 
@@ -15,14 +16,21 @@ pub(crate) struct Message {
 pub(crate) fn read(file: &Path) -> Result<Vec<Message>> {
     let text = crate::files::read(file)?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let number = |word: &str| if matches!(word, "-" | ".") { Ok(f64::NAN) } else { word.parse::<f64>() };
     lines
         .map(|line| {
-            let mut numbers = line.split_whitespace().map(str::parse::<f64>);
+            let mut numbers = line.split_whitespace().map(number);
             let mut next = || numbers.next().context("three numbers")?.context("a number");
             Ok(Message { intended: next()?, sent: next()?, rtt: next()? })
         })
         .collect::<Result<_>>()
         .with_context(|| file.display().to_string())
+}
+
+/// The messages that were answered.
+pub(crate) fn answered(mut messages: Vec<Message>) -> Vec<Message> {
+    messages.retain(|one| !one.rtt.is_nan());
+    messages
 }
 
 /// From the intended send to the answer, in µs.

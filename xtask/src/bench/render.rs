@@ -3,7 +3,7 @@
 use super::Output;
 use crate::files::create;
 use crate::{process, stats};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -42,37 +42,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .filter_map(|file| file.metadata().ok())
         .map(|metadata| metadata.len())
         .sum();
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
+    let mut text = format!(
         "{cells} cell(s) of {seconds} s at 40,000 messages a second, 3 tags, 100 ms intervals: {:.1} MB of interval logs; \
-         {rounds} rounds after one that fills the file cache.\n",
+         {rounds} rounds after one that fills the file cache.\n\n| what | median s | worst s | size MB |\n|---|---|---|---|\n",
         log as f64 / 1e6
     );
-    let _ = writeln!(text, "| what | median s | worst s | size MB |\n|---|---|---|---|");
     let html = folder.join("report.html");
     let png = folder.join("plots");
     create(&png)?;
-    let path = |path: &Path| path.to_string_lossy().into_owned();
-    let cases: [(&str, Vec<String>, &Path); 3] = [
-        ("report (HTML)", vec!["report".into(), path(&run), "--force".into(), "--output".into(), path(&html)], &html),
-        (
-            "plot heat (PNG)",
-            ["plot", &path(&run), "--figure", "heat", "--output", &path(&png)].map(str::to_owned).to_vec(),
-            &png,
-        ),
-        (
-            "plot all (SVG)",
-            ["plot", &path(&run), "--format", "svg", "--output", &path(&png)].map(str::to_owned).to_vec(),
-            &png,
-        ),
+    let (run, into) = (run.to_string_lossy(), png.to_string_lossy());
+    let page = html.to_string_lossy();
+    let cases: [(&str, &[&str], &Path); 3] = [
+        ("report (HTML)", &["report", &run, "--force", "--output", &page], &html),
+        ("plot heat (PNG)", &["plot", &run, "--figure", "heat", "--output", &into], &png),
+        ("plot all (SVG)", &["plot", &run, "--format", "svg", "--output", &into], &png),
     ];
     for (what, arguments, made) in cases {
         let mut times = Vec::new();
         for round in 0..=*rounds {
             let begin = Instant::now();
-            let status = Command::new(&binary).args(&arguments).stderr(Stdio::null()).status().context(what)?;
-            ensure!(status.success(), "{what}: {status}");
+            process::finish(Command::new(&binary).args(arguments).stderr(Stdio::null())).context(what)?;
             if round > 0 {
                 times.push(begin.elapsed().as_secs_f64());
             }

@@ -1,6 +1,6 @@
 //! What a shield is worth: `campaigns/shield.toml`, and the ratios of its figures without and with the shield.
 
-use super::Output;
+use super::{Output, column};
 use crate::files::create;
 use crate::{packages, process, stats};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
@@ -124,9 +124,8 @@ fn backend(documents: &[serde_json::Value]) -> String {
     found.unwrap_or("none").to_owned()
 }
 
-fn medians(figures: &[Figure], pick: fn(&Figure) -> Option<f64>) -> Option<f64> {
-    let values: Vec<f64> = figures.iter().filter_map(pick).collect();
-    (!values.is_empty()).then(|| stats::median(&values))
+fn medians(figures: &[Figure], pick: fn(&Figure) -> f64) -> Option<f64> {
+    (!figures.is_empty()).then(|| stats::median(&column(figures, pick)))
 }
 
 fn stalls(figures: &[Figure]) -> usize {
@@ -134,32 +133,28 @@ fn stalls(figures: &[Figure]) -> usize {
 }
 
 fn table(all: &BTreeMap<Key, Vec<Figure>>, backend: &str) -> String {
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
+    let mut text = format!(
         "UDP, 32 bytes, both ends on one CPU; RTT/2 in µs, medians over the repetitions, p99.99 over all of them together; the shield is {backend}. A stall is a \
-         repetition whose longest round trip took 45 to 55 ms.\n"
+         repetition whose longest round trip took 45 to 55 ms.\n\n\
+         | load | shield | policy | repetitions | mean | stdev | p99.99 | max | stalls |\n|---|---|---|---|---|---|---|---|---|\n"
     );
-    let _ = writeln!(text, "| load | shield | policy | repetitions | mean | stdev | p99.99 | max | stalls |");
-    let _ = writeln!(text, "|---|---|---|---|---|---|---|---|---|");
     let word = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |us| format!("{us:.2}"));
     for ((load, shield, policy), figures) in all {
         let _ = writeln!(
             text,
             "| {load} | {shield} | {policy} | {} | {} | {} | {} | {} | {} |",
             figures.len(),
-            word(medians(figures, |figure| Some(figure.mean))),
-            word(medians(figures, |figure| Some(figure.stdev))),
+            word(medians(figures, |figure| figure.mean)),
+            word(medians(figures, |figure| figure.stdev)),
             word(tail(figures)),
-            word(medians(figures, |figure| Some(figure.max))),
+            word(medians(figures, |figure| figure.max)),
             stalls(figures)
         );
     }
-    let _ = writeln!(text, "\n| load | policy | p99.99 without / with | stdev without / with | stalls without, with |");
-    let _ = writeln!(text, "|---|---|---|---|---|");
-    for ((load, shield, policy), with) in all.iter().filter(|((_, shield, _), _)| shield != "off") {
+    let head = "load | policy | p99.99 without / with | stdev without / with | stalls without, with";
+    let _ = writeln!(text, "\n| {head} |\n|---|---|---|---|---|");
+    for ((load, _, policy), with) in all.iter().filter(|((_, shield, _), _)| shield != "off") {
         let Some(without) = all.get(&(load.clone(), "off".to_owned(), policy.clone())) else { continue };
-        let _ = shield;
         let ratio = |of: fn(&[Figure]) -> Option<f64>| -> String {
             match (of(without), of(with)) {
                 (Some(a), Some(b)) if a < b => format!("{:.2}", a / b),
@@ -171,7 +166,7 @@ fn table(all: &BTreeMap<Key, Vec<Figure>>, backend: &str) -> String {
             text,
             "| {load} | {policy} | {} | {} | {} of {}, {} of {} |",
             ratio(tail),
-            ratio(|figures| medians(figures, |figure| Some(figure.stdev))),
+            ratio(|figures| medians(figures, |figure| figure.stdev)),
             stalls(without),
             without.len(),
             stalls(with),

@@ -5,7 +5,7 @@
 //! round whose server's report was lost among the datagrams.
 
 use super::lab::Lab;
-use super::{Measured, Output, interleaved, ratio_text, unread};
+use super::{Measured, Options, column, interleaved, ratio_text, unread};
 use crate::{packages, process, stats};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -13,61 +13,84 @@ use std::fmt::Write as _;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Rounds; in each every tool measures once, in an order that rotates.
-    #[arg(long, default_value_t = 20)]
-    rounds: u32,
-    /// Seconds a measurement.
-    #[arg(long, default_value_t = 2)]
-    seconds: u32,
+    #[command(flatten)]
+    options: Options<20, 2>,
     /// Only this protocol: tcp or udp.
     #[arg(long)]
     protocol: Option<String>,
-    #[command(flatten)]
-    output: Output,
 }
 
 /// Protocol, bytes of a datagram or write.
 const CASES: [(&str, u32); 3] = [("udp", 64), ("udp", 1472), ("tcp", 131_072)];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tool {
-    Windhover,
-    /// With sendmmsg and recvmmsg.
-    WindhoverBatch,
-    Iperf3,
-    Iperf2,
-    Sockperf,
+/// What a tool is told and what it says.
+struct Tool {
+    name: &'static str,
+    /// Absent for ours.
+    program: Option<&'static str>,
+    /// Command lines of server and client: over UDP or TCP, to an address, of so many bytes, for so many seconds.
+    commands: fn(bool, &str, u32, u32) -> [String; 2],
+    read: fn(&str, bool, f64) -> Option<Figure>,
 }
 
-const TOOLS: [Tool; 5] = [Tool::Windhover, Tool::WindhoverBatch, Tool::Iperf3, Tool::Iperf2, Tool::Sockperf];
+/// Ours without and with sendmmsg and recvmmsg come first; the second is for UDP.
+const TOOLS: [Tool; 5] = [
+    Tool {
+        name: "windhover",
+        program: None,
+        commands: |udp, address, size, seconds| windhover(udp, address, size, seconds, ""),
+        read: ours,
+    },
+    Tool {
+        name: "windhover --batch 32",
+        program: None,
+        commands: |udp, address, size, seconds| windhover(udp, address, size, seconds, "--batch 32"),
+        read: ours,
+    },
+    Tool {
+        name: "iperf3",
+        program: Some("iperf3"),
+        commands: |udp, address, size, seconds| {
+            let flags = if udp { "-u -b 0" } else { "" };
+            [format!("iperf3 -s -1 -B {address}"), format!("iperf3 -c {address} -l {size} -t {seconds} -J {flags}")]
+        },
+        read: iperf3,
+    },
+    Tool {
+        name: "iperf 2",
+        program: Some("iperf"),
+        commands: |udp, address, size, seconds| {
+            let (server, client) = if udp { ("-u", "-u -b 100G") } else { ("", "") };
+            [
+                format!("iperf -s -B {address} -l {size} {server}"),
+                format!("iperf -c {address} -l {size} -t {seconds} -y C {client}"),
+            ]
+        },
+        read: iperf2,
+    },
+    Tool {
+        name: "sockperf",
+        program: Some("sockperf"),
+        commands: |udp, address, size, seconds| {
+            let flags = if udp { "" } else { "--tcp" };
+            [
+                format!("sockperf server -i {address} {flags}"),
+                format!("sockperf throughput -i {address} -m {} -t {seconds} {flags}", size.min(SOCKPERF_MOST)),
+            ]
+        },
+        read: sockperf,
+    },
+];
 
-impl Tool {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Windhover => "windhover",
-            Self::WindhoverBatch => "windhover --batch 32",
-            Self::Iperf3 => "iperf3",
-            Self::Iperf2 => "iperf 2",
-            Self::Sockperf => "sockperf",
-        }
-    }
+/// sockperf's longest message.
+const SOCKPERF_MOST: u32 = 65_507;
 
-    fn program(self) -> Option<&'static str> {
-        match self {
-            Self::Windhover | Self::WindhoverBatch => None,
-            Self::Iperf3 => Some("iperf3"),
-            Self::Iperf2 => Some("iperf"),
-            Self::Sockperf => Some("sockperf"),
-        }
-    }
-
-    fn can(self, protocol: &str) -> bool {
-        self != Self::WindhoverBatch || protocol == "udp"
-    }
-
-    fn is_ours(self) -> bool {
-        self.program().is_none()
-    }
+fn windhover(udp: bool, address: &str, size: u32, seconds: u32, batch: &str) -> [String; 2] {
+    let (protocol, ends) = (if udp { "udp" } else { "tcp" }, "--cpu 0 --remote-cpu 1 --format json");
+    [
+        format!("windhover --quiet serve --bind {address}"),
+        format!("windhover --quiet stream {protocol} {address} --size {size} --seconds {seconds} {ends} {batch}"),
+    ]
 }
 
 /// A second's datagrams, or bits of TCP.
@@ -79,70 +102,28 @@ struct Figure {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    packages::ensure(&["iperf3", "iperf", "sockperf", "iproute2", "util-linux"], "for the comparison")?;
-    let windhover = process::release_binary()?;
-    let is_there = |tool: &Tool| tool.program().is_none_or(|program| process::find(program).is_some());
+    packages::ensure(&["iperf3", "iperf", "sockperf"], "for the comparison")?;
+    let options = &arguments.options;
+    let is_there = |tool: &Tool| tool.program.is_none_or(|program| process::find(program).is_some());
     let tools: Vec<Tool> = TOOLS.into_iter().filter(is_there).collect();
-    let lab = Lab::up(&windhover, "benchstream")?;
-    let measured = interleaved(arguments.rounds, [CASES.len(), tools.len()], |case, tool| {
-        let ((protocol, size), tool) = (CASES[case], tools[tool]);
-        if !tool.can(protocol) || arguments.protocol.as_ref().is_some_and(|only| only != protocol) {
+    let lab = Lab::up(&options.binary()?)?;
+    let measured = interleaved(options.rounds, [CASES.len(), tools.len()], |case, at| {
+        let ((protocol, size), tool) = (CASES[case], &tools[at]);
+        let udp = protocol == "udp";
+        if at == 1 && !udp || arguments.protocol.as_ref().is_some_and(|only| only != protocol) {
             return Ok(None);
         }
-        let figure = once(&lab, tool, protocol, size, arguments.seconds);
-        figure.map(Some).with_context(|| format!("{} {protocol} {size}", tool.name()))
+        let [server, client] = (tool.commands)(udp, lab.address(), size, options.seconds);
+        let _server = lab.serve(&server)?;
+        let text = lab.client(&client)?;
+        let figure = (tool.read)(&text, udp, size.into()).filter(|figure| figure.sent > 0.0);
+        figure.ok_or_else(|| unread(&text)).map(Some).with_context(|| format!("{} {protocol} {size}", tool.name))
     })?;
     drop(lab);
-    arguments.output.publish(&table(&measured, &tools, arguments))
+    options.output.publish(&table(&measured, &tools, options))
 }
 
-fn once(lab: &Lab, tool: Tool, protocol: &str, size: u32, seconds: u32) -> Result<Figure> {
-    let address = lab.address();
-    let udp = protocol == "udp";
-    // sockperf's longest message.
-    let size = if tool == Tool::Sockperf { size.min(65_507) } else { size };
-    let (server, client) = match tool {
-        Tool::Windhover | Tool::WindhoverBatch => {
-            let batch = if tool == Tool::WindhoverBatch { "--batch 32" } else { "" };
-            let ends = "--cpu 0 --remote-cpu 1 --format json";
-            (
-                format!("windhover --quiet serve --bind {address}"),
-                format!(
-                    "windhover --quiet stream {protocol} {address} --size {size} --seconds {seconds} {ends} {batch}"
-                ),
-            )
-        }
-        Tool::Iperf3 => {
-            let flags = if udp { "-u -b 0" } else { "" };
-            (format!("iperf3 -s -1 -B {address}"), format!("iperf3 -c {address} -l {size} -t {seconds} -J {flags}"))
-        }
-        Tool::Iperf2 => {
-            let (server, client) = if udp { ("-u", "-u -b 100G") } else { ("", "") };
-            (
-                format!("iperf -s -B {address} -l {size} {server}"),
-                format!("iperf -c {address} -l {size} -t {seconds} -y C {client}"),
-            )
-        }
-        Tool::Sockperf => {
-            let flags = if udp { "" } else { "--tcp" };
-            (
-                format!("sockperf server -i {address} {flags}"),
-                format!("sockperf throughput -i {address} -m {size} -t {seconds} {flags}"),
-            )
-        }
-    };
-    let _server = lab.serve(&server)?;
-    let text = lab.client(&client)?;
-    let figure = match tool {
-        Tool::Windhover | Tool::WindhoverBatch => ours(&text, udp),
-        Tool::Iperf3 => iperf3(&text, udp),
-        Tool::Iperf2 => iperf2(&text, udp, size.into()),
-        Tool::Sockperf => sockperf(&text, udp, size.into()),
-    };
-    figure.filter(|figure| figure.sent > 0.0).ok_or_else(|| unread(&text))
-}
-
-fn ours(text: &str, udp: bool) -> Option<Figure> {
+fn ours(text: &str, udp: bool, _: f64) -> Option<Figure> {
     let document: Value = serde_json::from_str(text.trim()).ok()?;
     let flow = &document["stream"]["flows"][0];
     if !udp {
@@ -154,7 +135,7 @@ fn ours(text: &str, udp: bool) -> Option<Figure> {
     Some(Figure { sent: delivered * sent / received.max(1.0), delivered: Some(delivered) })
 }
 
-fn iperf3(text: &str, udp: bool) -> Option<Figure> {
+fn iperf3(text: &str, udp: bool, _: f64) -> Option<Figure> {
     let document: Value = serde_json::from_str(text).ok()?;
     let end = &document["end"];
     if !udp {
@@ -187,38 +168,29 @@ fn iperf2(text: &str, udp: bool, size: f64) -> Option<Figure> {
 fn sockperf(text: &str, udp: bool, size: f64) -> Option<Figure> {
     let (_, rest) = text.lines().find_map(|line| line.split_once("Message Rate is "))?;
     let rate = rest.split_whitespace().next()?.parse::<f64>().ok()?;
-    Some(Figure { sent: if udp { rate } else { rate * size * 8.0 }, delivered: None })
+    let bits = rate * size.min(SOCKPERF_MOST.into()) * 8.0;
+    Some(Figure { sent: if udp { rate } else { bits }, delivered: None })
 }
 
-fn table(measured: &Measured<Figure>, tools: &[Tool], Arguments { rounds, seconds, .. }: &Arguments) -> String {
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{rounds} rounds of {seconds} s, all tools in every round, sender on CPU 0, receiver on CPU 1, SCHED_OTHER; UDP in \
+fn table(measured: &Measured<Figure>, tools: &[Tool], options: &Options<20, 2>) -> String {
+    let mut text = format!(
+        "{} rounds of {} s, all tools in every round, sender on CPU 0, receiver on CPU 1, SCHED_OTHER; UDP in \
          datagrams a second, TCP in Gbit/s of payload. The ratio is of what was delivered; with sockperf, which counts \
-         only what it sends, and where iperf 2 got no report from its server, of what was sent.\n"
-    );
-    let _ = writeln!(
-        text,
-        "| case | tool | sent | delivered | windhover / tool (95 %) | windhover --batch 32 / tool (95 %) |\n|---|---|---|---|---|---|"
+         only what it sends, and where iperf 2 got no report from its server, of what was sent.\n\n\
+         | case | tool | sent | delivered | windhover / tool (95 %) | windhover --batch 32 / tool (95 %) |\n|---|---|---|---|---|---|\n",
+        options.rounds, options.seconds
     );
     for ((protocol, size), row) in CASES.into_iter().zip(measured) {
         let udp = protocol == "udp";
-        let of = |wanted: Tool| tools.iter().position(|tool| *tool == wanted).and_then(|at| row.get(at));
         for (tool, figures) in tools.iter().zip(row).filter(|(_, figures)| !figures.is_empty()) {
             let sent = median(figures, |figure| Some(figure.sent), udp);
             let delivered = median(figures, |figure| figure.delivered, udp);
-            let against = |us: Tool| match of(us) {
-                Some(ours) if !tool.is_ours() && !ours.is_empty() => ratio(ours, figures),
+            let against = |ours: &[Figure]| match tool.program {
+                Some(_) if !ours.is_empty() => ratio(ours, figures),
                 _ => "–".to_owned(),
             };
-            let _ = writeln!(
-                text,
-                "| {protocol} {size} B | {} | {sent} | {delivered} | {} | {} |",
-                tool.name(),
-                against(Tool::Windhover),
-                against(Tool::WindhoverBatch)
-            );
+            let ratios = [0, 1].map(|ours| against(&row[ours])).join(" | ");
+            let _ = writeln!(text, "| {protocol} {size} B | {} | {sent} | {delivered} | {ratios} |", tool.name);
         }
     }
     text
@@ -236,9 +208,8 @@ fn median(figures: &[Figure], pick: fn(&Figure) -> Option<f64>, udp: bool) -> St
 fn ratio(ours: &[Figure], theirs: &[Figure]) -> String {
     let delivered = theirs.iter().all(|figure| figure.delivered.is_some());
     let pick = |figure: &Figure| if delivered { figure.delivered.unwrap_or(figure.sent) } else { figure.sent };
-    let column = |of: &[Figure]| of.iter().map(pick).collect::<Vec<f64>>();
     let what = if delivered { "" } else { ", sent" };
-    ratio_text(&column(ours), &column(theirs)) + what
+    ratio_text(&column(ours, pick), &column(theirs, pick)) + what
 }
 
 #[cfg(test)]
@@ -256,9 +227,9 @@ mod unit {
         let figure = sockperf("sockperf: Summary: Message Rate is 500000 [msg/sec]\n", true, 64.0).unwrap();
         assert!((figure.sent - 500_000.0).abs() < 0.1 && figure.delivered.is_none());
         let text = r#"{"end":{"sum":{"packets":100,"lost_packets":20,"seconds":2.0}}}"#;
-        assert!((iperf3(text, true).unwrap().delivered.unwrap() - 40.0).abs() < 1e-9);
+        assert!((iperf3(text, true, 64.0).unwrap().delivered.unwrap() - 40.0).abs() < 1e-9);
         let text = r#"{"stream":{"flows":[{"datagrams_per_second":50.0,"sent":200,"received":100}]}}"#;
-        let figure = ours(text, true).unwrap();
+        let figure = ours(text, true, 64.0).unwrap();
         assert!((figure.sent - 100.0).abs() < 1e-9 && (figure.delivered.unwrap() - 50.0).abs() < 1e-9);
     }
 }

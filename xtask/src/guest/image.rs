@@ -1,7 +1,7 @@
 //! The guest's initramfs: a cpio archive with all that its tests need.
 
 use super::kernel::Kernel;
-use crate::process;
+use crate::{files, process};
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,47 +18,57 @@ const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
 /// costs an emulated CPU more than copying.
 pub(super) fn make(folder: &Path, kernel: &Kernel) -> Result<PathBuf> {
     let built = build()?;
-    let mut archive = Archive::default();
+    let root = folder.join("root");
+    files::fresh(&root)?;
     for directory in ["dev", "proc", "sys", "run", "tmp", "root"] {
-        archive.directory(directory);
+        files::create(&root.join(directory))?;
     }
-    archive.file("init", INIT.as_bytes());
-    archive.file("etc/passwd", PASSWD.as_bytes());
-    archive.file("etc/group", GROUP.as_bytes());
+    let file = |name: &str, bytes: &[u8]| files::put(&root, name, bytes, 0o755);
+    let copy = |name: &str, from: &Path| file(name, &std::fs::read(from).with_context(|| from.display().to_string())?);
+    let link = |name: &str, to: &str| {
+        let name = root.join(name);
+        name.parent().map_or(Ok(()), files::create)?;
+        std::os::unix::fs::symlink(to, &name).with_context(|| name.display().to_string())
+    };
+    file("init", INIT.as_bytes())?;
+    file("etc/passwd", PASSWD.as_bytes())?;
+    file("etc/group", GROUP.as_bytes())?;
     let mut programs = vec![("usr/bin/guest-tests".to_owned(), stripped(&built.tests, folder)?)];
     // The tests start the binary by the path that cargo told them when it built them.
     let binary = built.binary.to_string_lossy().trim_start_matches('/').to_owned();
-    archive.link("usr/bin/windhover", &format!("/{binary}"));
+    link("usr/bin/windhover", &format!("/{binary}"))?;
     programs.push((binary, stripped(&built.binary, folder)?));
     for tool in TOOLS {
         programs.push((format!("usr/bin/{tool}"), find(tool)?));
     }
     let mut libraries = BTreeSet::new();
     for (name, program) in &programs {
-        archive.copy(name, program)?;
+        copy(name, program)?;
         libraries.extend(libraries_of(program)?);
     }
     for library in libraries {
-        archive.copy(library.trim_start_matches('/'), Path::new(&library))?;
+        copy(library.trim_start_matches('/'), Path::new(&library))?;
     }
     let busybox = find("busybox")?;
-    archive.copy("bin/busybox", &busybox)?;
-    for applet in process::output(&busybox.to_string_lossy(), &["--list"])?.lines() {
+    copy("bin/busybox", &busybox)?;
+    let busybox = busybox.to_string_lossy();
+    for applet in process::output(&busybox, &["--list"])?.lines() {
         if !TOOLS.contains(&applet) && !["busybox", "sh"].contains(&applet) {
-            archive.link(&format!("bin/{applet}"), "/bin/busybox");
+            link(&format!("bin/{applet}"), "/bin/busybox")?;
         }
     }
     // Busybox's own shell would take its applets before the tools.
-    archive.link("bin/sh", "/usr/bin/dash");
+    link("bin/sh", "/usr/bin/dash")?;
     let mut order = String::new();
     for module in &kernel.modules {
         let name = module.file_name().unwrap_or_default().to_string_lossy();
-        archive.copy(&format!("modules/{name}"), module)?;
+        copy(&format!("modules/{name}"), module)?;
         order.push_str(&format!("{name}\n"));
     }
-    archive.file("modules/order", order.as_bytes());
+    file("modules/order", order.as_bytes())?;
     let path = folder.join("initramfs.cpio");
-    crate::files::write(&path, archive.finish())?;
+    let pack = "cd \"$1\" && find . -mindepth 1 | \"$0\" cpio -o -H newc -R 0:0 > \"$2\"";
+    process::run("sh", &["-c", pack, &busybox, &root.to_string_lossy(), &path.to_string_lossy()])?;
     Ok(path)
 }
 
@@ -111,93 +121,4 @@ fn find(program: &str) -> Result<PathBuf> {
 fn libraries_of(program: &Path) -> Result<Vec<String>> {
     let told = process::output("ldd", &[&program.to_string_lossy()])?;
     Ok(told.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned).collect())
-}
-
-/// A cpio archive in the kernel's format (newc, as in the kernel's buffer-format document).
-#[derive(Default)]
-struct Archive {
-    bytes: Vec<u8>,
-    known: BTreeSet<String>,
-    entries: u32,
-}
-
-impl Archive {
-    fn directory(&mut self, name: &str) {
-        if self.known.contains(name) {
-            return;
-        }
-        self.add(name, 0o040_755, &[]);
-    }
-
-    /// A file that can be executed.
-    fn file(&mut self, name: &str, content: &[u8]) {
-        self.add(name, 0o100_755, content);
-    }
-
-    fn link(&mut self, name: &str, to: &str) {
-        self.add(name, 0o120_777, to.as_bytes());
-    }
-
-    fn copy(&mut self, name: &str, from: &Path) -> Result<()> {
-        let content = std::fs::read(from).with_context(|| from.display().to_string())?;
-        self.file(name, &content);
-        Ok(())
-    }
-
-    /// An entry, after the folders above it.
-    fn add(&mut self, name: &str, mode: u32, content: &[u8]) {
-        if let Some((above, _)) = name.rsplit_once('/') {
-            self.directory(above);
-        }
-        self.known.insert(name.to_owned());
-        self.entry(name, mode, content);
-    }
-
-    fn entry(&mut self, name: &str, mode: u32, content: &[u8]) {
-        self.entries += 1;
-        let size = u32::try_from(content.len()).unwrap_or(u32::MAX);
-        let name_size = u32::try_from(name.len() + 1).unwrap_or(u32::MAX);
-        // inode, mode, uid, gid, links, time, size, device (major, minor), its device (major, minor), name, checksum
-        let fields = [self.entries, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
-        self.bytes.extend_from_slice(b"070701");
-        for field in fields {
-            self.bytes.extend_from_slice(format!("{field:08X}").as_bytes());
-        }
-        self.bytes.extend_from_slice(name.as_bytes());
-        self.bytes.push(0);
-        self.pad();
-        self.bytes.extend_from_slice(content);
-        self.pad();
-    }
-
-    fn pad(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        self.entry("TRAILER!!!", 0, &[]);
-        self.bytes
-    }
-}
-
-#[cfg(test)]
-mod unit {
-    use super::Archive;
-
-    #[test]
-    fn an_entry_comes_after_its_folders_and_is_padded() {
-        let mut archive = Archive::default();
-        archive.file("a/b/c", b"hello");
-        let bytes = archive.finish();
-        let text = String::from_utf8_lossy(&bytes);
-        let names: Vec<usize> =
-            ["a\0", "a/b\0", "a/b/c\0", "TRAILER!!!\0"].iter().filter_map(|name| text.find(name)).collect();
-        assert_eq!(names.len(), 4);
-        assert!(names.is_sorted());
-        assert_eq!(bytes.len() % 4, 0);
-        assert_eq!(text.matches("070701").count(), 4);
-        // Mode and size of the file stand at their places in its header, which is 110 bytes long.
-        let header = &text[names[2] - 110..names[2]];
-        assert_eq!((&header[14..22], &header[54..62]), ("000081ED", "00000005"));
-    }
 }

@@ -1,11 +1,12 @@
 //! One boot of the guest: starting QEMU, waiting, taking what it wrote.
 
 use super::{Bench, Boot};
+use crate::process;
 use anyhow::{Context as _, Result};
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// CPUs of the guest; the tests shield number 3.
 const CPUS: &str = "4";
@@ -45,19 +46,11 @@ pub(super) fn boot(bench: &Bench, boot: &Boot) -> Result<Ended> {
         .stderr(File::create(&errors).with_context(|| errors.display().to_string())?)
         .spawn()
         .context("cannot start qemu-system-x86_64")?;
-    let began = Instant::now();
-    let why = loop {
-        match child.try_wait().context("waiting for QEMU")? {
-            Some(status) if status.success() => break "the guest ended".to_owned(),
-            Some(status) => break format!("QEMU ended with {status}: {}", text(&errors).trim()),
-            // The guest ends itself at its limit; QEMU is killed when even that does not come.
-            None if began.elapsed() > boot.limit + Duration::from_secs(20) => {
-                child.kill().context("ending QEMU")?;
-                child.wait().context("waiting for QEMU")?;
-                break format!("not done in {} s", boot.limit.as_secs());
-            }
-            None => std::thread::sleep(Duration::from_millis(100)),
-        }
+    // The guest ends itself at its limit; QEMU is killed when even that does not come.
+    let why = match process::wait(&mut child, boot.limit + Duration::from_secs(20))? {
+        Some(status) if status.success() => "the guest ended".to_owned(),
+        Some(status) => format!("QEMU ended with {status}: {}", text(&errors).trim()),
+        None => format!("not done in {} s", boot.limit.as_secs()),
     };
     let console = text(&console);
     Ok(Ended {

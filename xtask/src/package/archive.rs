@@ -1,9 +1,10 @@
 //! The relocatable archive: unpack it anywhere and start the binary there.
 
 use super::facts::Facts;
-use super::{Contents, name, plans, put};
+use super::{Contents, name, plans};
+use crate::files::put;
 use crate::{files, process};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,15 +37,14 @@ pub(super) fn build(contents: &Contents, facts: &Facts, into: &Path) -> Result<P
     let file = into.join(format!("{top}.tar.gz"));
     let time = format!("--mtime=@{}", facts.epoch);
     let fixed = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", &time];
-    let status = process::command("tar", &fixed)
-        // Without the time that gzip would write.
-        .args(["--use-compress-program=gzip -9 -n", "-cf"])
-        .arg(&file)
-        .arg("-C")
-        .args([parent.as_os_str(), top.as_ref()])
-        .envs(facts.environment())
-        .status()
-        .context("cannot start tar")?;
-    ensure!(status.success(), "tar ended with {status}");
+    process::finish(
+        process::command("tar", &fixed)
+            // Without the time that gzip would write.
+            .args(["--use-compress-program=gzip -9 -n", "-cf"])
+            .arg(&file)
+            .arg("-C")
+            .args([parent.as_os_str(), top.as_ref()])
+            .envs(facts.environment()),
+    )?;
     Ok(file)
 }

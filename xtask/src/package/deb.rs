@@ -1,12 +1,12 @@
 //! The Debian package, by dpkg-deb.
 
 use super::facts::Facts;
-use super::{Contents, name, plans, put};
+use super::{Contents, name, plans};
+use crate::files::put;
 use crate::{files, process};
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -32,14 +32,8 @@ pub(super) fn build(contents: &Contents, facts: &Facts, version: &str, how: &str
     control(&root, facts, version)?;
     let file = into.join(format!("windhover_{version}_{}.deb", facts.architecture));
     let arguments = ["--root-owner-group", how, "--threads-max=1", "-z6", "--build"];
-    let status = process::command("dpkg-deb", &arguments)
-        .arg(&root)
-        .arg(&file)
-        .envs(facts.environment())
-        .stdout(Stdio::null())
-        .status()
-        .context("cannot start dpkg-deb")?;
-    ensure!(status.success(), "dpkg-deb ended with {status}");
+    let mut command = process::command("dpkg-deb", &arguments);
+    process::finish(command.arg(&root).arg(&file).envs(facts.environment()).stdout(Stdio::null()))?;
     Ok(file)
 }
 
@@ -52,7 +46,7 @@ fn fill(root: &Path, contents: &Contents, facts: &Facts, version: &str) -> Resul
     const DOC: &str = "usr/share/doc/windhover";
     put(root, "usr/bin/windhover", &fs::read(&contents.binary)?, 0o755)?;
     for page in contents.generated("man")? {
-        put(root, &format!("usr/share/man/man1/{}.gz", name(&page)), &gzip(&fs::read(&page)?)?, 0o644)?;
+        put_zipped(root, &format!("usr/share/man/man1/{}", name(&page)), &fs::read(&page)?)?;
     }
     for script in contents.generated("completions")? {
         let place = match name(&script).as_str() {
@@ -68,9 +62,8 @@ fn fill(root: &Path, contents: &Contents, facts: &Facts, version: &str) -> Resul
     }
     put(root, &format!("{DOC}/plan.md"), &fs::read(contents.generated.join("plan.md"))?, 0o644)?;
     put(root, &format!("{DOC}/copyright"), &fs::read(&contents.copyright)?, 0o644)?;
-    let news = fs::read(process::root().join("CHANGELOG.md"))?;
-    put(root, &format!("{DOC}/changelog.gz"), &gzip(&news)?, 0o644)?;
-    put(root, &format!("{DOC}/changelog.Debian.gz"), &gzip(entry(facts, version)?.as_bytes())?, 0o644)?;
+    put_zipped(root, &format!("{DOC}/changelog"), &fs::read(process::root().join("CHANGELOG.md"))?)?;
+    put_zipped(root, &format!("{DOC}/changelog.Debian"), entry(facts, version)?.as_bytes())?;
     for unit in super::UNITS {
         put(root, &format!("usr/lib/systemd/system/{unit}"), &packaging(&format!("systemd/{unit}"))?, 0o644)?;
     }
@@ -127,17 +120,8 @@ fn control(root: &Path, facts: &Facts, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// Compressed without name and time.
-fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
-    let mut child = process::command("gzip", &["-9", "-n", "-c"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start gzip")?;
-    let mut input = child.stdin.take().context("gzip takes no input")?;
-    let bytes = bytes.to_vec();
-    let writer = std::thread::spawn(move || input.write_all(&bytes));
-    let output = child.wait_with_output().context("gzip")?;
-    ensure!(output.status.success() && writer.join().is_ok_and(|written| written.is_ok()), "gzip: {}", output.status);
-    Ok(output.stdout)
+/// Writes a file that gzip compresses, without name and time, to one that ends in .gz.
+fn put_zipped(root: &Path, path: &str, bytes: &[u8]) -> Result<()> {
+    put(root, path, bytes, 0o644)?;
+    process::output_in(root, "gzip", &["-9", "-n", path]).map(drop)
 }

@@ -8,11 +8,10 @@ mod facts;
 mod trial;
 
 use crate::files::{fresh, has_ending, listed};
-use crate::{files, packages, process};
+use crate::{packages, process};
 use anyhow::{Context as _, Result, ensure};
 use facts::Facts;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// What the binary should have at most. It is not reached yet, so it is said and fails nothing.
@@ -80,12 +79,8 @@ fn build() -> Result<PathBuf> {
     let arguments = ["build", "--profile", "dist", "--locked", "--package", "windhover"];
     eprintln!("$ {cargo} {}", arguments.join(" "));
     // Separated by units (0x1f), so that folders may have blanks.
-    let status = process::command(&cargo, &arguments)
-        .env_remove("RUSTFLAGS")
-        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
-        .status()
-        .context("cannot start cargo")?;
-    ensure!(status.success(), "cargo build ended with {status}");
+    let mut command = process::command(&cargo, &arguments);
+    process::finish(command.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")))?;
     Ok(process::target().join("dist/windhover"))
 }
 
@@ -149,19 +144,4 @@ fn plans() -> Result<Vec<PathBuf>> {
 
 fn name(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// Writes a file below a root, with the folders above it, whatever the umask is.
-fn put(root: &Path, path: &str, bytes: &[u8], mode: u32) -> Result<()> {
-    let file = root.join(path);
-    let mut made = root.to_path_buf();
-    for part in Path::new(path).parent().into_iter().flat_map(Path::components) {
-        made.push(part);
-        if !made.is_dir() {
-            fs::create_dir(&made).with_context(|| made.display().to_string())?;
-        }
-        fs::set_permissions(&made, fs::Permissions::from_mode(0o755))?;
-    }
-    files::write(&file, bytes)?;
-    fs::set_permissions(&file, fs::Permissions::from_mode(mode)).with_context(|| file.display().to_string())
 }
