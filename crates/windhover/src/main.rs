@@ -1,9 +1,11 @@
 //! The command line and the worker's entry: parse, call, print. The only place that prints.
 
+#[macro_use]
+mod output;
+
 #[allow(rustdoc::broken_intra_doc_links, reason = "these comments are help texts, for people")]
 mod cli;
 mod commands;
-mod output;
 
 use std::process::ExitCode;
 use std::time::Instant;

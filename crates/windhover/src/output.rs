@@ -7,6 +7,13 @@ use std::fmt;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
+/// Returns a usage error, as `bail!` does any other.
+macro_rules! refuse {
+    ($($said:tt)+) => {
+        return Err($crate::output::Failure::usage(anyhow::anyhow!($($said)+)))
+    };
+}
+
 /// An error with the exit code it ends the program with.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -101,6 +108,25 @@ fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     written
 }
 
+/// A value as a JSON document for people to read, its keys in alphabetical order.
+pub(crate) fn json(value: impl serde::Serialize) -> Result<String, Failure> {
+    Ok(format!("{:#}\n", serde_json::to_value(value)?))
+}
+
+/// Writes to standard output; false when its reader went away.
+pub(crate) fn written(bytes: &[u8]) -> std::io::Result<bool> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true),
+    }
+}
+
+/// What could not be written to standard output, with a blank behind it, or nothing.
+pub(crate) fn unwritten(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(1, anyhow::anyhow!("cannot write {what}to standard output: {error}"))
+}
+
 /// Where and how to print.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -123,14 +149,7 @@ impl Output {
 
     /// Writes a result. A reader that went away (a closed pipe) is no error.
     pub(crate) fn result(&self, text: &str) -> Result<(), Failure> {
-        let mut stdout = std::io::stdout().lock();
-        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-        match written {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                Err(Failure::new(1, anyhow::anyhow!("cannot write the result to standard output: {error}")))
-            }
-            _ => Ok(()),
-        }
+        written(text.as_bytes()).map_err(|error| unwritten("the result ", &error)).map(drop)
     }
 
     /// Writes a part of a long result; false once its reader went away.
@@ -140,12 +159,7 @@ impl Output {
 
     /// Writes a part of a result that is no text; false once its reader went away.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<bool, Failure> {
-        let mut stdout = std::io::stdout().lock();
-        match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(Failure::new(1, anyhow::anyhow!("cannot write to standard output: {error}"))),
-        }
+        written(bytes).map_err(|error| unwritten("", &error))
     }
 
     /// Whether text for people on standard output is coloured.

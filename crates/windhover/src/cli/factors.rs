@@ -14,8 +14,6 @@ pub(crate) type Factors = BTreeMap<String, Value>;
 #[derive(Debug, Clone)]
 pub(crate) struct Flags<const PROBE: usize>(Vec<(&'static Factor, Value)>);
 
-pub(crate) type PingpongFlags = Flags<{ Probe::Pingpong as usize }>;
-pub(crate) type RrFlags = Flags<{ Probe::Rr as usize }>;
 pub(crate) type PingFlags = Flags<{ Probe::Ping as usize }>;
 pub(crate) type PaceFlags = Flags<{ Probe::Pace as usize }>;
 pub(crate) type StreamFlags = Flags<{ Probe::Stream as usize }>;

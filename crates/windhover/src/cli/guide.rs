@@ -278,11 +278,7 @@ pub(super) fn by_purpose(root: Command) -> Command {
         for name in names {
             let about =
                 root.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string).unwrap_or_default();
-            let mut lines = wrapped(&about, 66).into_iter();
-            let _ = writeln!(text, "  {name:<9} {}", lines.next().unwrap_or_default());
-            for line in lines {
-                let _ = writeln!(text, "  {:<9} {line}", "");
-            }
+            text.push_str(&report::paragraph(&format!("  {name:<9} "), &about, 78));
         }
     }
     let template = format!(
@@ -291,19 +287,4 @@ pub(super) fn by_purpose(root: Command) -> Command {
     );
     root.help_template(template)
         .mut_subcommands(|sub| if sub.has_subcommands() { sub.disable_help_subcommand(true) } else { sub })
-}
-
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        if let Some(line) = lines.last_mut().filter(|line| line.is_empty() || line.len() + 1 + word.len() <= width) {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
 }

@@ -1,7 +1,7 @@
 //! Flags of the measuring commands.
 
 use super::Format;
-use super::factors::{Flags, PingFlags, PingpongFlags, RrFlags};
+use super::factors::{Flags, PingFlags};
 use super::shared::{Family, FormArgs};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -55,31 +55,21 @@ fn percentile(text: &str) -> Result<f64, String> {
     if (0.0..=100.0).contains(&value) { Ok(value) } else { Err("use 0 to 100".to_owned()) }
 }
 
-/// `windhover pingpong`
+/// `windhover pingpong` and `windhover rr`: the probe at this place in [`Probe::ALL`].
 #[derive(Debug, Args)]
-pub(crate) struct Pingpong {
+pub(crate) struct Rounds<const PROBE: usize> {
     #[command(flatten)]
     pub(crate) peer: Peer,
     #[command(flatten)]
-    flags: PingpongFlags,
+    flags: Flags<PROBE>,
     #[command(flatten)]
     pub(crate) pcap: super::dump::Pcap,
     #[command(flatten)]
     pub(crate) output: Output,
 }
 
-/// `windhover rr`
-#[derive(Debug, Args)]
-pub(crate) struct Rr {
-    #[command(flatten)]
-    pub(crate) peer: Peer,
-    #[command(flatten)]
-    flags: RrFlags,
-    #[command(flatten)]
-    pub(crate) pcap: super::dump::Pcap,
-    #[command(flatten)]
-    pub(crate) output: Output,
-}
+pub(crate) type Pingpong = Rounds<{ Probe::Pingpong as usize }>;
+pub(crate) type Rr = Rounds<{ Probe::Rr as usize }>;
 
 /// `windhover ping`
 #[derive(Debug, Args)]
@@ -113,18 +103,11 @@ impl Output {
     }
 }
 
-impl Pingpong {
+impl<const PROBE: usize> Rounds<PROBE> {
     /// The measurement asked for.
     pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
-        self.output.fill(&self.flags, ProbeSpec::new(Probe::Pingpong, self.peer.protocol))
-    }
-}
-
-impl Rr {
-    /// The measurement asked for.
-    pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
-        let spec = ProbeSpec { rtt: true, ..ProbeSpec::new(Probe::Rr, self.peer.protocol) };
-        self.output.fill(&self.flags, spec)
+        let spec = ProbeSpec::new(Probe::ALL[PROBE], self.peer.protocol);
+        self.output.fill(&self.flags, ProbeSpec { rtt: spec.rtt || spec.probe == Probe::Rr, ..spec })
     }
 }
 

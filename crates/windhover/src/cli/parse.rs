@@ -79,13 +79,8 @@ fn is_negative(value: &str) -> bool {
 }
 
 fn negative(argument: &str, value: &str) -> clap::Error {
-    clap::Error::raw(
-        ErrorKind::ValueValidation,
-        format!(
-            "{argument} must not be negative, as {value} is
-"
-        ),
-    )
+    let text = format!("{argument} must not be negative, as {value} is\n");
+    clap::Error::raw(ErrorKind::ValueValidation, text)
 }
 
 /// The first negative value of an option, of this command or the one below it that was typed.

@@ -108,13 +108,12 @@ pub(crate) enum PlotFormat {
 }
 
 impl PlotFormat {
+    /// The forms by the endings of files.
+    pub(crate) const ENDINGS: [(&str, Self); 4] =
+        [("png", Self::Png), ("svg", Self::Svg), ("pdf", Self::Pdf), ("csv", Self::Csv)];
+
     pub(crate) fn ending(self) -> &'static str {
-        match self {
-            Self::Png => "png",
-            Self::Svg => "svg",
-            Self::Pdf => "pdf",
-            Self::Csv => "csv",
-        }
+        Self::ENDINGS.into_iter().find(|(_, form)| *form == self).map_or("", |(ending, _)| ending)
     }
 }
 

@@ -1,12 +1,12 @@
 //! `windhover campaign`.
 
-use super::live::{DRAW, Sums, typed};
+use super::live::{View, bar, style, typed};
 use super::{identity, signals};
 use crate::cli::campaign::CampaignCommand;
-use crate::output::{Failure, Output, paragraph, wrapped};
+use crate::output::{Failure, Output, paragraph, unwritten, wrapped, written};
 use anyhow::Context as _;
 use campaign::{Observer, Progress};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use model::factor::{self, ValueType};
 use model::plan::{LabKind, LabPlan};
 use model::run::RunStep;
@@ -14,7 +14,6 @@ use model::{LiveInterval, Plan, ResultDocument};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -75,10 +74,7 @@ fn repeat(
             output.note(format_args!("run {} of {runs}", run + 1));
         }
         let mut watcher = Watcher::new(output, axes.clone()).with_jsonl(jsonl);
-        let stop = signals::stop_flag()?;
-        options.stop = stop.share();
-        let ended = campaign::run(plan, &options, &mut watcher);
-        drop(stop);
+        let ended = measured(plan, &mut options, &mut watcher)?;
         let code = finish(ended, watcher, output)?;
         let place = |code| FROM_GOOD_TO_BAD.iter().position(|known| *known == code);
         if place(code) > place(worst) {
@@ -93,6 +89,17 @@ fn repeat(
         }
     }
     Ok(worst)
+}
+
+/// Runs a plan; the first signal ends it in order.
+pub(crate) fn measured(
+    plan: &Plan,
+    options: &mut campaign::Options,
+    watcher: &mut Watcher<'_>,
+) -> Result<Result<campaign::Summary, campaign::CampaignError>, Failure> {
+    let stop = signals::stop_flag()?;
+    options.stop = stop.share();
+    Ok(campaign::run(plan, options, watcher))
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
@@ -193,20 +200,16 @@ fn show_plan(path: &Path, output: &Output) -> Result<u8, Failure> {
 
 fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
     if !folder.is_dir() {
-        return Err(Failure::usage(anyhow::anyhow!(
+        refuse!(
             "{} is no folder: name the one that holds the runs (campaign run --output, by default the current folder)",
             folder.display()
-        )));
+        );
     }
     let runs = store::list(folder).map_err(|error| Failure::new(error.exit_code(), error))?;
     if runs.is_empty() {
         output.note(format_args!("no runs in {}", folder.display()));
     }
-    let mut text = String::new();
-    for run in runs {
-        let _ = writeln!(text, "{run}");
-    }
-    output.result(&text)?;
+    output.result(&runs.iter().map(|run| format!("{run}\n")).collect::<String>())?;
     Ok(0)
 }
 
@@ -280,49 +283,35 @@ pub(crate) struct Watcher<'a> {
     /// Notes that were shown.
     told: BTreeSet<String>,
     /// JSON lines on standard output, and what became of them.
-    jsonl: Option<Result<(), std::io::Error>>,
+    jsonl: Option<std::io::Result<bool>>,
     /// The live view of the cell that is measured.
-    sums: Sums,
-    drawn: Option<Instant>,
+    view: View,
 }
 
 impl<'a> Watcher<'a> {
     pub(crate) fn new(output: &'a Output, axes: Axes) -> Self {
-        let target = if output.shows_progress() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target);
-        let watcher = Self {
+        Self {
             output,
-            bar,
+            bar: bar(output.shows_progress(), BETWEEN_CELLS),
             axes,
             steps: 0,
             path: None,
             told: BTreeSet::new(),
             jsonl: None,
-            sums: Sums::default(),
-            drawn: None,
-        };
-        watcher.style(BETWEEN_CELLS);
-        watcher
+            view: View::default(),
+        }
     }
 
     /// Tells what happens as JSON lines too.
     fn with_jsonl(self, jsonl: bool) -> Self {
-        Self { jsonl: jsonl.then_some(Ok(())), ..self }
-    }
-
-    fn style(&self, template: &str) {
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            self.bar.set_style(style);
-        }
+        Self { jsonl: jsonl.then_some(Ok(true)), ..self }
     }
 
     /// A JSON line, where they are wanted. After one that could not be written nobody reads on.
     fn json(&mut self, kind: &str, value: impl FnOnce() -> serde_json::Result<Value>) {
-        if let Some(written @ Ok(())) = &mut self.jsonl {
-            *written = value().map_err(std::io::Error::from).and_then(|object| {
-                let mut stdout = std::io::stdout().lock();
-                stdout.write_all(typed(kind, &object.to_string()).as_bytes()).and_then(|()| stdout.flush())
-            });
+        if let Some(told @ Ok(true)) = &mut self.jsonl {
+            let line = value().map(|object| typed(kind, &object.to_string()));
+            *told = line.map_err(std::io::Error::from).and_then(|line| written(line.as_bytes()));
         }
     }
 
@@ -335,32 +324,24 @@ impl<'a> Watcher<'a> {
             Err(error) => json!({ "outcome": "failed", "why": format!("{error:#}") }),
         };
         self.json("end", || Ok(end));
-        self.jsonl.take().map(|written| match written {
-            // A reader that went away is no error.
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                Err(Failure::new(1, anyhow::anyhow!("cannot write to standard output: {error}")))
-            }
-            _ => Ok(()),
-        })
+        self.jsonl.take().map(|told| told.map(drop).map_err(|error| unwritten("", &error)))
     }
 
     /// The live view of the cell that is measured.
     fn interval(&mut self, interval: &LiveInterval) {
-        if self.sums.add(interval) && self.drawn.is_none_or(|drawn| drawn.elapsed() >= DRAW) {
-            if self.drawn.is_none() {
-                self.style(WITHIN_A_CELL);
+        if let Some((line, is_first)) = self.view.add(interval) {
+            if is_first {
+                style(&self.bar, WITHIN_A_CELL);
             }
-            self.bar.set_prefix(self.sums.words(interval));
-            self.drawn = Some(Instant::now());
+            self.bar.set_prefix(line);
         }
     }
 
     /// What is shown of the running cell is over.
     fn end_of_cell(&mut self) {
-        if self.drawn.take().is_some() {
-            self.style(BETWEEN_CELLS);
+        if std::mem::take(&mut self.view).clear() {
+            style(&self.bar, BETWEEN_CELLS);
         }
-        self.sums = Sums::default();
     }
 
     /// What happened, as wide as the terminal.

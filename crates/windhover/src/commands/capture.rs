@@ -3,7 +3,7 @@
 use super::identity;
 use crate::cli::dump::Pcap;
 use crate::output::{Failure, Output};
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use model::worker::ProbeTask;
 use model::{CpuList, Finding, FindingId, Policy, ProbeSpec, ResultDocument};
 use net::NetError;
@@ -28,9 +28,7 @@ impl Recording {
         let protocol = spec.socket.protocol;
         if protocol.is_local() {
             let others = model::Protocol::words_of(|one| one.is_served() && one.carries(spec.probe));
-            return Err(Failure::usage(anyhow!(
-                "{protocol} passes no network interface: leave out --pcap, or measure {others}"
-            )));
+            refuse!("{protocol} passes no network interface: leave out --pcap, or measure {others}");
         }
         Ok(Some(Self::run(path, wanted.snap, comment(task), beside(spec))?))
     }

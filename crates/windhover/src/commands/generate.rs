@@ -4,6 +4,7 @@
 use crate::cli::serve::Generate;
 use crate::output::Failure;
 use anyhow::Context as _;
+use clap_complete::Generator as _;
 use std::path::Path;
 
 /// Writes everything below a folder.
@@ -26,12 +27,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
     for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut crate::cli::parse::definition(), "windhover", &mut script);
-        let name = match shell {
-            clap_complete::Shell::Zsh => "_windhover".to_owned(),
-            clap_complete::Shell::Fish => "windhover.fish".to_owned(),
-            _ => "windhover.bash".to_owned(),
-        };
-        write(folder, &format!("completions/{name}"), &script)?;
+        write(folder, &format!("completions/{}", shell.file_name("windhover")), &script)?;
     }
     for (name, schema) in store::schemas().into_iter().chain(report::schemas()?) {
         write(folder, &format!("schemas/{name}"), schema.as_bytes())?;

@@ -21,3 +21,14 @@ pub(crate) fn build() -> anyhow::Result<String> {
     hasher.write(&bytes);
     Ok(format!("{VERSION}-{:016x}", hasher.finish()))
 }
+
+/// What a measurement in this process begins with.
+pub(crate) fn probe_context(
+    stop: &super::signals::StopFlag,
+    started: std::time::Instant,
+) -> anyhow::Result<probe::Context> {
+    let mut context = probe::Context::new(executable()?, format!("windhover {VERSION}"));
+    context.stop = stop.share();
+    context.started = started;
+    Ok(context)
+}

@@ -1,7 +1,7 @@
 //! `windhover key`: a fresh shared key on standard output.
 
 use crate::output::{Failure, Output};
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Option<String>, Failure> {
     let facts = file.metadata().with_context(failed).map_err(Failure::usage)?;
     if let Some(who) = too_many_readers(facts.mode(), facts.gid(), &groups()) {
         let remedy = format!("chmod 600 {name}, and make a new key (windhover key) if it may have been read");
-        return Err(Failure::usage(anyhow!("{who} can read the key file {name}: {remedy}")));
+        refuse!("{who} can read the key file {name}: {remedy}");
     }
     let mut text = String::new();
     file.read_to_string(&mut text).with_context(failed).map_err(Failure::usage)?;

@@ -2,7 +2,7 @@
 
 use super::signals;
 use crate::cli::lab::LabCommand;
-use crate::output::{Failure, Output, paragraph, table};
+use crate::output::{Failure, Output, json, paragraph, table};
 use lab::{Lab, LabSpec, LabStatus, Owner, Registry};
 
 pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
@@ -107,6 +107,5 @@ fn labs_json(labs: &[LabStatus]) -> Result<String, Failure> {
         value["stale"] = lab.stale.into();
         Ok(value)
     });
-    let records = records.collect::<Result<Vec<_>, serde_json::Error>>()?;
-    Ok(format!("{}\n", serde_json::to_string_pretty(&records)?))
+    json(records.collect::<Result<Vec<_>, serde_json::Error>>()?)
 }

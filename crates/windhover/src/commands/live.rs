@@ -1,17 +1,16 @@
 //! What is seen while a measurement runs: a progress line for a person, JSON lines for a program. All of it is printed
 //! on a thread of its own, so that nothing that measures waits for a terminal or a pipe.
 
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, unwritten, written};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::{LiveInterval, ResultDocument};
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often the progress line is drawn: drawing costs a CPU some 100 µs, and more often nobody reads it.
-pub(crate) const DRAW: Duration = Duration::from_millis(400);
+const DRAW: Duration = Duration::from_millis(400);
 
 enum News {
     Interval(LiveInterval),
@@ -41,23 +40,34 @@ impl Live {
         }
         let (news, heard) = channel();
         let thread = std::thread::Builder::new().name("live".to_owned()).spawn(move || {
-            let mut view = View::new(shows);
-            let mut written = Ok(());
+            let (bar, mut view) = (bar(shows, "{msg}"), View::default());
+            let clear = |view: &mut View| {
+                bar.finish_and_clear();
+                view.clear();
+            };
+            let mut told = Ok(true);
             for news in heard {
                 match &news {
-                    News::Interval(interval) => view.interval(interval),
-                    News::Result(..) => view.clear(),
+                    News::Interval(interval) => {
+                        if let Some((line, is_first)) = view.add(interval) {
+                            if is_first && bar.is_finished() {
+                                bar.reset();
+                            }
+                            bar.set_message(line);
+                        }
+                    }
+                    News::Result(..) => clear(&mut view),
                 }
-                if jsonl && written.is_ok() {
-                    written = line(&news);
+                if jsonl && matches!(told, Ok(true)) {
+                    told = line(&news);
                 }
                 if let News::Result(_, printed) = news {
                     let _ = printed.send(());
                 }
             }
-            view.clear();
+            clear(&mut view);
             // A reader that went away is no error.
-            written.or_else(|error| if error.kind() == std::io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
+            told.map(drop)
         })?;
         Ok(Self { jsonl, printer: Some(Printer { news, thread }) })
     }
@@ -91,23 +101,19 @@ impl Live {
         let Some(Printer { news, thread }) = self.printer else { return Ok(()) };
         drop(news);
         match thread.join() {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => {
-                Err(Failure::new(1, anyhow::anyhow!("cannot write the result to standard output: {error}")))
-            }
+            Ok(told) => told.map_err(|error| unwritten("the result ", &error)),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
 }
 
-fn line(news: &News) -> std::io::Result<()> {
+/// False when nobody reads any more.
+fn line(news: &News) -> std::io::Result<bool> {
     let (kind, object) = match news {
         News::Interval(interval) => ("interval", serde_json::to_string(interval)?),
         News::Result(result, _) => ("result", serde_json::to_string(result)?),
     };
-    let text = typed(kind, &object);
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
+    written(typed(kind, &object).as_bytes())
 }
 
 /// An object as a line that says first what it is.
@@ -118,7 +124,7 @@ pub(crate) fn typed(kind: &str, object: &str) -> String {
 
 /// What a progress line says: sums of what came since it was drawn last, and what was lost so far.
 #[derive(Debug, Default)]
-pub(crate) struct Sums {
+struct Sums {
     sent: u64,
     bytes: Option<u64>,
     span_ns: u64,
@@ -131,7 +137,7 @@ pub(crate) struct Sums {
 
 impl Sums {
     /// Adds an interval, or puts a corrected one in the place of what was told before. Whether it is a new one.
-    pub(crate) fn add(&mut self, interval: &LiveInterval) -> bool {
+    fn add(&mut self, interval: &LiveInterval) -> bool {
         let of = Some((interval.size, interval.asked_pps));
         if self.of != of {
             *self = Self { of, ..Self::default() };
@@ -154,7 +160,7 @@ impl Sums {
 
     /// The line, once drawn: the rates begin anew. `  3.4 s  1000 B  19,998/s of 20,000/s  RTT p50 14.2 µs  p99 269.1 µs
     /// lost 0`.
-    pub(crate) fn words(&mut self, interval: &LiveInterval) -> String {
+    fn words(&mut self, interval: &LiveInterval) -> String {
         let us = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
         let at = interval.at_ns.saturating_add(interval.interval_ns) as f64 / 1e9;
         let lost = self.lost + self.open.values().map(|(lost, _)| lost).sum::<u64>();
@@ -179,37 +185,38 @@ impl Sums {
     }
 }
 
-/// The progress line.
-struct View {
-    bar: ProgressBar,
+/// A progress bar on standard error that shows what a template says; nothing where nobody watches.
+pub(crate) fn bar(shows: bool, template: &str) -> ProgressBar {
+    let target = if shows { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(None, target);
+    style(&bar, template);
+    bar
+}
+
+/// Gives a bar another template.
+pub(crate) fn style(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+}
+
+/// What is shown of a running measurement.
+#[derive(Default)]
+pub(crate) struct View {
     drawn: Option<Instant>,
     sums: Sums,
 }
 
 impl View {
-    fn new(shows: bool) -> Self {
-        let target = if shows { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template("{msg}") {
-            bar.set_style(style);
-        }
-        Self { bar, drawn: None, sums: Sums::default() }
+    /// The line to draw after an interval, where it is time to draw one; and whether it is the first.
+    pub(crate) fn add(&mut self, interval: &LiveInterval) -> Option<(String, bool)> {
+        let is_due = self.sums.add(interval) && self.drawn.is_none_or(|drawn| drawn.elapsed() >= DRAW);
+        is_due.then(|| (self.sums.words(interval), self.drawn.replace(Instant::now()).is_none()))
     }
 
-    fn interval(&mut self, interval: &LiveInterval) {
-        let is_new = self.sums.add(interval);
-        if is_new && self.drawn.is_none_or(|drawn| drawn.elapsed() >= DRAW) {
-            if self.bar.is_finished() {
-                self.bar.reset();
-            }
-            self.bar.set_message(self.sums.words(interval));
-            self.drawn = Some(Instant::now());
-        }
-    }
-
-    fn clear(&mut self) {
-        self.bar.finish_and_clear();
-        self.drawn = None;
+    /// Whether anything was drawn that is over now.
+    pub(crate) fn clear(&mut self) -> bool {
+        self.drawn.take().is_some()
     }
 }
 

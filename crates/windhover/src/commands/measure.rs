@@ -6,7 +6,7 @@ use super::live::Live;
 use super::{identity, key, signals};
 use crate::cli::Format;
 use crate::cli::dump::Pcap;
-use crate::cli::measure::{Output as Wanted, Peer, Ping, Pingpong, Rr};
+use crate::cli::measure::{Output as Wanted, Peer, Ping, Rounds};
 use crate::cli::pace::Pace;
 use crate::output::{Failure, Output};
 use anyhow::anyhow;
@@ -14,14 +14,11 @@ use model::worker::{EndpointTask, Measured, ProbeTask, Target};
 use model::{Family, ResultDocument, WorkerEvent, WorkerSpec};
 use std::time::{Duration, Instant};
 
-pub(crate) fn pingpong(arguments: &Pingpong, output: &Output, started: Instant) -> Result<u8, Failure> {
-    let spec = arguments.spec().map_err(Failure::usage)?;
-    let (target, _endpoint) = target(&arguments.peer)?;
-    let live = Live::new(false, output)?;
-    run(&ProbeTask::new(spec, target), &arguments.output, Some(&arguments.pcap), live, output, started)
-}
-
-pub(crate) fn rr(arguments: &Rr, output: &Output, started: Instant) -> Result<u8, Failure> {
+pub(crate) fn rounds<const PROBE: usize>(
+    arguments: &Rounds<PROBE>,
+    output: &Output,
+    started: Instant,
+) -> Result<u8, Failure> {
     let spec = arguments.spec().map_err(Failure::usage)?;
     let (target, _endpoint) = target(&arguments.peer)?;
     let live = Live::new(false, output)?;
@@ -85,12 +82,12 @@ pub(super) fn target(peer: &Peer) -> Result<(Target, Option<Worker>), Failure> {
         (Some(address), false) => resolved(address, family(peer.family))?,
         (None, true) => String::new(),
         (Some(address), true) => {
-            return Err(Failure::usage(anyhow!("{protocol} stays within this machine: leave out '{address}'")));
+            refuse!("{protocol} stays within this machine: leave out '{address}'");
         }
         (None, false) => {
-            return Err(Failure::usage(anyhow!(
+            refuse!(
                 "{protocol} needs the endpoint's address: start 'windhover serve' there and give ADDR[:PORT], or measure this host alone with --fork-both"
-            )));
+            );
         }
     };
     Ok((Target { control, key: key::read(peer.key_file.as_deref())?, host: None }, None))
@@ -130,17 +127,15 @@ pub(super) fn run(
     started: Instant,
 ) -> Result<u8, Failure> {
     if let Some(percentile) = wanted.percentile.filter(|_| wanted.form.get() != Format::Sfnt) {
-        return Err(Failure::usage(anyhow!(
+        refuse!(
             "--percentile {percentile} names a column of --format sfnt: add that; the other forms have their percentiles"
-        )));
+        );
     }
     if let Some(prefix) = &wanted.raw {
         super::raw::check(prefix)?;
     }
-    let mut context = probe::Context::new(identity::executable()?, format!("windhover {}", identity::VERSION));
     let stop = signals::stop_flag()?;
-    context.stop = stop.share();
-    context.started = started;
+    let mut context = identity::probe_context(&stop, started)?;
     context.live = live.sink();
     let mut recording = pcap.map_or(Ok(None), |pcap| Recording::start(pcap, task))?;
     context.capture = recording.as_ref().map(Recording::handle);

@@ -43,8 +43,8 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
     match cli.command {
         Command::Key => key::run(output),
         Command::Serve(arguments) => serve::run(&arguments, output),
-        Command::Pingpong(arguments) => measure::pingpong(&arguments, output, started),
-        Command::Rr(arguments) => measure::rr(&arguments, output, started),
+        Command::Pingpong(arguments) => measure::rounds(&arguments, output, started),
+        Command::Rr(arguments) => measure::rounds(&arguments, output, started),
         Command::Ping(arguments) => measure::ping(&arguments, output, started),
         Command::Pace(arguments) => measure::pace(&arguments, output, started),
         Command::Stream(arguments) => stream::run(&arguments, output, started),

@@ -13,7 +13,7 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
     if let (Some(from), Some(to)) = (arguments.from_us, arguments.to_us)
         && from >= to
     {
-        return Err(Failure::usage(anyhow!("--from-us must lie below --to-us")));
+        refuse!("--from-us must lie below --to-us");
     }
     let many = store::load_many(&arguments.runs).map_err(Failure::usage)?;
     for problem in many.runs.iter().flat_map(|run| &run.problems) {
@@ -98,21 +98,18 @@ struct Target {
 
 impl Target {
     fn new(arguments: &Plot, drawings: &[Drawing]) -> Result<Self, Failure> {
-        let of_ending = |path: &Path| match path.extension().and_then(|ending| ending.to_str()) {
-            Some("png") => Some(PlotFormat::Png),
-            Some("svg") => Some(PlotFormat::Svg),
-            Some("pdf") => Some(PlotFormat::Pdf),
-            Some("csv") => Some(PlotFormat::Csv),
-            _ => None,
+        let of_ending = |path: &Path| {
+            let ending = path.extension()?;
+            PlotFormat::ENDINGS.into_iter().find(|(known, _)| ending == *known).map(|(_, form)| form)
         };
         let named = arguments.output.clone().filter(|path| !path.is_dir());
         if let Some(path) = named.as_deref().filter(|path| !is_folder_name(path))
             && of_ending(path).is_none()
         {
-            return Err(Failure::usage(anyhow!(
+            refuse!(
                 "{}: plot writes {FORMATS}: choose one of these endings, or end a folder's name with '/'",
                 path.display()
-            )));
+            );
         }
         let ending = named.as_deref().and_then(of_ending);
         let format = arguments.format.or(ending).unwrap_or(PlotFormat::Png);

@@ -8,9 +8,9 @@ use anyhow::anyhow;
 pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, Failure> {
     let form = form(arguments)?;
     if arguments.reference && matches!(form, ReportFormat::Csv | ReportFormat::Json) {
-        return Err(Failure::usage(anyhow!(
+        refuse!(
             "--reference adds published rows, which are no results: use it with table, markdown, csv-cells or html"
-        )));
+        );
     }
     let many = store::load_many(&arguments.runs).map_err(Failure::usage)?;
     for problem in many.runs.iter().flat_map(|run| &run.problems) {
@@ -35,10 +35,7 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
     let sizes = made.table_sizes();
     if arguments.size.is_some_and(|size| !sizes.contains(&size)) {
         let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
-        return Err(Failure::usage(anyhow!(
-            "--size {size}: the table has no cell of this size: name one of {}",
-            sizes.join(", ")
-        )));
+        refuse!("--size {size}: the table has no cell of this size: name one of {}", sizes.join(", "));
     }
     let text = match form {
         ReportFormat::Table => made.table_text(width()),

@@ -2,7 +2,7 @@
 
 use super::ask;
 use crate::cli::tune::{Chosen, EmitForm, Hold, SystemArgs, TuneCommand};
-use crate::output::{Failure, Output, paragraph, table};
+use crate::output::{Failure, Output, json, paragraph, table};
 use model::Setting;
 use prepare::Kernel;
 use prepare::tune::{self, Deviation, Profile, Skipped, TuneError, TunePlan, TuneReport};
@@ -14,11 +14,7 @@ pub(crate) fn run(command: TuneCommand, output: &Output) -> Result<u8, Failure> 
         TuneCommand::List { form } => list(form.is_json(), output),
         TuneCommand::Show { chosen, form } => {
             let profile = profile(&chosen)?;
-            output.result(&if form.is_json() {
-                document(&serde_json::to_value(&profile)?)?
-            } else {
-                shown(&profile)
-            })?;
+            output.result(&if form.is_json() { json(&profile)? } else { shown(&profile) })?;
             Ok(0)
         }
         TuneCommand::Diff { chosen, system, form } => {
@@ -67,14 +63,10 @@ fn plan(profile: &Profile, chosen: &Chosen, kernel: &Kernel) -> Result<TunePlan,
     tune::plan_profile(profile, chosen.nic.as_deref(), kernel).map_err(failed)
 }
 
-fn document(value: &serde_json::Value) -> Result<String, Failure> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
-}
-
-fn list(json: bool, output: &Output) -> Result<u8, Failure> {
+fn list(as_json: bool, output: &Output) -> Result<u8, Failure> {
     let profiles = tune::profiles().map_err(failed)?;
-    let text = if json {
-        document(&serde_json::to_value(&profiles)?)?
+    let text = if as_json {
+        json(&profiles)?
     } else {
         let rows = profiles.iter().map(|profile| vec![profile.name.clone(), profile.summary.clone()]);
         table(&["profile", "what it is for"], rows.collect())
@@ -127,8 +119,8 @@ fn skipped(skipped: &[Skipped]) -> String {
     skipped.iter().map(|skipped| paragraph("skipped ", &format!("{}: {}", skipped.setting, skipped.why))).collect()
 }
 
-fn say_plan(plan: &TunePlan, json: bool, output: &Output) -> Result<(), Failure> {
-    output.result(&if json { document(&serde_json::to_value(plan)?)? } else { planned(plan) })?;
+fn say_plan(plan: &TunePlan, as_json: bool, output: &Output) -> Result<(), Failure> {
+    output.result(&if as_json { json(plan)? } else { planned(plan) })?;
     for warning in &plan.warnings {
         output.warning(warning);
     }
@@ -164,11 +156,7 @@ fn apply(
     }
     let command: Vec<String> = std::env::args().collect();
     let report = tune::apply(&plan, &kernel, &system.state(), &command.join(" ")).map_err(failed)?;
-    if options.json {
-        output.result(&document(&serde_json::to_value(&report)?)?)?;
-    } else {
-        output.result(&reported(profile, &report))?;
-    }
+    output.result(&if options.json { json(&report)? } else { reported(profile, &report) })?;
     Ok(0)
 }
 
@@ -189,13 +177,12 @@ fn reported(profile: &Profile, report: &TuneReport) -> String {
     text
 }
 
-fn verify(chosen: &Chosen, system: &SystemArgs, json: bool, output: &Output) -> Result<u8, Failure> {
+fn verify(chosen: &Chosen, system: &SystemArgs, as_json: bool, output: &Output) -> Result<u8, Failure> {
     let profile = profile(chosen)?;
     let found = tune::verify(&profile, chosen.nic.as_deref(), &system.kernel(), &system.state());
     let (deviations, plan) = found.map_err(failed)?;
-    if json {
-        let skipped = &plan.skipped;
-        output.result(&document(&serde_json::json!({ "deviations": deviations, "skipped": skipped }))?)?;
+    if as_json {
+        output.result(&json(serde_json::json!({ "deviations": deviations, "skipped": &plan.skipped }))?)?;
     } else {
         let mut text: String = deviations.iter().map(deviation).collect();
         text.push_str(&skipped(&plan.skipped));
@@ -214,12 +201,12 @@ fn deviation(found: &Deviation) -> String {
     paragraph("", &format!("{}: wanted '{}', {now}{who}", found.knob, found.wanted))
 }
 
-fn undo(name: Option<&str>, force: bool, system: &SystemArgs, json: bool, output: &Output) -> Result<u8, Failure> {
+fn undo(name: Option<&str>, force: bool, system: &SystemArgs, as_json: bool, output: &Output) -> Result<u8, Failure> {
     // By the name that it was applied under.
     let stem = name.map(|name| name.rsplit('/').next().unwrap_or(name)).map(|name| name.trim_end_matches(".toml"));
     let undone = tune::undo(stem, &system.kernel(), &system.state(), force).map_err(failed)?;
-    if json {
-        output.result(&document(&serde_json::to_value(&undone)?)?)?;
+    if as_json {
+        output.result(&json(&undone)?)?;
     } else if undone.is_empty() {
         output.note("there is nothing to undo");
     } else {

@@ -1,14 +1,12 @@
 //! `windhover tune try`: a campaign whose axis is a knob, and what it says about each setting.
 
-use super::campaign::{Watcher, options, varying, with_lab};
-use super::signals;
+use super::campaign::{Watcher, measured, options, varying, with_lab};
 use crate::cli::tune_try::TuneTry;
-use crate::output::{Failure, Output, paragraph, width};
-use anyhow::Context as _;
+use crate::output::{Failure, Output, json, paragraph, width};
 use campaign::{Rule, Trial, TrialVerdict};
 use model::{Plan, Statistic};
 use report::Column;
-use serde_json::json;
+use std::collections::BTreeMap;
 
 /// Runs the trial. `profile` gives the settings of a profile, each as `KEY=VALUE`; `keep` applies settings for good and
 /// says what it did.
@@ -28,7 +26,7 @@ pub(crate) fn run(
         }
     }
     if !(arguments.least.is_finite() && arguments.least >= 0.0) {
-        return Err(Failure::usage(anyhow::anyhow!("--least {}: give a share of 0 per cent or more", arguments.least)));
+        refuse!("--least {}: give a share of 0 per cent or more", arguments.least);
     }
     let rule = Rule { metric: arguments.by, least: arguments.least / 100.0, ..Rule::default() };
     let needed = campaign::rounds_needed(knobs.len(), rule.level);
@@ -42,25 +40,19 @@ pub(crate) fn run(
     let base = base(arguments)?;
     let plan = campaign::trial_plan(&base, &knobs, rounds).map_err(Failure::usage)?;
     let text = plan.to_text().map_err(Failure::usage)?;
-    let stop = signals::stop_flag()?;
     let mut options = options(text)?;
-    options.stop = stop.share();
     options.output.clone_from(&arguments.output);
     options.seed = arguments.seed;
     let cells = plan.cells().map_err(Failure::usage)?;
     let mut watcher = Watcher::new(output, varying(cells.iter().map(|cell| &cell.factors)));
-    let ended = campaign::run(&plan, &options, &mut watcher);
-    drop(stop);
+    let ended = measured(&plan, &mut options, &mut watcher)?;
     let path = watcher.close();
     let mut kept = Vec::new();
     if let Some(path) = &path {
         let run = store::Run::load(path).map_err(|error| Failure::new(error.exit_code(), error))?;
         let trials = campaign::judge(&run.results, &knobs, rule, run.run.seed);
-        if arguments.form.is_json() {
-            output.result(&documents(&trials, rule)?)?;
-        } else {
-            output.result(&table(&trials, rule, rounds, &base))?;
-        }
+        let as_json = arguments.form.is_json();
+        output.result(&if as_json { json(documents(&trials, rule))? } else { table(&trials, rule, rounds, &base) })?;
         output.note(format_args!("run directory: {}", path.display()));
         kept = trials
             .iter()
@@ -95,15 +87,11 @@ fn base(arguments: &TuneTry) -> Result<Plan, Failure> {
     let mut plan = with_lab(Plan::parse("(from the flags)", head).map_err(Failure::usage)?, Some(arguments.lab));
     plan.measure.set("seconds", arguments.seconds);
     plan.measure.set("warmup_ms", 100);
-    if arguments.shield != "off" {
-        plan.measure.set("shield", arguments.shield.as_str());
-    }
-    for (name, value) in [("receive", &arguments.receive), ("policy", &arguments.policy), ("cpu", &arguments.cpu)] {
-        plan.measure.set(name, value.as_str());
-    }
-    for (name, value) in [("protocol", &arguments.protocol), ("load", &arguments.load)] {
-        plan.measure.set(name, value.as_str());
-    }
+    let TuneTry { receive, policy, cpu, protocol, load, shield, .. } = arguments;
+    let named = [("receive", receive), ("policy", policy), ("cpu", cpu), ("protocol", protocol), ("load", load)];
+    // A plan that names no shield leaves one that is up alone.
+    let shield = Some(("shield", shield)).filter(|(_, word)| *word != "off");
+    named.into_iter().chain(shield).for_each(|(name, value)| plan.measure.set(name, value.as_str()));
     plan.measure.set("size", arguments.size);
     Ok(plan)
 }
@@ -176,28 +164,23 @@ fn table(trials: &[Trial], rule: Rule, rounds: u32, base: &Plan) -> String {
     text
 }
 
-fn documents(trials: &[Trial], rule: Rule) -> Result<String, Failure> {
-    let all: Vec<serde_json::Value> = trials
-        .iter()
-        .map(|trial| {
-            let changes: serde_json::Map<String, serde_json::Value> =
-                trial.changes.iter().map(|(metric, change)| (metric.word().to_owned(), json!(change))).collect();
-            json!({
-                "knob": trial.knob,
-                "verdict": trial.verdict.word(),
-                "figure": rule.metric.word(),
-                "without_ns": trial.figure.map(|(before, _)| before),
-                "with_ns": trial.figure.map(|(_, after)| after),
-                "change": trial.change,
-                "p": trial.p,
-                "p_corrected": trial.p_corrected,
-                "rounds": [trial.rounds.0, trial.rounds.1],
-                "changes": changes,
-                "notes": trial.notes,
-            })
+fn documents(trials: &[Trial], rule: Rule) -> Vec<serde_json::Value> {
+    let document = |trial: &Trial| {
+        let changes: BTreeMap<&str, f64> =
+            trial.changes.iter().map(|(metric, change)| (metric.word(), *change)).collect();
+        serde_json::json!({
+            "knob": trial.knob,
+            "verdict": trial.verdict.word(),
+            "figure": rule.metric.word(),
+            "without_ns": trial.figure.map(|(before, _)| before),
+            "with_ns": trial.figure.map(|(_, after)| after),
+            "change": trial.change,
+            "p": trial.p,
+            "p_corrected": trial.p_corrected,
+            "rounds": [trial.rounds.0, trial.rounds.1],
+            "changes": changes,
+            "notes": trial.notes,
         })
-        .collect();
-    let mut text = serde_json::to_string_pretty(&all).context("the trials as JSON").map_err(Failure::usage)?;
-    text.push('\n');
-    Ok(text)
+    };
+    trials.iter().map(document).collect()
 }

@@ -74,10 +74,8 @@ fn work(spec: WorkerSpec, events: &Events, started: Instant) -> Result<u8, Failu
 }
 
 fn measure(task: &ProbeTask, events: &Events, started: Instant) -> Result<u8, Failure> {
-    let mut context = probe::Context::new(identity::executable()?, format!("windhover {}", identity::VERSION));
     let stop = signals::stop_flag()?;
-    context.stop = stop.share();
-    context.started = started;
+    let mut context = identity::probe_context(&stop, started)?;
     if task.live {
         let events = events.clone();
         context.live = Some(probe::LiveSink::new(move |interval| {

@@ -4,7 +4,7 @@ mod text;
 
 use crate::cli::doctor::{Doctor, DoctorCommand};
 use crate::output::{Failure, Output};
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use host::knob::Machine;
 use model::CpuList;
 use prepare::doctor::{self, DoctorOptions, Document, Severity, Snapshot};
@@ -27,10 +27,10 @@ pub(crate) fn run(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
 
 fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
     if let Some(unknown) = doctor::unknown_check(&arguments.only) {
-        return Err(Failure::usage(anyhow!("there is no check '{unknown}': {}", known_checks(unknown))));
+        refuse!("there is no check '{unknown}': {}", known_checks(unknown));
     }
     if let Some(file) = arguments.save.as_ref().filter(|file| !arguments.force && file.exists()) {
-        return Err(Failure::usage(anyhow!("{} exists: name another file, or give --force", file.display())));
+        refuse!("{} exists: name another file, or give --force", file.display());
     }
     let machine = Machine::at(&arguments.root.path);
     let running = arguments.root.path == Path::new("/");
@@ -41,7 +41,7 @@ fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
             let present: CpuList = present.trim().parse().unwrap_or_default();
             let absent = cpus.without(&present);
             if !present.is_empty() && !absent.is_empty() {
-                return Err(Failure::usage(anyhow!("there is no CPU {absent} here, only {present}")));
+                refuse!("there is no CPU {absent} here, only {present}");
             }
             cpus
         }
@@ -53,11 +53,11 @@ fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
         && !snapshot.host.nics.iter().any(|known| known.name == *nic)
     {
         let known: Vec<&str> = snapshot.host.nics.iter().map(|nic| nic.name.as_str()).collect();
-        return Err(Failure::usage(anyhow!("there is no network device {nic} here, only {}", known.join(", "))));
+        refuse!("there is no network device {nic} here, only {}", known.join(", "));
     }
     if arguments.measure {
         if !running {
-            return Err(Failure::usage(anyhow!("only the running system can be measured")));
+            refuse!("only the running system can be measured");
         }
         let scope = doctor::scope_of(&machine, &options);
         measure(&scope, &mut snapshot, output)?;
@@ -67,12 +67,9 @@ fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
         save(file, &document, arguments.force)?;
         output.note(format_args!("saved: {}", file.display()));
     }
-    if arguments.form.is_json() {
-        output.result(&format!("{}\n", serde_json::to_string_pretty(&document)?))?;
-    } else {
-        let options = TextOptions { colour: output.colours_results(), verbose: arguments.verbose };
-        output.result(&text::text(&document, &options))?;
-    }
+    let options = TextOptions { colour: output.colours_results(), verbose: arguments.verbose };
+    let as_json = arguments.form.is_json();
+    output.result(&if as_json { json(&document)? } else { text::text(&document, &options) })?;
     Ok(if document.worst() == Some(Severity::Bad) { FAILED } else { 0 })
 }
 
@@ -95,7 +92,7 @@ fn known_checks(unknown: &str) -> String {
 fn measure(scope: &CpuList, snapshot: &mut Snapshot, output: &Output) -> Result<(), Failure> {
     let allowed = task::allowed_cpus().context("cannot tell which CPUs this process may use")?;
     let Some(cpu) = scope.iter().next().or_else(|| allowed.iter().last()) else {
-        return Err(Failure::usage(anyhow!("there is no CPU to measure on")));
+        refuse!("there is no CPU to measure on");
     };
     let elsewhere: CpuList = allowed.iter().filter(|other| *other != cpu).collect();
     if !elsewhere.is_empty() {
@@ -112,7 +109,7 @@ fn measure(scope: &CpuList, snapshot: &mut Snapshot, output: &Output) -> Result<
 }
 
 fn save(file: &Path, document: &Document, force: bool) -> Result<(), Failure> {
-    let text = format!("{}\n", serde_json::to_string_pretty(document)?);
+    let text = json(document)?;
     let mut options = std::fs::OpenOptions::new();
     options.write(true).truncate(true).create(true);
     if !force {
@@ -131,22 +128,23 @@ fn load(file: &Path) -> Result<Document, Failure> {
         .with_context(|| format!("{} is no document of 'windhover doctor --save'", file.display()))
         .map_err(Failure::usage)?;
     if document.format != doctor::FORMAT {
-        return Err(Failure::usage(anyhow!(
+        refuse!(
             "{} has format {}, this version reads {}: examine that machine again",
             file.display(),
             document.format,
             doctor::FORMAT
-        )));
+        );
     }
     Ok(document)
 }
 
-fn diff(a: &Path, b: &Path, json: bool, output: &Output) -> Result<u8, Failure> {
+/// A document with its fields in their order.
+fn json(document: &impl serde::Serialize) -> Result<String, Failure> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(document)?))
+}
+
+fn diff(a: &Path, b: &Path, as_json: bool, output: &Output) -> Result<u8, Failure> {
     let compared = doctor::compare(&load(a)?, &load(b)?);
-    if json {
-        output.result(&format!("{}\n", serde_json::to_string_pretty(&compared)?))?;
-    } else {
-        output.result(&text::comparison_text(&compared))?;
-    }
+    output.result(&if as_json { json(&compared)? } else { text::comparison_text(&compared) })?;
     Ok(if compared.differs() { FAILED } else { 0 })
 }

@@ -44,8 +44,7 @@ pub(super) fn text(document: &Document, options: &TextOptions) -> String {
 
 fn head(document: &Document) -> String {
     let machine = &document.machine;
-    let mut words = Vec::new();
-    words.extend(machine.os.clone());
+    let mut words: Vec<String> = machine.os.iter().cloned().collect();
     words.extend(machine.kernel_release.as_ref().map(|release| format!("Linux {release}")));
     words.extend(machine.preemption.clone());
     let below = machine.virtualisation.as_deref().filter(|name| *name != "none");
@@ -86,17 +85,11 @@ fn head(document: &Document) -> String {
 }
 
 fn title(severity: Severity, options: &TextOptions) -> String {
-    let word = match severity {
-        Severity::Bad => "BAD",
-        Severity::Warning => "WARNING",
-        Severity::Note => "TO BE KNOWN",
-        Severity::Ok => "IN ORDER",
-    };
-    let colour = match severity {
-        Severity::Bad => "\x1b[1;31m",
-        Severity::Warning => "\x1b[1;33m",
-        Severity::Note => "\x1b[1m",
-        Severity::Ok => "\x1b[1;32m",
+    let (word, colour) = match severity {
+        Severity::Bad => ("BAD", "\x1b[1;31m"),
+        Severity::Warning => ("WARNING", "\x1b[1;33m"),
+        Severity::Note => ("TO BE KNOWN", "\x1b[1m"),
+        Severity::Ok => ("IN ORDER", "\x1b[1;32m"),
     };
     if options.colour { format!("{colour}{word}\x1b[0m") } else { word.to_owned() }
 }
@@ -227,25 +220,29 @@ fn skipped(out: &mut String, document: &Document, options: &TextOptions) {
 }
 
 fn summary(out: &mut String, document: &Document) {
-    let count = |severity, one: &str, many: &str| {
-        let number = document.count(severity);
-        format!("{number} {}", if number == 1 { one } else { many })
-    };
-    let mut words = vec![count(Severity::Bad, "bad", "bad")];
-    words.push(count(Severity::Warning, "warning", "warnings"));
-    words.push(format!("{} to be known", document.count(Severity::Note)));
-    words.push(format!("{} in order", document.count(Severity::Ok)));
-    words.push(format!("{} checks not made", document.skipped.len()));
+    let [bad, warnings, notes, fine] =
+        [Severity::Bad, Severity::Warning, Severity::Note, Severity::Ok].map(|severity| document.count(severity));
+    let plural = if warnings == 1 { "" } else { "s" };
+    let not_made = document.skipped.len();
+    let counts = format!(
+        "{bad} bad, {warnings} warning{plural}, {notes} to be known, {fine} in order, {not_made} checks not made"
+    );
     let verdict = match document.worst() {
         Some(Severity::Bad) => "Not fit to measure on",
         Some(Severity::Warning) => "Fit to measure on, not at its best",
         _ => "Fit to measure on",
     };
     let verdict = if document.scope.only.is_empty() { verdict } else { "In part" };
-    let _ = write!(out, "\n{}", paragraph("", &format!("{verdict}: {}.", words.join(", "))));
+    let _ = write!(out, "\n{}", paragraph("", &format!("{verdict}: {counts}.")));
     let steps = steps(document);
     if !steps.is_empty() {
         let _ = writeln!(out, "Commands to paste, for bad findings and warnings:\n{}", steps.trim_end_matches('\n'));
+    }
+}
+
+fn add_new<T: PartialEq>(all: &mut Vec<T>, one: T) {
+    if !all.contains(&one) {
+        all.push(one);
     }
 }
 
@@ -261,33 +258,19 @@ fn steps(document: &Document) -> String {
             Remedy::Tune { setting, nic } => {
                 let word = format!("--set {}", shell_word(setting));
                 match tunes.iter_mut().find(|(device, _)| *device == nic.as_ref()) {
-                    Some((_, words)) if words.contains(&word) => {}
-                    Some((_, words)) => words.push(word),
+                    Some((_, words)) => add_new(words, word),
                     None => tunes.push((nic.as_ref(), vec![word])),
                 }
             }
             Remedy::Shield { arguments } => {
                 let Some(rest) = arguments.strip_prefix("-a ") else { continue };
                 let (list, more) = rest.split_once(' ').unwrap_or((rest, ""));
-                for part in list.split(',').filter(|part| !part.is_empty()) {
-                    if !cpus.contains(&part) {
-                        cpus.push(part);
-                    }
-                }
+                list.split(',').filter(|part| !part.is_empty()).for_each(|part| add_new(&mut cpus, part));
                 for flag in more.split("--").map(str::trim).filter(|flag| !flag.is_empty()) {
-                    let flag = format!("--{flag}");
-                    if !flags.contains(&flag) {
-                        flags.push(flag);
-                    }
+                    add_new(&mut flags, format!("--{flag}"));
                 }
             }
-            Remedy::Boot { words } => {
-                for word in words.split(' ') {
-                    if !boot.contains(&word) {
-                        boot.push(word);
-                    }
-                }
-            }
+            Remedy::Boot { words } => words.split(' ').for_each(|word| add_new(&mut boot, word)),
             Remedy::Command { .. } | Remedy::Advice { .. } => {}
         }
     }

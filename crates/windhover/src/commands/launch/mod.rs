@@ -11,6 +11,7 @@ use crate::output::{Failure, Output};
 use anyhow::anyhow;
 
 pub(super) use place::become_program;
+pub(super) use supervise::exit_code;
 
 /// windhover itself failed; the program was not started (env(1)).
 pub(super) const OURS: u8 = 125;
@@ -37,7 +38,7 @@ pub(crate) fn run(arguments: &Run, output: &Output) -> Result<u8, Failure> {
 
 fn start(arguments: &Run, output: &Output) -> Result<u8, Failure> {
     if arguments.info {
-        return Err(Failure::usage(anyhow!("--info is for running tasks: name them with --pid and the like")));
+        refuse!("--info is for running tasks: name them with --pid and the like");
     }
     let wanted = wanted::Wanted::of(arguments)?;
     let supervised = arguments.copies > 1

@@ -7,93 +7,68 @@ use anyhow::{Context as _, anyhow};
 use host::knob::{Knob, Machine, Settings as _};
 use host::tasks::{self, Task};
 use host::undo::StateDir;
-use model::Policy;
 use serde_json::json;
+use std::collections::BTreeSet;
 use task::{Attributes, Class};
 
-/// Which tasks are meant.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Which tasks are meant: each word of the command line with what it says of a task.
+#[derive(Debug)]
 pub(super) struct Selection {
-    pids: Vec<i32>,
-    tids: Vec<i32>,
-    groups: Vec<i32>,
-    users: Vec<String>,
-    names: Vec<String>,
+    named: Vec<(&'static str, String)>,
     all: bool,
 }
 
 impl Selection {
     /// `None` when no task is named.
     pub(super) fn of(arguments: &Run) -> Option<Self> {
-        let selection = Self {
-            pids: arguments.pid.clone(),
-            tids: arguments.tid.clone(),
-            groups: arguments.group.clone(),
-            users: arguments.user.clone(),
-            names: arguments.name.clone(),
-            all: arguments.all,
+        let numbers = [("process", &arguments.pid), ("thread", &arguments.tid), (GROUP, &arguments.group)];
+        let words = [(USER, &arguments.user), ("task named", &arguments.name)];
+        let of_number = |(what, all): (&'static str, &Vec<i32>)| -> Vec<_> {
+            all.iter().map(|number| (what, number.to_string())).collect()
         };
-        let none = selection.pids.is_empty()
-            && selection.tids.is_empty()
-            && selection.groups.is_empty()
-            && selection.users.is_empty()
-            && selection.names.is_empty();
-        (!none || selection.all).then_some(selection)
+        let of_word = |(what, all): (&'static str, &Vec<String>)| -> Vec<_> {
+            all.iter().map(|word| (what, word.clone())).collect()
+        };
+        let named: Vec<_> =
+            numbers.into_iter().flat_map(of_number).chain(words.into_iter().flat_map(of_word)).collect();
+        (!named.is_empty() || arguments.all).then_some(Self { named, all: arguments.all })
     }
 
     /// The tasks meant among all, and what names none.
     fn pick(&self, all: &[Task], machine: &Machine) -> Result<(Vec<Task>, Vec<String>), Failure> {
-        let uids = self.users.iter().map(|user| uid(user, machine)).collect::<Result<Vec<_>, _>>()?;
-        let mut unused: Vec<String> = Vec::new();
-        let mut note = |what: &str, name: String, found: bool| {
-            if !found {
-                unused.push(format!("{what} {name}"));
-            }
+        let wanted = |what| self.named.iter().any(|(named, _)| *named == what);
+        let (by_group, by_user) = (wanted(GROUP), wanted(USER));
+        // What each task is, in the words of the selection.
+        let facts = |task: &Task| -> Vec<(&'static str, String)> {
+            let of_process = |file: &str| machine.text(format!("/proc/{}/{file}", task.process)).ok();
+            let group = by_group.then(|| of_process("stat")).flatten();
+            let group = group.and_then(|stat| tasks::parse_stat(&stat)).map(|stat| stat.group);
+            let user = by_user.then(|| of_process("status")).flatten().and_then(|status| owner(&status));
+            let numbers = [("process", Some(task.process)), ("thread", Some(task.key.tid)), (GROUP, group)];
+            let numbers = numbers.into_iter().filter_map(|(what, number)| Some((what, number?.to_string())));
+            let user = user.map(|uid| (USER, uid.to_string()));
+            numbers.chain(user).chain([("task named", task.key.name.clone())]).collect()
         };
-        for pid in &self.pids {
-            note("process", pid.to_string(), all.iter().any(|task| task.process == *pid));
+        let mut asked = self.named.clone();
+        for (_, user) in asked.iter_mut().filter(|(what, _)| *what == USER) {
+            *user = uid(user, machine)?.to_string();
         }
-        for tid in &self.tids {
-            note("thread", tid.to_string(), all.iter().any(|task| task.key.tid == *tid));
-        }
-        let facts = |task: &Task| {
-            let group = || {
-                machine
-                    .text(format!("/proc/{}/stat", task.process))
-                    .ok()
-                    .and_then(|stat| tasks::parse_stat(&stat))
-                    .map(|stat| stat.group)
-            };
-            let user = || machine.text(format!("/proc/{}/status", task.process)).ok().and_then(|status| owner(&status));
-            (if self.groups.is_empty() { None } else { group() }, if uids.is_empty() { None } else { user() })
-        };
-        let mut picked = Vec::new();
-        let (mut groups, mut users, mut names) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut picked, mut used) = (Vec::new(), BTreeSet::new());
         for task in all {
-            let (group, user) = facts(task);
-            let by_name = self.names.contains(&task.key.name);
-            let by_group = group.is_some_and(|group| self.groups.contains(&group));
-            let by_user = user.is_some_and(|user| uids.contains(&user));
-            names.extend(by_name.then(|| task.key.name.clone()));
-            groups.extend(group.filter(|_| by_group));
-            users.extend(user.filter(|_| by_user));
-            let by_id = self.pids.contains(&task.process) || self.tids.contains(&task.key.tid);
-            if by_id || by_name || by_group || by_user || (self.all && !task.kernel) {
+            let facts = facts(task);
+            let named: Vec<usize> = (0..asked.len()).filter(|&at| facts.contains(&asked[at])).collect();
+            if !named.is_empty() || (self.all && !task.kernel) {
                 picked.push(task.clone());
             }
+            used.extend(named);
         }
-        for group in &self.groups {
-            note("process group", group.to_string(), groups.contains(group));
-        }
-        for (name, uid) in self.users.iter().zip(&uids) {
-            note("user", name.clone(), users.contains(uid));
-        }
-        for name in &self.names {
-            note("task named", name.clone(), names.contains(name));
-        }
-        Ok((picked, unused))
+        let unused = self.named.iter().enumerate().filter(|(at, _)| !used.contains(at));
+        Ok((picked, unused.map(|(_, (what, word))| format!("{what} {word}")).collect()))
     }
 }
+
+const GROUP: &str = "process group";
+const USER: &str = "user";
 
 /// A user's number; names are looked up in passwd(5).
 fn uid(user: &str, machine: &Machine) -> Result<u32, Failure> {
@@ -121,20 +96,16 @@ pub(super) fn run(arguments: &Run, selection: &Selection, output: &Output) -> Re
         ("--report", arguments.report),
     ];
     if let Some((flag, _)) = only_new.iter().find(|(_, given)| *given) {
-        return Err(Failure::usage(anyhow!("{flag} is for a program that is started, not for running tasks")));
+        refuse!("{flag} is for a program that is started, not for running tasks");
     }
     let machine = Machine::running();
     let wanted = Wanted::of(arguments)?;
     let changes = wanted.changes_scheduling() || wanted.cpus.is_some();
     if !changes && !arguments.info {
-        return Err(Failure::usage(anyhow!(
-            "nothing to do: say what to change (--policy, --cpus, --quantum), or --info"
-        )));
+        refuse!("nothing to do: say what to change (--policy, --cpus, --quantum), or --info");
     }
     if changes && selection.all {
-        return Err(Failure::usage(anyhow!(
-            "--all changes nothing: it goes with --info; to keep all others off CPUs use `windhover shield`"
-        )));
+        refuse!("--all changes nothing: it goes with --info; to keep all others off CPUs use `windhover shield`");
     }
     let (picked, unused) = selection.pick(&tasks::list(&machine), &machine)?;
     if picked.is_empty() {
@@ -149,12 +120,11 @@ pub(super) fn run(arguments: &Run, selection: &Selection, output: &Output) -> Re
     }
     let mut failed = 0_usize;
     if changes {
-        let protected = picked.iter().filter(|task| task.handles_interrupt() && wanted.cpus.is_some());
-        if let Some(task) = protected.into_iter().next() {
-            return Err(Failure::usage(anyhow!(
+        if let Some(task) = picked.iter().find(|task| task.handles_interrupt() && wanted.cpus.is_some()) {
+            refuse!(
                 "{} follows its interrupt: move that (windhover shield, or /proc/irq/N/smp_affinity_list)",
                 task.key
-            )));
+            );
         }
         let keep = !arguments.inherit_policy;
         for task in &picked {
@@ -169,7 +139,7 @@ pub(super) fn run(arguments: &Run, selection: &Selection, output: &Output) -> Re
         }
     }
     if arguments.info {
-        output.result(&info(&picked, &machine, arguments.form.is_json()))?;
+        output.result(&info(&picked, arguments.form.is_json()))?;
     }
     Ok(u8::from(failed > 0 || !unused.is_empty()))
 }
@@ -213,7 +183,7 @@ fn admit(task: &Task, wanted: &Wanted, machine: &Machine) -> anyhow::Result<()> 
 }
 
 /// One row a task.
-fn info(picked: &[Task], machine: &Machine, json: bool) -> String {
+fn info(picked: &[Task], json: bool) -> String {
     let rows: Vec<_> = picked.iter().map(|task| (task, task::attributes(task.key.tid).ok().flatten())).collect();
     let online = task::online_cpus().unwrap_or_default();
     if json {
@@ -235,7 +205,6 @@ fn info(picked: &[Task], machine: &Machine, json: bool) -> String {
             .collect();
         return format!("{}\n", json!({ "format": model::FORMAT, "tasks": rows }));
     }
-    let _ = machine;
     let mut text =
         format!("{:>8} {:>8}  {:<12} {:>4}  {:<12} {:>3}  NAME\n", "PID", "TID", "POLICY", "NICE", "BIAS", "CPU");
     for (task, attributes) in rows {
@@ -263,7 +232,6 @@ fn info(picked: &[Task], machine: &Machine, json: bool) -> String {
 
 fn policy(attributes: &Attributes) -> String {
     match attributes.class {
-        Class::Plain(policy @ (Policy::Other | Policy::Batch | Policy::Idle)) => policy.to_string(),
         Class::Plain(policy) => policy.to_string(),
         Class::Deadline { runtime, deadline, period } => {
             format!("deadline:{}:{}:{}", runtime.as_micros(), deadline.as_micros(), period.as_micros())

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Instant;
-use task::{Child, Launch, Stream};
+use task::{Child, Launch};
 
 pub(super) fn run(arguments: &Run, output: &Output) -> Result<u8, Failure> {
     let _hold = arguments.cpu_dma_latency.map(hold).transpose()?;
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Run, output: &Output) -> Result<u8, Failure> {
 }
 
 /// As a shell says it.
-fn exit_code(status: ExitStatus) -> u8 {
+pub(in crate::commands) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
@@ -61,12 +61,7 @@ fn start(arguments: &Run) -> Result<(Child, ended::Ended), Failure> {
     }
     let stopped = task::MemoryLock::SUPPORTED && (arguments.report || lock.is_some());
     let own = std::env::current_exe().context("cannot find the own program")?;
-    let launch = Launch::new(own)
-        .args(in_place(arguments, stopped))
-        .in_our_group()
-        .stdin(Stream::Inherit)
-        .stdout(Stream::Inherit)
-        .stderr(Stream::Inherit);
+    let launch = Launch::new(own).args(in_place(arguments, stopped)).in_foreground();
     let mut child = launch.start().map_err(|error| Failure::new(OURS, error))?;
     let pid = child.pid();
     let mut before = ended::Ended::default();
@@ -100,18 +95,17 @@ fn lock(arguments: &Run) -> Option<task::MemoryLock> {
 /// The same command line, less what the supervisor does.
 fn in_place(arguments: &Run, stopped: bool) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["run".into()];
-    let mut option = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            words.push(format!("--{name}={value}").into());
-        }
-    };
-    option("policy", arguments.policy.clone());
-    option("priority", arguments.priority.map(|priority| priority.to_string()));
-    option("cpus", arguments.cpus.clone());
-    option("quantum", arguments.quantum.clone());
-    option("deadline", arguments.deadline.clone());
-    option("timer-slack", arguments.timer_slack.map(|slack| slack.to_string()));
-    option("rt-limit", Some(arguments.rt_limit.clone()));
+    let options = [
+        ("policy", arguments.policy.clone()),
+        ("priority", arguments.priority.map(|priority| priority.to_string())),
+        ("cpus", arguments.cpus.clone()),
+        ("quantum", arguments.quantum.clone()),
+        ("deadline", arguments.deadline.clone()),
+        ("timer-slack", arguments.timer_slack.map(|slack| slack.to_string())),
+        ("rt-limit", Some(arguments.rt_limit.clone())),
+    ];
+    let given = options.into_iter().filter_map(|(name, value)| Some(format!("--{name}={}", value?).into()));
+    words.extend(given);
     for (name, given) in
         [("inherit-policy", arguments.inherit_policy), ("force", arguments.force), ("stopped", stopped)]
     {

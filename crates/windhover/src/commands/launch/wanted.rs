@@ -24,16 +24,11 @@ impl Wanted {
     pub(crate) fn of(arguments: &Run) -> Result<Self, Failure> {
         let (nice, slice) = quantum(arguments.quantum.as_deref())?;
         let class = class(arguments)?;
-        let real_time = match class {
-            Some(Class::Plain(policy)) => policy.is_real_time(),
-            Some(Class::Deadline { .. }) => true,
-            None => false,
-        };
-        if real_time && slice.is_some() {
-            return Err(Failure::usage(anyhow!(
+        if class.is_some_and(|class| Attributes::new(class).is_real_time()) && slice.is_some() {
+            refuse!(
                 "--quantum: the slice of rr is one for the whole machine; set it with `windhover tune` \
                  (sysctl.kernel.sched_rr_timeslice_ms), and fifo and deadline have none"
-            )));
+            );
         }
         let machine = host::knob::Machine::running();
         let cpus = arguments.cpus.as_deref().map(|list| prepare::shield::cpus(list, &machine)).transpose();
@@ -71,19 +66,17 @@ fn class(arguments: &Run) -> Result<Option<Class>, Failure> {
         (Some(times), true) => return deadline_of(times).map(Some),
         (Some(times), false) if word.is_none() => return deadline_of(times).map(Some),
         (Some(_), false) => {
-            return Err(Failure::usage(anyhow!("--deadline goes with --policy deadline, not with another policy")));
+            refuse!("--deadline goes with --policy deadline, not with another policy");
         }
         (None, true) => {
-            return Err(Failure::usage(anyhow!(
-                "policy deadline needs its times: --deadline RUNTIME:DEADLINE:PERIOD in microseconds"
-            )));
+            refuse!("policy deadline needs its times: --deadline RUNTIME:DEADLINE:PERIOD in microseconds");
         }
         (None, false) => {}
     }
     let policy = match (word, arguments.priority) {
         (None, None) => return Ok(None),
         (None, Some(_)) => {
-            return Err(Failure::usage(anyhow!("--priority goes with --policy fifo or rr")));
+            refuse!("--priority goes with --policy fifo or rr");
         }
         (Some(word), None) => word.parse::<Policy>().map_err(Failure::usage)?,
         (Some(word), Some(priority)) => {
@@ -95,17 +88,13 @@ fn class(arguments: &Run) -> Result<Option<Class>, Failure> {
                 }
                 (_, 0) => plain,
                 _ => {
-                    return Err(Failure::usage(anyhow!(
-                        "policy {plain} has no priority but 0: use --quantum for its nice value"
-                    )));
+                    refuse!("policy {plain} has no priority but 0: use --quantum for its nice value");
                 }
             }
         }
     };
     if matches!(policy, Policy::Fifo(99) | Policy::Rr(99)) && !arguments.force {
-        return Err(Failure::usage(anyhow!(
-            "priority 99 competes with the kernel's own threads (migration, watchdog): use 98 or less, or --force"
-        )));
+        refuse!("priority 99 competes with the kernel's own threads (migration, watchdog): use 98 or less, or --force");
     }
     Ok(Some(Class::Plain(policy)))
 }

@@ -4,13 +4,12 @@ mod words;
 
 use super::{ask, signals};
 use crate::cli::shield::{Exec, Shield, ShieldCommand, Wanted};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, json};
 use anyhow::{Context as _, anyhow};
 use host::undo::StateDir;
 use model::{CpuList, Policy, ShieldSpec};
 use prepare::Kernel;
 use prepare::shield::{self, Drift, Guard, ShieldError, ShieldPlan, Shielded};
-use std::os::unix::process::ExitStatusExt as _;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -24,20 +23,17 @@ pub(crate) fn run(arguments: &Shield, output: &Output) -> Result<u8, Failure> {
         return run_exec(exec, output);
     }
     let (kernel, state) = (arguments.system.kernel(), arguments.system.state());
+    let as_json = arguments.form.is_json();
     if arguments.reset {
         return reset(arguments, &kernel, &state, output);
     }
     let changes = arguments.wanted.is_given();
     if arguments.current || (!changes && arguments.guard.is_none() && arguments.exit_after.is_none()) {
         if let Some(time) = arguments.verify {
-            return verify(&current_spec(&state)?, time, arguments.form.is_json(), output);
+            return verify(&current_spec(&state)?, time, as_json, output);
         }
         let status = shield::status(&kernel, &state);
-        output.result(&if arguments.form.is_json() {
-            json(&serde_json::to_value(&status)?)
-        } else {
-            words::status(&status)
-        })?;
+        output.result(&if as_json { json(&status)? } else { words::status(&status) })?;
         return Ok(0);
     }
     if !changes {
@@ -48,11 +44,7 @@ pub(crate) fn run(arguments: &Shield, output: &Output) -> Result<u8, Failure> {
     let plan = shield::plan(&spec, &kernel, &state).map_err(failed)?;
     let code = if plan.lacks.is_empty() { 0 } else { GATE };
     if arguments.dry_run {
-        output.result(&if arguments.form.is_json() {
-            json(&serde_json::to_value(&plan)?)
-        } else {
-            words::plan(&plan)
-        })?;
+        output.result(&if as_json { json(&plan)? } else { words::plan(&plan) })?;
         tell(&hints, output);
         return Ok(code);
     }
@@ -63,15 +55,15 @@ pub(crate) fn run(arguments: &Shield, output: &Output) -> Result<u8, Failure> {
     let stays = arguments.guard.is_none() && arguments.exit_after.is_none();
     let owner = if stays { None } else { prepare::keeper::this_process() };
     let shielded = shield::apply(&plan, &kernel, &state, owner, &command_line()).map_err(failed)?;
-    if arguments.form.is_json() {
-        output.result(&json(&serde_json::to_value(&shielded.report)?))?;
+    if as_json {
+        output.result(&json(&shielded.report)?)?;
     } else {
         output.result(&words::done(&shielded))?;
         words::notes(&shielded.report).iter().for_each(|line| output.note(line));
         tell(&hints, output);
     }
     let verified = match arguments.verify {
-        Some(time) => verify(&spec, time, arguments.form.is_json(), output)?,
+        Some(time) => verify(&spec, time, as_json, output)?,
         None => 0,
     };
     let stayed = if stays { 0 } else { stay(arguments, &spec, Some(shielded), &kernel, &state, output)? };
@@ -159,21 +151,13 @@ fn failed(error: ShieldError) -> Failure {
     Failure::new(error.exit_code(), error)
 }
 
-fn json(value: &serde_json::Value) -> String {
-    format!("{value:#}\n")
-}
-
 fn reset(arguments: &Shield, kernel: &Kernel, state: &StateDir, output: &Output) -> Result<u8, Failure> {
     if arguments.dry_run {
         output.result(&words::undo(state)?)?;
         return Ok(0);
     }
     let report = shield::reset(kernel, state, arguments.force).map_err(failed)?;
-    output.result(&if arguments.form.is_json() {
-        json(&serde_json::to_value(&report)?)
-    } else {
-        words::undone(&report)
-    })?;
+    output.result(&if arguments.form.is_json() { json(&report)? } else { words::undone(&report) })?;
     Ok(u8::from(!report.is_clean()))
 }
 
@@ -247,22 +231,14 @@ fn run_exec(exec: &Exec, output: &Output) -> Result<u8, Failure> {
 
 /// Runs the command and passes signals on; its end is waited for in any case.
 fn run_command(exec: &Exec) -> Result<u8, Failure> {
-    use task::{Launch, Stream};
     let (program, rest) = exec.command.split_first().context("no command")?;
-    let launch = Launch::new(program)
-        .args(rest)
-        .in_our_group()
-        .stdin(Stream::Inherit)
-        .stdout(Stream::Inherit)
-        .stderr(Stream::Inherit);
     let programs = signals::pass_on()?;
+    let launch = task::Launch::new(program).args(rest).in_foreground();
     let mut child = launch.start().map_err(|error| Failure::new(127, error))?;
     programs.add(child.pid());
     child.wait_end()?;
     programs.remove(child.pid());
-    let status = child.wait()?;
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+    Ok(super::launch::exit_code(child.wait()?))
 }
 
 /// Proves the effect on the shielded CPUs.
@@ -276,7 +252,7 @@ fn verify(spec: &ShieldSpec, time: Duration, as_json: bool, output: &Output) -> 
     // What no shield can move was told when it was put up, and is no broken promise.
     leaks.retain(|leak| !words::is_managed(&leak.visitor));
     output.result(&if as_json {
-        json(&serde_json::json!({ "evidence": evidence, "leaks": leaks }))
+        json(serde_json::json!({ "evidence": evidence, "leaks": leaks }))?
     } else {
         words::evidence(&evidence, &leaks)
     })?;
