@@ -11,7 +11,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     options: Options<3, 10>,
     /// Policy of both ends.
-    #[arg(long, default_value = "fifo:50")]
+    #[arg(long, default_value = "fifo:49")]
     policy: String,
 }
 
