@@ -6,7 +6,7 @@ use crate::SETTINGS;
 /// First word of a page.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"WHBYPASS");
 /// Version of the layout; a reader ignores other versions.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Index of the word that holds [`MAGIC`], written last.
 pub const AT_MAGIC: usize = 0;
@@ -26,12 +26,16 @@ pub const AT_SETTINGS: usize = 8;
 pub const AT_KINDS: usize = AT_SETTINGS + 24;
 /// Index of the number of times that each [`Reason`] applied.
 pub const AT_REASONS: usize = AT_KINDS + Kind::ALL.len() * COUNTERS;
+/// Index of what is known of the stack in the process: [`ENGINE_WORDS`] words.
+pub const AT_ENGINE: usize = 112;
+/// Words of it: the interface's name (2), back-end + 1, frames received, sent, dropped, times the ring was full.
+pub const ENGINE_WORDS: usize = 7;
 /// Index of the sockets' records, [`SOCKET_WORDS`] words each.
 pub const AT_SOCKETS: usize = 128;
 /// Records of sockets.
 pub const SOCKETS: usize = 256;
 /// Words of a socket's record: [`SOCKET_STATE`], then counters as of a [`Kind`].
-pub const SOCKET_WORDS: usize = 8;
+pub const SOCKET_WORDS: usize = 20;
 /// Words of a page.
 pub const WORDS: usize = AT_SOCKETS + SOCKETS * SOCKET_WORDS;
 /// Bytes of a page.
@@ -45,6 +49,20 @@ pub const STREAM: u64 = 1 << 32;
 pub const IPV6: u64 = 1 << 33;
 /// Flag of a record: its packets come through a NAPI instance, and busy polling was asked for.
 pub const BUSY_POLLED: u64 = 1 << 34;
+/// Flag of a record: on the stack in the process.
+pub const ON_STACK: u64 = 1 << 35;
+/// In a record of a connection on the stack: its state as the kernel numbers them, 0: none.
+pub const SOCKET_TCP: usize = 8;
+/// Bytes that wait to be sent or acknowledged.
+pub const SOCKET_UNSENT: usize = 9;
+/// Bytes that wait to be received.
+pub const SOCKET_UNREAD: usize = 10;
+/// Segments sent again.
+pub const SOCKET_RETRANSMITS: usize = 11;
+/// Smoothed round-trip time, ns.
+pub const SOCKET_ROUND_TRIP: usize = 12;
+/// Both ends, own one first: each an address as IPv6 has it (2 words of bytes). Then both ports, own one in the upper half.
+pub const SOCKET_ENDS: usize = 13;
 /// Shift of [`Reason`] + 1 why it is not accelerated; 0 when it is.
 pub const REASON_SHIFT: u32 = 40;
 
@@ -52,7 +70,7 @@ pub const REASON_SHIFT: u32 = 40;
 pub const COUNTERS: usize = 7;
 
 const _: () = assert!(SETTINGS.len() <= 24, "settings reach into the counters");
-const _: () = assert!(AT_REASONS + Reason::ALL.len() <= AT_SOCKETS, "reasons reach into the sockets");
+const _: () = assert!(AT_REASONS + Reason::ALL.len() <= AT_ENGINE, "reasons reach into the stack's");
 
 macro_rules! words {
     ($(#[$doc:meta])* $type:ident: $($variant:ident $word:literal $what:literal;)*) => {
@@ -94,6 +112,7 @@ words! {
     Poll "poll" "poll, ppoll with an accelerated socket among the descriptors";
     Select "select" "select, pselect with an accelerated socket among the descriptors";
     Epoll "epoll" "epoll_wait, epoll_pwait, epoll_pwait2 with an accelerated socket in the set";
+    Send "send" "send, sendto, sendmsg, sendmmsg, write, writev on the stack in the process";
 }
 
 words! {
@@ -123,6 +142,16 @@ words! {
     LargeSet "large-set" "select with more than 1024 descriptors";
     SharedConnect "shared-connect" "connect of a socket that was duplicated or inherited";
     OtherSocket "other-socket" "no UDP or TCP socket";
+    NoInterface "no-interface" "the interface cannot be opened: bypass run says why";
+    Route "route" "the other end is not reached through the interface";
+    OtherInterface "other-interface" "its address is none of the interface's";
+    PortInUse "port-in-use" "another socket of the process has the port";
+    ReusePort "reuse-port" "SO_REUSEPORT: the kernel shares the port out";
+    Option "option" "it has an option that only the kernel knows: time stamps, packet information, errors of the network";
+    QueueTaken "queue-taken" "another process has the interface's queue: its parent or a sibling";
+    SharedListener "shared-listener" "AF_PACKET: several processes listen on this socket, and all would answer";
+    KernelConnections "kernel-connections" "the kernel has connections of its port: it is tried again when they are over";
+    TooManySockets "too-many-sockets" "the stack in the process has no room for one more";
     Closed "closed" "another thread closed the descriptor during the spin: the call went on in the kernel";
 }
 
@@ -130,7 +159,20 @@ impl Reason {
     /// Whether it means that a socket is not accelerated although its calls wait.
     #[must_use]
     pub fn is_failure(self) -> bool {
-        matches!(self, Self::PartialReceive | Self::LargeDescriptor)
+        matches!(
+            self,
+            Self::PartialReceive
+                | Self::LargeDescriptor
+                | Self::NoInterface
+                | Self::Route
+                | Self::OtherInterface
+                | Self::PortInUse
+                | Self::ReusePort
+                | Self::Option
+                | Self::TooManySockets
+                | Self::QueueTaken
+                | Self::SharedListener
+        )
     }
 }
 

@@ -77,13 +77,26 @@ pub struct Start<'a> {
     pub values: Values,
     /// Whether a socket that cannot be accelerated ends the process.
     pub require: bool,
+    /// Whether sockets may come to a stack in the program's process.
+    pub stack: bool,
+    /// The network interface of that stack; empty: the only one that is up, or that of the default route.
+    pub interface: &'a [u8],
+    /// Its back-end as a number from 1 on, in `xsk`'s order; 0: the interface decides.
+    pub backend: u32,
     /// Folder of the status pages; empty: no page.
     pub folder: &'a [u8],
 }
 
 impl Default for Start<'_> {
     fn default() -> Self {
-        Self { values: SETTINGS.map(|setting| setting.default), require: false, folder: b"" }
+        Self {
+            values: SETTINGS.map(|setting| setting.default),
+            require: false,
+            stack: false,
+            interface: b"",
+            backend: 0,
+            folder: b"",
+        }
     }
 }
 
@@ -100,6 +113,9 @@ impl<'a> Start<'a> {
             }
             let (word, more) = split(rest, b' ').unwrap_or((rest, b""));
             if let Some((name, value)) = split(word, b'=') {
+                if name == b"interface" {
+                    start.interface = value;
+                }
                 start.set(name, value);
             }
             if more.is_empty() {
@@ -113,6 +129,12 @@ impl<'a> Start<'a> {
         let Some(value) = number(value) else { return };
         if name == b"require" {
             self.require = value != 0;
+        }
+        if name == b"stack" {
+            self.stack = value != 0;
+        }
+        if name == b"backend" {
+            self.backend = u32::try_from(value).unwrap_or(0);
         }
         for (known, slot) in SETTINGS.iter().zip(&mut self.values) {
             if known.name.as_bytes() == name {
@@ -128,8 +150,11 @@ impl<'a> Start<'a> {
         for (setting, value) in SETTINGS.iter().zip(self.values) {
             text.push_str(&format!("{}={value} ", setting.name));
         }
+        text.push_str(&format!("stack={} backend={} interface=", u8::from(self.stack), self.backend));
+        let mut bytes = text.into_bytes();
+        bytes.extend_from_slice(self.interface);
         // The last word, because a path may hold blanks.
-        let mut bytes = (text + "folder=").into_bytes();
+        bytes.extend_from_slice(b" folder=");
         bytes.extend_from_slice(self.folder);
         OsString::from_vec(bytes)
     }
@@ -165,7 +190,14 @@ mod tests {
     fn what_is_handed_over_is_read_back() {
         let mut values = Start::default().values;
         values[Key::Poll as usize] = 7;
-        let start = Start { values, require: true, folder: b"/run/a place with recv-us=3 " };
+        let start = Start {
+            values,
+            require: true,
+            stack: true,
+            interface: b"eth0",
+            backend: 3,
+            folder: b"/run/a place with recv-us=3 ",
+        };
         let text = start.to_variable();
         assert_eq!(Start::parse(text.as_bytes()), start);
     }

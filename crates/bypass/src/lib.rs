@@ -5,6 +5,7 @@
 //! [`pages`] reads what the library reports of each process.
 
 mod error;
+mod interface;
 mod library;
 mod profile;
 mod program;
@@ -12,7 +13,9 @@ mod stat;
 
 pub use bypass_abi::{SETTINGS, Setting};
 pub use error::BypassError;
+pub use interface::Interface;
 pub use library::{Library, clear, folder};
 pub use profile::{Effective, Profile, Settings, profiles};
 pub use program::{Obstacle, examine, find};
-pub use stat::{Calls, FallBack, Process, Socket, pages};
+pub use stat::{Calls, Carrier, Connection, FallBack, Process, Socket, pages};
+pub use xsk::Backend;

@@ -10,6 +10,7 @@
 //! ```
 
 use crate::BypassError;
+use crate::interface::{Interface, number_of};
 use bypass_abi::{SETTINGS, Setting, Start, VARIABLE, Values};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -147,12 +148,14 @@ impl Settings {
 
     /// What the library is handed.
     #[must_use]
-    pub fn start(&self, require: bool) -> Start<'static> {
+    pub fn start<'a>(&self, require: bool, stack: Option<&'a Interface>) -> Start<'a> {
         let mut values: Values = Start::default().values;
         for (slot, effective) in values.iter_mut().zip(&self.0) {
             *slot = effective.value;
         }
-        Start { values, require, folder: b"" }
+        let interface = stack.map_or(&b""[..], |stack| stack.name.as_bytes());
+        let backend = stack.and_then(|stack| stack.backend).map_or(0, number_of);
+        Start { values, require, stack: stack.is_some(), interface, backend, folder: b"" }
     }
 }
 
@@ -261,7 +264,7 @@ mod tests {
         assert_eq!(of("redis-server", "epoll-us", &[]), (14, "profile own, program redis-server".to_owned()));
         let set = [("WINDHOVER_BYPASS_EPOLL_US", "15"), ("WINDHOVER_BYPASS", "recv-us=1"), ("HOME", "/")];
         assert_eq!(of("redis-server", "epoll-us", &set), (15, "WINDHOVER_BYPASS_EPOLL_US".to_owned()));
-        let start = profile.settings("redis-server", variables(&set)).unwrap().start(true);
+        let start = profile.settings("redis-server", variables(&set)).unwrap().start(true, None);
         assert_eq!((start.values[bypass_abi::Key::Epoll as usize], start.require), (15, true));
     }
 

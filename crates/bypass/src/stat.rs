@@ -76,7 +76,7 @@ pub struct Socket {
     pub remote: Option<SocketAddr>,
     /// The kernel's state of a TCP socket: `established`, `listen` …
     pub state: Option<&'static str>,
-    /// `spin`, or `kernel` when its calls are not accelerated.
+    /// `xdp` on the stack in the process, `spin`, or `kernel` when its calls are not accelerated.
     pub backend: &'static str,
     /// Why it is not accelerated: the reason's word.
     pub reason: Option<&'static str>,
@@ -84,6 +84,38 @@ pub struct Socket {
     pub busy_polled: bool,
     /// What became of its calls.
     pub calls: Calls,
+    /// Of a connection on the stack in the process.
+    pub connection: Option<Connection>,
+}
+
+/// Figures of a connection on the stack in the process; they are up to a second old.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Connection {
+    /// Bytes that wait to be sent or acknowledged.
+    pub unsent_bytes: u64,
+    /// Bytes that wait to be received.
+    pub unread_bytes: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Smoothed round-trip time in ns; 0 before the first measurement.
+    pub round_trip_ns: u64,
+}
+
+/// The interface of a stack in a process.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Carrier {
+    /// The interface.
+    pub interface: String,
+    /// How frames get past the kernel.
+    pub backend: &'static str,
+    /// Frames taken.
+    pub received: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames dropped because they did not fit or no room was left.
+    pub dropped: u64,
+    /// Times the receive ring was full.
+    pub ring_full: u64,
 }
 
 /// A process that runs with the library and has a socket.
@@ -103,6 +135,8 @@ pub struct Process {
     pub sockets: Vec<Socket>,
     /// Sockets that found no room in the page.
     pub unlisted: u64,
+    /// The interface of the stack in it; none without one, or before its first socket.
+    pub carrier: Option<Carrier>,
 }
 
 /// The pages of living processes in a folder, by process.
@@ -176,7 +210,37 @@ fn process(pid: u32, words: &[u64]) -> Process {
         fall_backs: fall_backs.collect(),
         sockets: (0..page::SOCKETS).filter_map(|record| socket(pid, words, record, &addresses)).collect(),
         unlisted: word(words, AT_UNLISTED),
+        carrier: carrier(words),
     }
+}
+
+fn carrier(words: &[u64]) -> Option<Carrier> {
+    let at = |offset: usize| word(words, page::AT_ENGINE + offset);
+    let backend = xsk::Backend::ALL.get(usize::try_from(at(2)).ok()?.checked_sub(1)?)?.word();
+    let name = [at(0), at(1)].map(u64::to_ne_bytes).concat();
+    let interface = String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned();
+    Some(Carrier { interface, backend, received: at(3), sent: at(4), dropped: at(5), ring_full: at(6) })
+}
+
+/// State, ends and figures of a connection on the stack in the process.
+fn connection(words: &[u64], record: usize) -> Option<(Seen, Connection)> {
+    let at = |offset: usize| word(words, at_socket(record) + offset);
+    let state = usize::try_from(at(page::SOCKET_TCP)).ok().filter(|state| *state > 0)?;
+    let end = |place: usize, port: u64| {
+        let octets = [0, 1].map(|half| at(page::SOCKET_ENDS + place * 2 + half).to_ne_bytes()).concat();
+        let octets: [u8; 16] = octets.try_into().ok()?;
+        let ip = IpAddr::V6(Ipv6Addr::from(octets)).to_canonical();
+        Some(SocketAddr::new(ip, u16::try_from(port & 0xffff).ok()?))
+    };
+    let ports = at(page::SOCKET_ENDS + 4);
+    let seen = Seen { local: end(0, ports >> 16)?, remote: end(1, ports)?, state };
+    let figures = Connection {
+        unsent_bytes: at(page::SOCKET_UNSENT),
+        unread_bytes: at(page::SOCKET_UNREAD),
+        retransmits: at(page::SOCKET_RETRANSMITS),
+        round_trip_ns: at(page::SOCKET_ROUND_TRIP),
+    };
+    Some((seen, figures))
 }
 
 fn socket(pid: u32, words: &[u64], record: usize, addresses: &Addresses) -> Option<Socket> {
@@ -185,17 +249,24 @@ fn socket(pid: u32, words: &[u64], record: usize, addresses: &Addresses) -> Opti
     let is_stream = state & page::STREAM != 0;
     let reason = usize::try_from(state >> page::REASON_SHIFT & 0xff).ok()?.checked_sub(1);
     let reason = reason.and_then(|at| Reason::ALL.get(at)).map(|reason| reason.word());
-    let seen = addresses.of(pid, descriptor);
+    let is_on_stack = state & page::ON_STACK != 0;
+    let on_stack = connection(words, record).filter(|_| is_on_stack);
+    let seen = on_stack.as_ref().map(|(seen, _)| seen).or_else(|| addresses.of(pid, descriptor));
     Some(Socket {
         descriptor,
         protocol: if is_stream { "tcp" } else { "udp" },
         local: seen.map(|seen| seen.local),
         remote: seen.map(|seen| seen.remote).filter(|remote| remote.port() != 0),
         state: seen.filter(|_| is_stream).and_then(|seen| STATES.get(seen.state.checked_sub(1)?).copied()),
-        backend: if reason.is_some() { "kernel" } else { "spin" },
+        backend: match reason {
+            Some(_) => "kernel",
+            None if is_on_stack => "xdp",
+            None => "spin",
+        },
         reason,
         busy_polled: state & page::BUSY_POLLED != 0,
         calls: Calls::read(words, at_socket(record) + 1),
+        connection: on_stack.map(|(_, figures)| figures),
     })
 }
 

@@ -4,7 +4,8 @@
 //! call itself is made and sleeps. What it returns, its errno, time-outs and signals are the kernel's. Calls of anything
 //! else are passed on after one look at a table.
 //!
-//! Floor 1. Nothing here allocates, locks or starts a thread; nothing unwinds but the C library's own thread cancellation, which
+//! With a stack in this process ([`user`]) sockets leave the kernel; that part has one lock, a thread, and memory of its own, made
+//! before data flow. Nothing else here allocates, locks or starts a thread. Floor 1. Nothing unwinds but the C library's own thread cancellation, which
 //! passes through frames that have nothing to drop ("C-unwind"). Handed over and shown by `bypass-abi`.
 #![expect(unsafe_code, reason = "it takes the place of C functions")]
 #![cfg_attr(test, allow(dead_code, reason = "under test the functions keep the C library's names free"))]
@@ -19,6 +20,7 @@ mod signal;
 mod spin;
 mod table;
 mod thread;
+mod user;
 
 /// The loader calls it before the program begins.
 #[cfg(not(test))]
@@ -43,18 +45,22 @@ extern "C-unwind" fn init() {
     // SAFETY: a function that lives as long as the process, for the library is never unloaded. The two types of function
     // pointers differ only in whether the compiler guards the function against unwinding.
     unsafe {
-        let forked = std::mem::transmute::<extern "C-unwind" fn(), unsafe extern "C" fn()>(forked);
-        libc::pthread_atfork(None, None, Some(forked));
+        let plain = |function| std::mem::transmute::<extern "C-unwind" fn(), unsafe extern "C" fn()>(function);
+        libc::pthread_atfork(Some(plain(user::before_fork)), Some(plain(user::after_fork)), Some(plain(forked)));
     }
     calls::look_up_inherited();
 }
 
 extern "C-unwind" fn fini() {
+    if user::is_enabled() {
+        user::end();
+    }
     page::remove();
 }
 
 extern "C-unwind" fn forked() {
     thread::forked();
     page::forked();
+    user::forked();
     table::forked();
 }

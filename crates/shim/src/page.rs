@@ -108,6 +108,68 @@ pub(crate) fn unlist(record: usize) {
     }
 }
 
+/// Notes that a socket is on the stack in this process.
+pub(crate) fn on_stack(entry: &table::Entry) {
+    accelerated(entry);
+    if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
+        word.fetch_or(page::ON_STACK, Relaxed);
+    }
+}
+
+/// Says why the interface cannot be used, once.
+#[cold]
+pub(crate) fn refused(why: &str) {
+    for part in ["windhover: not accelerated, because ", why, "\n"] {
+        // SAFETY: writes the bytes of the text.
+        unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, part.as_ptr(), part.len()) };
+    }
+}
+
+fn show(at: usize, value: u64) {
+    if let Some(word) = words().get(at) {
+        word.store(value, Relaxed);
+    }
+}
+
+/// Shows what carries the frames.
+pub(crate) fn show_engine(engine: &mut user_stack::Engine) {
+    let mut name = [0; 16];
+    name.iter_mut().zip(engine.interface().name.bytes()).for_each(|(slot, byte)| *slot = byte);
+    for (at, eight) in name.as_chunks::<8>().0.iter().enumerate() {
+        show(page::AT_ENGINE + at, u64::from_ne_bytes(*eight));
+    }
+    let backend = xsk::Backend::ALL.iter().position(|one| *one == engine.backend()).map_or(0, |at| at as u64 + 1);
+    let counted = engine.counters();
+    let all = [backend, counted.received, counted.sent, counted.dropped, counted.ring_full];
+    all.into_iter().enumerate().for_each(|(at, value)| show(page::AT_ENGINE + 2 + at, value));
+}
+
+/// Shows a connection on the stack.
+pub(crate) fn show_connection(
+    record: usize,
+    state: u8,
+    ends: Option<(std::net::SocketAddr, std::net::SocketAddr)>,
+    info: &stack::TcpInfo,
+) {
+    let at = at_socket(record);
+    show(at + page::SOCKET_TCP, u64::from(state));
+    show(at + page::SOCKET_UNSENT, u64::from(info.unacknowledged) + u64::from(info.unsent));
+    show(at + page::SOCKET_UNREAD, u64::from(info.unread));
+    show(at + page::SOCKET_RETRANSMITS, info.retransmits);
+    show(at + page::SOCKET_ROUND_TRIP, info.round_trip_ns);
+    let Some((local, remote)) = ends else { return };
+    for (place, end) in [local, remote].into_iter().enumerate() {
+        let octets = match end.ip() {
+            std::net::IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+            std::net::IpAddr::V6(v6) => v6.octets(),
+        };
+        for (half, eight) in octets.as_chunks::<8>().0.iter().enumerate() {
+            show(at + page::SOCKET_ENDS + place * 2 + half, u64::from_ne_bytes(*eight));
+        }
+    }
+    show(at + page::SOCKET_ENDS + 4, u64::from(local.port()) << 16 | u64::from(remote.port()));
+}
+
 /// Notes that a socket is busy-polled.
 pub(crate) fn busy_polled(entry: &table::Entry) {
     if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {

@@ -2,7 +2,7 @@
 //! library that was preloaded after this one.
 
 use libc::{
-    c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, pollfd,
+    c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t, pollfd,
     sigaction as Action, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 use std::marker::PhantomData;
@@ -84,7 +84,23 @@ reals! {
     read: fn(c_int, *mut c_void, size_t) -> ssize_t;
     __read_chk: fn(c_int, *mut c_void, size_t, size_t) -> ssize_t;
     readv: fn(c_int, *const iovec, c_int) -> ssize_t;
+    send: fn(c_int, *const c_void, size_t, c_int) -> ssize_t;
+    sendto: fn(c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t) -> ssize_t;
+    sendmsg: fn(c_int, *const msghdr, c_int) -> ssize_t;
+    sendmmsg: fn(c_int, *mut mmsghdr, c_uint, c_int) -> c_int;
+    write: fn(c_int, *const c_void, size_t) -> ssize_t;
+    writev: fn(c_int, *const iovec, c_int) -> ssize_t;
+    sendfile: fn(c_int, c_int, *mut off_t, size_t) -> ssize_t;
+    sendfile64: fn(c_int, c_int, *mut off_t, size_t) -> ssize_t;
+    splice: fn(c_int, *mut off_t, c_int, *mut off_t, size_t, c_uint) -> ssize_t;
     socket: fn(c_int, c_int, c_int) -> c_int;
+    bind: fn(c_int, *const sockaddr, socklen_t) -> c_int;
+    listen: fn(c_int, c_int) -> c_int;
+    shutdown: fn(c_int, c_int) -> c_int;
+    getsockopt: fn(c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int;
+    getsockname: fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int;
+    getpeername: fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int;
+    _exit: fn(c_int);
     accept: fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int;
     accept4: fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int;
     connect: fn(c_int, *const sockaddr, socklen_t) -> c_int;

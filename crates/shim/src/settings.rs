@@ -10,6 +10,12 @@ const LONGEST: usize = 400;
 static VALUES: [AtomicU64; SETTINGS.len()] = [const { AtomicU64::new(0) }; SETTINGS.len()];
 static REQUIRES: AtomicBool = AtomicBool::new(false);
 static SPINNERS: AtomicU32 = AtomicU32::new(0);
+/// Whether sockets may come to a stack in this process.
+static STACK: AtomicBool = AtomicBool::new(false);
+/// Number of the back-end in `xsk`'s order, plus 1; 0: chosen by the interface.
+static BACKEND: AtomicU32 = AtomicU32::new(0);
+/// Name of the network interface, then zeros.
+static INTERFACE: [AtomicU8; 16] = [const { AtomicU8::new(0) }; 16];
 /// Path of the status pages' folder, then zeros.
 static FOLDER: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];
 
@@ -30,6 +36,9 @@ pub(crate) fn init(cpus: u32) {
     REQUIRES.store(start.require, Relaxed);
     let most = u32::try_from(value(Key::Spinners)).unwrap_or(u32::MAX);
     SPINNERS.store(if most == 0 { cpus } else { most }, Relaxed);
+    STACK.store(start.stack, Relaxed);
+    BACKEND.store(start.backend, Relaxed);
+    INTERFACE.iter().zip(start.interface).for_each(|(slot, byte)| slot.store(*byte, Relaxed));
     if start.folder.len() < LONGEST {
         FOLDER.iter().zip(start.folder).for_each(|(slot, byte)| slot.store(*byte, Relaxed));
     }
@@ -60,6 +69,23 @@ pub(crate) fn spinners() -> u32 {
 /// Whether a socket that cannot be accelerated ends the process.
 pub(crate) fn requires() -> bool {
     REQUIRES.load(Relaxed)
+}
+
+/// Whether sockets may come to a stack in this process.
+#[inline(always)]
+pub(crate) fn uses_stack() -> bool {
+    STACK.load(Relaxed)
+}
+
+/// How frames get past the kernel, where that was chosen.
+pub(crate) fn backend() -> Option<xsk::Backend> {
+    let number = (BACKEND.load(Relaxed) as usize).checked_sub(1)?;
+    xsk::Backend::ALL.get(number).copied()
+}
+
+/// Name of the interface; empty: the usual one.
+pub(crate) fn interface() -> Vec<u8> {
+    INTERFACE.iter().map(|byte| byte.load(Relaxed)).take_while(|byte| *byte != 0).collect()
 }
 
 /// Bytes of the path of the status pages' folder; none: no pages.

@@ -1,6 +1,6 @@
 //! The spin: the same call again and again, none of which waits, until it has a result or its budget is used up.
 
-use crate::table::{Entry, Visit};
+use crate::table::{self, Entry, Visit};
 use crate::thread::{self, Handled};
 use crate::{page, settings};
 use bypass_abi::Key;
@@ -61,7 +61,7 @@ impl Call {
         mut attempt: impl FnMut() -> Option<T>,
     ) -> Spun<T> {
         let budget_ns = settings::ns(match self.kind {
-            Kind::Recv => Key::Recv,
+            Kind::Recv | Kind::Send => Key::Recv,
             Kind::Accept => Key::Accept,
             Kind::Connect => Key::Connect,
             Kind::Poll | Kind::Select => Key::Poll,
@@ -84,7 +84,8 @@ impl Call {
             self.count(Outcome::NotSpun);
             return Spun::Spent;
         }
-        let visit = self.entry.map(Visit::begin);
+        // Sockets on the stack know by themselves when they are closed.
+        let visit = self.entry.filter(|entry| !entry.has(table::ON_STACK)).map(Visit::begin);
         let mut attempts = 0;
         let limits = Limits { began, budget_ns, timeout_ns, by_any_signal };
         let spun = self.rounds(&limits, visit.as_ref(), &mut attempts, &mut attempt);

@@ -4,12 +4,12 @@
 //! A descriptor can be closed and opened behind this table's back (by the C library itself, or by a direct system call). So
 //! an entry only says what is worth trying: each use of it gives the kernel's result also where the entry is wrong.
 
-use crate::{errno, page, real, thread};
+use crate::{errno, page, real, thread, user};
 use bypass_abi::page::Reason;
 use libc::c_int;
 use std::sync::atomic::{
     AtomicI32, AtomicU32,
-    Ordering::{Relaxed, SeqCst},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
 /// Descriptors that have an entry.
@@ -32,13 +32,27 @@ pub(crate) const SHARED: u32 = 1 << 6;
 /// Whether a NAPI instance stands behind it has been looked up, or an epoll instance got its parameters.
 pub(crate) const BUSY_POLL_SET: u32 = 1 << 7;
 
-/// What carries a socket's data. A stack in user space will be the third.
+/// A socket that may be taken over by the stack in this process when it is first used.
+pub(crate) const CANDIDATE: u32 = 1 << 8;
+/// It is on the stack in this process.
+pub(crate) const ON_STACK: u32 = 1 << 9;
+/// It listens.
+pub(crate) const LISTENS: u32 = 1 << 10;
+/// It has an option that only the kernel knows.
+pub(crate) const UNKNOWN_OPTION: u32 = 1 << 11;
+
+/// A listener that was waited for.
+pub(crate) const USED: u32 = 1 << 12;
+
+/// What carries a socket's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// The kernel, untouched.
     Kernel,
     /// The kernel's socket, with a spin before a blocking call sleeps.
     Spin,
+    /// The stack in this process; or it may be, from the next call on.
+    Stack,
 }
 
 /// What is known of one descriptor.
@@ -53,6 +67,12 @@ pub(crate) struct Entry {
     users: AtomicU32,
     /// Record in the status page, plus 1.
     record: AtomicU32,
+    /// Number of its socket on the stack.
+    socket: AtomicU32,
+    /// The same for all descriptors of an open file of this process.
+    file: AtomicU32,
+    /// What listen was given.
+    backlog: AtomicU32,
 }
 
 const CLOSING: u32 = 1 << 15;
@@ -60,6 +80,8 @@ const COUNT: u32 = CLOSING - 1;
 const GENERATION: u32 = 1 << 16;
 
 static TABLE: [Entry; SIZE] = [const { Entry::new() }; SIZE];
+/// Open files so far.
+static FILES: AtomicU32 = AtomicU32::new(0);
 /// One more than the highest descriptor that ever had an entry.
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
@@ -71,7 +93,21 @@ impl Entry {
             heir: AtomicI32::new(0),
             users: AtomicU32::new(0),
             record: AtomicU32::new(0),
+            socket: AtomicU32::new(0),
+            file: AtomicU32::new(0),
+            backlog: AtomicU32::new(0),
         }
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_any(&self, flags: u32) -> bool {
+        self.state.load(Relaxed) & flags != 0
+    }
+
+    /// The number of its socket on the stack.
+    #[inline(always)]
+    pub(crate) fn on_stack(&self) -> Option<u32> {
+        (self.state.load(Acquire) & ON_STACK != 0).then(|| self.socket.load(Relaxed))
     }
 
     #[inline(always)]
@@ -94,7 +130,13 @@ impl Entry {
 
     pub(crate) fn backend(&self) -> Backend {
         let state = self.state.load(Relaxed);
-        if state & (SOCKET | NONBLOCK | PARTIAL) == SOCKET { Backend::Spin } else { Backend::Kernel }
+        if state & (SOCKET | NONBLOCK | PARTIAL | CANDIDATE | ON_STACK) == SOCKET {
+            Backend::Spin
+        } else if state & (CANDIDATE | ON_STACK) != 0 {
+            Backend::Stack
+        } else {
+            Backend::Kernel
+        }
     }
 }
 
@@ -126,7 +168,8 @@ pub(crate) fn open(fd: c_int, flags: u32) {
     };
     forget(entry);
     HIGHEST.fetch_max(fd.unsigned_abs() + 1, Relaxed);
-    entry.state.store(flags, Relaxed);
+    entry.file.store(FILES.fetch_add(1, Relaxed) + 1, Relaxed);
+    entry.state.store(flags & !ON_STACK, Relaxed);
     if flags & SOCKET != 0 {
         let record = page::list(fd, flags).map_or(0, |record| u32::try_from(record + 1).unwrap_or(0));
         entry.record.store(record, Relaxed);
@@ -171,6 +214,69 @@ pub(crate) fn duplicate(old: c_int, new: c_int) {
         entry.set(SHARED);
     }
     open(new, state | SHARED);
+    if let (Some(from), Some(to)) = (entry(old), entry(new)) {
+        to.file.store(from.file.load(Relaxed), Relaxed);
+        to.backlog.store(from.backlog.load(Relaxed), Relaxed);
+        if let Some(id) = from.on_stack() {
+            to.socket.store(id, Relaxed);
+            user::duplicated(from);
+            to.state.fetch_or(ON_STACK, Release);
+        }
+    }
+}
+
+/// All descriptors of the same open file.
+fn same(entry: &Entry) -> impl Iterator<Item = &'static Entry> {
+    let file = entry.file.load(Relaxed);
+    used().filter(move |other| other.has_any(SOCKET) && other.file.load(Relaxed) == file)
+}
+
+/// How many descriptors have the same open file.
+pub(crate) fn count_same(entry: &Entry) -> u32 {
+    u32::try_from(same(entry).count()).unwrap_or(1).max(1)
+}
+
+/// Changes flags of all descriptors of an open file.
+pub(crate) fn set_all(entry: &Entry, set: u32, clear: u32) {
+    for one in same(entry) {
+        let _ = one.state.fetch_update(Release, Relaxed, |now| Some(now & !clear | set));
+    }
+}
+
+/// All descriptors of an open file are a socket on the stack.
+pub(crate) fn put_on_stack(entry: &Entry, id: u32) {
+    for one in same(entry) {
+        one.socket.store(id, Relaxed);
+    }
+    set_all(entry, ON_STACK, CANDIDATE);
+}
+
+/// Takes a listener from the stack that nobody has waited for; says whether it was one.
+pub(crate) fn leave_unused(id: u32) -> bool {
+    let Some(entry) = used().find(|entry| entry.on_stack() == Some(id)) else { return false };
+    let is_unused = !same(entry).any(|one| one.has_any(USED));
+    if is_unused {
+        set_all(entry, CANDIDATE, ON_STACK);
+    }
+    is_unused
+}
+
+/// No socket is on the stack any more.
+pub(crate) fn off_stack() {
+    for entry in used().filter(|entry| entry.has_any(ON_STACK)) {
+        entry.clear(ON_STACK);
+    }
+}
+
+/// Notes that a socket listens.
+pub(crate) fn listens(entry: &Entry, backlog: c_int) {
+    entry.backlog.store(backlog.unsigned_abs(), Relaxed);
+    set_all(entry, LISTENS | CANDIDATE, 0);
+}
+
+/// What listen was given.
+pub(crate) fn backlog(entry: &Entry) -> usize {
+    entry.backlog.load(Relaxed) as usize
 }
 
 /// Marks every socket that may share its open file with others.
@@ -264,6 +370,11 @@ pub(crate) fn closing(fd: c_int) {
     if !page::is_own_process() {
         return;
     }
+    if entry.has_any(ON_STACK) {
+        user::closed(fd, entry);
+    } else if entry.has_any(EPOLL | CANDIDATE) {
+        user::forgotten(fd);
+    }
     if entry.visitors.load(SeqCst) & COUNT > 0 && !thread::visits(|visit| visit.is_of(entry)) {
         hand_over(fd, entry);
     }
@@ -311,7 +422,11 @@ pub(crate) fn closed_range(first: u32, last: u32) {
         return;
     }
     let last = last.min(HIGHEST.load(Relaxed)) as usize;
-    for entry in TABLE.iter().take(last + 1).skip(first as usize).filter(|entry| entry.state.load(Relaxed) != 0) {
+    let entries = TABLE.iter().enumerate().take(last + 1).skip(first as usize);
+    for (fd, entry) in entries.filter(|(_, entry)| entry.state.load(Relaxed) != 0) {
+        if entry.has_any(ON_STACK) {
+            user::closed(c_int::try_from(fd).unwrap_or(-1), entry);
+        }
         forget(entry);
     }
 }

@@ -4,7 +4,7 @@ use crate::table::Visit;
 use libc::{c_int, c_void, timespec};
 use std::cell::Cell;
 use std::sync::atomic::{
-    AtomicI32, AtomicU32,
+    AtomicI32, AtomicU32, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 
@@ -31,6 +31,10 @@ struct Thread {
     /// Signal handlers that ran on it, and those of them without SA_RESTART.
     handled: AtomicU32,
     interrupting: AtomicU32,
+    /// Calls of the stack that it is in, one within the other.
+    in_stack: Cell<u32>,
+    /// Signals whose handlers wait until it has left the stack.
+    pending: Cell<u32>,
 }
 
 thread_local! {
@@ -46,6 +50,8 @@ thread_local! {
             contended_ns: Cell::new(0),
             handled: AtomicU32::new(0),
             interrupting: AtomicU32::new(0),
+            in_stack: Cell::new(0),
+            pending: Cell::new(0),
         }
     };
 }
@@ -78,6 +84,8 @@ pub(crate) fn cpus() -> u32 {
     let count = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
+        let words = std::slice::from_raw_parts((&raw const set).cast::<u64>(), size_of::<libc::cpu_set_t>() / 8);
+        CPUS.iter().zip(words).for_each(|(slot, word)| slot.store(*word, Relaxed));
         libc::CPU_COUNT(&set)
     };
     count.unsigned_abs().max(1)
@@ -158,6 +166,45 @@ pub(crate) fn forked() {
         thread.spins.set(false);
         thread.visit.set(None);
     });
+}
+
+/// The thread enters the stack: handlers of signals wait, for they may enter it, too.
+#[inline(always)]
+pub(crate) fn enter_stack() {
+    THREAD.with(|thread| thread.in_stack.set(thread.in_stack.get() + 1));
+}
+
+/// It leaves the stack: what waited is handled now.
+#[inline(always)]
+pub(crate) fn leave_stack() {
+    let is_due = THREAD.with(|thread| {
+        thread.in_stack.set(thread.in_stack.get().saturating_sub(1));
+        thread.in_stack.get() == 0 && thread.pending.get() > 0
+    });
+    if is_due {
+        THREAD.with(|thread| thread.pending.set(0));
+        crate::signal::handle_pending();
+    }
+}
+
+#[inline(always)]
+pub(crate) fn is_in_stack() -> bool {
+    THREAD.with(|thread| thread.in_stack.get() > 0)
+}
+
+/// Notes that a signal waits until the thread leaves the stack.
+pub(crate) fn signal_waits() {
+    THREAD.with(|thread| thread.pending.set(thread.pending.get() + 1));
+}
+
+/// CPUs that the process had at its start: threads of this library may run there, whatever the program does with its own.
+static CPUS: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+
+/// Lets the calling thread run on [`CPUS`].
+pub(crate) fn widen() {
+    let cpus = CPUS.each_ref().map(|word| word.load(Relaxed));
+    // SAFETY: a set of this size.
+    unsafe { libc::sched_setaffinity(0, size_of_val(&cpus), cpus.as_ptr().cast()) };
 }
 
 /// Notes that a signal handler runs on this thread.

@@ -1,6 +1,6 @@
 //! Calls that make, copy, change and close descriptors: what the table knows comes from here.
 
-use crate::{page, real, table};
+use crate::{page, real, table, thread, user};
 use bypass_abi::page::Reason;
 use libc::{
     AF_INET, AF_INET6, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET, c_int, c_uint, c_ulong,
@@ -14,7 +14,8 @@ unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) 
     if fd >= 0 {
         let flags = kind & SOCK_NONBLOCK;
         let kind = kind & !(SOCK_NONBLOCK | SOCK_CLOEXEC);
-        table::open(fd, flags_of(domain, kind, flags != 0));
+        // One that the stack makes for itself is the kernel's.
+        table::open(fd, if thread::is_in_stack() { 0 } else { flags_of(domain, kind, flags != 0) });
     }
     fd
 }
@@ -33,11 +34,15 @@ fn flags_of(domain: c_int, kind: c_int, is_nonblocking: bool) -> u32 {
             flags |= flag;
         }
     }
+    // A stream comes there when it connects or listens.
+    if user::is_enabled() && kind == SOCK_DGRAM {
+        flags |= table::CANDIDATE;
+    }
     flags
 }
 
 /// Notes a connection that a listening socket gave.
-pub(super) fn accepted(listening: c_int, fd: c_int, flags: c_int) {
+pub(crate) fn accepted(listening: c_int, fd: c_int, flags: c_int) {
     let Some(from) = table::entry(listening).filter(|entry| entry.has(table::SOCKET)) else {
         // What listens is unknown, or not of the internet; what came out of it has a number that may have been a socket's.
         table::open(fd, 0);
@@ -66,6 +71,9 @@ pub(crate) fn inherited(fd: c_int) {
     let mut flags = flags_of(domain, kind, status & libc::O_NONBLOCK != 0);
     if flags != 0 {
         flags |= table::SHARED;
+    }
+    if flags != 0 && user::is_enabled() && option(libc::SO_ACCEPTCONN) == Some(1) {
+        flags |= table::CANDIDATE | table::LISTENS;
     }
     if flags != 0 && option(libc::SO_RCVLOWAT).is_some_and(|bytes| bytes > 1) {
         flags |= table::PARTIAL;
@@ -102,6 +110,10 @@ unsafe extern "C-unwind" fn setsockopt(
 ) -> c_int {
     // SAFETY: passed on as they came.
     let done = unsafe { real::setsockopt.get()(fd, level, name, value, size) };
+    if done == 0 && user::is_enabled() && !thread::is_in_stack() {
+        // SAFETY: the kernel has read it.
+        unsafe { user::set(fd, level, name, value, size) };
+    }
     if done == 0
         && level == SOL_SOCKET
         && matches!(name, libc::SO_RCVLOWAT | libc::SO_PEEK_OFF)
@@ -164,6 +176,10 @@ unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+    // SAFETY: the caller's promises about the argument.
+    if let Some(done) = unsafe { user::ioctl(fd, request, argument) } {
+        return done;
+    }
     // SAFETY: passed on as they came.
     let done = unsafe { real::ioctl.get()(fd, request, argument) };
     if done == 0 && request == libc::FIONBIO {
@@ -254,8 +270,10 @@ unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn epoll_ctl(fd: c_int, what: c_int, of: c_int, event: *mut epoll_event) -> c_int {
+    // SAFETY: the caller's promises about the event.
+    let on_stack = if user::is_enabled() { unsafe { user::control(fd, what, of, event) } } else { None };
     // SAFETY: passed on as they came.
-    let done = unsafe { real::epoll_ctl.get()(fd, what, of, event) };
+    let done = on_stack.unwrap_or_else(|| unsafe { real::epoll_ctl.get()(fd, what, of, event) });
     if done == 0 && what == libc::EPOLL_CTL_ADD && table::is_socket(of) {
         table::add_to_epoll(fd);
     }

@@ -3,7 +3,7 @@
 use super::receive::{is_blocking, timeout_ns};
 use crate::spin::{Call, Spun};
 use crate::table::{self, Entry};
-use crate::{errno, page, real};
+use crate::{errno, page, real, user};
 use bypass_abi::page::{Kind, Outcome, Reason};
 use libc::{POLLIN, POLLOUT, c_int, c_short, pollfd, sockaddr, socklen_t};
 
@@ -36,7 +36,7 @@ pub(super) fn when_ready<T: From<i8>>(
     spin_until_ready(fd, &call, POLLIN, errno, real)
 }
 
-fn is_ready(fd: c_int, events: c_short) -> bool {
+pub(crate) fn is_ready(fd: c_int, events: c_short) -> bool {
     let mut one = pollfd { fd, events, revents: 0 };
     // SAFETY: one entry; does not wait.
     unsafe { real::poll.get()(&raw mut one, 1, 0) != 0 }
@@ -78,17 +78,30 @@ fn accept_any(fd: c_int, flags: c_int, real: impl Fn(c_int) -> c_int) -> c_int {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn accept(fd: c_int, from: *mut sockaddr, size: *mut socklen_t) -> c_int {
     // SAFETY: passed on as they came.
-    accept_any(fd, 0, |fd| unsafe { real::accept.get()(fd, from, size) })
+    let real = |fd: c_int| unsafe { real::accept.get()(fd, from, size) };
+    // SAFETY: the caller's promises about the address.
+    let on_stack = unsafe { user::accept(fd, from, size, 0, || real(fd)) };
+    on_stack.unwrap_or_else(|| accept_any(fd, 0, real))
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn accept4(fd: c_int, from: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int {
     // SAFETY: passed on as they came.
-    accept_any(fd, flags, |fd| unsafe { real::accept4.get()(fd, from, size, flags) })
+    let real = |fd: c_int| unsafe { real::accept4.get()(fd, from, size, flags) };
+    // SAFETY: the caller's promises about the address.
+    let on_stack = unsafe { user::accept(fd, from, size, flags, || real(fd)) };
+    on_stack.unwrap_or_else(|| accept_any(fd, flags, real))
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) -> c_int {
+    if user::is_enabled() {
+        user::reconnect(fd);
+        // SAFETY: the caller's promises about the address.
+        if let Some(done) = unsafe { user::connect(fd, to, size) } {
+            return done;
+        }
+    }
     // SAFETY: passed on as they came.
     let real = |fd: c_int| unsafe { real::connect.get()(fd, to, size) };
     let Some(entry) = table::spinning(fd).filter(|entry| entry.has(table::STREAM)) else { return real(fd) };

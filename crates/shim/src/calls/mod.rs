@@ -2,9 +2,16 @@
 
 mod descriptors;
 mod establish;
+mod names;
 mod poll;
 mod receive;
 mod select;
+mod send;
+
+pub(crate) use descriptors::accepted;
+pub(crate) use establish::is_ready;
+pub(crate) use poll::to_timespec;
+pub(crate) use receive::timeout_ns;
 
 /// Looks up the sockets that the process was started with.
 pub(crate) fn look_up_inherited() {

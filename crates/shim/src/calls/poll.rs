@@ -2,7 +2,7 @@
 
 use crate::spin::{Call, Spun};
 use crate::table::{self, Entry};
-use crate::{busy, errno, real, thread};
+use crate::{busy, errno, real, thread, user};
 use bypass_abi::page::{Kind, Outcome};
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
 
@@ -51,7 +51,7 @@ pub(super) fn wait(
 
 /// A time of `u64::MAX` ns has no use here: those calls take a null pointer.
 #[expect(clippy::cast_possible_wrap, reason = "at most 18 thousand million seconds, and less than a second")]
-pub(super) fn to_timespec(ns: u64) -> timespec {
+pub(crate) fn to_timespec(ns: u64) -> timespec {
     timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }
 
@@ -78,10 +78,29 @@ unsafe fn has_socket(fds: *const pollfd, count: nfds_t) -> bool {
     fds.is_ok_and(|fds| fds.iter().any(|one| table::is_socket(one.fd)))
 }
 
+/// poll with sockets of the stack in this process among the descriptors.
+pub(super) unsafe fn poll_stack(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout_ns: u64,
+    mask: *const sigset_t,
+    kind: Kind,
+) -> Option<c_int> {
+    if !user::is_enabled() || fds.is_null() {
+        return None;
+    }
+    // SAFETY: `count` entries, as of poll(2).
+    let fds = unsafe { std::slice::from_raw_parts_mut(fds, usize::try_from(count).ok()?) };
+    user::poll(&mut user::Polled { fds, timeout_ns, mask, kind })
+}
+
 #[inline(always)]
 unsafe fn poll_any(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: the caller's promises about the pointer are those of poll(2).
     unsafe {
+        if let Some(ready) = poll_stack(fds, count, from_ms(timeout), std::ptr::null(), Kind::Poll) {
+            return ready;
+        }
         if timeout == 0 || !has_socket(fds, count) {
             return real::poll.get()(fds, count, timeout);
         }
@@ -117,6 +136,9 @@ unsafe fn ppoll_any(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, m
     // SAFETY: the caller's promises about the pointers are those of ppoll(2).
     unsafe {
         let real = |timeout: *const timespec| real::ppoll.get()(fds, count, timeout, mask);
+        if let Some(ready) = from_timespec(timeout).and_then(|ns| poll_stack(fds, count, ns, mask, Kind::Poll)) {
+            return ready;
+        }
         let Some(timeout_ns) = from_timespec(timeout).filter(|ns| *ns > 0 && has_socket(fds, count)) else {
             return real(timeout);
         };
@@ -213,11 +235,29 @@ fn ms_of(ns: u64) -> c_int {
     c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX)
 }
 
+/// The waiting calls of epoll with sockets of the stack in this process in the instance.
+unsafe fn epoll_stack(
+    fd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout_ns: u64,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    if !user::is_enabled() || epoll(fd).is_none() {
+        return None;
+    }
+    // SAFETY: the caller's promises about the pointers are those of epoll_pwait(2).
+    unsafe { user::wait_epoll(fd, events, most, timeout_ns, mask) }
+}
+
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn epoll_wait(fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int) -> c_int {
     // SAFETY: the caller's promises about the pointer are those of epoll_wait(2).
     unsafe {
         let real = |timeout: c_int| real::epoll_wait.get()(fd, events, most, timeout);
+        if let Some(ready) = epoll_stack(fd, events, most, from_ms(timeout), std::ptr::null()) {
+            return ready;
+        }
         if timeout == 0 || epoll(fd).is_none() {
             return real(timeout);
         }
@@ -236,6 +276,9 @@ unsafe extern "C-unwind" fn epoll_pwait(
     // SAFETY: the caller's promises about the pointers are those of epoll_pwait(2).
     unsafe {
         let real = |timeout: c_int| real::epoll_pwait.get()(fd, events, most, timeout, mask);
+        if let Some(ready) = epoll_stack(fd, events, most, from_ms(timeout), mask) {
+            return ready;
+        }
         if timeout == 0 || epoll(fd).is_none() {
             return real(timeout);
         }
@@ -254,6 +297,9 @@ unsafe extern "C-unwind" fn epoll_pwait2(
     // SAFETY: the caller's promises about the pointers are those of epoll_pwait2(2).
     unsafe {
         let real = |timeout: *const timespec| real::epoll_pwait2.get()(fd, events, most, timeout, mask);
+        if let Some(ready) = from_timespec(timeout).and_then(|ns| epoll_stack(fd, events, most, ns, mask)) {
+            return ready;
+        }
         let Some(timeout_ns) = from_timespec(timeout).filter(|ns| *ns > 0) else { return real(timeout) };
         let Some(entry) = epoll(fd) else { return real(timeout) };
         busy::set_epoll(fd, entry);

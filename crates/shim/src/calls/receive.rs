@@ -2,6 +2,7 @@
 
 use crate::spin::{Call, Spun};
 use crate::table::{self, Entry};
+use crate::user::{self, Incoming};
 use crate::{busy, errno, page, real, thread};
 use bypass_abi::page::{Kind, Outcome, Reason};
 use libc::{
@@ -105,7 +106,7 @@ pub(super) fn is_blocking(fd: c_int, entry: &Entry) -> bool {
 
 /// SO_RCVTIMEO or SO_SNDTIMEO in ns; `u64::MAX` without one.
 #[expect(clippy::cast_sign_loss, reason = "the kernel gives no negative times")]
-pub(super) fn timeout_ns(fd: c_int, option: c_int) -> u64 {
+pub(crate) fn timeout_ns(fd: c_int, option: c_int) -> u64 {
     let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let mut size: socklen_t = 16;
     // SAFETY: the kernel writes no more than `size` bytes, which is the size of `time`.
@@ -160,6 +161,15 @@ unsafe fn recv_any(
     flags: c_int,
     real: impl Fn(c_int) -> ssize_t,
 ) -> ssize_t {
+    if user::entry(fd).is_some() && flags & MSG_ERRQUEUE == 0 {
+        let part = iovec { iov_base: data, iov_len: size };
+        let mut incoming = one(&part, flags);
+        // SAFETY: the caller's promises about the buffer.
+        let got = unsafe { user::receive(fd, &mut incoming, |more| real::recv.get()(fd, data, size, flags | more)) };
+        if let Some(got) = got {
+            return got;
+        }
+    }
     match receiving(fd, flags) {
         None => real(fd),
         Some(entry) if fills(entry, flags) => receive_when_ready(fd, entry, real),
@@ -208,6 +218,14 @@ unsafe fn recvfrom_any(
 ) -> ssize_t {
     // SAFETY: the caller's promises about the pointers are those of recvfrom(2).
     let with = |fd: c_int, flags: c_int| unsafe { real::recvfrom.get()(fd, data, size, flags, from, from_size) };
+    if user::entry(fd).is_some() && flags & MSG_ERRQUEUE == 0 {
+        let part = iovec { iov_base: data, iov_len: size };
+        let mut incoming = Incoming { name: from, name_size: from_size, ..one(&part, flags) };
+        // SAFETY: the caller's promises about buffer and address.
+        if let Some(got) = unsafe { user::receive(fd, &mut incoming, |more| with(fd, flags | more)) } {
+            return got;
+        }
+    }
     match receiving(fd, flags) {
         None => with(fd, flags),
         Some(entry) if fills(entry, flags) => receive_when_ready(fd, entry, |fd| with(fd, flags)),
@@ -251,6 +269,10 @@ unsafe extern "C-unwind" fn __recvfrom_chk(
 unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promises about the pointer are those of recvmsg(2).
     let with = |fd: c_int, flags: c_int| unsafe { real::recvmsg.get()(fd, message, flags) };
+    // SAFETY: as above.
+    if let Some(got) = unsafe { receive_message(fd, message, flags) } {
+        return got;
+    }
     match receiving(fd, flags) {
         None => {
             let got = with(fd, flags);
@@ -265,6 +287,94 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
     }
 }
 
+/// recvmsg of a socket on the stack in this process.
+unsafe fn receive_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Option<ssize_t> {
+    if flags & MSG_ERRQUEUE != 0 {
+        return None;
+    }
+    user::entry(fd)?;
+    // SAFETY: a message, as of recvmsg(2).
+    let message = unsafe { message.as_mut() }?;
+    let mut incoming = Incoming {
+        parts: message.msg_iov,
+        count: message.msg_iovlen,
+        flags,
+        name: message.msg_name.cast(),
+        name_size: &raw mut message.msg_namelen,
+        message_flags: 0,
+        is_kernels: false,
+    };
+    let whole = std::ptr::from_mut(message);
+    // SAFETY: the caller's promises about the message.
+    let got = unsafe { user::receive(fd, &mut incoming, |more| real::recvmsg.get()(fd, whole, flags | more)) }?;
+    if got >= 0 && !incoming.is_kernels {
+        // SAFETY: as above.
+        unsafe {
+            (*whole).msg_flags = incoming.message_flags;
+            (*whole).msg_controllen = 0;
+            if (*whole).msg_name.is_null() || !is_datagram(fd) {
+                (*whole).msg_namelen = 0;
+            }
+        }
+    }
+    Some(got)
+}
+
+fn is_datagram(fd: c_int) -> bool {
+    table::entry(fd).is_some_and(|entry| !entry.has(table::STREAM))
+}
+
+/// A receive call with one buffer.
+fn one(part: &iovec, flags: c_int) -> Incoming {
+    let parts = std::ptr::from_ref(part);
+    Incoming {
+        parts,
+        count: 1,
+        flags,
+        name: std::ptr::null_mut(),
+        name_size: std::ptr::null_mut(),
+        message_flags: 0,
+        is_kernels: false,
+    }
+}
+
+/// recvmmsg of a socket on the stack in this process: message by message.
+unsafe fn receive_messages(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    mut flags: c_int,
+    timeout: *const timespec,
+) -> Option<c_int> {
+    user::entry(fd)?;
+    // SAFETY: null or a time, as of recvmmsg(2).
+    let end = unsafe { super::poll::from_timespec(timeout) }.map(|ns| thread::now_ns().saturating_add(ns));
+    let mut got = 0;
+    for at in 0..count.min(1024) as usize {
+        // SAFETY: `count` messages, as of recvmmsg(2).
+        let length = unsafe {
+            let message = messages.add(at);
+            let length = receive_message(fd, &raw mut (*message).msg_hdr, flags & !MSG_WAITFORONE);
+            if let Some(length @ 0..) = length {
+                (*message).msg_len = u32::try_from(length).unwrap_or(u32::MAX);
+            }
+            length
+        };
+        match length {
+            None if got == 0 => return None,
+            None | Some(..0) => return Some(if got > 0 { got } else { -1 }),
+            Some(_) => got += 1,
+        }
+        if flags & MSG_WAITFORONE != 0 {
+            flags |= MSG_DONTWAIT;
+        }
+        if !timeout.is_null() && end.is_some_and(|end| thread::now_ns() >= end) {
+            break;
+        }
+    }
+    Some(got)
+}
+
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn recvmmsg(
     fd: c_int,
@@ -274,6 +384,10 @@ unsafe extern "C-unwind" fn recvmmsg(
     timeout: *mut timespec,
 ) -> c_int {
     // SAFETY: the caller's promises about the pointers are those of recvmmsg(2).
+    if let Some(got) = unsafe { receive_messages(fd, messages, count, flags, timeout) } {
+        return got;
+    }
+    // SAFETY: as above.
     let with = |fd: c_int, flags: c_int| unsafe { real::recvmmsg.get()(fd, messages, count, flags, timeout) };
     // Its own time-out is only looked at after each message: the kernel knows best.
     let Some(entry) = receiving(fd, flags).filter(|_| timeout.is_null() && count > 0) else { return with(fd, flags) };
@@ -290,6 +404,14 @@ unsafe extern "C-unwind" fn recvmmsg(
 unsafe fn read_any(fd: c_int, data: *mut c_void, size: size_t) -> ssize_t {
     // SAFETY: the caller's promises about the buffer are those of read(2).
     let real = |fd: c_int| unsafe { real::read.get()(fd, data, size) };
+    if user::entry(fd).is_some() && size > 0 {
+        let part = iovec { iov_base: data, iov_len: size };
+        // SAFETY: as above.
+        let got = unsafe { user::receive(fd, &mut one(&part, 0), |more| real::recv.get()(fd, data, size, more)) };
+        if let Some(got) = got {
+            return got;
+        }
+    }
     match table::spinning(fd) {
         // Of nothing, read gives 0 at once where recv waits.
         Some(entry) if size > 0 => receive(
@@ -324,6 +446,24 @@ unsafe extern "C-unwind" fn __read_chk(fd: c_int, data: *mut c_void, size: size_
 unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: the caller's promises about the pointers are those of readv(2).
     let real = |fd: c_int| unsafe { real::readv.get()(fd, parts, count) };
+    if user::entry(fd).is_some()
+        && let Some(count) = usize::try_from(count).ok().filter(|count| (1..=1024).contains(count))
+    {
+        let nothing = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let mut incoming = Incoming { parts, count, ..one(&nothing, 0) };
+        // SAFETY: as above; a message is plain data.
+        let got = unsafe {
+            user::receive(fd, &mut incoming, |more| {
+                let mut message: msghdr = std::mem::zeroed();
+                message.msg_iov = parts.cast_mut();
+                message.msg_iovlen = count as _;
+                real::recvmsg.get()(fd, &raw mut message, more)
+            })
+        };
+        if let Some(got) = got {
+            return got;
+        }
+    }
     let Some(entry) = table::spinning(fd).filter(|_| (1..=libc::UIO_MAXIOV).contains(&count) && !parts.is_null())
     else {
         return real(fd);

@@ -1,9 +1,11 @@
 //! select and pselect. Each attempt writes to the sets of descriptors, so they are kept and put back.
 
 use super::poll::{NOW, from_timespec, sleep_for, wait};
-use crate::{page, real, table, thread};
+use crate::{page, real, table, thread, user};
 use bypass_abi::page::{Kind, Reason};
-use libc::{c_int, fd_set, sigset_t, timespec, timeval};
+use libc::{
+    POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, c_int, c_short, fd_set, pollfd, sigset_t, timespec, timeval,
+};
 
 /// Descriptors of a set that is kept; larger ones wait in the kernel.
 const MOST: usize = 1024;
@@ -56,6 +58,57 @@ impl Kept {
         }
     }
 
+    /// The descriptors as poll takes them, and their number.
+    fn polled(&self, fds: &mut [pollfd; MOST]) -> usize {
+        let mut count = 0;
+        for at in 0..self.words * 64 {
+            let is_in = |set: usize| self.bits[set][at / 64] >> (at % 64) & 1 != 0;
+            let events = [(0, POLLIN), (1, POLLOUT), (2, POLLPRI)].into_iter().filter(|(set, _)| is_in(*set));
+            let events = events.fold(0, |all, (_, event)| all | event);
+            if events != 0 {
+                fds[count] = pollfd { fd: c_int::try_from(at).unwrap_or(-1), events, revents: 0 };
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// select where sockets of the stack in this process are in the sets.
+    unsafe fn on_stack(&self, timeout_ns: u64, mask: *const sigset_t) -> Option<c_int> {
+        const READ: c_short = POLLIN | POLLHUP | POLLERR;
+        const WRITE: c_short = POLLOUT | POLLERR;
+        if !user::is_enabled() {
+            return None;
+        }
+        let mut fds = [pollfd { fd: -1, events: 0, revents: 0 }; MOST];
+        let count = self.polled(&mut fds);
+        let polled = fds.get_mut(..count)?;
+        // SAFETY: entries and the caller's mask.
+        let ready =
+            unsafe { super::poll::poll_stack(polled.as_mut_ptr(), polled.len() as _, timeout_ns, mask, Kind::Select) }?;
+        if ready < 0 {
+            self.put_back();
+            return Some(ready);
+        }
+        if polled.iter().any(|one| one.revents & POLLNVAL != 0) {
+            crate::errno::set(libc::EBADF);
+            return Some(-1);
+        }
+        let mut found = 0;
+        let mut bits: [Bits; 3] = [[0; MOST / 64]; 3];
+        for one in polled.iter() {
+            let at = usize::try_from(one.fd).unwrap_or(0);
+            for (set, asked, means) in [(0, POLLIN, READ), (1, POLLOUT, WRITE), (2, POLLPRI, POLLPRI)] {
+                if one.events & asked != 0 && one.revents & means != 0 {
+                    bits[set][at / 64] |= 1 << (at % 64);
+                    found += 1;
+                }
+            }
+        }
+        Self { bits, ..*self }.put_back();
+        Some(found)
+    }
+
     /// Waits; `call` gets the time.
     #[inline(always)]
     fn wait(&self, timeout_ns: u64, call: impl Fn(*const timespec) -> c_int) -> c_int {
@@ -82,7 +135,7 @@ unsafe extern "C-unwind" fn select(
 ) -> c_int {
     // SAFETY: the caller's promises about the pointers are those of select(2).
     unsafe {
-        let Some(timeout_ns) = from_timeval(timeout).filter(|ns| *ns > 0) else {
+        let Some(timeout_ns) = from_timeval(timeout).filter(|ns| *ns > 0 || user::is_enabled()) else {
             return real::select.get()(count, read, write, except, timeout);
         };
         let Some(kept) = Kept::new(count, [read, write, except]) else {
@@ -90,7 +143,11 @@ unsafe extern "C-unwind" fn select(
         };
         let began = thread::now_ns();
         let mask = std::ptr::null();
-        let ready = kept.wait(timeout_ns, |time| real::pselect.get()(count, read, write, except, time, mask));
+        let ready = match kept.on_stack(timeout_ns, mask) {
+            Some(ready) => ready,
+            None if timeout_ns == 0 => return real::select.get()(count, read, write, except, timeout),
+            None => kept.wait(timeout_ns, |time| real::pselect.get()(count, read, write, except, time, mask)),
+        };
         if let Some(timeout) = timeout.as_mut() {
             // Linux leaves there what was not waited.
             let rest = super::poll::to_timespec(timeout_ns.saturating_sub(thread::now_ns().saturating_sub(began)));
@@ -121,10 +178,13 @@ unsafe extern "C-unwind" fn pselect(
     // SAFETY: the caller's promises about the pointers are those of pselect(2).
     unsafe {
         let real = |time: *const timespec| real::pselect.get()(count, read, write, except, time, mask);
-        let Some(timeout_ns) = from_timespec(timeout).filter(|ns| *ns > 0) else { return real(timeout) };
-        match Kept::new(count, [read, write, except]) {
-            Some(kept) => kept.wait(timeout_ns, real),
-            None => real(timeout),
+        let timeout_ns = from_timespec(timeout).filter(|ns| *ns > 0 || user::is_enabled());
+        let Some(timeout_ns) = timeout_ns else { return real(timeout) };
+        let Some(kept) = Kept::new(count, [read, write, except]) else { return real(timeout) };
+        match kept.on_stack(timeout_ns, mask) {
+            Some(ready) => ready,
+            None if timeout_ns == 0 => real(timeout),
+            None => kept.wait(timeout_ns, real),
         }
     }
 }

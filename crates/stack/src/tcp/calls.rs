@@ -31,11 +31,12 @@ impl Connection {
 
     /// Both pieces of what may be received, or why there is nothing; both are empty at the end.
     pub(crate) fn received(&mut self) -> Result<(&[u8], &[u8]), Error> {
-        if self.receive.buffer.length() == 0 {
+        // All that the other end sent is here: what happens to the connection later does not change that, as in Linux.
+        if self.receive.buffer.length() == 0 && !self.receive.fin_received {
             if let Some(error) = self.error.take() {
                 return Err(error);
             }
-            if !self.receive.fin_received && !self.receive.shut && self.state != TcpState::Closed {
+            if !self.receive.shut && self.state != TcpState::Closed {
                 return Err(Error::WouldBlock);
             }
         }

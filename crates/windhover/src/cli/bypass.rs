@@ -42,6 +42,12 @@ pub(crate) struct Run {
     /// What carries the program's packets
     #[arg(long, value_enum, default_value_t = Stack::Spin, value_name = "STACK")]
     pub(crate) stack: Stack,
+    /// With --stack xdp: the network interface [default: the only one that is up, or that of the default route]
+    #[arg(long, env = "WINDHOVER_BYPASS_INTERFACE", value_name = "IF")]
+    pub(crate) interface: Option<String>,
+    /// With --stack xdp: how frames get past the kernel [default: the first that opens]
+    #[arg(long, value_enum, value_name = "BACKEND")]
+    pub(crate) backend: Option<Backend>,
     /// How long calls spin: latency, latency-best, safe, or a file that ends in .toml
     #[arg(long, short = 'p', default_value = "latency", value_name = "PROFILE")]
     pub(crate) profile: String,
@@ -60,8 +66,20 @@ pub(crate) struct Run {
 pub(crate) enum Stack {
     /// The kernel's sockets; blocking calls spin before they sleep
     Spin,
-    /// A stack in the program's process, over AF_XDP or AF_PACKET: not built yet
+    /// UDP and TCP in the program's process, past the kernel: needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF
     Xdp,
-    /// The best of them on this host: not built yet
+    /// xdp where the interface can be opened, else spin
     Auto,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// AF_XDP, without copies: needs the driver's support
+    ZeroCopy,
+    /// AF_XDP in the driver
+    Native,
+    /// AF_XDP behind the driver: every interface
+    Generic,
+    /// AF_PACKET: every interface, needs CAP_NET_RAW only
+    Packet,
 }

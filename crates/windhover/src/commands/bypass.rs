@@ -1,10 +1,10 @@
 //! `windhover bypass`.
 
 use super::launch::{OURS, become_program};
-use crate::cli::bypass::{BypassCommand, Run, Stack};
+use crate::cli::bypass::{self as cli, BypassCommand, Run, Stack};
 use crate::output::{Failure, Output, paragraph, table};
 use anyhow::anyhow;
-use bypass::{BypassError, Calls, Effective, Library, Process, Profile, Settings};
+use bypass::{Backend, BypassError, Calls, Carrier, Effective, Interface, Library, Process, Profile, Settings};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -40,9 +40,8 @@ fn start(arguments: &Run, output: &Output) -> Failure {
 
 /// The variables that start the program behind the stack.
 fn prepare(arguments: &Run, output: &Output) -> Result<Vec<(OsString, OsString)>, Failure> {
-    if arguments.stack != Stack::Spin {
-        let name = if arguments.stack == Stack::Xdp { "xdp" } else { "auto" };
-        return Err(Failure::usage(anyhow!("--stack {name} is not built yet: use --stack spin")));
+    if arguments.stack == Stack::Spin && arguments.backend.is_some() {
+        return Err(Failure::usage(anyhow!("--backend belongs to --stack xdp or auto")));
     }
     let Some(program) = arguments.command.first() else { return Ok(Vec::new()) };
     // One that is not found is named by the attempt to run it.
@@ -63,7 +62,38 @@ fn prepare(arguments: &Run, output: &Output) -> Result<Vec<(OsString, OsString)>
     if arguments.verbose {
         output.note(effective(&settings).trim_end());
     }
-    Ok(library.environment(settings.start(arguments.require)))
+    let stack = interface(arguments, output)?;
+    Ok(library.environment(settings.start(arguments.require, stack.as_ref())))
+}
+
+/// The interface of a stack in the program's process; none: the program gets the kernel's sockets, which spin.
+fn interface(arguments: &Run, output: &Output) -> Result<Option<Interface>, Failure> {
+    if arguments.stack == Stack::Spin {
+        return Ok(None);
+    }
+    let backend = arguments.backend.map(|backend| match backend {
+        cli::Backend::ZeroCopy => Backend::ZeroCopy,
+        cli::Backend::Native => Backend::Native,
+        cli::Backend::Generic => Backend::Generic,
+        cli::Backend::Packet => Backend::Packet,
+    });
+    match Interface::try_out(arguments.interface.as_deref(), backend) {
+        Ok(interface) => {
+            if arguments.verbose {
+                output.note(format!("stack xdp on {}, back-end {}", interface.name, interface.opened.word()));
+            }
+            Ok(Some(interface))
+        }
+        Err(error) if arguments.stack == Stack::Xdp && arguments.require => {
+            Err(anyhow!("not accelerated, because {error}").into())
+        }
+        Err(error) => {
+            output.warning(format_args!(
+                "no stack xdp, because {error}; the program's calls spin on the kernel's sockets"
+            ));
+            Ok(None)
+        }
+    }
 }
 
 fn effective(settings: &Settings) -> String {
@@ -133,7 +163,17 @@ fn process_text(process: &Process) -> String {
             [calls.ready, calls.found, calls.slept, calls.interrupted, calls.timed_out, calls.not_spun, calls.attempts];
         all.map(|count| count.to_string())
     };
-    let mut text = format!("{} (process {}), stack spin\n", process.name, process.pid);
+    let stack = process.carrier.as_ref().map_or_else(
+        || "spin".to_owned(),
+        |one| {
+            let Carrier { interface, backend, received, sent, dropped, ring_full } = one;
+            format!(
+                "xdp on {interface} ({backend}); frames: {received} received, {sent} sent, {dropped} dropped, ring full \
+                 {ring_full} times"
+            )
+        },
+    );
+    let mut text = format!("{} (process {}), stack {stack}\n", process.name, process.pid);
     let rows = process
         .calls
         .iter()
@@ -150,10 +190,25 @@ fn process_text(process: &Process) -> String {
         let what = [socket.descriptor.to_string(), socket.protocol.to_owned(), address(socket.local), remote];
         let stack = socket.reason.map_or_else(|| socket.backend.to_owned(), |reason| format!("kernel: {reason}"));
         let counted = [socket.calls.ready, socket.calls.found, socket.calls.slept].map(|count| count.to_string());
-        what.into_iter().chain([stack]).chain(counted).collect::<Vec<_>>()
+        let queued = socket.connection.map_or_else(<[String; 3]>::default, |one| {
+            [one.unsent_bytes, one.unread_bytes, one.retransmits].map(|count| count.to_string())
+        });
+        what.into_iter().chain([stack]).chain(counted).chain(queued).collect::<Vec<_>>()
     });
     if !process.sockets.is_empty() {
-        let heads = ["descriptor", "protocol", "local", "remote", "stack", "ready", "found", "slept"];
+        let heads = [
+            "descriptor",
+            "protocol",
+            "local",
+            "remote",
+            "stack",
+            "ready",
+            "found",
+            "slept",
+            "unsent B",
+            "unread B",
+            "sent again",
+        ];
         text.push_str(&table(&heads, rows.collect()));
     }
     if process.unlisted > 0 {

@@ -190,8 +190,14 @@ fn what_cannot_be_accelerated_runs_on_the_kernel_or_not_at_all() {
         assert_eq!(stderr(&output).trim_end().lines().count(), 1);
     }
     for (arguments, code, words) in [
-        (&["run", "--stack", "xdp", "true"][..], 125, "--stack spin"),
-        (&["run", "--stack", "auto", "true"], 125, "--stack spin"),
+        (
+            &["run", "--stack", "xdp", "--require", "--interface", "nosuch0", "true"][..],
+            125,
+            "'nosuch0' does not exist",
+        ),
+        (&["run", "--stack", "xdp", "--interface", "nosuch0", "false"], 1, "calls spin on the kernel's sockets"),
+        (&["run", "--stack", "auto", "--interface", "lo0/../x", "true"], 0, "calls spin on the kernel's sockets"),
+        (&["run", "--backend", "generic", "true"], 125, "--stack xdp"),
         (&["run"], 125, "PROGRAM"),
         (&["run", "/no/such/program"], 127, "cannot run"),
         (&["run", "/etc/passwd"], 126, "cannot run"),

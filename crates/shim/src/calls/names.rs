@@ -1,0 +1,88 @@
+//! Calls that name, set and end sockets: passed on, but for what only the stack in this process knows.
+
+use crate::{errno, real, table, user};
+use libc::{c_int, c_void, sockaddr, sockaddr_in, socklen_t};
+
+/// The entry of a socket that might come to the stack.
+fn socket(fd: c_int) -> Option<&'static table::Entry> {
+    table::entry(fd).filter(|entry| user::is_enabled() && entry.has(table::SOCKET))
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn bind(fd: c_int, to: *const sockaddr, size: socklen_t) -> c_int {
+    // SAFETY: passed on as they came.
+    let bound = unsafe { real::bind.get()(fd, to, size) };
+    if bound == 0 || errno::get() != libc::EADDRINUSE || size < 4 || socket(fd).is_none() {
+        return bound;
+    }
+    // SAFETY: the kernel has read more than this; both families have the port at this place.
+    let port = u16::from_be(unsafe { (&raw const (*to.cast::<sockaddr_in>()).sin_port).read_unaligned() });
+    if !user::release_guard(port) {
+        errno::set(libc::EADDRINUSE);
+        return -1;
+    }
+    // SAFETY: passed on as they came.
+    unsafe { real::bind.get()(fd, to, size) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    // SAFETY: passed on as they came.
+    let done = unsafe { real::listen.get()(fd, backlog) };
+    if done == 0
+        && let Some(entry) = socket(fd).filter(|entry| entry.has(table::STREAM) && entry.on_stack().is_none())
+    {
+        table::listens(entry, backlog);
+        // At once: a connection that the kernel makes meanwhile is the kernel's.
+        user::listens(fd, entry);
+    }
+    done
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    // SAFETY: passed on as they came.
+    user::shut_down(fd, how).unwrap_or_else(|| unsafe { real::shutdown.get()(fd, how) })
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    size: *mut socklen_t,
+) -> c_int {
+    // SAFETY: passed on as they came.
+    unsafe {
+        user::get(fd, level, name, value, size).unwrap_or_else(|| real::getsockopt.get()(fd, level, name, value, size))
+    }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn getsockname(fd: c_int, to: *mut sockaddr, size: *mut socklen_t) -> c_int {
+    // SAFETY: passed on as they came.
+    unsafe { user::name(fd, false, to, size).unwrap_or_else(|| real::getsockname.get()(fd, to, size)) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn getpeername(fd: c_int, to: *mut sockaddr, size: *mut socklen_t) -> c_int {
+    // SAFETY: passed on as they came.
+    unsafe { user::name(fd, true, to, size).unwrap_or_else(|| real::getpeername.get()(fd, to, size)) }
+}
+
+/// The end of the process without the C library's other duties.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn _exit(code: c_int) {
+    if user::is_enabled() {
+        user::end();
+    }
+    // SAFETY: passed on as it came.
+    unsafe { real::_exit.get()(code) };
+}
+
+#[cfg_attr(not(test), unsafe(export_name = "_Exit"))]
+unsafe extern "C-unwind" fn exit_now(code: c_int) {
+    // SAFETY: passed on as it came.
+    unsafe { _exit(code) };
+}

@@ -1,0 +1,125 @@
+//! Socket addresses of the C library to those of the standard library and back, and what the kernel's sockets have.
+
+use crate::real;
+use libc::{AF_INET, AF_INET6, c_int, c_void, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+/// Reads an address; IPv4 in IPv6's form becomes IPv4. None: another family, or too short.
+pub(super) unsafe fn read(address: *const sockaddr, size: socklen_t) -> Option<SocketAddr> {
+    if address.is_null() || (size as usize) < size_of::<libc::sa_family_t>() {
+        return None;
+    }
+    // SAFETY: `size` bytes are there, as of the calls that take addresses; nothing is assumed of their alignment.
+    unsafe {
+        match c_int::from((&raw const (*address).sa_family).read_unaligned()) {
+            AF_INET if size as usize >= size_of::<sockaddr_in>() => {
+                let v4 = address.cast::<sockaddr_in>().read_unaligned();
+                let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+                Some(SocketAddr::new(ip.into(), u16::from_be(v4.sin_port)))
+            }
+            // Without the scope it is that of RFC 2133, which the kernel takes too.
+            AF_INET6 if size as usize >= 24 => {
+                let mut v6: sockaddr_in6 = std::mem::zeroed();
+                let length = (size as usize).min(size_of::<sockaddr_in6>());
+                std::ptr::copy_nonoverlapping(address.cast::<u8>(), (&raw mut v6).cast::<u8>(), length);
+                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr).to_canonical();
+                Some(SocketAddr::new(ip, u16::from_be(v6.sin6_port)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An address as the kernel lays it out, and its length.
+pub(super) union Raw {
+    v4: sockaddr_in,
+    v6: sockaddr_in6,
+}
+
+/// An address in the family of a socket.
+pub(super) fn raw(address: SocketAddr, is_v6: bool, interface: u32) -> (Raw, socklen_t) {
+    // SAFETY: structures of integers, for which zero bytes are a value.
+    let mut all: Raw = unsafe { std::mem::zeroed() };
+    let family = |family: c_int| libc::sa_family_t::try_from(family).unwrap_or(0);
+    if let (IpAddr::V4(ip), false) = (address.ip(), is_v6) {
+        all.v4 = sockaddr_in {
+            sin_family: family(AF_INET),
+            sin_port: address.port().to_be(),
+            sin_addr: libc::in_addr { s_addr: u32::from(ip).to_be() },
+            sin_zero: [0; 8],
+        };
+        return (all, 16);
+    }
+    let ip = match address.ip() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    all.v6 = sockaddr_in6 {
+        sin6_family: family(AF_INET6),
+        sin6_port: address.port().to_be(),
+        sin6_flowinfo: 0,
+        sin6_addr: libc::in6_addr { s6_addr: ip.octets() },
+        sin6_scope_id: if ip.is_unicast_link_local() { interface } else { 0 },
+    };
+    (all, 28)
+}
+
+/// Writes an address where a call returns one; cut where there is less room, as the kernel does.
+pub(super) unsafe fn write(address: SocketAddr, is_v6: bool, interface: u32, to: *mut sockaddr, size: *mut socklen_t) {
+    if to.is_null() || size.is_null() {
+        return;
+    }
+    let (raw, length) = raw(address, is_v6, interface);
+    // SAFETY: `*size` bytes are there, as of the calls that return addresses.
+    unsafe {
+        let room = size.read_unaligned().min(length) as usize;
+        std::ptr::copy_nonoverlapping((&raw const raw).cast::<u8>(), to.cast::<u8>(), room);
+        size.write_unaligned(length);
+    }
+}
+
+fn asked(call: impl FnOnce(*mut sockaddr, *mut socklen_t) -> c_int) -> Option<SocketAddr> {
+    // SAFETY: a structure of integers.
+    let mut address: sockaddr_in6 = unsafe { std::mem::zeroed() };
+    let mut size = 28;
+    let done = call((&raw mut address).cast(), &raw mut size);
+    // SAFETY: the kernel has written `size` bytes.
+    if done == 0 { unsafe { read((&raw const address).cast(), size) } } else { None }
+}
+
+/// The address of a kernel socket; port 0 where it is not bound.
+pub(super) fn of_socket(fd: c_int) -> Option<SocketAddr> {
+    // SAFETY: the kernel writes no more than the size.
+    asked(|address, size| unsafe { real::getsockname.get()(fd, address, size) })
+}
+
+/// The address that a kernel socket is connected to.
+pub(super) fn of_peer(fd: c_int) -> Option<SocketAddr> {
+    // SAFETY: as above.
+    asked(|address, size| unsafe { real::getpeername.get()(fd, address, size) })
+}
+
+/// Binds a kernel socket.
+pub(super) fn bind(fd: c_int, address: SocketAddr, is_v6: bool, interface: u32) -> bool {
+    let (raw, length) = raw(address, is_v6, interface);
+    // SAFETY: an address and its length.
+    unsafe { real::bind.get()(fd, (&raw const raw).cast(), length) == 0 }
+}
+
+/// Any address of a family, any port.
+pub(super) fn any(is_v6: bool) -> SocketAddr {
+    if is_v6 {
+        SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0))
+    } else {
+        SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0)
+    }
+}
+
+/// An option of a kernel socket that is an int.
+pub(super) fn option(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
+    let mut value: c_int = 0;
+    let mut size: socklen_t = 4;
+    // SAFETY: the kernel writes no more than the size.
+    let done = unsafe { real::getsockopt.get()(fd, level, name, (&raw mut value).cast::<c_void>(), &raw mut size) };
+    (done == 0).then_some(value)
+}

@@ -1,0 +1,285 @@
+//! The end of sockets: close, the process' end, and fork.
+
+use super::{Handle, Locked, Orphan, State, lock, service, wait};
+use crate::table::{self, Entry};
+use crate::{page, real, thread};
+use libc::c_int;
+use stack::TcpState;
+use std::cell::RefCell;
+use user_stack::now;
+use xsk::Protocol;
+
+/// Where programs do not expect their next descriptor.
+const HIGH: c_int = 900;
+/// How long the process' end waits for what was sent to be acknowledged, without anything happening.
+const PATIENCE_NS: u64 = 2_000_000_000;
+
+/// Before a descriptor is closed or replaced.
+#[cold]
+pub(crate) fn closed(fd: c_int, entry: &'static Entry) {
+    let Some(id) = entry.on_stack() else { return };
+    let mut locked = lock();
+    let state = &mut *locked;
+    state.unwatch(fd);
+    let Some(socket) = state.socket(id) else { return };
+    socket.descriptors = socket.descriptors.saturating_sub(1);
+    if socket.descriptors > 0 {
+        return;
+    }
+    let lingers = socket.linger_s.filter(|seconds| *seconds > 0).is_some() && !entry.has(table::NONBLOCK);
+    let (lingers_ns, ends) = (u64::from(socket.linger_s.unwrap_or(0)) * 1_000_000_000, socket.ends);
+    end_socket(state, id, Port::Guarded(fd));
+    state.wake(Some(id));
+    drop(locked);
+    if lingers && let Some((local, remote)) = ends {
+        let began = thread::now_ns();
+        while thread::now_ns() - began < lingers_ns {
+            let mut state = lock();
+            state.poll();
+            let is_over = !state.lives(local, Some(remote));
+            drop(state);
+            if is_over {
+                break;
+            }
+            thread::pause();
+        }
+    }
+}
+
+/// What becomes of the port of a socket that is closed.
+#[derive(Clone, Copy)]
+enum Port {
+    /// A copy of this kernel's descriptor owns it as long as data go out.
+    Guarded(c_int),
+    /// Its frames go to the kernel.
+    Released,
+    /// The process ends, and with it all ports.
+    Kept,
+}
+
+/// Closes a socket of the stack.
+fn end_socket(state: &mut State, id: u32, port: Port) {
+    let Some(socket) = state.remove(id) else { return };
+    let Some(engine) = &mut state.engine else { return };
+    match socket.handle {
+        Handle::Udp(handle) => {
+            let _ = engine.stack().udp_close(handle);
+            engine.withdraw(Protocol::Udp, socket.port);
+        }
+        Handle::Tcp(handle) => {
+            let ends = engine.stack().tcp_addresses(handle);
+            if socket.linger_s == Some(0) {
+                let _ = engine.stack().tcp_abort(handle);
+            } else {
+                let _ = engine.stack().tcp_close(now(), handle);
+            }
+            engine.flush();
+            match (ends, port) {
+                (_, Port::Kept) => {}
+                (Ok((local, remote)), Port::Guarded(fd)) if state.lives(local, Some(remote)) => {
+                    // SAFETY: takes numbers only.
+                    let guard = unsafe { real::fcntl.get()(fd, libc::F_DUPFD_CLOEXEC, HIGH) };
+                    state.orphans.push(Orphan { local, remote: Some(remote), guard });
+                }
+                _ => engine_withdraw(state, socket.port),
+            }
+        }
+        Handle::Listener(handle) => {
+            let local = engine.stack().listener_address(handle);
+            let _ = engine.stack().listener_close(handle);
+            engine.flush();
+            match (local, port) {
+                // Its connections keep the port.
+                (_, Port::Kept) => {}
+                (Ok(local), Port::Guarded(fd)) if state.lives(local, None) => {
+                    // SAFETY: takes numbers only.
+                    let guard = unsafe { real::fcntl.get()(fd, libc::F_DUPFD_CLOEXEC, HIGH) };
+                    state.orphans.push(Orphan { local, remote: None, guard });
+                }
+                _ => engine_withdraw(state, socket.port),
+            }
+        }
+    }
+}
+
+fn engine_withdraw(state: &mut State, port: u16) {
+    if let Some(engine) = &mut state.engine {
+        engine.withdraw(Protocol::Tcp, port);
+    }
+}
+
+impl State {
+    /// Whether a connection between these ends, or of this port, still needs the port.
+    fn lives(&mut self, local: std::net::SocketAddr, remote: Option<std::net::SocketAddr>) -> bool {
+        let Some(engine) = &mut self.engine else { return false };
+        engine.stack().tcp_connections().any(|(from, to, info)| {
+            let same = match remote {
+                Some(remote) => (from, to) == (local, remote),
+                None => from.port() == local.port(),
+            };
+            same && !matches!(info.state, TcpState::TimeWait | TcpState::Closed)
+        })
+    }
+
+    /// Lets go of ports whose last connection is over.
+    pub(super) fn sweep(&mut self) {
+        let mut at = 0;
+        while let Some(orphan) = self.orphans.get(at) {
+            let (local, remote) = (orphan.local, orphan.remote);
+            if self.lives(local, remote) {
+                at += 1;
+                continue;
+            }
+            let orphan = self.orphans.swap_remove(at);
+            engine_withdraw(self, orphan.local.port());
+            // SAFETY: this library's own descriptor.
+            unsafe { real::close.get()(orphan.guard) };
+        }
+    }
+}
+
+impl State {
+    /// Before a fork: a listener that nobody has waited for is perhaps meant for the children. The first process that waits for it
+    /// takes it over, with the interface, where this one has no other socket.
+    fn leave_unused(&mut self) {
+        let Some(engine) = &self.engine else { return };
+        let is_xdp = engine.backend() != xsk::Backend::Packet;
+        let ids: Vec<u32> = self
+            .by_handle
+            .iter()
+            .filter(|(handle, _)| matches!(handle, Handle::Listener(_)))
+            .map(|(_, id)| *id)
+            .collect();
+        for id in ids {
+            if table::leave_unused(id) {
+                end_socket(self, id, Port::Released);
+            }
+        }
+        if is_xdp && self.by_handle.is_empty() && self.orphans.is_empty() {
+            self.engine = None;
+            self.descriptors.clear();
+            service::wake();
+        }
+    }
+}
+
+/// bind found the port taken: by a guard of this library, which makes room. Says whether it did.
+pub(crate) fn release_guard(port: u16) -> bool {
+    let mut state = lock();
+    let mut released = false;
+    for orphan in state.orphans.iter_mut().filter(|orphan| orphan.local.port() == port && orphan.guard >= 0) {
+        // SAFETY: this library's own descriptor.
+        unsafe { real::close.get()(orphan.guard) };
+        orphan.guard = -1;
+        released = true;
+    }
+    released
+}
+
+/// The kernel has a socket again, which the stack had.
+pub(super) fn give_back(id: u32) {
+    give_back_in(&mut lock(), id);
+}
+
+/// The same with the state at hand.
+pub(super) fn give_back_in(state: &mut State, id: u32) {
+    end_socket(state, id, Port::Released);
+}
+
+/// A descriptor was copied.
+pub(crate) fn duplicated(entry: &Entry) {
+    if let Some(id) = entry.on_stack()
+        && let Some(socket) = lock().socket(id)
+    {
+        socket.descriptors += 1;
+    }
+}
+
+/// The process ends in order: what was sent goes out first.
+pub(crate) fn end() {
+    if thread::is_in_stack() || !page::is_own_process() {
+        return;
+    }
+    // A thread that was ended inside would hold it for ever.
+    let locked = (0..1000).find_map(|_| {
+        let locked = super::try_lock();
+        if locked.is_none() {
+            thread::pause();
+        }
+        locked
+    });
+    let Some(mut state) = locked.filter(|state| state.engine.is_some()) else { return };
+    let ids: Vec<u32> = state.by_handle.values().copied().collect();
+    for id in ids {
+        end_socket(&mut state, id, Port::Kept);
+    }
+    let (mut pending, mut since) = (usize::MAX, thread::now_ns());
+    loop {
+        let Some(engine) = &mut state.engine else { return };
+        engine.poll();
+        let unacknowledged: usize =
+            engine.stack().tcp_connections().map(|(_, _, info)| (info.unacknowledged + info.unsent) as usize).sum();
+        let now = thread::now_ns();
+        if unacknowledged != pending {
+            (pending, since) = (unacknowledged, now);
+        }
+        if engine.stack().tcp_pending() == 0 || now - since > PATIENCE_NS {
+            return;
+        }
+        thread::yield_cpu();
+    }
+}
+
+thread_local! {
+    /// The state, held while the process forks, so that the child finds it whole.
+    static FORKING: RefCell<Option<Locked>> = const { RefCell::new(None) };
+}
+
+/// Before a fork.
+pub(crate) extern "C-unwind" fn before_fork() {
+    if super::is_enabled() && !thread::is_in_stack() {
+        let mut locked = lock();
+        locked.leave_unused();
+        FORKING.with(|forking| forking.replace(Some(locked)));
+    }
+}
+
+/// After it, in the parent.
+pub(crate) extern "C-unwind" fn after_fork() {
+    FORKING.with(|forking| drop(forking.take()));
+}
+
+/// After it, in the child: the parent keeps its sockets and the interface. The kernel sockets beside them stay here.
+pub(crate) fn forked() {
+    let Some(mut state) = FORKING.with(RefCell::take) else { return };
+    if let Some(engine) = state.engine.take() {
+        for fd in engine.all_descriptors() {
+            // SAFETY: a copy of this library's own descriptor: the parent's stays open.
+            unsafe { real::close.get()(fd) };
+        }
+        // Its memory is not inherited: nothing may touch it.
+        std::mem::forget(engine);
+        // The interface is the parent's.
+        state.is_refused = true;
+    }
+    for orphan in state.orphans.drain(..) {
+        // SAFETY: as above.
+        unsafe { real::close.get()(orphan.guard) };
+    }
+    state.places.clear();
+    state.by_handle.clear();
+    state.waiters.clear();
+    state.descriptors.clear();
+    state.sets.values_mut().for_each(super::Set::forked);
+    state.is_child = true;
+    table::off_stack();
+    wait::forked();
+    service::forked();
+}
+
+/// A descriptor is closed that epoll instances may have, or one is closed itself.
+pub(crate) fn forgotten(fd: c_int) {
+    if super::is_enabled() && !thread::is_in_stack() {
+        lock().unwatch(fd);
+    }
+}

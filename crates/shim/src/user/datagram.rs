@@ -1,0 +1,164 @@
+//! Datagrams.
+
+use super::wait::{For, Waited, finish, wait};
+use super::{Handle, address, close, entry, lock, socket::Incoming};
+use crate::spin::Call;
+use crate::table::{self, Entry};
+use crate::{errno, page};
+use bypass_abi::page::{Kind, Outcome, Reason};
+use libc::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, c_int, iovec, sockaddr, socklen_t, ssize_t};
+use stack::{Error, UdpSocket};
+use std::net::SocketAddr;
+use user_stack::{Engine, Route, Sending};
+
+/// A send call.
+pub(crate) struct Outgoing {
+    pub(crate) parts: *const iovec,
+    pub(crate) count: usize,
+    pub(crate) flags: c_int,
+    pub(crate) name: *const sockaddr,
+    pub(crate) name_size: socklen_t,
+    /// It has control data, which only the kernel understands.
+    pub(crate) has_control: bool,
+}
+
+impl Outgoing {
+    /// The parts of the message.
+    pub(super) fn parts(&self) -> &[iovec] {
+        if self.count == 0 || self.parts.is_null() {
+            return &[];
+        }
+        // SAFETY: the caller's promise: `count` parts.
+        unsafe { std::slice::from_raw_parts(self.parts, self.count) }
+    }
+
+    /// The address; none without, or where it is none of IPv4 or IPv6.
+    pub(super) unsafe fn to(&self) -> Option<SocketAddr> {
+        // SAFETY: the caller's promise: an address of this size, or null.
+        unsafe { address::read(self.name, self.name_size) }
+    }
+}
+
+/// The bytes of a part.
+pub(super) unsafe fn bytes<'a>(part: &iovec) -> &'a [u8] {
+    if part.iov_len == 0 || part.iov_base.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's promise: a buffer of this length.
+    unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) }
+}
+
+/// Receives one.
+#[inline]
+pub(super) unsafe fn receive(
+    engine: &mut Engine,
+    socket: UdpSocket,
+    is_v6: bool,
+    incoming: &mut Incoming,
+) -> Result<usize, Error> {
+    let interface = engine.interface().index;
+    let (received, payload) = engine.stack().udp_front(socket)?;
+    // SAFETY: the caller's promises about the buffers.
+    let copied = unsafe {
+        address::write(received.source, is_v6, interface, incoming.name, incoming.name_size);
+        incoming.fill(0, payload)
+    };
+    let is_cut = copied < received.length;
+    if is_cut {
+        incoming.message_flags |= MSG_TRUNC;
+    }
+    if incoming.flags & MSG_PEEK == 0 {
+        engine.stack().udp_pop(socket)?;
+    }
+    Ok(if incoming.flags & MSG_TRUNC != 0 { received.length } else { copied })
+}
+
+/// Sends one. None: through the kernel.
+#[inline]
+pub(super) unsafe fn send(
+    entry: &'static Entry,
+    id: u32,
+    to: Option<SocketAddr>,
+    outgoing: &Outgoing,
+) -> Option<ssize_t> {
+    if outgoing.has_control || outgoing.flags & libc::MSG_MORE != 0 {
+        return None;
+    }
+    let before = errno::get();
+    // SAFETY: the caller's promises about the buffers.
+    let attempt = || unsafe { send_once(id, to, outgoing) };
+    if let Some(result) = attempt() {
+        return result.map(|result| finish(Waited::Done(result), before, 0));
+    }
+    if entry.has(table::NONBLOCK) || outgoing.flags & MSG_DONTWAIT != 0 {
+        errno::set(libc::EAGAIN);
+        return Some(-1);
+    }
+    let timeout_ns = lock().socket(id).map_or(u64::MAX, |socket| socket.send_ns);
+    let call = Call::new(Kind::Send, Some(entry));
+    match wait(&call, &For::one(id, &[], timeout_ns), |_| attempt()) {
+        Waited::Done(None) => None,
+        Waited::Done(Some(result)) => Some(finish(Waited::Done(result), before, 0)),
+        Waited::Interrupted => Some(finish(Waited::Interrupted, before, 0)),
+        Waited::TimedOut => Some(finish(Waited::TimedOut, before, libc::EAGAIN)),
+    }
+}
+
+/// An attempt: none where there is no room; `Some(None)` where the kernel has to carry it.
+#[inline]
+unsafe fn send_once(id: u32, to: Option<SocketAddr>, outgoing: &Outgoing) -> Option<Option<Result<ssize_t, c_int>>> {
+    let mut locked = lock();
+    let state = &mut *locked;
+    let mut scratch = std::mem::take(&mut state.scratch);
+    // SAFETY: the caller's promises about the buffers.
+    let payload = unsafe {
+        match outgoing.parts() {
+            [part] => bytes(part),
+            parts => {
+                scratch.clear();
+                parts.iter().for_each(|part| scratch.extend_from_slice(bytes(part)));
+                &scratch
+            }
+        }
+    };
+    let mut sent = Err(Sending::Failed(Error::BadHandle));
+    if let Some((engine, socket)) = state.both(id)
+        && let Handle::Udp(handle) = socket.handle
+    {
+        sent = engine.send_datagram(handle, to, payload);
+        if sent == Err(Sending::ByKernel) {
+            let remote = to.or_else(|| engine.stack().udp_addresses(handle).ok()?.1);
+            let fits = payload.len() <= engine.interface().mtu as usize - 48;
+            if fits && remote.is_some_and(|remote| engine.route(remote.ip()) == Route::Here) {
+                sent = engine.send_datagram(handle, to, payload);
+            }
+        }
+    }
+    let length = payload.len().cast_signed();
+    state.scratch = scratch;
+    match sent {
+        Ok(()) => Some(Some(Ok(length))),
+        Err(Sending::ByKernel) => Some(None),
+        Err(Sending::Full) => {
+            state.poll();
+            None
+        }
+        Err(Sending::Failed(error)) => Some(Some(Err(error.errno()))),
+    }
+}
+
+/// Before a datagram socket is connected anew or bound: the kernel's socket is, and its next call takes it over again.
+pub(crate) fn reconnect(fd: c_int) {
+    let Some(entry) = entry(fd).filter(|entry| !entry.has(table::STREAM)) else { return };
+    if let Some(id) = entry.on_stack() {
+        close::give_back(id);
+        page::count(Kind::Connect, Some(entry), Outcome::Ready, 1);
+    }
+    table::set_all(entry, table::CANDIDATE, table::ON_STACK);
+}
+
+/// Why the kernel carries a datagram socket.
+pub(super) fn not_taken(entry: &'static Entry, reason: Reason) {
+    table::set_all(entry, 0, table::CANDIDATE | table::ON_STACK);
+    page::fall_back(Some(entry), reason);
+}

@@ -1,0 +1,363 @@
+//! epoll instances with sockets of the stack among their members. The kernel's instance goes on to have the others, and the
+//! kernel's sockets of datagrams and listeners.
+
+use super::wait::{For, Waited, finish, wait};
+use super::{State, lock, take};
+use crate::spin::Call;
+use crate::table::{self, Entry};
+use crate::{errno, real};
+use bypass_abi::page::{Kind, Outcome};
+use libc::{
+    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLHUP, EPOLLONESHOT, EPOLLOUT, EPOLLWRNORM,
+    POLLIN, c_int, epoll_event, pollfd, sigset_t, timespec,
+};
+use std::collections::{HashMap, VecDeque};
+
+/// Attempts between two that ask the kernel's instance.
+const ATTEMPTS_A_KERNEL: u32 = 32;
+static NOW: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// An internet socket in an epoll instance.
+#[derive(Debug, Clone, Copy)]
+struct Watch {
+    /// On the stack; 0: still the kernel's.
+    id: u32,
+    events: u32,
+    data: u64,
+    /// It is in the list of those that may be ready.
+    is_listed: bool,
+    /// EPOLLONESHOT has reported.
+    is_spent: bool,
+    /// The kernel's instance has it, too.
+    in_kernel: bool,
+}
+
+/// What is known of an epoll instance.
+#[derive(Debug, Default)]
+pub(super) struct Set {
+    watches: HashMap<c_int, Watch>,
+    /// Members that may be ready.
+    list: VecDeque<c_int>,
+    /// Members of the kernel's instance.
+    in_kernel: usize,
+    /// Sockets that are not on the stack.
+    waiting: usize,
+    kernel_in: u32,
+}
+
+impl Set {
+    /// Notes that a member may be ready.
+    pub(super) fn list(&mut self, fd: c_int) {
+        if let Some(watch) = self.watches.get_mut(&fd).filter(|watch| !watch.is_listed) {
+            watch.is_listed = true;
+            self.list.push_back(fd);
+        }
+    }
+
+    /// In a forked child the kernel's members stay.
+    pub(super) fn forked(&mut self) {
+        self.watches.retain(|_, watch| watch.in_kernel);
+        self.watches.values_mut().for_each(|watch| (watch.id, watch.is_listed) = (0, false));
+        self.waiting = self.watches.len();
+        self.list.clear();
+    }
+}
+
+/// Changes a member of the kernel's instance.
+fn in_kernel(set: c_int, what: c_int, fd: c_int, events: u32, data: u64) -> c_int {
+    let mut event = epoll_event { events, u64: data };
+    // SAFETY: an event.
+    unsafe { real::epoll_ctl.get()(set, what, fd, &raw mut event) }
+}
+
+/// What the kernel watches of a datagram socket or listener of the stack: all but that it can be written to.
+fn kernel_events(events: u32) -> u32 {
+    events & !(EPOLLOUT | EPOLLWRNORM).cast_unsigned()
+}
+
+/// epoll_ctl. None: as it is, in the kernel.
+pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const epoll_event) -> Option<c_int> {
+    if crate::thread::is_in_stack() {
+        return None;
+    }
+    let is_socket = table::entry(fd).is_some_and(|entry| entry.has(table::SOCKET));
+    let mut locked = lock();
+    let state = &mut *locked;
+    if !is_socket {
+        if what == EPOLL_CTL_ADD {
+            state.sets.entry(set).or_default().in_kernel += 1;
+        }
+        return None;
+    }
+    let known = state.sets.get(&set).and_then(|set| set.watches.get(&fd)).copied();
+    let id = table::entry(fd).and_then(Entry::on_stack).unwrap_or(0);
+    if id == 0 && known.is_none_or(|known| known.id == 0) {
+        drop(locked);
+        // SAFETY: passed on as it came.
+        let done = unsafe { real::epoll_ctl.get()(set, what, fd, event.cast_mut()) };
+        if done == 0 {
+            // SAFETY: the kernel has read it.
+            let event = unsafe { event.as_ref() }.map_or((0, 0), |event| (event.events, event.u64));
+            lock().note(set, what, fd, event);
+        }
+        return Some(done);
+    }
+    let error = match (what, known) {
+        (EPOLL_CTL_ADD, Some(_)) => libc::EEXIST,
+        (EPOLL_CTL_MOD | EPOLL_CTL_DEL, None) => libc::ENOENT,
+        (EPOLL_CTL_ADD | EPOLL_CTL_MOD, _) if event.is_null() => libc::EFAULT,
+        _ => 0,
+    };
+    if error != 0 {
+        errno::set(error);
+        return Some(-1);
+    }
+    if what == EPOLL_CTL_DEL {
+        state.drop_watch(set, fd, true);
+        return Some(0);
+    }
+    // SAFETY: not null, and an event, as of epoll_ctl(2).
+    let (events, data) = unsafe { ((*event).events, (*event).u64) };
+    let connected = table::entry(fd).is_some_and(|entry| entry.has(table::STREAM) && !entry.has(table::LISTENS));
+    if let Some(entry) = table::entry(fd).filter(|entry| entry.has(table::LISTENS)) {
+        entry.set(table::USED);
+    }
+    let has_kernel = !connected && in_kernel(set, what, fd, kernel_events(events), data) == 0;
+    let entry = state.sets.entry(set).or_default();
+    let is_listed = known.is_some_and(|known| known.is_listed);
+    entry.watches.insert(fd, Watch { id, events, data, is_listed, is_spent: false, in_kernel: has_kernel });
+    entry.list(fd);
+    if what == EPOLL_CTL_ADD {
+        entry.in_kernel += usize::from(has_kernel);
+        if let Some(socket) = state.socket(id) {
+            socket.watched.push((set, fd));
+        }
+    }
+    // A thread may wait for it already.
+    state.wake(None);
+    Some(0)
+}
+
+impl State {
+    /// Notes a change of a member that is the kernel's so far.
+    fn note(&mut self, set: c_int, what: c_int, fd: c_int, (events, data): (u32, u64)) {
+        if what == EPOLL_CTL_DEL {
+            self.drop_watch(set, fd, false);
+            return;
+        }
+        let entry = self.sets.entry(set).or_default();
+        let watch = Watch { id: 0, events, data, is_listed: false, is_spent: false, in_kernel: true };
+        if entry.watches.insert(fd, watch).is_none() {
+            entry.in_kernel += 1;
+            entry.waiting += 1;
+        }
+    }
+
+    /// Removes a member; from the kernel's instance, too, where that has not been done.
+    fn drop_watch(&mut self, set: c_int, fd: c_int, from_kernel: bool) {
+        let Some(entry) = self.sets.get_mut(&set) else { return };
+        let Some(watch) = entry.watches.remove(&fd) else { return };
+        entry.list.retain(|listed| *listed != fd);
+        entry.in_kernel = entry.in_kernel.saturating_sub(usize::from(watch.in_kernel));
+        entry.waiting = entry.waiting.saturating_sub(usize::from(watch.id == 0));
+        if watch.in_kernel && from_kernel {
+            in_kernel(set, EPOLL_CTL_DEL, fd, 0, 0);
+        }
+        if let Some(socket) = self.socket(watch.id) {
+            socket.watched.retain(|one| *one != (set, fd));
+        }
+    }
+
+    /// A socket came to the stack: epoll instances that have it ask there from now on.
+    pub(super) fn watch(&mut self, id: u32, entry: &'static Entry) {
+        let connected = entry.has(table::STREAM) && !entry.has(table::LISTENS);
+        let mut watched = Vec::new();
+        for (number, set) in &mut self.sets {
+            let mut members = Vec::new();
+            for (fd, watch) in set
+                .watches
+                .iter_mut()
+                .filter(|(fd, watch)| watch.id != id && table::entry(**fd).and_then(Entry::on_stack) == Some(id))
+            {
+                set.waiting = set.waiting.saturating_sub(usize::from(watch.id == 0));
+                watch.id = id;
+                members.push(*fd);
+                if connected && watch.in_kernel {
+                    watch.in_kernel = false;
+                    set.in_kernel = set.in_kernel.saturating_sub(1);
+                    in_kernel(*number, EPOLL_CTL_DEL, *fd, 0, 0);
+                } else if watch.in_kernel {
+                    in_kernel(*number, EPOLL_CTL_MOD, *fd, kernel_events(watch.events), watch.data);
+                }
+            }
+            for fd in members {
+                set.list(fd);
+                watched.push((*number, fd));
+            }
+        }
+        if let Some(socket) = self.socket(id) {
+            socket.watched.extend(watched);
+        }
+    }
+
+    /// Before a descriptor is closed: no epoll instance has it any more.
+    pub(super) fn unwatch(&mut self, fd: c_int) {
+        self.sets.remove(&fd);
+        let sets: Vec<c_int> =
+            self.sets.iter().filter(|(_, set)| set.watches.contains_key(&fd)).map(|(number, _)| *number).collect();
+        for set in sets {
+            self.drop_watch(set, fd, false);
+        }
+    }
+
+    /// Writes what is ready to the caller's list; how many.
+    fn collect(&mut self, number: c_int, events: &mut [epoll_event]) -> usize {
+        let mut found = 0;
+        let Some(listed) = self.sets.get(&number).map(|set| set.list.len()) else { return 0 };
+        for _ in 0..listed {
+            if found >= events.len() {
+                break;
+            }
+            let Some(set) = self.sets.get_mut(&number) else { break };
+            let Some(fd) = set.list.pop_front() else { break };
+            let Some(watch) = set.watches.get_mut(&fd) else { continue };
+            watch.is_listed = false;
+            let watch = *watch;
+            let always = (EPOLLERR | EPOLLHUP).cast_unsigned();
+            let ready = u32::from(self.readiness(watch.id).cast_unsigned()) & (watch.events | always) & 0xffff;
+            if watch.is_spent || watch.id == 0 || ready == 0 {
+                continue;
+            }
+            if let Some(slot) = events.get_mut(found) {
+                *slot = epoll_event { events: ready, u64: watch.data };
+                found += 1;
+            }
+            let Some(set) = self.sets.get_mut(&number) else { break };
+            if watch.events & EPOLLONESHOT.cast_unsigned() != 0 {
+                if watch.in_kernel {
+                    in_kernel(number, EPOLL_CTL_MOD, fd, 0, watch.data);
+                }
+                if let Some(watch) = set.watches.get_mut(&fd) {
+                    watch.is_spent = true;
+                }
+            } else if watch.events & EPOLLET.cast_unsigned() == 0 {
+                set.list(fd);
+            }
+        }
+        found
+    }
+}
+
+/// The waiting calls of epoll where the instance has sockets of the stack. None: the kernel's.
+pub(crate) unsafe fn wait_epoll(
+    set: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout_ns: u64,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    let most = usize::try_from(most).ok().filter(|most| *most > 0 && !events.is_null())?;
+    take_members(set);
+    {
+        let state = lock();
+        let known = state.sets.get(&set)?;
+        if known.waiting == known.watches.len() {
+            return None;
+        }
+    }
+    // SAFETY: the caller's promise: room for `most` events.
+    let events = unsafe { std::slice::from_raw_parts_mut(events, most) };
+    let before = errno::get();
+    let call = Call::new(Kind::Epoll, None);
+    let mut attempt = |asks: bool| attempt_once(set, events, mask, asks);
+    let first = attempt(timeout_ns == 0);
+    if first.is_some() || timeout_ns == 0 {
+        call.count(Outcome::Ready);
+        return Some(finish(Waited::Done(first.unwrap_or(Ok(0))), before, 0));
+    }
+    let kernel = [pollfd { fd: set, events: POLLIN, revents: 0 }];
+    let what = For { socket: None, kernel: &kernel, mask, timeout_ns, by_any_signal: true };
+    Some(match wait(&call, &what, attempt) {
+        Waited::TimedOut => {
+            errno::set(before);
+            0
+        }
+        waited => finish(waited, before, 0),
+    })
+}
+
+/// Takes over the members that may be.
+fn take_members(set: c_int) {
+    let candidates: Vec<c_int> = match lock().sets.get(&set) {
+        Some(set) if set.waiting > 0 => {
+            set.watches.iter().filter(|(_, watch)| watch.id == 0).map(|(fd, _)| *fd).collect()
+        }
+        _ => return,
+    };
+    for fd in candidates {
+        if let Some(entry) = super::entry(fd) {
+            let _ = take::used(fd, entry);
+        }
+    }
+}
+
+fn attempt_once(
+    number: c_int,
+    events: &mut [epoll_event],
+    mask: *const sigset_t,
+    asks: bool,
+) -> Option<Result<c_int, c_int>> {
+    let mut locked = lock();
+    locked.poll();
+    let found = locked.collect(number, events);
+    let Some(set) = locked.sets.get_mut(&number) else { return Some(Err(libc::EBADF)) };
+    let is_time = set.kernel_in == 0;
+    set.kernel_in = if is_time { ATTEMPTS_A_KERNEL } else { set.kernel_in - 1 };
+    let asks = (asks && found == 0 || is_time) && (set.in_kernel > 0 || !mask.is_null());
+    drop(locked);
+    let count = |found: usize| c_int::try_from(found).unwrap_or(c_int::MAX);
+    if !asks || found == events.len() {
+        return (found > 0).then_some(Ok(count(found)));
+    }
+    let (known, rest) = events.split_at_mut(found);
+    // SAFETY: room for the rest of the events.
+    let more = unsafe { real::epoll_wait.get()(number, rest.as_mut_ptr(), count(rest.len()), 0) };
+    let Ok(more) = usize::try_from(more) else { return Some(Err(errno::get())) };
+    if more > 0 {
+        // One of the kernel's sockets may be ready: receive calls ask them.
+        let mut state = lock();
+        state.hint = state.hint.wrapping_add(1);
+        drop(state);
+        return Some(Ok(count(found + merge(known, rest, more))));
+    }
+    if found > 0 {
+        return Some(Ok(count(found)));
+    }
+    if !mask.is_null() {
+        // SAFETY: no descriptors, a time, and the caller's mask.
+        let done = unsafe { real::ppoll.get()(std::ptr::null_mut(), 0, &raw const NOW, mask) };
+        if done < 0 {
+            return Some(Err(errno::get()));
+        }
+    }
+    None
+}
+
+/// A socket that both report is one event; how many of the kernel's are left.
+fn merge(known: &mut [epoll_event], rest: &mut [epoll_event], more: usize) -> usize {
+    let mut kept = 0;
+    for at in 0..more {
+        let Some(event) = rest.get(at).copied() else { break };
+        let data = event.u64;
+        match known.iter_mut().find(|one| one.u64 == data) {
+            Some(one) => one.events |= event.events,
+            None => {
+                if let Some(slot) = rest.get_mut(kept) {
+                    *slot = event;
+                }
+                kept += 1;
+            }
+        }
+    }
+    kept
+}

@@ -1,0 +1,259 @@
+//! Sockets on a stack in this process: `--stack xdp`.
+//!
+//! A socket begins as the kernel's. It is taken over when it is first used ([`take`]): a datagram socket or a listener by its
+//! first call that moves data or waits, a connection by connect. Its descriptor goes on to be the kernel socket's: that one
+//! owns the port, and brings what does not come through the interface. Everything else is in [`State`], behind one lock.
+
+mod address;
+mod close;
+mod datagram;
+mod epoll;
+mod options;
+mod ready;
+mod service;
+mod socket;
+mod stream;
+mod take;
+mod wait;
+
+pub(crate) use close::{after_fork, before_fork, closed, duplicated, end, forgotten, forked, release_guard};
+pub(crate) use datagram::{Outgoing, reconnect};
+pub(crate) use epoll::{control, wait_epoll};
+pub(crate) use options::{get, ioctl, name, set};
+pub(crate) use ready::{Polled, poll};
+pub(crate) use socket::{Incoming, receive, send};
+pub(crate) use stream::{accept, connect, shut_down};
+pub(crate) use take::listens;
+
+use crate::table::{self, Entry};
+use crate::{settings, thread};
+use epoll::Set;
+use libc::c_int;
+use socket::Socket;
+use stack::{Event, Listener, TcpSocket, UdpSocket};
+use std::collections::HashMap;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
+use user_stack::Engine;
+
+/// A socket of the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Handle {
+    Udp(UdpSocket),
+    Tcp(TcpSocket),
+    Listener(Listener),
+}
+
+/// A thread that sleeps until something happens.
+#[derive(Debug)]
+struct Waiter {
+    /// Its eventfd.
+    fd: c_int,
+    /// The socket that it waits for; none: several.
+    socket: Option<u32>,
+    is_woken: bool,
+}
+
+/// A place for a socket, with how often it was used.
+#[derive(Default)]
+struct Place {
+    uses: u16,
+    socket: Option<Socket>,
+}
+
+/// A connection without a descriptor: what it sent still goes out.
+struct Orphan {
+    local: std::net::SocketAddr,
+    remote: Option<std::net::SocketAddr>,
+    /// Copy of the kernel socket that owns the port.
+    guard: c_int,
+}
+
+/// Everything of the stack.
+pub(crate) struct State {
+    engine: Option<Engine>,
+    /// It cannot be opened: not tried again.
+    is_refused: bool,
+    /// It was forked: its listeners are its parent's and siblings', too.
+    is_child: bool,
+    /// When a listener may be tried again that the kernel had connections of, ns.
+    retry_ns: u64,
+    /// What [`Engine::descriptors`] gives.
+    descriptors: Vec<c_int>,
+    places: Vec<Place>,
+    by_handle: HashMap<Handle, u32>,
+    sets: HashMap<c_int, Set>,
+    waiters: Vec<Waiter>,
+    orphans: Vec<Orphan>,
+    /// Counts up when the kernel said that one of its sockets is ready: all are asked then.
+    hint: u32,
+    /// A message whose parts are put together.
+    scratch: Vec<u8>,
+}
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
+    Mutex::new(State {
+        engine: None,
+        is_refused: false,
+        is_child: false,
+        retry_ns: 0,
+        descriptors: Vec::new(),
+        places: Vec::with_capacity(256),
+        by_handle: HashMap::with_capacity(256),
+        sets: HashMap::new(),
+        waiters: Vec::with_capacity(64),
+        orphans: Vec::with_capacity(64),
+        hint: 0,
+        scratch: Vec::new(),
+    })
+});
+/// Counts rounds of the program's own threads: while it changes, the service thread has nothing to do.
+static ROUNDS: AtomicU32 = AtomicU32::new(0);
+
+/// The state, locked. Signal handlers of the program wait until it is free again: they may call any of this.
+pub(super) struct Locked(ManuallyDrop<MutexGuard<'static, State>>);
+
+impl std::ops::Deref for Locked {
+    type Target = State;
+    fn deref(&self) -> &State {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.0
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: dropped here only.
+        unsafe { ManuallyDrop::drop(&mut self.0) };
+        thread::leave_stack();
+    }
+}
+
+/// Locks the state.
+pub(super) fn lock() -> Locked {
+    thread::enter_stack();
+    Locked(ManuallyDrop::new(STATE.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// Locks the state where it is free.
+fn try_lock() -> Option<Locked> {
+    thread::enter_stack();
+    match STATE.try_lock() {
+        Ok(guard) => Some(Locked(ManuallyDrop::new(guard))),
+        Err(TryLockError::Poisoned(poisoned)) => Some(Locked(ManuallyDrop::new(poisoned.into_inner()))),
+        Err(TryLockError::WouldBlock) => {
+            thread::leave_stack();
+            None
+        }
+    }
+}
+
+/// Whether sockets may be taken over at all.
+#[inline(always)]
+pub(crate) fn is_enabled() -> bool {
+    settings::uses_stack()
+}
+
+/// The entry of a socket that is on the stack, or may be taken over now. A call of the stack itself, below, is the kernel's.
+#[inline(always)]
+pub(crate) fn entry(fd: c_int) -> Option<&'static Entry> {
+    table::entry(fd).filter(|entry| entry.has_any(table::ON_STACK | table::CANDIDATE) && !thread::is_in_stack())
+}
+
+impl State {
+    /// A round of the engine, and what follows from it for those that wait.
+    #[inline]
+    fn poll(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            engine.poll();
+            ROUNDS.store(ROUNDS.load(Relaxed).wrapping_add(1), Relaxed);
+            self.dispatch();
+        }
+    }
+
+    /// Tells epoll instances and sleeping threads what has happened.
+    #[inline]
+    fn dispatch(&mut self) {
+        while let Some(event) = self.engine.as_mut().and_then(Engine::event) {
+            if self.sets.is_empty() && self.waiters.is_empty() {
+                continue;
+            }
+            let handle = match event {
+                Event::Tcp(socket) => Handle::Tcp(socket),
+                Event::Udp(socket) => Handle::Udp(socket),
+                Event::Listener(socket) => Handle::Listener(socket),
+                Event::NeighbourNeeded(_) => continue,
+            };
+            if let Some(id) = self.by_handle.get(&handle).copied() {
+                self.happened(id);
+            }
+        }
+    }
+
+    /// Something may have changed for a socket.
+    fn happened(&mut self, id: u32) {
+        for (set, fd) in self.socket(id).map(|socket| socket.watched.clone()).unwrap_or_default() {
+            if let Some(set) = self.sets.get_mut(&set) {
+                set.list(fd);
+            }
+        }
+        self.wake(Some(id));
+    }
+
+    /// Wakes those that sleep for a socket, or all.
+    fn wake(&mut self, id: Option<u32>) {
+        for waiter in self.waiters.iter_mut().filter(|waiter| !waiter.is_woken) {
+            if id.is_none() || waiter.socket.is_none() || waiter.socket == id {
+                waiter.is_woken = true;
+                wait::ring(waiter.fd);
+            }
+        }
+    }
+
+    /// A socket by what its entry in the table says.
+    #[inline]
+    fn socket(&mut self, id: u32) -> Option<&mut Socket> {
+        let place = self.places.get_mut((id & 0xffff) as usize)?;
+        if u32::from(place.uses) != id >> 16 {
+            return None;
+        }
+        place.socket.as_mut()
+    }
+
+    /// Engine and socket.
+    #[inline]
+    fn both(&mut self, id: u32) -> Option<(&mut Engine, &mut Socket)> {
+        let place = self.places.get_mut((id & 0xffff) as usize).filter(|place| u32::from(place.uses) == id >> 16)?;
+        Some((self.engine.as_mut()?, place.socket.as_mut()?))
+    }
+
+    /// Keeps a socket; its number for the table, never 0.
+    fn insert(&mut self, socket: Socket) -> Option<u32> {
+        let free = self.places.iter().skip(1).position(|place| place.socket.is_none()).map(|at| at + 1);
+        let at = free.unwrap_or_else(|| {
+            let least = self.places.len().max(1) + 1;
+            self.places.resize_with(least, Place::default);
+            least - 1
+        });
+        let number = u32::from(u16::try_from(at).ok()?);
+        let place = self.places.get_mut(at)?;
+        place.uses = place.uses.wrapping_add(1);
+        let id = number | u32::from(place.uses) << 16;
+        self.by_handle.insert(socket.handle, id);
+        place.socket = Some(socket);
+        Some(id)
+    }
+
+    fn remove(&mut self, id: u32) -> Option<Socket> {
+        let place = self.places.get_mut((id & 0xffff) as usize).filter(|place| u32::from(place.uses) == id >> 16)?;
+        let socket = place.socket.take()?;
+        self.by_handle.remove(&socket.handle);
+        Some(socket)
+    }
+}

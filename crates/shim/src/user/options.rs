@@ -1,0 +1,277 @@
+//! Options and names of sockets on the stack. The kernel's socket beside keeps all options too, so most calls go there.
+
+use super::{Handle, address, entry, lock};
+use crate::errno;
+use crate::table::{self, Entry};
+use bypass_abi::page::Reason;
+use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, c_int, c_ulong, c_void, sockaddr, socklen_t};
+use stack::{KeepAlive, TcpInfo, TcpOptions, TcpState};
+use user_stack::now;
+
+/// Options that a connection of the stack takes over: level and name.
+pub(super) const COPIED: [(c_int, c_int); 11] = [
+    (IPPROTO_TCP, libc::TCP_NODELAY),
+    (IPPROTO_TCP, libc::TCP_CORK),
+    (IPPROTO_TCP, libc::TCP_KEEPIDLE),
+    (IPPROTO_TCP, libc::TCP_KEEPINTVL),
+    (IPPROTO_TCP, libc::TCP_KEEPCNT),
+    (IPPROTO_TCP, libc::TCP_USER_TIMEOUT),
+    (IPPROTO_IP, libc::IP_TTL),
+    (IPPROTO_IP, libc::IP_TOS),
+    (IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
+    (IPPROTO_IPV6, libc::IPV6_TCLASS),
+    // The last: it makes use of the times above.
+    (SOL_SOCKET, libc::SO_KEEPALIVE),
+];
+
+/// Options after which only the kernel gives a datagram socket what it wants: control data, errors, groups of packets.
+const UNKNOWN: [(c_int, &[c_int]); 4] = [
+    (
+        SOL_SOCKET,
+        &[
+            libc::SO_TIMESTAMP,
+            libc::SO_TIMESTAMPNS,
+            libc::SO_TIMESTAMPING,
+            libc::SO_RXQ_OVFL,
+            libc::SO_PEEK_OFF,
+            libc::SO_ATTACH_FILTER,
+            libc::SO_ATTACH_BPF,
+            libc::SO_TXTIME,
+        ],
+    ),
+    (IPPROTO_IP, &[libc::IP_PKTINFO, libc::IP_RECVTTL, libc::IP_RECVTOS, libc::IP_RECVERR, libc::IP_OPTIONS]),
+    (IPPROTO_IPV6, &[libc::IPV6_RECVPKTINFO, libc::IPV6_RECVHOPLIMIT, libc::IPV6_RECVTCLASS, libc::IPV6_RECVERR]),
+    // SOL_UDP: UDP_SEGMENT, UDP_GRO.
+    (libc::IPPROTO_UDP, &[103, 104]),
+];
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Sets one of [`COPIED`] in the stack's options.
+pub(super) fn apply(options: &mut TcpOptions, name: (c_int, c_int), value: c_int) {
+    let number = u64::from(value.unsigned_abs());
+    let mut keep = options.keep_alive.unwrap_or_default();
+    match name {
+        (IPPROTO_TCP, libc::TCP_NODELAY) => options.nodelay = value != 0,
+        (IPPROTO_TCP, libc::TCP_CORK) => options.cork = value != 0,
+        (IPPROTO_TCP, libc::TCP_KEEPIDLE) => keep.idle_ns = number.max(1) * SECOND,
+        (IPPROTO_TCP, libc::TCP_KEEPINTVL) => keep.interval_ns = number.max(1) * SECOND,
+        (IPPROTO_TCP, libc::TCP_KEEPCNT) => keep.count = value.unsigned_abs().max(1),
+        (IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => {
+            options.user_timeout_ns = Some(number * 1_000_000).filter(|ns| *ns > 0);
+        }
+        (IPPROTO_IP, libc::IP_TTL) | (IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) if (1..256).contains(&value) => {
+            options.ttl = u8::try_from(value).unwrap_or(64);
+        }
+        (IPPROTO_IP, libc::IP_TOS) | (IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+            options.tos = u8::try_from(value & 0xff).unwrap_or(0);
+        }
+        _ => {}
+    }
+    let is_keep = matches!(
+        name,
+        (IPPROTO_TCP, libc::TCP_KEEPIDLE | libc::TCP_KEEPINTVL | libc::TCP_KEEPCNT) | (SOL_SOCKET, libc::SO_KEEPALIVE)
+    );
+    if name == (SOL_SOCKET, libc::SO_KEEPALIVE) {
+        options.keep_alive = (value != 0).then_some(keep);
+    } else if is_keep && (options.keep_alive.is_some() || keep != KeepAlive::default()) {
+        options.keep_alive = Some(keep);
+    }
+}
+
+/// After the kernel's socket got an option.
+pub(crate) unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_void, size: socklen_t) {
+    let Some(entry) = table::entry(fd).filter(|entry| entry.has(table::SOCKET)) else { return };
+    let number = if size >= 4 && !value.is_null() {
+        // SAFETY: the kernel has read `size` bytes from there.
+        unsafe { value.cast::<c_int>().read_unaligned() }
+    } else {
+        0
+    };
+    if !entry.has(table::STREAM)
+        && number != 0
+        && UNKNOWN.iter().any(|(of, names)| *of == level && names.contains(&name))
+    {
+        entry.set(table::UNKNOWN_OPTION);
+        if let Some(id) = entry.on_stack() {
+            super::close::give_back(id);
+            super::datagram::not_taken(entry, Reason::Option);
+        }
+        return;
+    }
+    let Some(id) = super::entry(fd).and_then(Entry::on_stack) else { return };
+    let mut locked = lock();
+    let Some((engine, socket)) = locked.both(id) else { return };
+    match (level, name) {
+        (SOL_SOCKET, libc::SO_RCVTIMEO) => socket.receive_ns = crate::calls::timeout_ns(fd, name),
+        (SOL_SOCKET, libc::SO_SNDTIMEO) => socket.send_ns = crate::calls::timeout_ns(fd, name),
+        (SOL_SOCKET, libc::SO_LINGER) if size >= 8 => {
+            // SAFETY: as above: struct linger.
+            let linger = unsafe { value.cast::<libc::linger>().read_unaligned() };
+            socket.linger_s = (linger.l_onoff != 0).then_some(linger.l_linger.unsigned_abs());
+        }
+        key if COPIED.contains(&key) => match socket.handle {
+            Handle::Tcp(handle) => {
+                let is_v6 = socket.is_v6;
+                // All of them anew: keep-alive consists of several.
+                let copied = super::take::tcp_options(fd, is_v6);
+                if let Ok(mut options) = engine.stack().tcp_options(handle) {
+                    if matches!(key.0, IPPROTO_TCP | SOL_SOCKET) {
+                        (options.nodelay, options.cork) = (copied.nodelay, copied.cork);
+                        (options.keep_alive, options.user_timeout_ns) = (copied.keep_alive, copied.user_timeout_ns);
+                    } else {
+                        (options.ttl, options.tos) = (copied.ttl, copied.tos);
+                    }
+                    let _ = engine.stack().tcp_set_options(now(), handle, options);
+                    engine.flush();
+                }
+            }
+            Handle::Listener(handle) => {
+                let copied = super::take::tcp_options(fd, socket.is_v6);
+                let _ = engine.stack().listener_set_options(handle, copied);
+            }
+            Handle::Udp(handle) => {
+                let copied = super::take::tcp_options(fd, socket.is_v6);
+                let _ = engine.stack().udp_set_marks(handle, copied.ttl, copied.tos);
+            }
+        },
+        _ => {}
+    }
+}
+
+/// getsockopt of what only the stack knows. None: the kernel's answer.
+pub(crate) unsafe fn get(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    size: *mut socklen_t,
+) -> Option<c_int> {
+    let id = entry(fd)?.on_stack()?;
+    let mut locked = lock();
+    let (engine, socket) = locked.both(id)?;
+    let number = match (level, name, socket.handle) {
+        (SOL_SOCKET, libc::SO_ERROR, Handle::Tcp(handle)) => {
+            let error = engine.stack().tcp_take_error(handle).ok()?;
+            if let Some((_, _)) = socket.ends {
+                socket.is_connecting = false;
+            }
+            error.map_or(0, stack::Error::errno)
+        }
+        (SOL_SOCKET, libc::SO_ERROR, Handle::Udp(handle)) => engine.stack().udp_take_error(handle).ok()??.errno(),
+        (SOL_SOCKET, libc::SO_ACCEPTCONN, Handle::Tcp(_)) => 0,
+        (IPPROTO_TCP, libc::TCP_NODELAY, Handle::Tcp(handle)) => {
+            c_int::from(engine.stack().tcp_options(handle).ok()?.nodelay)
+        }
+        (IPPROTO_TCP, libc::TCP_MAXSEG, Handle::Tcp(handle)) => {
+            c_int::try_from(engine.stack().tcp_info(handle).ok()?.send_mss).ok()?
+        }
+        (IPPROTO_TCP, libc::TCP_INFO, Handle::Tcp(handle)) => {
+            let info = engine.stack().tcp_info(handle).ok()?;
+            // SAFETY: the caller's promises about value and size.
+            unsafe { give(&kernel_info(&info), value, size) };
+            return Some(0);
+        }
+        _ => return None,
+    };
+    // SAFETY: as above.
+    unsafe { give(&number, value, size) };
+    Some(0)
+}
+
+unsafe fn give<T>(from: &T, value: *mut c_void, size: *mut socklen_t) {
+    // SAFETY: `*size` bytes are there, as of getsockopt(2).
+    unsafe {
+        let length = (size.read_unaligned() as usize).min(size_of::<T>());
+        std::ptr::copy_nonoverlapping(std::ptr::from_ref(from).cast::<u8>(), value.cast::<u8>(), length);
+        size.write_unaligned(u32::try_from(length).unwrap_or(0));
+    }
+}
+
+/// TCP_INFO of linux/tcp.h.
+fn kernel_info(info: &TcpInfo) -> libc::tcp_info {
+    // SAFETY: a structure of integers.
+    let mut out: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let us = |ns: u64| u32::try_from(ns / 1000).unwrap_or(u32::MAX);
+    let mss = info.send_mss.max(1);
+    out.tcpi_state = state_number(info.state);
+    out.tcpi_backoff = u8::try_from(info.backoff).unwrap_or(u8::MAX);
+    out.tcpi_retransmits = out.tcpi_backoff;
+    out.tcpi_options = u8::from(info.timestamps) | u8::from(info.sack) << 1 | u8::from(info.send_shift > 0) << 2;
+    out.tcpi_rto = us(info.retransmission_timeout_ns);
+    out.tcpi_snd_mss = info.send_mss;
+    out.tcpi_rcv_mss = info.send_mss;
+    out.tcpi_unacked = info.in_flight_segments;
+    out.tcpi_sacked = info.sacked_segments;
+    out.tcpi_lost = info.lost_segments;
+    out.tcpi_pmtu = u32::from(info.path_mtu);
+    out.tcpi_rtt = us(info.round_trip_ns);
+    out.tcpi_rttvar = us(info.round_trip_variation_ns);
+    out.tcpi_snd_ssthresh = info.slow_start_threshold / mss;
+    out.tcpi_snd_cwnd = info.congestion_window / mss;
+    out.tcpi_advmss = info.send_mss;
+    out.tcpi_rcv_space = info.receive_window;
+    out.tcpi_total_retrans = u32::try_from(info.retransmits).unwrap_or(u32::MAX);
+    out
+}
+
+/// The kernel's number of a state (include/net/tcp_states.h).
+pub(super) fn state_number(state: TcpState) -> u8 {
+    match state {
+        TcpState::Established => 1,
+        TcpState::SynSent => 2,
+        TcpState::SynReceived => 3,
+        TcpState::FinWait1 => 4,
+        TcpState::FinWait2 => 5,
+        TcpState::TimeWait => 6,
+        TcpState::Closed => 7,
+        TcpState::CloseWait => 8,
+        TcpState::LastAck => 9,
+        TcpState::Closing => 11,
+    }
+}
+
+/// getsockname or, with `peer`, getpeername of a connection. None: the kernel's answer.
+pub(crate) unsafe fn name(fd: c_int, peer: bool, to: *mut sockaddr, size: *mut socklen_t) -> Option<c_int> {
+    let id = entry(fd)?.on_stack()?;
+    let mut locked = lock();
+    let (engine, socket) = locked.both(id)?;
+    let Handle::Tcp(handle) = socket.handle else { return None };
+    let (local, remote) = socket.ends?;
+    let is_v6 = socket.is_v6;
+    let interface = engine.interface().index;
+    if peer {
+        let state = engine.stack().tcp_info(handle).map_or(TcpState::Closed, |info| info.state);
+        if matches!(state, TcpState::SynSent | TcpState::Closed) {
+            errno::set(libc::ENOTCONN);
+            return Some(-1);
+        }
+    }
+    // SAFETY: the caller's promises about the address.
+    unsafe { address::write(if peer { remote } else { local }, is_v6, interface, to, size) };
+    Some(0)
+}
+
+/// ioctl of queues. None: the kernel's.
+pub(crate) unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> Option<c_int> {
+    if request != libc::FIONREAD && request != libc::TIOCOUTQ {
+        return None;
+    }
+    let id = entry(fd)?.on_stack()?;
+    let mut locked = lock();
+    locked.poll();
+    let (engine, socket) = locked.both(id)?;
+    let bytes = match (socket.handle, request) {
+        (Handle::Tcp(handle), libc::FIONREAD) => engine.stack().tcp_info(handle).ok()?.unread as usize,
+        (Handle::Tcp(handle), _) => {
+            let info = engine.stack().tcp_info(handle).ok()?;
+            (info.unacknowledged + info.unsent) as usize
+        }
+        // The length of the next one.
+        (Handle::Udp(handle), libc::FIONREAD) => engine.stack().udp_front(handle).ok()?.0.length,
+        _ => return None,
+    };
+    // SAFETY: an int, as of these requests.
+    unsafe { argument.cast::<c_int>().write_unaligned(c_int::try_from(bytes).unwrap_or(c_int::MAX)) };
+    Some(0)
+}

@@ -1,0 +1,174 @@
+//! poll, and select by way of it, where sockets of the stack are among the descriptors.
+
+use super::wait::{For, Waited, finish, wait};
+use super::{Handle, State, lock, take};
+use crate::spin::Call;
+use crate::table;
+use crate::{errno, real};
+use bypass_abi::page::{Kind, Outcome};
+use libc::{
+    POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, c_int, c_short, pollfd,
+    sigset_t, timespec,
+};
+use stack::Readiness;
+
+/// Entries that are kept on the stack; more need memory.
+const FEW: usize = 128;
+static NOW: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
+/// Attempts between two that ask the kernel.
+const ATTEMPTS_A_KERNEL: u32 = 32;
+
+/// What poll reports of a readiness.
+pub(super) fn events_of(ready: &Readiness) -> c_short {
+    [
+        (ready.readable, POLLIN | POLLRDNORM),
+        (ready.writable, POLLOUT | POLLWRNORM),
+        (ready.read_closed, POLLRDHUP),
+        (ready.hang_up, POLLHUP),
+        (ready.error, POLLERR),
+        (ready.urgent, POLLPRI),
+    ]
+    .into_iter()
+    .filter(|(is, _)| *is)
+    .fold(0, |all, (_, events)| all | events)
+}
+
+impl State {
+    /// What a socket is ready for; POLLNVAL where it is closed.
+    pub(super) fn readiness(&mut self, id: u32) -> c_short {
+        let Some((engine, socket)) = self.both(id) else { return POLLNVAL };
+        let ready = match socket.handle {
+            Handle::Udp(handle) => engine.stack().udp_readiness(handle),
+            Handle::Tcp(handle) => engine.stack().tcp_readiness(handle),
+            Handle::Listener(handle) => engine.stack().listener_readiness(handle),
+        };
+        ready.map_or(POLLNVAL, |ready| events_of(&ready))
+    }
+}
+
+/// One of the descriptors that a call waits for.
+#[derive(Clone, Copy)]
+struct Watched {
+    /// Its number on the stack; 0: none.
+    id: u32,
+    /// What the kernel is asked of it.
+    kernel: pollfd,
+}
+
+const NOTHING: Watched = Watched { id: 0, kernel: pollfd { fd: -1, events: 0, revents: 0 } };
+
+/// Descriptors that a call waits for.
+pub(crate) struct Polled<'a> {
+    pub(crate) fds: &'a mut [pollfd],
+    pub(crate) timeout_ns: u64,
+    pub(crate) mask: *const sigset_t,
+    pub(crate) kind: Kind,
+}
+
+/// Whether one of the descriptors is on the stack, or may come there now.
+fn has_any(fds: &[pollfd]) -> bool {
+    fds.iter().any(|one| super::entry(one.fd).is_some_and(|entry| take::used(one.fd, entry).is_some()))
+}
+
+/// poll where sockets of the stack are among the descriptors. None: the kernel's.
+pub(crate) fn poll(polled: &mut Polled<'_>) -> Option<c_int> {
+    if !super::is_enabled() || !has_any(polled.fds) {
+        return None;
+    }
+    let before = errno::get();
+    let mut few = [NOTHING; FEW];
+    let mut many = Vec::new();
+    let watched: &mut [Watched] = if polled.fds.len() <= FEW {
+        few.get_mut(..polled.fds.len())?
+    } else {
+        many.resize(polled.fds.len(), NOTHING);
+        &mut many
+    };
+    let mut in_kernel = false;
+    let mut kernels_own = false;
+    for (one, fd) in watched.iter_mut().zip(polled.fds.iter()) {
+        one.kernel = pollfd { fd: fd.fd, events: fd.events, revents: 0 };
+        let entry = super::entry(fd.fd);
+        one.id = entry.and_then(table::Entry::on_stack).unwrap_or(0);
+        if one.id != 0 {
+            one.kernel.events &= !(POLLOUT | POLLWRNORM);
+            // Of a connection the kernel knows nothing; a listener has brought one if it is readable.
+            let connected = entry.is_some_and(|entry| entry.has(table::STREAM) && !entry.has(table::LISTENS));
+            if connected {
+                one.kernel.fd = -1;
+            }
+        } else {
+            kernels_own |= fd.fd >= 0;
+        }
+        in_kernel |= one.kernel.fd >= 0;
+    }
+    // The call's own mask lets signals in only in the kernel.
+    in_kernel |= !polled.mask.is_null();
+    let call = Call::new(polled.kind, None);
+    let mut kernel_in = if kernels_own { 0 } else { ATTEMPTS_A_KERNEL };
+    let (fds, mask) = (&mut *polled.fds, polled.mask);
+    let mut attempt = |watched: &mut [Watched], asks: bool| {
+        let ready = from_stack(fds, watched);
+        kernel_in = if kernel_in == 0 { ATTEMPTS_A_KERNEL } else { kernel_in - 1 };
+        if ready > 0 && !kernels_own || !in_kernel || !asks && kernel_in != ATTEMPTS_A_KERNEL {
+            return (ready > 0).then_some(Ok(ready));
+        }
+        from_kernel(fds, watched, mask)
+    };
+    let first = attempt(watched, polled.timeout_ns == 0 && kernels_own);
+    if first.is_some() || polled.timeout_ns == 0 {
+        call.count(Outcome::Ready);
+        return Some(finish(Waited::Done(first.unwrap_or(Ok(0))), before, 0));
+    }
+    let kernel: Vec<pollfd> = if in_kernel { watched.iter().map(|one| one.kernel).collect() } else { Vec::new() };
+    let what = For { socket: None, kernel: &kernel, mask, timeout_ns: polled.timeout_ns, by_any_signal: true };
+    Some(match wait(&call, &what, |asks| attempt(watched, asks)) {
+        Waited::TimedOut => {
+            errno::set(before);
+            0
+        }
+        waited => finish(waited, before, 0),
+    })
+}
+
+/// What the stack says; how many are ready.
+fn from_stack(fds: &mut [pollfd], watched: &[Watched]) -> c_int {
+    let mut state = lock();
+    state.poll();
+    let mut ready = 0;
+    for (fd, one) in fds.iter_mut().zip(watched) {
+        fd.revents = if one.id == 0 { 0 } else { state.readiness(one.id) & (fd.events | POLLERR | POLLHUP | POLLNVAL) };
+        ready += c_int::from(fd.revents != 0);
+    }
+    ready
+}
+
+/// Adds what the kernel says; none where nothing is ready.
+fn from_kernel(fds: &mut [pollfd], watched: &mut [Watched], mask: *const sigset_t) -> Option<Result<c_int, c_int>> {
+    let mut few = [NOTHING.kernel; FEW];
+    let mut many = Vec::new();
+    let asked: &mut [pollfd] = if fds.len() <= FEW {
+        &mut few[..fds.len()]
+    } else {
+        many.resize(fds.len(), NOTHING.kernel);
+        &mut many
+    };
+    asked.iter_mut().zip(watched.iter()).for_each(|(slot, one)| *slot = one.kernel);
+    // SAFETY: entries, a time and the caller's mask.
+    let done = unsafe { real::ppoll.get()(asked.as_mut_ptr(), asked.len() as _, &raw const NOW, mask) };
+    if done < 0 {
+        return Some(Err(errno::get()));
+    }
+    let mut from_sockets = false;
+    let mut ready = 0;
+    for ((fd, asked), one) in fds.iter_mut().zip(asked.iter()).zip(watched) {
+        fd.revents |= asked.revents;
+        from_sockets |= asked.revents != 0 && one.id != 0;
+        ready += c_int::from(fd.revents != 0);
+    }
+    if from_sockets {
+        let mut state = lock();
+        state.hint = state.hint.wrapping_add(1);
+    }
+    (ready > 0).then_some(Ok(ready))
+}

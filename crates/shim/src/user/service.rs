@@ -1,0 +1,128 @@
+//! The thread that runs timers and takes frames while no thread of the program does.
+
+use super::{ROUNDS, lock};
+use crate::{page, real, thread};
+use libc::{POLLIN, pollfd};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
+
+/// How long it sleeps while threads of the program poll, ns.
+const TICK_NS: u64 = 1_000_000;
+/// The same after they have gone on to do so for a while.
+const MOST_TICK_NS: u64 = 4_000_000;
+/// How often the kernel's tables are read again and the status page is written, ns.
+const REFRESH_NS: u64 = 1_000_000_000;
+const SHOW_NS: u64 = 100_000_000;
+
+static RUNS: AtomicBool = AtomicBool::new(false);
+/// Its eventfd; -1: none.
+static BELL: AtomicI32 = AtomicI32::new(-1);
+
+/// Ends its sleep: it holds the interface's descriptors as long.
+pub(super) fn wake() {
+    let bell = BELL.load(Relaxed);
+    if bell >= 0 {
+        super::wait::ring(bell);
+    }
+}
+
+/// Starts it, once a process.
+pub(super) fn start() {
+    if RUNS.swap(true, Relaxed) {
+        return;
+    }
+    // SAFETY: takes numbers only.
+    BELL.store(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }, Relaxed);
+    // SAFETY: sets of signals of this thread: all blocked while the new thread inherits them, then as before.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        // Without it timers run when the program calls.
+        let _ = std::thread::Builder::new().name("windhover".to_owned()).stack_size(256 << 10).spawn(run);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+    }
+}
+
+/// A forked child has none.
+pub(super) fn forked() {
+    RUNS.store(false, Relaxed);
+    let bell = BELL.swap(-1, Relaxed);
+    if bell >= 0 {
+        // SAFETY: a copy of this library's own descriptor.
+        unsafe { real::close.get()(bell) };
+    }
+}
+
+fn run() {
+    thread::widen();
+    let (mut seen, mut tick) = (0, TICK_NS);
+    let (mut refreshed, mut shown) = (thread::now_ns(), 0);
+    loop {
+        let now = thread::now_ns();
+        let rounds = ROUNDS.load(Relaxed);
+        let is_idle = rounds == seen;
+        if now - shown >= SHOW_NS {
+            shown = now;
+            let mut state = lock();
+            state.sweep();
+            state.show();
+        }
+        if now - refreshed >= REFRESH_NS {
+            refreshed = now;
+            if let Some(engine) = &mut lock().engine {
+                engine.refresh();
+            }
+        }
+        if !is_idle {
+            seen = rounds;
+            sleep(&mut [], tick);
+            tick = (tick * 2).min(MOST_TICK_NS);
+            continue;
+        }
+        tick = TICK_NS;
+        // Nobody polled for a tick.
+        let mut fds = [pollfd { fd: -1, events: POLLIN, revents: 0 }; 32];
+        let timer = {
+            let mut state = lock();
+            if let Some(engine) = &mut state.engine {
+                while engine.poll() {}
+            }
+            state.dispatch();
+            fds.iter_mut().zip(&state.descriptors).for_each(|(slot, fd)| slot.fd = *fd);
+            state.next_timer()
+        };
+        fds[31].fd = BELL.load(Relaxed);
+        let until = timer.min(refreshed + REFRESH_NS).min(shown + SHOW_NS * 10);
+        sleep(&mut fds, until.saturating_sub(thread::now_ns()));
+        if fds[31].revents != 0 {
+            let mut count: u64 = 0;
+            // SAFETY: reads the eight bytes of an eventfd.
+            unsafe { libc::syscall(libc::SYS_read, fds[31].fd, &raw mut count, 8) };
+        }
+        // Whoever sleeps for these frames gets them first.
+        sleep(&mut [], TICK_NS / 20);
+    }
+}
+
+fn sleep(fds: &mut [pollfd], ns: u64) {
+    let time = crate::calls::to_timespec(ns);
+    // SAFETY: entries, a time, no mask.
+    unsafe { real::ppoll.get()(fds.as_mut_ptr(), fds.len() as _, &raw const time, std::ptr::null()) };
+}
+
+impl super::State {
+    /// Writes what is known of each connection to the status page.
+    fn show(&mut self) {
+        let Some(engine) = &mut self.engine else { return };
+        page::show_engine(engine);
+        for place in &self.places {
+            let Some(socket) = &place.socket else { continue };
+            if let (super::Handle::Tcp(handle), Some(record)) = (socket.handle, socket.record)
+                && let Ok(info) = engine.stack().tcp_info(handle)
+            {
+                page::show_connection(record, super::options::state_number(info.state), socket.ends, &info);
+            }
+        }
+    }
+}

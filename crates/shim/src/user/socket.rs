@@ -1,0 +1,239 @@
+//! A socket on the stack, and what its receive and send calls have in common.
+
+use super::wait::{For, Waited, finish, wait};
+use super::{Handle, State, datagram, entry, lock, stream, take};
+use crate::errno;
+use crate::spin::Call;
+use crate::table;
+use bypass_abi::page::{Kind, Outcome};
+use libc::{MSG_DONTWAIT, POLLIN, c_int, iovec, pollfd, sockaddr, socklen_t, ssize_t};
+use stack::Error;
+use std::net::SocketAddr;
+
+/// Attempts between two that ask the kernel's socket, too: it brings what comes through other interfaces, fragments,
+/// multicast, and errors that ICMP reports.
+pub(super) const ATTEMPTS_A_KERNEL: u32 = 64;
+
+/// A socket.
+pub(super) struct Socket {
+    pub(super) handle: Handle,
+    pub(super) port: u16,
+    /// Of AF_INET6: addresses are given in that form.
+    pub(super) is_v6: bool,
+    /// Descriptors of it.
+    pub(super) descriptors: u32,
+    /// SO_RCVTIMEO and SO_SNDTIMEO in ns; `u64::MAX` without.
+    pub(super) receive_ns: u64,
+    pub(super) send_ns: u64,
+    /// SO_LINGER in s.
+    pub(super) linger_s: Option<u32>,
+    /// Attempts until the kernel is asked.
+    pub(super) kernel_in: u32,
+    /// The state's hint when it was asked last.
+    pub(super) hint: u32,
+    /// Epoll instances and the descriptors by which they have it.
+    pub(super) watched: Vec<(c_int, c_int)>,
+    /// Of a connection: connect has not reported its result.
+    pub(super) is_connecting: bool,
+    /// The other end of a connection, while it is known.
+    pub(super) ends: Option<(SocketAddr, SocketAddr)>,
+    /// Record in the status page.
+    pub(super) record: Option<usize>,
+}
+
+impl Socket {
+    pub(super) fn new(handle: Handle, port: u16, is_v6: bool) -> Self {
+        Self {
+            handle,
+            port,
+            is_v6,
+            descriptors: 1,
+            receive_ns: u64::MAX,
+            send_ns: u64::MAX,
+            linger_s: None,
+            kernel_in: 0,
+            hint: 0,
+            watched: Vec::new(),
+            is_connecting: false,
+            ends: None,
+            record: None,
+        }
+    }
+
+    /// Whether it is time to ask the kernel's socket.
+    #[inline]
+    pub(super) fn asks_kernel(&mut self, hint: u32) -> bool {
+        if self.kernel_in == 0 || self.hint != hint {
+            self.kernel_in = ATTEMPTS_A_KERNEL;
+            self.hint = hint;
+            return true;
+        }
+        self.kernel_in -= 1;
+        false
+    }
+}
+
+/// A receive call: where the bytes go, and what it returns besides.
+pub(crate) struct Incoming {
+    pub(crate) parts: *const iovec,
+    pub(crate) count: usize,
+    pub(crate) flags: c_int,
+    pub(crate) name: *mut sockaddr,
+    pub(crate) name_size: *mut socklen_t,
+    /// Flags of the message that was received.
+    pub(crate) message_flags: c_int,
+    /// The kernel's socket had it, and filled in everything.
+    pub(crate) is_kernels: bool,
+}
+
+impl Incoming {
+    /// The parts of the buffer.
+    pub(super) fn parts(&self) -> &[iovec] {
+        if self.count == 0 || self.parts.is_null() {
+            return &[];
+        }
+        // SAFETY: the caller's promise: `count` parts.
+        unsafe { std::slice::from_raw_parts(self.parts, self.count) }
+    }
+
+    /// Bytes of room.
+    pub(super) fn room(&self) -> usize {
+        self.parts().iter().map(|part| part.iov_len).sum()
+    }
+
+    /// Copies bytes into the parts, from byte `skip` of them on; how many fitted.
+    pub(super) unsafe fn fill(&self, mut skip: usize, mut bytes: &[u8]) -> usize {
+        let before = bytes.len();
+        for part in self.parts() {
+            if skip >= part.iov_len {
+                skip -= part.iov_len;
+                continue;
+            }
+            let length = (part.iov_len - skip).min(bytes.len());
+            // SAFETY: the caller's promise: each part is a buffer of its length.
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), part.iov_base.cast::<u8>().add(skip), length);
+            }
+            bytes = &bytes[length..];
+            skip = 0;
+            if bytes.is_empty() {
+                break;
+            }
+        }
+        before - bytes.len()
+    }
+}
+
+/// A receive call on a socket of the stack. `real` is the kernel's call with more flags. None: the kernel carries this socket.
+#[inline]
+pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c_int) -> ssize_t) -> Option<ssize_t> {
+    let entry = entry(fd)?;
+    let id = take::used(fd, entry)?;
+    let (before, flags) = (errno::get(), incoming.flags);
+    let call = Call::new(Kind::Recv, Some(entry));
+    let mut done = 0;
+    // SAFETY: the caller's promises about the buffers.
+    let mut attempt = |asks| unsafe { receive_once(id, incoming, &mut done, asks, &real) };
+    if let Some(result) = attempt(false) {
+        call.count(Outcome::Ready);
+        return Some(finish(Waited::Done(result), before, 0));
+    }
+    if entry.has(table::NONBLOCK) || flags & MSG_DONTWAIT != 0 {
+        errno::set(libc::EAGAIN);
+        return Some(-1);
+    }
+    let timeout_ns = lock().socket(id).map_or(u64::MAX, |socket| socket.receive_ns);
+    // The kernel's socket of a connection brings nothing.
+    let kernel = [pollfd { fd: if entry.has(table::STREAM) { -1 } else { fd }, events: POLLIN, revents: 0 }];
+    let waited = wait(&call, &For::one(id, &kernel, timeout_ns), attempt);
+    // What a call with MSG_WAITALL has got so far is its result.
+    if done > 0 && !matches!(waited, Waited::Done(_)) {
+        errno::set(before);
+        return Some(done.cast_signed());
+    }
+    Some(finish(waited, before, libc::EAGAIN))
+}
+
+/// An attempt: the result, or none where the call has to wait. `done`: bytes that it has got already.
+#[inline]
+unsafe fn receive_once(
+    id: u32,
+    incoming: &mut Incoming,
+    done: &mut usize,
+    asks: bool,
+    real: &impl Fn(c_int) -> ssize_t,
+) -> Option<Result<ssize_t, c_int>> {
+    let mut locked = lock();
+    let state = &mut *locked;
+    // SAFETY: the caller's promises about the buffers.
+    let mut taken = unsafe { take_bytes(state, id, incoming, done) };
+    if taken.is_none() {
+        state.poll();
+        // SAFETY: as above.
+        taken = unsafe { take_bytes(state, id, incoming, done) };
+    }
+    if taken.is_some() {
+        return taken;
+    }
+    let hint = state.hint;
+    let asks = match state.socket(id) {
+        Some(socket) => matches!(socket.handle, Handle::Udp(_)) && (socket.asks_kernel(hint) || asks),
+        None => return Some(Err(libc::EBADF)),
+    };
+    drop(locked);
+    if !asks {
+        return None;
+    }
+    let got = real(MSG_DONTWAIT);
+    if got >= 0 {
+        incoming.is_kernels = true;
+        if let Some(socket) = lock().socket(id) {
+            // There may be more.
+            socket.kernel_in = 0;
+        }
+        return Some(Ok(got));
+    }
+    Some(errno::get()).filter(|error| *error != libc::EAGAIN).map(Err)
+}
+
+#[inline]
+unsafe fn take_bytes(
+    state: &mut State,
+    id: u32,
+    incoming: &mut Incoming,
+    done: &mut usize,
+) -> Option<Result<ssize_t, c_int>> {
+    let Some((engine, socket)) = state.both(id) else { return Some(Err(libc::EBADF)) };
+    // SAFETY: the caller's promises about the buffers.
+    let taken = unsafe {
+        match socket.handle {
+            Handle::Udp(handle) => datagram::receive(engine, handle, socket.is_v6, incoming),
+            Handle::Tcp(handle) => stream::receive(engine, handle, incoming, done),
+            Handle::Listener(_) => Err(Error::NotConnected),
+        }
+    };
+    match taken {
+        Ok(length) => Some(Ok(length.cast_signed())),
+        Err(Error::WouldBlock) => None,
+        Err(error) => Some(Err(error.errno())),
+    }
+}
+
+/// A send call on a socket of the stack. None: the kernel carries it.
+#[inline]
+pub(crate) unsafe fn send(fd: c_int, outgoing: &datagram::Outgoing) -> Option<ssize_t> {
+    let entry = entry(fd)?;
+    if entry.has(table::STREAM) {
+        let id = entry.on_stack()?;
+        // SAFETY: the caller's promises about the buffers.
+        return Some(unsafe { stream::send(entry, id, outgoing) });
+    }
+    // SAFETY: as above.
+    let to = unsafe { outgoing.to() };
+    if !outgoing.name.is_null() && to.is_none() {
+        return None;
+    }
+    let id = take::sends(fd, entry, to)?;
+    // SAFETY: as above.
+    unsafe { datagram::send(entry, id, to, outgoing) }
+}

@@ -1,0 +1,408 @@
+//! Connections and listeners.
+
+use super::socket::{Incoming, Socket};
+use super::take::{self, Not, quiet, serve, tcp_options};
+use super::wait::{For, Waited, finish, wait};
+use super::{Handle, State, address, datagram, entry, lock};
+use crate::spin::Call;
+use crate::table::{self, Entry};
+use crate::{errno, page, real};
+use bypass_abi::page::{Kind, Outcome, Reason};
+use datagram::Outgoing;
+use libc::{
+    MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, POLLIN, SOCK_CLOEXEC,
+    SOCK_NONBLOCK, c_int, pollfd, sockaddr, socklen_t, ssize_t,
+};
+use stack::{Error, Shutdown, TcpSocket};
+use user_stack::{Engine, Route, now};
+use xsk::{Backend, Protocol};
+
+/// Receives bytes. `done`: how many a call with MSG_WAITALL has got before.
+#[inline]
+pub(super) unsafe fn receive(
+    engine: &mut Engine,
+    socket: TcpSocket,
+    incoming: &mut Incoming,
+    done: &mut usize,
+) -> Result<usize, Error> {
+    if incoming.flags & MSG_OOB != 0 {
+        return Err(Error::InvalidArgument);
+    }
+    let room = incoming.room();
+    if room == 0 {
+        return Ok(0);
+    }
+    let (first, second) = match engine.stack().tcp_received(socket) {
+        // The error or the end comes with the next call.
+        Err(error) if error != Error::WouldBlock && *done > 0 => return Ok(*done),
+        result => result?,
+    };
+    let is_end = first.is_empty() && second.is_empty();
+    let copied = if incoming.flags & MSG_TRUNC != 0 {
+        (first.len() + second.len()).min(room - *done)
+    } else {
+        // SAFETY: the caller's promises about the buffers.
+        unsafe {
+            let copied = incoming.fill(*done, first);
+            copied + if copied == first.len() { incoming.fill(*done + copied, second) } else { 0 }
+        }
+    };
+    if incoming.flags & MSG_PEEK != 0 {
+        let enough = is_end || copied == room || incoming.flags & MSG_WAITALL == 0;
+        return if enough { Ok(copied) } else { Err(Error::WouldBlock) };
+    }
+    engine.stack().tcp_consume(now(), socket, copied)?;
+    engine.flush();
+    *done += copied;
+    let waits = incoming.flags & MSG_WAITALL != 0 && incoming.flags & MSG_DONTWAIT == 0;
+    if waits && !is_end && *done < room { Err(Error::WouldBlock) } else { Ok(*done) }
+}
+
+/// Sends bytes.
+pub(super) unsafe fn send(entry: &'static Entry, id: u32, outgoing: &Outgoing) -> ssize_t {
+    let before = errno::get();
+    let total: usize = outgoing.parts().iter().map(|part| part.iov_len).sum();
+    let (mut done, mut is_woken) = (0, true);
+    let nonblocking = entry.has(table::NONBLOCK) || outgoing.flags & MSG_DONTWAIT != 0;
+    let mut attempt = || -> Option<Result<ssize_t, c_int>> {
+        let mut locked = lock();
+        if !std::mem::take(&mut is_woken) {
+            locked.poll();
+        }
+        let Some((engine, socket)) = locked.both(id) else { return Some(Err(libc::EBADF)) };
+        let Handle::Tcp(handle) = socket.handle else { return Some(Err(libc::ENOTCONN)) };
+        // SAFETY: the caller's promises about the buffers.
+        let pushed = unsafe { push(engine, handle, outgoing, &mut done) };
+        engine.flush();
+        match pushed {
+            Ok(()) if done == total => Some(Ok(done.cast_signed())),
+            Ok(()) | Err(Error::WouldBlock) if nonblocking && done > 0 => Some(Ok(done.cast_signed())),
+            Ok(()) | Err(Error::WouldBlock) => None,
+            Err(_) if done > 0 => Some(Ok(done.cast_signed())),
+            Err(error) => Some(Err(error.errno())),
+        }
+    };
+    let call = Call::new(Kind::Send, Some(entry));
+    let waited = match attempt() {
+        Some(result) => {
+            call.count(Outcome::Ready);
+            Waited::Done(result)
+        }
+        None if nonblocking => Waited::Done(Err(libc::EAGAIN)),
+        None => {
+            let timeout_ns = lock().socket(id).map_or(u64::MAX, |socket| socket.send_ns);
+            wait(&call, &For::one(id, &[], timeout_ns), |_| attempt())
+        }
+    };
+    if done > 0 && !matches!(waited, Waited::Done(_)) {
+        errno::set(before);
+        return done.cast_signed();
+    }
+    if matches!(waited, Waited::Done(Err(libc::EPIPE))) && outgoing.flags & MSG_NOSIGNAL == 0 {
+        // SAFETY: a signal to the calling thread, as the kernel sends it.
+        unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE) };
+    }
+    finish(waited, before, libc::EAGAIN)
+}
+
+/// Hands over what there is room for.
+unsafe fn push(engine: &mut Engine, socket: TcpSocket, outgoing: &Outgoing, done: &mut usize) -> Result<(), Error> {
+    let mut skip = *done;
+    let mut is_empty = true;
+    for part in outgoing.parts() {
+        // SAFETY: the caller's promises about the buffers.
+        let bytes = unsafe { datagram::bytes(part) };
+        if skip >= bytes.len() {
+            skip -= bytes.len();
+            continue;
+        }
+        is_empty = false;
+        let rest = &bytes[skip..];
+        skip = 0;
+        let taken = engine.stack().tcp_send(now(), socket, rest, outgoing.flags & MSG_MORE != 0)?;
+        *done += taken;
+        if taken < rest.len() {
+            return Err(Error::WouldBlock);
+        }
+    }
+    if is_empty && *done == 0 {
+        // Nothing to send: only whether it could be.
+        let _ = engine.stack().tcp_send(now(), socket, &[], false)?;
+    }
+    if outgoing.flags & MSG_OOB != 0 {
+        engine.stack().tcp_mark_urgent(socket)?;
+    }
+    Ok(())
+}
+
+/// connect of a stream socket. None: the kernel connects it.
+pub(crate) unsafe fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) -> Option<c_int> {
+    let entry = table::entry(fd).filter(|entry| entry.has(table::SOCKET | table::STREAM))?;
+    if crate::thread::is_in_stack() {
+        return None;
+    }
+    // SAFETY: the caller's promise: an address of this size.
+    let remote = unsafe { address::read(to, size) }?;
+    let before = errno::get();
+    let call = Call::new(Kind::Connect, Some(entry));
+    let mut locked = lock();
+    let state = &mut *locked;
+    let id = match entry.on_stack() {
+        Some(id) => match again(state, id) {
+            Ok(()) => id,
+            Err(Some(error)) => {
+                errno::set(error);
+                return Some(-1);
+            }
+            Err(None) => match begin(state, fd, entry, remote) {
+                Ok(id) => id,
+                Err(error) => return Some(finish(Waited::Done(Err::<c_int, _>(error?)), before, 0)),
+            },
+        },
+        None => match begin(state, fd, entry, remote) {
+            Ok(id) => id,
+            Err(error) => return Some(finish(Waited::Done(Err::<c_int, _>(error?)), before, 0)),
+        },
+    };
+    drop(locked);
+    let attempt = || {
+        let mut state = lock();
+        state.poll();
+        connected(&mut state, id)
+    };
+    if let Some(result) = attempt() {
+        return Some(finish(Waited::Done(result), before, 0));
+    }
+    if entry.has(table::NONBLOCK) {
+        errno::set(libc::EINPROGRESS);
+        return Some(-1);
+    }
+    let timeout_ns = lock().socket(id).map_or(u64::MAX, |socket| socket.send_ns);
+    Some(finish(wait(&call, &For::one(id, &[], timeout_ns), |_| attempt()), before, libc::EINPROGRESS))
+}
+
+/// How a connection that was begun ended, once.
+fn connected(state: &mut State, id: u32) -> Option<Result<c_int, c_int>> {
+    let (engine, socket) = state.both(id)?;
+    let Handle::Tcp(handle) = socket.handle else { return None };
+    let Ok(ready) = engine.stack().tcp_readiness(handle) else { return Some(Err(libc::EBADF)) };
+    if !ready.writable && !ready.error && !ready.hang_up {
+        return None;
+    }
+    socket.is_connecting = false;
+    match engine.stack().tcp_take_error(handle) {
+        Ok(Some(error)) => Some(Err(error.errno())),
+        Ok(None) if ready.hang_up => Some(Err(libc::ECONNREFUSED)),
+        _ => Some(Ok(0)),
+    }
+}
+
+/// connect of a socket that is connected, or was to be: `Err(None)` where a new connection may begin.
+fn again(state: &mut State, id: u32) -> Result<(), Option<c_int>> {
+    let Some((engine, socket)) = state.both(id) else { return Err(Some(libc::EBADF)) };
+    let Handle::Tcp(handle) = socket.handle else { return Err(Some(libc::EISCONN)) };
+    let Ok(ready) = engine.stack().tcp_readiness(handle) else { return Err(Some(libc::EBADF)) };
+    match engine.stack().tcp_take_error(handle) {
+        Ok(Some(error)) => Err(Some(error.errno())),
+        _ if ready.hang_up => {
+            super::close::give_back_in(state, id);
+            Err(None)
+        }
+        _ if ready.writable || !socket.is_connecting => {
+            let was = std::mem::take(&mut socket.is_connecting);
+            if was { Ok(()) } else { Err(Some(libc::EISCONN)) }
+        }
+        _ => Err(Some(libc::EALREADY)),
+    }
+}
+
+/// Begins a connection; an error, or none where the kernel has to connect.
+fn begin(
+    state: &mut State,
+    fd: c_int,
+    entry: &'static Entry,
+    remote: std::net::SocketAddr,
+) -> Result<u32, Option<c_int>> {
+    let not = |not: Not| {
+        if let Not::Ever(reason) = not {
+            page::fall_back(Some(entry), reason);
+        }
+        None
+    };
+    if entry.has(table::LISTENS) || entry.has(table::UNKNOWN_OPTION) {
+        return Err(None);
+    }
+    let is_v6 = entry.has(table::IPV6);
+    let engine = state.engine().map_err(not)?;
+    let interface = engine.interface().index;
+    let route = engine.route(remote.ip());
+    if route == Route::Elsewhere {
+        return Err(not(Not::Ever(Reason::Route)));
+    }
+    // One that the kernel has connected, or has begun to.
+    if address::of_peer(fd).is_some() {
+        return Err(None);
+    }
+    let mut local = address::of_socket(fd).ok_or(None)?;
+    if local.port() == 0 {
+        let source = engine.source_for(remote.ip()).ok_or(None)?;
+        if !address::bind(fd, std::net::SocketAddr::new(source, 0), is_v6, interface) {
+            return Err(None);
+        }
+        local = address::of_socket(fd).ok_or(None)?;
+    }
+    if local.ip().is_unspecified() {
+        local.set_ip(engine.source_for(remote.ip()).ok_or(None)?);
+    }
+    if !engine.has_address(local.ip()) {
+        return Err(not(Not::Ever(Reason::OtherInterface)));
+    }
+    serve(engine, Protocol::Tcp, local.port()).map_err(not)?;
+    if engine.backend() == Backend::Packet {
+        // The kernel sees the frames too: one that listens, and hears nothing, sends no resets.
+        quiet(engine, fd, true);
+        // SAFETY: takes numbers only.
+        unsafe { real::listen.get()(fd, 1) };
+    }
+    let made = engine.stack().tcp_connect(now(), local, remote, tcp_options(fd, is_v6));
+    let handle = match made {
+        Ok(handle) => handle,
+        Err(error) => {
+            engine.withdraw(Protocol::Tcp, local.port());
+            return Err(Some(error.errno()));
+        }
+    };
+    engine.flush();
+    let mut socket = Socket::new(Handle::Tcp(handle), local.port(), is_v6);
+    socket.is_connecting = true;
+    socket.ends = Some((local, remote));
+    state.dispatch();
+    state.keep(entry, socket, fd).map_err(not)
+}
+
+/// accept. None: the kernel's.
+pub(crate) unsafe fn accept(
+    fd: c_int,
+    from: *mut sockaddr,
+    size: *mut socklen_t,
+    flags: c_int,
+    real: impl Fn() -> c_int,
+) -> Option<c_int> {
+    let entry = entry(fd).filter(|entry| entry.has(table::STREAM))?;
+    let id = take::used(fd, entry)?;
+    let before = errno::get();
+    let call = Call::new(Kind::Accept, Some(entry));
+    // SAFETY: the caller's promises about the address.
+    let attempt = |asks| unsafe { accept_once(fd, id, (from, size), flags, asks, &real) };
+    if let Some(result) = attempt(false) {
+        call.count(Outcome::Ready);
+        return Some(finish(Waited::Done(result), before, 0));
+    }
+    if entry.has(table::NONBLOCK) {
+        errno::set(libc::EAGAIN);
+        return Some(-1);
+    }
+    let timeout_ns = lock().socket(id).map_or(u64::MAX, |socket| socket.receive_ns);
+    let kernel = [pollfd { fd, events: POLLIN, revents: 0 }];
+    Some(finish(wait(&call, &For::one(id, &kernel, timeout_ns), attempt), before, libc::EAGAIN))
+}
+
+unsafe fn accept_once(
+    fd: c_int,
+    id: u32,
+    (from, size): (*mut sockaddr, *mut socklen_t),
+    flags: c_int,
+    asks: bool,
+    real: &impl Fn() -> c_int,
+) -> Option<Result<c_int, c_int>> {
+    let mut locked = lock();
+    locked.poll();
+    let hint = locked.hint;
+    let Some((engine, socket)) = locked.both(id) else { return Some(Err(libc::EBADF)) };
+    let Handle::Listener(listener) = socket.handle else { return Some(Err(libc::EINVAL)) };
+    let (is_v6, port) = (socket.is_v6, socket.port);
+    let interface = engine.interface().index;
+    let is_ready = engine.stack().listener_readiness(listener).is_ok_and(|ready| ready.readable);
+    if is_ready {
+        let family = if is_v6 { libc::AF_INET6 } else { libc::AF_INET };
+        let kind = libc::SOCK_STREAM | flags & (SOCK_CLOEXEC | SOCK_NONBLOCK);
+        // SAFETY: takes numbers only.
+        let new = unsafe { real::socket.get()(family, kind, 0) };
+        if new < 0 {
+            return Some(Err(errno::get()));
+        }
+        let taken = engine.stack().tcp_accept(listener).and_then(|handle| {
+            let ends = engine.stack().tcp_addresses(handle)?;
+            engine.serve(Protocol::Tcp, port).map_err(|_| Error::NoBuffers)?;
+            Ok((handle, ends))
+        });
+        let (handle, ends) = match taken {
+            Ok(taken) => taken,
+            Err(error) => {
+                // SAFETY: made above.
+                unsafe { real::close.get()(new) };
+                return Some(Err(error.errno()));
+            }
+        };
+        let mut socket = Socket::new(Handle::Tcp(handle), port, is_v6);
+        socket.ends = Some(ends);
+        // SAFETY: the caller's promises about the address.
+        unsafe { address::write(ends.1, is_v6, interface, from, size) };
+        let nonblocking = if flags & SOCK_NONBLOCK != 0 { table::NONBLOCK } else { 0 };
+        let family = if is_v6 { table::IPV6 } else { 0 };
+        table::open(new, table::SOCKET | table::STREAM | nonblocking | family);
+        if let Some(entry) = table::entry(new) {
+            let _ = locked.keep(entry, socket, new);
+        }
+        return Some(Ok(new));
+    }
+    let asks = locked.socket(id).is_some_and(|socket| socket.asks_kernel(hint)) || asks;
+    drop(locked);
+    if !asks || !crate::calls::is_ready(fd, POLLIN) {
+        return None;
+    }
+    let got = real();
+    if got >= 0 {
+        crate::calls::accepted(fd, got, flags);
+        return Some(Ok(got));
+    }
+    Some(errno::get()).filter(|error| *error != libc::EAGAIN).map(Err)
+}
+
+/// shutdown. None: the kernel's.
+pub(crate) fn shut_down(fd: c_int, how: c_int) -> Option<c_int> {
+    let entry = entry(fd)?;
+    let id = entry.on_stack()?;
+    let mut locked = lock();
+    let (engine, socket) = locked.both(id)?;
+    let Handle::Tcp(handle) = socket.handle else {
+        let listens = matches!(socket.handle, Handle::Listener(_));
+        if listens {
+            // It listens no more: the kernel's socket does the same.
+            super::close::give_back_in(&mut locked, id);
+            table::set_all(entry, 0, table::ON_STACK | table::LISTENS);
+            locked.wake(Some(id));
+        }
+        return None;
+    };
+    let how = match how {
+        libc::SHUT_RD => Shutdown::Read,
+        libc::SHUT_WR => Shutdown::Write,
+        libc::SHUT_RDWR => Shutdown::Both,
+        _ => {
+            errno::set(libc::EINVAL);
+            return Some(-1);
+        }
+    };
+    let done = engine.stack().tcp_shutdown(now(), handle, how);
+    engine.flush();
+    locked.dispatch();
+    locked.happened(id);
+    match done {
+        Ok(()) => Some(0),
+        Err(error) => {
+            errno::set(error.errno());
+            Some(-1)
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Taking a socket over from the kernel, at the first call that uses it.
+
+use super::socket::Socket;
+use super::{Handle, State, address, datagram, lock, service};
+use crate::table::{self, Entry};
+use crate::{page, real, settings, thread};
+use bypass_abi::page::Reason;
+use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, c_int};
+use stack::{TcpOptions, UdpOptions};
+use std::net::SocketAddr;
+use user_stack::{Engine, Route};
+use xsk::{Backend, Protocol};
+
+/// After how long a listener is tried again that the kernel had connections of, ns.
+const RETRY_NS: u64 = 100_000_000;
+
+/// Why a socket is not taken over now.
+pub(super) enum Not {
+    /// It may be later.
+    Yet,
+    /// The kernel keeps it.
+    Ever(Reason),
+}
+
+/// A socket listens from now on.
+pub(crate) fn listens(fd: c_int, entry: &'static Entry) {
+    if !crate::thread::is_in_stack() {
+        let _ = now(fd, entry, None);
+    }
+}
+
+/// The socket behind a descriptor that receives or waits; takes it over where that is due.
+#[inline(always)]
+pub(super) fn used(fd: c_int, entry: &'static Entry) -> Option<u32> {
+    if entry.has(table::LISTENS) && !entry.has(table::USED) {
+        entry.set(table::USED);
+    }
+    match entry.on_stack() {
+        Some(id) => Some(id),
+        None => now(fd, entry, None),
+    }
+}
+
+/// The same of one that sends.
+#[inline(always)]
+pub(super) fn sends(fd: c_int, entry: &'static Entry, to: Option<SocketAddr>) -> Option<u32> {
+    match entry.on_stack() {
+        Some(id) => Some(id),
+        None => now(fd, entry, to),
+    }
+}
+
+#[cold]
+fn now(fd: c_int, entry: &'static Entry, to: Option<SocketAddr>) -> Option<u32> {
+    let errno = crate::errno::get();
+    let mut locked = lock();
+    let state = &mut *locked;
+    // Another thread may have done it meanwhile.
+    let taken = match entry.on_stack() {
+        Some(id) => Ok(id),
+        None if entry.has(table::STREAM) => listener(state, fd, entry),
+        None => datagrams(state, fd, entry, to),
+    };
+    let done = match taken {
+        Ok(id) => Some(id),
+        Err(Not::Yet) => None,
+        Err(Not::Ever(reason)) => {
+            datagram::not_taken(entry, reason);
+            None
+        }
+    };
+    crate::errno::set(errno);
+    done
+}
+
+impl State {
+    /// The engine, opened at the first socket.
+    pub(super) fn engine(&mut self) -> Result<&mut Engine, Not> {
+        if self.engine.is_none() {
+            if self.is_refused {
+                return Err(Not::Ever(Reason::NoInterface));
+            }
+            let name = settings::interface();
+            let name = std::str::from_utf8(&name).ok().filter(|name| !name.is_empty());
+            let opened = Engine::open(name, settings::backend());
+            let is_second =
+                |engine: &Engine| self.is_child && engine.backend() == Backend::Packet && settings::backend().is_none();
+            match opened {
+                // The parent or a sibling has the queue; AF_PACKET would answer what they answer.
+                Ok(engine) if is_second(&engine) => {
+                    self.is_refused = true;
+                    return Err(Not::Ever(Reason::QueueTaken));
+                }
+                Ok(engine) => {
+                    self.descriptors = engine.descriptors();
+                    self.engine = Some(engine);
+                    service::start();
+                }
+                Err(error) => {
+                    self.is_refused = true;
+                    page::refused(&error.to_string());
+                    return Err(Not::Ever(Reason::NoInterface));
+                }
+            }
+        }
+        self.engine.as_mut().ok_or(Not::Yet)
+    }
+
+    /// Keeps a socket that was made, and marks its descriptors.
+    pub(super) fn keep(&mut self, entry: &'static Entry, mut socket: Socket, fd: c_int) -> Result<u32, Not> {
+        socket.receive_ns = crate::calls::timeout_ns(fd, libc::SO_RCVTIMEO);
+        socket.send_ns = crate::calls::timeout_ns(fd, libc::SO_SNDTIMEO);
+        socket.descriptors = table::count_same(entry);
+        socket.record = entry.record();
+        let id = self.insert(socket).ok_or(Not::Ever(Reason::TooManySockets))?;
+        table::put_on_stack(entry, id);
+        page::on_stack(entry);
+        self.watch(id, entry);
+        Ok(id)
+    }
+}
+
+/// Takes the frames for a port: from now on, and until it is withdrawn.
+pub(super) fn serve(engine: &mut Engine, protocol: Protocol, port: u16) -> Result<(), Not> {
+    engine.serve(protocol, port).map_err(|_| Not::Ever(Reason::TooManySockets))
+}
+
+fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<SocketAddr>) -> Result<u32, Not> {
+    let is_v6 = entry.has(table::IPV6);
+    let engine = state.engine()?;
+    let interface = engine.interface().index;
+    let mut local = address::of_socket(fd).ok_or(Not::Yet)?;
+    if local.port() == 0 {
+        let to = to.ok_or(Not::Yet)?;
+        if engine.route(to.ip()) == Route::Elsewhere || !address::bind(fd, address::any(is_v6), is_v6, interface) {
+            return Err(Not::Yet);
+        }
+        local = address::of_socket(fd).ok_or(Not::Yet)?;
+    }
+    let remote = address::of_peer(fd);
+    allowed(engine, fd, entry, local, remote)?;
+    let options = UdpOptions { ttl: ttl(fd, is_v6), tos: tos(fd, is_v6), ..UdpOptions::default() };
+    let made = engine.stack().udp_bind(local, both_families(fd, is_v6), options);
+    let handle = made.map_err(|_| Not::Ever(Reason::PortInUse))?;
+    let connected = match remote {
+        Some(_) => engine.stack().udp_connect(handle, remote).map_err(|_| Not::Ever(Reason::Route)),
+        None => Ok(()),
+    };
+    if let Err(not) = connected.and_then(|()| serve(engine, Protocol::Udp, local.port())) {
+        let _ = engine.stack().udp_close(handle);
+        return Err(not);
+    }
+    quiet(engine, fd, false);
+    state.keep(entry, Socket::new(Handle::Udp(handle), local.port(), is_v6), fd)
+}
+
+fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, Not> {
+    let is_v6 = entry.has(table::IPV6);
+    if thread::now_ns() < state.retry_ns {
+        return Err(Not::Yet);
+    }
+    let engine = state.engine()?;
+    let local = address::of_socket(fd).ok_or(Not::Yet)?;
+    allowed(engine, fd, entry, local, None)?;
+    if engine.backend() == Backend::Packet && entry.has(table::SHARED) {
+        return Err(Not::Ever(Reason::SharedListener));
+    }
+    // Connections that the kernel has would get no frames any more. None begins while they are looked for.
+    filter(engine, fd, true);
+    if has_connections(local.port()) {
+        unfilter(fd);
+        state.retry_ns = thread::now_ns() + RETRY_NS;
+        page::fall_back(Some(entry), Reason::KernelConnections);
+        return Err(Not::Yet);
+    }
+    let backlog = table::backlog(entry);
+    let made = engine.stack().tcp_listen(local, both_families(fd, is_v6), backlog, tcp_options(fd, is_v6));
+    let served = made.map_err(|_| Not::Ever(Reason::PortInUse)).and_then(|handle| {
+        serve(engine, Protocol::Tcp, local.port()).inspect_err(|_| {
+            let _ = engine.stack().listener_close(handle);
+        })?;
+        Ok(handle)
+    });
+    if served.is_err() || engine.backend() != Backend::Packet {
+        unfilter(fd);
+    }
+    let handle = served?;
+    state.keep(entry, Socket::new(Handle::Listener(handle), local.port(), is_v6), fd)
+}
+
+/// Whether the stack can do what the socket was set to.
+fn allowed(
+    engine: &mut Engine,
+    fd: c_int,
+    entry: &Entry,
+    local: SocketAddr,
+    remote: Option<SocketAddr>,
+) -> Result<(), Not> {
+    if !local.ip().is_unspecified() && !engine.has_address(local.ip()) {
+        return Err(Not::Ever(Reason::OtherInterface));
+    }
+    if remote.is_some_and(|remote| engine.route(remote.ip()) == Route::Elsewhere) {
+        return Err(Not::Ever(Reason::Route));
+    }
+    if entry.has(table::UNKNOWN_OPTION) {
+        return Err(Not::Ever(Reason::Option));
+    }
+    if address::option(fd, SOL_SOCKET, libc::SO_REUSEPORT) == Some(1) {
+        return Err(Not::Ever(Reason::ReusePort));
+    }
+    Ok(())
+}
+
+/// Whether `::` of a socket stands for all addresses of IPv4, too.
+fn both_families(fd: c_int, is_v6: bool) -> bool {
+    is_v6 && address::option(fd, IPPROTO_IPV6, libc::IPV6_V6ONLY) == Some(0)
+}
+
+fn small(value: Option<c_int>, default: u8) -> u8 {
+    value.and_then(|value| u8::try_from(value).ok()).unwrap_or(default)
+}
+
+fn ttl(fd: c_int, is_v6: bool) -> u8 {
+    let (level, name) = if is_v6 { (IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) } else { (IPPROTO_IP, libc::IP_TTL) };
+    small(address::option(fd, level, name), 64).max(1)
+}
+
+fn tos(fd: c_int, is_v6: bool) -> u8 {
+    let (level, name) = if is_v6 { (IPPROTO_IPV6, libc::IPV6_TCLASS) } else { (IPPROTO_IP, libc::IP_TOS) };
+    small(address::option(fd, level, name), 0)
+}
+
+/// Options of connections, as the kernel's socket has them.
+pub(super) fn tcp_options(fd: c_int, is_v6: bool) -> TcpOptions {
+    let mut options = TcpOptions { ttl: ttl(fd, is_v6), tos: tos(fd, is_v6), ..TcpOptions::default() };
+    for name in &super::options::COPIED {
+        if let Some(value) = address::option(fd, name.0, name.1) {
+            super::options::apply(&mut options, *name, value);
+        }
+    }
+    options
+}
+
+/// Keeps a kernel socket quiet where it sees the frames that the stack takes: a filter drops what is for this host alone, came
+/// through the interface, and was not put together of fragments. (AF_XDP takes frames away from the kernel.)
+pub(super) fn quiet(engine: &Engine, fd: c_int, is_stream: bool) {
+    if engine.backend() == Backend::Packet {
+        filter(engine, fd, is_stream);
+    }
+}
+
+/// Whether the kernel has connections of a local port, or is making some.
+fn has_connections(port: u16) -> bool {
+    const OF_NOBODY: [&str; 3] = ["06", "07", "0A"];
+    let has = |name: &str| {
+        let text = std::fs::read_to_string(name).unwrap_or_default();
+        let mut lines = text.lines().skip(1);
+        lines.any(|line| {
+            let mut words = line.split_ascii_whitespace().skip(1);
+            let (local, state) = (words.next().unwrap_or_default(), words.nth(1).unwrap_or_default());
+            let of_port = local.rsplit(':').next().and_then(|hex| u16::from_str_radix(hex, 16).ok()) == Some(port);
+            of_port && !OF_NOBODY.contains(&state)
+        })
+    };
+    has("/proc/thread-self/net/tcp") || has("/proc/thread-self/net/tcp6")
+}
+
+/// Takes a filter off.
+fn unfilter(fd: c_int) {
+    let none: c_int = 0;
+    // SAFETY: an int, which is not read.
+    unsafe { real::setsockopt.get()(fd, SOL_SOCKET, libc::SO_DETACH_FILTER, (&raw const none).cast(), 4) };
+}
+
+/// Drops what comes through the interface for this host alone.
+fn filter(engine: &Engine, fd: c_int, is_stream: bool) {
+    const LOAD: u16 = 0x20;
+    const LOAD_LENGTH: u16 = 0x80;
+    const JUMP_EQUAL: u16 = 0x15;
+    const JUMP_GREATER: u16 = 0x25;
+    const RETURN: u16 = 0x06;
+    /// SKF_AD_OFF + SKF_AD_IFINDEX, SKF_AD_PKTTYPE of linux/filter.h.
+    const INTERFACE: u32 = 0xffff_f008;
+    const PACKET_TYPE: u32 = 0xffff_f004;
+    let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut code = [
+        op(LOAD, 0, 0, INTERFACE),
+        op(JUMP_EQUAL, 0, 5, engine.interface().index),
+        op(LOAD, 0, 0, PACKET_TYPE),
+        op(JUMP_EQUAL, 0, 3, 0),
+        op(LOAD_LENGTH, 0, 0, 0),
+        // The kernel puts segments of a stream together, too.
+        op(JUMP_GREATER, 1, 0, if is_stream { u32::MAX } else { engine.interface().mtu - 20 }),
+        op(RETURN, 0, 0, 0),
+        op(RETURN, 0, 0, u32::MAX),
+    ];
+    let program = libc::sock_fprog { len: 8, filter: code.as_mut_ptr() };
+    let size = libc::socklen_t::try_from(size_of_val(&program)).unwrap_or(0);
+    // SAFETY: a program of this length, which the kernel copies.
+    unsafe {
+        real::setsockopt.get()(fd, SOL_SOCKET, libc::SO_ATTACH_FILTER, (&raw const program).cast(), size);
+    }
+}

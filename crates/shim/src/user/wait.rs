@@ -1,0 +1,167 @@
+//! Waiting for what the stack brings: spin as for kernel sockets, then sleep on the interface's descriptors, a bell of this
+//! thread and the kernel's own socket.
+
+use super::{State, Waiter, lock};
+use crate::spin::{Call, Spun};
+use crate::{errno, real, thread};
+use libc::{POLLIN, c_int, pollfd, sigset_t};
+use std::cell::Cell;
+
+thread_local! {
+    /// An eventfd of the thread, made when it first sleeps; closed with the process.
+    static BELL: Cell<c_int> = const { Cell::new(-1) };
+}
+
+/// Entries of a sleep that are kept on the stack; more need memory.
+const FEW: usize = 64;
+
+/// How waiting ended.
+pub(super) enum Waited<T> {
+    Done(T),
+    Interrupted,
+    TimedOut,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy)]
+pub(super) struct For<'a> {
+    /// The socket; none: several.
+    pub(super) socket: Option<u32>,
+    /// The kernel's descriptors beside.
+    pub(super) kernel: &'a [pollfd],
+    /// Signal mask of the call; null: none of its own.
+    pub(super) mask: *const sigset_t,
+    /// ns; `u64::MAX`: without end.
+    pub(super) timeout_ns: u64,
+    /// Also handlers with SA_RESTART end it.
+    pub(super) by_any_signal: bool,
+}
+
+impl<'a> For<'a> {
+    /// One socket, with its own time-out.
+    pub(super) fn one(socket: u32, kernel: &'a [pollfd], timeout_ns: u64) -> Self {
+        let by_any_signal = timeout_ns != u64::MAX;
+        Self { socket: Some(socket), kernel, mask: std::ptr::null(), timeout_ns, by_any_signal }
+    }
+}
+
+/// Rings a thread's bell.
+pub(super) fn ring(bell: c_int) {
+    let one: u64 = 1;
+    // SAFETY: eight bytes, which is what an eventfd takes.
+    unsafe { libc::syscall(libc::SYS_write, bell, &raw const one, 8) };
+}
+
+fn bell() -> c_int {
+    BELL.with(|bell| {
+        if bell.get() < 0 {
+            // SAFETY: takes numbers only.
+            bell.set(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) });
+        }
+        bell.get()
+    })
+}
+
+/// A forked child shares its parent's eventfds: it makes its own.
+pub(super) fn forked() {
+    let shared = BELL.with(|bell| bell.replace(-1));
+    if shared >= 0 {
+        // SAFETY: this library's own descriptor.
+        unsafe { real::close.get()(shared) };
+    }
+}
+
+/// Tries `attempt` until it has a result: first spinning, then between sleeps. It is told whether to ask the kernel's
+/// descriptors in any case.
+#[inline(always)]
+pub(super) fn wait<T>(call: &Call, what: &For<'_>, mut attempt: impl FnMut(bool) -> Option<T>) -> Waited<T> {
+    let began = thread::now_ns();
+    match call.spin(what.timeout_ns, what.by_any_signal, || attempt(false)) {
+        Spun::Found(found) => return Waited::Done(found),
+        Spun::Interrupted => return Waited::Interrupted,
+        Spun::TimedOut => return Waited::TimedOut,
+        Spun::Spent | Spun::Closed => {}
+    }
+    sleep(what, began, attempt)
+}
+
+#[cold]
+#[inline(never)]
+fn sleep<T>(what: &For<'_>, began: u64, mut attempt: impl FnMut(bool) -> Option<T>) -> Waited<T> {
+    let bell = bell();
+    let none = pollfd { fd: -1, events: POLLIN, revents: 0 };
+    let mut few = [none; FEW];
+    let mut many = Vec::new();
+    loop {
+        let (used, timer) = {
+            let mut state = lock();
+            state.waiters.push(Waiter { fd: bell, socket: what.socket, is_woken: false });
+            let used = 1 + state.descriptors.len() + what.kernel.len();
+            if used > FEW {
+                many.resize(used, none);
+            }
+            let fds = if used > FEW { &mut many[..] } else { &mut few[..] };
+            let own = state.descriptors.iter().map(|fd| pollfd { fd: *fd, ..none });
+            let all = std::iter::once(pollfd { fd: bell, ..none }).chain(own).chain(what.kernel.iter().copied());
+            fds.iter_mut().zip(all).for_each(|(slot, one)| *slot = one);
+            (used, state.next_timer())
+        };
+        let fds = if used > FEW { &mut many[..used] } else { &mut few[..used] };
+        // What came since the last attempt rang no bell.
+        let found = attempt(true);
+        let now = thread::now_ns();
+        let rest = match what.timeout_ns {
+            u64::MAX => u64::MAX,
+            timeout => timeout.saturating_sub(now.saturating_sub(began)),
+        };
+        let (mut slept, mut error) = (0, 0);
+        if found.is_none() && rest > 0 {
+            let time = crate::calls::to_timespec(rest.min(timer.saturating_sub(now)).min(MOST_NS));
+            // SAFETY: entries, a time and the caller's mask.
+            slept = unsafe { real::ppoll.get()(fds.as_mut_ptr(), fds.len() as _, &raw const time, what.mask) };
+            error = errno::get();
+            thread::slept();
+        }
+        lock().waiters.retain(|waiter| waiter.fd != bell);
+        if fds.first().is_some_and(|bell| bell.revents != 0) {
+            let mut count: u64 = 0;
+            // SAFETY: reads the eight bytes of an eventfd.
+            unsafe { libc::syscall(libc::SYS_read, bell, &raw mut count, 8) };
+        }
+        if let Some(found) = found.or_else(|| attempt(true)) {
+            return Waited::Done(found);
+        }
+        if slept < 0 && error == libc::EINTR {
+            return Waited::Interrupted;
+        }
+        if rest == 0 {
+            return Waited::TimedOut;
+        }
+    }
+}
+
+/// The longest sleep without a look around, ns.
+const MOST_NS: u64 = 1_000_000_000;
+
+impl State {
+    /// When the engine has something to do, ns.
+    pub(super) fn next_timer(&self) -> u64 {
+        self.engine.as_ref().map_or(u64::MAX, |engine| engine.next_timer().0)
+    }
+}
+
+/// Ends a call that waited: its result, or -1 and errno. `late` is the error of a time-out.
+#[inline(always)]
+pub(super) fn finish<T: From<i8>>(waited: Waited<Result<T, c_int>>, before: c_int, late: c_int) -> T {
+    let error = match waited {
+        Waited::Done(Ok(result)) => {
+            errno::set(before);
+            return result;
+        }
+        Waited::Done(Err(error)) => error,
+        Waited::Interrupted => libc::EINTR,
+        Waited::TimedOut => late,
+    };
+    errno::set(error);
+    T::from(-1)
+}
