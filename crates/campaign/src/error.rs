@@ -112,7 +112,7 @@ impl CampaignError {
             Self::Host(HostError::Interrupted) => 130,
             Self::Store(error) => error.exit_code(),
             Self::Lab(error) => match error {
-                LabError::Registry { .. } | LabError::Ip { .. } | LabError::NoLink { .. } | LabError::Left { .. } => 1,
+                LabError::Registry { .. } | LabError::Failed(_) => 1,
                 _ => 2,
             },
             Self::Pipe(error) => error.exit_code(),

@@ -128,7 +128,9 @@ pub fn devices(machine: &Machine) -> Vec<String> {
     names
 }
 
-fn known(machine: &Machine) -> String {
+/// Their names for people.
+#[must_use]
+pub fn known(machine: &Machine) -> String {
     match devices(machine) {
         names if names.is_empty() => "none".to_owned(),
         names => names.join(", "),

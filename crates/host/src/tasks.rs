@@ -401,6 +401,13 @@ mod tests {
     }
 
     #[test]
+    fn effective_capabilities_are_bits() {
+        assert_eq!(parse_capabilities("Name:\tx\nCapEff:\t000001ffffffffff\n"), Some((1 << 41) - 1));
+        assert_eq!(parse_capabilities("CapEff:\t0000000000000000\n"), Some(0));
+        assert_eq!(parse_capabilities(""), None);
+    }
+
+    #[test]
     fn mounts_have_escapes() {
         let mounts = parse_mounts("cgroup /sys/fs/c\\040g\\134 cgroup rw,cpuset 0 0\nx\n");
         assert_eq!(mounts[0].path, PathBuf::from("/sys/fs/c g\\"));

@@ -48,32 +48,31 @@ impl LabSpec {
     }
 
     /// Checks what can be checked without the system.
-    ///
-    /// # Errors
-    /// [`LabError::Name`], [`LabError::Hosts`], [`LabError::Ports`] and [`LabError::SamePort`].
     pub fn check(&self) -> Result<(), LabError> {
         check_name(&self.name)?;
         if !(1..=26).contains(&self.hosts) {
-            return Err(LabError::Hosts { given: self.hosts, accepted: "1 to 26" });
+            return LabError::refused(format!("a lab cannot have {} hosts: use 1 to 26", self.hosts));
         }
         if !self.ports.is_empty() && self.ports.len() != self.hosts as usize {
-            return Err(LabError::Ports { ports: self.ports.len(), hosts: self.hosts });
+            let (ports, hosts) = (self.ports.len(), self.hosts);
+            let remedy = "name one port for each host";
+            return LabError::refused(format!("{ports} ports were named for {hosts} hosts: {remedy}"));
         }
         match self.ports.iter().enumerate().find(|(index, port)| self.ports[..*index].contains(port)) {
-            Some((_, port)) => Err(LabError::SamePort(port.clone())),
+            Some((_, port)) => {
+                LabError::refused(format!("port '{port}' is named twice: name another port for each host"))
+            }
             None => Ok(()),
         }
     }
 }
 
 /// Refuses names that cannot be part of a namespace's name or of a path.
-///
-/// # Errors
-/// [`LabError::Name`].
 pub fn check_name(name: &str) -> Result<(), LabError> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.len() > 32 || !name.chars().all(plain) || name.starts_with('-') {
-        return Err(LabError::Name(name.to_owned()));
+        let remedy = "take 1 to 32 lower-case letters, digits and '-'";
+        return LabError::refused(format!("lab name '{name}' cannot be used: {remedy}"));
     }
     Ok(())
 }
@@ -199,14 +198,10 @@ impl LabRecord {
     }
 
     /// A host by name.
-    ///
-    /// # Errors
-    /// [`LabError::NoHost`].
     pub fn host(&self, name: &str) -> Result<&LabHost, LabError> {
-        self.hosts.iter().find(|host| host.name == name).ok_or_else(|| LabError::NoHost {
-            lab: self.name.clone(),
-            host: name.to_owned(),
-            known: self.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", "),
+        self.hosts.iter().find(|host| host.name == name).ok_or_else(|| {
+            let known = self.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
+            LabError::Refused(format!("lab '{}' has no host '{name}': it has {known}", self.name))
         })
     }
 
@@ -347,13 +342,18 @@ mod tests {
     #[test]
     fn bad_specs_are_refused_with_the_remedy() {
         for name in ["", "A", "a/b", "-a", "../x", "a b", &"x".repeat(33)] {
-            assert!(matches!(check_name(name), Err(LabError::Name { .. })), "{name}");
+            assert!(check_name(name).unwrap_err().to_string().starts_with("lab name"), "{name}");
         }
-        assert!(LabSpec { hosts: 0, ..LabSpec::new("t") }.check().is_err());
-        assert!(LabSpec { hosts: 27, ..LabSpec::new("t") }.check().is_err());
-        assert!(LabSpec { ports: vec!["eth1".to_owned()], ..LabSpec::new("t") }.check().is_err());
-        let ports = vec!["eth1".to_owned(), "eth1".to_owned()];
-        assert!(matches!(LabSpec { ports, ..LabSpec::new("t") }.check(), Err(LabError::SamePort { .. })));
+        let ports = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        for (spec, words) in [
+            (LabSpec { hosts: 0, ..LabSpec::new("t") }, "cannot have 0 hosts"),
+            (LabSpec { hosts: 27, ..LabSpec::new("t") }, "cannot have 27 hosts"),
+            (LabSpec { ports: ports(&["eth1"]), ..LabSpec::new("t") }, "1 ports were named for 2 hosts"),
+            (LabSpec { ports: ports(&["eth1", "eth1"]), ..LabSpec::new("t") }, "'eth1' is named twice"),
+        ] {
+            let error = spec.check().unwrap_err();
+            assert!(error.to_string().contains(words) && error.exit_code() == 2, "{error}");
+        }
         let error = record(2, &[]).host("z").unwrap_err();
         assert_eq!(error.to_string(), "lab 't' has no host 'z': it has a, b");
     }

@@ -57,7 +57,9 @@ fn start(netns: Option<&str>, arguments: &[&str], lines: &[String]) -> Result<Fi
         launch = launch.args(["-netns", netns]);
     }
     launch.args(arguments.iter().copied()).finish(input.as_bytes(), TIMEOUT).map_err(|error| match error {
-        TaskError::Start { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => LabError::NoIproute,
+        TaskError::Start { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {
+            LabError::Refused("the program 'ip' is missing: apt install iproute2".to_owned())
+        }
         other => other.into(),
     })
 }
@@ -89,7 +91,7 @@ fn failure(batch: &Batch, said: &str) -> LabError {
     let why: Vec<&str> =
         said.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("Command failed")).collect();
     let why = if why.is_empty() { "failed without a word".to_owned() } else { why.join("; ") };
-    LabError::Ip { command, why }
+    LabError::Failed(format!("ip {command}: {why}"))
 }
 
 #[cfg(test)]

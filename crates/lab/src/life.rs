@@ -41,9 +41,6 @@ pub struct LabStatus {
 impl Lab {
     /// Makes a lab and waits until its links are up. Removes stale labs first. What was made before a failure is
     /// removed again. A loopback lab makes nothing and is not written down.
-    ///
-    /// # Errors
-    /// [`LabError`], each naming its remedy.
     pub fn up(registry: &Registry, spec: &LabSpec) -> Result<Self, LabError> {
         spec.check()?;
         if spec.kind == LabKind::Loopback {
@@ -54,12 +51,15 @@ impl Lab {
         let lock = registry.lock()?;
         remove_stale(registry, &lock)?;
         if let Some(existing) = registry.get(&spec.name)? {
-            return Err(LabError::Exists { name: spec.name.clone(), owner: existing.owner.to_string() });
+            let (name, owner) = (&spec.name, &existing.owner);
+            let remedy = format!("use another name, or windhover lab down {name}");
+            return LabError::refused(format!("a lab named '{name}' exists ({owner}): {remedy}"));
         }
         let ports = spec.ports.iter().map(|port| look_at_port(port)).collect::<Result<Vec<_>, _>>()?;
         let record = LabRecord::plan(spec, Some(registry.free_subnet()?), has_ipv6(), ports);
         if let Some(netns) = record.namespaces().find(|netns| namespace_exists(netns)) {
-            return Err(LabError::NamespaceExists(netns.to_owned()));
+            let remedy = format!("remove it with ip netns delete {netns}");
+            return LabError::refused(format!("network namespace '{netns}' exists and belongs to no lab: {remedy}"));
         }
         let ours = matches!(&record.owner, Owner::Process { pid, .. } if *pid == std::process::id());
         let keeper = spec.keeper.as_ref().filter(|_| ours).map(|program| start_keeper(program, registry, &record));
@@ -76,11 +76,8 @@ impl Lab {
     }
 
     /// A lab that is up already.
-    ///
-    /// # Errors
-    /// [`LabError::NoLab`], and as [`Registry::get`].
     pub fn open(registry: &Registry, name: &str) -> Result<LabRecord, LabError> {
-        registry.get(name)?.ok_or_else(|| LabError::NoLab(name.to_owned()))
+        registry.get(name)?.ok_or_else(|| LabError::no_lab(name))
     }
 
     /// What it consists of.
@@ -100,10 +97,7 @@ impl Lab {
         self.ours = false;
     }
 
-    /// Removes it. A loopback lab has nothing to remove.
-    ///
-    /// # Errors
-    /// As [`down`].
+    /// Removes it, as [`down`] does. A loopback lab has nothing to remove.
     pub fn down(mut self) -> Result<(), LabError> {
         self.ours = false;
         match self.record.kind {
@@ -123,13 +117,17 @@ impl Drop for Lab {
 
 /// What a keeper of a lab is started with: `windhover keeper --lab NAME --owner PID:TICKS --state-dir REGISTRY`.
 fn start_keeper(program: &Path, registry: &Registry, record: &LabRecord) -> Result<Keeper, LabError> {
-    let Owner::Process { pid, start_time, .. } = &record.owner else { return Err(LabError::NoKeeper) };
+    let none = || {
+        let remedy = "is the windhover program still where it was?";
+        LabError::Refused(format!("the lab's keeper could not be started, so no lab was made: {remedy}"))
+    };
+    let Owner::Process { pid, start_time, .. } = &record.owner else { return Err(none()) };
     let launch = Launch::new(program)
         .args(["keeper", "--lab", &record.name, "--owner"])
         .arg(format!("{pid}:{start_time}"))
         .arg("--state-dir")
         .arg(registry.folder());
-    Keeper::start(launch)?.ok_or(LabError::NoKeeper)
+    Keeper::start(launch)?.ok_or_else(none)
 }
 
 /// The life of a lab's keeper, in a process of its own: waits for the end of the owner, and takes the lab down if it is
@@ -156,8 +154,8 @@ pub fn keep(registry: &Registry, name: &str, owner: (i32, u64), ready: impl FnOn
 /// whose record is damaged the namespaces of its name are removed and the record is set aside.
 ///
 /// # Errors
-/// [`LabError::NoLab`], [`LabError::NotRoot`], [`LabError::Left`] when something could not be removed (the lab stays
-/// in the registry then), [`LabError::SetAside`] for a damaged record, and those of the registry.
+/// [`LabError::Failed`] when something could not be removed (the lab stays in the registry then),
+/// [`LabError::SetAside`] for a damaged record.
 pub fn down(registry: &Registry, name: &str) -> Result<(), LabError> {
     match Lab::open(registry, name) {
         Ok(_) | Err(LabError::Damaged { .. }) => need_privileges()?,
@@ -167,16 +165,13 @@ pub fn down(registry: &Registry, name: &str) -> Result<(), LabError> {
     // Looked at again under the lock: somebody else may have been faster.
     match registry.get(name) {
         Ok(Some(record)) => remove(registry, &lock, &record),
-        Ok(None) => Err(LabError::NoLab(name.to_owned())),
-        Err(LabError::Damaged { why, .. }) => remove_damaged(registry, &lock, name, why),
+        Ok(None) => Err(LabError::no_lab(name)),
+        Err(LabError::Damaged { why, .. }) => remove_damaged(registry, &lock, name, &why),
         Err(error) => Err(error),
     }
 }
 
-/// Removes all labs whose owner is gone; returns their names.
-///
-/// # Errors
-/// As [`down`].
+/// Removes all labs whose owner is gone, as [`down`] does; returns their names.
 pub fn down_stale(registry: &Registry) -> Result<Vec<String>, LabError> {
     if !registry.all()?.0.iter().any(|record| record.owner.is_gone()) {
         return Ok(Vec::new());
@@ -187,9 +182,6 @@ pub fn down_stale(registry: &Registry) -> Result<Vec<String>, LabError> {
 }
 
 /// All labs of the registry, by name; and what is wrong with the files of others.
-///
-/// # Errors
-/// Those of the registry.
 pub fn list(registry: &Registry) -> Result<(Vec<LabStatus>, Vec<LabError>), LabError> {
     let (records, damaged) = registry.all()?;
     let status = |record: LabRecord| LabStatus { stale: record.owner.is_gone(), record };
@@ -199,9 +191,6 @@ pub fn list(registry: &Registry) -> Result<(Vec<LabStatus>, Vec<LabError>), LabE
 /// Runs a command on a host of a lab with this process' own stdin, stdout, stderr and process group; returns its exit
 /// status as a shell would (128 + N for signal N). `started` gets its process id: a caller that dies of a signal takes the
 /// command with it.
-///
-/// # Errors
-/// [`LabError::NoLab`], [`LabError::NoHost`], [`LabError::NotRoot`] and [`LabError::Program`].
 pub fn exec(
     registry: &Registry,
     lab: &str,
@@ -212,7 +201,8 @@ pub fn exec(
     let record = Lab::open(registry, lab)?;
     let host = record.host(host)?;
     let Some((program, arguments)) = argv.split_first() else {
-        return Err(LabError::NoCommand { lab: lab.to_owned(), host: host.name.clone() });
+        let remedy = "name one, as in -- ip address";
+        return LabError::refused(format!("no command was given for host '{}' of lab '{lab}': {remedy}", host.name));
     };
     // A command must not outlive the `lab exec` that somebody killed: it would hold the namespace.
     let mut launch = Launch::new(program)
@@ -257,13 +247,7 @@ fn remove(registry: &Registry, _lock: &Lock, record: &LabRecord) -> Result<(), L
     }
     let lines = record.namespaces().filter(|netns| namespace_exists(netns)).map(|netns| format!("netns del {netns}"));
     ip::run_all(&Batch { netns: None, lines: lines.collect() })?;
-    if let Some(netns) = record.namespaces().find(|netns| namespace_exists(netns)) {
-        return Err(LabError::Left {
-            what: format!("namespace {netns}"),
-            lab: record.name.clone(),
-            why: format!("ip netns delete {netns} does not remove it"),
-        });
-    }
+    none_left(record.namespaces(), &record.name)?;
     for port in record.hosts.iter().filter_map(|host| host.port.as_ref()) {
         give_back(record, port)?;
     }
@@ -271,7 +255,7 @@ fn remove(registry: &Registry, _lock: &Lock, record: &LabRecord) -> Result<(), L
 }
 
 /// Removes the namespaces of a lab's name and sets its record aside, which says no more than that.
-fn remove_damaged(registry: &Registry, _lock: &Lock, name: &str, why: String) -> Result<(), LabError> {
+fn remove_damaged(registry: &Registry, _lock: &Lock, name: &str, why: &str) -> Result<(), LabError> {
     let here = std::process::id();
     let names = std::fs::read_dir(NETNS_FOLDER).into_iter().flatten().flatten();
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
@@ -286,12 +270,23 @@ fn remove_damaged(registry: &Registry, _lock: &Lock, name: &str, why: String) ->
         ip::run_all(&Batch { netns: Some(netns.clone()), lines: lines.collect() })?;
     }
     ip::run_all(&Batch { netns: None, lines: found.iter().map(|netns| format!("netns del {netns}")).collect() })?;
-    if let Some(netns) = found.iter().find(|netns| namespace_exists(netns)) {
-        let why = format!("ip netns delete {netns} does not remove it");
-        return Err(LabError::Left { what: format!("namespace {netns}"), lab: name.to_owned(), why });
-    }
+    none_left(found.iter().map(String::as_str), name)?;
     let removed = if found.is_empty() { "no namespace was left".to_owned() } else { found.join(", ") };
-    Err(LabError::SetAside { lab: name.to_owned(), why, removed, kept: registry.set_aside(name)? })
+    Err(LabError::SetAside(format!(
+        "the record of lab '{name}' was damaged ({why}); removed: {removed}. Ports that the lab had borrowed have lost their \
+         addresses; what is left of the record is {}: look there for ports, then remove it",
+        registry.set_aside(name)?.display()
+    )))
+}
+
+fn none_left<'a>(mut namespaces: impl Iterator<Item = &'a str>, lab: &str) -> Result<(), LabError> {
+    match namespaces.find(|netns| namespace_exists(netns)) {
+        Some(netns) => {
+            let why = format!("ip netns delete {netns} does not remove it");
+            LabError::left(&format!("namespace {netns}"), lab, &why)
+        }
+        None => Ok(()),
+    }
 }
 
 /// Whether a namespace has the name that a lab's host or switch has.
@@ -303,11 +298,8 @@ fn is_of_lab(netns: &str, lab: &str) -> bool {
 fn give_back(record: &LabRecord, port: &Port) -> Result<(), LabError> {
     let name = &port.name;
     if ip::ask(None, &["link", "show", "dev", name])?.is_none_or(|links| links.is_empty()) {
-        return Err(LabError::Left {
-            what: format!("port {name}"),
-            lab: record.name.clone(),
-            why: "it is not in this network namespace: is the command run in the one it was taken from?".to_owned(),
-        });
+        let why = "it is not in this network namespace: is the command run in the one it was taken from?";
+        return LabError::left(&format!("port {name}"), &record.name, why);
     }
     let mut lines = Vec::new();
     if port.up {
@@ -320,19 +312,22 @@ fn give_back(record: &LabRecord, port: &Port) -> Result<(), LabError> {
 /// What a port is before it is borrowed.
 fn look_at_port(name: &str) -> Result<Port, LabError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
-    let missing = || LabError::NoPort(name.to_owned());
+    let missing = || LabError::Refused(format!("port '{name}' does not exist here: see `ip link` for the names"));
     if name.is_empty() || name.len() > 15 || !name.chars().all(plain) {
         return Err(missing());
     }
     let links = ip::ask(None, &["addr", "show", "dev", name])?.ok_or_else(missing)?;
     let link = links.first().ok_or_else(missing)?;
     if has_word(link, "flags", "LOOPBACK") {
-        return Err(LabError::PortFixed(name.to_owned()));
+        let remedy = "name a network card's port";
+        return LabError::refused(format!("port '{name}' cannot be moved into a namespace: {remedy}"));
     }
     for family in ["-4", "-6"] {
         let routes = ip::ask(None, &[family, "route", "show", "dev", name])?.unwrap_or_default();
+        // Routes would be lost with the move.
         if let Some(route) = routes.iter().find_map(foreign_route) {
-            return Err(LabError::PortInUse { port: name.to_owned(), route });
+            let remedy = "name a port that nothing else needs";
+            return LabError::refused(format!("port '{name}' carries this host's route to {route}: {remedy}"));
         }
     }
     Ok(port_from(name, link))
@@ -375,7 +370,8 @@ fn wait_for_links(record: &LabRecord) -> Result<(), LabError> {
         let end = Instant::now() + Duration::from_secs(seconds);
         while !link_is_up(netns, &host.device)? {
             if Instant::now() > end {
-                return Err(LabError::NoLink { device: host.device.clone(), netns: netns.to_owned(), seconds });
+                let what = format!("link {} in namespace {netns} did not come up within {seconds} s", host.device);
+                return Err(LabError::Failed(format!("{what}: check the cable or its peer")));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -404,16 +400,14 @@ fn has_ipv6() -> bool {
 
 fn need_privileges() -> Result<(), LabError> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    match effective_capabilities(&status) {
-        Some(capabilities) if capabilities & NEEDED_CAPABILITIES != NEEDED_CAPABILITIES => Err(LabError::NotRoot),
+    match host::tasks::parse_capabilities(&status) {
+        Some(capabilities) if capabilities & NEEDED_CAPABILITIES != NEEDED_CAPABILITIES => LabError::refused(
+            "network namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN): run as root; without it, `campaign run \
+             --lab loopback` and `tune try --lab loopback` measure within this host",
+        ),
         // Without /proc `ip` itself will say what it may not do.
         _ => Ok(()),
     }
-}
-
-fn effective_capabilities(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(line.trim(), 16).ok()
 }
 
 #[cfg(test)]
@@ -452,14 +446,5 @@ mod tests {
         assert_eq!(of(serde_json::json!({ "dst": "192.0.2.0/24", "protocol": "kernel" })), None);
         assert_eq!(of(serde_json::json!({ "dst": "default", "protocol": "dhcp" })), Some("default".to_owned()));
         assert_eq!(of(serde_json::json!({ "dst": "203.0.113.0/24" })), Some("203.0.113.0/24".to_owned()));
-    }
-
-    #[test]
-    fn capabilities_decide_and_not_the_user() {
-        let root = effective_capabilities("Name:\tx\nCapEff:\t000001ffffffffff\n").unwrap();
-        assert_eq!(root & NEEDED_CAPABILITIES, NEEDED_CAPABILITIES);
-        let nobody = effective_capabilities("CapEff:\t0000000000000000\n").unwrap();
-        assert_ne!(nobody & NEEDED_CAPABILITIES, NEEDED_CAPABILITIES);
-        assert_eq!(effective_capabilities(""), None);
     }
 }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where labs are written down.
+/// Where labs are written down. What cannot be used of it is [`LabError::Registry`], of a single file [`LabError::Damaged`].
 #[derive(Debug, Clone)]
 pub struct Registry {
     folder: PathBuf,
@@ -42,9 +42,6 @@ impl Registry {
     }
 
     /// Waits for the lock. Makes the folder where needed.
-    ///
-    /// # Errors
-    /// [`LabError::Registry`].
     pub fn lock(&self) -> Result<Lock, LabError> {
         self.trust(self.folder.parent())?;
         private::folder(&self.folder).map_err(|cause| self.failed("use", &self.folder, cause))?;
@@ -74,9 +71,6 @@ impl Registry {
     }
 
     /// A lab by name; `None` when there is none.
-    ///
-    /// # Errors
-    /// [`LabError::Name`], [`LabError::Registry`] and [`LabError::Damaged`].
     pub fn get(&self, name: &str) -> Result<Option<LabRecord>, LabError> {
         check_name(name)?;
         self.read(&self.file(name))
@@ -98,9 +92,6 @@ impl Registry {
     }
 
     /// All labs by name; and the files that describe none, which stand in nobody's way.
-    ///
-    /// # Errors
-    /// [`LabError::Registry`].
     pub fn all(&self) -> Result<(Vec<LabRecord>, Vec<LabError>), LabError> {
         let (mut records, mut damaged) = (Vec::new(), Vec::new());
         self.trust(self.folder.parent())?;
@@ -136,18 +127,15 @@ impl Registry {
     }
 
     /// The first network that no lab has.
-    ///
-    /// # Errors
-    /// [`LabError::NoSubnet`], and as [`Registry::all`].
     pub fn free_subnet(&self) -> Result<Subnet, LabError> {
         let taken: Vec<Subnet> = self.all()?.0.iter().filter_map(|record| record.subnet).collect();
-        Subnet::first_free(&taken).ok_or(LabError::NoSubnet)
+        Subnet::first_free(&taken).ok_or_else(|| {
+            let remedy = "remove some with windhover lab down --stale";
+            LabError::Refused(format!("all 512 networks of 198.18.0.0/15 are taken by labs: {remedy}"))
+        })
     }
 
     /// Writes a lab down; call it under the lock. The file is complete or not there.
-    ///
-    /// # Errors
-    /// [`LabError::Registry`].
     pub fn put(&self, record: &LabRecord) -> Result<(), LabError> {
         let path = self.file(&record.name);
         let new = self.folder.join(format!("{}.new", record.name));
@@ -159,9 +147,6 @@ impl Registry {
     }
 
     /// Takes a damaged record out of the way; call it under the lock. Returns its new place.
-    ///
-    /// # Errors
-    /// [`LabError::Registry`].
     pub fn set_aside(&self, name: &str) -> Result<PathBuf, LabError> {
         let path = self.file(name);
         let kept = path.with_extension("damaged");
@@ -170,9 +155,6 @@ impl Registry {
     }
 
     /// Forgets a lab; call it under the lock.
-    ///
-    /// # Errors
-    /// [`LabError::Registry`].
     pub fn forget(&self, name: &str) -> Result<(), LabError> {
         let path = self.file(name);
         match fs::remove_file(&path) {
@@ -183,9 +165,6 @@ impl Registry {
 }
 
 /// Reads a registry file. Names in it become command lines, so those that do not follow the grammar are refused.
-///
-/// # Errors
-/// [`LabError::Damaged`].
 pub fn parse(path: &Path, text: &str) -> Result<LabRecord, LabError> {
     let damaged = |why: String| LabError::Damaged { path: path.to_owned(), why };
     let record: LabRecord = serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?;

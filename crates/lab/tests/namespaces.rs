@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "functions that tests share are tests too")]
 
 use lab::build::DEVICE;
-use lab::{Lab, LabError, LabSpec, Owner, Registry};
+use lab::{Lab, LabSpec, Owner, Registry};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -128,7 +128,7 @@ fn two_labs_at_once_have_their_own_networks() {
     assert!(lab::list(&registry).unwrap().0.iter().all(|status| !status.stale));
     assert!(reaches(first.record(), "a", "b", first.record().host("b").unwrap().address()));
     let taken = Lab::up(&registry, &LabSpec::new(&one)).unwrap_err();
-    assert!(matches!(taken, LabError::Exists { .. }), "{taken}");
+    assert!(taken.to_string().starts_with(&format!("a lab named '{one}' exists (of process")), "{taken}");
     first.down().unwrap();
     assert!(reaches(second.record(), "a", "b", second.record().host("b").unwrap().address()));
     second.down().unwrap();
@@ -178,10 +178,10 @@ fn a_lab_made_by_hand_stays_until_it_is_taken_down() {
     assert_eq!(run(&["sh", "-c", "kill -9 $$"]).unwrap(), 137);
     let missing = run(&["no-such-program"]).unwrap_err().to_string();
     assert_eq!(missing.matches("no-such-program").count(), 1, "{missing}");
-    assert!(matches!(run(&[]).unwrap_err(), LabError::NoCommand { .. }));
+    assert!(run(&[]).unwrap_err().to_string().contains("no command was given for host 'b'"));
     lab::down(&registry, &name).unwrap();
     assert!(namespaces_of(&name).is_empty());
-    assert!(matches!(lab::down(&registry, &name).unwrap_err(), LabError::NoLab { .. }));
+    assert!(lab::down(&registry, &name).unwrap_err().to_string().contains("there is no lab named"));
 }
 
 /// Deletes a device of this namespace when the test ends.
@@ -209,10 +209,11 @@ fn borrowed_ports_come_back_as_they_were() {
     // A route that would be lost keeps the port where it is.
     assert!(ip(&format!("route add 203.0.113.0/24 dev {left}")).0);
     let error = Lab::up(&registry, &spec).unwrap_err();
-    assert!(matches!(&error, LabError::PortInUse { route, .. } if route == "203.0.113.0/24"), "{error}");
+    assert!(error.to_string().contains("carries this host's route to 203.0.113.0/24"), "{error}");
     assert!(ip(&format!("route del 203.0.113.0/24 dev {left}")).0);
     let fixed = LabSpec { ports: vec![left.clone(), "lo".to_owned()], ..LabSpec::new(&name) };
-    assert!(matches!(Lab::up(&registry, &fixed).unwrap_err(), LabError::PortFixed { .. }));
+    let error = Lab::up(&registry, &fixed).unwrap_err().to_string();
+    assert!(error.contains("port 'lo' cannot be moved"), "{error}");
     let lab = Lab::up(&registry, &spec).unwrap();
     assert!(!ip(&format!("link show dev {left}")).0, "the port is still here");
     assert!(reaches(lab.record(), "a", "b", lab.record().host("b").unwrap().address()));
@@ -239,7 +240,7 @@ fn what_was_made_before_a_failure_is_removed() {
     let _bridge = Device(bridge.clone());
     let spec = LabSpec { ports: vec![device.clone(), bridge], ..LabSpec::new(&name) };
     let error = Lab::up(&registry, &spec).unwrap_err();
-    assert!(matches!(error, LabError::Ip { .. }), "{error}");
+    assert!(error.to_string().starts_with("ip ") && error.exit_code() == 1, "{error}");
     assert!(namespaces_of(&name).is_empty());
     assert!(registry.all().unwrap().0.is_empty());
     assert!(ip(&format!("link show dev {device}")).0, "the port was not given back");
@@ -256,7 +257,7 @@ fn a_foreign_namespace_of_the_same_name_is_left_alone() {
     let error = Lab::up(&registry, &LabSpec::new(&name)).unwrap_err();
     let still_there = Path::new("/run/netns").join(&foreign).exists();
     ip(&format!("netns del {foreign}"));
-    assert!(matches!(error, LabError::NamespaceExists { .. }), "{error}");
+    assert!(error.to_string().contains("exists and belongs to no lab"), "{error}");
     assert!(still_there && registry.all().unwrap().0.is_empty());
 }
 
@@ -271,5 +272,6 @@ fn a_loopback_lab_makes_nothing() {
     let missing = Lab::open(&registry, "nothing").unwrap_err();
     assert!(missing.to_string().contains("windhover lab list"), "{missing}");
     let port = Lab::up(&registry, &LabSpec { ports: vec!["no-such-port".into(), "x".into()], ..LabSpec::new(&name) });
-    assert!(matches!(port.unwrap_err(), LabError::NoPort { .. } | LabError::NotRoot));
+    let error = port.unwrap_err().to_string();
+    assert!(["port 'no-such-port' does not exist", "need root"].iter().any(|words| error.contains(words)), "{error}");
 }

@@ -196,8 +196,10 @@ fn layers_lie_over_each_other() {
         assert!(error.to_string().contains(word), "{name}: {error}");
         assert_eq!((error.exit_code(), error.to_string().lines().count()), (2, 1), "{error}");
     }
-    assert!(matches!(load("missing.toml"), Err(TuneError::Unreadable { .. })));
-    assert!(matches!(Profile::load("latencies"), Err(TuneError::UnknownProfile { .. })));
+    let error = load("missing.toml").unwrap_err().to_string();
+    assert!(error.contains("missing.toml: cannot read: No such file"), "{error}");
+    let error = Profile::load("latencies").unwrap_err().to_string();
+    assert!(error.starts_with("there is no profile 'latencies': the built-in ones are latency, "), "{error}");
 }
 
 #[test]
@@ -386,7 +388,7 @@ fn a_refusal_puts_everything_back() {
     let state = tree.state();
     let profile = profile(&["service.a=stopped", "service.b=stopped", "net.core.busy_poll=50"]);
     let error = apply(&profile, None, &kernel, &state).unwrap_err();
-    assert!(matches!(&error, TuneError::Refused { .. }), "{error}");
+    assert!(error.to_string().ends_with("; everything changed before it is put back"), "{error}");
     assert!(error.to_string().contains("b.service") && error.to_string().contains("denied"), "{error}");
     assert_eq!(error.exit_code(), 1);
     assert_eq!((tree.unit("a.service"), tree.text("proc/sys/net/core/busy_poll")), ("active".into(), "0".into()));

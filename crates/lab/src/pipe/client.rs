@@ -57,7 +57,7 @@ impl Client {
         });
         let (identity, protocol) = answer.map_err(|error| match error {
             PipeError::Lost { host, why } => {
-                PipeError::Start { host, why: LabError::Start { program: command.argv.join(" "), why } }
+                PipeError::Start { host, why: LabError::not_started(&command.argv.join(" "), why) }
             }
             other => other,
         })?;

@@ -46,7 +46,7 @@ impl Transport {
     ) -> Result<Self, PipeError> {
         let failed = |program: &str, why: String| PipeError::Start {
             host: host.to_owned(),
-            why: LabError::Start { program: program.to_owned(), why },
+            why: LabError::not_started(program, why),
         };
         let Some((program, arguments)) = command.argv.split_first() else {
             return Err(failed("agent_command", "it is empty".to_owned()));

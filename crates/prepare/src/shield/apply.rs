@@ -10,7 +10,9 @@ use crate::Kernel;
 use crate::keeper::{self, Keeper};
 use host::knob::{Knob, KnobError, Settings, TaskKey};
 use host::shield::ShieldState;
-use host::undo::{ChangeOutcome, Changes, Lock, SetHeader, SetId, StateDir, UndoError, UndoReport, fault_point};
+use host::undo::{
+    Change, ChangeOutcome, Changes, Lock, SetHeader, SetId, StateDir, UndoError, UndoReport, fault_point,
+};
 use model::{CpuList, ShieldBackend, ShieldReport};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -42,7 +44,7 @@ impl Shielded {
     /// [`ShieldError`] when the log cannot be read or written; knobs that resist are in the report.
     pub fn end(self, kernel: &Kernel, state: &StateDir) -> Result<Option<UndoReport>, ShieldError> {
         let Some(set) = self.set.filter(|_| self.made) else { return Ok(None) };
-        let lock = state.lock(LOCK).map_err(|error| not_permitted(error, state))?;
+        let lock = lock(state)?;
         let undone = state.undo(&lock, kernel, &set, false, PATIENCE);
         // The keeper needs the lock to see that nothing is left to do.
         drop(lock);
@@ -70,13 +72,8 @@ pub fn apply(
     make(planned, kernel, state, owner, Some(command))
 }
 
-/// Makes a shield that is up as it was, whosever it is.
-pub(super) fn repair(planned: &ShieldPlan, kernel: &Kernel, state: &StateDir) -> Result<Shielded, ShieldError> {
-    make(planned, kernel, state, None, None)
-}
-
-/// `command` is what asks for a shield; without one the shield that is up is repaired.
-fn make(
+/// `command` is what asks for a shield; without one the shield that is up, whosever it is, is made as it was.
+pub(super) fn make(
     planned: &ShieldPlan,
     kernel: &Kernel,
     state: &StateDir,
@@ -86,7 +83,7 @@ fn make(
     permitted(planned, kernel, state)?;
     // With plain affinity this process is the first to be swept, for as long as the shield is up.
     let guard = (planned.backend != ShieldBackend::Affinity).then(|| leave_cpus(&planned.housekeeping));
-    let lock = state.lock(LOCK).map_err(|error| not_permitted(error, state))?;
+    let lock = lock(state)?;
     let mut fresh = plan(&planned.spec, kernel, state)?;
     not_anothers(&fresh, state, owner.as_ref(), command.is_none())?;
     let mut notes = Vec::new();
@@ -99,7 +96,9 @@ fn make(
                 }),
             );
             if let Some(why) = report.failed.first() {
-                return Err(ShieldError::Resists { set: set.clone(), why: why.clone() });
+                return Err(ShieldError::Failed(format!(
+                    "the shield that is up (change set {set}) cannot be put back: {why}; see `windhover shield --reset --force`"
+                )));
             }
         }
         fresh = plan(&planned.spec, kernel, state)?;
@@ -113,14 +112,18 @@ fn make(
         None => {
             let mut header = SetHeader::new(WHAT, command.unwrap_or(WHAT), owner);
             header.details = serde_json::to_value(&fresh.spec).unwrap_or_default();
-            state.begin(&lock, &header).map_err(|error| not_permitted(error, state))?
+            state.begin(&lock, &header).map_err(|error| log_failed(error, state))?
         }
     };
     let set = changes.id().clone();
     let made = fresh.extends.is_none();
     let keeper = if owned && made {
         let started = keeper::start(&set, state.path());
-        Some(started.map_err(|error| ShieldError::Keeper(error.to_string()))?)
+        let failed = |error| {
+            let what = "the process that would undo the shield when this one vanishes cannot be started";
+            ShieldError::Failed(format!("{what}: {error}; nothing was changed"))
+        };
+        Some(started.map_err(failed)?)
     } else {
         None
     };
@@ -198,10 +201,14 @@ fn not_anothers(
         let theirs = header.owner.as_ref().filter(|other| Some(*other) != owner && other.lives(&machine));
         let cpus = current.as_ref().map(|shield| shield.spec.processes.clone()).unwrap_or_default();
         if let Some(other) = theirs.filter(|_| is_up) {
-            return Err(ShieldError::Owned { cpus, owner: other.to_string(), command: header.command });
+            return ShieldError::refused(format!(
+                "the shield of CPU {cpus} goes with {other}, which is running (`{}`): wait for its end, end it, or use its shield meanwhile with `windhover run -b {cpus}`",
+                header.command
+            ));
         }
         if is_up && owner.is_some() && header.owner.is_none() && plan.replaces.contains(&id) {
-            return Err(ShieldError::OtherIsUp(cpus));
+            let remedy = "`windhover shield --reset` takes it down first";
+            return ShieldError::refused(format!("another shield, of CPU {cpus}, is up and is to stay: {remedy}"));
         }
     }
     Ok(())
@@ -234,8 +241,8 @@ impl Run<'_> {
             Err(UndoError::Knob(KnobError::Absent(knob))) if task_of(&knob).is_some() => {}
             Err(UndoError::ReadBack { knob, found, .. }) if v2::is_partition(&knob) => {
                 let Knob::File { path, .. } = *knob else { return Ok(()) };
-                let remedy = v2::remedy(&found);
-                return Err(ShieldError::NotIsolated { path, found, remedy });
+                let (path, remedy) = (path.display(), v2::remedy(&found));
+                return ShieldError::refused(format!("{path} reads back '{found}' and not 'isolated': {remedy}"));
             }
             Err(UndoError::Knob(error)) if step.tolerated => self.notes.push(format!("left as it is: {error}")),
             Err(error @ UndoError::ReadBack { .. }) if step.tolerated => {
@@ -261,7 +268,9 @@ impl Run<'_> {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                return Err(ShieldError::Restless { left: moves.len(), seconds: PATIENCE.as_secs() });
+                let (left, seconds) = (moves.len(), PATIENCE.as_secs());
+                let why = format!("{left} were left after {seconds} s");
+                return Err(ShieldError::Failed(format!("tasks are started faster than they can be moved ({why})")));
             }
             fault_point();
             for change in &moves {
@@ -297,7 +306,7 @@ pub fn reset(kernel: &Kernel, state: &StateDir, force: bool) -> Result<UndoRepor
     let sets: Vec<SetId> = state.sets()?.into_iter().filter_map(is_shield).collect();
     let mut whole = UndoReport::default();
     if !sets.is_empty() {
-        let lock = state.lock(LOCK).map_err(|error| not_permitted(error, state))?;
+        let lock = lock(state)?;
         for set in sets.iter().rev() {
             match state.undo(&lock, kernel, set, force, PATIENCE) {
                 Ok(report) => whole.add(report),
@@ -308,9 +317,8 @@ pub fn reset(kernel: &Kernel, state: &StateDir, force: bool) -> Result<UndoRepor
         }
     }
     if force {
-        let lock: Lock = state.lock(LOCK).map_err(|error| not_permitted(error, state))?;
+        let _lock = lock(state)?;
         remove_left_over(kernel, &mut whole);
-        drop(lock);
     }
     Ok(whole)
 }
@@ -360,48 +368,52 @@ impl Drop for AffinityGuard {
 
 /// Finds out before anything is changed what this user may not do.
 fn permitted(plan: &ShieldPlan, kernel: &Kernel, state: &StateDir) -> Result<(), ShieldError> {
-    let mut denied: Vec<String> = Vec::new();
+    let mut denied: Vec<&Knob> = Vec::new();
     let mut tasks = false;
     for step in &plan.steps {
-        let (knob, path) = match step {
-            ShieldStep::Sweep(_) => {
-                tasks = true;
-                continue;
-            }
-            ShieldStep::Set(step) => match &step.change.knob {
-                Knob::File { path, .. } => (&step.change.knob, path.clone()),
-                Knob::Group { path } => (&step.change.knob, path.with_file_name("cgroup.procs")),
-                knob => {
-                    tasks |= task_of(knob).is_some();
-                    continue;
-                }
-            },
+        let ShieldStep::Set(SetStep { change: Change { knob, .. }, .. }) = step else {
+            tasks = true;
+            continue;
         };
-        if kernel.denies(&path) {
-            denied.push(knob.to_string());
-        }
+        let is_denied = match knob {
+            Knob::File { path, .. } => kernel.denies(path),
+            Knob::Group { path } => kernel.denies(&path.with_file_name("cgroup.procs")),
+            _ => false,
+        };
+        tasks |= task_of(knob).is_some();
+        denied.extend(is_denied.then_some(knob));
     }
     let tasks = tasks && kernel.machine().is_running() && !kernel.may(SYS_NICE);
-    let Some(what) = denied.first().cloned().or_else(|| tasks.then(|| "other users' tasks".to_owned())) else {
+    let files = denied.first().map(|knob| match denied.len() - 1 {
+        0 => format!("{knob} cannot be written"),
+        more => format!("{knob} cannot be written (and {more} more)"),
+    });
+    let Some(what) = files.clone().or_else(|| tasks.then(|| "other users' tasks cannot be written".to_owned())) else {
         return Ok(());
     };
-    let more = if denied.len() > 1 { format!(" (and {} more)", denied.len() - 1) } else { String::new() };
-    let files = (!denied.is_empty()).then_some("CAP_DAC_OVERRIDE (files of root)");
+    let files = files.map(|_| "CAP_DAC_OVERRIDE (files of root)");
     let tasks = tasks.then_some("CAP_SYS_NICE (other users' tasks)");
     let needed = files.into_iter().chain(tasks).collect::<Vec<_>>().join(" and ");
-    let capability = format!("{needed}, and write access to {}", state.path().display());
-    Err(ShieldError::NotPermitted { what, more, capability })
+    Err(not_permitted(&what, &format!("{needed}, and "), state))
 }
 
-fn not_permitted(error: UndoError, state: &StateDir) -> ShieldError {
+fn not_permitted(what: &str, needed: &str, state: &StateDir) -> ShieldError {
+    let state = state.path().display();
+    ShieldError::Failed(format!(
+        "not permitted: {what}: run it as root, or give windhover {needed}write access to {state}"
+    ))
+}
+
+/// An error of the undo log in words for who may not write to it.
+fn log_failed(error: UndoError, state: &StateDir) -> ShieldError {
     match error {
         UndoError::Log { path, cause, .. } if cause.kind() == std::io::ErrorKind::PermissionDenied => {
-            ShieldError::NotPermitted {
-                what: path.display().to_string(),
-                more: String::new(),
-                capability: format!("write access to {}", state.path().display()),
-            }
+            not_permitted(&format!("{} cannot be written", path.display()), "", state)
         }
         error => ShieldError::Undo(error),
     }
+}
+
+fn lock(state: &StateDir) -> Result<Lock, ShieldError> {
+    state.lock(LOCK).map_err(|error| log_failed(error, state))
 }

@@ -3,7 +3,7 @@
 use super::ShieldError;
 use super::layout::Layout;
 use super::topology::Topology;
-use model::{ShieldBackend, ShieldSpec};
+use model::{CpuList, ShieldBackend, ShieldSpec};
 
 /// Whether a backend can be used, with the evidence.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -55,7 +55,10 @@ pub(super) fn choose(
             if missing.is_empty() {
                 return Ok((ShieldBackend::Isolcpus, vec![why(ShieldBackend::Isolcpus)]));
             }
-            Err(ShieldError::NotBootIsolated { missing, isolated: topology.isolated.clone() })
+            ShieldError::refused(format!(
+                "backend isolcpus needs CPU {missing} isolated at boot, and /sys/devices/system/cpu/isolated says '{}': boot with isolcpus=domain,managed_irq,{missing}, or use another backend",
+                topology.isolated
+            ))
         }
         ShieldBackend::Auto => {
             if !isolated.is_empty() && isolated == spec.processes {
@@ -68,16 +71,24 @@ pub(super) fn choose(
                     continue;
                 }
                 reasons.insert(0, why(backend));
-                if !isolated.is_empty() {
-                    return Err(ShieldError::BootIsolated { isolated, backend });
-                }
-                return Ok((backend, reasons));
+                return if isolated.is_empty() { Ok((backend, reasons)) } else { boot_isolated(&isolated, backend) };
             }
             // Affinity needs nothing.
             Ok((ShieldBackend::Affinity, reasons))
         }
-        backend if !usable(backend) => Err(ShieldError::Backend { backend, why: why(backend) }),
-        backend if !isolated.is_empty() => Err(ShieldError::BootIsolated { isolated, backend }),
+        backend if !usable(backend) => unusable(backend, &why(backend)),
+        backend if !isolated.is_empty() => boot_isolated(&isolated, backend),
         backend => Ok((backend, vec!["asked for".to_owned(), why(backend)])),
     }
+}
+
+/// Refuses a backend that this system does not have.
+pub(super) fn unusable<T>(backend: ShieldBackend, why: &str) -> Result<T, ShieldError> {
+    ShieldError::refused(format!("backend {backend} cannot be used here: {why}"))
+}
+
+fn boot_isolated<T>(isolated: &CpuList, backend: ShieldBackend) -> Result<T, ShieldError> {
+    ShieldError::refused(format!(
+        "CPU {isolated} was isolated at boot (/sys/devices/system/cpu/isolated; isolcpus=), and backend {backend} must not be mixed with that: shield {isolated} alone with --backend isolcpus, or boot without isolcpus="
+    ))
 }

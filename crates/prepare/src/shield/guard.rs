@@ -1,7 +1,7 @@
 //! Keeps a shield true: looks again and again, tells what drifted, and repairs it.
 
 use super::ShieldError;
-use super::apply::repair;
+use super::apply::make;
 use super::plan::plan;
 use super::steps::{ShieldStep, SweepKind};
 use crate::Kernel;
@@ -86,7 +86,7 @@ impl Guard {
                 }
             }
         }
-        repair(&planned, &self.kernel, &self.state)?;
+        make(&planned, &self.kernel, &self.state, None, None)?;
         Ok(drifts)
     }
 }

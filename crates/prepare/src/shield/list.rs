@@ -4,36 +4,10 @@ use super::topology::Topology;
 use host::knob::Machine;
 use model::CpuList;
 
-/// What is wrong with a list.
+/// What is wrong with a list of CPUs: the list, and why it cannot be read, means nothing here, or names no CPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CpuListError {
-    /// It cannot be read.
-    #[error("CPU list '{given}': {why}")]
-    Grammar {
-        /// As given.
-        given: String,
-        /// One line.
-        why: String,
-    },
-    /// A word names something that this machine does not have.
-    #[error("CPU list '{given}': {what} is not here: there is {known}")]
-    Absent {
-        /// As given.
-        given: String,
-        /// What it names.
-        what: String,
-        /// What there is.
-        known: String,
-    },
-    /// No CPU is left.
-    #[error("CPU list '{given}' names no CPU (online are {online})")]
-    Empty {
-        /// As given.
-        given: String,
-        /// The CPUs that are online.
-        online: CpuList,
-    },
-}
+#[error("CPU list '{0}'{1}")]
+pub struct CpuListError(String, String);
 
 /// Reads a list of CPUs:
 ///
@@ -56,7 +30,7 @@ pub fn cpus(text: &str, machine: &Machine) -> Result<CpuList, CpuListError> {
     let topology = Topology::read(machine);
     let online = topology.online.clone();
     let trimmed = text.trim();
-    let grammar = |why: &str| CpuListError::Grammar { given: text.to_owned(), why: why.to_owned() };
+    let wrong = |why: String| CpuListError(text.to_owned(), why);
     let (negated, terms) = match trimmed.strip_prefix('~') {
         Some(rest) => (true, rest),
         None => (false, trimmed),
@@ -64,56 +38,52 @@ pub fn cpus(text: &str, machine: &Machine) -> Result<CpuList, CpuListError> {
     let mut named = CpuList::default();
     for term in terms.split(',').map(str::trim) {
         if term.is_empty() {
-            return Err(grammar("a number or word is missing"));
+            return Err(wrong(": a number or word is missing".to_owned()));
         }
         match term.strip_prefix('~') {
             Some(_) if negated => {
-                return Err(grammar("a list that begins with ~ is negated as a whole: leave the other ~ out"));
+                let why = ": a list that begins with ~ is negated as a whole: leave the other ~ out";
+                return Err(wrong(why.to_owned()));
             }
             Some(rest) => named = named.without(&one(text, rest, machine, &topology)?),
             None => named = named.union(&one(text, term, machine, &topology)?),
         }
     }
     let cpus = if negated { online.without(&named) } else { named };
-    if cpus.is_empty() { Err(CpuListError::Empty { given: text.to_owned(), online }) } else { Ok(cpus) }
+    if cpus.is_empty() { Err(wrong(format!(" names no CPU (online are {online})"))) } else { Ok(cpus) }
 }
 
 fn one(given: &str, term: &str, machine: &Machine, topology: &Topology) -> Result<CpuList, CpuListError> {
-    let absent = |what: String, known: String| CpuListError::Absent { given: given.to_owned(), what, known };
+    let wrong = |why: String| CpuListError(given.to_owned(), format!(": {why}"));
+    let absent = |what: String, known: String| wrong(format!("{what} is not here: there is {known}"));
     let number = |digits: &str| {
-        digits.trim().parse::<u32>().map_err(|_| CpuListError::Grammar {
-            given: given.to_owned(),
-            why: format!("'{term}' needs a number after the colon"),
-        })
+        digits.trim().parse::<u32>().map_err(|_| wrong(format!("'{term}' needs a number after the colon")))
     };
     match term.split_once(':') {
-        Some(("nic", device)) => near(machine, topology, device)
-            .ok_or_else(|| absent(format!("network device '{device}'"), known_devices(machine))),
+        Some(("nic", device)) => near(machine, topology, device).ok_or_else(|| {
+            absent(format!("network device '{device}'"), host::nic::known(machine))
+        }),
         Some(("node", digits)) => {
             let node = number(digits)?;
             let known = topology.nodes.keys().copied().collect::<CpuList>();
             let cpus = topology.nodes.get(&node).map(|cpus| cpus.common(&topology.online));
             cpus.ok_or_else(|| absent(format!("NUMA node {node}"), format!("node {known}")))
         }
-        Some(("sibling", digits)) => {
-            let cpu = number(digits)?;
-            if !topology.online.contains(cpu) {
-                return Err(absent(format!("CPU {cpu}"), format!("CPU {}", topology.online)));
-            }
-            Ok(topology.core_of(cpu))
+        Some(("sibling", digits)) => match number(digits)? {
+            cpu if topology.online.contains(cpu) => Ok(topology.core_of(cpu)),
+            cpu => Err(absent(format!("CPU {cpu}"), format!("CPU {}", topology.online))),
+        },
+        Some((word, _)) if word.parse::<u32>().is_err() && !word.contains('-') => {
+            Err(wrong(format!("'{word}:' is not known: use nic:IF, node:N or sibling:N")))
         }
-        Some((word, _)) if word.parse::<u32>().is_err() && !word.contains('-') => Err(CpuListError::Grammar {
-            given: given.to_owned(),
-            why: format!("'{word}:' is not known: use nic:IF, node:N or sibling:N"),
-        }),
         _ => match term {
-            "boot" => Ok([topology.boot].into_iter().collect()),
+            // Linux numbers it so.
+            "boot" => Ok([0].into_iter().collect()),
             "active" => Ok(topology.online.clone()),
-            numbers => numbers.parse::<CpuList>().map_err(|_| CpuListError::Grammar {
-                given: given.to_owned(),
-                why: format!(
+            numbers => numbers.parse::<CpuList>().map_err(|_| {
+                wrong(format!(
                     "'{numbers}' is no CPU: use numbers and ranges (0,2-5), boot, active, nic:IF, node:N, sibling:N, and ~ for all but these"
-                ),
+                ))
             }),
         },
     }
@@ -136,11 +106,4 @@ fn near(machine: &Machine, topology: &Topology, device: &str) -> Option<CpuList>
             usable(topology.nodes.get(&node)?.clone())
         })
         .or_else(|| Some(topology.online.clone()))
-}
-
-fn known_devices(machine: &Machine) -> String {
-    match host::nic::devices(machine) {
-        names if names.is_empty() => "none".to_owned(),
-        names => names.join(", "),
-    }
 }

@@ -15,15 +15,18 @@ pub(super) fn maps(view: &super::view::View<'_>) -> Result<Vec<NicMap>, ShieldEr
     if let Some(device) = spec.nics.first()
         && target(spec).is_empty()
     {
-        return Err(ShieldError::NicWithoutCpus(device.clone()));
+        let why = "no CPU is shielded that it could go to: add -p or -a LIST";
+        return ShieldError::refused(format!("--nic {device}: {why}"));
     }
     if let Some(rule) = spec.flows.first()
         && spec.nics.is_empty()
     {
-        return Err(ShieldError::FlowWithoutNic(rule.clone()));
+        let why = "no device is on the shield that could steer it: add --nic IF";
+        return ShieldError::refused(format!("--flow '{rule}': {why}"));
     }
     for rule in &spec.flows {
-        with_queue(rule, 0).map_err(ShieldError::FlowRule)?;
+        with_queue(rule, 0)
+            .map_err(|why| ShieldError::Refused(format!("--flow: {why}: write it as 'udp4 dst-port 7000'")))?;
     }
     spec.nics.iter().map(|device| Ok(NicMap::of(view.machine(), device)?)).collect()
 }

@@ -128,16 +128,24 @@ fn rules(view: &View<'_>) -> Result<(), ShieldError> {
     let lists = [&spec.processes, &spec.interrupts, &spec.timers, &spec.memory];
     let all = lists.into_iter().fold(CpuList::default(), |all, list| all.union(list));
     if all.is_empty() {
-        return Err(ShieldError::NothingAsked);
+        return ShieldError::refused("no CPU is named: use -a LIST, or -p, -i, -l, -m for one attribute alone");
     }
-    let online = topology.online.clone();
-    let unknown = all.without(&online);
+    let online = &topology.online;
+    let unknown = all.without(online);
     if !unknown.is_empty() {
-        return Err(ShieldError::UnknownCpu { cpus: unknown, online });
+        return ShieldError::refused(format!("CPU {unknown} does not exist here or is offline: use some of {online}"));
     }
-    if all.contains(topology.boot) && !spec.allow_boot_cpu {
-        return Err(ShieldError::BootCpu(topology.boot));
+    // Linux numbers the CPU that the machine booted on 0.
+    if all.contains(0) && !spec.allow_boot_cpu {
+        return ShieldError::refused(
+            "CPU 0 is the boot CPU, which keeps duties that cannot be moved: choose another one, or add --allow-boot-cpu",
+        );
     }
+    let no_housekeeping = |whom: &str, asked: &CpuList, gone: &str| {
+        ShieldError::refused(format!(
+            "no CPU would be left for {whom}: {asked} is to be shielded{gone}; leave at least one of {online} out"
+        ))
+    };
     if view.housekeeping.is_empty() && !spec.processes.is_empty() {
         let mut gone = String::new();
         if !topology.isolated.is_empty() {
@@ -147,24 +155,14 @@ fn rules(view: &View<'_>) -> Result<(), ShieldError> {
         if !others.is_empty() {
             gone.push_str(&format!(", {others} belongs to partitions of others"));
         }
-        let offline = topology.present.without(&online);
+        let offline = topology.present.without(online);
         if !offline.is_empty() {
             gone.push_str(&format!(", {offline} is offline"));
         }
-        return Err(ShieldError::NoHousekeeping {
-            whom: "everything else",
-            asked: spec.processes.clone(),
-            gone,
-            online,
-        });
+        return no_housekeeping("everything else", &spec.processes, &gone);
     }
     if online.is_within(&spec.interrupts) {
-        return Err(ShieldError::NoHousekeeping {
-            whom: "device interrupts",
-            asked: spec.interrupts.clone(),
-            gone: String::new(),
-            online,
-        });
+        return no_housekeeping("device interrupts", &spec.interrupts, "");
     }
     memory_rules(view)
 }
@@ -177,10 +175,15 @@ fn memory_rules(view: &View<'_>) -> Result<(), ShieldError> {
     let nodes = topology.nodes_of(&spec.memory);
     let left = topology.nodes.keys().filter(|node| !nodes.contains(**node)).count();
     if nodes.is_empty() || left == 0 {
-        return Err(ShieldError::NoMemoryLeft { asked: spec.memory.clone(), nodes });
+        return ShieldError::refused(format!(
+            "no memory node would be left for everything else: CPU {} belongs to node {nodes}, and there is no other; leave -m out",
+            spec.memory
+        ));
     }
     if !spec.memory.is_within(&spec.processes) {
-        return Err(ShieldError::MemoryAlone(spec.memory.without(&spec.processes)));
+        let alone = spec.memory.without(&spec.processes);
+        let why = "memory is closed to others only together with its CPUs";
+        return ShieldError::refused(format!("-m: {why}: add CPU {alone} to -p"));
     }
     Ok(())
 }
@@ -189,11 +192,13 @@ fn backend_rules(view: &View<'_>, backend: ShieldBackend) -> Result<(), ShieldEr
     let spec = view.spec;
     let grouped = matches!(backend, ShieldBackend::V2 | ShieldBackend::V1);
     if !spec.memory.is_empty() && !grouped {
-        let why = "memory nodes are closed to others by cpusets alone".to_owned();
-        return Err(ShieldError::Backend { backend, why });
+        return backend::unusable(backend, "memory nodes are closed to others by cpusets alone");
     }
     if backend == ShieldBackend::V2 && !spec.keep.is_empty() {
-        return Err(ShieldError::CannotKeep(spec.keep.join(", ")));
+        return ShieldError::refused(format!(
+            "--keep {}: a v2 partition is closed to all but its members: use --backend v1 or affinity, or place it there by `windhover run -b`",
+            spec.keep.join(", ")
+        ));
     }
     let Some(cpusets) = view.layout.of(backend) else { return Ok(()) };
     v2::check(view, &cpusets.root)?;
@@ -201,7 +206,11 @@ fn backend_rules(view: &View<'_>, backend: ShieldBackend) -> Result<(), ShieldEr
     if view.sets.is_empty()
         && let Some(path) = ours.into_iter().find(|path| view.machine().is_directory(path))
     {
-        return Err(ShieldError::LeftOver { path, state: view.state.path().to_owned() });
+        return ShieldError::refused(format!(
+            "{} is there, but no undo log in {} made it: use the state directory that it was made with, or `windhover shield --reset --force`, which removes it",
+            path.display(),
+            view.state.path().display()
+        ));
     }
     Ok(())
 }

@@ -11,8 +11,6 @@ pub(super) struct Topology {
     pub(super) online: CpuList,
     /// CPUs that are there, running or not.
     pub(super) present: CpuList,
-    /// The CPU that the machine booted on: Linux numbers it 0.
-    pub(super) boot: u32,
     /// CPUs taken out of the scheduler's domains at boot (`isolcpus=domain,…`).
     pub(super) isolated: CpuList,
     /// CPUs whose tick stops (`nohz_full=`).
@@ -44,7 +42,6 @@ impl Topology {
             .filter_map(|node| Some((node, machine.cpu_list(format!("/sys/devices/system/node/node{node}/cpulist"))?)));
         Self {
             present: list("present").union(&online),
-            boot: 0,
             isolated: list("isolated"),
             nohz_full: list("nohz_full"),
             nodes: nodes.collect(),

@@ -27,8 +27,8 @@ pub(super) fn is_partition(knob: &Knob) -> bool {
 }
 
 /// What to do about a partition that the kernel took and did not isolate.
-pub(super) fn remedy(found: &str) -> String {
-    let words = if found.contains("distribute") {
+pub(super) fn remedy(found: &str) -> &'static str {
+    if found.contains("distribute") {
         "leave at least one CPU to everything else"
     } else if found.contains("housekeeping") {
         "these CPUs, or others, were isolated at boot: boot without isolcpus="
@@ -36,8 +36,7 @@ pub(super) fn remedy(found: &str) -> String {
         "another group was given one of these CPUs: see cpuset.cpus and cpuset.cpus.exclusive of the groups beside it"
     } else {
         "another backend (--backend affinity) may do"
-    };
-    words.to_owned()
+    }
 }
 
 /// Refuses CPUs that another has for himself.
@@ -45,10 +44,11 @@ pub(super) fn check(view: &View<'_>, root: &Path) -> Result<(), ShieldError> {
     let below = |group: &&Foreign| group.path.starts_with(root);
     let alone = view.foreign.iter().filter(below).find(|group| group.alone && group.cpus.meets(&view.spec.processes));
     match alone {
-        Some(group) => Err(ShieldError::ForeignPartition {
-            cpus: group.cpus.common(&view.spec.processes),
-            path: group.path.clone(),
-        }),
+        Some(group) => ShieldError::refused(format!(
+            "CPU {} belongs to {}, which is not ours: choose other CPUs, or remove that first",
+            group.cpus.common(&view.spec.processes),
+            group.path.display()
+        )),
         None => Ok(()),
     }
 }

@@ -132,28 +132,27 @@ fn make(
     let mut changes = state.begin(&lock, &header)?;
     let keeper = if owned {
         let started = keeper::start(changes.id(), state.path());
-        Some(started.map_err(|error| TuneError::Keeper(error.to_string()))?)
+        Some(started.map_err(|error| TuneError::Failed(format!("no keeper, so nothing was changed: {error}")))?)
     } else {
         None
     };
     match carry_out(plan, kernel, &mut changes, &mut report.changed) {
         Ok(last) => finish(&mut report, last),
         Err(cause) => {
-            let cause = Box::new(cause);
-            if changes.is_empty() {
-                drop(lock);
-                return Err(TuneError::Refused(cause));
-            }
-            let undone = state.undo(&lock, kernel, changes.id(), false, PATIENCE);
+            let undone = match changes.is_empty() {
+                true => Ok(UndoReport::default()),
+                false => state.undo(&lock, kernel, changes.id(), false, PATIENCE),
+            };
             // The keeper needs the lock to see that nothing is left to do.
             drop(lock);
             let undone = undone?;
             if undone.is_clean() {
-                return Err(TuneError::Refused(cause));
+                return Err(TuneError::Failed(format!("{cause}; everything changed before it is put back")));
             }
-            let left = undone.conflicts.iter().map(|conflict| conflict.knob.to_string()).chain(undone.failed.clone());
+            let left = undone.conflicts.iter().map(|conflict| conflict.knob.to_string()).chain(undone.failed);
             let left = left.collect::<Vec<_>>().join(", ");
-            return Err(TuneError::RolledBackPartly { cause, report: Box::new(undone), left });
+            let rest = "not everything changed before it could be put back";
+            return Err(TuneError::Failed(format!("{cause}; and {rest}: {left}; try `windhover undo`")));
         }
     }
     report.set = (!changes.is_empty()).then(|| changes.id().clone());
@@ -242,18 +241,12 @@ fn require_permission(kernel: &Kernel, state: &StateDir, plan: &TunePlan) -> Res
         }
     }
     match first {
-        Some(what) => {
-            Err(TuneError::NotPermitted { what: format!("{what} cannot be written"), capabilities: missing.join(", ") })
-        }
+        Some(what) => Err(TuneError::not_permitted(&format!("{what} cannot be written"), &missing.join(", "))),
         None => match state.make() {
             Err(UndoError::Log { cause, .. }) if cause.kind() == std::io::ErrorKind::PermissionDenied => {
-                Err(TuneError::NotPermitted {
-                    what: format!(
-                        "the undo log in {} cannot be made (WINDHOVER_STATE names another place)",
-                        state.path().display()
-                    ),
-                    capabilities: "CAP_DAC_OVERRIDE".to_owned(),
-                })
+                let log = format!("the undo log in {} cannot be made", state.path().display());
+                let what = format!("{log} (WINDHOVER_STATE names another place)");
+                Err(TuneError::not_permitted(&what, "CAP_DAC_OVERRIDE"))
             }
             _ => Ok(()),
         },

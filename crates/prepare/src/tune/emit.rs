@@ -22,7 +22,7 @@ pub enum Form {
 /// installed, `profile_argument` what `tune apply` is given there.
 ///
 /// # Errors
-/// [`TuneError::Profile`] without a device for udev rules.
+/// Without a device for udev rules.
 pub fn emit(
     profile: &Profile,
     form: Form,
@@ -38,14 +38,10 @@ pub fn emit(
             Some(device) if device.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) => {
                 Ok(udev(profile, device))
             }
-            Some(device) => Err(wrong(profile, &format!("'{device}' cannot be written into a rule"))),
-            None => Err(wrong(profile, "rules for udev are about a network device: --nic IF")),
+            Some(device) => Err(TuneError::profile(&profile.name, format!("'{device}' cannot be written into a rule"))),
+            None => Err(TuneError::profile(&profile.name, "rules for udev are about a network device: --nic IF")),
         },
     }
-}
-
-fn wrong(profile: &Profile, why: &str) -> TuneError {
-    TuneError::Profile { profile: profile.name.clone(), why: why.to_owned() }
 }
 
 /// Settings with their keys, in order.

@@ -47,26 +47,17 @@ pub struct TunePlan {
 }
 
 /// What settings would change. `device` is the network device that `nic.` keys are about.
-///
-/// # Errors
-/// [`TuneError`]: a key or value that there is not, or no such device.
 pub fn plan(settings: &[Setting], device: Option<&str>, kernel: &Kernel) -> Result<TunePlan, TuneError> {
     plan_profile(&Profile::default().with(settings)?, device, kernel)
 }
 
 /// The changes that one setting means, those that change nothing included; none where this machine lacks it.
-///
-/// # Errors
-/// As [`plan`].
 pub fn knob_of(setting: &Setting, device: Option<&str>, kernel: &Kernel) -> Result<Vec<Change>, TuneError> {
     let plan = plan(std::slice::from_ref(setting), device, kernel)?;
     Ok(plan.changes.into_iter().chain(plan.same).map(|planned| planned.change).collect())
 }
 
 /// What a profile would change.
-///
-/// # Errors
-/// As [`plan`].
 pub fn plan_profile(profile: &Profile, device: Option<&str>, kernel: &Kernel) -> Result<TunePlan, TuneError> {
     let mut plan = TunePlan { profile: profile.clone(), device: device.map(str::to_owned), ..TunePlan::default() };
     let device = device.map(|name| nic::Device::of(kernel, name)).transpose()?;

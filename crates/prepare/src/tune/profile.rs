@@ -80,19 +80,13 @@ pub struct Profile {
     pub notes: Vec<String>,
 }
 
-/// The built-in profiles.
-///
-/// # Errors
-/// Never in a build that passed its tests.
+/// The built-in profiles; an error in no build that passed its tests.
 pub fn profiles() -> Result<Vec<Profile>, TuneError> {
     BUILT_IN.iter().map(|(name, _)| Profile::load(name)).collect()
 }
 
 impl Profile {
     /// A built-in profile by name, or a file's (ending in `.toml`).
-    ///
-    /// # Errors
-    /// [`TuneError`]: unknown, unreadable, or with keys or values that there are not.
     pub fn load(name: &str) -> Result<Self, TuneError> {
         let mut building = Building::default();
         building.add(name, Path::new(""))?;
@@ -104,9 +98,6 @@ impl Profile {
     }
 
     /// A profile from its text. It extends built-in profiles only.
-    ///
-    /// # Errors
-    /// As [`Profile::load`].
     pub fn parse(name: &str, text: &str) -> Result<Self, TuneError> {
         let mut building = Building { built_in_only: true, ..Building::default() };
         building.add_text(name, text, Path::new(""))?;
@@ -115,9 +106,6 @@ impl Profile {
     }
 
     /// Lays single settings over it.
-    ///
-    /// # Errors
-    /// [`TuneError::UnknownKey`] and [`TuneError::Value`].
     pub fn with(mut self, settings: &[Setting]) -> Result<Self, TuneError> {
         let mut all: BTreeMap<SettingOrder, Reasoned> = BTreeMap::new();
         for reasoned in self.settings {
@@ -169,19 +157,17 @@ struct Building {
 impl Building {
     fn add(&mut self, name: &str, folder: &Path) -> Result<(), TuneError> {
         if self.open.iter().any(|open| open == name) || self.open.len() > MOST_LAYERS {
-            let why = format!("it extends itself by way of {}", self.open.join(", "));
-            return Err(TuneError::Profile { profile: name.to_owned(), why });
+            return Err(TuneError::profile(name, format!("it extends itself by way of {}", self.open.join(", "))));
         }
         if self.built_in_only && !BUILT_IN.iter().any(|(known, _)| *known == name) {
-            let why = "it is no built-in profile".to_owned();
-            return Err(TuneError::Profile { profile: name.to_owned(), why });
+            return Err(TuneError::profile(name, "it is no built-in profile"));
         }
         let (text, folder) = read(name, folder)?;
         self.add_text(name, &text, &folder)
     }
 
     fn add_text(&mut self, name: &str, text: &str, folder: &Path) -> Result<(), TuneError> {
-        let wrong = |why: String| TuneError::Profile { profile: name.to_owned(), why };
+        let wrong = |why: String| TuneError::profile(name, why);
         let table: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.message().replace('\n', " ")))?;
         self.open.push(name.to_owned());
         for layer in strings(&table, "extends").map_err(wrong)? {
@@ -226,7 +212,7 @@ impl Building {
 
     /// Tables are parts of keys, until one has a value.
     fn settings(&mut self, layer: &str, key: &str, value: &Value) -> Result<(), TuneError> {
-        let wrong = |why: &str| TuneError::Profile { profile: layer.to_owned(), why: format!("{key}: {why}") };
+        let wrong = |why: &str| TuneError::profile(layer, format!("{key}: {why}"));
         let (value, why) = match value {
             Value::Table(table) if !table.contains_key("value") => {
                 for (name, value) in table {
@@ -269,13 +255,14 @@ fn read(name: &str, folder: &Path) -> Result<(String, PathBuf), TuneError> {
     }
     if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
         let known = BUILT_IN.map(|(name, _)| name).join(", ");
-        return Err(TuneError::UnknownProfile { name: name.to_owned(), known });
+        let known = format!("the built-in ones are {known}; a file's name ends in .toml");
+        return Err(TuneError::Wrong(format!("there is no profile '{name}': {known}")));
     }
     let path = folder.join(name);
-    let failed = |cause| TuneError::Unreadable { path: path.clone(), cause };
+    let failed = |cause| TuneError::profile(&path.display().to_string(), format!("cannot read: {cause}"));
     let size = std::fs::metadata(&path).map_err(failed)?.len();
     if size > MOST_BYTES {
-        return Err(TuneError::Profile { profile: name.to_owned(), why: "it is longer than 1 MiB".to_owned() });
+        return Err(TuneError::profile(name, "it is longer than 1 MiB"));
     }
     let text = std::fs::read_to_string(&path).map_err(failed)?;
     Ok((text, path.parent().map(Path::to_owned).unwrap_or_default()))

@@ -33,7 +33,7 @@ pub(super) fn unknown(kernel: &Kernel, key: &Key) -> TuneError {
         _ => (None, "see docs/tuning.md"),
     };
     let nearest = near.map_or_else(|| format!(": {lacks}"), |near| format!(": did you mean '{near}'?"));
-    TuneError::UnknownKey { key: key.to_string(), nearest }
+    TuneError::unknown_key(&key.to_string(), &nearest)
 }
 
 /// The name that differs least in the first part that is not there.
@@ -64,14 +64,14 @@ pub(super) fn check(key: &Key, now: &str, wanted: &str) -> Result<(), TuneError>
     if is_mask || now.is_empty() || !now.split_ascii_whitespace().all(is_number) {
         return Ok(());
     }
-    let wrong = |why: String| TuneError::Value { key: key.to_string(), value: wanted.to_owned(), why };
-    if !wanted.split_ascii_whitespace().all(is_number_or_list) {
-        return Err(wrong(format!("it is a number ({now} now)")));
-    }
-    if count(wanted) > count(now) {
-        return Err(wrong(format!("it has {} numbers ({now} now)", count(now))));
-    }
-    Ok(())
+    let why = if !wanted.split_ascii_whitespace().all(is_number_or_list) {
+        format!("it is a number ({now} now)")
+    } else if count(wanted) > count(now) {
+        format!("it has {} numbers ({now} now)", count(now))
+    } else {
+        return Ok(());
+    };
+    Err(TuneError::Wrong(format!("{key}={wanted}: {why}")))
 }
 
 fn is_number(word: &str) -> bool {

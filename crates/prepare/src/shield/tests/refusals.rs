@@ -1,80 +1,71 @@
 //! What a shield is refused for, before anything is changed.
 
-use super::super::{ShieldError, plan};
+use super::super::plan;
 use super::tree::{Tree, all};
 use model::{ShieldBackend, ShieldSpec};
 
-fn refused(tree: &Tree, spec: &ShieldSpec) -> ShieldError {
+/// Each spec is refused in words that hold these.
+#[track_caller]
+fn refused(tree: &Tree, cases: impl IntoIterator<Item = (ShieldSpec, &'static str)>) {
     let before = tree.snapshot();
-    let error = plan(spec, &tree.kernel(), &tree.state()).unwrap_err();
-    assert_eq!(error.exit_code(), 2, "{error}");
+    for (spec, words) in cases {
+        let error = plan(&spec, &tree.kernel(), &tree.state()).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(words) && !text.contains('\n'), "'{words}' is not in: {text}");
+    }
     assert_eq!(tree.snapshot(), before);
-    let text = error.to_string();
-    assert!(!text.contains('\n'), "{text}");
-    error
+}
+
+#[track_caller]
+fn accepted(tree: &Tree, spec: &ShieldSpec) -> ShieldBackend {
+    plan(spec, &tree.kernel(), &tree.state()).unwrap().backend
 }
 
 fn v2() -> Tree {
     Tree::new(4).with_v2("cpuset cpu memory")
 }
 
-#[test]
-fn nothing_asked() {
-    assert!(matches!(refused(&v2(), &ShieldSpec::default()), ShieldError::NothingAsked));
+fn by(backend: ShieldBackend, cpus: &str) -> ShieldSpec {
+    ShieldSpec { backend, ..all(cpus) }
 }
 
 #[test]
-fn unknown_and_offline_cpus() {
+fn cpus_that_there_are_not_and_the_boot_cpu() {
     let tree = v2();
     tree.put("sys/devices/system/cpu/online", "0-2");
-    for cpus in ["3", "1,7"] {
-        let error = refused(&tree, &all(cpus));
-        assert!(matches!(error, ShieldError::UnknownCpu { .. }), "{error}");
-        assert!(error.to_string().contains("0-2"), "{error}");
-    }
-}
-
-#[test]
-fn the_boot_cpu_needs_a_word() {
-    let tree = v2();
-    assert!(matches!(refused(&tree, &all("0-1")), ShieldError::BootCpu(0)));
-    let allowed = ShieldSpec { allow_boot_cpu: true, ..all("0-1") };
-    plan(&allowed, &tree.kernel(), &tree.state()).unwrap();
+    let unknown = "does not exist here or is offline: use some of 0-2";
+    refused(&tree, [(ShieldSpec::default(), "no CPU is named"), (all("3"), unknown), (all("1,7"), unknown)]);
+    refused(&tree, [(all("0-1"), "CPU 0 is the boot CPU")]);
+    accepted(&tree, &ShieldSpec { allow_boot_cpu: true, ..all("0-1") });
 }
 
 #[test]
 fn the_last_housekeeping_cpu() {
     let tree = v2();
-    let everything = ShieldSpec { allow_boot_cpu: true, ..all("0-3") };
-    assert!(matches!(refused(&tree, &everything), ShieldError::NoHousekeeping { .. }));
+    let boot = |cpus: &str| ShieldSpec { allow_boot_cpu: true, ..all(cpus) };
+    let interrupts = ShieldSpec { processes: model::CpuList::default(), ..boot("0-3") };
+    refused(
+        &tree,
+        [
+            (boot("0-3"), "no CPU would be left for everything else: 0-3 is to be shielded;"),
+            (interrupts, "no CPU would be left for device interrupts: 0-3"),
+        ],
+    );
     // The same when those that would be left are gone already: isolated at boot, offline, taken by another.
     tree.put("sys/devices/system/cpu/isolated", "3");
-    let rest = ShieldSpec { allow_boot_cpu: true, ..all("0-2") };
-    let error = refused(&tree, &rest);
-    assert!(
-        matches!(error, ShieldError::NoHousekeeping { .. }) && error.to_string().contains("3 is isolated"),
-        "{error}"
-    );
+    refused(&tree, [(boot("0-2"), "left for everything else: 0-2 is to be shielded, 3 is isolated")]);
     tree.put("sys/devices/system/cpu/isolated", "");
     tree.put("sys/devices/system/cpu/online", "0-2");
-    let error = refused(&tree, &rest);
-    assert!(error.to_string().contains("3 is offline"), "{error}");
+    refused(&tree, [(boot("0-2"), "0-2 is to be shielded, 3 is offline")]);
     tree.put("sys/devices/system/cpu/online", "0-3");
     tree.v2_group("theirs");
     tree.put("sys/fs/cgroup/theirs/cpuset.cpus", "0,3");
     tree.put("sys/fs/cgroup/theirs/cpuset.cpus.partition", "root");
-    let error = refused(&tree, &all("1-2"));
-    assert!(matches!(error, ShieldError::NoHousekeeping { .. }), "{error}");
-    assert!(error.to_string().contains("0,3 belongs to partitions"), "{error}");
+    refused(&tree, [(all("1-2"), "left for everything else: 1-2 is to be shielded, 0,3 belongs to partitions")]);
     // One fewer is fine.
     tree.put("sys/fs/cgroup/theirs/cpuset.cpus", "3");
-    plan(&all("1-2"), &tree.kernel(), &tree.state()).unwrap();
-}
-
-#[test]
-fn interrupts_need_a_cpu_too() {
-    let spec = ShieldSpec { interrupts: "0-3".parse().unwrap(), allow_boot_cpu: true, ..ShieldSpec::default() };
-    assert!(matches!(refused(&v2(), &spec), ShieldError::NoHousekeeping { whom: "device interrupts", .. }));
+    accepted(&tree, &all("1-2"));
 }
 
 #[test]
@@ -82,33 +73,39 @@ fn partitions_and_boot_isolation_do_not_mix() {
     let tree = v2();
     tree.put("sys/devices/system/cpu/isolated", "3");
     // On kernel 6.12 the partition {2,3} is accepted and breaks the kernel's books: it must not come to that.
-    for (cpus, backend) in [("2-3", ShieldBackend::V2), ("3", ShieldBackend::V2), ("2-3", ShieldBackend::Auto)] {
-        let error = refused(&tree, &ShieldSpec { backend, ..all(cpus) });
-        assert!(matches!(error, ShieldError::BootIsolated { .. }), "{error}");
-        assert!(error.to_string().contains("--backend isolcpus"), "{error}");
-    }
-    let plan = |spec: &ShieldSpec| plan(spec, &tree.kernel(), &tree.state()).unwrap();
-    assert_eq!(plan(&all("3")).backend, ShieldBackend::Isolcpus);
-    assert_eq!(plan(&all("2")).backend, ShieldBackend::V2);
-    let error = refused(&tree, &ShieldSpec { backend: ShieldBackend::Isolcpus, ..all("2-3") });
-    assert!(matches!(error, ShieldError::NotBootIsolated { .. }), "{error}");
+    let mixed = "3 was isolated at boot (/sys/devices/system/cpu/isolated; isolcpus=), and backend v2 must not be mixed with that: shield 3 alone with --backend isolcpus";
+    refused(
+        &tree,
+        [
+            (by(ShieldBackend::V2, "2-3"), mixed),
+            (by(ShieldBackend::V2, "3"), mixed),
+            (by(ShieldBackend::Auto, "2-3"), mixed),
+            (by(ShieldBackend::Isolcpus, "2-3"), "backend isolcpus needs CPU 2 isolated at boot"),
+        ],
+    );
+    assert_eq!(accepted(&tree, &all("3")), ShieldBackend::Isolcpus);
+    assert_eq!(accepted(&tree, &all("2")), ShieldBackend::V2);
 }
 
 #[test]
 fn backends_that_are_not_there_say_why() {
     let no_cpuset = Tree::new(4).with_v2("cpu memory");
-    let error = refused(&no_cpuset, &ShieldSpec { backend: ShieldBackend::V2, ..all("1") });
-    assert!(matches!(error, ShieldError::Backend { .. }) && error.to_string().contains("lists cpu memory"), "{error}");
-    let error = refused(&no_cpuset, &ShieldSpec { backend: ShieldBackend::V1, ..all("1") });
-    assert!(error.to_string().contains("no cpusets of version 1"), "{error}");
+    refused(
+        &no_cpuset,
+        [
+            (
+                by(ShieldBackend::V2, "1"),
+                "backend v2 cannot be used here: /sys/fs/cgroup/cgroup.controllers lists cpu memory",
+            ),
+            (by(ShieldBackend::V1, "1"), "backend v1 cannot be used here: no cpusets of version 1"),
+        ],
+    );
     let namespace = v2();
     namespace.put("sys/fs/cgroup/cgroup.type", "domain");
-    let error = refused(&namespace, &ShieldSpec { backend: ShieldBackend::V2, ..all("1") });
-    assert!(error.to_string().contains("container"), "{error}");
+    refused(&namespace, [(by(ShieldBackend::V2, "1"), "container")]);
     let together = Tree::new(4);
     together.put("proc/mounts", "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset,cpu 0 0");
-    let error = refused(&together, &ShieldSpec { backend: ShieldBackend::V1, ..all("1") });
-    assert!(error.to_string().contains("together with cpu"), "{error}");
+    refused(&together, [(by(ShieldBackend::V1, "1"), "together with cpu")]);
 }
 
 #[test]
@@ -118,46 +115,54 @@ fn partitions_of_others_are_left_alone() {
     tree.v2_group("machine.slice/theirs");
     tree.put("sys/fs/cgroup/machine.slice/theirs/cpuset.cpus.exclusive", "2");
     tree.put("sys/fs/cgroup/machine.slice/theirs/cpuset.cpus.partition", "isolated");
-    let error = refused(&tree, &all("2-3"));
-    assert!(matches!(&error, ShieldError::ForeignPartition { path, .. } if path.ends_with("theirs")), "{error}");
+    let words = "CPU 2 belongs to /sys/fs/cgroup/machine.slice/theirs, which is not ours";
+    refused(&tree, [(all("2-3"), words)]);
     let tree = Tree::new(4).with_v1(4);
     tree.v1_group("theirs", "2");
     tree.put("sys/fs/cgroup/cpuset/theirs/cpuset.cpu_exclusive", "1");
-    assert!(matches!(refused(&tree, &all("2-3")), ShieldError::ForeignPartition { .. }));
-}
-
-#[test]
-fn a_group_of_ours_without_a_log() {
+    refused(&tree, [(all("2-3"), "CPU 2 belongs to /sys/fs/cgroup/cpuset/theirs, which is not ours")]);
     let tree = v2();
     tree.v2_group("windhover-shield");
-    let error = refused(&tree, &all("1"));
-    assert!(matches!(error, ShieldError::LeftOver { .. }) && error.to_string().contains("--reset --force"), "{error}");
+    refused(&tree, [(all("1"), "`windhover shield --reset --force`, which removes it")]);
 }
 
 #[test]
 fn memory() {
-    let memory = |cpus: &str, backend| ShieldSpec { memory: cpus.parse().unwrap(), backend, ..all("2-3") };
-    let one = v2();
-    assert!(matches!(refused(&one, &memory("2-3", ShieldBackend::Auto)), ShieldError::NoMemoryLeft { .. }));
+    let memory = |cpus: &str, backend| ShieldSpec { memory: cpus.parse().unwrap(), ..by(backend, "2-3") };
+    let none_left = "no memory node would be left for everything else";
+    refused(&v2(), [(memory("2-3", ShieldBackend::Auto), none_left)]);
     let two = v2().with_nodes(4);
-    assert!(matches!(refused(&two, &memory("1-3", ShieldBackend::Auto)), ShieldError::NoMemoryLeft { .. }));
-    let node = ShieldSpec { processes: "3".parse().unwrap(), ..memory("2-3", ShieldBackend::Auto) };
-    assert!(matches!(refused(&two, &node), ShieldError::MemoryAlone { .. }));
-    assert!(matches!(refused(&two, &memory("2-3", ShieldBackend::Affinity)), ShieldError::Backend { .. }));
-    plan(&memory("2-3", ShieldBackend::Auto), &two.kernel(), &two.state()).unwrap();
+    let alone = ShieldSpec { processes: "3".parse().unwrap(), ..memory("2-3", ShieldBackend::Auto) };
+    refused(
+        &two,
+        [
+            (memory("1-3", ShieldBackend::Auto), none_left),
+            (alone, "-m: memory is closed to others only together with its CPUs: add CPU 2 to -p"),
+            (memory("2-3", ShieldBackend::Affinity), "backend affinity cannot be used here: memory nodes are closed"),
+        ],
+    );
+    accepted(&two, &memory("2-3", ShieldBackend::Auto));
 }
 
 #[test]
 fn keeping_and_devices() {
-    let tree = v2();
-    let keep = ShieldSpec { keep: vec!["sshd".to_owned()], ..all("1") };
-    assert!(matches!(refused(&tree, &keep), ShieldError::CannotKeep { .. }));
-    let nic = ShieldSpec { nics: vec!["eth7".to_owned()], ..all("1") };
-    assert!(matches!(refused(&tree, &nic), ShieldError::Nic(_)));
-    let nowhere = ShieldSpec { nics: vec!["eth7".to_owned()], timers: "1".parse().unwrap(), ..ShieldSpec::default() };
-    assert!(matches!(refused(&tree, &nowhere), ShieldError::NicWithoutCpus { .. }));
-    let flow = ShieldSpec { flows: vec!["udp4 dst-port 7000".to_owned()], ..all("1") };
-    assert!(matches!(refused(&tree, &flow), ShieldError::FlowWithoutNic { .. }));
-    let unread = ShieldSpec { flows: vec!["udp4 dst-port many".to_owned()], nics: vec!["eth7".to_owned()], ..all("1") };
-    assert!(matches!(refused(&tree, &unread), ShieldError::FlowRule { .. }));
+    let nics = vec!["eth7".to_owned()];
+    let flow = |rule: &str| ShieldSpec { flows: vec![rule.to_owned()], ..all("1") };
+    let nowhere = ShieldSpec { nics: nics.clone(), timers: "1".parse().unwrap(), ..ShieldSpec::default() };
+    refused(
+        &v2(),
+        [
+            (ShieldSpec { keep: vec!["sshd".to_owned()], ..all("1") }, "--keep sshd: a v2 partition is closed"),
+            (
+                ShieldSpec { nics: nics.clone(), ..all("1") },
+                "cannot be put onto the shield: there is no network device",
+            ),
+            (nowhere, "--nic eth7: no CPU is shielded"),
+            (flow("udp4 dst-port 7000"), "--flow 'udp4 dst-port 7000': no device is on the shield"),
+            (
+                ShieldSpec { nics, ..flow("udp4 dst-port many") },
+                "--flow: flow rule 'udp4 dst-port many queue 0': 'many'",
+            ),
+        ],
+    );
 }
