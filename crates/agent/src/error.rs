@@ -13,3 +13,9 @@ pub enum AgentError {
     #[error("the agent cannot be set up: {0}")]
     Setup(String),
 }
+
+impl AgentError {
+    pub(crate) fn thread(name: &str, error: &std::io::Error) -> Self {
+        Self::Setup(format!("thread {name}: {error}"))
+    }
+}

@@ -62,7 +62,7 @@ pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
         .name(name.to_owned())
         .spawn(work)
         .map(drop)
-        .map_err(|error| AgentError::Setup(format!("thread {name}: {error}")))
+        .map_err(|error| AgentError::thread(name, &error))
 }
 
 /// Turns the signals that ask for an end into events, as long as it lives. What handled them before goes on doing so.

@@ -151,12 +151,9 @@ impl Preparation {
         let plan = shield::plan(&spec, &self.kernel, &self.state).map_err(refused)?;
         let made = shield::apply(&plan, &self.kernel, &self.state, keeper::this_process(), COMMAND).map_err(refused)?;
         let guard = Guard::new(self.kernel.clone(), self.state.clone(), spec.clone());
-        let guard = Watch::start(guard, self.lines.clone()).map_err(|error| (1, format!("a thread: {error}")));
-        let (guard, failed) = match guard {
-            Ok(guard) => (Some(guard), None),
-            Err(refusal) => (None, Some(refusal)),
-        };
-        self.shield = Some(Shield { spec, made, _guard: guard });
+        let guard = Watch::start(guard, self.lines.clone());
+        let failed = guard.as_ref().err().map(|error| (1, format!("a thread: {error}")));
+        self.shield = Some(Shield { spec, made, _guard: guard.ok() });
         failed.map_or(Ok(()), Err)
     }
 

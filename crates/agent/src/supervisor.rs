@@ -7,7 +7,6 @@ use crate::{AgentError, Context};
 use model::{HostFacts, MachineFacts, WorkerEvent, WorkerSpec};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use wire::agent::{PROTOCOL, forward};
@@ -42,41 +41,25 @@ impl<'a, W: Write> Supervisor<'a, W> {
 
     /// Runs until the runner is done with this host, in one way or another.
     pub(crate) fn run(mut self, events: &Receiver<Event>) -> Result<(), AgentError> {
-        let mut ended = Ok(());
-        loop {
+        let has_said_bye = loop {
             let step = match self.wait(events) {
+                Some(Event::Request(request)) if matches!(*request, Request::Bye) => break Ok(true),
                 Some(Event::Request(request)) => self.request(*request),
                 Some(Event::Worker(id, news)) => self.news(id, news),
-                Some(Event::InputEnded(end)) => {
-                    ended = end.map_err(AgentError::Request);
-                    break;
-                }
-                Some(Event::Terminated) => break,
+                Some(Event::InputEnded(end)) => break end.map(|()| false).map_err(AgentError::Request),
+                Some(Event::Terminated) => break Ok(false),
                 None => self.lose_patience(),
             };
-            match step {
-                Ok(ControlFlow::Continue(())) => {}
-                Ok(ControlFlow::Break(())) => {
-                    self.stop_all(events);
-                    self.put_back();
-                    return self.reply(&Reply::Bye);
-                }
-                Err(error) => {
-                    ended = Err(error);
-                    break;
-                }
+            if let Err(error) = step {
+                break Err(error);
             }
-        }
+        };
         self.stop_all(events);
-        self.put_back();
-        ended
-    }
-
-    /// Undoes what was changed on the machine; what cannot be is told on stderr, for nobody may read replies any more.
-    fn put_back(&mut self) {
+        // What cannot be put back is told on stderr, for nobody may read replies any more.
         for problem in self.preparation.restore() {
             (self.context.lines)(&problem);
         }
+        if has_said_bye? { self.reply(&Reply::Bye) } else { Ok(()) }
     }
 
     /// The next event, or `None` when a worker's time is over.
@@ -104,12 +87,12 @@ impl<'a, W: Write> Supervisor<'a, W> {
         self.output.write_all(&frame).and_then(|()| self.output.flush()).map_err(AgentError::Reply)
     }
 
-    fn fail(&mut self, code: u8, message: impl Into<String>) -> Result<ControlFlow<()>, AgentError> {
+    fn fail(&mut self, code: u8, message: impl Into<String>) -> Result<(), AgentError> {
         let message = message.into().replace(['\n', '\r'], " ");
-        self.reply(&Reply::Failed { code, message }).map(|()| ControlFlow::Continue(()))
+        self.reply(&Reply::Failed { code, message })
     }
 
-    fn request(&mut self, request: Request) -> Result<ControlFlow<()>, AgentError> {
+    fn request(&mut self, request: Request) -> Result<(), AgentError> {
         match request {
             Request::Hello { .. } => {
                 let (machine, host) = self.facts();
@@ -117,28 +100,24 @@ impl<'a, W: Write> Supervisor<'a, W> {
                 let uid = host.uid;
                 let build = self.context.build.clone();
                 let pid = std::process::id();
-                self.reply(&Reply::Hello { build, protocol: PROTOCOL, boot_id, hostname, uid, pid })?;
+                self.reply(&Reply::Hello { build, protocol: PROTOCOL, boot_id, hostname, uid, pid })
             }
             Request::Facts => {
                 let (machine, host) = self.facts();
                 let reply = Reply::Facts { machine: Box::new(machine.clone()), host: Box::new(host.clone()) };
-                self.reply(&reply)?;
+                self.reply(&reply)
             }
-            Request::StartEndpoint { task, launch } => {
-                return self.start(&WorkerSpec::Endpoint(task), &launch, Some(READY));
+            Request::StartEndpoint { task, launch } => self.start(&WorkerSpec::Endpoint(task), &launch, Some(READY)),
+            Request::RunProbe { .. } if self.workers.values().any(|worker| worker.role == Role::Probe) => {
+                self.fail(1, "a probe runs on this host already: one at a time")
             }
-            Request::RunProbe { task, launch } => {
-                if self.workers.values().any(|worker| worker.role == Role::Probe) {
-                    return self.fail(1, "a probe runs on this host already: one at a time");
-                }
-                return self.start(&WorkerSpec::Probe(task), &launch, None);
-            }
+            Request::RunProbe { task, launch } => self.start(&WorkerSpec::Probe(task), &launch, None),
             Request::StartLoad { spec, timeout_ms } => {
                 let limit = Duration::from_millis(u64::from(timeout_ms));
-                return self.start(&WorkerSpec::Load(spec), &LaunchSpec::default(), Some(limit));
+                self.start(&WorkerSpec::Load(spec), &LaunchSpec::default(), Some(limit))
             }
-            Request::StopEndpoint { id } => return self.stop(id, Role::Endpoint, PATIENCE),
-            Request::StopLoad { id } => return self.stop(id, Role::Load, LOAD_PATIENCE),
+            Request::StopEndpoint { id } => self.stop(id, Role::Endpoint, PATIENCE),
+            Request::StopLoad { id } => self.stop(id, Role::Load, LOAD_PATIENCE),
             Request::Cancel => {
                 // One that ended while the word was on its way has been answered already.
                 for worker in self.workers.values_mut() {
@@ -151,20 +130,21 @@ impl<'a, W: Write> Supervisor<'a, W> {
                         _ => {}
                     }
                 }
+                Ok(())
             }
             Request::Prepare { shield, settings, device, shielded } => {
                 match self.preparation.prepare(shield, settings, device, shielded) {
-                    Ok(Made { shield, changed, notes }) => self.reply(&Reply::Prepared { shield, changed, notes })?,
-                    Err((code, message)) => return self.fail(code, message),
+                    Ok(Made { shield, changed, notes }) => self.reply(&Reply::Prepared { shield, changed, notes }),
+                    Err((code, message)) => self.fail(code, message),
                 }
             }
             Request::Restore => {
                 let problems = self.preparation.restore();
-                self.reply(&Reply::Restored { problems })?;
+                self.reply(&Reply::Restored { problems })
             }
-            Request::Bye => return Ok(ControlFlow::Break(())),
+            // It ended the loop.
+            Request::Bye => Ok(()),
         }
-        Ok(ControlFlow::Continue(()))
     }
 
     fn facts(&mut self) -> &(MachineFacts, HostFacts) {
@@ -177,37 +157,32 @@ impl<'a, W: Write> Supervisor<'a, W> {
         })
     }
 
-    fn start(
-        &mut self,
-        spec: &WorkerSpec,
-        launch: &LaunchSpec,
-        limit: Option<Duration>,
-    ) -> Result<ControlFlow<()>, AgentError> {
+    fn start(&mut self, spec: &WorkerSpec, launch: &LaunchSpec, limit: Option<Duration>) -> Result<(), AgentError> {
         let id = self.next;
         self.next = self.next.wrapping_add(1);
         match Worker::start(id, spec, launch, self.context, &self.sender) {
             Ok(mut worker) => {
                 worker.deadline = limit.map(|limit| worker.started + limit);
                 self.workers.insert(id, worker);
-                Ok(ControlFlow::Continue(()))
+                Ok(())
             }
             Err(message) => self.fail(2, message),
         }
     }
 
-    fn stop(&mut self, id: u32, role: Role, patience: Duration) -> Result<ControlFlow<()>, AgentError> {
+    fn stop(&mut self, id: u32, role: Role, patience: Duration) -> Result<(), AgentError> {
         match self.workers.get_mut(&id) {
             Some(worker) if worker.role == role && worker.phase == Phase::Ended => self.finish(id),
             Some(worker) if worker.role == role => {
                 worker.stop(patience);
-                Ok(ControlFlow::Continue(()))
+                Ok(())
             }
             _ => self.fail(1, format!("there is no {} {id} on this host", role.word())),
         }
     }
 
-    fn news(&mut self, id: u32, news: News) -> Result<ControlFlow<()>, AgentError> {
-        let Some(worker) = self.workers.get_mut(&id) else { return Ok(ControlFlow::Continue(())) };
+    fn news(&mut self, id: u32, news: News) -> Result<(), AgentError> {
+        let Some(worker) = self.workers.get_mut(&id) else { return Ok(()) };
         match news {
             // Reported only when the task asks for them.
             News::Interval(line) => {
@@ -232,75 +207,70 @@ impl<'a, W: Write> Supervisor<'a, W> {
                 return self.closed(id);
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     }
 
-    fn ready(&mut self, id: u32, address: Option<String>) -> Result<ControlFlow<()>, AgentError> {
-        let Some(worker) = self.workers.get_mut(&id) else { return Ok(ControlFlow::Continue(())) };
+    fn ready(&mut self, id: u32, address: Option<String>) -> Result<(), AgentError> {
+        let Some(worker) = self.workers.get_mut(&id) else { return Ok(()) };
         // A load that was given up on, or a word said twice.
         if worker.phase != Phase::Starting {
-            return Ok(ControlFlow::Continue(()));
+            return Ok(());
         }
         worker.phase = Phase::Working;
         worker.deadline = None;
         let reply = match worker.role {
             Role::Endpoint => Reply::EndpointReady { id, address: address.unwrap_or_default() },
             Role::Load => Reply::LoadSteady { id, steady: true, steady_after_ns: nanoseconds(worker.started) },
-            Role::Probe => return Ok(ControlFlow::Continue(())),
+            Role::Probe => return Ok(()),
         };
-        self.reply(&reply).map(|()| ControlFlow::Continue(()))
+        self.reply(&reply)
     }
 
     /// A worker is gone. Whoever waits for it is answered; nobody waits for one that was working.
-    fn closed(&mut self, id: u32) -> Result<ControlFlow<()>, AgentError> {
-        let Some(worker) = self.workers.get_mut(&id) else { return Ok(ControlFlow::Continue(())) };
+    fn closed(&mut self, id: u32) -> Result<(), AgentError> {
+        let Some(worker) = self.workers.get_mut(&id) else { return Ok(()) };
         match (worker.role, worker.phase) {
             (Role::Endpoint | Role::Load, Phase::Working) => {
                 worker.phase = Phase::Ended;
                 let end = worker.end.clone().unwrap_or_default();
                 (self.context.lines)(&format!("{end}, and nobody had asked it to"));
-                Ok(ControlFlow::Continue(()))
+                Ok(())
             }
             _ => self.finish(id),
         }
     }
 
     /// Answers for a worker that has ended, and forgets it.
-    fn finish(&mut self, id: u32) -> Result<ControlFlow<()>, AgentError> {
-        let Some(mut worker) = self.workers.remove(&id) else { return Ok(ControlFlow::Continue(())) };
+    fn finish(&mut self, id: u32) -> Result<(), AgentError> {
+        let Some(mut worker) = self.workers.remove(&id) else { return Ok(()) };
         match (worker.role, worker.phase) {
-            (Role::Endpoint, Phase::Stopping) => self.reply(&Reply::EndpointStopped { id })?,
+            (Role::Endpoint, Phase::Stopping) => return self.reply(&Reply::EndpointStopped { id }),
             (Role::Load, _) if worker.cancelled => return self.fail(INTERRUPTED, "the load was cancelled"),
-            (Role::Load, Phase::Stopping | Phase::Ended) if worker.report.is_some() => {
+            (Role::Load, Phase::Stopping | Phase::Ended) => {
                 if let Some(report) = worker.report.take() {
-                    self.reply(&Reply::LoadReport { id, report: Box::new(report) })?;
+                    return self.reply(&Reply::LoadReport { id, report: Box::new(report) });
                 }
             }
             (Role::Probe, phase) => {
                 for measured in std::mem::take(&mut worker.measured) {
                     self.write(forward(&measured))?;
                 }
-                // A foreign program need not say that it is done, but it has to end well.
-                let good = worker.failed.is_none() && (worker.done || worker.ended_well());
                 if phase == Phase::Stopping {
                     return self.fail(INTERRUPTED, "the probe was cancelled");
-                } else if good {
-                    self.reply(&Reply::Done)?;
-                } else {
-                    let (code, message) = worker.failure();
-                    return self.fail(code, message);
+                }
+                // A foreign program need not say that it is done, but it has to end well.
+                if worker.failed.is_none() && (worker.done || worker.ended_well()) {
+                    return self.reply(&Reply::Done);
                 }
             }
-            _ => {
-                let (code, message) = worker.failure();
-                return self.fail(code, message);
-            }
+            _ => {}
         }
-        Ok(ControlFlow::Continue(()))
+        let (code, message) = worker.failure();
+        self.fail(code, message)
     }
 
     /// Deals with the workers whose time is over.
-    fn lose_patience(&mut self) -> Result<ControlFlow<()>, AgentError> {
+    fn lose_patience(&mut self) -> Result<(), AgentError> {
         let now = Instant::now();
         let late: Vec<u32> = self
             .workers
@@ -313,7 +283,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
             worker.deadline = None;
             if worker.exited {
                 worker.reap();
-                let _ = self.closed(id)?;
+                self.closed(id)?;
                 continue;
             }
             match (worker.role, worker.phase) {
@@ -332,7 +302,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
                 _ => worker.kill(),
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
     }
 
     /// Stops all workers and waits until they are gone; those that take too long are killed.

@@ -7,24 +7,22 @@ use model::{LoadReport, WorkerEvent, WorkerSpec};
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
-use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ChildStdin, ExitStatus};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use task::{Child, Launch, Stream};
+use task::{Child, LastWords, Launch, Stream};
 use wire::LaunchSpec;
 
 /// How many of a worker's last lines on stderr are kept to explain its death.
 const KEPT_LINES: usize = 4;
 /// Longest line of the contract, in bytes: what fits an agent's frame.
 const LONGEST_LINE: u64 = wire::AGENT_LIMIT as u64;
-/// Longest line for people that is passed on in one piece, in bytes.
+/// Longest line of another kind that is passed on in one piece, in bytes.
 const LONGEST_WORDS: u64 = 4096;
 /// How long a worker whose stdout has closed may take to end.
 const LINGER: Duration = Duration::from_secs(5);
@@ -104,21 +102,11 @@ pub(crate) struct Worker {
     well: bool,
     child: Child,
     stdin: Option<ChildStdin>,
-    words: Arc<Words>,
-}
-
-/// The last lines of a worker's stderr.
-#[derive(Debug, Default)]
-struct Words {
-    lines: Mutex<VecDeque<String>>,
-    over: AtomicBool,
+    words: Option<LastWords>,
 }
 
 impl Worker {
-    /// Starts a worker; what it says comes as [`Event::Worker`] with `id`.
-    ///
-    /// # Errors
-    /// One line for the runner.
+    /// Starts a worker; what it says comes as [`Event::Worker`] with `id`. An error is one line for the runner.
     pub(crate) fn start(
         id: u32,
         spec: &WorkerSpec,
@@ -138,12 +126,11 @@ impl Worker {
             return Err(format!("{program} was replaced by another file while it ran here: start the run again"));
         }
         let mut child = command(role, launch, context).start().map_err(|error| error.to_string())?;
-        let words = Arc::new(Words::default());
         let setup = |error: AgentError| error.to_string();
-        if let Some(stderr) = child.take_stderr() {
-            let (words, lines) = (Arc::clone(&words), Arc::clone(&context.lines));
-            spawn("worker-stderr", move || words.follow(BufReader::new(stderr), &lines)).map_err(setup)?;
-        }
+        let lines = Arc::clone(&context.lines);
+        let follow = |from| LastWords::follow("worker-stderr", from, KEPT_LINES, move |line| lines(line));
+        let words = child.take_stderr().map(follow).transpose();
+        let words = words.map_err(|error| setup(AgentError::thread("worker-stderr", &error)))?;
         if let Some(stdout) = child.take_stdout() {
             let (sender, lines) = (sender.clone(), Arc::clone(&context.lines));
             spawn("worker-stdout", move || follow_stdout(id, BufReader::new(stdout), &sender, &lines))
@@ -224,13 +211,9 @@ impl Worker {
             Err(_) => None,
         };
         self.well = status.is_some_and(|status| status.success());
-        let end = Instant::now() + LAST_WORDS;
-        while !self.words.over.load(Ordering::Acquire) && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let said = self.words.joined();
-        let ended = format!("the {} {}", self.role.word(), describe(status));
-        self.end = Some(if said.is_empty() { ended } else { format!("{ended}; it said last: {said}") });
+        let said = self.words.as_ref().and_then(|words| words.joined(LAST_WORDS));
+        let said = said.map(|said| format!("; it said last: {said}")).unwrap_or_default();
+        self.end = Some(format!("the {} {}{said}", self.role.word(), describe(status)));
     }
 
     /// Whether it ended with status 0.
@@ -289,34 +272,6 @@ fn describe(status: Option<ExitStatus>) -> String {
     }
 }
 
-impl Words {
-    fn follow(&self, mut from: impl BufRead, lines: &LineSink) {
-        let mut line = Vec::new();
-        while let Ok(length) = from.by_ref().take(LONGEST_WORDS).read_until(b'\n', &mut line) {
-            if length == 0 {
-                break;
-            }
-            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-            line.clear();
-            if text.is_empty() {
-                continue;
-            }
-            lines(&text);
-            let mut kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() == KEPT_LINES {
-                kept.pop_front();
-            }
-            kept.push_back(text);
-        }
-        self.over.store(true, Ordering::Release);
-    }
-
-    fn joined(&self) -> String {
-        let kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
-    }
-}
-
 fn follow_stdout(id: u32, mut from: impl BufRead, sender: &Sender<Event>, lines: &LineSink) {
     loop {
         let news = match read_line(&mut from) {
@@ -372,6 +327,7 @@ fn read_line(from: &mut impl BufRead) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
     use std::sync::mpsc::channel;
 
     fn follow(bytes: &[u8]) -> (Vec<News>, Vec<String>) {

@@ -13,48 +13,16 @@ use std::os::fd::{AsRawFd, OwnedFd};
 const GSET: u32 = 0x1;
 const GDRVINFO: u32 = 0x3;
 const GLINK: u32 = 0xa;
-const GCOALESCE: u32 = 0xe;
-const GRINGPARAM: u32 = 0x10;
 const GSTRINGS: u32 = 0x1b;
 const GSSET_INFO: u32 = 0x37;
 const GFEATURES: u32 = 0x3a;
 const SFEATURES: u32 = 0x3b;
-const GCHANNELS: u32 = 0x3c;
 /// String set of feature names.
 const SET_FEATURES: u32 = 4;
 /// Bytes of one string of a set.
 const STRING_BYTES: usize = 32;
 /// More features than any kernel has; the kernel writes as many strings as it has, whatever it is told.
 const MOST_FEATURES: usize = 1024;
-
-pub(crate) const COALESCE_NAMES: [&str; 22] = [
-    "rx-usecs",
-    "rx-frames",
-    "rx-usecs-irq",
-    "rx-frames-irq",
-    "tx-usecs",
-    "tx-frames",
-    "tx-usecs-irq",
-    "tx-frames-irq",
-    "stats-block-usecs",
-    "adaptive-rx",
-    "adaptive-tx",
-    "pkt-rate-low",
-    "rx-usecs-low",
-    "rx-frames-low",
-    "tx-usecs-low",
-    "tx-frames-low",
-    "pkt-rate-high",
-    "rx-usecs-high",
-    "rx-frames-high",
-    "tx-usecs-high",
-    "tx-frames-high",
-    "sample-interval",
-];
-pub(crate) const RING_NAMES: [&str; 8] =
-    ["rx-max", "rx-mini-max", "rx-jumbo-max", "tx-max", "rx", "rx-mini", "rx-jumbo", "tx"];
-pub(crate) const CHANNEL_NAMES: [&str; 8] =
-    ["rx-max", "tx-max", "other-max", "combined-max", "rx", "tx", "other", "combined"];
 
 /// What a driver says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -69,8 +37,8 @@ pub(crate) struct Driver {
 pub(crate) struct Ethtool(OwnedFd);
 
 impl Ethtool {
-    pub(crate) fn open() -> Option<Self> {
-        socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).ok().map(Self)
+    pub(crate) fn open() -> io::Result<Self> {
+        Ok(Self(socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?))
     }
 
     /// `words[0]` is the command; the answer comes into `words`.
@@ -84,9 +52,12 @@ impl Ethtool {
         self.call(device, words.as_mut_ptr().cast())
     }
 
-    /// For structures with 64-bit numbers.
-    pub(crate) fn try_ask_aligned(&self, device: &str, words: &mut [u64]) -> io::Result<libc::c_int> {
-        self.call(device, words.as_mut_ptr().cast())
+    /// For structures with 64-bit numbers, of a multiple of eight bytes.
+    pub(crate) fn try_ask_aligned(&self, device: &str, bytes: &mut [u8]) -> io::Result<()> {
+        let mut words: Vec<u64> = bytes.as_chunks().0.iter().map(|chunk| u64::from_ne_bytes(*chunk)).collect();
+        self.call(device, words.as_mut_ptr().cast())?;
+        bytes.copy_from_slice(words.iter().copied().map(u64::to_ne_bytes).collect::<Vec<_>>().as_flattened());
+        Ok(())
     }
 
     fn call(&self, device: &str, data: *mut libc::c_char) -> io::Result<libc::c_int> {
@@ -129,27 +100,6 @@ impl Ethtool {
         words[0] = GSET;
         self.ask(device, &mut words)?;
         speed_from(&words)
-    }
-
-    pub(crate) fn coalesce(&self, device: &str) -> BTreeMap<String, u64> {
-        self.named::<23>(device, GCOALESCE, &COALESCE_NAMES)
-    }
-
-    pub(crate) fn rings(&self, device: &str) -> BTreeMap<String, u64> {
-        self.named::<9>(device, GRINGPARAM, &RING_NAMES)
-    }
-
-    pub(crate) fn channels(&self, device: &str) -> BTreeMap<String, u64> {
-        self.named::<9>(device, GCHANNELS, &CHANNEL_NAMES)
-    }
-
-    fn named<const WORDS: usize>(&self, device: &str, command: u32, names: &[&str]) -> BTreeMap<String, u64> {
-        let mut words = [0_u32; WORDS];
-        words[0] = command;
-        if self.ask(device, &mut words).is_none() {
-            return BTreeMap::new();
-        }
-        names.iter().zip(&words[1..]).map(|(name, &word)| ((*name).to_owned(), u64::from(word))).collect()
     }
 
     /// Features by the kernel's names (`tx-generic-segmentation`, `rx-gro`), those that can never be on left out.
@@ -335,6 +285,5 @@ mod tests {
         assert!(ethtool.features("lo").is_some_and(|features| features.contains_key("tx-generic-segmentation")));
         assert_eq!(ethtool.link("no-such-device"), None);
         assert_eq!(ethtool.mtu("a-name-that-is-too-long"), None);
-        assert!(ethtool.coalesce("lo").is_empty());
     }
 }

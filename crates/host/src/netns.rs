@@ -168,12 +168,7 @@ fn mounted(processes: &[PathBuf], link: &str, inode: u64) -> Option<Result<PathB
 fn mount_point(line: &str, link: &str) -> Option<String> {
     let mut fields = line.split(' ').skip(3);
     fields.next().filter(|root| *root == link)?;
-    let point = fields.next()?;
-    Some(
-        [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-            .iter()
-            .fold(point.to_owned(), |point, (escaped, plain)| point.replace(escaped, plain)),
-    )
+    fields.next().map(crate::tasks::unescape)
 }
 
 fn is_number(name: Option<&OsStr>) -> bool {

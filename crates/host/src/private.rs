@@ -1,6 +1,7 @@
 //! Folders and files that only their owner may read and write: what is in them decides what a privileged process does.
 //!
-//! Their modes are set, not left to the umask; and nothing in them is believed before its owner was looked at.
+//! Their modes are set, not left to the umask; and nothing in them is believed before its owner was looked at. Errors are
+//! the kernel's; [`io::ErrorKind::Other`] with the reason and the remedy where a folder or file is not to be trusted.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _};
@@ -16,9 +17,6 @@ const WRITE: u32 = 0o022;
 
 /// Makes a folder of mode 0700, with those above it that are missing. One that is there gets this mode when it is ours,
 /// and is refused when it belongs to a user that is not to be trusted.
-///
-/// # Errors
-/// The kernel's; [`io::ErrorKind::Other`] with the reason where it is not to be trusted.
 pub fn folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER).create(path)?;
     let found = std::fs::symlink_metadata(path)?;
@@ -29,10 +27,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
 }
 
 /// Makes a folder whose place was chosen by the user. One that is there keeps its mode, unless it is empty: it may be
-/// anybody's.
-///
-/// # Errors
-/// As [`folder`]; also where others may write to it.
+/// anybody's. It is refused also where others may write to it.
 pub fn chosen_folder(path: &Path) -> io::Result<()> {
     let is_used = std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
     if is_used { check(path) } else { folder(path) }
@@ -40,9 +35,6 @@ pub fn chosen_folder(path: &Path) -> io::Result<()> {
 
 /// Looks whether what is in a folder or file may be believed: it is root's or the caller's (where root calls, root's),
 /// and others may not write to it.
-///
-/// # Errors
-/// The kernel's; [`io::ErrorKind::Other`] with the reason and the remedy.
 pub fn check(path: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(path)?;
     if found.is_symlink() {
@@ -73,9 +65,6 @@ fn trust(owner: u32, mode: u32) -> io::Result<()> {
 }
 
 /// Opens a file that is to be trusted, as `options` say, without following a link; makes it with mode 0600.
-///
-/// # Errors
-/// As [`check`].
 pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.mode(FILE).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
@@ -90,9 +79,6 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 }
 
 /// Makes a file of mode 0600, or empties it.
-///
-/// # Errors
-/// As [`check`].
 pub fn create(path: &Path) -> io::Result<File> {
     let file = open(path, OpenOptions::new().write(true).create(true).truncate(false))?;
     file.set_len(0)?;
@@ -100,9 +86,6 @@ pub fn create(path: &Path) -> io::Result<File> {
 }
 
 /// The content of a file that is to be trusted.
-///
-/// # Errors
-/// As [`check`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     open(path, OpenOptions::new().read(true))?.read_to_end(&mut content)?;

@@ -59,16 +59,10 @@ pub fn parse(text: &[u8]) -> Option<ShieldState> {
 }
 
 /// Tells others of a shield: all at once, so that nobody reads half of it.
-///
-/// # Errors
-/// [`UndoError::Log`].
 pub fn announce(state: &StateDir, shield: &ShieldState) -> Result<(), UndoError> {
     let path = file(state)?;
     let fresh = path.with_extension("json.new");
-    let failed = |step| {
-        let path = path.clone();
-        move |cause| UndoError::Log { path, step, cause }
-    };
+    let failed = |step| UndoError::log(&path, step);
     let text = serde_json::to_vec_pretty(shield).map_err(io::Error::from).map_err(failed("write"))?;
     let mut file = private::create(&fresh).map_err(failed("create"))?;
     file.write_all(&text).and_then(|()| file.sync_all()).map_err(failed("write"))?;
@@ -76,16 +70,13 @@ pub fn announce(state: &StateDir, shield: &ShieldState) -> Result<(), UndoError>
 }
 
 /// Removes what was told of the shield that a change set made; another set's stays.
-///
-/// # Errors
-/// [`UndoError::Log`].
 pub fn forget(state: &StateDir, set: &SetId) -> Result<(), UndoError> {
     if current(state).is_none_or(|shield| shield.set != *set) {
         return Ok(());
     }
     let path = file(state)?;
     match std::fs::remove_file(&path) {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(UndoError::Log { path, step: "remove", cause }),
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(UndoError::log(&path, "remove")(cause)),
         _ => Ok(()),
     }
 }

@@ -352,7 +352,7 @@ pub fn parse_mounts(text: &str) -> Vec<Mount> {
 }
 
 /// Turns `\040` and the like into the characters that they stand for.
-fn unescape(word: &str) -> String {
+pub(crate) fn unescape(word: &str) -> String {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word.as_bytes();
     while let Some((&first, after)) = rest.split_first() {

@@ -7,7 +7,7 @@
 
 use model::EndUsage;
 use nix::sched::sched_getcpu;
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -179,41 +179,16 @@ impl Reread {
     }
 }
 
-/// The fields of struct rusage that are used.
-#[derive(Debug, Clone, Copy, Default)]
-struct Rusage {
-    user_ns: u64,
-    system_ns: u64,
-    minor_faults: u64,
-    major_faults: u64,
-    voluntary: u64,
-    involuntary: u64,
+/// What a figure of getrusage(2) grew by, 0 where the kernel does not tell.
+fn spent(before: Option<Usage>, after: Option<Usage>, figure: impl Fn(&Usage) -> i64) -> u64 {
+    let value = |usage: Option<Usage>| usage.and_then(|usage| u64::try_from(figure(&usage)).ok()).unwrap_or(0);
+    value(after).saturating_sub(value(before))
 }
 
-impl Rusage {
-    fn read(who: UsageWho) -> Self {
-        let Ok(usage) = getrusage(who) else { return Self::default() };
-        let positive = |value: i64| u64::try_from(value).unwrap_or(0);
-        Self {
-            user_ns: positive(usage.user_time().num_nanoseconds()),
-            system_ns: positive(usage.system_time().num_nanoseconds()),
-            minor_faults: positive(usage.minor_page_faults()),
-            major_faults: positive(usage.major_page_faults()),
-            voluntary: positive(usage.voluntary_context_switches()),
-            involuntary: positive(usage.involuntary_context_switches()),
-        }
-    }
-
-    fn since(&self, earlier: &Self) -> Self {
-        Self {
-            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
-            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
-            minor_faults: self.minor_faults.saturating_sub(earlier.minor_faults),
-            major_faults: self.major_faults.saturating_sub(earlier.major_faults),
-            voluntary: self.voluntary.saturating_sub(earlier.voluntary),
-            involuntary: self.involuntary.saturating_sub(earlier.involuntary),
-        }
-    }
+/// CPU time in user space and in the kernel, in ns.
+fn cpu_time_ns(before: Option<Usage>, after: Option<Usage>) -> (u64, u64) {
+    let user = spent(before, after, |usage| usage.user_time().num_nanoseconds());
+    (user, spent(before, after, |usage| usage.system_time().num_nanoseconds()))
 }
 
 struct State {
@@ -228,8 +203,8 @@ struct State {
     seen_cpu: Option<usize>,
     seen_moves: u64,
     started_ns: u64,
-    process: Rusage,
-    thread: Rusage,
+    process: Option<Usage>,
+    thread: Option<Usage>,
 }
 
 /// Usage over a span: made by the measuring thread at its start, consumed by the same thread at its end.
@@ -256,17 +231,17 @@ impl Sampler {
             seen_cpu: None,
             seen_moves: 0,
             started_ns: 0,
-            process: Rusage::default(),
-            thread: Rusage::default(),
+            process: None,
+            thread: None,
         });
         state.before = state.stat.read().map(|text| parse_proc_stat(text, cpu)).unwrap_or_default();
         state.migrations_before = state.sched.read().and_then(parse_sched_migrations);
         state.wait_before = state.run_queue.ns();
         state.seen_cpu = sched_getcpu().ok();
-        state.process = Rusage::read(UsageWho::RUSAGE_SELF);
+        state.process = getrusage(UsageWho::RUSAGE_SELF).ok();
         state.started_ns = monotonic_ns();
         // The last act: whatever faults from here on belongs to the span.
-        state.thread = Rusage::read(UsageWho::RUSAGE_THREAD);
+        state.thread = getrusage(UsageWho::RUSAGE_THREAD).ok();
         Self(state)
     }
 
@@ -292,9 +267,9 @@ impl Sampler {
     #[must_use]
     pub fn finish_with_own(mut self) -> (EndUsage, u64) {
         // The first act: reading /proc below may fault, and that is not the span's.
-        let thread = Rusage::read(UsageWho::RUSAGE_THREAD);
+        let thread_after = getrusage(UsageWho::RUSAGE_THREAD).ok();
         let ended_ns = monotonic_ns();
-        let process = Rusage::read(UsageWho::RUSAGE_SELF);
+        let process_after = getrusage(UsageWho::RUSAGE_SELF).ok();
         self.observe_cpu();
         let state = &mut *self.0;
         let waited = state.run_queue.ns();
@@ -306,9 +281,11 @@ impl Sampler {
         let machine = after.machine.since(&state.before.machine);
         let tick_ns = state.tick_ns;
         let ns = |ticks: u64| ticks.saturating_mul(tick_ns);
-        let thread = thread.since(&state.thread);
-        let process = process.since(&state.process);
-        let own_ns = thread.user_ns + thread.system_ns;
+        let thread_before = state.thread;
+        let thread = |figure: fn(&Usage) -> i64| spent(thread_before, thread_after, figure);
+        let (process_user_ns, process_system_ns) = cpu_time_ns(state.process, process_after);
+        let (user_ns, system_ns) = cpu_time_ns(state.thread, thread_after);
+        let own_ns = user_ns + system_ns;
         let one = match (after.cpu, state.before.cpu) {
             (Some(after), Some(before)) => Some(after.since(&before)),
             _ => None,
@@ -317,8 +294,8 @@ impl Sampler {
             // Who measures knows what it counted.
             transactions: None,
             elapsed_ns,
-            process_user_ns: process.user_ns,
-            process_system_ns: process.system_ns,
+            process_user_ns,
+            process_system_ns,
             machine_busy_ns: busy_ns(&machine, elapsed_ns, after.cpus),
             machine_softirq_ns: ns(machine.softirq),
             machine_irq_ns: ns(machine.irq),
@@ -332,11 +309,11 @@ impl Sampler {
             }),
             cpu_steal_ns: one.map(|one| ns(one.steal)),
             run_queue_wait_ns: difference(waited, state.wait_before),
-            voluntary_switches: thread.voluntary,
-            involuntary_switches: thread.involuntary,
+            voluntary_switches: thread(Usage::voluntary_context_switches),
+            involuntary_switches: thread(Usage::involuntary_context_switches),
             migrations: difference(migrations, state.migrations_before).unwrap_or(state.seen_moves),
-            minor_faults: thread.minor_faults,
-            major_faults: thread.major_faults,
+            minor_faults: thread(Usage::minor_page_faults),
+            major_faults: thread(Usage::major_page_faults),
             cpu: state.seen_cpu.and_then(|cpu| u32::try_from(cpu).ok()),
         };
         (usage, own_ns)

@@ -132,9 +132,6 @@ fn start_keeper(program: &Path, registry: &Registry, record: &LabRecord) -> Resu
 
 /// The life of a lab's keeper, in a process of its own: waits for the end of the owner, and takes the lab down if it is
 /// still that one's. `ready` writes [`Keeper::READY`] to standard output.
-///
-/// # Errors
-/// As [`down`].
 pub fn keep(registry: &Registry, name: &str, owner: (i32, u64), ready: impl FnOnce()) -> Result<(), LabError> {
     task::own_session();
     let wait = LongWait::new()?;

@@ -16,10 +16,8 @@ pub(crate) struct CpuTimes {
 pub(crate) fn read(cpus: &CpuList, buffer: &mut String) -> Result<CpuTimes, LoadError> {
     use std::io::Read;
     buffer.clear();
-    std::fs::File::open("/proc/stat")
-        .and_then(|mut file| file.read_to_string(buffer))
-        .map_err(|error| LoadError::CpuTimes(error.to_string()))?;
-    parse(buffer, cpus).ok_or_else(|| LoadError::CpuTimes(format!("it has no line for CPUs {cpus}")))
+    std::fs::File::open("/proc/stat").and_then(|mut file| file.read_to_string(buffer)).map_err(LoadError::cpu_times)?;
+    parse(buffer, cpus).ok_or_else(|| LoadError::cpu_times(format!("it has no line for CPUs {cpus}")))
 }
 
 /// `None` when none of the CPUs has a line.

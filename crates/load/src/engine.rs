@@ -90,7 +90,8 @@ impl Load {
     /// [`LoadError`]: what cannot be used and what to do. Nothing is left running or on disk then.
     pub fn start(spec: &LoadSpec) -> Result<Self, LoadError> {
         if spec.command.is_some() && spec.profile != LoadProfile::Build {
-            return Err(LoadError::Command(spec.profile));
+            let remedy = "leave it out, or use load build";
+            return Err(LoadError::Refused(format!("load {} takes no command: {remedy}", spec.profile)));
         }
         let cpus = match &spec.cpus {
             Some(cpus) => cpus.clone(),
@@ -103,7 +104,7 @@ impl Load {
             (None, _) => u32::try_from(cpus.len()).unwrap_or(MOST_JOBS).clamp(1, MOST_JOBS),
         };
         if !(1..=MOST_JOBS).contains(&count) {
-            return Err(LoadError::Jobs { jobs: count, most: MOST_JOBS });
+            return Err(LoadError::Refused(format!("{count} jobs are out of range: use 1 to {MOST_JOBS}")));
         }
         let shared =
             Arc::new(Shared { cpus, work: AtomicU64::new(0), stop: AtomicBool::new(false), failure: Mutex::new(None) });
@@ -129,7 +130,7 @@ impl Load {
         }
         drop(tell);
         for _ in 0..started {
-            told.recv().unwrap_or(Err(LoadError::Broken))?;
+            told.recv().unwrap_or_else(|_| Err(LoadError::broken()))?;
         }
         Ok(load)
     }
@@ -148,7 +149,7 @@ impl Load {
                     shared.fail(error);
                 }
             })
-            .map_err(LoadError::Thread)?;
+            .map_err(LoadError::thread)?;
         self.threads.push(thread);
         Ok(())
     }
@@ -165,8 +166,8 @@ impl Load {
         self.scratch.as_ref().map(Scratch::path)
     }
 
-    /// Waits until the load is steady, at most `timeout` (usually [`STEADY_TIMEOUT`]), and says whether it is. What the
-    /// report says is measured from the return of this call on.
+    /// Waits until the load is steady, at most `timeout` (usually [`STEADY_TIMEOUT`]), and says whether it is; given up
+    /// (`false`) soon after `give_up` is set. What the report says is measured from the return of this call on.
     ///
     /// The rule: its work per 100 ms (for `build` the CPU time that it got) was even over one second, with a coefficient of
     /// variation of at most 5 %, or it at least no longer rose or fell: the means of the halves of that second
@@ -174,15 +175,7 @@ impl Load {
     ///
     /// # Errors
     /// What made the load break off.
-    pub fn wait_steady(&mut self, timeout: Duration) -> Result<bool, LoadError> {
-        self.wait_steady_unless(&AtomicBool::new(false), timeout)
-    }
-
-    /// As [`Load::wait_steady`], given up (`false`) soon after `give_up` is set.
-    ///
-    /// # Errors
-    /// What made the load break off.
-    pub fn wait_steady_unless(&mut self, give_up: &AtomicBool, timeout: Duration) -> Result<bool, LoadError> {
+    pub fn wait_steady(&mut self, give_up: &AtomicBool, timeout: Duration) -> Result<bool, LoadError> {
         let start = Instant::now();
         let steady = loop {
             if let Some(error) = self.shared.take_failure() {
@@ -214,7 +207,7 @@ impl Load {
         }
         let end = end?;
         if !sound {
-            return Err(LoadError::Broken);
+            return Err(LoadError::broken());
         }
         let mark = self.mark.unwrap_or(SteadySince { look: self.start, steady: false });
         let from = mark.look;

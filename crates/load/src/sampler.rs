@@ -92,7 +92,7 @@ impl Sampler {
                     }
                 }
             })
-            .map_err(LoadError::Thread)?;
+            .map_err(LoadError::thread)?;
         Ok(Self { shared: Arc::clone(shared), measure, looks, stop: Some(stop), thread: Some(thread) })
     }
 

@@ -24,7 +24,7 @@ impl Scratch {
     /// removed on the way.
     pub(crate) fn new(base: Option<&Path>) -> Result<Self, LoadError> {
         let base = base.map_or_else(std::env::temp_dir, Path::to_owned);
-        Self::make(&base).map_err(|cause| LoadError::Folder { path: base, cause })
+        Self::make(&base).map_err(|cause| LoadError::folder(&base, &cause))
     }
 
     fn make(base: &Path) -> io::Result<Self> {

@@ -193,10 +193,7 @@ impl Socket {
         Self::open(SockProtocol::NetlinkRoute)
     }
 
-    /// For families known by name (include/uapi/linux/genetlink.h).
-    ///
-    /// # Errors
-    /// As [`Socket::route`].
+    /// For families known by name (include/uapi/linux/genetlink.h), as [`Socket::route`].
     pub fn generic() -> io::Result<Self> {
         Self::open(SockProtocol::NetlinkGeneric)
     }

@@ -127,7 +127,7 @@ impl Kernel {
         self.require_running(knob)?;
         let program = match &self.windhover {
             Some(program) => program.clone(),
-            None => std::env::current_exe().map_err(|cause| KnobError::writing(knob, value, cause))?,
+            None => std::env::current_exe().map_err(|cause| KnobError::unwritten(knob, value, cause))?,
         };
         crate::tune::hold::write(&program, value)
     }
@@ -196,7 +196,7 @@ fn reading(knob: &Knob, error: TaskError) -> KnobError {
 fn writing(knob: &Knob, value: &str, error: TaskError) -> KnobError {
     match error.into_cause() {
         cause if cause.raw_os_error() == Some(ESRCH) => KnobError::absent(knob),
-        cause => KnobError::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause },
+        cause => KnobError::unwritten(knob, value, cause),
     }
 }
 

@@ -5,7 +5,8 @@
 
 use super::read;
 use crate::ethtool::Ethtool;
-use crate::knob::Machine;
+use crate::knob::ethtool::values;
+use crate::knob::{EthtoolPart, Machine};
 use crate::qdisc;
 use model::NicFacts;
 use nix::ifaddrs::getifaddrs;
@@ -17,7 +18,7 @@ pub(crate) fn all(machine: &Machine) -> Vec<NicFacts> {
     let Ok(interfaces) = if_nameindex() else { return Vec::new() };
     let mut addresses = addresses();
     let roots = qdisc::roots();
-    let ethtool = Ethtool::open();
+    let ethtool = Ethtool::open().ok();
     let pci_ids = ["/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids"].iter().find_map(|path| read(machine, path));
     let mut nics: Vec<NicFacts> = interfaces
         .iter()
@@ -53,9 +54,9 @@ fn ask(ethtool: &Ethtool, name: &str, nic: &mut NicFacts) {
     nic.speed_mbps = ethtool.speed(name);
     nic.link = ethtool.link(name);
     nic.mtu = ethtool.mtu(name);
-    nic.coalesce = ethtool.coalesce(name);
-    nic.rings = ethtool.rings(name);
-    nic.channels = ethtool.channels(name);
+    nic.coalesce = values(ethtool, name, EthtoolPart::Coalesce);
+    nic.rings = values(ethtool, name, EthtoolPart::Ring);
+    nic.channels = values(ethtool, name, EthtoolPart::Channels);
     nic.offloads = ethtool.features(name).unwrap_or_default();
 }
 

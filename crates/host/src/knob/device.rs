@@ -20,6 +20,16 @@ pub(super) enum Trouble {
     Unsupported(String),
 }
 
+impl Trouble {
+    fn of(self, knob: &Knob, failed: impl FnOnce(io::Error) -> KnobError) -> KnobError {
+        match self {
+            Self::Absent => KnobError::absent(knob),
+            Self::Failed(cause) => failed(cause),
+            Self::Unsupported(why) => KnobError::unsupported(knob, why),
+        }
+    }
+}
+
 impl From<io::Error> for Trouble {
     /// Drivers without a command say EOPNOTSUPP; a device that is not there is ENODEV.
     fn from(cause: io::Error) -> Self {
@@ -51,11 +61,7 @@ pub(super) fn read(machine: &Machine, knob: &Knob) -> Result<String, KnobError> 
         Knob::Napi { device, id, name } => napi::read(device, *id, name),
         _ => Err(no_device()),
     };
-    value.map_err(|trouble| match trouble {
-        Trouble::Absent => KnobError::absent(knob),
-        Trouble::Failed(cause) => KnobError::Read { knob: Box::new(knob.clone()), cause },
-        Trouble::Unsupported(why) => KnobError::unsupported(knob, why),
-    })
+    value.map_err(|trouble| trouble.of(knob, |cause| KnobError::Read { knob: Box::new(knob.clone()), cause }))
 }
 
 /// Writes a device's knob.
@@ -67,11 +73,7 @@ pub(super) fn write(machine: &Machine, knob: &Knob, value: &str) -> Result<(), K
         Knob::Napi { device, id, name } => napi::write(device, *id, name, value),
         _ => Err(no_device()),
     };
-    done.map_err(|trouble| match trouble {
-        Trouble::Absent => KnobError::absent(knob),
-        Trouble::Failed(cause) => KnobError::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause },
-        Trouble::Unsupported(why) => KnobError::unsupported(knob, why),
-    })
+    done.map_err(|trouble| trouble.of(knob, |cause| KnobError::unwritten(knob, value, cause)))
 }
 
 fn file(knob: &Knob) -> Result<PathBuf, Trouble> {

@@ -64,9 +64,16 @@ impl KnobError {
     #[must_use]
     pub fn writing(knob: &Knob, value: &str, cause: io::Error) -> Self {
         match cause.kind() {
-            io::ErrorKind::NotFound => Self::Absent(Box::new(knob.clone())),
-            _ => Self::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause },
+            io::ErrorKind::NotFound => Self::absent(knob),
+            _ => Self::unwritten(knob, value, cause),
         }
+    }
+
+    /// A failed write of what is there, though something else that it needs may be missing (a program, a group): an undo
+    /// must not take the setting for gone.
+    #[must_use]
+    pub fn unwritten(knob: &Knob, value: &str, cause: io::Error) -> Self {
+        Self::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause }
     }
 
     /// Whether the kernel may take it a moment later (EBUSY, EAGAIN, EINTR).

@@ -7,13 +7,38 @@
 use super::EthtoolPart;
 use super::device::Trouble;
 use super::generic::Family;
-use crate::ethtool::{CHANNEL_NAMES, COALESCE_NAMES, Ethtool, RING_NAMES};
+use crate::ethtool::Ethtool;
 use netlink::{Asks, Attributes, NESTED, attribute};
-use std::io;
+use std::collections::BTreeMap;
 
-/// Words of `struct ethtool_pauseparam`.
+// Words after the command, as in linux/ethtool.h.
+const COALESCE_NAMES: [&str; 22] = [
+    "rx-usecs",
+    "rx-frames",
+    "rx-usecs-irq",
+    "rx-frames-irq",
+    "tx-usecs",
+    "tx-frames",
+    "tx-usecs-irq",
+    "tx-frames-irq",
+    "stats-block-usecs",
+    "adaptive-rx",
+    "adaptive-tx",
+    "pkt-rate-low",
+    "rx-usecs-low",
+    "rx-frames-low",
+    "tx-usecs-low",
+    "tx-frames-low",
+    "pkt-rate-high",
+    "rx-usecs-high",
+    "rx-frames-high",
+    "tx-usecs-high",
+    "tx-frames-high",
+    "sample-interval",
+];
+const RING_NAMES: [&str; 8] = ["rx-max", "rx-mini-max", "rx-jumbo-max", "tx-max", "rx", "rx-mini", "rx-jumbo", "tx"];
+const CHANNEL_NAMES: [&str; 8] = ["rx-max", "tx-max", "other-max", "combined-max", "rx", "tx", "other", "combined"];
 const PAUSE_NAMES: [&str; 3] = ["autoneg", "rx", "tx"];
-/// Words of `struct ethtool_eee`.
 const EEE_NAMES: [&str; 7] = ["supported", "advertised", "lp-advertised", "active", "enabled", "tx-lpi", "tx-timer"];
 
 /// How a part is read and written.
@@ -104,7 +129,7 @@ pub fn features_of(name: &str) -> Vec<String> {
 #[must_use]
 pub fn feature_names() -> Option<Vec<String>> {
     // Each device is told of all features, and every network namespace has this one.
-    let kernel = Ethtool::open()?.all_features("lo")?;
+    let kernel = Ethtool::open().ok()?.all_features("lo")?;
     let known = FEATURES.iter().flat_map(|(short, long, kernel)| [short, long].into_iter().chain(*kernel));
     Some(known.map(|name| (*name).to_owned()).chain(kernel).collect())
 }
@@ -135,13 +160,16 @@ pub fn is_switch(part: EthtoolPart, name: &str) -> bool {
     layout(part).is_none_or(|layout| layout.switches.contains(&name))
 }
 
-fn open() -> Result<Ethtool, Trouble> {
-    Ethtool::open().ok_or_else(|| Trouble::Failed(io::Error::last_os_error()))
+/// All that a driver tells of a part, by name; empty where it tells nothing.
+pub(crate) fn values(ethtool: &Ethtool, device: &str, part: EthtoolPart) -> BTreeMap<String, u64> {
+    let Some(layout) = layout(part) else { return BTreeMap::new() };
+    let words = get(ethtool, device, &layout).unwrap_or_default();
+    layout.names.iter().zip(words.iter().skip(1)).map(|(name, &word)| ((*name).to_owned(), word.into())).collect()
 }
 
 /// A property as text: `on`, `off` or a number.
 pub(super) fn read(device: &str, part: EthtoolPart, name: &str) -> Result<String, Trouble> {
-    let ethtool = open()?;
+    let ethtool = Ethtool::open()?;
     let Some(layout) = layout(part) else {
         return ethtool.feature(device, &one_feature(name)?)?.map(switch).ok_or(Trouble::Absent);
     };
@@ -176,7 +204,7 @@ fn has(mut attributes: Attributes<'_>, place: usize) -> bool {
 
 /// Changes a property.
 pub(super) fn write(device: &str, part: EthtoolPart, name: &str, value: &str) -> Result<(), Trouble> {
-    let ethtool = open()?;
+    let ethtool = Ethtool::open()?;
     let Some(layout) = layout(part) else {
         return ethtool.set_feature(device, &one_feature(name)?, parse_switch(value)?).map_err(Trouble::Failed);
     };
@@ -211,10 +239,8 @@ fn get(ethtool: &Ethtool, device: &str, layout: &Layout) -> Result<Vec<u32>, Tro
 
 /// Where a field is in its structure, after the command.
 fn place(layout: &Layout, part: EthtoolPart, name: &str) -> Result<usize, Trouble> {
-    let found = layout.names.iter().position(|known| *known == name);
-    found
-        .map(|place| place + 1)
-        .ok_or_else(|| Trouble::Unsupported(format!("{} has {}", part.word(), layout.names.join(", "))))
+    let found = layout.names.iter().position(|known| *known == name).map(|place| place + 1);
+    found.ok_or_else(|| Trouble::Unsupported(format!("{} has {}", part.word(), layout.names.join(", "))))
 }
 
 fn one_feature(name: &str) -> Result<String, Trouble> {
@@ -269,6 +295,14 @@ mod tests {
         let here = |name| has(Attributes(&bytes), place(&coalesce, EthtoolPart::Coalesce, name).unwrap());
         assert!(here("rx-usecs") && here("adaptive-rx"));
         assert!(!here("rx-frames") && !here("adaptive-tx") && !here("rx-usecs-irq"));
+    }
+
+    #[test]
+    fn a_device_without_a_part_tells_nothing_of_it() {
+        let ethtool = Ethtool::open().unwrap();
+        for part in [EthtoolPart::Coalesce, EthtoolPart::Ring, EthtoolPart::Channels, EthtoolPart::Feature] {
+            assert!(values(&ethtool, "lo", part).is_empty(), "{part:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ const MOST_BYTES: u64 = 32 << 20;
 ///
 /// In a tree of files that is not the running system, a symbolic link never leads out of the tree, and control groups
 /// behave a little like the kernel's: a new one is furnished with files, and a task's group is what the tree says.
+/// Errors are the kernel's.
 #[derive(Debug, Clone)]
 pub struct Machine {
     root: PathBuf,
@@ -53,9 +54,6 @@ impl Machine {
     }
 
     /// The content of a file, 32 MiB of it at most; bytes that are no UTF-8 are replaced.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn text(&self, path: impl AsRef<Path>) -> io::Result<String> {
         let mut content = Vec::new();
         self.open(path.as_ref(), OFlag::O_RDONLY)?.take(MOST_BYTES).read_to_end(&mut content)?;
@@ -66,9 +64,6 @@ impl Machine {
     }
 
     /// The content of a file without white space and zero bytes around it.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn trimmed(&self, path: impl AsRef<Path>) -> io::Result<String> {
         Ok(self.text(path)?.trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
     }
@@ -128,9 +123,6 @@ impl Machine {
     }
 
     /// The names in a directory, sorted.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn names(&self, path: impl AsRef<Path>) -> io::Result<Vec<String>> {
         let directory = self.open(path.as_ref(), OFlag::O_PATH | OFlag::O_DIRECTORY)?;
         let mut names = Vec::new();
@@ -154,9 +146,6 @@ impl Machine {
     }
 
     /// Opens what exists, without ever leaving the tree.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn open(&self, path: &Path, flags: OFlag) -> io::Result<File> {
         let flags = flags | OFlag::O_CLOEXEC;
         if self.is_running() {

@@ -1,7 +1,7 @@
 //! The control group of a task: read from /proc, written by moving the task.
 
 use super::{Knob, KnobError, Machine, TaskKey, group};
-use crate::tasks;
+use crate::tasks::{self, GroupLine};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,8 @@ pub(super) fn read(machine: &Machine, knob: &Knob, hierarchy: &Path, task: &Task
         return Err(KnobError::absent(knob));
     }
     let text = machine.text(format!("/proc/{}/cgroup", task.tid)).map_err(|cause| gone_or(knob, cause))?;
-    let groups = tasks::parse_cgroup(&text);
-    let found = match controllers(machine, hierarchy) {
-        None => groups.iter().find(|line| line.hierarchy == 0),
-        Some(names) => groups
-            .iter()
-            .find(|line| line.hierarchy != 0 && line.controllers.iter().any(|controller| names.contains(controller))),
-    };
-    match found {
+    let names = controllers(machine, hierarchy);
+    match tasks::parse_cgroup(&text).iter().find(|line| is_of(line, names.as_deref())) {
         Some(line) if line.path.starts_with("/..") => {
             Err(KnobError::unsupported(knob, "its control group lies outside this control group namespace"))
         }
@@ -65,15 +59,11 @@ pub(super) fn write(
     };
     match moved {
         Ok(()) if machine.is_running() => Ok(()),
-        Ok(()) => pretend(machine, hierarchy, task, target).map_err(|cause| failed(knob, value, cause)),
+        Ok(()) => pretend(machine, hierarchy, task, target).map_err(|cause| KnobError::unwritten(knob, value, cause)),
         Err(cause) if cause.raw_os_error() == Some(libc::ESRCH) => Err(KnobError::absent(knob)),
-        Err(cause) => Err(failed(knob, value, cause)),
+        // A group that is gone is not a task that is gone.
+        Err(cause) => Err(KnobError::unwritten(knob, value, cause)),
     }
-}
-
-/// A group that is gone is not a task that is gone: unlike other knobs, this one says so.
-fn failed(knob: &Knob, value: &str, cause: io::Error) -> KnobError {
-    KnobError::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause }
 }
 
 fn gone_or(knob: &Knob, cause: io::Error) -> KnobError {
@@ -95,6 +85,14 @@ fn directory(hierarchy: &Path, path: &str) -> PathBuf {
     match path.trim_start_matches('/') {
         "" => hierarchy.to_owned(),
         below => hierarchy.join(below),
+    }
+}
+
+/// Whether a line is that of the hierarchy with these controllers; `None` for version 2.
+fn is_of(line: &GroupLine, names: Option<&[String]>) -> bool {
+    match names {
+        None => line.hierarchy == 0,
+        Some(names) => line.hierarchy != 0 && line.controllers.iter().any(|name| names.contains(name)),
     }
 }
 
@@ -120,19 +118,20 @@ fn pretend(machine: &Machine, hierarchy: &Path, task: &TaskKey, target: &Path) -
     let file = format!("/proc/{}/cgroup", task.tid);
     let below = target.strip_prefix(hierarchy).unwrap_or(target).display().to_string();
     let names = controllers(machine, hierarchy);
-    let text = machine.text(&file)?;
+    let moved = move_lines(&machine.text(&file)?, |line| is_of(line, names.as_deref()).then(|| format!("/{below}")));
+    machine.put(&file, &moved)
+}
+
+/// The text of /proc/PID/cgroup with other groups in the lines that `moved` gives one for.
+fn move_lines(text: &str, moved: impl Fn(&GroupLine) -> Option<String>) -> String {
     let lines = text.lines().map(|line| {
-        let mine = tasks::parse_cgroup(line).first().is_some_and(|line| match &names {
-            None => line.hierarchy == 0,
-            Some(names) => line.hierarchy != 0 && line.controllers.iter().any(|name| names.contains(name)),
-        });
-        match (mine, line.match_indices(':').nth(1)) {
-            (true, Some((colon, _))) => format!("{}:/{below}", &line[..colon]),
+        let group = tasks::parse_cgroup(line).first().and_then(&moved);
+        match (group, line.match_indices(':').nth(1)) {
+            (Some(group), Some((colon, _))) => format!("{}:{group}", &line[..colon]),
             _ => line.to_owned(),
         }
     });
-    let text = lines.collect::<Vec<_>>().join("\n");
-    machine.put(&file, &text)
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// In a tree that is not the running system, gives the members of a group that goes to its parent.
@@ -141,20 +140,11 @@ pub(super) fn pretend_removal(machine: &Machine, group: &Path) -> io::Result<()>
     for id in machine.names("/proc").unwrap_or_default() {
         let file = format!("/proc/{id}/cgroup");
         let Ok(text) = machine.text(&file) else { continue };
-        let lines = text.lines().map(|line| {
-            let found = tasks::parse_cgroup(line).into_iter().next().filter(|line| {
-                let below = line.path.trim_start_matches('/');
-                (line.hierarchy == 0) == v2 && !below.is_empty() && group.ends_with(below)
-            });
-            match (found, line.match_indices(':').nth(1)) {
-                (Some(found), Some((colon, _))) => {
-                    let parent = Path::new(&found.path).parent().unwrap_or(Path::new("/"));
-                    format!("{}:{}", &line[..colon], parent.display())
-                }
-                _ => line.to_owned(),
-            }
+        let moved = move_lines(&text, |line| {
+            let below = line.path.trim_start_matches('/');
+            let is_in = (line.hierarchy == 0) == v2 && !below.is_empty() && group.ends_with(below);
+            is_in.then(|| Path::new(&line.path).parent().unwrap_or(Path::new("/")).display().to_string())
         });
-        let moved = lines.collect::<Vec<_>>().join("\n");
         if moved.trim() != text.trim() {
             machine.put(&file, &moved)?;
         }

@@ -5,7 +5,7 @@
 
 mod device;
 mod error;
-mod ethtool;
+pub(crate) mod ethtool;
 mod flow;
 mod form;
 mod generic;

@@ -2,7 +2,7 @@
 
 use crate::knob::{Knob, KnobError};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a change or an undo failed, one variant a step.
 #[derive(Debug, thiserror::Error)]
@@ -57,4 +57,11 @@ pub enum UndoError {
         /// What it is.
         found: String,
     },
+}
+
+impl UndoError {
+    /// What a step on a file or directory of the log came to.
+    pub(crate) fn log(path: &Path, step: &'static str) -> impl Fn(io::Error) -> Self {
+        move |cause| Self::Log { path: path.to_owned(), step, cause }
+    }
 }

@@ -20,6 +20,14 @@ pub struct Change {
     pub exact: bool,
 }
 
+impl Change {
+    /// A change to exactly this value.
+    #[must_use]
+    pub fn new(knob: Knob, wanted: impl Into<String>, why: &str) -> Self {
+        Self { knob, wanted: wanted.into(), why: why.to_owned(), exact: true }
+    }
+}
+
 fn yes() -> bool {
     true
 }

@@ -20,16 +20,9 @@ pub struct Lock {
 }
 
 impl StateDir {
-    /// Waits for the lock.
-    ///
-    /// # Errors
-    /// [`UndoError::Locked`] when the time is over.
+    /// Waits for the lock: [`UndoError::Locked`] when the time is over.
     pub fn lock(&self, patience: Duration) -> Result<Lock, UndoError> {
         let path = self.path().join("lock");
-        let failed = |step| {
-            let path = path.clone();
-            move |cause| UndoError::Log { path, step, cause }
-        };
         let deadline = Instant::now() + patience;
         loop {
             self.make()?;
@@ -38,7 +31,7 @@ impl StateDir {
                 Ok(file) => file,
                 // The directory of a namespace goes with its last set.
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound && Instant::now() < deadline => continue,
-                Err(cause) => return Err(failed("create")(cause)),
+                Err(cause) => return Err(UndoError::log(&path, "create")(cause)),
             };
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(file) if !is_at(&file, &path) => {}
@@ -56,7 +49,7 @@ impl StateDir {
                     }
                     std::thread::sleep(LOOK.min(deadline.saturating_duration_since(Instant::now())));
                 }
-                Err((_, errno)) => return Err(failed("lock")(errno.into())),
+                Err((_, errno)) => return Err(UndoError::log(&path, "lock")(errno.into())),
             }
         }
     }

@@ -161,14 +161,8 @@ impl Log {
 /// [`UndoError::Line`] for a format of another version.
 pub(super) fn parse(path: &Path, text: &[u8]) -> Result<Log, UndoError> {
     let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-    let mut log = Log {
-        header: SetHeader::unreadable(),
-        entries: Vec::new(),
-        damage: Vec::new(),
-        announced: 0,
-        whole,
-        count: None,
-    };
+    let (entries, damage) = (Vec::new(), Vec::new());
+    let mut log = Log { header: SetHeader::unreadable(), entries, damage, announced: 0, whole, count: None };
     let mut start = 0;
     for (number, line) in text[..whole].split_inclusive(|&byte| byte == b'\n').enumerate() {
         let (at, content) = (start, &line[..line.len() - 1]);
@@ -306,7 +300,7 @@ impl Writer {
     /// Makes a new log with its header: under another name first, so that a log never lacks it.
     pub(super) fn create(path: &Path, header: &SetHeader) -> Result<Self, UndoError> {
         let fresh = path.with_extension("new");
-        let failed = |step| move |cause| UndoError::Log { path: path.to_owned(), step, cause };
+        let failed = |step| UndoError::log(path, step);
         let mut file = private::create(&fresh).map_err(failed("create"))?;
         let none = "0".repeat(DIGITS);
         let line = seal(header, &format!(",\"changes\":\"{none}\"")).map_err(failed("write"))?;
@@ -323,7 +317,7 @@ impl Writer {
 
     /// Opens a log that exists and cuts off a line that its writer died in.
     pub(super) fn open(path: &Path) -> Result<(Self, Log), UndoError> {
-        let failed = |step| move |cause| UndoError::Log { path: path.to_owned(), step, cause };
+        let failed = |step| UndoError::log(path, step);
         let mut file = private::open(path, OpenOptions::new().read(true).write(true)).map_err(failed("read"))?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(failed("read"))?;
@@ -344,20 +338,13 @@ impl Writer {
         before: &str,
         beside: &[Beside],
     ) -> Result<Entry, UndoError> {
-        let entry = Entry {
-            seq,
-            change: change.clone(),
-            before: before.to_owned(),
-            after: None,
-            beside: beside.to_vec(),
-            undone: false,
-            mark: None,
-        };
+        let (change, before, beside) = (change.clone(), before.to_owned(), beside.to_vec());
+        let entry = Entry { seq, change, before, after: None, beside, undone: false, mark: None };
         let Entry { change, before, beside, .. } = entry.clone();
         self.put(&LogRecord::Before { seq, change, before, beside }, &format!(",\"state\":\"{HELD}\""))?;
         if let Some(at) = self.count {
             let counted = self.file.write_all_at(format!("{seq:0DIGITS$}").as_bytes(), at);
-            counted.map_err(|cause| self.failed("write", cause))?;
+            counted.map_err(self.failed("write"))?;
         }
         self.sync()?;
         // In `held","sum":"01234567"}` and a newline the mark begins 24 bytes before the end.
@@ -374,7 +361,7 @@ impl Writer {
     pub(super) fn mark_undone(&mut self, entry: &Entry) -> Result<(), UndoError> {
         match entry.mark {
             Some(at) => {
-                self.file.write_all_at(UNDONE.as_bytes(), at).map_err(|cause| self.failed("write", cause))?;
+                self.file.write_all_at(UNDONE.as_bytes(), at).map_err(self.failed("write"))?;
                 self.sync()
             }
             None => self.append(&LogRecord::Undone { seq: entry.seq }),
@@ -382,7 +369,7 @@ impl Writer {
     }
 
     fn put(&mut self, line: &LogRecord, tail: &str) -> Result<(), UndoError> {
-        let line = seal(line, tail).map_err(|cause| self.failed("write", cause))?;
+        let line = seal(line, tail).map_err(self.failed("write"))?;
         match self.file.write(&line) {
             Ok(taken) if taken == line.len() => {}
             result => {
@@ -390,7 +377,7 @@ impl Writer {
                 let _ = self.file.set_len(self.length);
                 let _ = self.file.seek(SeekFrom::Start(self.length));
                 let cause = result.err().unwrap_or_else(|| io::Error::from(io::ErrorKind::StorageFull));
-                return Err(self.failed("write", cause));
+                return Err(self.failed("write")(cause));
             }
         }
         self.length += line.len() as u64;
@@ -398,20 +385,16 @@ impl Writer {
     }
 
     fn sync(&self) -> Result<(), UndoError> {
-        self.file.sync_data().map_err(|cause| self.failed("sync", cause))
+        self.file.sync_data().map_err(self.failed("sync"))
     }
 
-    fn failed(&self, step: &'static str, cause: io::Error) -> UndoError {
-        UndoError::Log { path: self.path.clone(), step, cause }
+    fn failed(&self, step: &'static str) -> impl Fn(io::Error) -> UndoError {
+        UndoError::log(&self.path, step)
     }
 }
 
 /// Makes sure that a name in a folder, or its removal, is on the medium.
 pub(super) fn sync_folder(file: &Path) -> Result<(), UndoError> {
     let folder = file.parent().unwrap_or(Path::new("."));
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|cause| UndoError::Log {
-        path: folder.to_owned(),
-        step: "sync",
-        cause,
-    })
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(UndoError::log(folder, "sync"))
 }

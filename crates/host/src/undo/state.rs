@@ -48,7 +48,7 @@ pub struct SetHeader {
     pub details: serde_json::Value,
 }
 
-/// The state directory.
+/// The state directory. What cannot be used of it is [`UndoError::Log`]; a set that is not in it, [`UndoError::NoSuchSet`].
 #[derive(Debug, Clone)]
 pub struct StateDir {
     path: PathBuf,
@@ -138,13 +138,10 @@ impl StateDir {
     }
 
     /// Makes the state directory, for its owner alone. One whose place was chosen by somebody keeps its mode.
-    ///
-    /// # Errors
-    /// [`UndoError::Log`].
     pub fn make(&self) -> Result<(), UndoError> {
         let own = self.path == Path::new(USUAL) || self.inode_of_namespace().is_some();
         let made = if own { private::folder(&self.path) } else { private::chosen_folder(&self.path) };
-        made.map_err(|cause| UndoError::Log { path: self.path.clone(), step: "use", cause })
+        made.map_err(UndoError::log(&self.path, "use"))
     }
 
     /// The folder of this boot, when what is in it may be believed; `None` when there is none.
@@ -154,25 +151,19 @@ impl StateDir {
             match private::check(path) {
                 Ok(()) => {}
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(cause) => return Err(UndoError::Log { path: path.clone(), step: "use", cause }),
+                Err(cause) => return Err(UndoError::log(path, "use")(cause)),
             }
         }
         Ok(Some(folder))
     }
 
-    /// The folder of this boot.
-    ///
-    /// # Errors
-    /// [`UndoError::NoBootId`].
+    /// The folder of this boot; [`UndoError::NoBootId`] where there is none.
     pub fn folder(&self) -> Result<PathBuf, UndoError> {
         let id = self.boot.clone().or_else(crate::boot_id).filter(|id| is_boot_id(id)).ok_or(UndoError::NoBootId)?;
         Ok(self.path.join(id))
     }
 
     /// The change sets of this boot, oldest first. One whose header cannot be read is called `(unreadable)`.
-    ///
-    /// # Errors
-    /// [`UndoError::Log`].
     pub fn sets(&self) -> Result<Vec<(SetId, SetHeader)>, UndoError> {
         let Some(folder) = self.trusted_folder()? else { return Ok(Vec::new()) };
         let mut sets = Vec::new();
@@ -186,7 +177,7 @@ impl StateDir {
                 // Undone by another meanwhile.
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
                 Err(cause) if cause.kind() == io::ErrorKind::PermissionDenied => {
-                    return Err(UndoError::Log { path, step: "read", cause });
+                    return Err(UndoError::log(&path, "read")(cause));
                 }
                 // Its undo says why, and takes it out of the way.
                 Err(_) => sets.push((id_of(number), SetHeader::unreadable())),
@@ -196,21 +187,13 @@ impl StateDir {
     }
 
     /// Logs of this boot that were damaged: undone as far as they could be read, and kept under another name.
-    ///
-    /// # Errors
-    /// [`UndoError::Log`].
     pub fn damaged(&self) -> Result<Vec<PathBuf>, UndoError> {
         let Some(folder) = self.trusted_folder()? else { return Ok(Vec::new()) };
-        Ok(numbers(&folder, DAMAGED)?
-            .into_iter()
-            .map(|number| folder.join(file_of(number)).with_extension(DAMAGED))
-            .collect())
+        let path = |number| folder.join(file_of(number)).with_extension(DAMAGED);
+        Ok(numbers(&folder, DAMAGED)?.into_iter().map(path).collect())
     }
 
     /// The changes of a set that are not undone, in the order they were made: knob, value before, value made, why.
-    ///
-    /// # Errors
-    /// [`UndoError`], also when there is no such set.
     pub fn changes(&self, id: &SetId) -> Result<Vec<Held>, UndoError> {
         let held = |entry: Entry| Held {
             ours: entry.ours().to_owned(),
@@ -223,18 +206,12 @@ impl StateDir {
     }
 
     /// What of a set's log is lost, one line each; none when it is whole.
-    ///
-    /// # Errors
-    /// As [`StateDir::changes`].
     pub fn losses(&self, id: &SetId) -> Result<Vec<String>, UndoError> {
         Ok(self.read(id)?.losses())
     }
 
     /// The knobs that the kernel would not change for a set, and the value that they kept. To ask again would change
     /// nothing.
-    ///
-    /// # Errors
-    /// As [`StateDir::changes`].
     pub fn refused(&self, id: &SetId) -> Result<Vec<(Knob, String)>, UndoError> {
         let entries = self.read(id)?.entries;
         Ok(entries.into_iter().filter(Entry::was_refused).map(|entry| (entry.change.knob, entry.before)).collect())
@@ -242,19 +219,16 @@ impl StateDir {
 
     fn read(&self, id: &SetId) -> Result<Log, UndoError> {
         let path = self.existing(id)?;
-        let text = private::read(&path).map_err(|cause| UndoError::Log { path: path.clone(), step: "read", cause })?;
+        let text = private::read(&path).map_err(UndoError::log(&path, "read"))?;
         super::log::parse(&path, &text)
     }
 
     /// Opens a new change set. Its file is made with the first change, so that one without changes leaves no trace.
     /// Folders of earlier boots are removed.
-    ///
-    /// # Errors
-    /// [`UndoError::Log`].
     pub fn begin(&self, _lock: &Lock, header: &SetHeader) -> Result<Changes, UndoError> {
         let folder = self.folder()?;
         self.make()?;
-        private::folder(&folder).map_err(|cause| UndoError::Log { path: folder.clone(), step: "use", cause })?;
+        private::folder(&folder).map_err(UndoError::log(&folder, "use"))?;
         self.forget_other_boots(&folder);
         let number = numbers(&folder, LOG)?.last().copied().max(last_number(&folder)).unwrap_or(0).saturating_add(1);
         let netns_cookie = header.netns_cookie.or_else(netns::cookie);
@@ -263,9 +237,6 @@ impl StateDir {
     }
 
     /// Opens a change set that exists, to add to it.
-    ///
-    /// # Errors
-    /// [`UndoError::NoSuchSet`].
     pub fn reopen(&self, _lock: &Lock, id: &SetId) -> Result<Changes, UndoError> {
         let path = self.existing(id)?;
         let (writer, log) = Writer::open(&path)?;
@@ -321,8 +292,7 @@ impl StateDir {
         if report.failed.is_empty() {
             fault_point();
             if report.lost.is_empty() {
-                let failed = |cause| UndoError::Log { path: path.clone(), step: "remove", cause };
-                std::fs::remove_file(&path).map_err(failed)?;
+                std::fs::remove_file(&path).map_err(UndoError::log(&path, "remove"))?;
                 sync_folder(&path)?;
             } else {
                 set_aside(&path, &kept)?;
@@ -332,10 +302,7 @@ impl StateDir {
         Ok(report)
     }
 
-    /// As [`StateDir::namespace_of`], where a set can be undone by the caller.
-    ///
-    /// # Errors
-    /// [`UndoError::OtherNamespace`].
+    /// As [`StateDir::namespace_of`], where a set can be undone by the caller; else [`UndoError::OtherNamespace`].
     pub fn require_namespace(&self, id: &SetId, header: &SetHeader) -> Result<SetNamespace, UndoError> {
         match self.namespace_of(header) {
             SetNamespace::Other { inode, .. } => Err(UndoError::OtherNamespace { set: id.to_string(), netns: inode }),
@@ -349,8 +316,7 @@ impl StateDir {
             return Ok(());
         };
         if numbers(&folder, LOG)?.is_empty() && numbers(&folder, DAMAGED)?.is_empty() {
-            let failed = |cause| UndoError::Log { path: self.path.clone(), step: "remove", cause };
-            std::fs::remove_dir_all(&self.path).map_err(failed)?;
+            std::fs::remove_dir_all(&self.path).map_err(UndoError::log(&self.path, "remove"))?;
         }
         Ok(())
     }
@@ -445,7 +411,7 @@ const DAMAGED: &str = "damaged";
 
 /// The numbers of the files of this kind in a folder, ascending; none when there is no folder.
 fn numbers(folder: &Path, kind: &str) -> Result<Vec<u32>, UndoError> {
-    let failed = |cause| UndoError::Log { path: folder.to_owned(), step: "read", cause };
+    let failed = UndoError::log(folder, "read");
     let names = match std::fs::read_dir(folder) {
         Ok(names) => names,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -453,7 +419,7 @@ fn numbers(folder: &Path, kind: &str) -> Result<Vec<u32>, UndoError> {
     };
     let mut numbers = Vec::new();
     for name in names {
-        let name = PathBuf::from(name.map_err(failed)?.file_name());
+        let name = PathBuf::from(name.map_err(&failed)?.file_name());
         let number = name.file_stem().filter(|_| name.extension().is_some_and(|extension| extension == kind));
         numbers.extend(number.and_then(|number| number.to_str()?.parse::<u32>().ok()));
     }
@@ -467,8 +433,7 @@ fn lost(kept: &Path, why: &str) -> String {
 
 /// Takes a damaged log out of the way of the others.
 fn set_aside(path: &Path, kept: &Path) -> Result<(), UndoError> {
-    let failed = |cause| UndoError::Log { path: path.to_owned(), step: "rename", cause };
-    std::fs::rename(path, kept).map_err(failed)?;
+    std::fs::rename(path, kept).map_err(UndoError::log(path, "rename"))?;
     sync_folder(path)
 }
 
@@ -488,5 +453,5 @@ pub(super) fn remember_number(log: &Path) -> Result<(), UndoError> {
     // Always of one length, so that it is written in place.
     let written = private::open(&path, OpenOptions::new().write(true).create(true).truncate(false))
         .and_then(|mut file| file.write_all(format!("{number:010}\n").as_bytes()));
-    written.map_err(|cause| UndoError::Log { path, step: "write", cause })
+    written.map_err(UndoError::log(&path, "write"))
 }

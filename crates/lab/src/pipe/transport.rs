@@ -2,14 +2,11 @@
 
 use super::{AgentCommand, PipeError};
 use crate::LabError;
-use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use task::{Child, Launch, Stream};
+use std::time::Duration;
+use task::{Child, LastWords, Launch, Stream};
 use wire::{AGENT_LIMIT, Decoder, Reply, Request};
 
 /// How many of the last lines for people are kept to explain a loss.
@@ -26,8 +23,7 @@ pub(super) struct Transport {
     child: Child,
     stdin: Option<ChildStdin>,
     replies: Receiver<Incoming>,
-    words: Arc<Mutex<VecDeque<String>>>,
-    stderr: Option<JoinHandle<()>>,
+    words: Option<LastWords>,
 }
 
 /// What comes from the reading thread.
@@ -60,24 +56,16 @@ impl Transport {
         let mut child =
             launch.start().map_err(|error| PipeError::Start { host: host.to_owned(), why: error.into() })?;
         let (sender, replies) = channel();
-        let words = Arc::new(Mutex::new(VecDeque::new()));
         let thread = |error: std::io::Error| failed(program, format!("a thread for its pipe: {error}"));
         if let Some(stdout) = child.take_stdout() {
             let name = format!("replies-{host}");
             std::thread::Builder::new().name(name).spawn(move || read_replies(stdout, &sender)).map_err(thread)?;
         }
-        let stderr = match child.take_stderr() {
-            Some(stderr) => {
-                let words = Arc::clone(&words);
-                let spawned = std::thread::Builder::new()
-                    .name(format!("stderr-{host}"))
-                    .spawn(move || forward_lines(BufReader::new(stderr), on_stderr, &words));
-                Some(spawned.map_err(thread)?)
-            }
-            None => None,
-        };
+        let stderr = child.take_stderr();
+        let words = stderr.map(|from| LastWords::follow(&format!("stderr-{host}"), from, KEPT_LINES, on_stderr));
+        let words = words.transpose().map_err(thread)?;
         let stdin = child.take_stdin();
-        Ok(Self { host: host.to_owned(), child, stdin, replies, words, stderr })
+        Ok(Self { host: host.to_owned(), child, stdin, replies, words })
     }
 
     pub(super) fn send(&mut self, request: &Request) -> Result<(), PipeError> {
@@ -110,14 +98,8 @@ impl Transport {
         if let Ok(Some(status)) = self.child.wait_timeout(LAST_WORDS) {
             why = format!("{why}: {} ended with {status}", self.child.program());
         }
-        let end = Instant::now() + LAST_WORDS;
-        while self.stderr.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        if !words.is_empty() {
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            why = format!("{why}; it said last: {}", words.join(" | "));
+        if let Some(said) = self.words.as_ref().and_then(|words| words.joined(LAST_WORDS)) {
+            why = format!("{why}; it said last: {said}");
         }
         PipeError::Lost { host: self.host.clone(), why }
     }
@@ -179,29 +161,4 @@ fn pass_on(decoder: &mut Decoder, sender: &Sender<Incoming>) -> Result<bool, wir
         }
     }
     Ok(true)
-}
-
-fn forward_lines(mut from: impl BufRead, mut to: impl FnMut(&str), kept: &Mutex<VecDeque<String>>) {
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        // A line that never ends is passed on in pieces.
-        match from.by_ref().take(4096).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {}
-        }
-        let text = String::from_utf8_lossy(&line);
-        let text = text.trim_end();
-        if text.is_empty() {
-            continue;
-        }
-        {
-            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() == KEPT_LINES {
-                kept.pop_front();
-            }
-            kept.push_back(text.to_owned());
-        }
-        to(text);
-    }
 }

@@ -44,8 +44,7 @@ fn command_crew(command: &str, directory: Option<&Path>) -> Result<Workers, Load
     let log = scratch.path().join("stderr");
     let folder = directory.unwrap_or(scratch.path()).to_owned();
     if !folder.is_dir() {
-        let cause = std::io::Error::from(std::io::ErrorKind::NotADirectory);
-        return Err(LoadError::Folder { path: folder, cause });
+        return Err(LoadError::folder(&folder, &std::io::ErrorKind::NotADirectory.into()));
     }
     let (command, method) = (command.to_owned(), format!("sh -c '{command}'"));
     let work = move |shared: &Shared| {
@@ -72,8 +71,7 @@ impl Slot {
         let path = |suffix: &str| self.folder.join(format!("unit-{}.{suffix}", self.number));
         let (input, output, log) = (path("c"), path("o"), path("log"));
         while !shared.stopping() {
-            std::fs::write(&input, source.next_unit())
-                .map_err(|cause| LoadError::Write { path: input.clone(), cause })?;
+            std::fs::write(&input, source.next_unit()).map_err(LoadError::writing(&input))?;
             let launch = self.toolchain.compile(&input, &output).env("TMPDIR", &self.folder).die_with_parent();
             run(shared, launch, &self.toolchain.method(), &log)?;
         }
@@ -83,7 +81,7 @@ impl Slot {
 
 /// Runs one child to its end, or until the load ends.
 fn run(shared: &Shared, launch: Launch, command: &str, log: &Path) -> Result<(), LoadError> {
-    let complaints = File::create(log).map_err(|cause| LoadError::Write { path: log.to_owned(), cause })?;
+    let complaints = File::create(log).map_err(LoadError::writing(log))?;
     let mut child = launch
         .policy(Policy::Other)
         .cpus(shared.cpus.clone())
@@ -111,5 +109,6 @@ fn failed(command: &str, status: ExitStatus, log: &Path) -> LoadError {
     let words = std::fs::read(log).unwrap_or_default();
     let words = String::from_utf8_lossy(&words);
     let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-    LoadError::Failed { command: command.to_owned(), status, said: last.trim().chars().take(WORDS).collect() }
+    let said: String = last.trim().chars().take(WORDS).collect();
+    LoadError::Failed(format!("the load's command '{command}' failed ({status}): {said}"))
 }

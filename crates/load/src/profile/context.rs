@@ -16,12 +16,11 @@ const FAN: usize = 8;
 const TOGETHER: u64 = 64;
 
 pub(super) fn workers(count: u32) -> Result<Workers, LoadError> {
-    let failed = |cause| LoadError::Socket { what: "pair", path: "UNIX sockets", cause };
     let mut jobs = Vec::new();
     for _ in 0..count {
         let mut inputs = Vec::new();
         for _ in 0..FAN {
-            let (input, output) = UnixStream::pair().map_err(failed)?;
+            let (input, output) = UnixStream::pair().map_err(LoadError::socket("pair", "UNIX sockets"))?;
             inputs.push(input);
             jobs.push(Box::new(move |shared: &Shared| receive(shared, output)) as WorkerTask);
         }
@@ -42,11 +41,7 @@ fn send(shared: &Shared, inputs: &[UnixStream]) -> Result<(), LoadError> {
             if shared.stopping() {
                 return Ok(());
             }
-            input.write_all(&message).map_err(|cause| LoadError::Socket {
-                what: "sending",
-                path: "UNIX sockets",
-                cause,
-            })?;
+            input.write_all(&message).map_err(LoadError::socket("sending", "UNIX sockets"))?;
         }
     }
 }
@@ -58,7 +53,7 @@ fn receive(shared: &Shared, mut output: UnixStream) -> Result<(), LoadError> {
         match output.read_exact(&mut message) {
             Ok(()) => count += 1,
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-            Err(cause) => return Err(LoadError::Socket { what: "receiving", path: "UNIX sockets", cause }),
+            Err(cause) => return Err(LoadError::socket("receiving", "UNIX sockets")(cause)),
         }
         if count == TOGETHER {
             shared.done(count);

@@ -8,7 +8,7 @@ use crate::scratch::Scratch;
 use model::LoadSpec;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const MIB: usize = 1 << 20;
 /// A job's file starts over at this size, so that the load never fills a disk.
@@ -27,17 +27,17 @@ pub(super) fn workers(spec: &LoadSpec, count: u32) -> Result<Workers, LoadError>
 }
 
 fn work(shared: &Shared, path: &Path) -> Result<(), LoadError> {
-    let failed = |cause| LoadError::Write { path: PathBuf::from(path), cause };
-    let mut file = File::create(path).map_err(failed)?;
+    let failed = LoadError::writing(path);
+    let mut file = File::create(path).map_err(&failed)?;
     let block = vec![0x5A_u8; MIB];
     let mut written = 0;
     while !shared.stopping() {
         if written == MOST_MIB {
-            file.seek(SeekFrom::Start(0)).map_err(failed)?;
+            file.seek(SeekFrom::Start(0)).map_err(&failed)?;
             written = 0;
         }
-        file.write_all(&block).map_err(failed)?;
-        file.sync_data().map_err(failed)?;
+        file.write_all(&block).map_err(&failed)?;
+        file.sync_data().map_err(&failed)?;
         written += 1;
         shared.done(1);
     }

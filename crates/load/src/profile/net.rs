@@ -11,8 +11,7 @@ const BLOCK: usize = 64 * 1024;
 pub(super) fn workers(count: u32) -> Result<Workers, LoadError> {
     let mut jobs = Vec::new();
     for _ in 0..count {
-        let (sender, receiver) =
-            pair().map_err(|cause| LoadError::Socket { what: "connection", path: "loopback", cause })?;
+        let (sender, receiver) = pair().map_err(LoadError::socket("connection", "loopback"))?;
         jobs.push(Box::new(move |shared: &Shared| send(shared, sender)) as WorkerTask);
         jobs.push(Box::new(move |shared: &Shared| receive(shared, receiver)) as WorkerTask);
     }
@@ -36,7 +35,7 @@ fn pair() -> io::Result<(TcpStream, TcpStream)> {
 fn send(shared: &Shared, mut stream: TcpStream) -> Result<(), LoadError> {
     let block = vec![0x5A_u8; BLOCK];
     while !shared.stopping() {
-        stream.write_all(&block).map_err(|cause| LoadError::Socket { what: "sending", path: "loopback", cause })?;
+        stream.write_all(&block).map_err(LoadError::socket("sending", "loopback"))?;
     }
     Ok(())
 }
@@ -55,7 +54,7 @@ fn receive(shared: &Shared, mut stream: TcpStream) -> Result<(), LoadError> {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(cause) => return Err(LoadError::Socket { what: "receiving", path: "loopback", cause }),
+            Err(cause) => return Err(LoadError::socket("receiving", "loopback")(cause)),
         }
     }
 }

@@ -53,84 +53,51 @@ pub struct Scope {
     pub only: Vec<String>,
 }
 
-/// Where the CPUs of a scope come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ScopeOrigin {
-    /// There are none: what is examined is the machine as a whole.
-    #[default]
-    None,
-    /// They were named.
-    Asked,
-    /// They are behind Windhover's shield.
-    Shield,
-    /// They were isolated by somebody else, at boot or by a partition.
-    Isolated,
-}
-
-/// What a machine is made of, as far as it can tell from within.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Substrate {
-    /// Nothing tells.
-    #[default]
-    Unknown,
-    /// A computer.
-    Metal,
-    /// A virtual machine.
-    Vm,
-    /// A container; `machine.virtualisation` says what the kernel below runs on.
-    Container,
-    /// A machine whose CPU is emulated in software: its times mean nothing.
-    Simulated,
-}
-
-impl Substrate {
-    /// The word used in documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Metal => "metal",
-            Self::Vm => "vm",
-            Self::Container => "container",
-            Self::Simulated => "simulated",
-        }
+model::words! {
+    /// Where the CPUs of a scope come from.
+    #[derive(Default)]
+    pub enum ScopeOrigin {
+        /// There are none: what is examined is the machine as a whole.
+        #[default]
+        None = "none",
+        /// They were named.
+        Asked = "asked",
+        /// They are behind Windhover's shield.
+        Shield = "shield",
+        /// They were isolated by somebody else, at boot or by a partition.
+        Isolated = "isolated",
     }
 }
 
-/// How much a finding matters. The order is that of worth: the worst is the greatest.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Examined and in order.
-    Ok,
-    /// To be known when reading figures; nothing need be done.
-    Note,
-    /// Costs microseconds, or makes figures vary.
-    Warning,
-    /// Spoils a measurement: stalls of milliseconds, wrong figures, or a setting that is not what it seems.
-    Bad,
-}
-
-impl Severity {
-    /// The word used in documents.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Bad => "bad",
-        }
+model::words! {
+    /// What a machine is made of, as far as it can tell from within.
+    #[derive(Default)]
+    pub enum Substrate {
+        /// Nothing tells.
+        #[default]
+        Unknown = "unknown",
+        /// A computer.
+        Metal = "metal",
+        /// A virtual machine.
+        Vm = "vm",
+        /// A container; `machine.virtualisation` says what the kernel below runs on.
+        Container = "container",
+        /// A machine whose CPU is emulated in software: its times mean nothing.
+        Simulated = "simulated",
     }
 }
 
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+model::words! {
+    /// How much a finding matters. The order is that of worth: the worst is the greatest.
+    pub enum Severity {
+        /// Examined and in order.
+        Ok = "ok",
+        /// To be known when reading figures; nothing need be done.
+        Note = "note",
+        /// Costs microseconds, or makes figures vary.
+        Warning = "warning",
+        /// Spoils a measurement: stalls of milliseconds, wrong figures, or a setting that is not what it seems.
+        Bad = "bad",
     }
 }
 
@@ -233,22 +200,20 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// Why a check could not be made.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum SkipKind {
-    /// This kernel or machine has nothing of the kind.
-    NotHere,
-    /// The kernel is locked down.
-    LockedDown,
-    /// It is there and may not be read.
-    Denied,
-    /// It was read and not understood.
-    NotUnderstood,
-    /// It needs `--cpus`, `--nic` or `--measure`.
-    NotAsked,
+model::words! {
+    /// Why a check could not be made.
+    pub enum SkipKind {
+        /// This kernel or machine has nothing of the kind.
+        NotHere = "not-here",
+        /// The kernel is locked down.
+        LockedDown = "locked-down",
+        /// It is there and may not be read.
+        Denied = "denied",
+        /// It was read and not understood.
+        NotUnderstood = "not-understood",
+        /// It needs `--cpus`, `--nic` or `--measure`.
+        NotAsked = "not-asked",
+    }
 }
 
 impl Document {

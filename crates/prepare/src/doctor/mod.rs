@@ -137,9 +137,6 @@ pub fn schema() -> String {
 }
 
 /// The record of a machine's environment that campaigns keep: a whole examination, nothing measured.
-///
-/// # Errors
-/// That of [`examine`].
 pub fn record(machine: &Machine) -> Result<Document, SnapshotError> {
     examine(machine, &DoctorOptions::default())
 }

@@ -47,13 +47,9 @@ pub(super) fn moves(view: &View<'_>) -> Vec<Change> {
         .collect();
     // Whoever sweeps goes first.
     tasks.sort_by_key(|task| task.process != own);
-    tasks
-        .into_iter()
-        .map(|task| Change {
-            knob: Knob::Affinity { task: task.key.clone() },
-            wanted: view.allowed(task).without(&view.spec.processes).to_string(),
-            why: "everything leaves the shielded CPUs".to_owned(),
-            exact: true,
-        })
-        .collect()
+    let change = |task: &Task| {
+        let left = view.allowed(task).without(&view.spec.processes);
+        Change::new(Knob::Affinity { task: task.key.clone() }, left.to_string(), "everything leaves the shielded CPUs")
+    };
+    tasks.into_iter().map(change).collect()
 }

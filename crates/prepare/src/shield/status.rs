@@ -13,7 +13,7 @@ use model::{CpuList, ShieldBackend, ShieldSpec};
 use std::path::Path;
 
 /// The shields of a machine.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Status {
     /// Format number: 1.
     pub format: u32,
@@ -79,17 +79,7 @@ pub fn status(kernel: &Kernel, state: &StateDir) -> Status {
         Ok(view) => view,
         Err(error) => {
             notes.push(error.to_string());
-            return Status {
-                format: 1,
-                backend: None,
-                set: None,
-                spec: None,
-                state: None,
-                owner: None,
-                cpus: Vec::new(),
-                backends,
-                notes,
-            };
+            return Status { format: 1, backends, notes, ..Status::default() };
         }
     };
     // A set without its announcement is one that was never finished, or whose undoing was not.
@@ -119,6 +109,7 @@ pub fn status(kernel: &Kernel, state: &StateDir) -> Status {
 }
 
 /// What the backend holds.
+#[derive(Default)]
 struct Held {
     /// CPUs that it keeps others off, as its files say.
     cpus: CpuList,
@@ -131,7 +122,7 @@ struct Held {
 
 fn held(view: &View<'_>, backend: Option<ShieldBackend>) -> Held {
     let spec = view.spec;
-    let mut held = Held { cpus: CpuList::default(), nodes: CpuList::default(), word: None, group: None };
+    let mut held = Held::default();
     match (backend, backend.and_then(|backend| view.layout.of(backend))) {
         (Some(ShieldBackend::V2), Some(v2)) => hold_v2(view, v2, &mut held),
         (Some(_), Some(v1)) => hold_v1(view, v1, &mut held),

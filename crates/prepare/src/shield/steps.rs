@@ -100,7 +100,7 @@ impl<'a> Steps<'a> {
         if now.as_ref().is_some_and(|now| knob.same(now, &wanted)) || (tolerated && self.view.was_tried(&knob)) {
             return;
         }
-        let change = Change { knob, wanted, why: why.to_owned(), exact: true };
+        let change = Change::new(knob, wanted, why);
         self.steps.push(ShieldStep::Set(SetStep { change, now, tolerated }));
     }
 

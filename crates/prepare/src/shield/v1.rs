@@ -154,11 +154,9 @@ pub(super) fn moves(view: &View<'_>, v1: &Cpusets) -> Vec<Change> {
         .filter(|task| super::is_movable(task) && comes_back(view, task) && !view.is_kept(task))
         .filter(|task| !belongs_there(view, v1, task))
         .filter(|task| !task.kernel || !view.allowed(task).is_within(&view.spec.processes))
-        .map(|task| Change {
-            knob: Knob::Member { hierarchy: v1.root.clone(), task: task.key.clone() },
-            wanted: system.clone(),
-            why: "everything leaves the shielded CPUs".to_owned(),
-            exact: true,
+        .map(|task| {
+            let knob = Knob::Member { hierarchy: v1.root.clone(), task: task.key.clone() };
+            Change::new(knob, &system, "everything leaves the shielded CPUs")
         })
         .collect()
 }

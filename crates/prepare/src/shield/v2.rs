@@ -103,16 +103,11 @@ pub(super) fn remembered(view: &View<'_>) -> Vec<Change> {
         let of_boot = at_boot != *online && allowed == at_boot;
         !task.fixed && narrow && (task.kernel || of_boot)
     };
-    view.tasks
-        .iter()
-        .filter(told)
-        .map(|task| Change {
-            knob: Knob::Affinity { task: task.key.clone() },
-            wanted: view.allowed(task).to_string(),
-            why: "the kernel is told the CPUs that it has, so that it gives them back".to_owned(),
-            exact: true,
-        })
-        .collect()
+    let change = |task: &Task| {
+        let why = "the kernel is told the CPUs that it has, so that it gives them back";
+        Change::new(Knob::Affinity { task: task.key.clone() }, view.allowed(task).to_string(), why)
+    };
+    view.tasks.iter().filter(told).map(change).collect()
 }
 
 /// Version 2 moves the memory in use too when a group's nodes change.

@@ -132,6 +132,15 @@ fn systemd(profile: &Profile, program: &str, arguments: &[String]) -> String {
     text
 }
 
+/// What tuned's plugin `net` calls the parts of ethtool(8).
+const TUNED_PARTS: [(EthtoolPart, &str); 5] = [
+    (EthtoolPart::Coalesce, "coalesce"),
+    (EthtoolPart::Ring, "ring"),
+    (EthtoolPart::Channels, "channels"),
+    (EthtoolPart::Feature, "features"),
+    (EthtoolPart::Pause, "pause"),
+];
+
 fn tuned(profile: &Profile, device: Option<&str>) -> String {
     let mut sections: Vec<(&str, Vec<String>)> =
         ["cpu", "vm", "sysctl", "sysfs", "service", "net", "bootloader"].map(|name| (name, Vec::new())).into();
@@ -140,8 +149,7 @@ fn tuned(profile: &Profile, device: Option<&str>) -> String {
             lines.push(line);
         }
     };
-    let (mut left, mut coalesce, mut rings, mut channels, mut features, mut pause) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut left, mut of_net) = (Vec::new(), TUNED_PARTS.map(|(_, word)| (word, Vec::new())));
     for (key, reasoned) in settings(profile) {
         let value = &reasoned.setting.value;
         match &key {
@@ -156,16 +164,14 @@ fn tuned(profile: &Profile, device: Option<&str>) -> String {
             Key::Ksm => put("sysfs", format!("/sys/kernel/mm/ksm/run={value}")),
             Key::Service(name) if value == "stopped" => put("service", format!("service.{name}=stop")),
             Key::Service(name) if value == "running" => put("service", format!("service.{name}=start")),
-            Key::Ethtool(EthtoolPart::Coalesce, name) => coalesce.push(format!("{name} {value}")),
-            Key::Ethtool(EthtoolPart::Ring, name) if value != "max" => rings.push(format!("{name} {value}")),
-            Key::Ethtool(EthtoolPart::Channels, name) if value != "max" => channels.push(format!("{name} {value}")),
-            Key::Ethtool(EthtoolPart::Feature, name) => features.push(format!("{name} {value}")),
-            Key::Ethtool(EthtoolPart::Pause, name) => pause.push(format!("{name} {value}")),
+            Key::Ethtool(part, name) if value != "max" && *part != EthtoolPart::Eee => {
+                let place = TUNED_PARTS.iter().position(|(known, _)| known == part);
+                let words = place.and_then(|place| of_net.get_mut(place));
+                words.into_iter().for_each(|(_, words)| words.push(format!("{name} {value}")));
+            }
             _ => left.push(reasoned.setting.key.clone()),
         }
     }
-    let of_net =
-        [("coalesce", coalesce), ("ring", rings), ("channels", channels), ("features", features), ("pause", pause)];
     if of_net.iter().any(|(_, words)| !words.is_empty())
         && let Some(device) = device
     {

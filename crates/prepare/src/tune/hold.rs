@@ -24,9 +24,6 @@ pub(super) fn useless(kernel: &Kernel) -> Option<String> {
 }
 
 /// Opens the device with a request; closing the file ends it.
-///
-/// # Errors
-/// The kernel's.
 pub fn open(latency_us: u32) -> io::Result<OwnedFd> {
     let mut file = std::fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
     let value = i32::try_from(latency_us).unwrap_or(i32::MAX);
@@ -37,7 +34,7 @@ pub fn open(latency_us: u32) -> io::Result<OwnedFd> {
 /// Sets the hold: starts a holder for the new value, then ends those of the old one, so that there is no gap.
 pub(crate) fn write(program: &Path, value: &str) -> Result<(), KnobError> {
     let knob = Knob::CpuLatency;
-    let failed = |cause| KnobError::writing(&knob, value, cause);
+    let failed = |cause| KnobError::unwritten(&knob, value, cause);
     let old = host::holders::find(&host::knob::Machine::running());
     if value != "none" {
         start(program, value).map_err(failed)?;

@@ -6,7 +6,7 @@ use model::{CpuList, Setting};
 use std::fmt;
 use std::str::FromStr;
 
-/// A setting's key, read.
+/// A setting's key, read. Settings are made in the order of these variants, but for the parts of ethtool(8).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// `service.NAME`
@@ -44,19 +44,24 @@ pub enum Key {
 }
 
 /// Keys without a free part.
-const FIXED: [(&str, Key); 11] = [
-    ("cpufreq.governor", Key::Governor),
-    ("cpufreq.epp", Key::Epp),
-    ("cpufreq.min-perf-percent", Key::MinPerfPercent),
-    ("cpufreq.boost", Key::Boost),
-    ("cpuidle.latency-us", Key::LatencyUs),
-    ("memory.thp", Key::Thp),
-    ("memory.thp-defrag", Key::ThpDefrag),
-    ("memory.ksm", Key::Ksm),
-    ("nic.rps-cpus", Key::RpsCpus),
-    ("nic.xps-cpus", Key::XpsCpus),
-    ("nic.irq-cpus", Key::IrqCpus),
-];
+fn fixed() -> [(&'static str, Key); 13] {
+    [
+        ("cpufreq.governor", Key::Governor),
+        ("cpufreq.epp", Key::Epp),
+        ("cpufreq.min-perf-percent", Key::MinPerfPercent),
+        ("cpufreq.boost", Key::Boost),
+        ("cpuidle.latency-us", Key::LatencyUs),
+        ("memory.thp", Key::Thp),
+        ("memory.thp-defrag", Key::ThpDefrag),
+        ("memory.ksm", Key::Ksm),
+        ("nic.rps-cpus", Key::RpsCpus),
+        ("nic.xps-cpus", Key::XpsCpus),
+        ("nic.irq-cpus", Key::IrqCpus),
+        ("nic.eee", Key::Ethtool(EthtoolPart::Eee, "enabled".to_owned())),
+        ("nic.flow", Key::Flow),
+    ]
+}
+
 const NAPI: [&str; 4] = ["threaded", "defer-hard-irqs", "gro-flush-timeout", "irq-suspend-timeout"];
 const PARTS: [EthtoolPart; 5] =
     [EthtoolPart::Coalesce, EthtoolPart::Ring, EthtoolPart::Channels, EthtoolPart::Feature, EthtoolPart::Pause];
@@ -68,18 +73,11 @@ impl FromStr for Key {
 
     fn from_str(text: &str) -> Result<Self, TuneError> {
         let unknown = || TuneError::unknown_key(text, &nearest(text));
-        if let Some((_, key)) = FIXED.iter().find(|(fixed, _)| *fixed == text) {
-            return Ok(key.clone());
+        if let Some((_, key)) = fixed().into_iter().find(|(fixed, _)| *fixed == text) {
+            return Ok(key);
         }
-        match text {
-            "nic.eee" => return Ok(Self::Ethtool(EthtoolPart::Eee, "enabled".to_owned())),
-            "nic.flow" => return Ok(Self::Flow),
-            _ => {}
-        }
-        if SYSCTL_ROOTS.iter().any(|root| text.starts_with(root)) {
-            return sysctl(text).ok_or_else(unknown);
-        }
-        if let Some(name) = text.strip_prefix("sysctl.") {
+        let is_sysctl = SYSCTL_ROOTS.iter().any(|root| text.starts_with(root));
+        if let Some(name) = text.strip_prefix("sysctl.").or_else(|| is_sysctl.then_some(text)) {
             return sysctl(name).ok_or_else(unknown);
         }
         if let Some(name) = text.strip_prefix("service.") {
@@ -113,13 +111,8 @@ impl fmt::Display for Key {
             Self::Sysctl(name) => write!(f, "sysctl.{name}"),
             Self::Service(name) => write!(f, "service.{name}"),
             Self::Napi(name) => write!(f, "nic.napi.{name}"),
-            Self::Ethtool(EthtoolPart::Eee, _) => f.write_str("nic.eee"),
-            Self::Ethtool(part, name) => write!(f, "nic.{}.{name}", part.word()),
-            Self::Flow => f.write_str("nic.flow"),
-            fixed => {
-                let found = FIXED.iter().find(|(_, key)| key == fixed);
-                f.write_str(found.map_or("", |(text, _)| text))
-            }
+            Self::Ethtool(part, name) if *part != EthtoolPart::Eee => write!(f, "nic.{}.{name}", part.word()),
+            key => f.write_str(fixed().iter().find(|(_, fixed)| key == fixed).map_or("", |(text, _)| text)),
         }
     }
 }
@@ -184,17 +177,11 @@ impl Key {
             Self::RpsCpus | Self::XpsCpus | Self::IrqCpus => match given {
                 "all" | "local" => Ok(given.to_owned()),
                 "none" if *self != Self::IrqCpus => Ok(given.to_owned()),
-                list => match list.parse::<CpuList>() {
-                    Ok(cpus) => Ok(cpus.to_string()),
-                    Err(_) => Err(wrong(
-                        "a CPU list such as 1,3-5, all, local (near the device) or, but for interrupts, none",
-                    )),
-                },
+                list => list.parse().map(|cpus: CpuList| cpus.to_string()).map_err(|_| {
+                    wrong("a CPU list such as 1,3-5, all, local (near the device) or, but for interrupts, none")
+                }),
             },
-            Self::Flow => match given.parse::<FlowRule>() {
-                Ok(rule) => Ok(rule.to_string()),
-                Err(why) => Err(wrong(&why)),
-            },
+            Self::Flow => given.parse().map(|rule: FlowRule| rule.to_string()).map_err(|why: String| wrong(&why)),
         }
     }
 
@@ -216,8 +203,7 @@ fn sysctl(name: &str) -> Option<Key> {
 
 /// `: did you mean '…'?` for the known key that differs least, if any is near.
 fn nearest(text: &str) -> String {
-    let mut candidates: Vec<String> = FIXED.iter().map(|(key, _)| (*key).to_owned()).collect();
-    candidates.extend(["nic.eee", "nic.flow"].map(str::to_owned));
+    let mut candidates: Vec<String> = fixed().iter().map(|(key, _)| (*key).to_owned()).collect();
     candidates.extend(NAPI.iter().map(|name| format!("nic.napi.{name}")));
     for part in PARTS {
         candidates.extend(ethtool_names(part).iter().map(|name| format!("nic.{}.{name}", part.word())));

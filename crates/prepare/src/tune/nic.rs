@@ -35,78 +35,59 @@ impl Device {
 
 pub(super) fn meaning(kernel: &Kernel, device: &Device, key: &Key, value: &str, why: &str) -> Meaning {
     let name = &device.map.device;
-    let change =
-        |knob: Knob, wanted: &str, exact: bool| Change { knob, wanted: wanted.to_owned(), why: why.to_owned(), exact };
+    let change = |knob: Knob, wanted: &str| Change::new(knob, wanted, why);
     let ethtool = |part: EthtoolPart, property: String| Knob::Ethtool { device: name.clone(), part, name: property };
     let changes: Vec<Change> = match key {
         Key::Ethtool(EthtoolPart::Feature, feature) => features_of(feature)
             .into_iter()
-            .map(|feature| change(ethtool(EthtoolPart::Feature, feature), value, true))
+            .map(|feature| change(ethtool(EthtoolPart::Feature, feature), value))
             .collect(),
         Key::Ethtool(EthtoolPart::Pause, property) if property != "autoneg" => {
             let pause = |name: &str| ethtool(EthtoolPart::Pause, name.to_owned());
             let is = |name: &str, value: &str| kernel.read(&pause(name)).is_ok_and(|now| now == value);
-            let mut changes = vec![change(pause(property), value, true)];
+            let mut changes = vec![change(pause(property), value)];
             if is("autoneg", "on") && !is(property, value) {
                 // While the two ends negotiate it, the driver takes no order.
-                changes.insert(0, change(pause("autoneg"), "off", true));
+                changes.insert(0, change(pause("autoneg"), "off"));
             }
             changes
         }
         Key::Ethtool(part, property) => {
-            let wanted = if value == "max" {
-                match kernel.read(&ethtool(*part, format!("{property}-max"))) {
-                    Ok(most) => most,
-                    Err(error) => return Meaning::Nothing(error.to_string()),
-                }
-            } else {
-                value.to_owned()
+            let wanted = match value {
+                "max" => kernel.read(&ethtool(*part, format!("{property}-max"))).map_err(|error| error.to_string())?,
+                value => value.to_owned(),
             };
             // Drivers round sizes of rings and times to what their hardware can do.
             let rounds = matches!(part, EthtoolPart::Ring | EthtoolPart::Coalesce | EthtoolPart::Eee);
-            vec![change(ethtool(*part, property.clone()), &wanted, !rounds)]
+            vec![Change { exact: !rounds, ..change(ethtool(*part, property.clone()), &wanted) }]
         }
         Key::Napi(property) => napi(device, property, value, &change),
         Key::RpsCpus | Key::XpsCpus => {
-            let cpus = match cpus_of(kernel, device, value) {
-                Ok(cpus) => cpus,
-                Err(reason) => return Meaning::Nothing(reason),
-            };
+            let mask = cpus_of(kernel, device, value)?.to_mask();
             let transmits = *key == Key::XpsCpus;
             let queues = device.map.queues.iter().filter(|queue| queue.transmits == transmits);
             let knobs = queues.filter(|queue| queue.steering.is_some()).map(host::nic::NicQueue::knob);
-            knobs.map(|knob| change(knob, &cpus.to_mask(), true)).collect()
+            knobs.map(|knob| change(knob, &mask)).collect()
         }
         Key::IrqCpus => {
-            let cpus = match cpus_of(kernel, device, value) {
-                Ok(cpus) => cpus,
-                Err(reason) => return Meaning::Nothing(reason),
-            };
+            let cpus = cpus_of(kernel, device, value)?.to_string();
             let movable = device.map.irqs.iter().filter(|irq| irq.movable);
-            movable.map(|irq| change(irq.knob(), &cpus.to_string(), true)).collect()
+            movable.map(|irq| change(irq.knob(), &cpus)).collect()
         }
-        Key::Flow => match flows::place(kernel, name, value, &mut device.places.borrow_mut()) {
-            Ok(knob) => vec![change(knob, value, true)],
-            Err(reason) => return Meaning::Nothing(reason),
-        },
+        Key::Flow => vec![change(flows::place(kernel, name, value, &mut device.places.borrow_mut())?, value)],
         _ => Vec::new(),
     };
-    if changes.is_empty() {
-        if let Some(reason) = &device.hidden {
-            return Meaning::Nothing(reason.clone());
-        }
-        let what = match key {
-            Key::Napi(_) => "no NAPI instance (the device is down, or has none)",
-            Key::IrqCpus => "no interrupt that can be moved",
-            _ => "no queue that can be steered (a single one has nothing to choose)",
-        };
-        return Meaning::Nothing(format!("{name} has {what}"));
-    }
-    Meaning::Changes(changes)
+    let what = match key {
+        _ if !changes.is_empty() => return Ok(changes),
+        Key::Napi(_) => "no NAPI instance (the device is down, or has none)",
+        Key::IrqCpus => "no interrupt that can be moved",
+        _ => "no queue that can be steered (a single one has nothing to choose)",
+    };
+    Err(device.hidden.clone().unwrap_or_else(|| format!("{name} has {what}")))
 }
 
 /// Each instance over netlink; on older kernels the device's one file for all.
-fn napi(device: &Device, property: &str, value: &str, change: &dyn Fn(Knob, &str, bool) -> Change) -> Vec<Change> {
+fn napi(device: &Device, property: &str, value: &str, change: &dyn Fn(Knob, &str) -> Change) -> Vec<Change> {
     let name = &device.map.device;
     let told = |napi: &host::nic::Napi| match property {
         "threaded" => napi.threaded.is_some(),
@@ -117,7 +98,7 @@ fn napi(device: &Device, property: &str, value: &str, change: &dyn Fn(Knob, &str
     let instances: Vec<_> = device.map.napis.iter().filter(|napi| told(napi)).collect();
     if !instances.is_empty() {
         let knob = |id: u32| Knob::Napi { device: name.clone(), id, name: property.to_owned() };
-        return instances.iter().map(|napi| change(knob(napi.id), value, true)).collect();
+        return instances.iter().map(|napi| change(knob(napi.id), value)).collect();
     }
     let (file, form) = match property {
         _ if device.hidden.is_some() => return Vec::new(),
@@ -131,7 +112,7 @@ fn napi(device: &Device, property: &str, value: &str, change: &dyn Fn(Knob, &str
         "off" => "0",
         other => other,
     };
-    vec![change(Knob::file(PathBuf::from("/sys/class/net").join(name).join(file), form), wanted, true)]
+    vec![change(Knob::file(PathBuf::from("/sys/class/net").join(name).join(file), form), wanted)]
 }
 
 /// The CPUs of a value: a list, or `all`, `none`, `local`.

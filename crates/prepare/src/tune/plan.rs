@@ -1,6 +1,6 @@
 //! What settings would change on this machine. Reads only.
 
-use super::resolve::{Meaning, meaning};
+use super::resolve::meaning;
 use super::{Key, Profile, Reasoned, TuneError, nic, sysctls};
 use crate::Kernel;
 use host::knob::{Knob, KnobError, Settings as _};
@@ -65,12 +65,12 @@ pub fn plan_profile(profile: &Profile, device: Option<&str>, kernel: &Kernel) ->
         let key: Key = setting.key.parse()?;
         let skip = |why: String| Skipped { setting: setting.clone(), why };
         let changes = match meaning(kernel, device.as_ref(), &key, &setting.value, why) {
-            Meaning::Changes(changes) => changes,
+            Ok(changes) => changes,
             // Without a device none is asked whether it has such a feature.
-            Meaning::Nothing(_) if key.is_of_nic() && sysctls::is_nowhere(&key) => {
+            Err(_) if key.is_of_nic() && sysctls::is_nowhere(&key) => {
                 return Err(sysctls::unknown(kernel, &key));
             }
-            Meaning::Nothing(why) => {
+            Err(why) => {
                 plan.skipped.push(skip(why));
                 continue;
             }

@@ -127,21 +127,15 @@ type SettingOrder = (u8, Key, String);
 
 /// Where a setting stands among others: daemons that would interfere are stopped first; the preference of a CPU is set
 /// before the governor that takes it away, so that undoing gives the governor back first; what re-makes a device's queues
-/// comes before what is set of them.
+/// comes before what is set of them. The order of [`Key`] is that, but for the parts of ethtool(8).
 fn order_of(key: &Key, setting: &Setting) -> SettingOrder {
     let rank = match key {
-        Key::Service(_) => 0,
-        Key::Epp => 1,
-        Key::MinPerfPercent | Key::Boost => 2,
-        Key::Governor | Key::LatencyUs => 3,
-        Key::Thp | Key::ThpDefrag | Key::Ksm | Key::Sysctl(_) => 4,
-        Key::Ethtool(EthtoolPart::Channels, _) => 5,
-        Key::Ethtool(EthtoolPart::Ring, _) => 6,
-        Key::Ethtool(EthtoolPart::Feature, _) => 7,
-        Key::Ethtool(..) => 8,
-        Key::Napi(_) => 9,
-        Key::RpsCpus | Key::XpsCpus | Key::IrqCpus => 10,
-        Key::Flow => 11,
+        Key::Ethtool(EthtoolPart::Channels, _) => 1,
+        Key::Ethtool(EthtoolPart::Ring, _) => 2,
+        Key::Ethtool(EthtoolPart::Feature, _) => 3,
+        Key::Ethtool(..) => 4,
+        Key::Napi(_) | Key::RpsCpus | Key::XpsCpus | Key::IrqCpus | Key::Flow => 5,
+        _ => 0,
     };
     (rank, key.clone(), if *key == Key::Flow { setting.value.clone() } else { String::new() })
 }

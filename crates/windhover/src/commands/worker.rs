@@ -128,7 +128,7 @@ fn load(spec: &LoadSpec, events: &Events) -> Result<u8, Failure> {
         // Nobody waits any more once the first asked.
         let _ = asked.send(());
     })?;
-    load.wait_steady_unless(&over, STEADY_LIMIT).map_err(|error| Failure::new(1, error))?;
+    load.wait_steady(&over, STEADY_LIMIT).map_err(|error| Failure::new(1, error))?;
     events.send(&WorkerEvent::Ready { address: None })?;
     let _ = wait.recv();
     let report = load.stop().map_err(|error| Failure::new(1, anyhow!(error)))?;
