@@ -22,6 +22,12 @@ pub fn parse_config_hz(config: &str) -> Option<u32> {
     config.lines().find_map(|line| line.trim().strip_prefix("CONFIG_HZ=")?.parse().ok())
 }
 
+/// The value of a word of the kernel's command line; the last one counts.
+#[must_use]
+pub fn boot_value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.split_ascii_whitespace().filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).next_back()
+}
+
 /// What tells of the preemption model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PreemptionEvidence<'a> {
@@ -54,12 +60,7 @@ pub fn preemption(evidence: &PreemptionEvidence<'_>) -> String {
     }
     if version.contains("PREEMPT_DYNAMIC") {
         let active = |text: &str| Some(text.split_once('(')?.1.split_once(')')?.0.to_owned());
-        let booted = |line: &str| {
-            line.split_ascii_whitespace()
-                .filter_map(|word| word.strip_prefix("preempt="))
-                .next_back()
-                .map(str::to_owned)
-        };
+        let booted = |line: &str| boot_value(line, "preempt").map(str::to_owned);
         let default = [
             ("CONFIG_PREEMPT_NONE", "none"),
             ("CONFIG_PREEMPT_VOLUNTARY", "voluntary"),

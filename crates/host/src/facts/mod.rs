@@ -9,7 +9,7 @@ mod variant;
 mod virtualisation;
 
 pub use cpu::{CpuInfo, parse_cpuinfo};
-pub use kernel::{parse_config_hz, parse_os_release, preemption};
+pub use kernel::{boot_value, parse_config_hz, parse_os_release, preemption};
 pub use nic::parse_pci_ids;
 pub use sysctls::is_known_sysctl;
 

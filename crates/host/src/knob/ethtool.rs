@@ -12,7 +12,7 @@ use netlink::{Asks, Attributes, NESTED, attribute};
 use std::collections::BTreeMap;
 
 // Words after the command, as in linux/ethtool.h.
-const COALESCE_NAMES: [&str; 22] = [
+static COALESCE_NAMES: [&str; 22] = [
     "rx-usecs",
     "rx-frames",
     "rx-usecs-irq",
@@ -36,60 +36,32 @@ const COALESCE_NAMES: [&str; 22] = [
     "tx-frames-high",
     "sample-interval",
 ];
-const RING_NAMES: [&str; 8] = ["rx-max", "rx-mini-max", "rx-jumbo-max", "tx-max", "rx", "rx-mini", "rx-jumbo", "tx"];
-const CHANNEL_NAMES: [&str; 8] = ["rx-max", "tx-max", "other-max", "combined-max", "rx", "tx", "other", "combined"];
-const PAUSE_NAMES: [&str; 3] = ["autoneg", "rx", "tx"];
-const EEE_NAMES: [&str; 7] = ["supported", "advertised", "lp-advertised", "active", "enabled", "tx-lpi", "tx-timer"];
+static RING_NAMES: [&str; 8] = ["rx-max", "rx-mini-max", "rx-jumbo-max", "tx-max", "rx", "rx-mini", "rx-jumbo", "tx"];
+static CHANNEL_NAMES: [&str; 8] = ["rx-max", "tx-max", "other-max", "combined-max", "rx", "tx", "other", "combined"];
+static PAUSE_NAMES: [&str; 3] = ["autoneg", "rx", "tx"];
+static EEE_NAMES: [&str; 7] = ["supported", "advertised", "lp-advertised", "active", "enabled", "tx-lpi", "tx-timer"];
 
-/// How a part is read and written.
+/// The most words that follow the named ones (`struct ethtool_eee`).
+const RESERVED: usize = 2;
+
+/// How a part is read, and written by the command that follows.
 struct Layout {
     get: u32,
-    set: u32,
-    words: usize,
     names: &'static [&'static str],
     read_only: &'static [&'static str],
     switches: &'static [&'static str],
 }
 
 fn layout(part: EthtoolPart) -> Option<Layout> {
-    Some(match part {
-        EthtoolPart::Coalesce => Layout {
-            get: 0x0e,
-            set: 0x0f,
-            words: 23,
-            names: &COALESCE_NAMES,
-            read_only: &[],
-            switches: &["adaptive-rx", "adaptive-tx"],
-        },
-        EthtoolPart::Ring => Layout {
-            get: 0x10,
-            set: 0x11,
-            words: 9,
-            names: &RING_NAMES,
-            read_only: &["rx-max", "rx-mini-max", "rx-jumbo-max", "tx-max"],
-            switches: &[],
-        },
-        EthtoolPart::Channels => Layout {
-            get: 0x3c,
-            set: 0x3d,
-            words: 9,
-            names: &CHANNEL_NAMES,
-            read_only: &["rx-max", "tx-max", "other-max", "combined-max"],
-            switches: &[],
-        },
-        EthtoolPart::Pause => {
-            Layout { get: 0x12, set: 0x13, words: 4, names: &PAUSE_NAMES, read_only: &[], switches: &PAUSE_NAMES }
-        }
-        EthtoolPart::Eee => Layout {
-            get: 0x44,
-            set: 0x45,
-            words: 10,
-            names: &EEE_NAMES,
-            read_only: &["supported", "advertised", "lp-advertised", "active"],
-            switches: &["active", "enabled", "tx-lpi"],
-        },
+    let (get, names, read_only, switches): (u32, &'static [&str], &'static [&str], &'static [&str]) = match part {
+        EthtoolPart::Coalesce => (0x0e, &COALESCE_NAMES, &[], &["adaptive-rx", "adaptive-tx"]),
+        EthtoolPart::Ring => (0x10, &RING_NAMES, &RING_NAMES[..4], &[]),
+        EthtoolPart::Channels => (0x3c, &CHANNEL_NAMES, &CHANNEL_NAMES[..4], &[]),
+        EthtoolPart::Pause => (0x12, &PAUSE_NAMES, &[], &PAUSE_NAMES),
+        EthtoolPart::Eee => (0x44, &EEE_NAMES, &EEE_NAMES[..4], &["active", "enabled", "tx-lpi"]),
         EthtoolPart::Feature => return None,
-    })
+    };
+    Some(Layout { get, names, read_only, switches })
 }
 
 /// Short and long names that ethtool(8) has for features, with the kernel's names of what they switch.
@@ -222,14 +194,14 @@ pub(super) fn write(device: &str, part: EthtoolPart, name: &str, value: &str) ->
         *word = wanted;
     }
     if let Some(command) = words.first_mut() {
-        *command = layout.set;
+        *command = layout.get + 1;
     }
     // The driver's refusal is told, also where it says that it does not know the field.
     ethtool.try_ask(device, &mut words).map(drop).map_err(Trouble::Failed)
 }
 
 fn get(ethtool: &Ethtool, device: &str, layout: &Layout) -> Result<Vec<u32>, Trouble> {
-    let mut words = vec![0; layout.words];
+    let mut words = vec![0; 1 + layout.names.len() + RESERVED];
     if let Some(command) = words.first_mut() {
         *command = layout.get;
     }
@@ -272,10 +244,14 @@ mod tests {
             [EthtoolPart::Coalesce, EthtoolPart::Ring, EthtoolPart::Channels, EthtoolPart::Pause, EthtoolPart::Eee]
         {
             let layout = layout(part).unwrap();
-            assert!(layout.names.len() < layout.words, "{part:?}");
             assert!(layout.read_only.iter().chain(layout.switches).all(|name| layout.names.contains(name)));
-            assert_eq!(layout.set, layout.get + 1);
         }
+        for (part, writable) in
+            [(EthtoolPart::Ring, "rx rx-mini rx-jumbo tx"), (EthtoolPart::Channels, "rx tx other combined")]
+        {
+            assert_eq!(names(part).join(" "), writable);
+        }
+        assert_eq!(names(EthtoolPart::Eee), ["enabled", "tx-lpi", "tx-timer"]);
         // Offsets of linux/ethtool.h, in words.
         let coalesce = layout(EthtoolPart::Coalesce).unwrap();
         assert_eq!(place(&coalesce, EthtoolPart::Coalesce, "rx-usecs").unwrap(), 1);

@@ -51,6 +51,19 @@ pub struct Napi {
     pub threaded: Option<u64>,
 }
 
+impl Napi {
+    /// A setting by the name that its knob has; absent where the kernel does not tell it.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<u64> {
+        match name {
+            "threaded" => self.threaded,
+            "defer-hard-irqs" => self.defer_hard_irqs,
+            "gro-flush-timeout" => self.gro_flush_timeout_ns,
+            _ => self.irq_suspend_timeout_ns,
+        }
+    }
+}
+
 fn threaded<'de, D: serde::Deserializer<'de>>(stored: D) -> Result<Option<u64>, D::Error> {
     use serde::Deserialize as _;
 
@@ -128,14 +141,7 @@ fn one(family: &Family, device: &str, id: u32) -> Result<Napi, Trouble> {
 /// A setting of one instance as text.
 pub(super) fn read(device: &str, id: u32, name: &str) -> Result<String, Trouble> {
     let (_, attribute) = setting(name)?;
-    let napi = one(&family()?, device, id)?;
-    let value = match attribute {
-        NAPI_THREADED => napi.threaded,
-        NAPI_DEFER_HARD_IRQS => napi.defer_hard_irqs,
-        NAPI_GRO_FLUSH_TIMEOUT => napi.gro_flush_timeout_ns,
-        _ => napi.irq_suspend_timeout_ns,
-    };
-    let value = value.ok_or(Trouble::Absent)?;
+    let value = one(&family()?, device, id)?.setting(name).ok_or(Trouble::Absent)?;
     let word = usize::try_from(value).ok().and_then(|value| THREADED.get(value));
     Ok(match word {
         Some(word) if attribute == NAPI_THREADED => (*word).to_owned(),

@@ -5,6 +5,7 @@ use super::check::Make::Once;
 use super::check::{Answer, Check, Observation, bad, count, found_or, names_of, note, ok, some_of, warning};
 use super::parse;
 use super::subject::{Skip, Subject};
+use host::facts::boot_value;
 use host::tasks::Task;
 use model::CpuList;
 
@@ -154,11 +155,12 @@ fn partition(s: &Subject<'_>) -> Answer {
         }
         if depth < DEPTH {
             let below = s.names(&folder).into_iter().map(|name| format!("{folder}/{name}"));
-            waiting
-                .extend(below.filter(|path| s.exists(&format!("{path}/cgroup.procs"))).map(|path| (path, depth + 1)));
+            waiting.extend(
+                below.filter(|path| s.machine.exists(format!("{path}/cgroup.procs"))).map(|path| (path, depth + 1)),
+            );
         }
     }
-    let booted = parse::boot_value(s.command_line(), "isolcpus").map(parse::isolcpus);
+    let booted = boot_value(s.command_line(), "isolcpus").map(parse::isolcpus);
     if let Some((flags, cpus)) = booted.filter(|(flags, _)| flags.iter().any(|flag| flag == "domain")) {
         found.push(
             note(format!("CPU {cpus} was isolated at boot: the kernel refuses a partition of it"))
@@ -293,7 +295,7 @@ fn tick(s: &Subject<'_>) -> Answer {
     let line = || format!("nohz_full={cpus} rcu_nocbs={cpus}");
     let configured = s.facts.kernel_release.as_deref().and_then(|release| s.maybe(&format!("/boot/config-{release}")));
     let built = configured.map(|config| config.lines().any(|line| line.trim() == "CONFIG_NO_HZ_FULL=y"));
-    let able = built != Some(false) && s.exists(path);
+    let able = built != Some(false) && s.machine.exists(path);
     let mend = |answer: Observation| {
         if able {
             answer.boot(line())
@@ -310,7 +312,7 @@ fn tick(s: &Subject<'_>) -> Answer {
         let value = format!("+{} in {:.1} s", measured.local_timer, measured.seconds());
         return Ok(vec![answer.read("/proc/interrupts LOC", value)]);
     }
-    if !able && s.exists("/sys/devices/system/cpu/online") {
+    if !able && s.machine.exists("/sys/devices/system/cpu/online") {
         let answer = note("this kernel cannot switch the tick off (built without CONFIG_NO_HZ_FULL)");
         return Ok(vec![mend(answer.read(path, s.maybe(path).unwrap_or_else(|| "absent".to_owned())))]);
     }
@@ -327,7 +329,7 @@ fn tick(s: &Subject<'_>) -> Answer {
 fn rcu(s: &Subject<'_>) -> Answer {
     let cpus = s.cpus()?;
     let line = s.command_line();
-    let booted = |name: &str| match parse::boot_value(line, name) {
+    let booted = |name: &str| match boot_value(line, name) {
         Some("all") => s.online(),
         value => value.and_then(|list| list.parse().ok()).unwrap_or_default(),
     };

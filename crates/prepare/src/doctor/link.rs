@@ -103,7 +103,7 @@ fn pcie(s: &Subject<'_>, nic: &NicFacts) -> Answer {
     let policy_path = "/sys/module/pcie_aspm/parameters/policy";
     let policy = s.maybe(policy_path).map(|text| Form::Choice.value(&text)).unwrap_or_default();
     let device = format!("{}/device", folder(nic));
-    let device = if s.exists(&format!("{device}/current_link_speed")) { device } else { format!("{device}/..") };
+    let device = if s.machine.exists(format!("{device}/current_link_speed")) { device } else { format!("{device}/..") };
     let speed = s.text(&format!("{device}/current_link_speed"))?;
     let most = s.text(&format!("{device}/max_link_speed"))?;
     let width = s.number(&format!("{device}/current_link_width"))?;

@@ -1,6 +1,7 @@
 //! What a CPU loses to others, measured: threads of `verify` spin on it for a second or two and look for gaps.
 
 use super::parse;
+use crate::verify::VerifyError;
 use host::knob::Machine;
 use model::{CpuList, Policy};
 use std::collections::BTreeMap;
@@ -104,15 +105,12 @@ impl Measured {
     }
 }
 
-/// Why nothing could be measured.
-pub type MeasureError = crate::verify::VerifyError;
-
 /// Spins on a CPU in ordinary policy and says what it lost and to whom. Takes up that CPU for `time`, at most five
 /// seconds.
 ///
 /// # Errors
-/// [`MeasureError`]: the CPU may not be used, or there is no clock.
-pub fn measure(cpu: u32, time: Duration) -> Result<Measured, MeasureError> {
+/// The CPU may not be used, or there is no clock.
+pub fn measure(cpu: u32, time: Duration) -> Result<Measured, VerifyError> {
     let machine = Machine::running();
     let before = Counts::read(&machine, cpu);
     let cpus: CpuList = [cpu].into_iter().collect();
@@ -163,8 +161,8 @@ pub fn measure(cpu: u32, time: Duration) -> Result<Measured, MeasureError> {
 /// this process when the thread runs a second longer than that (RLIMIT_RTTIME), and others of this CPU wait meanwhile.
 ///
 /// # Errors
-/// [`MeasureError`]: the CPU or the policy may not be used, or there is no clock.
-pub fn probe_throttle(cpu: u32) -> Result<Throttle, MeasureError> {
+/// The CPU or the policy may not be used, or there is no clock.
+pub fn probe_throttle(cpu: u32) -> Result<Throttle, VerifyError> {
     let clock = ::clock::Clock::calibrate()?;
     let spinner = move || crate::verify::spin(clock, cpu, PROBE, Policy::Fifo(1));
     let thread = std::thread::Builder::new().name("throttle-probe".to_owned()).spawn(spinner);

@@ -33,7 +33,7 @@ pub use diff::{Comparison, Difference, compare};
 pub use document::{
     Document, FORMAT, Finding, Reading, Remedy, Scope, ScopeOrigin, Severity, SkipKind, Skipped, Substrate, shell_word,
 };
-pub use measure::{MeasureError, Measured, Throttle, Visitor, measure, probe_throttle};
+pub use measure::{Measured, Throttle, Visitor, measure, probe_throttle};
 pub use snapshot::{Device, SNAPSHOT_FILE, Snapshot, SnapshotError};
 pub use table::table_markdown;
 

@@ -75,7 +75,7 @@ fn firewall(s: &Subject<'_>) -> Answer {
 
 fn conntrack(s: &Subject<'_>) -> Answer {
     let path = "/proc/sys/net/netfilter/nf_conntrack_count";
-    if !s.exists(path) {
+    if !s.machine.exists(path) {
         return Ok(vec![ok("connections are not tracked").read(path, "absent")]);
     }
     let tracked = s.number(path)?;

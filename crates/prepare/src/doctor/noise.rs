@@ -3,8 +3,8 @@
 use super::check::Evidence::{Kernel, Measured, Practice};
 use super::check::Make::Once;
 use super::check::{Answer, Check, Observation, note, ok, some_of, warning};
-use super::parse;
 use super::subject::{Skip, Subject};
+use host::facts::boot_value;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -119,7 +119,7 @@ fn mitigations(s: &Subject<'_>) -> Answer {
         s.facts.mitigations.iter().filter(|(_, state)| state.starts_with("Mitigation")).map(|(name, _)| name).collect();
     let open: Vec<&String> =
         s.facts.mitigations.iter().filter(|(_, state)| state.starts_with("Vulnerable")).map(|(name, _)| name).collect();
-    let booted = parse::boot_value(s.command_line(), "mitigations").unwrap_or("auto");
+    let booted = boot_value(s.command_line(), "mitigations").unwrap_or("auto");
     let text = if mitigated.is_empty() && open.is_empty() {
         "this CPU needs no mitigations".to_owned()
     } else {

@@ -42,11 +42,6 @@ pub(super) fn soft_limit(text: &str, name: &str) -> Option<u64> {
     }
 }
 
-/// The value of a word of the kernel's command line; the last one counts.
-pub(super) fn boot_value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    line.split_ascii_whitespace().filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).next_back()
-}
-
 /// The flags and the CPUs of `isolcpus=` (`managed_irq,domain,1-3`). Without flags it means `domain`.
 pub(super) fn isolcpus(value: &str) -> (Vec<String>, CpuList) {
     let mut flags = Vec::new();
@@ -67,6 +62,7 @@ pub(super) fn isolcpus(value: &str) -> (Vec<String>, CpuList) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use host::facts::boot_value;
 
     #[test]
     fn interrupts_know_which_column_is_which_cpu() {

@@ -3,8 +3,8 @@
 use super::check::Evidence::{Kernel, Measured, Papers, Practice, Tuned};
 use super::check::Make::Once;
 use super::check::{Answer, Check, found_or, note, ok, warning};
-use super::parse;
 use super::subject::{Skip, Subject};
+use host::facts::boot_value;
 use model::CpuList;
 use std::collections::BTreeMap;
 
@@ -51,12 +51,14 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
+const CPU: &str = "/sys/devices/system/cpu";
+
 /// The values of a file of each CPU, with the CPUs that have it; the first CPU's error where none has it.
 fn by_value(s: &Subject<'_>, file: &str) -> Result<BTreeMap<String, CpuList>, Skip> {
     let mut values: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     let mut error = Skip::not_here("no CPU is online");
     for cpu in s.cpus_or_all().iter() {
-        match s.text(&format!("/sys/devices/system/cpu/cpu{cpu}/{file}")) {
+        match s.text(&format!("{CPU}/cpu{cpu}/{file}")) {
             Ok(value) => values.entry(value).or_default().push(cpu),
             Err(skip) => error = skip,
         }
@@ -74,7 +76,7 @@ fn frequency(s: &Subject<'_>) -> Answer {
     let mut found = Vec::new();
     for (governor, cpus) in &governors {
         let first = cpus.iter().next().unwrap_or(0);
-        let folder = format!("/sys/devices/system/cpu/cpu{first}/cpufreq");
+        let folder = format!("{CPU}/cpu{first}/cpufreq");
         let driver = s.maybe(&format!("{folder}/scaling_driver")).unwrap_or_default();
         let text = format!("governor {governor} on CPU {cpus} ({driver})");
         let is_good = governor == "performance";
@@ -91,41 +93,29 @@ fn frequency(s: &Subject<'_>) -> Answer {
 
 fn energy_preference(s: &Subject<'_>) -> Answer {
     let mut found = Vec::new();
-    let preference = by_value(s, "cpufreq/energy_performance_preference");
-    let bias = by_value(s, "power/energy_perf_bias");
+    let (of_driver, of_cpu) = ("cpufreq/energy_performance_preference", "power/energy_perf_bias");
+    let (preference, bias) = (by_value(s, of_driver), by_value(s, of_cpu));
     if let (Err(skip), Err(_)) = (&preference, &bias) {
         return Err(skip.clone());
     }
+    let is_good = |value: &str| value == "performance" || value == "0";
+    let path = |cpus: &CpuList, file| format!("{CPU}/cpu{}/{file}", cpus.iter().next().unwrap_or(0));
     for (value, cpus) in preference.unwrap_or_default() {
-        let path = format!(
-            "/sys/devices/system/cpu/cpu{}/cpufreq/energy_performance_preference",
-            cpus.iter().next().unwrap_or(0)
-        );
-        found.push(if value == "performance" || value == "0" {
-            ok(format!("energy preference {value} on CPU {cpus}")).read(path, value)
-        } else {
-            warning(format!("energy preference {value} on CPU {cpus}"))
-                .read(path, value)
-                .tune("cpufreq.epp", "performance")
-        });
+        let text = format!("energy preference {value} on CPU {cpus}");
+        let answer = if is_good(&value) { ok(text) } else { warning(text).tune("cpufreq.epp", "performance") };
+        found.push(answer.read(path(&cpus, of_driver), value));
     }
-    for (value, cpus) in bias.unwrap_or_default() {
-        let path = format!("/sys/devices/system/cpu/cpu{}/power/energy_perf_bias", cpus.iter().next().unwrap_or(0));
-        if value != "0" && value != "performance" {
-            found.push(
-                warning(format!("energy bias {value} (0 is performance) on CPU {cpus}"))
-                    .read(path.clone(), value)
-                    .command(format!("echo 0 > {path}")),
-            );
-        }
+    for (value, cpus) in bias.unwrap_or_default().into_iter().filter(|(value, _)| !is_good(value)) {
+        let path = path(&cpus, of_cpu);
+        let answer = warning(format!("energy bias {value} (0 is performance) on CPU {cpus}"));
+        found.push(answer.read(path.clone(), value).command(format!("echo 0 > {path}")));
     }
     found_or(found, || ok("energy bias is performance"))
 }
 
 fn turbo(s: &Subject<'_>) -> Answer {
-    let root = "/sys/devices/system/cpu";
-    let intel = format!("{root}/intel_pstate/no_turbo");
-    let (path, value_on) = if s.exists(&intel) { (intel, "0") } else { (format!("{root}/cpufreq/boost"), "1") };
+    let intel = format!("{CPU}/intel_pstate/no_turbo");
+    let (path, value_on) = if s.machine.exists(&intel) { (intel, "0") } else { (format!("{CPU}/cpufreq/boost"), "1") };
     let value = s.text(&path)?;
     let answer = if value == value_on {
         note("boost is on: the clock depends on temperature and on the other cores").tune("cpufreq.boost", 0)
@@ -139,11 +129,11 @@ fn idle_states(s: &Subject<'_>) -> Answer {
     /// A state is deep when leaving it takes longer than this, in µs.
     const DEEP_US: i64 = 10;
     let line = s.command_line();
-    if parse::boot_value(line, "idle") == Some("poll") {
+    if boot_value(line, "idle") == Some("poll") {
         return Ok(vec![ok("idle=poll: no CPU sleeps").read("/proc/cmdline", line)]);
     }
     let first = s.cpus_or_all().iter().next().unwrap_or(0);
-    let folder = format!("/sys/devices/system/cpu/cpu{first}/cpuidle");
+    let folder = format!("{CPU}/cpu{first}/cpuidle");
     let states = s.names(&folder);
     if states.is_empty() {
         return Err(Skip::not_here(format!("no {folder} here: no idle driver")));
@@ -152,8 +142,8 @@ fn idle_states(s: &Subject<'_>) -> Answer {
     let held = s.bytes("/dev/cpu_dma_latency").map(|bytes| i64::from(i32::from_ne_bytes(bytes)));
     let mut deep: BTreeMap<String, (i64, Vec<u32>, String)> = BTreeMap::new();
     for cpu in s.cpus_or_all().iter() {
-        let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
-        let own = s.maybe(&format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us"));
+        let folder = format!("{CPU}/cpu{cpu}/cpuidle");
+        let own = s.maybe(&format!("{CPU}/cpu{cpu}/power/pm_qos_resume_latency_us"));
         let own = match own.as_deref() {
             Some("n/a") => Some(0),
             Some(text) => text.parse::<i64>().ok().filter(|latency| *latency > 0),

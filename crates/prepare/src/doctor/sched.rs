@@ -147,7 +147,7 @@ fn unthrottle(s: &Subject<'_>, answer: Observation) -> Observation {
 }
 
 fn fair_server(s: &Subject<'_>) -> Answer {
-    if s.kernel_version().is_some_and(|version| version < (6, 12)) {
+    if s.machine.kernel_version().is_some_and(|version| version < (6, 12)) {
         return Err(Skip::not_here("the fair server came with Linux 6.12"));
     }
     let cpu = s.cpus_or_all().iter().next().unwrap_or(0);
@@ -203,10 +203,14 @@ fn has(s: &Subject<'_>, capability: u32) -> Result<bool, Skip> {
     Ok(mask >> capability & 1 == 1)
 }
 
-fn rtprio_limit(s: &Subject<'_>) -> Answer {
+/// A limit of the own process, and where it was read.
+fn limit(s: &Subject<'_>, name: &str) -> Result<(u64, String), Skip> {
     let limits = s.text("/proc/self/limits")?;
-    let limit = parse::soft_limit(&limits, "Max realtime priority").unwrap_or(0);
-    let path = "/proc/self/limits Max realtime priority";
+    Ok((parse::soft_limit(&limits, name).unwrap_or(0), format!("/proc/self/limits {name}")))
+}
+
+fn rtprio_limit(s: &Subject<'_>) -> Answer {
+    let (limit, path) = limit(s, "Max realtime priority")?;
     Ok(vec![if has(s, SYS_NICE)? {
         ok("real-time policies may be used (CAP_SYS_NICE)").read("/proc/self/status CapEff", "CAP_SYS_NICE")
     } else if limit == 0 {
@@ -295,10 +299,8 @@ fn tuned(s: &Subject<'_>) -> Answer {
 }
 
 pub(super) fn locks_memory(s: &Subject<'_>) -> Answer {
-    let limits = s.text("/proc/self/limits")?;
-    let limit = parse::soft_limit(&limits, "Max locked memory").unwrap_or(0);
-    let path = "/proc/self/limits Max locked memory";
     const ENOUGH: u64 = 64 << 20;
+    let (limit, path) = limit(s, "Max locked memory")?;
     Ok(vec![if has(s, IPC_LOCK)? {
         ok("memory may be locked (CAP_IPC_LOCK)").read("/proc/self/status CapEff", "CAP_IPC_LOCK")
     } else if limit < ENOUGH {

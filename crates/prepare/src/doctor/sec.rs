@@ -4,6 +4,7 @@ use super::check::Evidence::{Measured, Tuned};
 use super::check::Make::Once;
 use super::check::{Answer, Check, Observation, note, ok, warning};
 use super::subject::Subject;
+use host::facts::boot_value;
 use host::knob::Form;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -45,7 +46,7 @@ fn lockdown(s: &Subject<'_>) -> Answer {
 }
 
 fn audit(s: &Subject<'_>) -> Answer {
-    if super::parse::boot_value(s.command_line(), "audit") == Some("0") {
+    if boot_value(s.command_line(), "audit") == Some("0") {
         return Ok(vec![ok("nothing is audited").read("/proc/cmdline", "audit=0")]);
     }
     s.processes()?;

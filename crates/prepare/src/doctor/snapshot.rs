@@ -12,17 +12,13 @@ use std::path::PathBuf;
 /// Where a tree of files keeps its snapshot.
 pub const SNAPSHOT_FILE: &str = "/windhover-snapshot.json";
 
-/// Why there is no snapshot.
+/// The snapshot of a tree of files cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum SnapshotError {
-    /// That of a tree of files cannot be read.
-    #[error("cannot read the snapshot {}: {cause}; store it anew, or remove it to examine files alone", file.display())]
-    Stored {
-        /// Where it is.
-        file: PathBuf,
-        /// Of the kernel, or what is no snapshot in it.
-        cause: io::Error,
-    },
+#[error("cannot read the snapshot {}: {cause}; store it anew, or remove it to examine files alone", file.display())]
+pub struct SnapshotError {
+    file: PathBuf,
+    /// Of the kernel, or what is no snapshot in it.
+    cause: io::Error,
 }
 
 /// Answers of system calls at one moment.
@@ -70,7 +66,7 @@ impl Snapshot {
             }
             text => text.and_then(|text| Ok(serde_json::from_str(&text)?)),
         };
-        stored.map_err(|cause| SnapshotError::Stored { file: machine.path(SNAPSHOT_FILE.as_ref()), cause })
+        stored.map_err(|cause| SnapshotError { file: machine.path(SNAPSHOT_FILE.as_ref()), cause })
     }
 }
 

@@ -70,7 +70,7 @@ impl Irq {
 
 /// What the checks look at.
 pub(super) struct Subject<'a> {
-    machine: &'a Machine,
+    pub(super) machine: &'a Machine,
     pub(super) scope: &'a Scope,
     pub(super) facts: &'a MachineFacts,
     pub(super) snapshot: &'a Snapshot,
@@ -122,10 +122,6 @@ impl<'a> Subject<'a> {
         let mut bytes = [0; N];
         std::fs::File::open(self.machine.path(Path::new(path))).ok()?.read_exact(&mut bytes).ok()?;
         Some(bytes)
-    }
-
-    pub(super) fn exists(&self, path: &str) -> bool {
-        self.machine.exists(path)
     }
 
     /// Names in a folder; none where it cannot be read.
@@ -186,10 +182,6 @@ impl<'a> Subject<'a> {
         self.facts.virtualisation.as_deref().is_some_and(|name| name != "none")
     }
 
-    pub(super) fn kernel_version(&self) -> Option<(u32, u32)> {
-        self.machine.kernel_version()
-    }
-
     pub(super) fn command_line(&self) -> &str {
         self.facts.command_line.as_deref().unwrap_or_default()
     }
@@ -205,7 +197,7 @@ impl<'a> Subject<'a> {
             return Ok(found);
         }
         let real = |nic: &&NicFacts| {
-            nic.link != Some(false) && self.exists(&format!("/sys/class/net/{}/device", plain(&nic.name)))
+            nic.link != Some(false) && self.machine.exists(format!("/sys/class/net/{}/device", plain(&nic.name)))
         };
         let found: Vec<&NicFacts> = all.iter().filter(real).collect();
         if found.is_empty() {

@@ -25,8 +25,8 @@ fn is_container(s: &Subject<'_>) -> bool {
     // The first process namespace shows the kernel's threads. A machine may boot from a container's image, with its
     // marks; what systemd and engines say of the running one counts always.
     let inside = !s.tasks().iter().any(|task| task.kernel);
-    (inside && ["/.dockerenv", "/run/.containerenv"].iter().any(|path| s.exists(path)))
-        || s.exists("/run/systemd/container")
+    (inside && ["/.dockerenv", "/run/.containerenv"].iter().any(|path| s.machine.exists(path)))
+        || s.machine.exists("/run/systemd/container")
         || s.maybe("/proc/1/environ")
             .is_some_and(|text| text.split('\0').any(|word| word.starts_with("container=") && word.len() > 10))
         || s.maybe("/proc/1/cgroup")

@@ -117,16 +117,11 @@ pub(super) fn make(
     };
     let set = changes.id().clone();
     let made = fresh.extends.is_none();
-    let keeper = if owned && made {
-        let started = keeper::start(&set, state.path());
-        let failed = |error| {
-            let what = "the process that would undo the shield when this one vanishes cannot be started";
-            ShieldError::Failed(format!("{what}: {error}; nothing was changed"))
-        };
-        Some(started.map_err(failed)?)
-    } else {
-        None
-    };
+    let keeper = (owned && made).then(|| keeper::start(&set, state.path())).transpose();
+    let keeper = keeper.map_err(|error| {
+        let what = "the process that would undo the shield when this one vanishes cannot be started";
+        ShieldError::Failed(format!("{what}: {error}; nothing was changed"))
+    })?;
     let mut run = Run { kernel, state, plan: &fresh, changed: 0, notes };
     let done = run.all(&mut changes).and_then(|()| announce(&fresh, &set, kernel, state));
     match done {

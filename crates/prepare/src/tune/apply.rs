@@ -130,12 +130,8 @@ fn make(
     let netns = (of_namespace && kernel.machine().is_running()).then(host::netns::inode).flatten();
     header.details = serde_json::json!({ "device": plan.device, "netns": netns });
     let mut changes = state.begin(&lock, &header)?;
-    let keeper = if owned {
-        let started = keeper::start(changes.id(), state.path());
-        Some(started.map_err(|error| TuneError::Failed(format!("no keeper, so nothing was changed: {error}")))?)
-    } else {
-        None
-    };
+    let keeper = owned.then(|| keeper::start(changes.id(), state.path())).transpose();
+    let keeper = keeper.map_err(|error| TuneError::Failed(format!("no keeper, so nothing was changed: {error}")))?;
     match carry_out(plan, kernel, &mut changes, &mut report.changed) {
         Ok(last) => finish(&mut report, last),
         Err(cause) => {

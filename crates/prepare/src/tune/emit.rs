@@ -56,26 +56,33 @@ fn left_out(text: &mut String, left: &[String]) {
     }
 }
 
-fn grub(profile: &Profile) -> String {
-    let mut parameters: Vec<(String, &str)> =
-        profile.boot.iter().map(|parameter| (parameter.value.clone(), parameter.why.as_str())).collect();
-    let mut left = Vec::new();
+/// What a form has for each setting; and the keys of those that it has no words for.
+fn in_words(
+    profile: &Profile,
+    words: impl Fn(&Key, &str) -> Option<String>,
+) -> (Vec<(String, &Reasoned)>, Vec<String>) {
+    let (mut found, mut left) = (Vec::new(), Vec::new());
     for (key, reasoned) in settings(profile) {
-        let value = &reasoned.setting.value;
-        let parameter = match &key {
-            Key::Thp => format!("transparent_hugepage={value}"),
-            Key::Governor => format!("cpufreq.default_governor={value}"),
-            Key::Sysctl(name) if name == "kernel.nmi_watchdog" => format!("nmi_watchdog={value}"),
-            Key::Sysctl(name) if name == "kernel.numa_balancing" => {
-                format!("numa_balancing={}", if value == "0" { "disable" } else { "enable" })
-            }
-            _ => {
-                left.push(reasoned.setting.key.clone());
-                continue;
-            }
-        };
-        parameters.push((parameter, &reasoned.why));
+        match words(&key, &reasoned.setting.value) {
+            Some(words) => found.push((words, reasoned)),
+            None => left.push(reasoned.setting.key.clone()),
+        }
     }
+    (found, left)
+}
+
+fn grub(profile: &Profile) -> String {
+    let (found, left) = in_words(profile, |key, value| match key {
+        Key::Thp => Some(format!("transparent_hugepage={value}")),
+        Key::Governor => Some(format!("cpufreq.default_governor={value}")),
+        Key::Sysctl(name) if name == "kernel.nmi_watchdog" => Some(format!("nmi_watchdog={value}")),
+        Key::Sysctl(name) if name == "kernel.numa_balancing" => {
+            Some(format!("numa_balancing={}", if value == "0" { "disable" } else { "enable" }))
+        }
+        _ => None,
+    });
+    let boot = profile.boot.iter().map(|parameter| (parameter.value.clone(), &parameter.why));
+    let parameters: Vec<_> = boot.chain(found.into_iter().map(|(words, reasoned)| (words, &reasoned.why))).collect();
     let mut text = format!("# windhover tune emit {} --grub\n", profile.name);
     text.push_str("# Save as /etc/default/grub.d/windhover.cfg, run update-grub (or grub2-mkconfig), boot.\n");
     for (parameter, why) in &parameters {
@@ -203,27 +210,27 @@ fn udev(profile: &Profile, device: &str) -> String {
          # Save as /etc/udev/rules.d/70-windhover-{device}.rules; it works when the device appears.\n",
         profile.name
     );
-    let mut left = Vec::new();
-    for (key, reasoned) in settings(profile) {
-        let value = &reasoned.setting.value;
-        let command = |letter: &str, name: &str| format!("RUN+=\"/usr/sbin/ethtool {letter} {device} {name} {value}\"");
-        let action = match &key {
-            Key::Ethtool(EthtoolPart::Coalesce, name) => command("-C", name),
-            Key::Ethtool(EthtoolPart::Feature, name) => command("-K", name),
-            Key::Ethtool(EthtoolPart::Pause, name) => command("-A", name),
-            Key::Ethtool(EthtoolPart::Ring, name) if value != "max" => command("-G", name),
-            Key::Ethtool(EthtoolPart::Channels, name) if value != "max" => command("-L", name),
-            Key::Ethtool(EthtoolPart::Eee, _) => command("--set-eee", "eee"),
-            Key::Napi(name) if name == "defer-hard-irqs" => format!("ATTR{{napi_defer_hard_irqs}}=\"{value}\""),
-            Key::Napi(name) if name == "gro-flush-timeout" => format!("ATTR{{gro_flush_timeout}}=\"{value}\""),
-            Key::Napi(name) if name == "threaded" && value != "busy-poll" => {
-                format!("ATTR{{threaded}}=\"{}\"", u8::from(value == "on"))
-            }
-            _ => {
-                left.push(reasoned.setting.key.clone());
-                continue;
-            }
-        };
+    let (actions, left) = in_words(profile, |key, value| match key {
+        Key::Ethtool(_, _) if value == "max" => None,
+        Key::Ethtool(part, name) => {
+            let (letter, name) = match part {
+                EthtoolPart::Coalesce => ("-C", name.as_str()),
+                EthtoolPart::Feature => ("-K", name.as_str()),
+                EthtoolPart::Pause => ("-A", name.as_str()),
+                EthtoolPart::Ring => ("-G", name.as_str()),
+                EthtoolPart::Channels => ("-L", name.as_str()),
+                EthtoolPart::Eee => ("--set-eee", "eee"),
+            };
+            Some(format!("RUN+=\"/usr/sbin/ethtool {letter} {device} {name} {value}\""))
+        }
+        Key::Napi(name) if name == "defer-hard-irqs" => Some(format!("ATTR{{napi_defer_hard_irqs}}=\"{value}\"")),
+        Key::Napi(name) if name == "gro-flush-timeout" => Some(format!("ATTR{{gro_flush_timeout}}=\"{value}\"")),
+        Key::Napi(name) if name == "threaded" && value != "busy-poll" => {
+            Some(format!("ATTR{{threaded}}=\"{}\"", u8::from(value == "on")))
+        }
+        _ => None,
+    });
+    for (action, reasoned) in actions {
         let _ = writeln!(text, "# {}: {}", reasoned.setting.key, reasoned.why);
         let _ = writeln!(text, "ACTION==\"add\", SUBSYSTEM==\"net\", NAME==\"{device}\", {action}");
     }

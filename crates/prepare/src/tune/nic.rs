@@ -89,13 +89,7 @@ pub(super) fn meaning(kernel: &Kernel, device: &Device, key: &Key, value: &str, 
 /// Each instance over netlink; on older kernels the device's one file for all.
 fn napi(device: &Device, property: &str, value: &str, change: &dyn Fn(Knob, &str) -> Change) -> Vec<Change> {
     let name = &device.map.device;
-    let told = |napi: &host::nic::Napi| match property {
-        "threaded" => napi.threaded.is_some(),
-        "defer-hard-irqs" => napi.defer_hard_irqs.is_some(),
-        "gro-flush-timeout" => napi.gro_flush_timeout_ns.is_some(),
-        _ => napi.irq_suspend_timeout_ns.is_some(),
-    };
-    let instances: Vec<_> = device.map.napis.iter().filter(|napi| told(napi)).collect();
+    let instances: Vec<_> = device.map.napis.iter().filter(|napi| napi.setting(property).is_some()).collect();
     if !instances.is_empty() {
         let knob = |id: u32| Knob::Napi { device: name.clone(), id, name: property.to_owned() };
         return instances.iter().map(|napi| change(knob(napi.id), value)).collect();

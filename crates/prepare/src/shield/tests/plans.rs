@@ -1,6 +1,6 @@
 //! What plans say on machines of many kinds.
 
-use super::super::{ShieldPlan, ShieldStep, SweepKind, plan, status};
+use super::super::{ShieldPlan, ShieldStep, plan, status};
 use super::tree::{BASE, Tree, all};
 use host::knob::Knob;
 use model::{ShieldBackend, ShieldSpec};
@@ -151,27 +151,16 @@ fn affinity_spares_the_first_process_unless_told() {
     let plan = planned(&tree, &all("3"));
     assert_eq!(plan.backend, ShieldBackend::Affinity);
     assert!(says(&plan.reasons, "not v2") && says(&plan.reasons, "not v1"), "{:?}", plan.reasons);
-    let sweep = |plan: &ShieldPlan| {
-        plan.steps.iter().find_map(|step| match step {
-            ShieldStep::Sweep(sweep) if sweep.kind == SweepKind::Affinity => Some(
-                sweep
-                    .moves
-                    .iter()
-                    .map(|change| match &change.knob {
-                        Knob::Affinity { task } => format!("{} {}", task.name, change.wanted),
-                        other => panic!("{other}"),
-                    })
-                    .collect::<Vec<_>>(),
-            ),
-            _ => None,
-        })
+    let sweep = |plan: &ShieldPlan| -> Vec<String> {
+        let name = |step: &String| Some(step.strip_prefix("Affinity CPUs of task ")?.split_once(' ')?.1.to_owned());
+        steps(plan).iter().filter_map(name).collect()
     };
-    assert_eq!(sweep(&plan).unwrap(), ["daemon 0-2", "kswapd0 0-2"]);
+    assert_eq!(sweep(&plan), ["(daemon) >0-2", "(kswapd0) >0-2"]);
     assert!(says(&plan.notes, "PID 1") && says(&plan.notes, "--guard"), "{:?}", plan.notes);
     let told = ShieldSpec { include_ancestors: true, ..all("3") };
-    assert_eq!(sweep(&planned(&tree, &told)).unwrap(), ["systemd 0-2", "daemon 0-2", "kswapd0 0-2"]);
+    assert_eq!(sweep(&planned(&tree, &told)), ["(systemd) >0-2", "(daemon) >0-2", "(kswapd0) >0-2"]);
     let kept = ShieldSpec { keep: vec!["daemon".to_owned()], ..all("3") };
-    assert_eq!(sweep(&planned(&tree, &kept)).unwrap(), ["kswapd0 0-2"]);
+    assert_eq!(sweep(&planned(&tree, &kept)), ["(kswapd0) >0-2"]);
 }
 
 #[test]
