@@ -15,7 +15,7 @@ use std::process::{ChildStdin, ExitStatus};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
-use task::{Child, LastWords, Launch, Stream};
+use task::{Child, Launch, StderrTail, Stream};
 use wire::LaunchSpec;
 
 /// How many of a worker's last lines on stderr are kept to explain its death.
@@ -102,7 +102,7 @@ pub(crate) struct Worker {
     well: bool,
     child: Child,
     stdin: Option<ChildStdin>,
-    words: Option<LastWords>,
+    stderr: Option<StderrTail>,
 }
 
 impl Worker {
@@ -128,9 +128,9 @@ impl Worker {
         let mut child = command(role, launch, context).start().map_err(|error| error.to_string())?;
         let setup = |error: AgentError| error.to_string();
         let lines = Arc::clone(&context.lines);
-        let follow = |from| LastWords::follow("worker-stderr", from, KEPT_LINES, move |line| lines(line));
-        let words = child.take_stderr().map(follow).transpose();
-        let words = words.map_err(|error| setup(AgentError::thread("worker-stderr", &error)))?;
+        let follow = |from| StderrTail::follow("worker-stderr", from, KEPT_LINES, move |line| lines(line));
+        let stderr = child.take_stderr().map(follow).transpose();
+        let stderr = stderr.map_err(|error| setup(AgentError::thread("worker-stderr", &error)))?;
         if let Some(stdout) = child.take_stdout() {
             let (sender, lines) = (sender.clone(), Arc::clone(&context.lines));
             spawn("worker-stdout", move || follow_stdout(id, BufReader::new(stdout), &sender, &lines))
@@ -169,7 +169,7 @@ impl Worker {
             well: false,
             child,
             stdin,
-            words,
+            stderr,
         })
     }
 
@@ -211,7 +211,7 @@ impl Worker {
             Err(_) => None,
         };
         self.well = status.is_some_and(|status| status.success());
-        let said = self.words.as_ref().and_then(|words| words.joined(LAST_WORDS));
+        let said = self.stderr.as_ref().and_then(|stderr| stderr.joined(LAST_WORDS));
         let said = said.map(|said| format!("; it said last: {said}")).unwrap_or_default();
         self.end = Some(format!("the {} {}{said}", self.role.word(), describe(status)));
     }

@@ -14,15 +14,11 @@ pub use napi::Napi;
 
 /// Why a device cannot be looked at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum NicError {
     /// There is none of this name.
     #[error("there is no network device '{device}'; there are {known}")]
-    Absent {
-        /// As asked for.
-        device: String,
-        /// Those that there are.
-        known: String,
-    },
+    Absent { device: String, known: String },
     /// /sys shows another network namespace.
     #[error("/sys does not show the network namespace that '{0}' is in: use `ip netns exec`, which mounts it anew")]
     OtherNamespace(String),

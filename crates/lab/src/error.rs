@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 /// A step of a lab that failed. Steps that differ only in their words share a variant.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum LabError {
     /// What was asked for cannot be had here, or a program cannot be started: what, and the remedy.
     #[error("{0}")]
@@ -16,26 +17,14 @@ pub enum LabError {
     SetAside(String),
     /// The registry cannot be read or written.
     #[error("registry of labs: cannot {step} {}: {cause}", path.display())]
-    Registry {
-        /// What was tried ("read").
-        step: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's answer.
-        cause: std::io::Error,
-    },
+    Registry { step: &'static str, path: PathBuf, cause: std::io::Error },
     /// A registry file that is not one.
     #[error(
         "{} does not describe a lab ({why}): windhover lab down {} sets it aside and removes the namespaces of that name",
         path.display(),
         path.file_stem().unwrap_or_default().display()
     )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The parser's words.
-        why: String,
-    },
+    Damaged { path: PathBuf, why: String },
 }
 
 impl From<task::TaskError> for LabError {

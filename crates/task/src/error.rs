@@ -5,6 +5,7 @@ use std::io;
 
 /// A step that failed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum TaskError {
     /// A real-time policy that this user may not have.
     #[error(
@@ -13,20 +14,10 @@ pub enum TaskError {
     PolicyNotPermitted(Policy),
     /// A CPU that the machine does not have.
     #[error("CPU {cpu} does not exist here: use {available}")]
-    NoSuchCpu {
-        /// What was asked for.
-        cpu: u32,
-        /// The CPUs that are online.
-        available: CpuList,
-    },
+    NoSuchCpu { cpu: u32, available: CpuList },
     /// A CPU that exists but that this process' cpuset leaves out.
     #[error("CPU {cpu} is not allowed for this process (its cpuset leaves it out): use {available}")]
-    CpuNotAllowed {
-        /// What was asked for.
-        cpu: u32,
-        /// The CPUs that are online.
-        available: CpuList,
-    },
+    CpuNotAllowed { cpu: u32, available: CpuList },
     /// A set of CPUs without a member.
     #[error("the list of CPUs is empty: name at least one, as in 0,2-5")]
     NoCpu,
@@ -34,48 +25,19 @@ pub enum TaskError {
     #[error(
         "memory cannot be locked ({cause}): raise RLIMIT_MEMLOCK (now {limit}; limits.conf(5): memlock) or give CAP_IPC_LOCK"
     )]
-    LockMemory {
-        /// The present limit: bytes or "unlimited".
-        limit: String,
-        /// The system's error.
-        cause: io::Error,
-    },
+    LockMemory { limit: String, cause: io::Error },
     /// A thread that cannot be started.
     #[error("the {name} thread cannot be started: {cause}")]
-    Thread {
-        /// What it is for.
-        name: &'static str,
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// A program that is not there or may not be executed.
+    Thread { name: &'static str, cause: io::Error },
+    /// A program that is not there or may not be executed. The remedy brings its punctuation and may be empty.
     #[error("{program} cannot be started: {cause}{remedy}")]
-    Start {
-        /// The program as named.
-        program: String,
-        /// The system's error.
-        cause: io::Error,
-        /// What to do, with its punctuation; may be empty.
-        remedy: &'static str,
-    },
-    /// Anything else that the system refused.
+    Start { program: String, cause: io::Error, remedy: &'static str },
+    /// Anything else that the system refused, with a remedy as above.
     #[error("{what}: {cause}{remedy}")]
-    Refused {
-        /// "the CPUs of this thread cannot be read".
-        what: String,
-        /// The system's error.
-        cause: io::Error,
-        /// What to do, with its punctuation; may be empty.
-        remedy: &'static str,
-    },
+    Refused { what: String, cause: io::Error, remedy: &'static str },
     /// A program that did not end in the time given; it was killed.
     #[error("{program} did not end within {timeout_ms} ms and was killed")]
-    TimedOut {
-        /// The program as named.
-        program: String,
-        /// The time it was given.
-        timeout_ms: u128,
-    },
+    TimedOut { program: String, timeout_ms: u128 },
 }
 
 impl TaskError {

@@ -14,7 +14,6 @@ mod heap;
 mod inherit;
 mod inject;
 mod keeper;
-mod last_words;
 mod launch;
 mod limit;
 mod memory;
@@ -23,6 +22,7 @@ mod other;
 mod policy;
 mod session;
 mod signal;
+mod stderr_tail;
 mod stdio;
 
 pub use attributes::{Attributes, Class, attributes, set_attributes, set_timer_slack};
@@ -36,7 +36,6 @@ pub use heap::keep_heap;
 pub use inherit::take_inherited;
 pub use inject::{InjectError, MemoryLock, lock_and_prefault};
 pub use keeper::Keeper;
-pub use last_words::LastWords;
 pub use launch::{Child, Containment, Finished, Launch, Stream};
 pub use limit::{raise_open_files, set_rt_limit};
 pub use memory::{lock_memory, prefault_stack};
@@ -49,6 +48,7 @@ pub use signal::interrupt::{Interrupter, install_interrupt_handler, interrupt_si
 pub use signal::is_ignored;
 pub use signal::stopper::Stopper;
 pub use signal::watchdog::{Progress, Watchdog};
+pub use stderr_tail::StderrTail;
 pub use stdio::keep_stdout;
 
 /// What a system call that says -1 for a failure has said. Allocates nothing: also fit for the time between fork and exec.

@@ -5,36 +5,20 @@ use std::io;
 
 /// Why a knob could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum KnobError {
     /// This system has no such setting.
     #[error("{0}: not on this system")]
     Absent(Box<Knob>),
     /// It cannot be read.
     #[error("{knob}: cannot read: {cause}")]
-    Read {
-        /// Which.
-        knob: Box<Knob>,
-        /// The kernel's answer.
-        cause: io::Error,
-    },
+    Read { knob: Box<Knob>, cause: io::Error },
     /// It cannot be written.
     #[error("{knob}: cannot set to '{value}': {cause}")]
-    Write {
-        /// Which.
-        knob: Box<Knob>,
-        /// What it should have become.
-        value: String,
-        /// The kernel's answer.
-        cause: io::Error,
-    },
+    Write { knob: Box<Knob>, value: String, cause: io::Error },
     /// It is of a kind that this reader does not handle.
     #[error("{knob}: cannot be set here: {why}")]
-    Unsupported {
-        /// Which.
-        knob: Box<Knob>,
-        /// One line.
-        why: String,
-    },
+    Unsupported { knob: Box<Knob>, why: String },
 }
 
 impl KnobError {

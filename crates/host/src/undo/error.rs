@@ -6,30 +6,17 @@ use std::path::{Path, PathBuf};
 
 /// Why a change or an undo failed, one variant a step.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum UndoError {
-    /// The state directory or a log in it cannot be used.
+    /// The state directory or a log in it cannot be used; the step is `create`, `write`, `sync`, `read`, `lock` …
     #[error("undo log {path}: cannot {step}: {cause}")]
-    Log {
-        /// Which file or directory.
-        path: PathBuf,
-        /// What was tried: `create`, `write`, `sync`, `read`, `lock`, `remove`.
-        step: &'static str,
-        /// The kernel's answer.
-        cause: io::Error,
-    },
+    Log { path: PathBuf, step: &'static str, cause: io::Error },
     /// Another windhover changes this machine at the moment.
     #[error("another windhover (process {0}) is changing this machine: wait for it, or end it")]
     Locked(String),
     /// A log's line cannot be read.
     #[error("undo log {path}: line {line} cannot be read: {why}")]
-    Line {
-        /// Which log.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: usize,
-        /// One line.
-        why: String,
-    },
+    Line { path: PathBuf, line: usize, why: String },
     /// No boot id can be read, so a log could not be told from one of an earlier boot.
     #[error("/proc/sys/kernel/random/boot_id cannot be read: no settings are changed without it")]
     NoBootId,
@@ -38,25 +25,13 @@ pub enum UndoError {
     NoSuchSet(String),
     /// A change set belongs to another network namespace that still exists.
     #[error("change set {set} was made in another network namespace (inode {netns}): `windhover undo {set}` enters it")]
-    OtherNamespace {
-        /// Which set.
-        set: String,
-        /// Inode of its namespace.
-        netns: u64,
-    },
+    OtherNamespace { set: String, netns: u64 },
     /// A knob cannot be read or written.
     #[error(transparent)]
     Knob(#[from] KnobError),
     /// A knob reads back as something else than was written.
     #[error("{knob}: set to '{wanted}', but reads back '{found}'")]
-    ReadBack {
-        /// Which.
-        knob: Box<Knob>,
-        /// What was written.
-        wanted: String,
-        /// What it is.
-        found: String,
-    },
+    ReadBack { knob: Box<Knob>, wanted: String, found: String },
 }
 
 impl UndoError {

@@ -37,54 +37,26 @@ impl AgentCommand {
 
 /// What went wrong at a pipe.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum PipeError {
-    /// The agent could not be started.
+    /// The agent could not be started. The cause is no `source`: the message tells it already.
     #[error("host {host}: {why}")]
-    Start {
-        /// The host's name.
-        host: String,
-        /// The cause. No `source`: the message tells it already, and one that prints the chain would say it twice.
-        why: LabError,
-    },
+    Start { host: String, why: LabError },
     /// The agent is of another build.
     #[error(transparent)]
     Build(#[from] wire::agent::BuildMismatch),
     /// The agent is gone.
     #[error("host {host} was lost: {why}")]
-    Lost {
-        /// The host's name.
-        host: String,
-        /// What was seen last.
-        why: String,
-    },
+    Lost { host: String, why: String },
     /// The agent did not answer in time.
     #[error("host {host} did not answer within {seconds} s while it was asked to {step}")]
-    Silent {
-        /// The host's name.
-        host: String,
-        /// What it was asked for.
-        step: &'static str,
-        /// How long it was given.
-        seconds: u64,
-    },
+    Silent { host: String, step: &'static str, seconds: u64 },
     /// The agent answered something else than what was asked for.
     #[error("host {host} answered out of turn when asked to {step}: use the same windhover at both ends")]
-    OutOfTurn {
-        /// The host's name.
-        host: String,
-        /// What it was asked for.
-        step: &'static str,
-    },
-    /// The request failed there; the agent goes on.
+    OutOfTurn { host: String, step: &'static str },
+    /// The request failed there, with the design's exit code; the agent goes on.
     #[error("host {host}: {message}")]
-    Failed {
-        /// The host's name.
-        host: String,
-        /// The design's exit code.
-        code: u8,
-        /// One line naming the thing and the remedy.
-        message: String,
-    },
+    Failed { host: String, code: u8, message: String },
 }
 
 impl PipeError {

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use task::{Child, LastWords, Launch, Stream};
+use task::{Child, Launch, StderrTail, Stream};
 use wire::{AGENT_LIMIT, Decoder, Reply, Request};
 
 /// How many of the last lines for people are kept to explain a loss.
@@ -23,7 +23,7 @@ pub(super) struct Transport {
     child: Child,
     stdin: Option<ChildStdin>,
     replies: Receiver<Incoming>,
-    words: Option<LastWords>,
+    stderr: Option<StderrTail>,
 }
 
 /// What comes from the reading thread.
@@ -62,10 +62,10 @@ impl Transport {
             std::thread::Builder::new().name(name).spawn(move || read_replies(stdout, &sender)).map_err(thread)?;
         }
         let stderr = child.take_stderr();
-        let words = stderr.map(|from| LastWords::follow(&format!("stderr-{host}"), from, KEPT_LINES, on_stderr));
-        let words = words.transpose().map_err(thread)?;
+        let stderr = stderr.map(|from| StderrTail::follow(&format!("stderr-{host}"), from, KEPT_LINES, on_stderr));
+        let stderr = stderr.transpose().map_err(thread)?;
         let stdin = child.take_stdin();
-        Ok(Self { host: host.to_owned(), child, stdin, replies, words })
+        Ok(Self { host: host.to_owned(), child, stdin, replies, stderr })
     }
 
     pub(super) fn send(&mut self, request: &Request) -> Result<(), PipeError> {
@@ -98,7 +98,7 @@ impl Transport {
         if let Ok(Some(status)) = self.child.wait_timeout(LAST_WORDS) {
             why = format!("{why}: {} ended with {status}", self.child.program());
         }
-        if let Some(said) = self.words.as_ref().and_then(|words| words.joined(LAST_WORDS)) {
+        if let Some(said) = self.stderr.as_ref().and_then(|stderr| stderr.joined(LAST_WORDS)) {
             why = format!("{why}; it said last: {said}");
         }
         PipeError::Lost { host: self.host.clone(), why }

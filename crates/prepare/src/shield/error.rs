@@ -7,6 +7,7 @@ use host::undo::{UndoError, UndoReport};
 
 /// Why there is no shield. Steps that differ only in their words share a variant.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum ShieldError {
     /// A rule refuses what was asked for, or the kernel did not isolate a partition: which, and the remedy.
     #[error("{0}")]
@@ -22,12 +23,7 @@ pub enum ShieldError {
     Failed(String),
     /// A step failed; what was done before it was put back.
     #[error("{cause}; {undone}")]
-    Step {
-        /// What failed.
-        cause: Box<Self>,
-        /// What became of the steps before.
-        undone: String,
-    },
+    Step { cause: Box<Self>, undone: String },
     /// The undo log.
     #[error(transparent)]
     Undo(#[from] UndoError),

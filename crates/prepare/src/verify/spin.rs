@@ -45,15 +45,11 @@ pub struct Spin {
 
 /// Why a thread could not spin.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum SpinError {
     /// It could not get to its CPU.
     #[error("cannot spin on CPU {cpu}: {cause}")]
-    Place {
-        /// The CPU.
-        cpu: u32,
-        /// Why.
-        cause: TaskError,
-    },
+    Place { cpu: u32, cause: TaskError },
     /// It could not get behind the shield.
     #[error(transparent)]
     Enter(#[from] EnterError),

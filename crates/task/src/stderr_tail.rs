@@ -11,12 +11,12 @@ const LONGEST: u64 = 4096;
 
 /// The last lines of a stream, which a thread reads to its end.
 #[derive(Debug)]
-pub struct LastWords {
+pub struct StderrTail {
     kept: Arc<Mutex<VecDeque<String>>>,
     thread: JoinHandle<()>,
 }
 
-impl LastWords {
+impl StderrTail {
     /// Reads `from` in a thread of this name. Lines that are not empty go to `to`; the last `count` are kept.
     ///
     /// # Errors
