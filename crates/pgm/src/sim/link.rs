@@ -144,10 +144,6 @@ impl Wire {
         self.link = link;
     }
 
-    pub(super) fn link(&self) -> Link {
-        self.link
-    }
-
     fn loses(&mut self) -> bool {
         let lost = self.in_row || self.loss.happens(&mut self.random);
         if let Some(ends) = self.row_ends {

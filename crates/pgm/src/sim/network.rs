@@ -15,7 +15,7 @@ const MOST_AT_ONCE: u32 = 1 << 22;
 /// The longest packet.
 const BUFFER_BYTES: usize = 65_535;
 
-/// A node of a network.
+/// A node of a network. Methods of another network panic with it, or take it for a node of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(usize);
 
@@ -185,25 +185,15 @@ impl<N: Node> Network<N> {
 
     /// A node hears a group from now on.
     pub fn join(&mut self, node: NodeId, group: IpAddr) {
-        if let Some(place) = self.places.get_mut(node.0)
-            && !place.groups.contains(&group)
-        {
-            place.groups.push(group);
-        }
-    }
-
-    /// A node does not hear a group any more.
-    pub fn leave(&mut self, node: NodeId, group: IpAddr) {
-        if let Some(place) = self.places.get_mut(node.0) {
-            place.groups.retain(|joined| *joined != group);
+        let groups = &mut self.places[node.0].groups;
+        if !groups.contains(&group) {
+            groups.push(group);
         }
     }
 
     /// Puts a node on a side: sides do not hear each other. All nodes begin on side 0.
     pub fn put_on_side(&mut self, node: NodeId, side: u32) {
-        if let Some(place) = self.places.get_mut(node.0) {
-            place.side = side;
-        }
+        self.places[node.0].side = side;
     }
 
     /// All nodes hear each other again.
@@ -215,50 +205,33 @@ impl<N: Node> Network<N> {
 
     /// Takes a node away for good: it neither sends nor hears any more. What it knew can still be looked at.
     pub fn stop(&mut self, node: NodeId) {
-        if let Some(place) = self.places.get_mut(node.0) {
-            (place.away, place.wake_ns) = (true, None);
-            if self.by_address.get(&place.address) == Some(&node.0) {
-                self.by_address.remove(&place.address);
-            }
+        let place = &mut self.places[node.0];
+        (place.away, place.wake_ns) = (true, None);
+        if self.by_address.get(&place.address) == Some(&node.0) {
+            self.by_address.remove(&place.address);
         }
     }
 
     /// Another link from a node to the switch.
     pub fn set_up(&mut self, node: NodeId, link: Link) {
-        if let Some(place) = self.places.get_mut(node.0) {
-            place.up.change(link);
-        }
+        self.places[node.0].up.change(link);
     }
 
     /// Another link from the switch to a node.
     pub fn set_down(&mut self, node: NodeId, link: Link) {
-        if let Some(place) = self.places.get_mut(node.0) {
-            place.down.change(link);
-        }
-    }
-
-    /// The link from a node to the switch.
-    #[must_use]
-    pub fn up_link(&self, node: NodeId) -> Link {
-        self.places.get(node.0).map(|place| place.up.link()).unwrap_or_default()
-    }
-
-    /// The link from the switch to a node.
-    #[must_use]
-    pub fn down_link(&self, node: NodeId) -> Link {
-        self.places.get(node.0).map(|place| place.down.link()).unwrap_or_default()
+        self.places[node.0].down.change(link);
     }
 
     /// What the link from a node to the switch did.
     #[must_use]
     pub fn up(&self, node: NodeId) -> LinkCounts {
-        self.places.get(node.0).map(|place| place.up.counts).unwrap_or_default()
+        self.places[node.0].up.counts
     }
 
     /// What the link from the switch to a node did.
     #[must_use]
     pub fn down(&self, node: NodeId) -> LinkCounts {
-        self.places.get(node.0).map(|place| place.down.counts).unwrap_or_default()
+        self.places[node.0].down.counts
     }
 
     /// Every packet on its way to a node is shown to this, at the switch; false loses it.
@@ -300,28 +273,19 @@ impl<N: Node> Network<N> {
     }
 
     /// A node.
-    ///
-    /// # Panics
-    /// Where it is a node of another network.
     #[must_use]
     pub fn node(&self, node: NodeId) -> &N {
         &self.places[node.0].node
     }
 
     /// A node, to be changed: the network looks after it when time goes on.
-    ///
-    /// # Panics
-    /// Where it is a node of another network.
     pub fn node_mut(&mut self, node: NodeId) -> &mut N {
         self.touch(node.0);
         &mut self.places[node.0].node
     }
 
     fn touch(&mut self, at: usize) {
-        if let Some(place) = self.places.get_mut(at)
-            && !place.touched
-        {
-            place.touched = true;
+        if !std::mem::replace(&mut self.places[at].touched, true) {
             self.touched.push(at);
         }
     }
@@ -340,8 +304,7 @@ impl<N: Node> Network<N> {
         if self.record {
             self.sent.push(Sent { at_ns: self.now_ns, from: NodeId(from), to, bytes: bytes.to_vec() });
         }
-        let Some(place) = self.places.get_mut(from) else { return };
-        let arrivals = place.up.carry(self.now_ns, bytes.len());
+        let arrivals = self.places[from].up.carry(self.now_ns, bytes.len());
         let users = arrivals.iter().flatten().count();
         if users == 0 {
             return;
@@ -350,12 +313,11 @@ impl<N: Node> Network<N> {
             self.flying.push(Flying::default());
             self.flying.len() - 1
         });
-        if let Some(flying) = self.flying.get_mut(packet) {
-            flying.bytes.clear();
-            flying.bytes.extend_from_slice(bytes);
-            (flying.from, flying.to) = (from, Some(to));
-            flying.users = u32::try_from(users).unwrap_or(u32::MAX);
-        }
+        let flying = &mut self.flying[packet];
+        flying.bytes.clear();
+        flying.bytes.extend_from_slice(bytes);
+        (flying.from, flying.to) = (from, Some(to));
+        flying.users = u32::try_from(users).unwrap_or(u32::MAX);
         for at_ns in arrivals.into_iter().flatten() {
             self.schedule(at_ns, What::Switch { packet });
         }
@@ -363,57 +325,50 @@ impl<N: Node> Network<N> {
 
     /// One that meant a packet is done with it.
     fn release(&mut self, packet: usize) {
-        if let Some(flying) = self.flying.get_mut(packet) {
-            flying.users -= 1;
-            if flying.users == 0 {
-                self.free.push(packet);
-            }
+        self.flying[packet].users -= 1;
+        if self.flying[packet].users == 0 {
+            self.free.push(packet);
         }
     }
 
     fn switch(&mut self, packet: usize) {
-        let Some(flying) = self.flying.get(packet) else { return };
-        if let Some(to) = flying.to {
-            if to.is_multicast() {
-                for node in 0..self.places.len() {
-                    if self.places.get(node).is_some_and(|place| place.groups.contains(&to)) {
-                        self.downwards(packet, node);
-                    }
-                }
-            } else if let Some(node) = self.by_address.get(&to).copied() {
+        let to = self.flying[packet].to;
+        for node in 0..self.places.len() {
+            if to.is_some_and(|to| to.is_multicast() && self.places[node].groups.contains(&to)) {
                 self.downwards(packet, node);
             }
+        }
+        if let Some(node) = to.and_then(|to| self.by_address.get(&to).copied()) {
+            self.downwards(packet, node);
         }
         self.release(packet);
     }
 
     fn downwards(&mut self, packet: usize, node: usize) {
-        let Some(flying) = self.flying.get(packet) else { return };
-        let side = |at: usize| self.places.get(at).map(|place| place.side);
+        let flying = &self.flying[packet];
         let from = flying.from;
-        if node == from || side(node) != side(from) {
+        if node == from || self.places[node].side != self.places[from].side {
             return;
         }
         let crossing = Crossing { at_ns: self.now_ns, from: NodeId(from), to: NodeId(node), bytes: &flying.bytes };
         if self.filter.as_mut().is_some_and(|filter| !filter(&crossing)) {
             return;
         }
-        let bytes = flying.bytes.len();
-        let Some(place) = self.places.get_mut(node).filter(|place| !place.away) else { return };
-        for at_ns in place.down.carry(self.now_ns, bytes).into_iter().flatten() {
-            if let Some(flying) = self.flying.get_mut(packet) {
-                flying.users += 1;
-            }
+        let place = &mut self.places[node];
+        if place.away {
+            return;
+        }
+        for at_ns in place.down.carry(self.now_ns, flying.bytes.len()).into_iter().flatten() {
+            self.flying[packet].users += 1;
             self.schedule(at_ns, What::Arrive { packet, node });
         }
     }
 
     fn arrive(&mut self, packet: usize, node: usize) -> Result<(), Stuck> {
-        let Some(flying) = self.flying.get(packet) else { return Ok(()) };
-        let from = self.places.get(flying.from).map(|place| place.address);
-        if let (Some(from), Some(to)) = (from, flying.to)
-            && let Some(place) = self.places.get_mut(node).filter(|place| !place.away)
-        {
+        let flying = &self.flying[packet];
+        let from = self.places[flying.from].address;
+        let place = &mut self.places[node];
+        if let Some(to) = flying.to.filter(|_| !place.away) {
             self.arrived += 1;
             place.node.handle_datagram(self.now_ns, Arrival { from, to, bytes: &flying.bytes });
         }
@@ -427,22 +382,23 @@ impl<N: Node> Network<N> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut rounds = 0;
         let done = loop {
-            let Some(place) = self.places.get_mut(at).filter(|place| !place.away) else { break true };
+            let place = &mut self.places[at];
+            if place.away {
+                break true;
+            }
             if place.due_ns.is_some_and(|due| due <= now) {
                 place.node.handle_timeout(now);
             }
             place.node.act(now);
             let mut packets = 0;
-            while let Some(place) = self.places.get_mut(at)
-                && let Some(out) = place.node.poll_transmit(now, &mut buffer)
-            {
+            while let Some(out) = self.places[at].node.poll_transmit(now, &mut buffer) {
                 self.send(at, out.to, buffer.get(..out.length).unwrap_or_default());
                 packets += 1;
                 if packets > MOST_AT_ONCE {
                     break;
                 }
             }
-            let Some(place) = self.places.get_mut(at) else { break true };
+            let place = &mut self.places[at];
             place.due_ns = place.node.poll_timeout(now);
             let Some(due) = place.due_ns else { break true };
             if due > now {
@@ -468,9 +424,7 @@ impl<N: Node> Network<N> {
     /// [`Stuck`].
     pub fn step(&mut self, until_ns: u64) -> Result<bool, Stuck> {
         if let Some(at) = self.touched.pop() {
-            if let Some(place) = self.places.get_mut(at) {
-                place.touched = false;
-            }
+            self.places[at].touched = false;
             self.serve(at)?;
             return Ok(true);
         }
@@ -484,10 +438,8 @@ impl<N: Node> Network<N> {
             What::Arrive { packet, node } => self.arrive(packet, node)?,
             What::Wake { node } => {
                 // An earlier call may have been asked for since.
-                if self.places.get(node).is_some_and(|place| place.wake_ns == Some(event.at_ns)) {
-                    if let Some(place) = self.places.get_mut(node) {
-                        place.wake_ns = None;
-                    }
+                if self.places[node].wake_ns == Some(event.at_ns) {
+                    self.places[node].wake_ns = None;
                     self.serve(node)?;
                 }
             }
