@@ -13,6 +13,7 @@ use crate::reflector::{
 };
 use clock::Clock;
 use net::{NetError, PathOptions};
+use pgm::receiver::SessionEvent;
 use pgm::{Gsi, Tsi};
 use pgm_io::{Ends, EventKind, Incoming, PgmIoError, PgmSocket, PgmSocketCounts, PgmSocketOptions, RepairNote};
 use std::net::SocketAddr;
@@ -166,12 +167,12 @@ fn far_end(
     tag: u64,
 ) -> PgmFarEnd {
     let mut counts = after.since(before);
-    let (repairs_dropped, events_dropped) = way.log().dropped();
+    let (repairs_dropped, events_dropped) = way.unlogged();
     counts.unlogged += repairs_dropped + events_dropped;
     let repaired: Vec<FarRepair> = way.repairs().iter().filter_map(|note| repair(note, clock, tag)).collect();
     let every = repaired.len().div_ceil(MOST_REPAIRS).max(1);
     let lost = |note: &pgm_io::EventNote| match note.what {
-        EventKind::Lost { count, .. } => Some((clock.ticks(note.at_ns), count)),
+        EventKind::Session(SessionEvent::Lost { count, .. }) => Some((clock.ticks(note.at_ns), count)),
         _ => None,
     };
     PgmFarEnd {

@@ -1,12 +1,13 @@
-//! The way under a measuring loop.
+//! A socket under a measuring loop.
 
 use crate::receiving::{Got, Receiving, Until};
-use crate::sending::{PublishError, PublishStep, Shared};
+use crate::sending::Shared;
 use crate::{PgmIoError, PgmSocket};
 use model::Repaired;
 use net::group::GroupWait;
 use net::{Arrival, DuplexVisitor, Inbox, Message, Outbox, PathError, PathOptions};
 use pgm::Sqn;
+use pgm::source::SendError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 const SPIN_NS: u64 = 60_000;
 
 impl PgmSocket {
-    /// Runs a visitor's loops over this way: [`net::Outbox::send`] publishes to all, whatever its `to`, and returns when the
+    /// Runs a visitor's loops over this socket: [`net::Outbox::send`] publishes to all, whatever its `to`, and returns when the
     /// message has left, as the source's rate allows; [`net::Inbox::wait`] and [`net::Inbox::look`] deliver messages in
     /// order, [`net::Message::from`] being the number of the peer. The own source is served by the receiving half while
     /// it waits and between deliveries, and by each send.
@@ -69,17 +70,14 @@ impl Out<'_> {
     #[inline]
     fn publish(&mut self, message: &[u8]) -> Result<Option<u64>, PathError> {
         match self.shared.publish(message, &mut self.taken) {
-            Ok(PublishStep::Sent) => {
-                self.taken = None;
-                Ok(None)
+            Ok(until_ns) => {
+                self.taken = self.taken.filter(|_| until_ns.is_some());
+                Ok(until_ns)
             }
-            Ok(PublishStep::Taken { until_ns } | PublishStep::Full { until_ns }) => Ok(Some(until_ns)),
-            Err(PublishError::Path(error)) => Err(error),
-            Err(PublishError::Send(pgm::source::SendError::TooLong { bytes, .. })) => {
-                Err(PathError::TooLarge { bytes })
-            }
-            Err(PublishError::Send(_)) => Err(PathError::Closed),
-            Err(PublishError::NoSource) => Err(PathError::Failed { call: "send", errno: NO_DESTINATION }),
+            Err(PgmIoError::Path(error)) => Err(error),
+            Err(PgmIoError::Send(SendError::TooLong { bytes, .. })) => Err(PathError::TooLarge { bytes }),
+            Err(PgmIoError::NoSource) => Err(PathError::Failed { call: "send", errno: NO_DESTINATION }),
+            Err(_) => Err(PathError::Closed),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a way, by step.
+//! What can go wrong with a socket, by step.
 
 use std::net::IpAddr;
 

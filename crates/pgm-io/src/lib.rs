@@ -1,4 +1,4 @@
-//! PGM over sockets: the state machines of the `pgm` crate, driven by datagrams, a clock and a way of waiting.
+//! PGM over sockets: the state machines of the `pgm` crate, driven by datagrams, a clock and a receive mode.
 //!
 //! A [`PgmSocket`] is one end of a conversation: it may publish on one group, subscribe to one group (the same or another), or
 //! both. By hand it is [`PgmSocket::send`], [`PgmSocket::receive`], [`PgmSocket::drive`] and [`PgmSocket::close`], all on one thread;
@@ -13,13 +13,13 @@
 //! let options = PgmSocketOptions::new(Carrier::Udp { port: 3056 }, "10.0.0.1".parse()?)
 //!     .publish(me, 7500, "239.192.0.1".parse()?)
 //!     .subscribe(7500, "239.192.0.2".parse()?);
-//! let mut way = PgmSocket::open(&options)?;
-//! way.send(b"hello")?;
+//! let mut socket = PgmSocket::open(&options)?;
+//! socket.send(b"hello")?;
 //! let mut buffer = [0; 2000];
-//! if let Incoming::Message(message) = way.receive(&mut buffer, std::time::Duration::from_secs(1))? {
+//! if let Incoming::Message(message) = socket.receive(&mut buffer, std::time::Duration::from_secs(1))? {
 //!     let _text = &buffer[..message.bytes];
 //! }
-//! way.close(std::time::Duration::from_secs(1))?;
+//! socket.close(std::time::Duration::from_secs(1))?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -47,8 +47,8 @@ pub mod spec;
 mod stamps;
 
 pub use error::PgmIoError;
-pub use log::{EventKind, EventNote, Numbers, PgmSocketLog, RepairNote};
+pub use log::{EventKind, EventNote, Numbers, RepairNote};
 pub use net::group::Carrier;
 pub use options::PgmSocketOptions;
-pub use socket::{Closed, Delivered, Incoming, PgmSocket, PgmSocketCounts};
+pub use socket::{Delivered, Incoming, PgmSocket, PgmSocketCounts};
 pub use spec::Ends;

@@ -8,7 +8,7 @@ use std::fs::read_to_string;
 pub(crate) fn check(need_bytes: u64) -> Result<(), PgmIoError> {
     let refused =
         |free_bytes| PgmIoError::Memory { need_mib: need_bytes.div_ceil(1 << 20), free_mib: free_bytes >> 20 };
-    let machine = read_to_string("/proc/meminfo").ok().and_then(|text| mem_available(&text));
+    let machine = read_to_string("/proc/meminfo").ok().and_then(|text| bytes_of(&text, "MemAvailable:"));
     let free_bytes = [machine, group()].into_iter().flatten().min();
     if let Some(free_bytes) = free_bytes.filter(|free_bytes| *free_bytes < need_bytes) {
         return Err(refused(free_bytes));
@@ -18,9 +18,9 @@ pub(crate) fn check(need_bytes: u64) -> Result<(), PgmIoError> {
     if fits { Ok(()) } else { Err(refused(limit().unwrap_or(0))) }
 }
 
-/// MemAvailable of /proc/meminfo in bytes.
-fn mem_available(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+/// What a line of /proc tells in kB, in bytes.
+fn bytes_of(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
 }
 
@@ -37,9 +37,7 @@ fn limit() -> Option<u64> {
     let limits = read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     let most: u64 = line.split_whitespace().next()?.parse().ok()?;
-    let status = read_to_string("/proc/self/status").ok()?;
-    let mapped = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
-    Some(most.saturating_sub(mapped.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024)))
+    Some(most.saturating_sub(bytes_of(&read_to_string("/proc/self/status").ok()?, "VmSize:")?))
 }
 
 #[cfg(test)]
@@ -53,7 +51,7 @@ mod tests {
             let error = check(bytes).unwrap_err().to_string();
             assert!(error.contains(&format!("{} MiB", bytes.div_ceil(1 << 20))) && !error.contains('\n'), "{error}");
         }
-        assert_eq!(mem_available("MemTotal: 9 kB\nMemAvailable:    4 kB\n"), Some(4096));
-        assert_eq!(mem_available("MemTotal: 9 kB\n"), None);
+        assert_eq!(bytes_of("MemTotal: 9 kB\nMemAvailable:    4 kB\n", "MemAvailable:"), Some(4096));
+        assert_eq!(bytes_of("MemTotal: 9 kB\n", "MemAvailable:"), None);
     }
 }

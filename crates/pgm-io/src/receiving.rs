@@ -1,18 +1,23 @@
-//! The receiving half: datagrams into the engine, messages out of it, NAKs out, and the own source's timers on the way.
+//! The receiving half: datagrams into the engine, messages out of it, NAKs out, and the own source's timers beside them.
 
-use crate::log::HEAD;
+use crate::log::{HEAD, Notes};
 use crate::sending::{AHEAD_NS, Shared, numbers};
 use crate::stamps::StampRing;
-use crate::{Delivered, EventKind, EventNote, RepairNote};
+use crate::{Delivered, EventKind, EventNote, PgmSocketOptions, RepairNote};
 use net::PathError;
 use net::group::{Extra, GroupSocket, GroupWait, ReceiveBatch, SendBatch, Target, Woken};
-use pgm::packet::Packet;
+use pgm::packet::{Head, kind};
 use pgm::receiver::{Destination, Event};
-use pgm::{Gsi, Receiver, Tsi};
+use pgm::{Receiver, ReceiverConfig, Tsi};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Datagrams that are taken, and packets that are sent, with one system call.
+pub(crate) const BATCH: usize = 32;
+/// Enough for every packet to a source: a NAK of 63 numbers with IPv6 addresses has 316 bytes, an end's options included
+/// fewer than 400.
+pub(crate) const SMALL: usize = 1500;
 /// Messages that are delivered in a row before sockets and timers are looked at: many may be whole at once after a repair.
 const ROW: u32 = 32;
 /// Looks of a spinning owner for each look at the own socket, where only NAKs come.
@@ -25,24 +30,6 @@ const LONG_NS: u64 = 1_000_000_000;
 pub(crate) const MOST_PEERS: usize = 1024;
 /// Events that wait for a caller by hand.
 const MOST_EVENTS: usize = 1024;
-
-/// Types of packets that go to a source (RFC 3208, section 8): POLR, NAK, NNAK, SPMR, ACK.
-fn goes_to_source(kind: u8) -> bool {
-    matches!(kind, 0x02 | 0x08 | 0x09 | 0x0c | 0x0d)
-}
-const ODATA: u8 = 0x04;
-const RDATA: u8 = 0x05;
-const NCF: u8 = 0x0a;
-const SPM: u8 = 0x00;
-const NAK: u8 = 0x08;
-
-/// What a packet is and whose, without looking at the rest: the engine does that.
-fn glance(bytes: &[u8]) -> Option<(u8, Tsi)> {
-    let [s0, s1, d0, d1, kind, _, _, _, a, b, c, d, e, f, ..] = *bytes else { return None };
-    let kind = kind & 0x3f;
-    let port = if goes_to_source(kind) { [d0, d1] } else { [s0, s1] };
-    Some((kind, Tsi { gsi: Gsi([a, b, c, d, e, f]), port: u16::from_be_bytes(port) }))
-}
 
 /// What a wait brought.
 #[derive(Debug, Clone, Copy)]
@@ -178,47 +165,48 @@ pub(crate) struct Receiving {
     /// Longest sleep while nothing is due.
     nap_ns: u64,
     events: VecDeque<Event>,
+    pub(crate) notes: Notes<EventNote>,
+    pub(crate) repairs: Notes<RepairNote>,
 }
 
-/// What [`Receiving::new`] needs.
-pub(crate) struct Parts {
-    pub(crate) receiver: Option<Receiver>,
-    pub(crate) member: Option<GroupSocket>,
-    pub(crate) group: Option<Target>,
-    pub(crate) batch: ReceiveBatch,
-    pub(crate) own_batch: ReceiveBatch,
-    pub(crate) out: SendBatch,
-    pub(crate) alert: bool,
-    pub(crate) own_tsi: Option<Tsi>,
-    /// The first heartbeat of the own source.
-    pub(crate) heartbeat_ns: Option<u64>,
-    /// Packets that the receiver's windows hold.
-    pub(crate) window: usize,
+/// Packets that all windows of a receiver hold, within reason.
+fn window(config: ReceiverConfig) -> usize {
+    (config.window_packets as usize).saturating_mul(config.max_sources).min(1 << 18)
 }
 
 impl Receiving {
-    pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { receiver, member, group, batch, own_batch, out, alert, own_tsi, heartbeat_ns, window } = parts;
+    /// The half of an end that sends from `own`; `heard`: the receiver and its socket, where it has them. No datagram is
+    /// above `longest` bytes.
+    pub(crate) fn new(
+        options: &PgmSocketOptions,
+        own: &GroupSocket,
+        heard: Option<(Receiver, GroupSocket)>,
+        longest: usize,
+    ) -> Self {
+        let (receiver, member) = heard.unzip();
+        let batch = |hears: bool, longest| ReceiveBatch::new(if hears { BATCH } else { 1 }, longest);
         Self {
-            receiver,
-            member,
-            group,
-            batch,
-            own_batch,
-            out,
-            alert,
-            own_tsi,
+            group: options.receiver.map(|config| own.target(config.group)),
+            batch: batch(receiver.is_some(), longest),
+            own_batch: batch(options.source.is_some(), SMALL),
+            out: SendBatch::new(own, BATCH, SMALL).to_foreign(),
+            alert: options.network.router_alert,
+            own_tsi: options.source.map(|config| config.tsi),
             peers: Peers::new(),
             foreign: 0,
-            stamps: StampRing::new(window),
+            stamps: StampRing::new(options.receiver.map_or(1, window)),
             taken_ns: 0,
             ready: false,
             row: 0,
             looks: 0,
             polls: 0,
             // Another thread's send may set a heartbeat while we sleep.
-            nap_ns: heartbeat_ns.map_or(LONG_NS, |first| first.clamp(1_000_000, 50_000_000)),
+            nap_ns: options.source.map_or(LONG_NS, |source| source.heartbeat_min_ns.clamp(1_000_000, 50_000_000)),
             events: VecDeque::with_capacity(MOST_EVENTS),
+            notes: Notes::new(options.notes, EventNote::NONE),
+            repairs: Notes::new(options.notes, RepairNote::NONE),
+            receiver,
+            member,
         }
     }
 
@@ -372,12 +360,11 @@ impl Receiving {
         self.taken_ns = self.taken_ns.max(now.saturating_sub(1));
         if ready[1] && shared.sending.is_some() && self.own_batch.receive(&shared.own)? > 0 {
             some = true;
-            if let Some(mut hearing) = shared.hearing() {
+            shared.hear(|sending, now| {
                 while let Some(datagram) = self.own_batch.take() {
-                    hearing.packet(self.peers.at(datagram.from), datagram.bytes);
+                    sending.heard(now, self.peers.at(datagram.from), datagram.bytes);
                 }
-                hearing.done()?;
-            }
+            })?;
         }
         self.timers(shared, now)?;
         Ok(some)
@@ -386,23 +373,22 @@ impl Receiving {
     /// Gives the engine the next datagram of the batch.
     #[inline]
     fn step(&mut self, shared: &Shared) -> Result<bool, PathError> {
-        let Self { receiver, batch, peers, stamps, foreign, own_tsi, .. } = self;
+        let Self { receiver, batch, peers, stamps, foreign, own_tsi, notes, .. } = self;
         let (Some(datagram), Some(receiver)) = (batch.take(), receiver) else { return Ok(false) };
-        let Some((kind, tsi)) = glance(datagram.bytes) else {
+        // What a packet is and whose, without looking at the rest: the engine does that.
+        let Ok(head) = Head::of(datagram.bytes) else {
             *foreign += 1;
             return Ok(true);
         };
-        if *own_tsi == Some(tsi) {
+        if *own_tsi == Some(head.tsi) {
             // Our own voice, or somebody on the group who asks us.
-            if goes_to_source(kind)
-                && let Some(mut hearing) = shared.hearing()
-            {
-                hearing.packet(peers.at(datagram.from), datagram.bytes);
-                hearing.done()?;
+            if head.goes_to_source() {
+                let from = peers.at(datagram.from);
+                shared.hear(|sending, now| sending.heard(now, from, datagram.bytes))?;
             }
             return Ok(true);
         }
-        let Some(from) = peers.number(tsi) else {
+        let Some(from) = peers.number(head.tsi) else {
             *foreign += 1;
             return Ok(true);
         };
@@ -412,52 +398,39 @@ impl Receiving {
         if receiver.handle_datagram(now, datagram.from, datagram.bytes).is_ok() {
             peers.seen(from, datagram.from);
         }
-        match kind {
-            ODATA | RDATA => {
-                self.ready = true;
-                stamps.push(now, datagram.stack_ns);
-                if kind == RDATA
-                    && let Ok(packet) = Packet::parse(datagram.bytes)
-                    && let Some(sqn) = packet.sqn()
-                {
-                    let what = EventKind::RepairReceived { sqn, parity: packet.options.parity };
-                    shared.log.received(EventNote { at_ns: now, from, what });
-                }
-            }
-            NCF => {
-                if let Some(numbers) = numbers(datagram.bytes) {
-                    let what = EventKind::NcfReceived(numbers);
-                    shared.log.received(EventNote { at_ns: now, from, what });
-                }
-            }
-            // It may say that what is missing will not come, so that what follows is delivered.
-            SPM => self.ready = true,
-            _ => {}
+        if matches!(head.kind, kind::ODATA | kind::RDATA) {
+            self.ready = true;
+            stamps.push(now, datagram.stack_ns);
         }
-        self.collect(shared, now);
+        let what = match head.kind {
+            kind::RDATA => numbers(datagram.bytes).map(EventKind::RepairReceived),
+            kind::NCF => numbers(datagram.bytes).map(EventKind::NcfReceived),
+            kind::SPM => {
+                // It may say that what is missing will not come, so that what follows is delivered.
+                self.ready = true;
+                None
+            }
+            _ => None,
+        };
+        if let Some(what) = what {
+            notes.push(EventNote { at_ns: now, from, what });
+        }
+        self.collect(now);
         Ok(true)
     }
 
     /// Events of the engine into the log, and to the caller by hand.
     #[inline]
-    fn collect(&mut self, shared: &Shared, now: u64) {
+    fn collect(&mut self, now: u64) {
         while let Some(event) = self.receiver.as_mut().and_then(Receiver::poll_event) {
-            self.note(shared, now, event);
+            self.note(now, event);
         }
     }
 
     #[cold]
-    fn note(&mut self, shared: &Shared, at_ns: u64, event: Event) {
-        let (tsi, what) = match event {
-            Event::Source { tsi } => (tsi, EventKind::SourceFound),
-            Event::Lost { tsi, first, count } => (tsi, EventKind::Lost { first, count }),
-            Event::Finished { tsi } => (tsi, EventKind::Finished),
-            Event::Reset { tsi, code } => (tsi, EventKind::Reset { code }),
-            Event::Expired { tsi } => (tsi, EventKind::Expired),
-            Event::Restarted { tsi } => (tsi, EventKind::Restarted),
-            Event::Refused { tsi } => (tsi, EventKind::Refused),
-        };
-        shared.log.received(EventNote { at_ns, from: self.peers.number_of(tsi), what });
+    fn note(&mut self, at_ns: u64, event: Event) {
+        let from = self.peers.number_of(event.tsi);
+        self.notes.push(EventNote { at_ns, from, what: EventKind::Session(event.what) });
         if self.events.len() < MOST_EVENTS {
             self.events.push_back(event);
         }
@@ -493,20 +466,18 @@ impl Receiving {
                 more = out.is_some();
                 let Some(out) = out else { break };
                 let bytes = place.get(..out.length).unwrap_or_default();
-                let glanced = glance(bytes);
-                if let Some((NAK, tsi)) = glanced
+                let nak = Head::of(bytes).ok().filter(|head| head.kind == kind::NAK);
+                if let Some(head) = nak
                     && let Some(numbers) = numbers(bytes)
                 {
-                    let from = self.peers.number_of(tsi);
-                    let what = EventKind::NakSent(numbers);
-                    shared.log.received(EventNote { at_ns: now, from, what });
+                    let from = self.peers.number_of(head.tsi);
+                    self.notes.push(EventNote { at_ns: now, from, what: EventKind::NakSent(numbers) });
                 }
-                let is_nak = glanced.is_some_and(|(kind, _)| kind == NAK);
                 match (out.to, &self.group) {
                     (Destination::GroupOnLink, Some(group)) => self.out.push(out.length, group, Extra::OnLink),
                     (Destination::GroupOnLink, None) => {}
                     (Destination::Unicast(to), _) => {
-                        let extra = if is_nak && self.alert { Extra::RouterAlert } else { Extra::None };
+                        let extra = if nak.is_some() && self.alert { Extra::RouterAlert } else { Extra::None };
                         self.out.push(out.length, &shared.own.target(to), extra);
                     }
                 }
@@ -520,7 +491,7 @@ impl Receiving {
                 break;
             }
         }
-        self.collect(shared, now);
+        self.collect(now);
         Ok(())
     }
 
@@ -549,7 +520,7 @@ impl Receiving {
                 received_ns: message.received_ns,
                 delivered_ns: shared.now(),
             };
-            shared.log.repair(&note);
+            self.repairs.push(note);
         }
         Some(Delivered {
             bytes: message.length,
@@ -557,7 +528,6 @@ impl Receiving {
             from,
             first: message.first,
             repair: message.repair,
-            held: held_ns > 0,
             held_ns,
             received_ns: message.received_ns,
             stack_ns,
@@ -568,34 +538,30 @@ impl Receiving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pgm::Sqn;
-    use pgm::packet::{Body, Data, Nak, NakList, Options};
+    use pgm::packet::{Body, Data, Nak, NakList, Options, Packet};
+    use pgm::{Gsi, Sqn};
 
     fn tsi(last: u8) -> Tsi {
         Tsi { gsi: Gsi([1, 2, 3, 4, 5, last]), port: 1000 + u16::from(last) }
     }
 
     #[test]
-    fn a_glance_sees_whose_a_packet_is_whichever_way_it_goes() {
+    fn numbers_are_those_of_naks_ncfs_and_data() {
         let mut buffer = [0; 200];
         let nak = Nak { sqn: Sqn(7), source: "10.0.0.1".parse().unwrap(), group: "239.0.0.1".parse().unwrap() };
         let list = [Sqn(9), Sqn(11)];
         let options = Options { nak_list: NakList::Numbers(&list), ..Options::default() };
         let data = Data { sqn: Sqn(1), trail: Sqn(0), payload: b"x" };
-        for (body, options, kind) in [
-            (Body::Nak(nak), options, NAK),
-            (Body::Ncf(nak), options, NCF),
-            (Body::Odata(data), Options::default(), ODATA),
-            (Body::Rdata(data), Options::default(), RDATA),
-            (Body::Spmr, Options::default(), 0x0c),
+        for (body, options, expected) in [
+            (Body::Nak(nak), options, Some((7, 3))),
+            (Body::Ncf(nak), options, Some((7, 3))),
+            (Body::Rdata(data), Options::default(), Some((1, 1))),
+            (Body::Spmr, Options::default(), None),
         ] {
             let packet = Packet { tsi: tsi(3), data_port: 7500, body, options };
             let length = packet.write(&mut buffer).unwrap();
-            assert_eq!(glance(&buffer[..length]), Some((kind, tsi(3))));
-            let expected = matches!(kind, NAK | NCF).then_some((Sqn(7), 3));
-            assert_eq!(numbers(&buffer[..length]).map(|all| (all.first, all.count)), expected);
+            assert_eq!(numbers(&buffer[..length]).map(|all| (all.first.0, all.count)), expected);
         }
-        assert_eq!(glance(&buffer[..13]), None);
     }
 
     #[test]

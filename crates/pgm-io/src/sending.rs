@@ -1,15 +1,16 @@
 //! The own source: what both halves share.
 
-use crate::{EventKind, EventNote, Numbers, PgmSocketLog};
+use crate::log::Notes;
+use crate::{EventKind, EventNote, Numbers, PgmIoError};
 use clock::Clock;
 use net::PathError;
 use net::group::{Extra, GroupSocket, SendBatch, Target};
 use pgm::Source;
 use pgm::Sqn;
-use pgm::packet::{Body, Packet};
+use pgm::packet::Packet;
 use pgm::source::{Class, SendError};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Notes about the own source.
 const OWN: u16 = u16::MAX;
@@ -25,12 +26,13 @@ pub(crate) struct Sending {
     alert: bool,
     /// The time that the engine was told last.
     engine_ns: u64,
-    log: Arc<PgmSocketLog>,
+    pub(crate) notes: Notes<EventNote>,
 }
 
 impl Sending {
-    pub(crate) fn new(source: Source, batch: SendBatch, group: Target, alert: bool, log: Arc<PgmSocketLog>) -> Self {
-        Self { source, batch, group, alert, engine_ns: 0, log }
+    /// `notes`: how many find room.
+    pub(crate) fn new(source: Source, batch: SendBatch, group: Target, alert: bool, notes: usize) -> Self {
+        Self { source, batch, group, alert, engine_ns: 0, notes: Notes::new(notes, EventNote::NONE) }
     }
 
     /// Sends what may go out now, or so soon that a wait would last longer: packets that the peak rate puts microseconds
@@ -56,7 +58,7 @@ impl Sending {
                 if !matches!(out.class, Class::Odata | Class::Spm)
                     && let Some(what) = place.get(..out.length).and_then(|bytes| told(out.class, bytes))
                 {
-                    self.log.sent(EventNote { at_ns: now_ns, from: OWN, what });
+                    self.notes.push(EventNote { at_ns: now_ns, from: OWN, what });
                 }
                 let extra = if out.router_alert && self.alert { Extra::RouterAlert } else { Extra::None };
                 self.batch.push(out.length, &self.group, extra);
@@ -69,7 +71,7 @@ impl Sending {
     }
 
     /// What a packet to the own source says, if it is one, and the peer that sent it.
-    fn heard(&mut self, now_ns: u64, from: u16, bytes: &[u8]) {
+    pub(crate) fn heard(&mut self, now_ns: u64, from: u16, bytes: &[u8]) {
         let before = self.source.counts().naks;
         // What is no packet is counted there.
         let _ = self.source.handle_datagram(self.engine_ns.max(now_ns), bytes);
@@ -77,7 +79,7 @@ impl Sending {
             && let Some(numbers) = numbers(bytes)
         {
             let what = EventKind::NakReceived(numbers);
-            self.log.sent(EventNote { at_ns: now_ns, from, what });
+            self.notes.push(EventNote { at_ns: now_ns, from, what });
         }
     }
 
@@ -91,31 +93,21 @@ impl Sending {
 fn told(class: Class, bytes: &[u8]) -> Option<EventKind> {
     match class {
         Class::Ncf => numbers(bytes).map(EventKind::NcfSent),
-        Class::Rdata => {
-            let packet = Packet::parse(bytes).ok()?;
-            packet.sqn().map(|sqn| EventKind::RepairSent { sqn, parity: packet.options.parity })
-        }
-        _ => None,
+        Class::Rdata => numbers(bytes).map(EventKind::RepairSent),
+        Class::Spm | Class::Odata => None,
     }
 }
 
-/// The numbers of a NAK or an NCF; nothing of another packet.
+/// The numbers of a NAK, an NCF or data.
 pub(crate) fn numbers(bytes: &[u8]) -> Option<Numbers> {
     let packet = Packet::parse(bytes).ok()?;
-    let (Body::Nak(nak) | Body::Ncf(nak)) = packet.body else { return None };
-    let more = u32::try_from(packet.options.nak_list.iter().count()).unwrap_or(u32::MAX);
-    Some(Numbers { first: nak.sqn, count: more.saturating_add(1), parity: packet.options.parity })
+    let more = u32::try_from(packet.options.nak_list.len()).unwrap_or(u32::MAX);
+    Some(Numbers { first: packet.sqn()?, count: more.saturating_add(1), parity: packet.options.parity })
 }
 
-/// How far a message got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PublishStep {
-    /// It has left.
-    Sent,
-    /// It is taken; the rest of it may leave then.
-    Taken { until_ns: u64 },
-    /// There is no room for it before then.
-    Full { until_ns: u64 },
+/// The outcome of a transmission; what a signal left goes first the next time.
+fn unless_interrupted(outcome: Result<(), PathError>) -> Result<(), PathError> {
+    if matches!(outcome, Err(PathError::Interrupted)) { Ok(()) } else { outcome }
 }
 
 /// What both halves share.
@@ -126,13 +118,12 @@ pub(crate) struct Shared {
     pub(crate) sending: Option<Mutex<Sending>>,
     /// When the source wants to be served; `u64::MAX`: not before something comes.
     due_ns: AtomicU64,
-    pub(crate) log: Arc<PgmSocketLog>,
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Clock, own: GroupSocket, sending: Option<Sending>, log: Arc<PgmSocketLog>) -> Self {
+    pub(crate) fn new(clock: Clock, own: GroupSocket, sending: Option<Sending>) -> Self {
         let due = if sending.is_some() { 0 } else { u64::MAX };
-        Self { clock, own, sending: sending.map(Mutex::new), due_ns: AtomicU64::new(due), log }
+        Self { clock, own, sending: sending.map(Mutex::new), due_ns: AtomicU64::new(due) }
     }
 
     #[inline]
@@ -167,77 +158,34 @@ impl Shared {
             // It looks after everything that is due.
             Err(TryLockError::WouldBlock) => return Ok(()),
         };
-        match self.serve_with(&mut guard, self.now()) {
-            // What is left goes first the next time.
-            Err(PathError::Interrupted) => Ok(()),
-            other => other,
-        }
+        unless_interrupted(self.serve_with(&mut guard, self.now()))
     }
 
-    /// Takes the source to give it packets; absent without one.
-    pub(crate) fn hearing(&self) -> Option<Hearing<'_>> {
-        let guard = self.lock()?;
-        Some(Hearing { shared: self, guard, now: self.now() })
+    /// Gives the source, if there is one, the packets that `take` has for it, and sends what they asked for.
+    pub(crate) fn hear(&self, take: impl FnOnce(&mut Sending, u64)) -> Result<(), PathError> {
+        let Some(mut guard) = self.lock() else { return Ok(()) };
+        let now = self.now();
+        take(&mut guard, now);
+        unless_interrupted(self.serve_with(&mut guard, now))
     }
 
-    /// Takes a message, unless that was done before, and sends as much as may go now.
+    /// Takes a message, unless that was done before, and sends as much as may go now; until when the rest of it, or all of
+    /// it where there is no room, has to wait.
     #[inline]
-    pub(crate) fn publish(&self, message: &[u8], taken: &mut Option<Sqn>) -> Result<PublishStep, PublishError> {
-        let Some(mut guard) = self.lock() else { return Err(PublishError::NoSource) };
+    pub(crate) fn publish(&self, message: &[u8], taken: &mut Option<Sqn>) -> Result<Option<u64>, PgmIoError> {
+        let mut guard = self.lock().ok_or(PgmIoError::NoSource)?;
         let now = self.now();
         let mut full = false;
         if taken.is_none() {
             match guard.source.send(message) {
                 Ok(sqn) => *taken = Some(sqn),
                 Err(SendError::Full { .. }) => full = true,
-                Err(error) => return Err(PublishError::Send(error)),
+                Err(error) => return Err(PgmIoError::Send(error)),
             }
         }
         self.serve_with(&mut guard, now)?;
         // At the latest after a while: the other half may have moved it.
         let until_ns = self.due_ns().min(now.saturating_add(1_000_000));
-        Ok(if full {
-            PublishStep::Full { until_ns }
-        } else if guard.source.waiting() > 0 {
-            PublishStep::Taken { until_ns }
-        } else {
-            PublishStep::Sent
-        })
-    }
-}
-
-/// The source, while it is given packets for it.
-pub(crate) struct Hearing<'a> {
-    shared: &'a Shared,
-    guard: MutexGuard<'a, Sending>,
-    now: u64,
-}
-
-impl Hearing<'_> {
-    pub(crate) fn packet(&mut self, from: u16, bytes: &[u8]) {
-        self.guard.heard(self.now, from, bytes);
-    }
-
-    /// Sends what they asked for.
-    pub(crate) fn done(mut self) -> Result<(), PathError> {
-        match self.shared.serve_with(&mut self.guard, self.now) {
-            // What is left goes first the next time.
-            Err(PathError::Interrupted) => Ok(()),
-            other => other,
-        }
-    }
-}
-
-/// Why a message was not published.
-#[derive(Debug)]
-pub(crate) enum PublishError {
-    NoSource,
-    Send(SendError),
-    Path(PathError),
-}
-
-impl From<PathError> for PublishError {
-    fn from(error: PathError) -> Self {
-        Self::Path(error)
+        Ok((full || guard.source.waiting() > 0).then_some(until_ns))
     }
 }

@@ -1,24 +1,19 @@
 //! One end of a conversation.
 
-use crate::receiving::{Got, Parts, Receiving, Until};
-use crate::sending::{PublishError, PublishStep, Sending, Shared};
-use crate::{EventNote, PgmIoError, PgmSocketLog, PgmSocketOptions, RepairNote};
+use crate::receiving::{BATCH, Got, Receiving, SMALL, Until};
+use crate::sending::{Sending, Shared};
+use crate::{EventNote, PgmIoError, PgmSocketOptions, RepairNote};
 use clock::Clock;
-use net::NetError;
-use net::group::{Carrier, GroupOptions, GroupSocket, GroupWait, ReceiveBatch, SendBatch, interface_of};
+use model::Fate;
+use net::group::{Carrier, GroupOptions, GroupSocket, GroupWait, SendBatch, interface_of};
+use net::{NetError, PathError};
 use pgm::receiver::{Counts, Event, Repair};
 use pgm::source::SourceCounts;
-use pgm::{Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi};
+use pgm::{Receiver, Source, SourceConfig, Sqn, Tsi};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Datagrams that are taken, and packets that are sent, with one system call.
-const BATCH: usize = 32;
-/// Enough for every packet to a source: a NAK of 63 numbers with IPv6 addresses has 316 bytes, an end's options included
-/// fewer than 400.
-const SMALL: usize = 1500;
 /// Addresses of 127.0.0.0/8 that are tried when the one asked for has an end already.
 const LOOPBACKS: u8 = 64;
 /// While one message is sent after another without a wait, NAKs are looked for so often.
@@ -39,14 +34,25 @@ pub struct Delivered {
     pub first: Sqn,
     /// How it was repaired; absent: it came by itself.
     pub repair: Option<Repair>,
-    /// Whether it had to wait for another that was repaired.
-    pub held: bool,
-    /// From the moment that it had come to the moment that all before it had come too; 0: nothing held it.
+    /// From the moment that it had come to the moment that all before it, of which one was repaired, had come too; 0:
+    /// nothing held it.
     pub held_ns: u64,
     /// When its last packet was taken from the kernel.
     pub received_ns: u64,
     /// When the kernel received that packet, in ns since 1970; 0 without stamps.
     pub stack_ns: u64,
+}
+
+impl Delivered {
+    /// What repairs did to it.
+    #[must_use]
+    pub fn fate(&self) -> Fate {
+        match (self.repair, self.held_ns) {
+            (Some(_), _) => Fate::Repaired,
+            (None, 0) => Fate::Untouched,
+            (None, _) => Fate::Held,
+        }
+    }
 }
 
 /// What [`PgmSocket::receive`] brought.
@@ -63,14 +69,7 @@ pub enum Incoming {
     Interrupted,
 }
 
-/// How a session ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Closed {
-    /// Whether all was sent, the end announced, and nobody asked for repairs any more.
-    pub finished: bool,
-}
-
-/// What a way counted.
+/// What a socket counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PgmSocketCounts {
     /// By the own source.
@@ -82,7 +81,7 @@ pub struct PgmSocketCounts {
     /// Packets that never left this host, for a reason that may pass (a full queue, a link that flaps).
     pub unsent: u64,
     /// NAKs and requests for SPMs that did not leave: the address came from the network and the kernel refused it, or the
-    /// packet was dropped on its way out.
+    /// packet was dropped before it left.
     pub naks_unsent: u64,
     /// Datagrams that the kernel dropped because a receive buffer was full (SO_RXQ_OVFL).
     pub overflowed: u64,
@@ -112,11 +111,9 @@ impl PgmSocket {
         if options.source.is_none() && options.receiver.is_none() {
             return Err(PgmIoError::Nothing);
         }
-        for group in [options.source.map(|one| one.group), options.receiver.map(|one| one.group)].into_iter().flatten()
-        {
-            if group.is_ipv4() != options.local.is_ipv4() {
-                return Err(PgmIoError::Family { one: group, other: options.local });
-            }
+        let groups = [options.source.map(|one| one.group), options.receiver.map(|one| one.group)];
+        if let Some(one) = groups.into_iter().flatten().find(|one| one.is_ipv4() != options.network.local.is_ipv4()) {
+            return Err(PgmIoError::Family { one, other: options.network.local });
         }
         let windows = [
             options.source.map(|source| source.memory_bytes()),
@@ -124,59 +121,36 @@ impl PgmSocket {
         ];
         crate::memory::check(windows.into_iter().flatten().fold(0, u64::saturating_add))?;
         let clock = options.clock.map_or_else(Clock::calibrate, Ok)?;
-        let interface = options.interface.map_or_else(|| interface_of(options.local), Ok)?;
-        let group = GroupOptions {
-            carrier: options.carrier,
-            local: options.local,
-            interface,
-            loopback: options.loopback,
-            ttl: options.ttl,
-            router_alert: options.router_alert,
-            stamps: options.stamps,
-            send_buffer_bytes: options.send_buffer_bytes,
-            receive_buffer_bytes: options.receive_buffer_bytes,
-            busy_poll_us: options.busy_poll_us,
-        };
-        let (own, local) = own(&group, options.source.is_some())?;
-        let mtu = net::interface::mtu(&net::interface::name_of(interface)?)?;
-        let room = options.carrier.room(mtu, local.is_ipv6(), options.router_alert);
-        let log = Arc::new(PgmSocketLog::new(options.notes));
+        let mut network = options.network;
+        if network.interface == 0 {
+            network.interface = interface_of(network.local)?;
+        }
+        let (own, local) = own(&network, options.source.is_some())?;
+        let mtu = net::interface::mtu(&net::interface::name_of(network.interface)?)?;
         let mut payload_bytes = None;
         let now = clock.ns(clock.now());
         let sending = match &options.source {
             None => None,
             Some(config) => {
                 own.check_route(config.group)?;
-                let config = fitted(config, local, room);
+                let room = network.carrier.room(mtu, local.is_ipv6(), network.router_alert);
+                let max_packet_bytes = config.max_packet_bytes.min(room);
+                let config = SourceConfig { address: local, max_packet_bytes, ..*config };
                 let source = Source::new(config, now).map_err(PgmIoError::Source)?;
                 payload_bytes = Some(source.packet_payload_bytes());
                 let batch = SendBatch::new(&own, BATCH, config.max_packet_bytes);
-                let to = own.target(config.group);
-                Some(Sending::new(source, batch, to, options.router_alert, Arc::clone(&log)))
+                Some(Sending::new(source, batch, own.target(config.group), network.router_alert, options.notes))
             }
         };
-        let (mut member, mut receiver) = (None, None);
-        let mut longest = SMALL;
+        let (mut heard, mut longest) = (None, SMALL);
         if let Some(config) = &options.receiver {
-            let mut engine = Receiver::new(*config).map_err(PgmIoError::Receiver)?;
-            engine.reserve(1);
-            receiver = Some(engine);
-            member = Some(GroupSocket::member(&GroupOptions { local, ..group }, config.group)?);
+            let mut receiver = Receiver::new(*config).map_err(PgmIoError::Receiver)?;
+            receiver.reserve(1);
+            heard = Some((receiver, GroupSocket::member(&GroupOptions { local, ..network }, config.group)?));
             longest = (mtu as usize).clamp(SMALL, 1 << 16).max(config.max_packet_bytes);
         }
-        let receiving = Receiving::new(Parts {
-            receiver,
-            member,
-            group: options.receiver.map(|config| own.target(config.group)),
-            batch: ReceiveBatch::new(if options.receiver.is_some() { BATCH } else { 1 }, longest),
-            own_batch: ReceiveBatch::new(if options.source.is_some() { BATCH } else { 1 }, SMALL),
-            out: SendBatch::new(&own, BATCH, SMALL).to_foreign(),
-            alert: options.router_alert,
-            own_tsi: options.source.map(|config| config.tsi),
-            heartbeat_ns: options.source.map(|config| config.heartbeat_min_ns),
-            window: options.receiver.map_or(1, window),
-        });
-        let shared = Shared::new(clock, own, sending, log);
+        let receiving = Receiving::new(options, &own, heard, longest);
+        let shared = Shared::new(clock, own, sending);
         let wait = GroupWait::blocking(&receiving.sockets(&shared))?;
         Ok(Self {
             shared,
@@ -189,12 +163,6 @@ impl PgmSocket {
             linger_ns: nanoseconds(options.linger),
             heard_ns: 0,
         })
-    }
-
-    /// The clock.
-    #[must_use]
-    pub fn clock(&self) -> Clock {
-        self.shared.clock
     }
 
     /// The engines' time: the clock's ticks in ns.
@@ -240,7 +208,8 @@ impl PgmSocket {
         let mut taken = None;
         loop {
             let until = match self.shared.publish(message, &mut taken) {
-                Ok(PublishStep::Sent) => {
+                Ok(Some(until_ns)) => until_ns,
+                Ok(None) => {
                     // A caller who is always late would serve nobody.
                     let now = self.shared.now();
                     if now.saturating_sub(self.heard_ns) >= HEAR_NS {
@@ -249,11 +218,8 @@ impl PgmSocket {
                     }
                     return Ok(taken.unwrap_or_default());
                 }
-                Ok(PublishStep::Taken { until_ns } | PublishStep::Full { until_ns }) => until_ns,
-                Err(PublishError::Path(net::PathError::Interrupted)) => continue,
-                Err(PublishError::Path(error)) => return Err(error.into()),
-                Err(PublishError::Send(error)) => return Err(PgmIoError::Send(error)),
-                Err(PublishError::NoSource) => return Err(PgmIoError::NoSource),
+                Err(PgmIoError::Path(PathError::Interrupted)) => continue,
+                Err(error) => return Err(error),
             };
             self.until(until)?;
         }
@@ -300,18 +266,19 @@ impl PgmSocket {
     }
 
     /// Ends the own session: sends what waits, announces the end, and repairs until nobody has asked for
-    /// [`PgmSocketOptions::linger`]; at most for `within`. After it the way can still be driven, to repair. Returns early after a
-    /// signal. Without a source there is nothing to end.
+    /// [`PgmSocketOptions::linger`]; at most for `within`. After it the socket can still be driven, to repair. Returns early after a
+    /// signal. Without a source there is nothing to end. Returns whether all was sent, the end announced, and nobody asked for
+    /// repairs any more.
     ///
     /// # Errors
     /// The sockets fail.
-    pub fn close(&mut self, within: Duration) -> Result<Closed, PgmIoError> {
+    pub fn close(&mut self, within: Duration) -> Result<bool, PgmIoError> {
         let begin = self.shared.now();
         let end = begin.saturating_add(nanoseconds(within));
         let (mut asked, mut quiet_since) = (0, begin);
         loop {
             let now = self.shared.now();
-            let Some(mut sending) = self.shared.lock() else { return Ok(Closed { finished: true }) };
+            let Some(mut sending) = self.shared.lock() else { return Ok(true) };
             sending.source.close();
             let naks = sending.source.counts().naks;
             let sent = sending.source.is_finished();
@@ -322,14 +289,14 @@ impl PgmSocket {
             }
             let quiet_ns = now.saturating_sub(quiet_since);
             if sent && quiet_ns >= self.linger_ns {
-                return Ok(Closed { finished: true });
+                return Ok(true);
             }
             if now >= end {
-                return Ok(Closed { finished: false });
+                return Ok(false);
             }
             let left = if sent { self.linger_ns - quiet_ns } else { self.heartbeat_ns };
             if !self.until(end.min(now.saturating_add(left.clamp(1_000_000, 10_000_000))))? {
-                return Ok(Closed { finished: false });
+                return Ok(false);
             }
         }
     }
@@ -349,27 +316,35 @@ impl PgmSocket {
         }
     }
 
-    /// The log, to be read from any thread while the way is used.
+    /// Repaired messages, and those that waited for them, in the order of delivery.
     #[must_use]
-    pub fn log(&self) -> Arc<PgmSocketLog> {
-        Arc::clone(&self.shared.log)
-    }
-
-    /// Repaired messages, and those that waited for them.
-    #[must_use]
-    pub fn repairs(&self) -> Vec<RepairNote> {
-        self.shared.log.repairs_from(0)
+    pub fn repairs(&self) -> &[RepairNote] {
+        &self.receiving.repairs.entries
     }
 
     /// Events by time.
     #[must_use]
     pub fn events(&self) -> Vec<EventNote> {
-        self.shared.log.events()
+        let mut all = self.receiving.notes.entries.clone();
+        all.extend(self.shared.lock().iter().flat_map(|sending| &sending.notes.entries));
+        all.sort_by_key(|note| note.at_ns);
+        all
+    }
+
+    /// Repairs and events that found no room in the log.
+    #[must_use]
+    pub fn unlogged(&self) -> (u64, u64) {
+        let sent = self.shared.lock().map_or(0, |sending| sending.notes.dropped);
+        (self.receiving.repairs.dropped, self.receiving.notes.dropped + sent)
     }
 
     /// Forgets the log so far, such as that of a warm-up.
     pub fn clear_log(&mut self) {
-        self.shared.log.clear();
+        self.receiving.repairs.clear();
+        self.receiving.notes.clear();
+        if let Some(mut sending) = self.shared.lock() {
+            sending.notes.clear();
+        }
     }
 
     /// The two halves, and what a loop has to end with.
@@ -399,16 +374,6 @@ fn next_loopback(address: IpAddr) -> Option<IpAddr> {
         [127, 0, 0, last] if last < LOOPBACKS => Some(Ipv4Addr::new(127, 0, 0, last + 1).into()),
         _ => None,
     }
-}
-
-/// The source's parameters for this address and interface.
-fn fitted(config: &SourceConfig, local: IpAddr, room: usize) -> SourceConfig {
-    SourceConfig { address: local, max_packet_bytes: config.max_packet_bytes.min(room), ..*config }
-}
-
-/// Packets that all windows of a receiver hold, within reason.
-fn window(config: ReceiverConfig) -> usize {
-    (config.window_packets as usize).saturating_mul(config.max_sources).min(1 << 18)
 }
 
 fn nanoseconds(time: Duration) -> u64 {

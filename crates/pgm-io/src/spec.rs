@@ -1,8 +1,9 @@
-//! From a measurement's settings to a way's, and from a way's counts to a result's.
+//! From a measurement's settings to a socket's, and from a socket's counts to a result's.
 
 use crate::{Carrier, PgmIoError, PgmSocketCounts, PgmSocketOptions};
 use clock::Clock;
 use model::{EndSpec, PgmCarrier, PgmCounts, PgmSpec};
+use net::group::GroupOptions;
 use pgm::{ReceiverConfig, SourceConfig, Tsi, fec};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -52,7 +53,7 @@ pub fn source(spec: &PgmSpec, tsi: Tsi, group: IpAddr, local: IpAddr) -> SourceC
             proactive_packets: fec.proactive_packets.into(),
             on_demand: fec.on_demand,
             group_pause_ns: fec.pause_us.map(|us| u64::from(us) * US),
-            ..fec::Config::new()
+            ..fec::Config::default()
         }),
         ..SourceConfig::new(tsi, spec.data_port, group, local)
     }
@@ -94,21 +95,25 @@ impl PgmSocketOptions {
         let named = ends.interface.or(end.device.as_deref());
         let (tsi, publish) = ends.publish;
         let (subscribe, sources) = ends.subscribe;
+        let options = Self::new(carrier(spec), ends.local);
         Ok(Self {
-            interface: named.map(net::interface::named).transpose()?,
+            network: GroupOptions {
+                interface: named.map_or(Ok(0), net::interface::named)?,
+                loopback: spec.loopback || ends.local.is_loopback(),
+                ttl: ends.ttl.unwrap_or(1),
+                send_buffer_bytes: end.send_buffer_bytes,
+                receive_buffer_bytes: end.receive_buffer_bytes,
+                busy_poll_us: end.busy_poll_us,
+                // Nobody reads them there, and each datagram would pay for its own.
+                stamps: false,
+                ..options.network
+            },
             source: Some(source(spec, tsi, publish, ends.local)),
             receiver: Some(receiver(spec, subscribe, sources, clock::realtime_ns())),
-            loopback: spec.loopback || ends.local.is_loopback(),
-            ttl: ends.ttl.unwrap_or(1),
-            send_buffer_bytes: end.send_buffer_bytes,
-            receive_buffer_bytes: end.receive_buffer_bytes,
-            busy_poll_us: end.busy_poll_us,
-            // Nobody reads them there, and each datagram would pay for its own.
-            stamps: false,
             clock: Some(ends.clock),
             // Nobody asks for repairs any more: reports have settled what became of each message.
             linger: Duration::ZERO,
-            ..Self::new(carrier(spec), ends.local)
+            ..options
         })
     }
 }

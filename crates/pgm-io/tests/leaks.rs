@@ -79,7 +79,7 @@ fn nothing_is_allocated_and_nothing_stays_open() {
     let _ = clock();
     let before = descriptors();
     let none = None;
-    let parity = Some(pgm::fec::Config { group_packets: 8, proactive_packets: 1, ..pgm::fec::Config::new() });
+    let parity = Some(pgm::fec::Config { group_packets: 8, proactive_packets: 1, ..pgm::fec::Config::default() });
     for (receive, fec) in
         [(Receive::Block, none), (Receive::Epoll, none), (Receive::Spin, none), (Receive::Block, parity)]
     {
@@ -109,8 +109,8 @@ fn nothing_is_allocated_and_nothing_stays_open() {
     let mut refused = [here.clone(), here.clone(), here.clone(), here.clone()];
     let [wrong, foreign, index, _same] = &mut refused;
     *wrong = wrong.clone().subscribe(7500, "ff15::1".parse().unwrap());
-    foreign.local = "10.79.0.77".parse().unwrap();
-    index.interface = Some(4_000_000);
+    foreign.network.local = "10.79.0.77".parse().unwrap();
+    index.network.interface = 4_000_000;
     a.run(move || {
         let _first = PgmSocket::open(&here).unwrap();
         for options in refused {

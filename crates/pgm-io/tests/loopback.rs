@@ -1,9 +1,9 @@
 //! Two ends on the loopback interface.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, missing_docs, reason = "tests")]
 
-use pgm::receiver::Event;
+use pgm::receiver::{Event, SessionEvent};
 use pgm::{Gsi, Tsi};
-use pgm_io::{Carrier, Incoming, PgmIoError, PgmSocket, PgmSocketOptions};
+use pgm_io::{Carrier, EventKind, Incoming, PgmIoError, PgmSocket, PgmSocketOptions};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -69,8 +69,8 @@ fn an_end_is_announced_and_told() {
                 assert_eq!((&buffer[..message.bytes], message.tsi, message.from), (&b"only"[..], tsi(1), 0));
                 assert!(message.stack_ns > 0 && message.received_ns <= receiver.now_ns());
             }
-            Incoming::Event(Event::Source { .. }) => found = true,
-            Incoming::Event(Event::Finished { .. }) => finished = true,
+            Incoming::Event(Event { what: SessionEvent::Found, .. }) => found = true,
+            Incoming::Event(Event { what: SessionEvent::Finished, .. }) => finished = true,
             other => panic!("{other:?}"),
         }
         if finished {
@@ -79,7 +79,7 @@ fn an_end_is_announced_and_told() {
     }
     assert_eq!((messages, found, finished), (1, true, true));
     let (closed, source) = closer.join().unwrap();
-    assert!(closed.finished && source.counts().source.spms >= 3);
+    assert!(closed && source.counts().source.spms >= 3);
 }
 
 #[test]
@@ -91,7 +91,8 @@ fn what_cannot_be_is_refused_in_one_line() {
         text
     };
     assert!(matches!(PgmSocket::open(&options(30_563)), Err(PgmIoError::Nothing)));
-    let six = PgmSocketOptions { local: "::1".parse().unwrap(), ..options(30_563) };
+    let mut six = options(30_563);
+    six.network.local = "::1".parse().unwrap();
     let error = PgmSocket::open(&six.subscribe(7500, group)).unwrap_err();
     assert!(line(error).contains("different families"));
     let mut wrong = options(30_563).publish(tsi(1), 7500, group);
@@ -103,7 +104,8 @@ fn what_cannot_be_is_refused_in_one_line() {
     let mut mute = PgmSocket::open(&options(30_563).subscribe(7500, group)).unwrap();
     assert!(matches!(mute.send(b"x"), Err(PgmIoError::NoSource)));
     // All 64 addresses of the loopback interface that are tried, from the last one.
-    let last = PgmSocketOptions { local: "127.0.0.64".parse().unwrap(), ..options(30_563) };
+    let mut last = options(30_563);
+    last.network.local = "127.0.0.64".parse().unwrap();
     let _first = PgmSocket::open(&last.clone().publish(tsi(3), 7500, group)).unwrap();
     let error = PgmSocket::open(&last.publish(tsi(4), 7500, group)).unwrap_err();
     assert!(matches!(error, PgmIoError::AddressInUse { port: 30_563, .. }), "{error}");
@@ -132,14 +134,16 @@ fn one_group_for_all_and_strangers_on_it() {
         assert!(counts.foreign >= 20, "{counts:?}");
     }
     // A number is the place among the peers.
-    assert!(one.events().iter().any(|event| (event.from, event.what) == (1, pgm_io::EventKind::SourceFound)));
+    let found = EventKind::Session(SessionEvent::Found);
+    assert!(one.events().iter().any(|event| (event.from, event.what) == (1, found)));
 }
 
 #[test]
 fn what_the_kernel_drops_is_counted_and_repaired() {
     let group = "239.192.77.6".parse().unwrap();
     let mut source = PgmSocket::open(&options(30_565).publish(tsi(1), 7500, group)).unwrap();
-    let small = PgmSocketOptions { receive_buffer_bytes: Some(8192), ..options(30_565) };
+    let mut small = options(30_565);
+    small.network.receive_buffer_bytes = Some(8192);
     let mut receiver = PgmSocket::open(&small.subscribe(7500, group)).unwrap();
     source.send(b"message 0").unwrap();
     assert_eq!(text(&mut receiver, &mut source), "message 0");

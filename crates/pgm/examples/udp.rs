@@ -8,7 +8,7 @@
 //! use one port for everything (3056 by custom) where other implementations take part.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use pgm::receiver::{Destination, Event};
+use pgm::receiver::{Destination, SessionEvent};
 use pgm::{Gsi, Receiver, ReceiverConfig, Source, SourceConfig, Tsi};
 use std::error::Error;
 use std::io::ErrorKind;
@@ -118,7 +118,7 @@ fn subscribe(socket: &UdpSocket) -> Done {
         }
         while let Some(event) = receiver.poll_event() {
             println!("receiver: {event:?}");
-            if matches!(event, Event::Finished { .. }) {
+            if matches!(event.what, SessionEvent::Finished) {
                 println!(
                     "receiver: {expected} messages in order, {repaired} repaired, the slowest in {} µs",
                     slowest_ns / 1000

@@ -72,7 +72,7 @@ pub fn engines(script: &[u8]) {
         proactive_packets: 1,
         group_pause_ns: Some(1_000_000),
         parity_for_selective: script.first().is_some_and(|first| first & 1 == 1),
-        ..fec::Config::new()
+        ..fec::Config::default()
     };
     // Messages of more than one packet, so that groups have fragments too.
     let source = SourceConfig { max_packet_bytes: 400, fec: Some(fec), ..source };

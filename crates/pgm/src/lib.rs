@@ -80,6 +80,7 @@ pub mod exercise;
 pub mod fec;
 pub mod packet;
 mod random;
+mod rate;
 pub mod receiver;
 pub mod sim;
 pub mod source;

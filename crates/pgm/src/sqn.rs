@@ -41,6 +41,22 @@ impl Sqn {
         other.is_before(self)
     }
 
+    /// Of two numbers the one that does not lie before the other.
+    pub(crate) fn later(self, other: Self) -> Self {
+        if self.is_before(other) { other } else { self }
+    }
+
+    /// Of two numbers the one that does not lie after the other.
+    pub(crate) fn earlier(self, other: Self) -> Self {
+        if other.is_before(self) { other } else { self }
+    }
+
+    /// This number and those after it that lie before `end`.
+    pub(crate) fn until(self, end: Self) -> impl Iterator<Item = Self> + use<> {
+        let count = if self.is_before(end) { end.distance_from(self) } else { 0 };
+        (0..count).map(move |at| self.plus(at))
+    }
+
     /// How many numbers lie between `earlier` and this one, this one included: 0 when they are the same. Meant for numbers
     /// of one window, where it is below 2³¹.
     #[must_use]
@@ -68,6 +84,9 @@ mod tests {
         assert!(Sqn(5).is_before(Sqn(6)) && !Sqn(6).is_before(Sqn(5)) && !Sqn(5).is_before(Sqn(5)));
         assert_eq!(Sqn(3).distance_from(Sqn(u32::MAX - 1)), 5);
         assert_eq!(Sqn(u32::MAX - 1).plus(5), Sqn(3));
+        assert_eq!((last.later(Sqn(0)), last.earlier(Sqn(0))), (Sqn(0), last));
+        assert_eq!(last.until(Sqn(1)).collect::<Vec<_>>(), [last, Sqn(0)]);
+        assert_eq!(Sqn(1).until(last).count(), 0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
 use pgm::packet::{Body, Data, Fragment, Nak, NakList, Options, Packet, ParityParameters, Spm};
-use pgm::receiver::Event;
+use pgm::receiver::SessionEvent;
 use pgm::{Gsi, Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi, fec};
 use std::net::IpAddr;
 
@@ -81,10 +81,10 @@ impl LossyPath {
                 self.messages += 1;
             }
             while let Some(event) = self.receiver.poll_event() {
-                match event {
-                    Event::Lost { count, .. } => self.lost += u64::from(count),
-                    Event::Finished { .. } => self.ended = true,
-                    Event::Source { .. } => self.sources += 1,
+                match event.what {
+                    SessionEvent::Lost { count, .. } => self.lost += u64::from(count),
+                    SessionEvent::Finished => self.ended = true,
+                    SessionEvent::Found => self.sources += 1,
                     _ => {}
                 }
             }
@@ -149,19 +149,19 @@ fn by_selective_repair() {
 
 #[test]
 fn by_parity() {
-    nothing_is_allocated(Some(fec::Config::new()));
+    nothing_is_allocated(Some(fec::Config::default()));
 }
 
 #[test]
 fn by_unasked_parity_and_short_groups() {
     let parity =
-        fec::Config { group_packets: 8, proactive_packets: 2, group_pause_ns: Some(10 * MS), ..fec::Config::new() };
+        fec::Config { group_packets: 8, proactive_packets: 2, group_pause_ns: Some(10 * MS), ..fec::Config::default() };
     nothing_is_allocated(Some(parity));
 }
 
 #[test]
 fn by_unasked_parity_and_single_packets() {
-    let parity = fec::Config { proactive_packets: 1, on_demand: false, ..fec::Config::new() };
+    let parity = fec::Config { proactive_packets: 1, on_demand: false, ..fec::Config::default() };
     nothing_is_allocated(Some(parity));
 }
 
@@ -261,5 +261,5 @@ fn nonsense_without_parity() {
 
 #[test]
 fn nonsense_with_parity() {
-    nonsense_takes_no_memory(Some(fec::Config::new()));
+    nonsense_takes_no_memory(Some(fec::Config::default()));
 }

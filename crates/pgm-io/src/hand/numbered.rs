@@ -1,5 +1,7 @@
 //! Messages that show whether they came whole and in order, and pings.
 
+use model::Fate;
+
 /// Shortest numbered message: its number.
 pub const LEAST_BYTES: usize = 8;
 /// Where the pattern of a numbered message begins.
@@ -28,42 +30,6 @@ pub fn read(message: &[u8]) -> Option<u64> {
     is_whole(number, head, message).then_some(number)
 }
 
-/// What became of a message on one way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fate {
-    /// It came by itself.
-    Untouched,
-    /// It came by itself and waited behind one that was repaired.
-    Held,
-    /// It was lost and repaired.
-    Repaired,
-}
-
-impl Fate {
-    /// All, in the order of tables.
-    pub const ALL: [Self; 3] = [Self::Untouched, Self::Held, Self::Repaired];
-
-    /// The word for it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Untouched => "untouched",
-            Self::Held => "held",
-            Self::Repaired => "repaired",
-        }
-    }
-
-    /// What became of a message that was delivered.
-    #[must_use]
-    pub fn of(delivered: &crate::Delivered) -> Self {
-        match (delivered.repair, delivered.held) {
-            (Some(_), _) => Self::Repaired,
-            (None, true) => Self::Held,
-            (None, false) => Self::Untouched,
-        }
-    }
-}
-
 /// A ping or its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ping {
@@ -73,7 +39,7 @@ pub struct Ping {
     pub sent_ns: u64,
     /// Whose it is: several may ping one group.
     pub id: u64,
-    /// What became of it on its way to the reflector, as that says.
+    /// What became of it in the direction of the reflector, as that says.
     pub out: Fate,
 }
 
@@ -112,11 +78,7 @@ impl Ping {
 
 fn set_out(message: &mut [u8], fate: Fate) {
     if let Some(byte) = message.get_mut(24) {
-        *byte = match fate {
-            Fate::Untouched => 0,
-            Fate::Held => 1,
-            Fate::Repaired => 2,
-        };
+        *byte = fate as u8;
     }
 }
 

@@ -1,10 +1,11 @@
 //! Numbered messages, and the times of their answers.
 
-use super::numbered::{Fate, Ping};
+use super::numbered::Ping;
 use super::{MOST_BYTES, RepairSteps, STOP_CHECK};
 use crate::{Delivered, Incoming, PgmIoError, PgmSocket, PgmSocketCounts};
+use model::Fate;
 use pgm::Tsi;
-use pgm::receiver::Event;
+use pgm::receiver::{Event, SessionEvent};
 use stats::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -55,7 +56,8 @@ impl PingReflector {
 
 /// One end that pings.
 pub struct Pinger<'a> {
-    way: &'a mut PgmSocket,
+    /// The socket that it pings over.
+    pub socket: &'a mut PgmSocket,
     options: PingOptions,
     id: u64,
     stop: &'a AtomicBool,
@@ -70,10 +72,10 @@ pub struct Pinger<'a> {
 }
 
 impl<'a> Pinger<'a> {
-    /// Pings over a way that publishes and subscribes. `id` tells its pings from those of others on the group; events go
+    /// Pings over a socket that publishes and subscribes. `id` tells its pings from those of others on the group; events go
     /// to `on_event`.
     pub fn new(
-        way: &'a mut PgmSocket,
+        socket: &'a mut PgmSocket,
         options: PingOptions,
         id: u64,
         stop: &'a AtomicBool,
@@ -81,7 +83,7 @@ impl<'a> Pinger<'a> {
     ) -> Self {
         let buffer = vec![0; MOST_BYTES];
         Self {
-            way,
+            socket,
             options,
             id,
             stop,
@@ -123,9 +125,9 @@ impl<'a> Pinger<'a> {
                 self.receive(left.min(STOP_CHECK))?;
                 continue;
             }
-            let ping = Ping { number: self.sent, sent_ns: self.way.now_ns(), id: self.id, out: Fate::Untouched };
+            let ping = Ping { number: self.sent, sent_ns: self.socket.now_ns(), id: self.id, out: Fate::Untouched };
             ping.write(&mut message);
-            self.way.send(&message)?;
+            self.socket.send(&message)?;
             self.sent += 1;
         }
         let end = Instant::now() + self.options.linger;
@@ -153,17 +155,12 @@ impl<'a> Pinger<'a> {
         known - self.answered()
     }
 
-    /// The way that it pings over.
-    pub fn way(&mut self) -> &mut PgmSocket {
-        self.way
-    }
-
     fn receive(&mut self, time: Duration) -> Result<(), PgmIoError> {
-        match self.way.receive(&mut self.buffer, time)? {
+        match self.socket.receive(&mut self.buffer, time)? {
             Incoming::Message(delivered) => self.answer(&delivered),
             Incoming::Event(event) => {
-                if let Event::Source { tsi } = event {
-                    self.reflector(tsi);
+                if event.what == SessionEvent::Found {
+                    self.reflector(event.tsi);
                 }
                 (self.on_event)(&event);
             }
@@ -182,18 +179,16 @@ impl<'a> Pinger<'a> {
     }
 
     fn answer(&mut self, delivered: &Delivered) {
-        let now_ns = self.way.now_ns();
+        let now_ns = self.socket.now_ns();
         let message = self.buffer.get(..delivered.bytes).unwrap_or_default();
         let Some(ping) = Ping::read(message).filter(|ping| ping.id == self.id) else { return };
         if let Some(repair) = &delivered.repair {
             self.repairs.add(repair);
         }
-        let fate = Fate::of(delivered).max(ping.out);
+        let fate = delivered.fate().max(ping.out);
         let Some(reflector) = self.reflector(delivered.tsi) else { return };
         reflector.out_of_order += u64::from(ping.number < reflector.next);
         reflector.next = ping.number + 1;
-        if let Some((_, times)) = Fate::ALL.iter().zip(&mut reflector.rtt).find(|(one, _)| **one == fate) {
-            times.record(now_ns.saturating_sub(ping.sent_ns));
-        }
+        reflector.rtt[fate as usize].record(now_ns.saturating_sub(ping.sent_ns));
     }
 }

@@ -45,7 +45,7 @@ pub struct Published {
 /// # Errors
 /// Those of `next`, a message that is too long, or sockets that fail.
 pub fn publish<E: From<PgmIoError>>(
-    way: &mut PgmSocket,
+    socket: &mut PgmSocket,
     options: PublishOptions,
     stop: &AtomicBool,
     mut next: impl FnMut(u64, &mut Vec<u8>) -> Result<Next, E>,
@@ -59,23 +59,23 @@ pub fn publish<E: From<PgmIoError>>(
         match next {
             Next::Message | Next::Numbered => {}
             Next::NotYet => {
-                way.drive(SERVE)?;
+                socket.drive(SERVE)?;
                 continue;
             }
             Next::End => break,
         }
         if let Some(rate_pps) = options.rate_pps {
             let due = began + Duration::from_secs_f64(number as f64 / rate_pps);
-            serve(way, due.saturating_duration_since(Instant::now()), stop)?;
+            serve(socket, due.saturating_duration_since(Instant::now()), stop)?;
         }
         if next == Next::Numbered {
             numbered::write(number, clock::realtime_ns(), &mut message);
         }
         if options.zeromq {
-            let most = way.packet_payload_bytes().unwrap_or(1448);
-            zmtp::frame(&message, most, &mut framed, |piece| way.send(piece).map(|_| ()))?;
+            let most = socket.packet_payload_bytes().unwrap_or(1448);
+            zmtp::frame(&message, most, &mut framed, |piece| socket.send(piece).map(|_| ()))?;
         } else {
-            way.send(&message)?;
+            socket.send(&message)?;
         }
         published.messages += 1;
         published.bytes += message.len() as u64;
@@ -87,13 +87,13 @@ pub fn publish<E: From<PgmIoError>>(
 ///
 /// # Errors
 /// The sockets fail.
-pub fn serve(way: &mut PgmSocket, time: Duration, stop: &AtomicBool) -> Result<(), PgmIoError> {
+pub fn serve(socket: &mut PgmSocket, time: Duration, stop: &AtomicBool) -> Result<(), PgmIoError> {
     let end = Instant::now() + time;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() || stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        way.drive(left.min(STOP_CHECK))?;
+        socket.drive(left.min(STOP_CHECK))?;
     }
 }

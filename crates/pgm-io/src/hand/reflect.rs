@@ -1,19 +1,19 @@
 //! Publishes what comes again.
 
-use super::numbered::{Fate, Ping};
+use super::numbered::Ping;
 use super::{MOST_BYTES, wait_until};
 use crate::{Incoming, PgmIoError, PgmSocket};
 use pgm::receiver::Event;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Publishes each message that comes, a ping with what became of it on its way here. Ends after `count` messages, after
+/// Publishes each message that comes, a ping with what became of it before. Ends after `count` messages, after
 /// `lasts`, or when `stop` is set. Returns the number of messages.
 ///
 /// # Errors
 /// The sockets fail.
 pub fn reflect(
-    way: &mut PgmSocket,
+    socket: &mut PgmSocket,
     (count, lasts): (Option<u64>, Option<Duration>),
     stop: &AtomicBool,
     on_event: &mut dyn FnMut(&Event),
@@ -23,11 +23,11 @@ pub fn reflect(
     let mut buffer = vec![0; MOST_BYTES];
     while !stop.load(Ordering::Relaxed) && count.is_none_or(|count| messages < count) {
         let Some(left) = wait_until(end) else { break };
-        match way.receive(&mut buffer, left)? {
+        match socket.receive(&mut buffer, left)? {
             Incoming::Message(delivered) => {
                 let Some(message) = buffer.get_mut(..delivered.bytes) else { continue };
-                Ping::note(message, Fate::of(&delivered));
-                way.send(message)?;
+                Ping::note(message, delivered.fate());
+                socket.send(message)?;
                 messages += 1;
             }
             Incoming::Event(event) => on_event(&event),

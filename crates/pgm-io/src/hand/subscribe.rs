@@ -1,10 +1,11 @@
 //! Receives what the sources of a group publish, and counts what became of it.
 
-use super::numbered::{self, Fate};
+use super::numbered;
 use super::{MOST_BYTES, RepairSteps, STOP_CHECK};
 use crate::{Delivered, Incoming, PgmIoError, PgmSocket};
+use model::Fate;
 use pgm::Tsi;
-use pgm::receiver::Event;
+use pgm::receiver::{Event, SessionEvent};
 use pgm::zmtp::Unframer;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -132,9 +133,7 @@ impl HeardSource {
     fn count(&mut self, fate: Fate, message: &[u8], check: bool) {
         self.messages += 1;
         self.bytes += message.len() as u64;
-        for (count, one) in self.fates.iter_mut().zip(Fate::ALL) {
-            *count += u64::from(one == fate);
-        }
+        self.fates[fate as usize] += 1;
         if !check {
             return;
         }
@@ -150,17 +149,17 @@ impl HeardSource {
     }
 
     fn event(&mut self, event: &Event) {
-        match event {
+        match event.what {
             // Its messages are numbered anew, and it has not ended.
-            Event::Restarted { .. } => {
+            SessionEvent::Restarted => {
                 (self.sessions, self.next, self.ended, self.checked) = (self.sessions + 1, 0, None, false);
                 self.unframer.lost();
             }
-            Event::Lost { .. } => self.unframer.lost(),
-            Event::Finished { .. } => self.ended = Some("finished"),
-            Event::Reset { .. } => self.ended = Some("reset"),
-            Event::Expired { .. } => self.ended = Some("expired"),
-            Event::Source { .. } | Event::Refused { .. } => {}
+            SessionEvent::Lost { .. } => self.unframer.lost(),
+            SessionEvent::Finished => self.ended = Some("finished"),
+            SessionEvent::Reset { .. } => self.ended = Some("reset"),
+            SessionEvent::Expired => self.ended = Some("expired"),
+            SessionEvent::Found | SessionEvent::Refused => {}
         }
     }
 }
@@ -185,7 +184,7 @@ pub struct Subscribed {
 /// # Errors
 /// The sockets fail.
 pub fn subscribe(
-    way: &mut PgmSocket,
+    socket: &mut PgmSocket,
     options: SubscribeOptions,
     stop: &AtomicBool,
     sink: &mut dyn FnMut(Received<'_>) -> ControlFlow<()>,
@@ -205,7 +204,7 @@ pub fn subscribe(
             Ok(_) if stop.load(Ordering::Relaxed) => break EndReason::Stopped,
             Ok(left) => left,
         };
-        let flow = match way.receive(&mut buffer, left)? {
+        let flow = match socket.receive(&mut buffer, left)? {
             Incoming::Message(delivered) => {
                 let bytes = buffer.get(..delivered.bytes.min(MOST_BYTES)).unwrap_or_default();
                 subscriber.delivered(&delivered, bytes, sink)
@@ -267,10 +266,10 @@ impl Subscriber {
 
     fn event(&mut self, event: &Event) {
         // What is refused has sent nothing that was taken; the receiver counts it.
-        if matches!(event, Event::Refused { .. }) {
+        if event.what == SessionEvent::Refused {
             return;
         }
-        let index = self.index(event.tsi());
+        let index = self.index(event.tsi);
         if let Some(source) = self.sources.get_mut(index) {
             source.event(event);
         }
@@ -293,7 +292,7 @@ impl Subscriber {
             sink(Received::Cut(delivered))?;
         }
         sink(Received::Delivered(delivered))?;
-        let (fate, check) = (Fate::of(delivered), self.options.check);
+        let (fate, check) = (delivered.fate(), self.options.check);
         let mut message = |source: &mut HeardSource, bytes: &[u8], parts: &[usize]| {
             self.messages += 1;
             source.count(fate, bytes, check);

@@ -1,8 +1,9 @@
 //! What a source offers.
 
 use super::{MAX_BLOCK, MAX_GROUP};
+use crate::source::ConfigError;
 
-/// Parity that a source offers (RFC 3208, appendix A). [`Config::new`] has defaults for a local network.
+/// Parity that a source offers (RFC 3208, appendix A). [`Config::default`] is made for a local network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// Data packets of a transmission group (PARITY_PRM_TGS, section 11.8.1): a power of two from 2 to 128. Default 16.
@@ -21,9 +22,31 @@ pub struct Config {
 }
 
 impl Config {
-    /// Parity on demand over groups of 16.
+    /// Parity packets that a group has numbers for.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn most_parity(&self) -> u32 {
+        u32::try_from(MAX_BLOCK).unwrap_or(u32::MAX).saturating_sub(self.group_packets)
+    }
+
+    /// Checks that the parameters make sense together.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let offered = self.proactive_packets > 0 || self.on_demand;
+        ConfigError::first_of(&[
+            (is_group_size(self.group_packets), "fec.group_packets", "a power of two from 2 to 128"),
+            (
+                self.proactive_packets <= self.most_parity(),
+                "fec.proactive_packets",
+                "at most 255 less the group's packets",
+            ),
+            (offered, "fec.on_demand", "true where proactive_packets is 0: one of both is offered"),
+            (self.group_pause_ns != Some(0), "fec.group_pause_ns", "above 0"),
+        ])
+    }
+}
+
+impl Default for Config {
+    /// Parity on demand over groups of 16.
+    fn default() -> Self {
         Self {
             group_packets: 16,
             proactive_packets: 0,
@@ -31,35 +54,6 @@ impl Config {
             group_pause_ns: None,
             parity_for_selective: false,
         }
-    }
-
-    /// Parity packets that a group has numbers for.
-    #[must_use]
-    pub fn most_parity(&self) -> u32 {
-        u32::try_from(MAX_BLOCK).unwrap_or(u32::MAX).saturating_sub(self.group_packets)
-    }
-
-    /// What is wrong with it: the field, and what it may be.
-    pub(crate) fn wrong(&self) -> Option<(&'static str, &'static str)> {
-        if !is_group_size(self.group_packets) {
-            return Some(("fec.group_packets", "a power of two from 2 to 128"));
-        }
-        if self.proactive_packets > self.most_parity() {
-            return Some(("fec.proactive_packets", "at most 255 less the group's packets"));
-        }
-        if self.proactive_packets == 0 && !self.on_demand {
-            return Some(("fec.on_demand", "true where proactive_packets is 0: one of both is offered"));
-        }
-        if self.group_pause_ns == Some(0) {
-            return Some(("fec.group_pause_ns", "above 0"));
-        }
-        None
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

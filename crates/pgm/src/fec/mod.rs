@@ -66,42 +66,31 @@ impl Basis {
     #[must_use]
     pub fn new(numbers: &[usize]) -> Option<Self> {
         let mut seen = [false; MAX_BLOCK];
-        let mut basis = Self { count: numbers.len(), points: [0; MAX_GROUP], weights: [1; MAX_GROUP] };
-        if numbers.is_empty() || numbers.len() > MAX_GROUP {
-            return None;
-        }
-        for (number, place) in numbers.iter().zip(&mut basis.points) {
+        for number in numbers {
             let seen = seen.get_mut(*number).filter(|seen| !**seen)?;
             *seen = true;
-            *place = point(*number);
         }
-        basis.weigh();
-        Some(basis)
+        (1..=MAX_GROUP).contains(&numbers.len()).then(|| Self::of(numbers.iter().copied()))
     }
 
     /// The data packets of a group of so many, at least 1 and at most [`MAX_GROUP`]: what parity is made from.
     #[must_use]
     pub fn of_data(group: usize) -> Self {
-        let mut basis = Self { count: group.clamp(1, MAX_GROUP), points: [0; MAX_GROUP], weights: [1; MAX_GROUP] };
-        for (number, place) in basis.points.iter_mut().enumerate() {
-            *place = point(number);
-        }
-        basis.weigh();
-        basis
+        Self::of(0..group.clamp(1, MAX_GROUP))
     }
 
-    fn weigh(&mut self) {
-        let points = self.points.get(..self.count).unwrap_or_default();
-        for (weight, here) in self.weights.iter_mut().zip(points) {
+    /// Of different numbers, as many as there are places.
+    fn of(numbers: impl ExactSizeIterator<Item = usize>) -> Self {
+        let mut basis = Self { count: numbers.len(), points: [0; MAX_GROUP], weights: [1; MAX_GROUP] };
+        for (number, place) in numbers.zip(&mut basis.points) {
+            *place = point(number);
+        }
+        let points = basis.points.get(..basis.count).unwrap_or_default();
+        for (weight, here) in basis.weights.iter_mut().zip(points) {
             *weight =
                 points.iter().filter(|other| *other != here).fold(1, |all, other| field::times(all, here ^ other));
         }
-    }
-
-    /// How many packets it has.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.count
+        basis
     }
 
     /// By what each of the basis' packets counts in the packet with this number: as many coefficients as `out` has room for.

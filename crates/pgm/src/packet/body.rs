@@ -6,17 +6,25 @@ use crate::Sqn;
 use std::net::IpAddr;
 
 /// Packet types (sections 8.1 to 8.3, appendices B to D).
-mod kind {
-    pub(super) const SPM: u8 = 0x00;
-    pub(super) const POLL: u8 = 0x01;
-    pub(super) const POLR: u8 = 0x02;
-    pub(super) const ODATA: u8 = 0x04;
-    pub(super) const RDATA: u8 = 0x05;
-    pub(super) const NAK: u8 = 0x08;
-    pub(super) const NNAK: u8 = 0x09;
-    pub(super) const NCF: u8 = 0x0a;
-    pub(super) const SPMR: u8 = 0x0c;
-    pub(super) const ACK: u8 = 0x0d;
+#[expect(missing_docs, reason = "names of the RFC")]
+pub mod kind {
+    pub const SPM: u8 = 0x00;
+    pub const POLL: u8 = 0x01;
+    pub const POLR: u8 = 0x02;
+    pub const ODATA: u8 = 0x04;
+    pub const RDATA: u8 = 0x05;
+    pub const NAK: u8 = 0x08;
+    pub const NNAK: u8 = 0x09;
+    pub const NCF: u8 = 0x0a;
+    pub const SPMR: u8 = 0x0c;
+    pub const ACK: u8 = 0x0d;
+
+    /// Whether packets of a type travel upstream, where the two ports are swapped (section 8.3).
+    #[must_use]
+    #[inline]
+    pub fn goes_to_source(kind: u8) -> bool {
+        matches!(kind, NAK | NNAK | SPMR | POLR | ACK)
+    }
 }
 
 /// A source path message: where the source is and what it can repair (section 8.1).
@@ -150,28 +158,14 @@ impl<'a> Body<'a> {
     /// Whether it travels upstream, where the two ports are swapped (section 8.3).
     #[must_use]
     pub fn goes_to_source(&self) -> bool {
-        Self::kind_goes_to_source(self.kind())
-    }
-
-    pub(super) fn kind_goes_to_source(kind: u8) -> bool {
-        matches!(kind, kind::NAK | kind::NNAK | kind::SPMR | kind::POLR | kind::ACK)
+        kind::goes_to_source(self.kind())
     }
 
     /// The name of a type, where there is one.
     pub(super) fn kind_name(kind: u8) -> Option<&'static str> {
-        Some(match kind {
-            kind::SPM => "SPM",
-            kind::POLL => "POLL",
-            kind::POLR => "POLR",
-            kind::ODATA => "ODATA",
-            kind::RDATA => "RDATA",
-            kind::NAK => "NAK",
-            kind::NNAK => "N-NAK",
-            kind::NCF => "NCF",
-            kind::SPMR => "SPMR",
-            kind::ACK => "ACK",
-            _ => return None,
-        })
+        const NAMES: [&str; 14] =
+            ["SPM", "POLL", "POLR", "", "ODATA", "RDATA", "", "", "NAK", "N-NAK", "NCF", "", "SPMR", "ACK"];
+        NAMES.get(usize::from(kind)).copied().filter(|name| !name.is_empty())
     }
 
     pub(super) fn needs_checksum(kind: u8) -> bool {
@@ -220,7 +214,7 @@ impl<'a> Body<'a> {
             kind::NCF => Self::Ncf(nak(reader)?),
             kind::SPMR => Self::Spmr,
             kind::ACK => Self::Ack(Ack { newest: Sqn(reader.u32()?), bitmap: reader.u32()? }),
-            kind => return Err(ParseError::Kind { kind }),
+            kind => return Err(ParseError::Kind(kind)),
         })
     }
 

@@ -70,7 +70,7 @@ impl<'a> Writer<'a> {
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
         let room = self.buffer.len();
         let end = self.at + bytes.len();
-        let place = self.buffer.get_mut(self.at..end).ok_or(WriteError::NoRoom { room })?;
+        let place = self.buffer.get_mut(self.at..end).ok_or(WriteError::NoRoom(room))?;
         place.copy_from_slice(bytes);
         self.at = end;
         Ok(())

@@ -13,18 +13,12 @@ pub enum ParseError {
         /// What is left.
         there: usize,
     },
-    /// Another version of the protocol.
-    #[error("version {version} is not 0")]
-    Version {
-        /// The version.
-        version: u8,
-    },
-    /// A type that RFC 3208 does not have.
-    #[error("there is no packet type {kind:#04x}")]
-    Kind {
-        /// The type.
-        kind: u8,
-    },
+    /// Another version of the protocol: this one.
+    #[error("version {0} is not 0")]
+    Version(u8),
+    /// A type that RFC 3208 does not have: this one.
+    #[error("there is no packet type {0:#04x}")]
+    Kind(u8),
     /// The checksum is wrong.
     #[error("the checksum is wrong")]
     Checksum,
@@ -39,24 +33,15 @@ pub enum ParseError {
         /// As found.
         there: usize,
     },
-    /// A payload in a packet that carries none.
-    #[error("{bytes} bytes of payload in a packet that carries none")]
-    Payload {
-        /// How many.
-        bytes: usize,
-    },
-    /// An address of a family that is neither IPv4 nor IPv6.
-    #[error("address family {family} is neither 1 (IPv4) nor 2 (IPv6)")]
-    Family {
-        /// Its number (IANA's address family numbers).
-        family: u16,
-    },
-    /// The options do not begin with their length.
-    #[error("the options begin with type {kind:#04x} and not with their length")]
-    NoOptionLength {
-        /// What they begin with.
-        kind: u8,
-    },
+    /// A payload of so many bytes in a packet that carries none.
+    #[error("{0} bytes of payload in a packet that carries none")]
+    Payload(usize),
+    /// An address of a family (IANA's number) that is neither IPv4 nor IPv6.
+    #[error("address family {0} is neither 1 (IPv4) nor 2 (IPv6)")]
+    Family(u16),
+    /// The options do not begin with their length but with this type.
+    #[error("the options begin with type {0:#04x} and not with their length")]
+    NoOptionLength(u8),
     /// An option's length does not fit: the option, or the packet.
     #[error("option {kind:#04x} at byte {at} has a length of {length} bytes")]
     OptionLength {
@@ -73,33 +58,21 @@ pub enum ParseError {
     /// More than 16 options (section 9).
     #[error("more than 16 options")]
     TooManyOptions,
-    /// An option that stands there twice.
-    #[error("option {kind:#04x} stands there twice")]
-    OptionTwice {
-        /// Its type.
-        kind: u8,
-    },
+    /// An option of this type that stands there twice.
+    #[error("option {0:#04x} stands there twice")]
+    OptionTwice(u8),
 }
 
 /// Why a packet cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The buffer is too short.
-    #[error("the packet does not fit into {room} bytes")]
-    NoRoom {
-        /// Its length.
-        room: usize,
-    },
-    /// More payload than the length field can tell.
-    #[error("{bytes} bytes of payload are above 65,535")]
-    PayloadTooLong {
-        /// How many.
-        bytes: usize,
-    },
-    /// A list of more than 62 sequence numbers (section 9.3.5).
-    #[error("a list of {count} sequence numbers: 1 to 62 fit")]
-    NakList {
-        /// How many.
-        count: usize,
-    },
+    /// The buffer, of so many bytes, is too short.
+    #[error("the packet does not fit into {0} bytes")]
+    NoRoom(usize),
+    /// More bytes of payload than the length field can tell.
+    #[error("{0} bytes of payload are above 65,535")]
+    PayloadTooLong(usize),
+    /// A list of so many sequence numbers, above 62 (section 9.3.5).
+    #[error("a list of {0} sequence numbers: 1 to 62 fit")]
+    NakList(usize),
 }

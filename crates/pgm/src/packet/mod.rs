@@ -26,10 +26,9 @@ mod options;
 #[cfg(test)]
 mod tests;
 
-pub use body::{Ack, Body, Data, Nak, Poll, Polr, Spm};
+pub use body::{Ack, Body, Data, Nak, Poll, Polr, Spm, kind};
 pub use checksum::checksum;
 pub use error::{ParseError, WriteError};
-pub use nla::is_group;
 pub use observe::{Head, Observed, RawOption, Sum};
 pub(crate) use options::ENCODED_FRAGMENT_BYTES;
 pub use options::{Fragment, MAX_OPTIONS, NakBackOff, NakBackOffRange, NakList, Options, ParityParameters, Reset};
@@ -49,7 +48,6 @@ mod flag {
     pub(super) const NETWORK_SIGNIFICANT: u8 = 0x02;
     pub(super) const VARIABLE_LENGTH: u8 = 0x40;
     pub(super) const PARITY: u8 = 0x80;
-    pub(super) const KNOWN: u8 = PRESENT | NETWORK_SIGNIFICANT | VARIABLE_LENGTH | PARITY;
 }
 
 /// One packet.
@@ -75,7 +73,7 @@ impl<'a> Packet<'a> {
         let mut reader = Reader::new(datagram);
         let head = Head::read(&mut reader)?;
         if head.version != 0 {
-            return Err(ParseError::Version { version: head.version });
+            return Err(ParseError::Version(head.version));
         }
         if head.has_checksum() && checksum(datagram) != 0 {
             return Err(ParseError::Checksum);
@@ -89,7 +87,7 @@ impl<'a> Packet<'a> {
     /// Reads what lies behind the header. With `cut` the payload may be shorter than it is told to be.
     fn behind(head: &Head, reader: &mut Reader<'a>, cut: bool) -> Result<Self, ParseError> {
         if head.version != 0 {
-            return Err(ParseError::Version { version: head.version });
+            return Err(ParseError::Version(head.version));
         }
         let mut body = Body::read(head.kind, reader)?;
         let mut options = if head.has_options { Options::read(reader)? } else { Options::default() };
@@ -103,7 +101,7 @@ impl<'a> Packet<'a> {
         match &mut body {
             Body::Odata(data) | Body::Rdata(data) => data.payload = payload,
             _ if payload.is_empty() => {}
-            _ => return Err(ParseError::Payload { bytes: payload.len() }),
+            _ => return Err(ParseError::Payload(payload.len())),
         }
         Ok(Self { tsi: head.tsi, data_port: head.data_port, body, options })
     }
@@ -117,8 +115,7 @@ impl<'a> Packet<'a> {
         let (source_port, destination_port) =
             if self.body.goes_to_source() { (self.data_port, self.tsi.port) } else { (self.tsi.port, self.data_port) };
         let payload = self.body.payload();
-        let payload_bytes =
-            u16::try_from(payload.len()).map_err(|_| WriteError::PayloadTooLong { bytes: payload.len() })?;
+        let payload_bytes = u16::try_from(payload.len()).map_err(|_| WriteError::PayloadTooLong(payload.len()))?;
         writer.u16(source_port)?;
         writer.u16(destination_port)?;
         writer.u8(self.body.kind())?;

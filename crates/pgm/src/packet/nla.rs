@@ -15,7 +15,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<IpAddr, ParseError> {
     match family {
         IPV4 => Ok(IpAddr::from(*reader.array::<4>()?)),
         IPV6 => Ok(IpAddr::from(*reader.array::<16>()?)),
-        family => Err(ParseError::Family { family }),
+        family => Err(ParseError::Family(family)),
     }
 }
 
@@ -32,10 +32,4 @@ pub(super) fn write(address: IpAddr, writer: &mut Writer<'_>) -> Result<(), Writ
             writer.bytes(&address.octets())
         }
     }
-}
-
-/// Whether an address can be the group of a session.
-#[must_use]
-pub fn is_group(address: IpAddr) -> bool {
-    address.is_multicast()
 }

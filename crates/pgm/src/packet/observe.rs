@@ -1,6 +1,6 @@
 //! Packets as a capture has them: cut perhaps, damaged perhaps, and to be shown all the same.
 
-use super::body::Body;
+use super::body::{Body, kind};
 use super::bytes::Reader;
 use super::{HEADER_BYTES, MAX_OPTIONS, Packet, ParseError, checksum, flag};
 use crate::{Gsi, Tsi};
@@ -27,17 +27,24 @@ pub struct Head {
 }
 
 impl Head {
+    /// The header of a packet, whatever lies behind it.
+    ///
+    /// # Errors
+    /// There are not as many bytes.
+    #[inline]
+    pub fn of(bytes: &[u8]) -> Result<Self, ParseError> {
+        Self::read(&mut Reader::new(bytes))
+    }
+
+    #[inline]
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
         let &[s0, s1, d0, d1, kind, flags, c0, c1, ref gsi @ .., l0, l1] = reader.array::<HEADER_BYTES>()?;
         let [source_port, destination_port, sum, payload_bytes] =
             [[s0, s1], [d0, d1], [c0, c1], [l0, l1]].map(u16::from_be_bytes);
         let gsi = Gsi(*gsi);
         let (version, kind) = (kind >> 6, kind & 0x3f);
-        let (port, data_port) = if Body::kind_goes_to_source(kind) {
-            (destination_port, source_port)
-        } else {
-            (source_port, destination_port)
-        };
+        let (port, data_port) =
+            if kind::goes_to_source(kind) { (destination_port, source_port) } else { (source_port, destination_port) };
         Ok(Self {
             tsi: Tsi { gsi, port },
             data_port,
@@ -49,6 +56,13 @@ impl Head {
             flags,
             sum,
         })
+    }
+
+    /// Whether it travels upstream, where the two ports are swapped (section 8.3).
+    #[must_use]
+    #[inline]
+    pub fn goes_to_source(&self) -> bool {
+        kind::goes_to_source(self.kind)
     }
 
     pub(super) fn flags(&self) -> u8 {
@@ -107,29 +121,14 @@ impl RawOption<'_> {
     /// The RFC's name of its type, without OPT_; absent for types that are not known.
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
-        Some(match self.kind {
-            0x00 => "LENGTH",
-            0x01 => "FRAGMENT",
-            0x02 => "NAK_LIST",
-            0x03 => "JOIN",
-            0x04 => "NAK_BO_IVL",
-            0x05 => "NAK_BO_RNG",
-            0x07 => "REDIRECT",
-            0x08 => "PARITY_PRM",
-            0x09 => "PARITY_GRP",
-            0x0a => "CURR_TGSIZE",
-            0x0b => "NBR_UNREACH",
-            0x0c => "PATH_NLA",
-            0x0d => "SYN",
-            0x0e => "FIN",
-            0x0f => "RST",
-            // Of congestion control: RFC 3208 names the first two, draft-ietf-rmt-bb-pgmcc-03 the others.
-            0x10 => "CR",
-            0x11 => "CRQST",
-            0x12 => "PGMCC_DATA",
-            0x13 => "PGMCC_FEEDBACK",
-            _ => return None,
-        })
+        // The last four are of congestion control: RFC 3208 names the first two, draft-ietf-rmt-bb-pgmcc-03 the others.
+        #[rustfmt::skip]
+        const NAMES: [&str; 20] = [
+            "LENGTH", "FRAGMENT", "NAK_LIST", "JOIN", "NAK_BO_IVL", "NAK_BO_RNG", "", "REDIRECT",
+            "PARITY_PRM", "PARITY_GRP", "CURR_TGSIZE", "NBR_UNREACH", "PATH_NLA", "SYN", "FIN", "RST",
+            "CR", "CRQST", "PGMCC_DATA", "PGMCC_FEEDBACK",
+        ];
+        NAMES.get(usize::from(self.kind)).copied().filter(|name| !name.is_empty())
     }
 }
 
@@ -271,7 +270,7 @@ mod tests {
         bytes[6..8].fill(0);
         let seen = Observed::read(&bytes, Some(bytes.len())).unwrap();
         assert_eq!((seen.sum, seen.head.name()), (Sum::Absent, None));
-        assert_eq!(seen.packet, Err(ParseError::Kind { kind: 0x3e }));
+        assert_eq!(seen.packet, Err(ParseError::Kind(0x3e)));
     }
 
     proptest::proptest! {

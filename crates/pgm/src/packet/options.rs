@@ -228,7 +228,7 @@ impl<'a> Options<'a> {
         let first = reader.u8()?;
         let length = reader.u8()?;
         if first & !kind::END != kind::LENGTH {
-            return Err(ParseError::NoOptionLength { kind: first });
+            return Err(ParseError::NoOptionLength(first));
         }
         let total = usize::from(reader.u16()?);
         let wrong = ParseError::OptionLength { kind: first, at: begin, length: total };
@@ -258,7 +258,7 @@ impl<'a> Options<'a> {
             }
             if let Some(bit) = 1_u32.checked_shl(u32::from(option)) {
                 if seen & bit != 0 {
-                    return Err(ParseError::OptionTwice { kind: option });
+                    return Err(ParseError::OptionTwice(option));
                 }
                 seen |= bit;
             }
@@ -330,10 +330,6 @@ impl<'a> Options<'a> {
 
     /// The header's field. What is for routers depends on the packet for one option (section 11.8.3).
     pub(super) fn flags(&self, odata: bool) -> u8 {
-        let mut flags = 0;
-        if !self.has_no_extension() {
-            flags |= flag::PRESENT;
-        }
         let network_significant = !self.nak_list.is_empty()
             || self.nak_back_off.is_some()
             || self.nak_back_off_range.is_some()
@@ -341,16 +337,13 @@ impl<'a> Options<'a> {
             || self.parity_parameters.is_some()
             || (self.current_group_size.is_some() && !odata)
             || self.neighbour_unreachable;
-        if network_significant {
-            flags |= flag::NETWORK_SIGNIFICANT;
-        }
-        if self.parity {
-            flags |= flag::PARITY;
-        }
-        if self.variable_length {
-            flags |= flag::VARIABLE_LENGTH;
-        }
-        flags & flag::KNOWN
+        let flags = [
+            (!self.has_no_extension(), flag::PRESENT),
+            (network_significant, flag::NETWORK_SIGNIFICANT),
+            (self.parity, flag::PARITY),
+            (self.variable_length, flag::VARIABLE_LENGTH),
+        ];
+        flags.into_iter().fold(0, |all, (is_set, flag)| if is_set { all | flag } else { all })
     }
 
     /// Writes the extensions, those for routers first (section 9.1).
@@ -360,76 +353,65 @@ impl<'a> Options<'a> {
         }
         let listed = self.nak_list.len();
         if listed > MAX_LISTED {
-            return Err(WriteError::NakList { count: listed });
+            return Err(WriteError::NakList(listed));
         }
         let begin = writer.length();
         writer.bytes(&[kind::LENGTH, 4, 0, 0])?;
         let mut last = begin;
-        let mut head = |writer: &mut Writer<'_>, kind: u8, length: u8, specific: u8| {
+        // Its head and its words; so many bytes more follow.
+        let mut put = |writer: &mut Writer<'_>, kind: u8, specific: u8, words: &[u32], more: usize| {
             last = writer.length();
-            writer.bytes(&[kind, length, 0, specific])
+            #[expect(clippy::cast_possible_truncation, reason = "at most 4 + 4 x 62")]
+            writer.bytes(&[kind, (HEAD_BYTES + 4 * words.len() + more) as u8, 0, specific])?;
+            words.iter().try_for_each(|word| writer.u32(*word))
         };
         if listed > 0 {
-            #[expect(clippy::cast_possible_truncation, reason = "at most 4 + 4 x 62")]
-            head(writer, kind::NAK_LIST, (4 + 4 * listed) as u8, 0)?;
-            for number in self.nak_list.iter() {
-                writer.u32(number.0)?;
-            }
+            put(writer, kind::NAK_LIST, 0, &[], 4 * listed)?;
+            self.nak_list.iter().try_for_each(|number| writer.u32(number.0))?;
         }
-        if let Some(back_off) = self.nak_back_off {
-            head(writer, kind::NAK_BO_IVL, 12, 0)?;
-            writer.u32(back_off.interval_us)?;
-            writer.u32(back_off.poll.0)?;
+        if let Some(NakBackOff { interval_us, poll }) = self.nak_back_off {
+            put(writer, kind::NAK_BO_IVL, 0, &[interval_us, poll.0], 0)?;
         }
-        if let Some(range) = self.nak_back_off_range {
-            head(writer, kind::NAK_BO_RNG, 12, 0)?;
-            writer.u32(range.max_us)?;
-            writer.u32(range.min_us)?;
+        if let Some(NakBackOffRange { max_us, min_us }) = self.nak_back_off_range {
+            put(writer, kind::NAK_BO_RNG, 0, &[max_us, min_us], 0)?;
         }
         if let Some(address) = self.redirect {
-            head(writer, kind::REDIRECT, if address.is_ipv4() { 12 } else { 24 }, 0)?;
+            put(writer, kind::REDIRECT, 0, &[], if address.is_ipv4() { 8 } else { 20 })?;
             nla::write(address, writer)?;
         }
-        if let Some(parity) = self.parity_parameters {
-            let proactive = if parity.proactive { PARITY_PROACTIVE } else { 0 };
-            let on_demand = if parity.on_demand { PARITY_ON_DEMAND } else { 0 };
-            head(writer, kind::PARITY_PRM, 8, proactive | on_demand)?;
-            writer.u32(parity.group_size)?;
+        if let Some(ParityParameters { proactive, on_demand, group_size }) = self.parity_parameters {
+            let proactive = if proactive { PARITY_PROACTIVE } else { 0 };
+            let on_demand = if on_demand { PARITY_ON_DEMAND } else { 0 };
+            put(writer, kind::PARITY_PRM, proactive | on_demand, &[group_size], 0)?;
         }
         if let Some(size) = self.current_group_size {
-            head(writer, kind::CURR_TGSIZE, 8, 0)?;
-            writer.u32(size)?;
+            put(writer, kind::CURR_TGSIZE, 0, &[size], 0)?;
         }
         if self.neighbour_unreachable {
-            head(writer, kind::NBR_UNREACH, 4, 0)?;
+            put(writer, kind::NBR_UNREACH, 0, &[], 0)?;
         }
-        if let Some(fragment) = self.fragment {
-            head(writer, kind::FRAGMENT, 16, 0)?;
-            writer.u32(fragment.first.0)?;
-            writer.u32(fragment.offset)?;
-            writer.u32(fragment.length)?;
+        if let Some(Fragment { first, offset, length }) = self.fragment {
+            put(writer, kind::FRAGMENT, 0, &[first.0, offset, length], 0)?;
         } else if let Some([specific, value @ ..]) = self.encoded_fragment {
-            head(writer, kind::FRAGMENT, 16, specific)?;
+            put(writer, kind::FRAGMENT, specific, &[], value.len())?;
             writer.bytes(&value)?;
             writer.again(writer.length() - 14, &[ENCODED]);
         }
         if let Some(first) = self.join {
-            head(writer, kind::JOIN, 8, 0)?;
-            writer.u32(first.0)?;
+            put(writer, kind::JOIN, 0, &[first.0], 0)?;
         }
         if let Some(group) = self.parity_group {
-            head(writer, kind::PARITY_GRP, 8, 0)?;
-            writer.u32(group)?;
+            put(writer, kind::PARITY_GRP, 0, &[group], 0)?;
         }
         if self.syn {
-            head(writer, kind::SYN, 4, 0)?;
+            put(writer, kind::SYN, 0, &[], 0)?;
         }
         if self.fin {
-            head(writer, kind::FIN, 4, 0)?;
+            put(writer, kind::FIN, 0, &[], 0)?;
         }
         if let Some(reset) = self.reset {
             let unanswered = if reset.naks_unanswered { RST_NAKS_UNANSWERED } else { 0 };
-            head(writer, kind::RST, 4, unanswered | (reset.code & RST_CODE))?;
+            put(writer, kind::RST, unanswered | (reset.code & RST_CODE), &[], 0)?;
         }
         let total = u16::try_from(writer.length() - begin).unwrap_or(u16::MAX);
         writer.again(begin + 2, &total.to_be_bytes());

@@ -95,13 +95,13 @@ fn what_has_no_form_is_refused() {
     let long = vec![0; 65_536];
     let data = |payload| packet(Body::Odata(Data { sqn: Sqn(0), trail: Sqn(0), payload }), Options::default());
     let mut buffer = [0; 80];
-    assert_eq!(data(&long).write(&mut [0; 70_000]), Err(WriteError::PayloadTooLong { bytes: 65_536 }));
-    assert_eq!(data(&[0; 57]).write(&mut buffer), Err(WriteError::NoRoom { room: 80 }));
+    assert_eq!(data(&long).write(&mut [0; 70_000]), Err(WriteError::PayloadTooLong(65_536)));
+    assert_eq!(data(&[0; 57]).write(&mut buffer), Err(WriteError::NoRoom(80)));
     assert_eq!(data(&[0; 56]).write(&mut buffer), Ok(80));
     let numbers = [Sqn(1); 63];
     let list = Options { nak_list: NakList::Numbers(&numbers), ..Options::default() };
     let nak = Nak { sqn: Sqn(0), source: v4("10.0.0.1"), group: v4("239.192.0.1") };
-    assert_eq!(packet(Body::Nak(nak), list).write(&mut [0; 500]), Err(WriteError::NakList { count: 63 }));
+    assert_eq!(packet(Body::Nak(nak), list).write(&mut [0; 500]), Err(WriteError::NakList(63)));
 }
 
 /// A valid NAK with all that its options hold replaced.
@@ -124,7 +124,7 @@ fn every_length_is_doubted() {
     assert_eq!(parse(&[0, 4, 0, 8, 0x8d, 4, 0, 0]), Ok(Options { syn: true, ..Options::default() }));
     assert_eq!(parse(&[0x80, 4, 0, 4]), Ok(Options::default()));
     // No length first; a length that is no length; one beyond the packet; one that cuts the option.
-    assert_eq!(parse(&[0x8d, 4, 0, 4]), Err(ParseError::NoOptionLength { kind: 0x8d }));
+    assert_eq!(parse(&[0x8d, 4, 0, 4]), Err(ParseError::NoOptionLength(0x8d)));
     assert_eq!(parse(&[0, 3, 0, 8, 0x8d, 4, 0, 0]), length(0, 36, 8));
     assert_eq!(parse(&[0, 4, 0, 200, 0x8d, 4, 0, 0]), length(0, 36, 200));
     assert_eq!(parse(&[0, 4, 0, 6, 0x8d, 4, 0, 0]), length(0x0d, 40, 4));
@@ -136,7 +136,7 @@ fn every_length_is_doubted() {
     // The end too early, and no end.
     assert_eq!(parse(&[0, 4, 0, 12, 0x8d, 4, 0, 0, 0x8e, 4, 0, 0]), Err(ParseError::OptionEnd));
     assert_eq!(parse(&[0, 4, 0, 8, 0x0d, 4, 0, 0]), Err(ParseError::OptionEnd));
-    assert_eq!(parse(&[0, 4, 0, 12, 0x0d, 4, 0, 0, 0x8d, 4, 0, 0]), Err(ParseError::OptionTwice { kind: 0x0d }));
+    assert_eq!(parse(&[0, 4, 0, 12, 0x0d, 4, 0, 0, 0x8d, 4, 0, 0]), Err(ParseError::OptionTwice(0x0d)));
     // Types of others are passed over, sixteen options at most.
     let strange = |count: u8| {
         let mut options = vec![0, 4, 0, 4 + 4 * count];
@@ -161,9 +161,9 @@ fn wrong_heads_are_refused() {
     let parse = |bytes: Vec<u8>| Packet::parse(&bytes).unwrap_err();
     assert_eq!(parse(with(&|bytes| bytes[25] ^= 1)), ParseError::Checksum);
     assert_eq!(parse(with(&|bytes| bytes[6..8].fill(0))), ParseError::NoChecksum);
-    assert_eq!(parse(with_checksum(with(&|bytes| bytes[4] |= 0x40))), ParseError::Version { version: 1 });
-    assert_eq!(parse(with_checksum(with(&|bytes| bytes[4] = 0x0e))), ParseError::Kind { kind: 0x0e });
-    assert_eq!(parse(with_checksum(with(&|bytes| bytes[4] = 0x14))), ParseError::Kind { kind: 0x14 });
+    assert_eq!(parse(with_checksum(with(&|bytes| bytes[4] |= 0x40))), ParseError::Version(1));
+    assert_eq!(parse(with_checksum(with(&|bytes| bytes[4] = 0x0e))), ParseError::Kind(0x0e));
+    assert_eq!(parse(with_checksum(with(&|bytes| bytes[4] = 0x14))), ParseError::Kind(0x14));
     let longer = with_checksum(with(&|bytes| bytes.push(0)));
     assert_eq!(parse(longer), ParseError::PayloadLength { told: 3, there: 4 });
     for length in 0..good.len() {
@@ -175,11 +175,11 @@ fn wrong_heads_are_refused() {
     bytes[6..8].fill(0);
     assert!(Packet::parse(&bytes).is_ok());
     bytes[29] = 3;
-    assert_eq!(Packet::parse(&bytes), Err(ParseError::Family { family: 3 }));
+    assert_eq!(Packet::parse(&bytes), Err(ParseError::Family(3)));
     bytes[29] = 1;
     bytes.push(7);
     bytes[15] = 1;
-    assert_eq!(Packet::parse(&bytes), Err(ParseError::Payload { bytes: 1 }));
+    assert_eq!(Packet::parse(&bytes), Err(ParseError::Payload(1)));
 }
 
 fn sqns() -> impl Strategy<Value = Sqn> {

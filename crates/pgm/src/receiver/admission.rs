@@ -1,8 +1,8 @@
 //! Which sources are heard: a place for each up to a limit, and what is remembered of those that had to leave theirs.
 
-use super::peer::{Peer, With};
+use super::peer::Peer;
 use super::session::{Known, Rival, Verdict};
-use super::{Event, Receiver};
+use super::{Receiver, SessionEvent};
 use crate::Tsi;
 use crate::packet::{Body, Data, Packet};
 use std::net::IpAddr;
@@ -125,7 +125,7 @@ impl Receiver {
     #[cold]
     fn admit(&mut self, now_ns: u64, packet: &Packet<'_>, from: IpAddr) -> PeerSlot {
         let tsi = packet.tsi;
-        let expiry_ns = self.config.expiry_ns;
+        let expiry_ns = self.with.config.expiry_ns;
         self.others.gone.retain(|gone| now_ns.saturating_sub(gone.heard_ns) < expiry_ns);
         let gone = self.others.gone.iter_mut().enumerate().find(|(_, gone)| gone.tsi == tsi);
         let (left, returns) = match gone {
@@ -135,10 +135,10 @@ impl Receiver {
         if matches!(returns, Return::Old) {
             return PeerSlot::Old;
         }
-        if self.peers.len() >= self.config.max_sources && !self.make_place(now_ns) {
+        if self.peers.len() >= self.with.config.max_sources && !self.make_place(now_ns) {
             if self.others.is_news(tsi) {
-                self.counts.sources_refused += 1;
-                self.events.push(Event::Refused { tsi });
+                self.with.counts.sources_refused += 1;
+                self.with.events.push(tsi, SessionEvent::Refused);
             }
             return PeerSlot::None;
         }
@@ -150,14 +150,14 @@ impl Receiver {
         peer.reuse(tsi, from);
         peer.heard_ns = now_ns;
         let event = match returns {
-            Return::Restarted => Event::Restarted { tsi },
+            Return::Restarted => SessionEvent::Restarted,
             Return::Resumed(known) => {
                 peer.resume(&known);
-                Event::Source { tsi }
+                SessionEvent::Found
             }
-            Return::New | Return::Old => Event::Source { tsi },
+            Return::New | Return::Old => SessionEvent::Found,
         };
-        self.events.push(event);
+        self.with.events.push(tsi, event);
         self.peers.push(peer);
         PeerSlot::At(self.peers.len() - 1)
     }
@@ -165,7 +165,7 @@ impl Receiver {
     /// Has a source leave its place that has ended, that may never have been one, or that is silent, in this order and
     /// the longest silent first. Whether one was found: one whose messages still wait for the application stays.
     fn make_place(&mut self, now_ns: u64) -> bool {
-        let Self { peers, spare, config, random, counts, events, others, .. } = self;
+        let Self { peers, spare, with, others, .. } = self;
         let rank = |(at, peer): (usize, &Peer)| {
             let silent_ns = now_ns.saturating_sub(peer.heard_ns);
             match () {
@@ -181,11 +181,11 @@ impl Receiver {
             let Some(next @ (_, _, at)) = ranked.min() else { return false };
             let Some(peer) = peers.get_mut(at) else { return false };
             if !peer.is_finished() {
-                if !peer.end_session(&mut With { config, random, counts, events }) {
+                if !peer.end_session(with) {
                     tried = Some(next);
                     continue;
                 }
-                events.push(Event::Expired { tsi: peer.tsi });
+                with.events.push(peer.tsi, SessionEvent::Expired);
             }
             let peer = peers.swap_remove(at);
             others.remember(&peer);

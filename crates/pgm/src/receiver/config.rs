@@ -1,6 +1,6 @@
 //! What a receiver is told, with defaults for a local network.
 
-use crate::source::ConfigError;
+use crate::source::{ConfigError, is_window};
 use std::net::IpAddr;
 
 const US: u64 = 1_000;
@@ -97,25 +97,14 @@ impl ReceiverConfig {
     /// # Errors
     /// [`ConfigError`], naming the first that does not.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |field, accepted| Err(ConfigError { field, accepted });
-        if !self.group.is_multicast() {
-            return wrong("group", "a multicast address");
-        }
-        if !self.window_packets.is_power_of_two() || !(2..=1 << 24).contains(&self.window_packets) {
-            return wrong("window_packets", "a power of two from 2 to 16,777,216");
-        }
-        if !(400..=65_535).contains(&self.max_packet_bytes) {
-            return wrong("max_packet_bytes", "400 to 65,535");
-        }
-        if !(1..=1024).contains(&self.max_sources) {
-            return wrong("max_sources", "1 to 1024");
-        }
-        if self.reorder_packets >= self.window_packets {
-            return wrong("reorder_packets", "less than window_packets");
-        }
-        if self.repeat_ns == 0 || self.data_ns == 0 || self.expiry_ns == 0 {
-            return wrong("repeat_ns, data_ns, expiry_ns", "times above 0");
-        }
-        Ok(())
+        let times = [self.repeat_ns, self.data_ns, self.expiry_ns];
+        ConfigError::first_of(&[
+            (self.group.is_multicast(), "group", "a multicast address"),
+            (is_window(self.window_packets), "window_packets", "a power of two from 2 to 16,777,216"),
+            ((400..=65_535).contains(&self.max_packet_bytes), "max_packet_bytes", "400 to 65,535"),
+            ((1..=1024).contains(&self.max_sources), "max_sources", "1 to 1024"),
+            (self.reorder_packets < self.window_packets, "reorder_packets", "less than window_packets"),
+            (!times.contains(&0), "repeat_ns, data_ns, expiry_ns", "times above 0"),
+        ])
     }
 }

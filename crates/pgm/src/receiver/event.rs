@@ -2,51 +2,41 @@
 
 use crate::{Sqn, Tsi};
 
-/// What happened beside data.
+/// Something that happened beside data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// A source was heard for the first time.
-    Source {
-        /// Which.
-        tsi: Tsi,
-    },
+pub struct Event {
+    /// The source that it is about.
+    pub tsi: Tsi,
+    /// What happened.
+    pub what: SessionEvent,
+}
+
+/// What happened to a source's session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionEvent {
+    /// The source was heard for the first time.
+    Found,
     /// Data that will not come: given up, or no longer in the source's window.
     Lost {
-        /// Whose.
-        tsi: Tsi,
         /// The first number.
         first: Sqn,
         /// How many.
         count: u32,
     },
     /// The source ended the session, and all that it sent was delivered or lost (OPT_FIN, section 9.7).
-    Finished {
-        /// Which.
-        tsi: Tsi,
-    },
+    Finished,
     /// The source gave up (OPT_RST, section 9.8).
     Reset {
-        /// Which.
-        tsi: Tsi,
         /// Its application's reason, 0 to 63; 0: not known.
         code: u8,
     },
     /// The source was silent for too long, or silent while another needed its place, and is forgotten.
-    Expired {
-        /// Which.
-        tsi: Tsi,
-    },
+    Expired,
     /// Another session began under the identifier of a source that was heard before: its numbers or its SPMs' went back.
     /// What the old one still lacked is lost.
-    Restarted {
-        /// Which.
-        tsi: Tsi,
-    },
-    /// A source was not taken because as many as `max_sources` are being heard. Told once for each.
-    Refused {
-        /// Which.
-        tsi: Tsi,
-    },
+    Restarted,
+    /// The source was not taken because as many as `max_sources` are being heard. Told once for each.
+    Refused,
 }
 
 /// How a packet came that was missing at first: times as the receiver's caller told them, in ns.

@@ -10,7 +10,6 @@
 //! received: what a late message was late for.
 
 mod admission;
-mod budget;
 mod config;
 mod event;
 mod peer;
@@ -20,14 +19,14 @@ mod tests;
 mod timers;
 
 pub use config::ReceiverConfig;
-pub use event::{Event, Message, Repair};
+pub use event::{Event, Message, Repair, SessionEvent};
 
 use crate::packet::{Body, Nak, NakList, Options, Packet, ParseError};
 use crate::random::Random;
+use crate::rate::Limiter;
 use crate::source::ConfigError;
 use crate::{Sqn, Tsi};
 use admission::{Others, PeerSlot};
-use budget::Budget;
 use peer::{Peer, With};
 use session::Verdict;
 use std::collections::VecDeque;
@@ -114,22 +113,6 @@ pub struct Counts {
     pub events_dropped: u64,
 }
 
-impl Event {
-    /// The source that it is about.
-    #[must_use]
-    pub fn tsi(&self) -> Tsi {
-        match *self {
-            Self::Source { tsi }
-            | Self::Lost { tsi, .. }
-            | Self::Finished { tsi }
-            | Self::Reset { tsi, .. }
-            | Self::Expired { tsi }
-            | Self::Restarted { tsi }
-            | Self::Refused { tsi } => tsi,
-        }
-    }
-}
-
 /// What happened and was not told yet.
 #[derive(Debug)]
 pub(crate) struct Events {
@@ -138,31 +121,31 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    fn push(&mut self, event: Event) {
+    fn push(&mut self, tsi: Tsi, what: SessionEvent) {
         if self.waiting.len() >= MOST_EVENTS {
             self.waiting.pop_front();
             self.dropped += 1;
         }
-        self.waiting.push_back(event);
+        self.waiting.push_back(Event { tsi, what });
     }
 
     /// Neighbouring losses are one event.
     fn lost(&mut self, whose: Tsi, from: Sqn, more: u32) {
-        if let Some(Event::Lost { tsi, first, count }) = self.waiting.back_mut()
+        if let Some(Event { tsi, what: SessionEvent::Lost { first, count } }) = self.waiting.back_mut()
             && *tsi == whose
             && first.plus(*count) == from
         {
             *count = count.saturating_add(more);
             return;
         }
-        self.push(Event::Lost { tsi: whose, first: from, count: more });
+        self.push(whose, SessionEvent::Lost { first: from, count: more });
     }
 }
 
 /// Whether a packet that was judged goes to its source; another session takes the place of the one before, unless that
 /// has messages still to be delivered.
 #[inline]
-fn belongs(verdict: Verdict, peer: &mut Peer, from: IpAddr, window: (Sqn, Sqn), with: &mut With<'_>) -> bool {
+fn belongs(verdict: Verdict, peer: &mut Peer, from: IpAddr, window: (Sqn, Sqn), with: &mut With) -> bool {
     match verdict {
         Verdict::Fits | Verdict::Leapt => true,
         Verdict::Restarted if peer.end_session(with) => {
@@ -189,15 +172,12 @@ fn is_path(path: IpAddr, from: IpAddr) -> bool {
 /// A receiver of one group.
 #[derive(Debug)]
 pub struct Receiver {
-    config: ReceiverConfig,
+    with: With,
     peers: Vec<Peer>,
     /// Windows of sources that are gone.
     spare: Vec<Peer>,
-    random: Random,
-    counts: Counts,
-    events: Events,
     /// For NAKs to all sources together.
-    budget: Budget,
+    budget: Limiter,
     others: Others,
     /// Whose turn it is to deliver.
     turn: usize,
@@ -213,13 +193,15 @@ impl Receiver {
         let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let spare = std::iter::repeat_with(|| Peer::new(Tsi::default(), nowhere, &config));
         Ok(Self {
-            config,
+            with: With {
+                config,
+                random: Random::new(config.seed),
+                counts: Counts::default(),
+                events: Events { waiting: VecDeque::with_capacity(MOST_EVENTS), dropped: 0 },
+            },
             peers: Vec::with_capacity(config.max_sources),
             spare: spare.take(config.max_sources).collect(),
-            random: Random::new(config.seed),
-            counts: Counts::default(),
-            events: Events { waiting: VecDeque::with_capacity(MOST_EVENTS), dropped: 0 },
-            budget: Budget::ALL,
+            budget: Limiter::naks_to_all(),
             others: Others::new(),
             turn: 0,
         })
@@ -236,7 +218,7 @@ impl Receiver {
     /// What it counted so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        Counts { events_dropped: self.events.dropped, ..self.counts }
+        Counts { events_dropped: self.with.events.dropped, ..self.with.counts }
     }
 
     /// Takes a datagram's payload that came from `from`.
@@ -247,43 +229,42 @@ impl Receiver {
         let packet = match Packet::parse(datagram) {
             Ok(packet) => packet,
             Err(error) => {
-                self.counts.ignored += 1;
+                self.with.counts.ignored += 1;
                 return Err(error);
             }
         };
-        let wanted = packet.data_port == self.config.data_port;
+        let wanted = packet.data_port == self.with.config.data_port;
         let is_parity = packet.options.parity;
         let opens = matches!(packet.body, Body::Spm(_) | Body::Odata(_)) && !is_parity;
         let place = if wanted { self.place(now_ns, &packet, from, opens) } else { PeerSlot::None };
-        let Self { peers, config, random, counts, events, budget, .. } = self;
+        let Self { peers, with, budget, .. } = self;
         let place = match place {
             PeerSlot::At(place) => peers.get_mut(place),
             PeerSlot::Old => return Ok(()),
             PeerSlot::None => None,
         };
         let Some(peer) = place else {
-            counts.ignored += 1;
+            with.counts.ignored += 1;
             return Ok(());
         };
         if matches!(packet.body, Body::Odata(_) | Body::Rdata(_)) {
             peer.budget.earn(datagram.len());
             budget.earn(datagram.len());
         }
-        let mut with = With { config, random, counts, events };
         match &packet.body {
             Body::Odata(data) | Body::Rdata(data) if is_parity => {
                 if matches!(packet.body, Body::Odata(_)) {
                     peer.parity_unasked();
                 }
-                peer.parity(now_ns, data, &packet.options, &mut with);
+                peer.parity(now_ns, data, &packet.options, with);
             }
             // Nobody sends what has left his window.
             Body::Odata(data) | Body::Rdata(data) if data.trail.is_after(data.sqn) => with.counts.ignored += 1,
             Body::Odata(data) | Body::Rdata(data) => {
                 let original = matches!(packet.body, Body::Odata(_));
                 let verdict = peer.rival.data(now_ns, &peer.known(), data, original);
-                if belongs(verdict, peer, from, (data.trail, data.sqn), &mut with) {
-                    peer.data(now_ns, data, &packet.options, &mut with);
+                if belongs(verdict, peer, from, (data.trail, data.sqn), with) {
+                    peer.data(now_ns, data, &packet.options, with);
                 }
             }
             Body::Spm(spm) => {
@@ -293,8 +274,8 @@ impl Receiver {
                     return Ok(());
                 }
                 let verdict = peer.rival.spm(now_ns, &peer.known(), spm);
-                if belongs(verdict, peer, from, (spm.trail, spm.lead), &mut with) {
-                    peer.spm(now_ns, spm, &packet.options, &mut with);
+                if belongs(verdict, peer, from, (spm.trail, spm.lead), with) {
+                    peer.spm(now_ns, spm, &packet.options, with);
                 }
             }
             Body::Ncf(nak) | Body::Nak(nak) => {
@@ -302,13 +283,13 @@ impl Receiver {
                 with.counts.ncfs += u64::from(is_ncf);
                 for sqn in std::iter::once(nak.sqn).chain(packet.options.nak_list.iter()) {
                     if is_parity {
-                        peer.heard_parity(now_ns, sqn, is_ncf, &mut with);
+                        peer.heard_parity(now_ns, sqn, is_ncf, with);
                     } else {
-                        peer.heard(now_ns, sqn, is_ncf, &mut with);
+                        peer.heard(now_ns, sqn, is_ncf, with);
                     }
                 }
             }
-            Body::Spmr => peer.others_spmr(now_ns, &mut with),
+            Body::Spmr => peer.others_spmr(now_ns, with),
             Body::Poll(_) | Body::Polr(_) | Body::Nnak(_) | Body::Ack(_) => {}
         }
         Ok(())
@@ -316,13 +297,13 @@ impl Receiver {
 
     /// Does what time has made due: NAKs whose wait is over, numbers to be given up, sources to be forgotten.
     pub fn handle_timeout(&mut self, now_ns: u64) {
-        let Self { peers, spare, config, random, counts, events, .. } = self;
+        let Self { peers, spare, with, .. } = self;
         for peer in peers.iter_mut() {
-            peer.timeout(now_ns, &mut With { config, random, counts, events });
+            peer.timeout(now_ns, with);
         }
         let mut place = 0;
         while let Some(peer) = peers.get_mut(place) {
-            if now_ns.saturating_sub(peer.heard_ns) < config.expiry_ns {
+            if now_ns.saturating_sub(peer.heard_ns) < with.config.expiry_ns {
                 peer.expired = false;
                 place += 1;
                 continue;
@@ -330,11 +311,11 @@ impl Receiver {
             if !peer.is_finished() {
                 // What came is delivered first.
                 peer.expired = true;
-                if !peer.end_session(&mut With { config, random, counts, events }) {
+                if !peer.end_session(with) {
                     place += 1;
                     continue;
                 }
-                events.push(Event::Expired { tsi: peer.tsi });
+                with.events.push(peer.tsi, SessionEvent::Expired);
             }
             spare.push(peers.swap_remove(place));
         }
@@ -346,8 +327,8 @@ impl Receiver {
     pub fn poll_timeout(&self) -> Option<u64> {
         let of = |peer: &Peer| {
             let none = (peer.naks.is_empty() && !peer.parity.has_naks()) || peer.path.is_none();
-            let waiting = if none { None } else { Some(peer.budget.ready_ns().max(self.budget.ready_ns())) };
-            let expiry = peer.heard_ns.saturating_add(self.config.expiry_ns);
+            let waiting = if none { None } else { Some(peer.budget.nak_ready_ns().max(self.budget.nak_ready_ns())) };
+            let expiry = peer.heard_ns.saturating_add(self.with.config.expiry_ns);
             // The application has its messages to take first.
             let expiry = if peer.expired { u64::MAX } else { expiry };
             [waiting, peer.timer(), peer.spmr_ns].into_iter().flatten().fold(expiry, u64::min)
@@ -358,32 +339,31 @@ impl Receiver {
     /// The next packet to be sent now, written into `buffer`, which has to hold 400 bytes: NAKs, and SPMRs while nobody has
     /// said where NAKs go.
     pub fn poll_transmit(&mut self, now_ns: u64, buffer: &mut [u8]) -> Option<Transmit> {
-        let Self { peers, config, random, counts, events, budget, .. } = self;
+        let Self { peers, with, budget, .. } = self;
         for peer in peers {
             if peer.spmr_ns.is_some_and(|due| due <= now_ns) {
-                return Self::spmr(now_ns, peer, &mut With { config, random, counts, events }, buffer);
+                return Self::spmr(now_ns, peer, with, buffer);
             }
             let Some(path) = peer.path else { continue };
             if peer.naks.is_empty() && !peer.parity.has_naks() {
                 continue;
             }
-            if !peer.budget.allows(now_ns) || !budget.allows(now_ns) {
-                counts.naks_deferred += u64::from(!std::mem::replace(&mut peer.deferred, true));
+            if !peer.budget.allows_nak(now_ns) || !budget.allows_nak(now_ns) {
+                with.counts.naks_deferred += u64::from(!std::mem::replace(&mut peer.deferred, true));
                 continue;
             }
             peer.deferred = false;
-            let with = With { config, random, counts, events };
             let mut numbers = [Sqn::default(); ASKED];
             let mut count = 0;
             while let Some(place) = numbers.get_mut(count) {
-                let Some(sqn) = peer.next_nak(now_ns, &with) else { break };
+                let Some(sqn) = peer.next_nak(now_ns, with) else { break };
                 *place = sqn;
                 count += 1;
             }
             // A list is of single packets or of parity, never of both (section 9.3).
             let parity = count == 0;
             while let Some(place) = numbers.get_mut(count).filter(|_| parity) {
-                let Some(sqn) = peer.next_parity_nak(now_ns, &with) else { break };
+                let Some(sqn) = peer.next_parity_nak(now_ns, with) else { break };
                 *place = sqn;
                 count += 1;
                 with.counts.parity_asked += peer.asked_in(sqn);
@@ -393,22 +373,22 @@ impl Receiver {
                 numbers.sort_unstable_by_key(|sqn| peer.ahead(*sqn));
             }
             let Some((first, list)) = numbers.get(..count).and_then(<[Sqn]>::split_first) else { continue };
-            let body = Body::Nak(Nak { sqn: *first, source: peer.address, group: config.group });
+            let body = Body::Nak(Nak { sqn: *first, source: peer.address, group: with.config.group });
             let options = Options { nak_list: NakList::Numbers(list), parity, ..Options::default() };
-            let packet = Packet { tsi: peer.tsi, data_port: config.data_port, body, options };
+            let packet = Packet { tsi: peer.tsi, data_port: with.config.data_port, body, options };
             let length = packet.write(buffer).ok()?;
-            peer.budget.spend(length);
-            budget.spend(length);
-            counts.naks += 1;
-            counts.parity_naks += u64::from(parity);
-            counts.numbers_asked += count as u64;
+            peer.budget.take(now_ns, length);
+            budget.take(now_ns, length);
+            with.counts.naks += 1;
+            with.counts.parity_naks += u64::from(parity);
+            with.counts.numbers_asked += count as u64;
             return Some(Transmit { length, to: Destination::Unicast(path) });
         }
         None
     }
 
     /// Section 13.5: to the group on this link, so that others need not ask, then to the source.
-    fn spmr(now_ns: u64, peer: &mut Peer, with: &mut With<'_>, buffer: &mut [u8]) -> Option<Transmit> {
+    fn spmr(now_ns: u64, peer: &mut Peer, with: &mut With, buffer: &mut [u8]) -> Option<Transmit> {
         let data_port = with.config.data_port;
         let packet = Packet { tsi: peer.tsi, data_port, body: Body::Spmr, options: Options::default() };
         let length = packet.write(buffer).ok()?;
@@ -424,11 +404,11 @@ impl Receiver {
 
     /// The next message that is whole and whose turn it is; it is copied into `out`. The sources take turns.
     pub fn next_message(&mut self, out: &mut [u8]) -> Option<Message> {
-        let Self { peers, config, random, counts, events, turn, .. } = self;
+        let Self { peers, with, turn, .. } = self;
         for _ in 0..peers.len() {
             *turn = (*turn + 1) % peers.len();
             let peer = peers.get_mut(*turn)?;
-            let message = peer.next_message(out, &mut With { config, random, counts, events });
+            let message = peer.next_message(out, with);
             if message.is_some() {
                 return message;
             }
@@ -438,6 +418,6 @@ impl Receiver {
 
     /// What happened next beside messages.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.waiting.pop_front()
+        self.with.events.waiting.pop_front()
     }
 }

@@ -2,12 +2,12 @@
 
 mod parity;
 
-use super::budget::Budget;
 use super::session::{Known, Rival};
 use super::timers::Timers;
-use super::{Counts, Event, Events, Message, ReceiverConfig, Repair};
+use super::{Counts, Events, Message, ReceiverConfig, Repair, SessionEvent};
 use crate::packet::{Data, Fragment, Options, Spm};
 use crate::random::Random;
+use crate::rate::Limiter;
 use crate::{Sqn, Tsi};
 use parity::Parity;
 use std::collections::VecDeque;
@@ -64,11 +64,12 @@ pub(super) const NUMBER_BYTES: usize = size_of::<Slot>() + size_of::<(u64, u32)>
 pub(super) use parity::PLACE_BYTES as PARITY_BYTES;
 
 /// What the methods need beside the peer itself.
-pub(super) struct With<'a> {
-    pub(super) config: &'a ReceiverConfig,
-    pub(super) random: &'a mut Random,
-    pub(super) counts: &'a mut Counts,
-    pub(super) events: &'a mut Events,
+#[derive(Debug)]
+pub(super) struct With {
+    pub(super) config: ReceiverConfig,
+    pub(super) random: Random,
+    pub(super) counts: Counts,
+    pub(super) events: Events,
 }
 
 #[derive(Debug)]
@@ -84,7 +85,7 @@ pub(super) struct Peer {
     /// The group was told of the SPMR that is due.
     pub(super) spmr_told: bool,
     pub(super) naks: VecDeque<Sqn>,
-    pub(super) budget: Budget,
+    pub(super) budget: Limiter,
     /// NAKs wait for the budget.
     pub(super) deferred: bool,
     /// The newest SPM, and when it came.
@@ -136,7 +137,7 @@ impl Peer {
             spmrs: 0,
             spmr_told: false,
             naks: VecDeque::with_capacity(places),
-            budget: Budget::SOURCE,
+            budget: Limiter::naks_to_one(),
             deferred: false,
             spm: None,
             spm_ns: 0,
@@ -176,7 +177,7 @@ impl Peer {
         self.free.extend(self.slots.iter().filter_map(|slot| slot.at));
         self.slots.fill(Slot::default());
         self.naks.clear();
-        (self.budget, self.deferred) = (Budget::SOURCE, false);
+        (self.budget, self.deferred) = (Limiter::naks_to_one(), false);
         self.parity.reuse();
         (self.tsi, self.address, self.path, self.spm) = (tsi, address, None, None);
         (self.spmr_ns, self.spmrs, self.started, self.fin) = (None, 0, false, None);
@@ -218,7 +219,7 @@ impl Peer {
     }
 
     fn slot(&self, sqn: Sqn) -> Slot {
-        self.slots.get(self.place(sqn) as usize).copied().unwrap_or_default()
+        self.slots[self.place(sqn) as usize]
     }
 
     /// Where the payload of a number begins that is at this place.
@@ -227,12 +228,12 @@ impl Peer {
     }
 
     fn state(&self, sqn: Sqn) -> State {
-        self.slots.get(self.place(sqn) as usize).map(|slot| slot.state).unwrap_or_default()
+        self.slots[self.place(sqn) as usize].state
     }
 
-    fn slot_mut(&mut self, sqn: Sqn) -> Option<&mut Slot> {
+    fn slot_mut(&mut self, sqn: Sqn) -> &mut Slot {
         let place = self.place(sqn) as usize;
-        self.slots.get_mut(place)
+        &mut self.slots[place]
     }
 
     /// How far a number is ahead of what is kept of the delivered ones.
@@ -254,10 +255,10 @@ impl Peer {
         [self.timers.first(), self.parity.timer()].into_iter().flatten().min()
     }
 
-    pub(super) fn data(&mut self, now_ns: u64, data: &Data<'_>, options: &Options<'_>, with: &mut With<'_>) {
+    pub(super) fn data(&mut self, now_ns: u64, data: &Data<'_>, options: &Options<'_>, with: &mut With) {
         if !self.started {
             // Section 6.1: what is asked for begins with the first data heard, unless the source offers more.
-            self.start(self.join(data.sqn, data.trail, options, with.config));
+            self.start(self.join(data.sqn, data.trail, options, &with.config));
         }
         self.advance(data.trail, with);
         if data.payload.len() > self.slot_bytes {
@@ -281,9 +282,7 @@ impl Peer {
             self.expect(now_ns, data.sqn, with);
             self.end = data.sqn.next();
             // Its place may still hold what was delivered a window ago.
-            if let Some(slot) = self.slot_mut(data.sqn) {
-                *slot = Slot::default();
-            }
+            *self.slot_mut(data.sqn) = Slot::default();
             self.parity.vacate(self.place(data.sqn));
         }
         match self.slot(data.sqn).state {
@@ -308,14 +307,13 @@ impl Peer {
         if let Some(bytes) = self.bytes.get_mut(begin..begin + data.payload.len()) {
             bytes.copy_from_slice(data.payload);
         }
-        if let Some(slot) = self.slot_mut(data.sqn) {
-            slot.state = State::Have;
-            slot.at = at;
-            slot.length = data.payload.len();
-            slot.fragment = options.fragment;
-            slot.repair.data_ns = now_ns;
-            with.counts.recovered += u64::from(slot.was_missing);
-        }
+        let slot = self.slot_mut(data.sqn);
+        slot.state = State::Have;
+        slot.at = at;
+        slot.length = data.payload.len();
+        slot.fragment = options.fragment;
+        slot.repair.data_ns = now_ns;
+        with.counts.recovered += u64::from(slot.was_missing);
         with.counts.packets += 1;
         self.no_longer_suspect(now_ns, with);
         self.short_group(now_ns, data.sqn, options.current_group_size, with);
@@ -324,23 +322,19 @@ impl Peer {
     }
 
     /// All numbers before this one are known of: those that did not come are missing.
-    fn expect(&mut self, now_ns: u64, until: Sqn, with: &mut With<'_>) {
+    fn expect(&mut self, now_ns: u64, until: Sqn, with: &mut With) {
         let missing = until.distance_from(self.end);
         for ahead in 0..missing {
             let sqn = self.end.plus(ahead);
             self.parity.vacate(self.place(sqn));
             if self.parity.skips(sqn) {
-                if let Some(slot) = self.slot_mut(sqn) {
-                    *slot = Slot { state: State::Skipped, ..Slot::default() };
-                }
+                *self.slot_mut(sqn) = Slot { state: State::Skipped, ..Slot::default() };
                 continue;
             }
             let grouped = self.by_group(sqn);
             let phase = if grouped { Phase::Grouped } else { Phase::Suspect };
             let repair = Repair { gap_ns: now_ns, ..Repair::default() };
-            if let Some(slot) = self.slot_mut(sqn) {
-                *slot = Slot { state: State::Missing(phase), repair, was_missing: true, ..Slot::default() };
-            }
+            *self.slot_mut(sqn) = Slot { state: State::Missing(phase), repair, was_missing: true, ..Slot::default() };
             with.counts.missing += 1;
             if grouped {
                 continue;
@@ -356,7 +350,7 @@ impl Peer {
         }
     }
 
-    fn back_off(&mut self, now_ns: u64, sqn: Sqn, with: &mut With<'_>) {
+    fn back_off(&mut self, now_ns: u64, sqn: Sqn, with: &mut With) {
         if self.deaf {
             self.give_up(sqn, with);
             return;
@@ -367,20 +361,16 @@ impl Peer {
             _ => with.random.below(with.config.back_off_ns.saturating_add(1)),
         };
         self.drawn = Some((now_ns, wait));
-        if let Some(slot) = self.slot_mut(sqn) {
-            slot.state = State::Missing(Phase::BackOff);
-        }
+        self.slot_mut(sqn).state = State::Missing(Phase::BackOff);
         self.timers.set(self.place(sqn), now_ns.saturating_add(wait));
     }
 
-    fn no_longer_suspect(&mut self, now_ns: u64, with: &mut With<'_>) {
+    fn no_longer_suspect(&mut self, now_ns: u64, with: &mut With) {
         let tolerated = with.config.reorder_packets;
         if tolerated == 0 {
             return;
         }
-        if self.suspects.is_before(self.base) {
-            self.suspects = self.base;
-        }
+        self.suspects = self.suspects.later(self.base);
         while self.suspects.is_before(self.end) && self.end.previous().distance_from(self.suspects) >= tolerated {
             if self.slot(self.suspects).state == State::Missing(Phase::Suspect) {
                 self.back_off(now_ns, self.suspects, with);
@@ -391,17 +381,15 @@ impl Peer {
 
     /// Makes room for a number beyond the window, by giving up what is too old. What the application has not taken yet stays:
     /// then there is no room.
-    fn make_room(&mut self, sqn: Sqn, with: &mut With<'_>) -> bool {
+    fn make_room(&mut self, sqn: Sqn, with: &mut With) -> bool {
         let base = self.boundary(sqn.plus((self.capacity() - 1).wrapping_neg()));
         let mut kept = false;
-        let mut at = self.base;
-        while at.is_before(self.end) && at.is_before(base) {
+        for at in self.base.until(self.end.earlier(base)) {
             match self.slot(at).state {
                 State::Have => kept = true,
                 State::Missing(_) => self.give_up(at, with),
                 State::Empty | State::Lost | State::Skipped => {}
             }
-            at = at.next();
         }
         self.settle(with);
         if !kept && base.is_after(self.base) {
@@ -416,33 +404,26 @@ impl Peer {
         !kept
     }
 
-    fn give_up(&mut self, sqn: Sqn, with: &mut With<'_>) {
+    fn give_up(&mut self, sqn: Sqn, with: &mut With) {
         self.timers.clear(self.place(sqn));
-        if let Some(slot) = self.slot_mut(sqn) {
-            slot.state = State::Lost;
-        }
+        self.slot_mut(sqn).state = State::Lost;
         with.counts.lost += 1;
     }
 
     /// The source can repair nothing before this.
-    fn advance(&mut self, trail: Sqn, with: &mut With<'_>) {
+    fn advance(&mut self, trail: Sqn, with: &mut With) {
         if !trail.is_after(self.trail) {
             return;
         }
-        let mut at = if self.trail.is_before(self.base) { self.base } else { self.trail };
+        let from = self.trail.later(self.base);
         self.trail = trail;
-        while at.is_before(trail) && at.is_before(self.end) {
-            if let State::Missing(_) = self.slot(at).state {
-                self.give_up(at, with);
-            }
-            at = at.next();
-        }
+        self.give_up_all(from.until(trail.earlier(self.end)), with);
         self.settle(with);
     }
 
     /// Passes over what is lost at the front.
     #[inline]
-    fn settle(&mut self, with: &mut With<'_>) {
+    fn settle(&mut self, with: &mut With) {
         // It is asked several times a packet, and seldom is there anything to do.
         let lost = if self.base == self.end {
             self.trail.is_after(self.base) || self.fin == Some(self.base)
@@ -455,7 +436,7 @@ impl Peer {
     }
 
     #[inline(never)]
-    fn pass_lost(&mut self, with: &mut With<'_>) {
+    fn pass_lost(&mut self, with: &mut With) {
         loop {
             while self.base.is_before(self.end) {
                 match self.state(self.base) {
@@ -480,11 +461,11 @@ impl Peer {
         }
         if self.fin == Some(self.base) && self.base == self.end && !self.told_fin {
             self.told_fin = true;
-            with.events.push(Event::Finished { tsi: self.tsi });
+            with.events.push(self.tsi, SessionEvent::Finished);
         }
     }
 
-    pub(super) fn spm(&mut self, now_ns: u64, spm: &Spm, options: &Options<'_>, with: &mut With<'_>) {
+    pub(super) fn spm(&mut self, now_ns: u64, spm: &Spm, options: &Options<'_>, with: &mut With) {
         (self.spm, self.spm_ns) = (Some(spm.sqn), now_ns);
         self.heard_ns = now_ns;
         self.heard = self.heard.saturating_add(1).min(2);
@@ -495,7 +476,7 @@ impl Peer {
             && !self.told_reset
         {
             self.told_reset = true;
-            with.events.push(Event::Reset { tsi: self.tsi, code: reset.code });
+            with.events.push(self.tsi, SessionEvent::Reset { code: reset.code });
         }
         self.deaf |= options.reset.is_some_and(|reset| reset.naks_unanswered);
         if !known && self.path.is_some() {
@@ -505,7 +486,7 @@ impl Peer {
             return;
         }
         if !self.started {
-            self.start(self.join(spm.lead.next(), spm.trail, options, with.config));
+            self.start(self.join(spm.lead.next(), spm.trail, options, &with.config));
         }
         self.offered(options.parity_parameters);
         self.advance(spm.trail, with);
@@ -513,7 +494,7 @@ impl Peer {
         let paused = end == self.end;
         // No farther than there is room: the rest is noticed later.
         let room = self.floor().plus(self.capacity());
-        let end = if end.is_after(room) { room } else { end };
+        let end = end.earlier(room);
         self.withdraw(end, with);
         if end.is_after(self.end) {
             self.expect(now_ns, end, with);
@@ -529,13 +510,13 @@ impl Peer {
             self.fin = Some(spm.lead.next());
         }
         if self.deaf {
-            self.give_all_up(with);
+            self.give_up_all(self.undelivered(), with);
         }
         self.settle(with);
     }
 
     /// Numbers that an SPM announced and that the source has not sent, as it says now: the earlier SPM was somebody else's.
-    fn withdraw(&mut self, end: Sqn, with: &mut With<'_>) {
+    fn withdraw(&mut self, end: Sqn, with: &mut With) {
         if self.announced != Some(self.end) || self.by_group(self.end) {
             return;
         }
@@ -545,27 +526,25 @@ impl Peer {
                 break;
             }
             self.timers.clear(self.place(last));
-            if let Some(slot) = self.slot_mut(last) {
-                *slot = Slot::default();
-            }
+            *self.slot_mut(last) = Slot::default();
             with.counts.missing = with.counts.missing.saturating_sub(1);
             (self.end, self.announced) = (last, Some(last));
         }
     }
 
     /// Ends the session: what is missing is lost. Whether nothing is left to be delivered.
-    pub(super) fn end_session(&mut self, with: &mut With<'_>) -> bool {
-        self.give_all_up(with);
+    pub(super) fn end_session(&mut self, with: &mut With) -> bool {
+        self.give_up_all(self.undelivered(), with);
         self.has_message(with).is_none()
     }
 
     /// Another session of the same source, from its beginning as far as the window holds it; what was sent before is lost.
-    pub(super) fn restart(&mut self, address: IpAddr, trail: Sqn, newest: Sqn, with: &mut With<'_>) {
+    pub(super) fn restart(&mut self, address: IpAddr, trail: Sqn, newest: Sqn, with: &mut With) {
         self.reuse(self.tsi, address);
         with.counts.restarts += 1;
-        with.events.push(Event::Restarted { tsi: self.tsi });
+        with.events.push(self.tsi, SessionEvent::Restarted);
         let room = newest.plus((self.capacity() / 2).wrapping_neg());
-        let first = if trail.is_before(room) { room } else { trail };
+        let first = trail.later(room);
         self.start(first);
         let lost = first.distance_from(trail);
         if lost > 0 {
@@ -579,31 +558,32 @@ impl Peer {
     fn join(&self, first: Sqn, trail: Sqn, options: &Options<'_>, config: &ReceiverConfig) -> Sqn {
         let Some(join) = options.join.filter(|join| config.join && join.is_before(first)) else { return first };
         let room = first.plus((self.capacity() / 2).wrapping_neg());
-        let join = if join.is_before(trail) { trail } else { join };
-        let join = if join.is_before(room) { room } else { join };
-        if join.is_before(first) { join } else { first }
+        first.earlier(join.later(trail).later(room))
     }
 
-    /// Section 9.8.1: nothing that is missing will come.
-    fn give_all_up(&mut self, with: &mut With<'_>) {
-        let mut at = self.base;
-        while self.started && at.is_before(self.end) {
-            if let State::Missing(_) = self.slot(at).state {
-                self.give_up(at, with);
+    /// Gives up those of some numbers that are missing.
+    fn give_up_all(&mut self, numbers: impl Iterator<Item = Sqn>, with: &mut With) {
+        for sqn in numbers {
+            if let State::Missing(_) = self.state(sqn) {
+                self.give_up(sqn, with);
             }
-            at = at.next();
         }
     }
 
+    /// Numbers that are known of and were not delivered.
+    fn undelivered(&self) -> impl Iterator<Item = Sqn> + use<> {
+        self.base.until(if self.started { self.end } else { self.base })
+    }
+
     /// Somebody else has asked for an SPM: it is waited for (section 13.5).
-    pub(super) fn others_spmr(&mut self, now_ns: u64, with: &mut With<'_>) {
+    pub(super) fn others_spmr(&mut self, now_ns: u64, with: &mut With) {
         if self.spmr_ns.is_some() {
             self.spmr_again(now_ns, with);
         }
     }
 
     /// The SPM is waited for, ever longer, before it is asked for again.
-    pub(super) fn spmr_again(&mut self, now_ns: u64, with: &mut With<'_>) {
+    pub(super) fn spmr_again(&mut self, now_ns: u64, with: &mut With) {
         self.spmrs += 1;
         self.spmr_told = false;
         let wait = with.config.spmr_repeat_ns.saturating_mul(u64::from(self.spmrs));
@@ -612,18 +592,16 @@ impl Peer {
     }
 
     /// The first SPM has come: what was held may be asked for.
-    fn release(&mut self, now_ns: u64, with: &mut With<'_>) {
-        let mut at = self.base;
-        while self.started && at.is_before(self.end) {
-            if self.slot(at).state == State::Missing(Phase::Held) {
-                self.back_off(now_ns, at, with);
+    fn release(&mut self, now_ns: u64, with: &mut With) {
+        for sqn in self.undelivered() {
+            if self.state(sqn) == State::Missing(Phase::Held) {
+                self.back_off(now_ns, sqn, with);
             }
-            at = at.next();
         }
     }
 
     /// An NCF, or somebody else's NAK, names a number.
-    pub(super) fn heard(&mut self, now_ns: u64, sqn: Sqn, is_ncf: bool, with: &mut With<'_>) {
+    pub(super) fn heard(&mut self, now_ns: u64, sqn: Sqn, is_ncf: bool, with: &mut With) {
         if !self.holds(sqn) {
             return;
         }
@@ -641,17 +619,16 @@ impl Peer {
             (Phase::WaitNcf, _) => with.config.repeat_ns.max(with.config.data_ns),
             _ => with.config.data_ns,
         };
-        if let Some(slot) = self.slot_mut(sqn) {
-            slot.state = State::Missing(phase);
-            slot.queued = false;
-            if is_ncf {
-                slot.repair.ncf_ns.get_or_insert(now_ns);
-            }
+        let slot = self.slot_mut(sqn);
+        slot.state = State::Missing(phase);
+        slot.queued = false;
+        if is_ncf {
+            slot.repair.ncf_ns.get_or_insert(now_ns);
         }
         self.timers.set(self.place(sqn), now_ns.saturating_add(wait));
     }
 
-    pub(super) fn timeout(&mut self, now_ns: u64, with: &mut With<'_>) {
+    pub(super) fn timeout(&mut self, now_ns: u64, with: &mut With) {
         while let Some(place) = self.timers.expired(now_ns) {
             let ahead = place.wrapping_sub(self.base.0) & (self.capacity() - 1);
             let sqn = self.base.plus(ahead);
@@ -663,10 +640,9 @@ impl Peer {
                 Phase::WaitNcf if slot.ncf_retries >= with.config.ncf_retries => self.give_up(sqn, with),
                 Phase::WaitData if slot.data_retries >= with.config.data_retries => self.give_up(sqn, with),
                 Phase::WaitNcf | Phase::WaitData => {
-                    if let Some(slot) = self.slot_mut(sqn) {
-                        slot.ncf_retries += u32::from(phase == Phase::WaitNcf);
-                        slot.data_retries += u32::from(phase == Phase::WaitData);
-                    }
+                    let slot = self.slot_mut(sqn);
+                    slot.ncf_retries += u32::from(phase == Phase::WaitNcf);
+                    slot.data_retries += u32::from(phase == Phase::WaitData);
                     self.back_off(now_ns, sqn, with);
                 }
                 Phase::Grouped => {}
@@ -677,14 +653,12 @@ impl Peer {
     }
 
     /// Puts a number among those to be asked for; without a path it is held (section 6.2).
-    fn ask(&mut self, now_ns: u64, sqn: Sqn, with: &mut With<'_>) {
+    fn ask(&mut self, now_ns: u64, sqn: Sqn, with: &mut With) {
         let again = now_ns.saturating_add(with.config.repeat_ns);
         if self.path.is_none() {
             self.timers.set(self.place(sqn), again);
             self.need_path(now_ns, with);
-            if let Some(slot) = self.slot_mut(sqn) {
-                slot.state = State::Missing(Phase::Held);
-            }
+            self.slot_mut(sqn).state = State::Missing(Phase::Held);
             return;
         }
         if !self.slot(sqn).queued {
@@ -695,16 +669,15 @@ impl Peer {
             }
             self.naks.push_back(sqn);
         }
-        if let Some(slot) = self.slot_mut(sqn) {
-            slot.queued = true;
-            slot.state = State::Missing(Phase::WaitNcf);
-            slot.repair.nak_ns.get_or_insert(now_ns);
-            slot.repair.naks += 1;
-        }
+        let slot = self.slot_mut(sqn);
+        slot.queued = true;
+        slot.state = State::Missing(Phase::WaitNcf);
+        slot.repair.nak_ns.get_or_insert(now_ns);
+        slot.repair.naks += 1;
     }
 
     /// An SPM is to be asked for, unless it is already.
-    fn need_path(&mut self, now_ns: u64, with: &mut With<'_>) {
+    fn need_path(&mut self, now_ns: u64, with: &mut With) {
         if self.spmr_ns.is_none() && self.spmrs < MOST_SPMRS {
             let wait = with.random.below(with.config.spmr_back_off_ns.saturating_add(1));
             self.spmr_ns = Some(now_ns.saturating_add(wait));
@@ -713,12 +686,12 @@ impl Peer {
 
     /// The next number to be asked for that is still missing, and for which no NCF has come meanwhile. The wait for its NCF
     /// begins only now: the budget may have held it back.
-    pub(super) fn next_nak(&mut self, now_ns: u64, with: &With<'_>) -> Option<Sqn> {
+    pub(super) fn next_nak(&mut self, now_ns: u64, with: &With) -> Option<Sqn> {
         while let Some(sqn) = self.naks.pop_front() {
             if !self.holds(sqn) {
                 continue;
             }
-            let Some(slot) = self.slot_mut(sqn) else { continue };
+            let slot = self.slot_mut(sqn);
             if std::mem::take(&mut slot.queued) && slot.state == State::Missing(Phase::WaitNcf) {
                 self.timers.set(self.place(sqn), now_ns.saturating_add(with.config.repeat_ns));
                 return Some(sqn);
@@ -728,7 +701,7 @@ impl Peer {
     }
 
     /// Whether a whole message stands at the front; parts of one that cannot become whole are dropped.
-    fn has_message(&mut self, with: &mut With<'_>) -> Option<u32> {
+    fn has_message(&mut self, with: &mut With) -> Option<u32> {
         loop {
             self.settle(with);
             if self.base == self.end {
@@ -747,7 +720,7 @@ impl Peer {
     }
 
     /// The next whole message in order (section 6.1), copied into `out`.
-    pub(super) fn next_message(&mut self, out: &mut [u8], with: &mut With<'_>) -> Option<Message> {
+    pub(super) fn next_message(&mut self, out: &mut [u8], with: &mut With) -> Option<Message> {
         let packets = self.has_message(with)?;
         let message = self.copy(packets, out);
         self.pass(packets);
@@ -759,7 +732,7 @@ impl Peer {
     /// The packets at the front are done with.
     fn pass(&mut self, packets: u32) {
         for _ in 0..packets {
-            let at = self.slot_mut(self.base).and_then(|slot| slot.at.take());
+            let at = self.slot_mut(self.base).at.take();
             self.free.extend(at);
             self.base = self.base.next();
         }

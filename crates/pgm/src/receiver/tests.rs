@@ -38,6 +38,13 @@ impl Bench {
         Self { receiver: Receiver::new(config).unwrap(), now: 0, spm: 0 }
     }
 
+    /// One that has heard an SPM of a source that has sent nothing so far.
+    fn told(config: ReceiverConfig) -> Self {
+        let mut bench = Self::new(config);
+        bench.path(0, 0xffff_ffff, Options::default());
+        bench
+    }
+
     fn take(&mut self, tsi: Tsi, body: Body<'_>, options: Options<'_>) {
         let mut buffer = [0; 2000];
         let length = Packet { tsi, data_port: 7500, body, options }.write(&mut buffer).unwrap();
@@ -54,7 +61,12 @@ impl Bench {
         self.take(TSI, Body::Spm(spm), options);
     }
 
-    /// Lets time pass until then; the NAKs that go out, by number.
+    /// Lets time pass until then; the numbers that are asked for.
+    fn asked(&mut self, until: u64) -> Vec<u32> {
+        self.pass(until).into_iter().map(|(_, sqn)| sqn).collect()
+    }
+
+    /// The same with the ms at which each is asked for.
     fn pass(&mut self, until: u64) -> Vec<(u64, u32)> {
         let mut asked = Vec::new();
         let mut buffer = [0; 500];
@@ -63,8 +75,7 @@ impl Bench {
                 let packet = Packet::parse(&buffer[..out.length]).unwrap();
                 if let Body::Nak(nak) = packet.body {
                     assert_eq!(out.to, Destination::Unicast(source()));
-                    let numbers = std::iter::once(nak.sqn).chain(packet.options.nak_list.iter());
-                    asked.extend(numbers.map(|sqn| (self.now / MS, sqn.0)));
+                    asked.extend(packet.options.numbers(&nak).map(|sqn| (self.now / MS, sqn)));
                 }
             }
             match self.receiver.poll_timeout().filter(|next| *next <= until) {
@@ -87,6 +98,10 @@ impl Bench {
     }
 }
 
+fn ours(what: SessionEvent) -> Event {
+    Event { tsi: TSI, what }
+}
+
 fn odata(sqn: u32, trail: u32, payload: &[u8]) -> Body<'_> {
     Body::Odata(Data { sqn: Sqn(sqn), trail: Sqn(trail), payload })
 }
@@ -102,7 +117,7 @@ fn what_comes_in_order_is_delivered_at_once() {
         bench.odata(sqn, 0);
     }
     assert_eq!(bench.messages(), [5, 6, 7], "from the first that was heard on");
-    assert_eq!(bench.events(), [Event::Source { tsi: TSI }]);
+    assert_eq!(bench.events(), [ours(SessionEvent::Found)]);
     bench.odata(6, 0);
     assert_eq!(bench.receiver.counts().duplicates, 1);
     assert!(bench.messages().is_empty());
@@ -111,8 +126,7 @@ fn what_comes_in_order_is_delivered_at_once() {
 /// Section 6.3: a NAK after the back-off, repeated without an NCF, then given up.
 #[test]
 fn a_gap_is_asked_for_and_given_up_at_last() {
-    let mut bench = Bench::new(config());
-    bench.path(0, 0xffff_ffff, Options::default());
+    let mut bench = Bench::told(config());
     for sqn in [0, 1, 3] {
         bench.odata(sqn, 0);
     }
@@ -122,13 +136,12 @@ fn a_gap_is_asked_for_and_given_up_at_last() {
     assert_eq!(numbers, [2, 2, 2], "once, and twice again: {asked:?}");
     assert!(asked[0].0 <= 1 && asked[1].0 >= 10 && asked[2].0 >= 20, "{asked:?}");
     assert_eq!(bench.messages(), [3]);
-    assert_eq!(bench.events(), [Event::Source { tsi: TSI }, Event::Lost { tsi: TSI, first: Sqn(2), count: 1 }]);
+    assert_eq!(bench.events(), [ours(SessionEvent::Found), ours(SessionEvent::Lost { first: Sqn(2), count: 1 })]);
 }
 
 #[test]
 fn a_repair_tells_its_story() {
-    let mut bench = Bench::new(config());
-    bench.path(0, 0xffff_ffff, Options::default());
+    let mut bench = Bench::told(config());
     bench.odata(0, 0);
     bench.now = MS;
     bench.odata(2, 0);
@@ -149,8 +162,7 @@ fn a_repair_tells_its_story() {
 
 #[test]
 fn others_naks_and_ncfs_hold_ours_back() {
-    let mut bench = Bench::new(config());
-    bench.path(0, 0xffff_ffff, Options::default());
+    let mut bench = Bench::told(config());
     bench.odata(0, 0);
     bench.odata(3, 0);
     bench.take(TSI, Body::Ncf(nak(1)), Options::default());
@@ -172,8 +184,7 @@ fn without_a_path_gaps_are_held_and_the_path_is_asked_for() {
     assert!(bench.pass(100 * MS).is_empty());
     assert!(bench.receiver.counts().spmrs > 0 && bench.receiver.counts().lost == 0);
     bench.path(0, 2, Options::default());
-    let asked = bench.pass(102 * MS);
-    assert_eq!(asked.iter().map(|(_, sqn)| *sqn).collect::<Vec<_>>(), [1]);
+    assert_eq!(bench.asked(102 * MS), [1]);
 }
 
 #[test]
@@ -181,7 +192,7 @@ fn an_spm_shows_what_is_missing_at_the_end() {
     let mut bench = Bench::new(config());
     bench.odata(0, 0);
     bench.path(0, 2, Options::default());
-    assert_eq!(bench.pass(2 * MS).iter().map(|(_, sqn)| *sqn).collect::<Vec<_>>().len(), 2);
+    assert_eq!(bench.asked(2 * MS).len(), 2);
     // An older SPM says nothing.
     let old = Spm { sqn: Sqn(u32::MAX), trail: Sqn(0), lead: Sqn(9), path: address("192.0.2.66") };
     bench.take(TSI, Body::Spm(old), Options::default());
@@ -193,29 +204,27 @@ fn an_spm_shows_what_is_missing_at_the_end() {
 
 #[test]
 fn the_trail_ends_what_can_no_longer_be_had() {
-    let mut bench = Bench::new(config());
-    bench.path(0, 0xffff_ffff, Options::default());
+    let mut bench = Bench::told(config());
     bench.odata(0, 0);
     bench.odata(4, 0);
     bench.odata(5, 3);
     assert_eq!(bench.messages(), [0]);
     bench.path(6, 5, Options::default());
     assert_eq!(bench.messages(), [4, 5]);
-    assert_eq!(bench.events()[1..], [Event::Lost { tsi: TSI, first: Sqn(1), count: 3 }]);
+    assert_eq!(bench.events()[1..], [ours(SessionEvent::Lost { first: Sqn(1), count: 3 })]);
     // The source went on without us: all of it is one loss.
     bench.path(1000, 1003, Options::default());
     assert_eq!(bench.events(), [], "unless the SPM is somebody else's");
     bench.odata(1003, 1000);
     bench.odata(1004, 1000);
-    assert_eq!(bench.events(), [Event::Lost { tsi: TSI, first: Sqn(6), count: 994 }]);
+    assert_eq!(bench.events(), [ours(SessionEvent::Lost { first: Sqn(6), count: 994 })]);
     bench.odata(1000, 1000);
     assert_eq!(bench.messages(), [1000]);
 }
 
 #[test]
 fn a_leap_beyond_the_window_gives_up_what_is_oldest() {
-    let mut bench = Bench::new(config());
-    bench.path(0, 0xffff_ffff, Options::default());
+    let mut bench = Bench::told(config());
     bench.odata(0, 0);
     bench.odata(2, 0);
     assert_eq!(bench.messages(), [0]);
@@ -228,8 +237,11 @@ fn a_leap_beyond_the_window_gives_up_what_is_oldest() {
     bench.odata(40, 0);
     bench.odata(41, 0);
     bench.odata(0x4000_0000, 0);
-    let lost: u32 =
-        bench.events().iter().map(|event| if let Event::Lost { count, .. } = event { *count } else { 0 }).sum();
+    let lost: u32 = bench
+        .events()
+        .iter()
+        .map(|event| if let SessionEvent::Lost { count, .. } = event.what { count } else { 0 })
+        .sum();
     assert_eq!(lost, 1 + (26 - 3));
     bench.odata(42, 30);
     assert_eq!(bench.messages(), [], "41 waits for those before it");
@@ -283,16 +295,15 @@ fn a_late_joiner_may_ask_for_what_the_source_offers() {
 
 #[test]
 fn the_end_is_told_when_everything_is_there() {
-    let mut bench = Bench::new(config());
-    bench.path(0, 0xffff_ffff, Options::default());
+    let mut bench = Bench::told(config());
     bench.odata(0, 0);
     bench.path(0, 1, Options { fin: true, ..Options::default() });
-    assert_eq!((bench.messages(), bench.events()), (vec![0], vec![Event::Source { tsi: TSI }]));
+    assert_eq!((bench.messages(), bench.events()), (vec![0], vec![ours(SessionEvent::Found)]));
     bench.odata(1, 0);
-    assert_eq!((bench.messages(), bench.events()), (vec![1], vec![Event::Finished { tsi: TSI }]));
+    assert_eq!((bench.messages(), bench.events()), (vec![1], vec![ours(SessionEvent::Finished)]));
     bench.path(0, 1, Options { reset: Some(Reset { naks_unanswered: true, code: 9 }), ..Options::default() });
     bench.path(0, 1, Options { reset: Some(Reset { naks_unanswered: true, code: 9 }), ..Options::default() });
-    assert_eq!(bench.events(), [Event::Reset { tsi: TSI, code: 9 }]);
+    assert_eq!(bench.events(), [ours(SessionEvent::Reset { code: 9 })]);
 }
 
 #[test]
@@ -305,7 +316,7 @@ fn sources_have_windows_of_their_own_and_are_forgotten() {
     first.sort_unstable();
     assert_eq!((first, bench.receiver.counts().ignored), (vec![100, 200], 1));
     assert!(bench.pass(2000 * MS).is_empty());
-    let expired = bench.events().iter().filter(|event| matches!(event, Event::Expired { .. })).count();
+    let expired = bench.events().iter().filter(|event| matches!(event.what, SessionEvent::Expired)).count();
     assert_eq!(expired, 2);
     bench.take(Tsi { port: 3, ..TSI }, odata(7, 0, b"x"), Options::default());
     bench.take(Tsi { port: 3, ..TSI }, odata(9, 0, b"x"), Options::default());
@@ -314,8 +325,7 @@ fn sources_have_windows_of_their_own_and_are_forgotten() {
 
 #[test]
 fn disorder_is_tolerated_when_asked_for() {
-    let mut bench = Bench::new(ReceiverConfig { reorder_packets: 2, back_off_ns: 0, ..config() });
-    bench.path(0, 0xffff_ffff, Options::default());
+    let mut bench = Bench::told(ReceiverConfig { reorder_packets: 2, back_off_ns: 0, ..config() });
     bench.odata(0, 0);
     bench.odata(2, 0);
     assert!(bench.pass(MS).is_empty(), "one later packet is disorder");
@@ -370,8 +380,7 @@ fn a_packet_before_its_own_trail_is_ignored() {
 /// Three forged packets name a third host and a gap as large as the window: what it gets is bounded, and small.
 #[test]
 fn forged_packets_make_no_storm_of_naks() {
-    let mut bench = Bench::new(ReceiverConfig { window_packets: 8192, ncf_retries: 500, ..config() });
-    bench.path(0, 0xffff_ffff, Options::default());
+    let mut bench = Bench::told(ReceiverConfig { window_packets: 8192, ncf_retries: 500, ..config() });
     bench.odata(0, 0);
     bench.odata(8000, 0);
     let (mut packets, mut bytes, mut buffer) = (0_u64, 0_u64, [0; 500]);
@@ -391,13 +400,12 @@ fn forged_packets_make_no_storm_of_naks() {
 /// NAKs that the budget held back were not sent in vain: their numbers are not given up sooner.
 #[test]
 fn what_the_budget_holds_back_is_not_given_up() {
-    let mut bench = Bench::new(ReceiverConfig { window_packets: 1 << 14, ncf_retries: 0, ..config() });
-    bench.path(0, 0xffff_ffff, Options::default());
+    let mut bench = Bench::told(ReceiverConfig { window_packets: 1 << 14, ncf_retries: 0, ..config() });
     bench.odata(0, 0);
     bench.odata(16_000, 0);
-    let asked = bench.pass(2000 * MS);
+    let asked = bench.asked(2000 * MS);
     assert!(bench.receiver.counts().naks_deferred > 0);
-    let numbers: std::collections::BTreeSet<u32> = asked.iter().map(|(_, sqn)| *sqn).collect();
+    let numbers: std::collections::BTreeSet<&u32> = asked.iter().collect();
     assert_eq!((asked.len(), numbers.len()), (15_999, 15_999), "each is asked for once");
 }
 
@@ -423,8 +431,7 @@ fn one_forged_spm_changes_nothing() {
     for (sqn, trail, lead) in
         [(1, 0x7fff_fff0, 0x7fff_fff8), (0x7000_0000, 0, 4), (60, 10, 9), (1, 0, 14), (60, 0, 0xffff_fff0)]
     {
-        let mut bench = Bench::new(config());
-        bench.path(0, 0xffff_ffff, Options::default());
+        let mut bench = Bench::told(config());
         bench.odata(0, 0);
         bench.odata(1, 0);
         let forged = Spm { sqn: Sqn(sqn), trail: Sqn(trail), lead: Sqn(lead), path: address("192.0.2.66") };
@@ -432,8 +439,7 @@ fn one_forged_spm_changes_nothing() {
         for lead in [1, 1, 4, 4] {
             bench.path(0, lead, Options::default());
         }
-        let asked: Vec<u32> = bench.pass(2 * MS).into_iter().map(|(_, sqn)| sqn).collect();
-        assert_eq!(asked, [2, 3, 4], "{sqn} {trail} {lead}");
+        assert_eq!(bench.asked(2 * MS), [2, 3, 4], "{sqn} {trail} {lead}");
         let mut messages = bench.messages();
         for sqn in 2..20 {
             bench.odata(sqn, 0);
@@ -468,8 +474,10 @@ fn a_finished_source_makes_room() {
     }
     let events = bench.events();
     let of = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
-    let (heard, ended) =
-        (of(|event| matches!(event, Event::Source { .. })), of(|event| matches!(event, Event::Finished { .. })));
+    let (heard, ended) = (
+        of(|event| matches!(event.what, SessionEvent::Found)),
+        of(|event| matches!(event.what, SessionEvent::Finished)),
+    );
     assert_eq!((heard, ended, events.len()), (6, 6, 12), "{events:?}");
     assert_eq!(bench.receiver.counts().sources_refused, 0);
 }
@@ -484,7 +492,7 @@ fn silent_sources_make_room_and_who_is_refused_is_told() {
     junk(&mut bench, 2);
     bench.odata(7, 0);
     bench.odata(8, 0);
-    let refused = Event::Refused { tsi: TSI };
+    let refused = ours(SessionEvent::Refused);
     assert_eq!(bench.events().iter().filter(|event| **event == refused).count(), 1, "told once");
     assert_eq!((bench.receiver.counts().sources_refused, bench.receiver.counts().ignored), (1, 2));
     bench.now += 150 * MS;
@@ -505,7 +513,7 @@ fn silent_sources_make_room_and_who_is_refused_is_told() {
     bench.now += 3000 * MS;
     junk(&mut bench, 5);
     junk(&mut bench, 6);
-    assert!(bench.events().contains(&Event::Expired { tsi: TSI }));
+    assert!(bench.events().contains(&ours(SessionEvent::Expired)));
     bench.now += 150 * MS;
     bench.messages();
     bench.odata(14, 0);
@@ -531,7 +539,8 @@ fn a_source_whose_messages_wait_does_not_keep_others_from_making_room() {
     assert_eq!(bench.receiver.counts().sources_refused, 0);
     let events = bench.events();
     assert!(
-        events.contains(&Event::Expired { tsi: of(1) }) && events.contains(&Event::Source { tsi: of(3) }),
+        events.contains(&Event { tsi: of(1), what: SessionEvent::Expired })
+            && events.contains(&Event { tsi: of(3), what: SessionEvent::Found }),
         "{events:?}"
     );
     assert_eq!(bench.messages(), [7, 7], "of both");
@@ -551,7 +560,7 @@ fn a_source_with_swapped_parity_bits_is_understood() {
         }
         bench.odata(2, 0);
         bench.odata(4, 0);
-        let mut asked: Vec<u32> = bench.pass(5 * MS).into_iter().map(|(_, sqn)| sqn).collect();
+        let mut asked = bench.asked(5 * MS);
         asked.sort_unstable();
         // By the numbers themselves, or by the group and the low bits: two packets.
         assert_eq!(asked, if swapped { vec![1, 3] } else { vec![1] });

@@ -28,8 +28,10 @@ impl Timers {
     }
 
     pub(super) fn clear(&mut self, place: u32) {
-        let Some(at) = self.at.get(place as usize).copied().filter(|at| *at != NOWHERE) else { return };
-        let at = at as usize;
+        let at = self.at[place as usize] as usize;
+        if at == NOWHERE as usize {
+            return;
+        }
         let last = self.heap.len() - 1;
         self.swap(at, last);
         self.heap.pop();
@@ -51,15 +53,11 @@ impl Timers {
     }
 
     fn put(&mut self, place: u32, at: u32) {
-        if let Some(slot) = self.at.get_mut(place as usize) {
-            *slot = at;
-        }
+        self.at[place as usize] = at;
     }
 
     fn note(&mut self, at: usize) {
-        if let Some((_, place)) = self.heap.get(at).copied() {
-            self.put(place, u32::try_from(at).unwrap_or(NOWHERE));
-        }
+        self.put(self.heap[at].1, u32::try_from(at).unwrap_or(NOWHERE));
     }
 
     fn swap(&mut self, a: usize, b: usize) {

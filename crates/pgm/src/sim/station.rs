@@ -1,15 +1,11 @@
 //! The node that most tests need.
 
 use super::node::{Arrival, Node, Outgoing};
+use crate::packet::{Head, kind};
 use crate::receiver::{Counts, Destination, Event, Message};
 use crate::source::{ConfigError, SendError, SourceCounts};
 use crate::{Receiver, ReceiverConfig, Source, SourceConfig, Sqn};
 use std::net::{IpAddr, Ipv4Addr};
-
-/// Type of an SPMR, which goes to sources and, on a link, to receivers too.
-const SPMR: u8 = 0x0c;
-/// Where the type of a packet stands.
-const KIND_AT: usize = 4;
 
 /// A message that a station received.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,17 +134,12 @@ impl Station {
     pub fn events(&self) -> &[(u64, Event)] {
         &self.events
     }
-
-    /// Forgets messages and events.
-    pub fn forget(&mut self) {
-        self.delivered.clear();
-        self.events.clear();
-    }
 }
 
 impl Node for Station {
     fn handle_datagram(&mut self, now_ns: u64, arrival: Arrival<'_>) {
-        let spmr = arrival.bytes.get(KIND_AT) == Some(&SPMR);
+        // It goes to sources and, on a link, to receivers too.
+        let spmr = Head::of(arrival.bytes).is_ok_and(|head| head.kind == kind::SPMR);
         // What is no packet is counted by the engine.
         if let Some(source) = &mut self.source
             && (spmr || !arrival.to.is_multicast())

@@ -95,40 +95,39 @@ impl SourceConfig {
     /// # Errors
     /// [`ConfigError`], naming the first that does not.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |field, accepted| Err(ConfigError { field, accepted });
-        if !self.group.is_multicast() {
-            return wrong("group", "a multicast address");
-        }
-        if self.group.is_ipv4() != self.address.is_ipv4() {
-            return wrong("address", "an address of the group's family");
-        }
-        // The shortest holds an NCF of 63 numbers with IPv6 addresses.
-        if !(400..=65_535).contains(&self.max_packet_bytes) {
-            return wrong("max_packet_bytes", "400 to 65,535");
-        }
-        if !self.window_packets.is_power_of_two() || !(2..=1 << 24).contains(&self.window_packets) {
-            return wrong("window_packets", "a power of two from 2 to 16,777,216");
-        }
-        if self.max_bytes_per_second == 0 || self.peak_bytes_per_second < self.max_bytes_per_second {
-            return wrong("peak_bytes_per_second", "max_bytes_per_second, above 0, or more");
-        }
-        if self.burst_bytes < self.max_packet_bytes as u64 {
-            return wrong("burst_bytes", "max_packet_bytes or more: a packet must fit into the bucket");
-        }
-        if self.ambient_ns == 0 || self.heartbeat_min_ns == 0 || self.heartbeat_max_ns < self.heartbeat_min_ns {
-            return wrong("ambient_ns, heartbeat_min_ns, heartbeat_max_ns", "times above 0, the last the longest");
-        }
+        let times = [self.ambient_ns, self.heartbeat_min_ns, self.heartbeat_max_ns];
+        ConfigError::first_of(&[
+            (self.group.is_multicast(), "group", "a multicast address"),
+            (self.group.is_ipv4() == self.address.is_ipv4(), "address", "an address of the group's family"),
+            // The shortest holds an NCF of 63 numbers with IPv6 addresses.
+            ((400..=65_535).contains(&self.max_packet_bytes), "max_packet_bytes", "400 to 65,535"),
+            (is_window(self.window_packets), "window_packets", "a power of two from 2 to 16,777,216"),
+            (
+                (1..=self.peak_bytes_per_second).contains(&self.max_bytes_per_second),
+                "peak_bytes_per_second",
+                "max_bytes_per_second, above 0, or more",
+            ),
+            (
+                self.burst_bytes >= self.max_packet_bytes as u64,
+                "burst_bytes",
+                "max_packet_bytes or more: a packet must fit into the bucket",
+            ),
+            (
+                !times.contains(&0) && self.heartbeat_max_ns >= self.heartbeat_min_ns,
+                "ambient_ns, heartbeat_min_ns, heartbeat_max_ns",
+                "times above 0, the last the longest",
+            ),
+        ])?;
         let Some(fec) = self.fec else { return Ok(()) };
-        if let Some((field, accepted)) = fec.wrong() {
-            return wrong(field, accepted);
-        }
-        if self.window_packets < 4 * fec.group_packets {
-            return wrong("window_packets", "four groups of fec.group_packets or more");
-        }
-        if !self.first.0.is_multiple_of(fec.group_packets) {
-            return wrong("first", "a multiple of fec.group_packets");
-        }
-        Ok(())
+        fec.check()?;
+        ConfigError::first_of(&[
+            (
+                self.window_packets >= 4 * fec.group_packets,
+                "window_packets",
+                "four groups of fec.group_packets or more",
+            ),
+            (self.first.0.is_multiple_of(fec.group_packets), "first", "a multiple of fec.group_packets"),
+        ])
     }
 }
 
@@ -140,4 +139,17 @@ pub struct ConfigError {
     pub field: &'static str,
     /// What it may be.
     pub accepted: &'static str,
+}
+
+impl ConfigError {
+    /// The first of some parameters that is not right: whether it is, its field, and what that may be.
+    pub(crate) fn first_of(checks: &[(bool, &'static str, &'static str)]) -> Result<(), Self> {
+        let wrong = checks.iter().find(|(right, ..)| !right);
+        wrong.map_or(Ok(()), |&(_, field, accepted)| Err(Self { field, accepted }))
+    }
+}
+
+/// Whether a window may have so many packets.
+pub(crate) fn is_window(packets: u32) -> bool {
+    packets.is_power_of_two() && (2..=1 << 24).contains(&packets)
 }

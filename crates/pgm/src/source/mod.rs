@@ -23,17 +23,17 @@
 
 mod config;
 mod parity;
-mod rate;
 #[cfg(test)]
 mod tests;
 mod window;
 
+pub(crate) use config::is_window;
 pub use config::{ConfigError, SourceConfig};
 
 use crate::Sqn;
 use crate::packet::{Body, Data, Fragment, Nak, NakList, Options, Packet, ParseError, Reset, Spm};
+use crate::rate::Limiter;
 use parity::Parity;
-use rate::Limiter;
 use window::Window;
 
 /// Header, sequence number, trail.
@@ -248,15 +248,16 @@ impl Source {
     /// The longest message that goes into one packet.
     #[must_use]
     pub fn packet_payload_bytes(&self) -> usize {
-        let join = if self.config.join_packets.is_some() { LENGTH_BYTES + JOIN_BYTES } else { 0 };
-        let options = if self.parity.is_some() { PARITY_BYTES.max(join + GROUP_SIZE_BYTES) } else { join };
-        self.config.max_packet_bytes - DATA_HEAD_BYTES - options
+        self.payload_beside(if self.config.join_packets.is_some() { LENGTH_BYTES + JOIN_BYTES } else { 0 })
     }
 
     /// Payload of a fragment.
     fn fragment_bytes(&self) -> usize {
-        let join = if self.config.join_packets.is_some() { JOIN_BYTES } else { 0 };
-        let options = FRAGMENT_BYTES + join;
+        self.payload_beside(FRAGMENT_BYTES + if self.config.join_packets.is_some() { JOIN_BYTES } else { 0 })
+    }
+
+    /// The longest payload beside options of so many bytes, and parity over it.
+    fn payload_beside(&self, options: usize) -> usize {
         let options = if self.parity.is_some() { PARITY_BYTES.max(options + GROUP_SIZE_BYTES) } else { options };
         self.config.max_packet_bytes - DATA_HEAD_BYTES - options
     }
@@ -407,15 +408,14 @@ impl Source {
             self.outside_ns = Some(now_ns);
             return;
         }
-        let (mut confirm, mut repair) = (false, false);
-        if let Some(slot) = self.window.slot(sqn) {
-            confirm = slot.ncf_ns.is_none_or(|sent| now_ns.saturating_sub(sent) >= pause);
-            // A NAK that crossed the repair asks for nothing new.
-            repair = !slot.repair && slot.repaired_ns.is_none_or(|sent| now_ns.saturating_sub(sent) >= pause);
-            slot.repair |= repair;
-            if confirm {
-                slot.ncf_ns = Some(now_ns);
-            }
+        let slot = self.window.slot(sqn);
+        let is_over = |sent_ns: Option<u64>| sent_ns.is_none_or(|sent| now_ns.saturating_sub(sent) >= pause);
+        let confirm = is_over(slot.ncf_ns);
+        // A NAK that crossed the repair asks for nothing new.
+        let repair = !slot.repair && is_over(slot.repaired_ns);
+        slot.repair |= repair;
+        if confirm {
+            slot.ncf_ns = Some(now_ns);
         }
         if !confirm || !self.ncfs.push(sqn) {
             self.counts.ncfs_spared += 1;
@@ -594,10 +594,8 @@ impl Source {
         };
         if class == Class::Rdata {
             self.counts.rdata += 1;
-            if let Some(slot) = self.window.slot(sqn) {
-                slot.repair = false;
-                slot.repaired_ns = Some(now_ns);
-            }
+            let slot = self.window.slot(sqn);
+            (slot.repair, slot.repaired_ns) = (false, Some(now_ns));
         } else {
             self.counts.odata += 1;
             self.window.sent();

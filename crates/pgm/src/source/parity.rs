@@ -376,11 +376,7 @@ impl Source {
             counts.parity_rdata += 1;
             // Each of its numbers may be asked for again.
             if parity.group(first).is_some_and(|group| group.pending == 0) {
-                for at in 0..whole {
-                    if let Some(slot) = window.slot(first.plus(at)) {
-                        slot.repair = false;
-                    }
-                }
+                first.until(first.plus(whole)).for_each(|sqn| window.slot(sqn).repair = false);
             }
         } else {
             counts.parity_odata += 1;

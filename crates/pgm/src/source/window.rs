@@ -101,17 +101,15 @@ impl Window {
         if let Some(bytes) = self.bytes.get_mut(begin..self.free) {
             bytes.copy_from_slice(payload);
         }
-        if let Some(slot) = self.slot(sqn) {
-            *slot = Slot { begin, length: payload.len(), fragment, ..Slot::default() };
-        }
+        *self.slot(sqn) = Slot { begin, length: payload.len(), fragment, ..Slot::default() };
         self.next = self.next.next();
         sqn
     }
 
     /// What was not sent yet is taken back.
     pub(super) fn forget_unsent(&mut self) {
-        if let Some(slot) = self.first_unsent().and_then(|sqn| self.slots.get(self.place(sqn))) {
-            self.free = slot.begin;
+        if let Some(sqn) = self.first_unsent() {
+            self.free = self.slot(sqn).begin;
         }
         self.next = self.unsent;
     }
@@ -120,10 +118,7 @@ impl Window {
     pub(super) fn skip_to(&mut self, until: Sqn) {
         let all_sent = self.waiting() == 0;
         while self.next.is_before(until) {
-            let place = self.place(self.next);
-            if let Some(slot) = self.slots.get_mut(place) {
-                *slot = Slot { skipped: true, ..Slot::default() };
-            }
+            *self.slot(self.next) = Slot { skipped: true, ..Slot::default() };
             self.next = self.next.next();
         }
         if all_sent {
@@ -133,12 +128,12 @@ impl Window {
 
     /// Whether a packet was sent and is still there.
     pub(super) fn has(&self, sqn: Sqn) -> bool {
-        self.spans(sqn) && self.slots.get(self.place(sqn)).is_some_and(|slot| !slot.skipped)
+        self.spans(sqn) && !self.slots[self.place(sqn)].skipped
     }
 
     /// Whether a number was passed over, and its group is still there.
     pub(super) fn has_skipped(&self, sqn: Sqn) -> bool {
-        self.spans(sqn) && self.slots.get(self.place(sqn)).is_some_and(|slot| slot.skipped)
+        self.spans(sqn) && self.slots[self.place(sqn)].skipped
     }
 
     fn spans(&self, sqn: Sqn) -> bool {
@@ -153,19 +148,18 @@ impl Window {
     pub(super) fn sent(&mut self) {
         self.newest = self.unsent;
         self.unsent = self.unsent.next();
-        while self.unsent != self.next && self.slots.get(self.place(self.unsent)).is_some_and(|slot| slot.skipped) {
+        while self.unsent != self.next && self.slots[self.place(self.unsent)].skipped {
             self.unsent = self.unsent.next();
         }
     }
 
-    pub(super) fn slot(&mut self, sqn: Sqn) -> Option<&mut Slot> {
+    pub(super) fn slot(&mut self, sqn: Sqn) -> &mut Slot {
         let place = self.place(sqn);
-        self.slots.get_mut(place)
+        &mut self.slots[place]
     }
 
     pub(super) fn payload(&self, sqn: Sqn) -> (&[u8], Option<Fragment>) {
-        let place = self.place(sqn);
-        let Some(slot) = self.slots.get(place) else { return (&[], None) };
+        let slot = &self.slots[self.place(sqn)];
         (self.bytes.get(slot.begin..slot.begin + slot.length).unwrap_or_default(), slot.fragment)
     }
 }

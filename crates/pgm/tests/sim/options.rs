@@ -1,10 +1,10 @@
 //! RFC 3208, section 9 and appendix C: options, and requests for SPMs.
 
 use crate::world::{
-    MS, PORT, SECOND, TSI, US, World, address, bytes, group, none, odata, puppet, receiver, source, spm,
+    MS, PORT, SECOND, TSI, US, World, address, bytes, group, none, odata, ours, puppet, receiver, source, spm,
 };
 use pgm::packet::{Body, Options, Packet, Reset};
-use pgm::receiver::Event;
+use pgm::receiver::SessionEvent;
 use pgm::sim::{Link, Network, Sent, Station};
 use pgm::{ReceiverConfig, SourceConfig, Sqn};
 
@@ -73,7 +73,7 @@ fn s9_7_fin() {
     let first = fins.iter().position(|fin| *fin).unwrap();
     assert!(fins[first..].iter().all(|fin| *fin), "in every SPM after the last data");
     assert_eq!(world.numbers(world.first()), (0..10).collect::<Vec<_>>());
-    assert_eq!(world.events(world.first()), [Event::Source { tsi: TSI }, Event::Finished { tsi: TSI }]);
+    assert_eq!(world.events(world.first()), [ours(SessionEvent::Found), ours(SessionEvent::Finished)]);
 }
 
 /// 9.8: the source gives up: what is missing is lost at once, nobody asks any more.
@@ -86,11 +86,11 @@ fn s9_8_rst() {
     world.stream(0, 5, 10 * US);
     world.net.node_mut(world.source).source.as_mut().unwrap().abort(9);
     world.run(SECOND);
-    let reset = Event::Reset { tsi: TSI, code: 9 };
-    let lost = Event::Lost { tsi: TSI, first: Sqn(3), count: 1 };
-    assert_eq!(world.events(first), [Event::Source { tsi: TSI }, reset, lost]);
+    let reset = ours(SessionEvent::Reset { code: 9 });
+    let lost = ours(SessionEvent::Lost { first: Sqn(3), count: 1 });
+    assert_eq!(world.events(first), [ours(SessionEvent::Found), reset, lost]);
     assert_eq!(world.numbers(first), [0, 1, 2, 4]);
-    assert_eq!(world.events(world.receivers[1]), [Event::Source { tsi: TSI }, reset]);
+    assert_eq!(world.events(world.receivers[1]), [ours(SessionEvent::Found), reset]);
     let told = world.net.sent().iter().find(|one| one.packet().unwrap().options.reset.is_some()).unwrap().at_ns;
     assert!(world.asked(first).iter().all(|(at, _)| *at < told + 50 * US), "{:?}", world.asked(first));
 }

@@ -1,8 +1,8 @@
 //! What holds on every network.
 
-use crate::world::{MS, SECOND, TSI, US, World, receiver, source};
+use crate::world::{MS, SECOND, US, World, ours, receiver, source};
 use pgm::ReceiverConfig;
-use pgm::receiver::Event;
+use pgm::receiver::SessionEvent;
 use pgm::sim::Link;
 use proptest::prelude::*;
 
@@ -44,7 +44,7 @@ proptest! {
         world.run(100 * SECOND);
         for node in world.receivers.clone() {
             prop_assert_eq!(&world.bodies(node), &messages);
-            let finished = world.events(node).contains(&Event::Finished { tsi: TSI });
+            let finished = world.events(node).contains(&ours(SessionEvent::Finished));
             prop_assert!(finished);
             let counts = world.net.node(node).counts();
             prop_assert_eq!((counts.lost, counts.recovered), (0, counts.missing));

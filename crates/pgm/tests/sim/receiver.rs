@@ -1,10 +1,10 @@
 //! RFC 3208, sections 6.1 and 6.2: what a receiver takes and delivers, and what SPMs tell it.
 
-use crate::world::{MS, TSI, US, address, none, odata, puppet, rdata, receiver, spm};
+use crate::world::{MS, US, address, none, odata, ours, puppet, rdata, receiver, spm};
 use pgm::ReceiverConfig;
 use pgm::Sqn;
 use pgm::packet::{Body, Fragment, Options, Spm};
-use pgm::receiver::Event;
+use pgm::receiver::SessionEvent;
 
 /// 6.1: by ODATA, from the first that is heard.
 #[test]
@@ -185,5 +185,5 @@ fn s6_2_an_old_window_is_ignored() {
     world.run(MS);
     assert_eq!(world.numbers(world.first()), (100..120).collect::<Vec<_>>());
     assert_eq!(world.asked(world.first()).into_iter().map(|(_, sqns)| sqns).collect::<Vec<_>>(), [[120]]);
-    assert_eq!(world.events(world.first()), [Event::Source { tsi: TSI }]);
+    assert_eq!(world.events(world.first()), [ours(SessionEvent::Found)]);
 }

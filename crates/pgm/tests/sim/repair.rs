@@ -1,10 +1,10 @@
 //! RFC 3208, section 6.3: how a receiver gets what it misses.
 
 use crate::world::{
-    MS, SECOND, TSI, US, World, address, group, nak, nak_bytes, none, odata, puppet, rdata, receiver, source, spm,
+    MS, SECOND, TSI, US, World, address, group, nak, nak_bytes, none, odata, ours, puppet, rdata, receiver, source, spm,
 };
 use pgm::packet::{Body, NakList, Options, Packet};
-use pgm::receiver::Event;
+use pgm::receiver::SessionEvent;
 use pgm::sim::{Link, Station};
 use pgm::{ReceiverConfig, Sqn};
 
@@ -136,7 +136,7 @@ fn s6_3_repeats_and_cancellation_without_ncf() {
     let times = times(&world);
     assert_eq!(times.len(), 4, "{times:?}");
     assert!(times.windows(2).all(|pair| (20..=25).contains(&(pair[1] - pair[0]))), "{times:?}");
-    assert_eq!(world.events(world.first())[1..], [Event::Lost { tsi: TSI, first: Sqn(1), count: 1 }]);
+    assert_eq!(world.events(world.first())[1..], [ours(SessionEvent::Lost { first: Sqn(1), count: 1 })]);
     assert_eq!(world.numbers(world.first()), [0, 2], "what is behind the loss is delivered");
 }
 
@@ -157,7 +157,7 @@ fn s6_3_repeats_and_cancellation_without_data() {
     let times = times(&world);
     assert_eq!(times.len(), 3, "{times:?}");
     assert!(times.windows(2).all(|pair| (50..=56).contains(&(pair[1] - pair[0]))), "{times:?}");
-    assert_eq!(world.events(world.first())[1..], [Event::Lost { tsi: TSI, first: Sqn(1), count: 1 }]);
+    assert_eq!(world.events(world.first())[1..], [ours(SessionEvent::Lost { first: Sqn(1), count: 1 })]);
 }
 
 /// NCFs and NAKs heard while data are waited for make the wait begin again.
@@ -208,7 +208,7 @@ fn s6_3_cancellation_by_the_window() {
         world.forge(if by_data { odata(4, 3, b"0004") } else { spm(1, 3, 3) }, none());
         world.run(SECOND);
         assert_eq!(asked(&world), [1, 2]);
-        assert_eq!(world.events(world.first())[1..], [Event::Lost { tsi: TSI, first: Sqn(1), count: 2 }]);
+        assert_eq!(world.events(world.first())[1..], [ours(SessionEvent::Lost { first: Sqn(1), count: 2 })]);
         assert_eq!(world.numbers(world.first())[..2], [0, 3]);
     }
 }

@@ -1,7 +1,7 @@
 //! Who is there: several receivers and sources, late ones, restarted ones, and those behind a partition.
 
-use crate::world::{MS, PORT, SECOND, TSI, US, World, address, group, receiver, source};
-use pgm::receiver::Event;
+use crate::world::{MS, PORT, SECOND, TSI, US, World, address, group, ours, receiver, source};
+use pgm::receiver::{Event, SessionEvent};
 use pgm::sim::{Link, Network, Station};
 use pgm::{ReceiverConfig, SourceConfig, Sqn, Tsi};
 
@@ -14,7 +14,7 @@ fn a_clean_network_needs_no_repair() {
     world.run(SECOND);
     for node in world.receivers.clone() {
         assert_eq!(world.numbers(node), (0..500).collect::<Vec<_>>());
-        assert_eq!(world.events(node), [Event::Source { tsi: TSI }, Event::Finished { tsi: TSI }]);
+        assert_eq!(world.events(node), [ours(SessionEvent::Found), ours(SessionEvent::Finished)]);
     }
     let counts = world.net.node(world.source).source_counts();
     assert_eq!((counts.naks, counts.rdata), (0, 0));
@@ -75,7 +75,9 @@ fn a_partition_longer_than_the_window_loses_what_left_it() {
     let lost: Vec<(u32, u32)> = world
         .events(far)
         .iter()
-        .filter_map(|event| if let Event::Lost { first, count, .. } = event { Some((first.0, *count)) } else { None })
+        .filter_map(
+            |event| if let SessionEvent::Lost { first, count } = event.what { Some((first.0, count)) } else { None },
+        )
         .collect();
     let missing: u32 = lost.iter().map(|(_, count)| count).sum();
     assert_eq!(lost[0].0, 100);
@@ -94,13 +96,13 @@ fn a_peer_that_is_silent_expires() {
     world.net.put_on_side(world.first(), 1);
     world.stream(10, 10, MS);
     world.run(5 * SECOND);
-    assert_eq!(world.events(world.first()), [Event::Source { tsi: TSI }, Event::Expired { tsi: TSI }]);
+    assert_eq!(world.events(world.first()), [ours(SessionEvent::Found), ours(SessionEvent::Expired)]);
     world.net.heal();
     // Heartbeats come at most a second apart.
     world.run(2 * SECOND);
     world.stream(20, 10, MS);
     world.run(SECOND);
-    assert_eq!(world.events(world.first())[2..], [Event::Source { tsi: TSI }]);
+    assert_eq!(world.events(world.first())[2..], [ours(SessionEvent::Found)]);
     assert_eq!(world.numbers(world.first()), (0..10).chain(20..30).collect::<Vec<_>>());
 }
 
@@ -154,7 +156,10 @@ fn s3_1_a_restarted_source_with_a_new_identifier() {
     world.run(5 * SECOND);
     assert_eq!(world.numbers(world.first()), (0..20).collect::<Vec<_>>());
     let events = world.events(world.first());
-    assert_eq!(events, [Event::Source { tsi: TSI }, Event::Source { tsi: again }, Event::Expired { tsi: TSI }]);
+    assert_eq!(
+        events,
+        [ours(SessionEvent::Found), Event { tsi: again, what: SessionEvent::Found }, ours(SessionEvent::Expired)]
+    );
 }
 
 /// 3.1 forbids it, and it happens: the same identifier, numbers that begin again. It is another session, from its first
@@ -187,7 +192,7 @@ fn s3_1_a_restarted_source_with_the_old_identifier() {
         );
         assert_eq!(first > 0, every_ns * u64::from(window) / 2 < 20 * MS, "{what:?}");
         let events = world.events(world.first());
-        assert_eq!(events[..2], [Event::Source { tsi: TSI }, Event::Restarted { tsi: TSI }], "{what:?}");
+        assert_eq!(events[..2], [ours(SessionEvent::Found), ours(SessionEvent::Restarted)], "{what:?}");
         assert_eq!(events.len(), if first > 0 { 3 } else { 2 }, "{what:?}: {events:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! What the scenarios have in common: a source, receivers, and somebody who sends whatever a test wants.
 
 use pgm::packet::{Body, Data, Nak, NakList, Options, Packet, Spm};
-use pgm::receiver::Event;
+use pgm::receiver::{Event, SessionEvent};
 use pgm::sim::{Crossing, Link, Network, NodeId, Sent, Station};
 use pgm::{Gsi, ReceiverConfig, SourceConfig, Sqn, Tsi};
 use std::net::IpAddr;
@@ -19,6 +19,11 @@ pub(crate) fn group() -> IpAddr {
 /// The address of node number so much; the source is 1.
 pub(crate) fn address(number: usize) -> IpAddr {
     format!("192.0.2.{number}").parse().unwrap()
+}
+
+/// What happened to the source of [`TSI`].
+pub(crate) fn ours(what: SessionEvent) -> Event {
+    Event { tsi: TSI, what }
 }
 
 pub(crate) fn source() -> SourceConfig {

@@ -9,6 +9,7 @@ use crate::{Context, ProbeError, check};
 use clock::Clock;
 use model::worker::{ProbeTask, Target};
 use model::{Event, Finding, FindingId, PgmCarrier, PgmEnd, PgmReport, PgmSpec};
+use pgm::receiver::SessionEvent;
 use pgm::{Gsi, Tsi};
 use pgm_io::{Ends, EventKind, EventNote, Numbers, PgmSocket, PgmSocketCounts, PgmSocketOptions};
 use record::{Paced, RepairFigures, RepairNote};
@@ -131,7 +132,7 @@ impl Group {
 
     /// Gives the repairs to the recorder and returns the rest.
     pub(super) fn finish(&self, pass: &PgmPass<'_>, paced: &mut Paced) -> PgmOutcome {
-        let (repairs_dropped, events_dropped) = self.way.log().dropped();
+        let (repairs_dropped, events_dropped) = self.way.unlogged();
         let mut counts = self.way.counts().since(&pass.before);
         counts.unlogged += repairs_dropped + events_dropped;
         let mut outcome = PgmOutcome::default();
@@ -262,15 +263,21 @@ fn event(note: &EventNote, begin_ns: u64, remotes: &[Remote], several: bool) -> 
         EventKind::NcfReceived(Numbers { count, parity, .. }) => {
             ("ncf", format!("{} of the answers confirmed", numbers(count, parity)))
         }
-        EventKind::RepairSent { parity: true, .. } => ("repair", "parity sent for one of our groups".to_owned()),
-        EventKind::RepairSent { .. } => ("repair", "one of our packets repaired".to_owned()),
-        EventKind::RepairReceived { parity: true, .. } => ("repair", "parity of a group of the answers".to_owned()),
-        EventKind::RepairReceived { .. } => ("repair", "a packet of the answers repaired".to_owned()),
-        EventKind::Lost { count, .. } => ("lost", format!("{} of the answers given up", packets(count))),
-        EventKind::Reset { code } => ("reset", format!("the source gave up, reason {code}")),
-        EventKind::Expired => ("expired", "the source was silent for too long".to_owned()),
-        EventKind::Restarted => ("restarted", "another session of the same source began".to_owned()),
-        EventKind::SourceFound | EventKind::Finished | EventKind::Refused => return None,
+        EventKind::RepairSent(Numbers { parity: true, .. }) => {
+            ("repair", "parity sent for one of our groups".to_owned())
+        }
+        EventKind::RepairSent(_) => ("repair", "one of our packets repaired".to_owned()),
+        EventKind::RepairReceived(Numbers { parity: true, .. }) => {
+            ("repair", "parity of a group of the answers".to_owned())
+        }
+        EventKind::RepairReceived(_) => ("repair", "a packet of the answers repaired".to_owned()),
+        EventKind::Session(what) => match what {
+            SessionEvent::Lost { count, .. } => ("lost", format!("{} of the answers given up", packets(count))),
+            SessionEvent::Reset { code } => ("reset", format!("the source gave up, reason {code}")),
+            SessionEvent::Expired => ("expired", "the source was silent for too long".to_owned()),
+            SessionEvent::Restarted => ("restarted", "another session of the same source began".to_owned()),
+            SessionEvent::Found | SessionEvent::Finished | SessionEvent::Refused => return None,
+        },
     };
     let at_ns = note.at_ns.checked_sub(begin_ns)?;
     let host = remotes.get(usize::from(note.from)).filter(|_| several).map(|remote| remote.session.host.clone());
@@ -312,9 +319,9 @@ mod tests {
         );
         for (what, kind) in [
             (EventKind::NcfReceived(Numbers { first: Sqn(1), count: 1, parity: false }), Some("ncf")),
-            (EventKind::RepairSent { sqn: Sqn(1), parity: false }, Some("repair")),
-            (EventKind::Lost { first: Sqn(1), count: 3 }, Some("lost")),
-            (EventKind::SourceFound, None),
+            (EventKind::RepairSent(Numbers { first: Sqn(1), count: 1, parity: false }), Some("repair")),
+            (EventKind::Session(SessionEvent::Lost { first: Sqn(1), count: 3 }), Some("lost")),
+            (EventKind::Session(SessionEvent::Found), None),
         ] {
             assert_eq!(event(&note(100, what), 100, &[], false).map(|event| event.kind), kind.map(str::to_owned));
         }

@@ -15,11 +15,16 @@ pub(crate) fn run(output: &Output) -> Result<u8, Failure> {
 
 /// A new key.
 pub(crate) fn fresh() -> Result<Key, Failure> {
-    let mut bytes = [0; 32];
+    Ok(Key::from_bytes(random()?))
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
     std::fs::File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut bytes))
         .context("cannot read /dev/urandom")?;
-    Ok(Key::from_bytes(bytes))
+    Ok(bytes)
 }
 
 /// Reads a key file and returns the key in hexadecimal. One that others can read is refused: it is no secret.

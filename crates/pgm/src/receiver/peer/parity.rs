@@ -206,7 +206,7 @@ impl Peer {
     }
 
     /// A group was ended early (OPT_CURR_TGSIZE): the numbers that it lacks are nobody's.
-    pub(super) fn short_group(&mut self, now_ns: u64, sqn: Sqn, size: Option<u32>, with: &mut With<'_>) {
+    pub(super) fn short_group(&mut self, now_ns: u64, sqn: Sqn, size: Option<u32>, with: &mut With) {
         let whole = self.parity.group_packets;
         let Some(size) = size.filter(|size| (1..whole).contains(size)) else { return };
         let first = self.parity.first_of(sqn);
@@ -227,15 +227,12 @@ impl Peer {
             self.expect(now_ns, from, with);
             self.end = from;
         }
-        for at in size..whole {
-            let sqn = first.plus(at);
+        for sqn in from.until(until) {
             if self.is_missing(sqn) {
                 let place = self.place(sqn);
                 self.timers.clear(place);
                 self.parity.vacate(place);
-                if let Some(slot) = self.slot_mut(sqn) {
-                    slot.state = State::Skipped;
-                }
+                self.slot_mut(sqn).state = State::Skipped;
                 with.counts.missing -= 1;
             }
         }
@@ -256,7 +253,7 @@ impl Peer {
     }
 
     /// Looks for groups that are over, because something behind them is known of (section 11.5): what they lack is asked for.
-    pub(super) fn close_groups(&mut self, now_ns: u64, with: &mut With<'_>) {
+    pub(super) fn close_groups(&mut self, now_ns: u64, with: &mut With) {
         if !self.parity.is_used() || !self.started {
             return;
         }
@@ -265,9 +262,7 @@ impl Peer {
         let ended = self.parity.group(last).is_some_and(|group| group.size > 0 && last.plus(group.size) == self.end);
         let until = if ended { last.plus(whole) } else { last };
         let floor = self.floor();
-        if self.parity.closed.is_before(floor) {
-            self.parity.closed = floor;
-        }
+        self.parity.closed = self.parity.closed.later(floor);
         while self.parity.closed.is_before(until) {
             let first = self.parity.closed;
             self.parity.closed = first.plus(whole);
@@ -277,17 +272,14 @@ impl Peer {
         }
     }
 
-    fn close_group(&mut self, now_ns: u64, first: Sqn, with: &mut With<'_>) {
+    fn close_group(&mut self, now_ns: u64, first: Sqn, with: &mut With) {
         if self.missing(first) == 0 {
             return;
         }
-        for at in 0..self.parity.group_packets {
-            let sqn = first.plus(at);
+        for sqn in self.group_numbers(first) {
             if self.is_missing(sqn) {
                 self.timers.clear(self.place(sqn));
-                if let Some(slot) = self.slot_mut(sqn) {
-                    slot.state = State::Missing(Phase::Grouped);
-                }
+                self.slot_mut(sqn).state = State::Missing(Phase::Grouped);
             }
         }
         self.recover(now_ns, first, with);
@@ -303,6 +295,11 @@ impl Peer {
         }
     }
 
+    /// All numbers of a group.
+    fn group_numbers(&self, first: Sqn) -> impl Iterator<Item = Sqn> + use<> {
+        first.until(first.plus(self.parity.group_packets))
+    }
+
     /// Whether a number is missing, and not given up.
     fn is_missing(&self, sqn: Sqn) -> bool {
         self.holds(sqn) && matches!(self.slot(sqn).state, State::Missing(_))
@@ -310,7 +307,7 @@ impl Peer {
 
     /// How many of a group are.
     fn missing(&self, first: Sqn) -> usize {
-        (0..self.parity.group_packets).filter(|at| self.is_missing(first.plus(*at))).count()
+        self.group_numbers(first).filter(|sqn| self.is_missing(*sqn)).count()
     }
 
     /// Whether a packet of a group that is for parity is there, delivered or not.
@@ -321,7 +318,7 @@ impl Peer {
     /// Parity packets to ask for: as if the group were whole (section 11.5).
     fn wanted(&self, first: Sqn) -> u32 {
         let whole = self.parity.group_packets;
-        let have = (0..whole).filter(|at| self.has(first.plus(*at))).count();
+        let have = self.group_numbers(first).filter(|sqn| self.has(*sqn)).count();
         let held = self.parity.group(first).map_or(0, |group| group.held);
         whole.saturating_sub(u32::try_from(have).unwrap_or(u32::MAX)).saturating_sub(held).max(1)
     }
@@ -335,13 +332,7 @@ impl Peer {
     }
 
     /// A parity packet.
-    pub(in crate::receiver) fn parity(
-        &mut self,
-        now_ns: u64,
-        data: &Data<'_>,
-        options: &Options<'_>,
-        with: &mut With<'_>,
-    ) {
+    pub(in crate::receiver) fn parity(&mut self, now_ns: u64, data: &Data<'_>, options: &Options<'_>, with: &mut With) {
         let whole = self.parity.group_packets;
         // How large groups are is told by SPMs, of which the first may be lost.
         if !self.started || whole == 0 || data.trail.is_after(self.end) {

@@ -69,7 +69,7 @@ fn table() -> String {
         text,
         "| loss | repairs | NAK packets | repairs sent | sent unasked | delay p50, µs | p99 | p99.9 |\n|---|---|---|---|---|---|---|---|"
     );
-    let of = |group_packets, proactive_packets| Config { group_packets, proactive_packets, ..Config::new() };
+    let of = |group_packets, proactive_packets| Config { group_packets, proactive_packets, ..Config::default() };
     for lost in [0.01, 0.05] {
         row(&mut text, lost, "single packets", None);
         row(&mut text, lost, "parity, groups of 8", Some(of(8, 0)));

@@ -7,17 +7,17 @@ mod short;
 mod trouble;
 
 use crate::world::{
-    MS, PORT, SECOND, TSI, US, World, address, bytes, group, none, numbers, odata, puppet, receiver, source, spm,
+    MS, PORT, SECOND, TSI, US, World, address, bytes, group, none, numbers, odata, ours, puppet, receiver, source, spm,
 };
 use pgm::fec::Config;
 use pgm::packet::{Body, Data, Nak, Options, Packet, ParityParameters};
-use pgm::receiver::{Counts, Event};
+use pgm::receiver::{Counts, SessionEvent};
 use pgm::sim::{Crossing, Link, NodeId};
 use pgm::source::SourceCounts;
 use pgm::{ReceiverConfig, SourceConfig, Sqn};
 
 pub(super) fn fec() -> Config {
-    Config { group_packets: 8, ..Config::new() }
+    Config { group_packets: 8, ..Config::default() }
 }
 
 pub(super) fn offering(fec: Config) -> SourceConfig {

@@ -64,7 +64,7 @@ proptest! {
             prop_assert_eq!((counts.lost, counts.recovered), (0, counts.missing));
             prop_assert_eq!(counts.parity_inconsistent, 0);
             prop_assert!(counts.numbers_asked <= 80 + 40 * counts.missing, "{:?}", counts);
-            let finished = world.events(*node).contains(&Event::Finished { tsi: TSI });
+            let finished = world.events(*node).contains(&ours(SessionEvent::Finished));
             prop_assert!(finished, "{:?}", world.events(*node));
         }
         prop_assert!(world.net.sent().iter().all(|one| one.bytes.len() <= 1472));
@@ -149,7 +149,7 @@ proptest! {
             let mut buffer = [0; 100];
             // Another session begins when nothing of the old one is left to be delivered.
             while let Some(event) = receiver.poll_event() {
-                last = last.filter(|_| !matches!(event, pgm::receiver::Event::Restarted { .. }));
+                last = last.filter(|_| !matches!(event.what, SessionEvent::Restarted));
             }
             while let Some(message) = receiver.next_message(&mut buffer) {
                 assert!(last.is_none_or(|last| message.first.is_after(last)), "{last:?} {message:?}");

@@ -34,7 +34,7 @@ fn s11_2_a_pause_ends_a_group_early() {
     assert_eq!(sqns, [vec![0, 1, 2], (8..17).collect()].concat());
     let counts = counts(&world, node);
     assert_eq!((counts.missing, counts.recovered, counts.lost), (1, 1, 0));
-    assert!(!world.events(node).iter().any(|event| matches!(event, Event::Lost { .. })));
+    assert!(!world.events(node).iter().any(|event| matches!(event.what, SessionEvent::Lost { .. })));
 }
 
 /// Section 11.4: unasked parity of a short group carries its size.
@@ -66,7 +66,7 @@ fn s11_4_the_last_data_of_a_session_tell_the_size() {
     assert_eq!(world.numbers(node), (0..11).collect::<Vec<_>>());
     let last = world.sent_by(source, "ODATA").last().unwrap().packet().unwrap();
     assert_eq!((last.sqn(), last.options.current_group_size), (Some(Sqn(10)), Some(3)));
-    assert!(world.events(node).contains(&Event::Finished { tsi: TSI }));
+    assert!(world.events(node).contains(&ours(SessionEvent::Finished)));
     assert!(world.net.node(source).source.as_ref().unwrap().is_finished());
 }
 
@@ -88,7 +88,7 @@ fn s11_5_the_size_of_a_short_group_is_learnt_from_parity() {
         let counts = counts(&world, node);
         assert_eq!((counts.missing, counts.lost), (0, 0), "{counts:?}");
         assert_eq!(parity(&world).len(), 1);
-        assert!(!world.events(node).iter().any(|event| matches!(event, Event::Lost { .. })));
+        assert!(!world.events(node).iter().any(|event| matches!(event.what, SessionEvent::Lost { .. })));
     }
 }
 

@@ -164,7 +164,7 @@ fn a_group_that_nobody_repairs_is_given_up_at_last() {
     world.run(200 * MS);
     assert_eq!(world.numbers(node), [0, 1, 3, 5, 6, 7]);
     assert_eq!((counts(&world, node).lost, counts(&world, node).naks), (2, 3));
-    let lost = |first| Event::Lost { tsi: TSI, first: Sqn(first), count: 1 };
+    let lost = |first| ours(SessionEvent::Lost { first: Sqn(first), count: 1 });
     assert!(world.events(node).ends_with(&[lost(2), lost(4)]));
 }
 

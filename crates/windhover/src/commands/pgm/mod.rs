@@ -7,15 +7,16 @@ mod send;
 mod tell;
 
 use super::capture::Recording;
+use super::key::random;
 use crate::cli::pgm::{GroupArgs, Pgm, Receiver, Source};
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
 use model::{PgmCarrier, PgmSpec};
 use net::capture::{GroupCarrier, GroupFlow};
+use net::group::GroupOptions;
 use pgm::{Gsi, ReceiverConfig, SourceConfig, Sqn, Tsi};
 use pgm_io::spec::{self, PROTOCOL};
 use pgm_io::{PgmIoError, PgmSocket, PgmSocketOptions};
-use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -33,24 +34,15 @@ pub(crate) fn run(command: Pgm, output: &Output) -> Result<u8, Failure> {
     code
 }
 
-/// The capture of both ways that --pcap asks for.
+/// The capture of both directions that --pcap asks for.
 fn capture(command: &Pgm) -> Result<Option<Recording>, Failure> {
     let (name, flags, group, reply) = match command {
-        Pgm::Send(arguments) => ("send", &arguments.group_args, arguments.group, None),
-        Pgm::Recv(arguments) => ("recv", &arguments.group_args, arguments.group, None),
-        Pgm::Ping(arguments) => (
-            "ping",
-            &arguments.group_args,
-            arguments.group,
-            Some(reply_group(arguments.group, arguments.reply.reply_group)?),
-        ),
-        Pgm::Reflect(arguments) => (
-            "reflect",
-            &arguments.group_args,
-            arguments.group,
-            Some(reply_group(arguments.group, arguments.reply.reply_group)?),
-        ),
+        Pgm::Send(send) => ("send", &send.group_args, send.group, None),
+        Pgm::Recv(recv) => ("recv", &recv.group_args, recv.group, None),
+        Pgm::Ping(ping) => ("ping", &ping.group_args, ping.group, Some(&ping.reply)),
+        Pgm::Reflect(reflect) => ("reflect", &reflect.group_args, reflect.group, Some(&reflect.reply)),
     };
+    let reply = reply.map(|reply| reply_group(group, reply.reply_group)).transpose()?;
     let spec = flags.spec(group, None, None);
     let carrier = match spec.carrier {
         PgmCarrier::Udp => GroupCarrier::Udp(spec.udp_port),
@@ -61,42 +53,30 @@ fn capture(command: &Pgm) -> Result<Option<Recording>, Failure> {
     Recording::of_group(&flags.pcap, comment, GroupFlow { carrier, groups }, flags.interface.as_deref())
 }
 
-/// A group to publish on, and how.
-struct Publishes<'a> {
-    group: IpAddr,
-    flags: &'a Source,
-}
-
-/// A group to hear, and how.
-struct Hears<'a> {
-    group: IpAddr,
-    flags: &'a Receiver,
-}
-
-/// Opens one end.
-fn open(flags: &GroupArgs, publishes: Option<&Publishes<'_>>, hears: Option<&Hears<'_>>) -> Result<PgmSocket, Failure> {
-    let groups = [publishes.map(|publishes| publishes.group), hears.map(|hears| hears.group)];
+/// Opens one end: the group that it publishes on and the one that it hears, each with its flags.
+fn open(
+    flags: &GroupArgs,
+    publishes: Option<(IpAddr, &Source)>,
+    hears: Option<(IpAddr, &Receiver)>,
+) -> Result<PgmSocket, Failure> {
+    let groups = [publishes.map(|(group, _)| group), hears.map(|(group, _)| group)];
     if let Some(group) = groups.into_iter().flatten().find(|group| !group.is_multicast()) {
         return Err(Failure::usage(anyhow!("{group} is no multicast group: use one of 224.0.0.0/4 or ff00::/8")));
     }
     let group = groups.into_iter().flatten().next().context("neither a source nor a receiver")?;
     let (local, interface) = own(flags, group)?;
-    let spec =
-        flags.spec(group, publishes.map(|publishes| &publishes.flags.timers), hears.map(|hears| &hears.flags.timers));
+    let (source_timers, nak_timers) =
+        (publishes.map(|(_, flags)| &flags.timers), hears.map(|(_, flags)| &flags.timers));
+    let spec = flags.spec(group, source_timers, nak_timers);
     let mut options = PgmSocketOptions::new(spec::carrier(&spec), local);
-    options.interface = interface;
-    options.loopback = !flags.no_loop;
-    options.ttl = flags.ttl;
-    if let Some(publishes) = publishes {
-        options.source = Some(source(&spec, publishes, local)?);
-    }
-    if let Some(hears) = hears {
-        options.receiver = Some(receiver(&spec, hears)?);
-    }
+    options.network = GroupOptions { interface, loopback: !flags.no_loop, ttl: flags.ttl, ..options.network };
+    options.source = publishes.map(|(group, flags)| source(&spec, group, flags, local)).transpose()?;
+    options.receiver = hears.map(|(group, flags)| receiver(&spec, group, flags)).transpose()?;
     PgmSocket::open(&options).map_err(|error| match error {
         PgmIoError::Source(_) | PgmIoError::Receiver(_) => asked(&error),
-        PgmIoError::Memory { .. } => Failure::usage(error),
-        PgmIoError::Family { .. } | PgmIoError::AddressInUse { .. } => Failure::usage(error),
+        PgmIoError::Memory { .. } | PgmIoError::Family { .. } | PgmIoError::AddressInUse { .. } => {
+            Failure::usage(error)
+        }
         error => Failure::new(1, error),
     })
 }
@@ -106,8 +86,8 @@ fn asked(error: &PgmIoError) -> Failure {
     Failure::usage(anyhow!("{error}"))
 }
 
-/// The own address, and the number of the interface where it was asked for.
-fn own(flags: &GroupArgs, group: IpAddr) -> Result<(IpAddr, Option<u32>), Failure> {
+/// The own address, and the number of the interface where it was asked for, else 0.
+fn own(flags: &GroupArgs, group: IpAddr) -> Result<(IpAddr, u32), Failure> {
     if let Some(local) = flags.local.filter(|local| !local.is_loopback()) {
         net::interface::with_address(local).map_err(Failure::usage)?;
     }
@@ -126,24 +106,23 @@ fn own(flags: &GroupArgs, group: IpAddr) -> Result<(IpAddr, Option<u32>), Failur
                 source
             }
         };
-        return Ok((local, None));
+        return Ok((local, 0));
     };
     let index = net::interface::named(text).map_err(Failure::usage)?;
     let given = flags.local.or_else(|| text.parse().ok());
     if let Some(local) = given {
-        return Ok((local, Some(index)));
+        return Ok((local, index));
     }
     let name = net::interface::name_of(index).map_err(Failure::usage)?;
     let found = net::interface::addresses()?.into_iter().find(|own| own.name == name && same_family(&own.address));
     let family = if group.is_ipv4() { "IPv4" } else { "IPv6" };
     let found = found.ok_or_else(|| Failure::usage(anyhow!("interface {name} has no {family} address")))?;
-    Ok((found.address, Some(index)))
+    Ok((found.address, index))
 }
 
-fn source(spec: &PgmSpec, publishes: &Publishes<'_>, local: IpAddr) -> Result<SourceConfig, Failure> {
-    let random = random()?;
-    let [a, b, c, d, port @ ..] = random;
-    let gsi = publishes.flags.gsi.unwrap_or(match local {
+fn source(spec: &PgmSpec, group: IpAddr, flags: &Source, local: IpAddr) -> Result<SourceConfig, Failure> {
+    let [a, b, c, d, port @ ..] = random()?;
+    let gsi = flags.gsi.unwrap_or(match local {
         // People know the source by its address then.
         IpAddr::V4(local) => {
             let [first, second, third, fourth] = local.octets();
@@ -151,28 +130,20 @@ fn source(spec: &PgmSpec, publishes: &Publishes<'_>, local: IpAddr) -> Result<So
         }
         IpAddr::V6(_) => Gsi([a, b, c, d, port[0] ^ 0x5a, port[1] ^ 0x5a]),
     });
-    let port = publishes.flags.source_port.unwrap_or_else(|| u16::from_be_bytes([port[2], port[3]]).max(1));
-    let mut config = spec::source(spec, Tsi { gsi, port }, publishes.group, local);
-    config.first = Sqn(publishes.flags.first);
+    let port = flags.source_port.unwrap_or_else(|| u16::from_be_bytes([port[2], port[3]]).max(1));
+    let mut config = spec::source(spec, Tsi { gsi, port }, group, local);
+    config.first = Sqn(flags.first);
     config.check().map_err(|error| asked(&PgmIoError::Source(error)))?;
     Ok(config)
 }
 
-fn receiver(spec: &PgmSpec, hears: &Hears<'_>) -> Result<ReceiverConfig, Failure> {
-    let sources = usize::from(hears.flags.sources);
-    let mut config = spec::receiver(spec, hears.group, sources, u64::from_be_bytes(random()?));
-    config.expiry_ns = ns(hears.flags.expiry);
-    config.parity = hears.flags.use_fec;
+fn receiver(spec: &PgmSpec, group: IpAddr, flags: &Receiver) -> Result<ReceiverConfig, Failure> {
+    let sources = usize::from(flags.sources);
+    let mut config = spec::receiver(spec, group, sources, u64::from_be_bytes(random()?));
+    config.expiry_ns = ns(flags.expiry);
+    config.parity = flags.use_fec;
     config.check().map_err(|error| asked(&PgmIoError::Receiver(error)))?;
     Ok(config)
-}
-
-fn random() -> Result<[u8; 8], Failure> {
-    let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut random| random.read_exact(&mut bytes))
-        .context("cannot read /dev/urandom")?;
-    Ok(bytes)
 }
 
 fn ns(time: Duration) -> u64 {

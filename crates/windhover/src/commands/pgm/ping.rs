@@ -1,12 +1,12 @@
 //! `windhover pgm ping`
 
-use super::{Hears, Publishes, open, random, reply_group, tell};
+use super::{open, random, reply_group, tell};
 use crate::cli::pgm::Ping;
 use crate::commands::signals;
 use crate::output::{Failure, Output, wrapped};
 use anyhow::anyhow;
+use model::Fate;
 use pgm_io::PgmSocketCounts;
-use pgm_io::hand::numbered::Fate;
 use pgm_io::hand::{self, PingOptions, Pinger};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -19,9 +19,8 @@ const SEARCH: Duration = Duration::from_secs(10);
 pub(super) fn run(arguments: &Ping, output: &Output) -> Result<u8, Failure> {
     let stop = signals::stop_flag()?;
     let reply = reply_group(arguments.group, arguments.reply.reply_group)?;
-    let publishes = Publishes { group: arguments.group, flags: &arguments.source };
-    let hears = Hears { group: reply, flags: &arguments.receiver };
-    let mut way = open(&arguments.group_args, Some(&publishes), Some(&hears))?;
+    let (publishes, hears) = ((arguments.group, &arguments.source), (reply, &arguments.receiver));
+    let mut socket = open(&arguments.group_args, Some(publishes), Some(hears))?;
     let options = PingOptions {
         count: arguments.count,
         rate_pps: arguments.rate,
@@ -32,7 +31,7 @@ pub(super) fn run(arguments: &Ping, output: &Output) -> Result<u8, Failure> {
     let mut on_event = |event: &pgm::receiver::Event| {
         output.note(tell::event_text(event));
     };
-    let mut pinger = Pinger::new(&mut way, options, u64::from_be_bytes(random()?), &stop, &mut on_event);
+    let mut pinger = Pinger::new(&mut socket, options, u64::from_be_bytes(random()?), &stop, &mut on_event);
     if !pinger.search(SEARCH)? {
         let (found, wanted) = (pinger.reflectors.len(), arguments.reflectors);
         if found == 0 {
@@ -45,8 +44,8 @@ pub(super) fn run(arguments: &Ping, output: &Output) -> Result<u8, Failure> {
         output.warning(format_args!("{found} of {wanted} reflectors are heard on {reply}"));
     }
     pinger.run()?;
-    let closed = pinger.way().close(hand::CLOSE);
-    let counts = pinger.way().counts();
+    let closed = pinger.socket.close(hand::CLOSE);
+    let counts = pinger.socket.counts();
     if arguments.form.is_json() {
         output.result(&format!("{}\n", json(arguments, &pinger, &counts)))?;
     } else {

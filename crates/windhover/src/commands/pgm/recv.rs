@@ -1,11 +1,11 @@
 //! `windhover pgm recv`
 
-use super::{Hears, open, tell};
+use super::{open, tell};
 use crate::cli::pgm::{MessageForm, Recv};
 use crate::commands::signals;
 use crate::output::{Failure, Output};
+use model::Fate;
 use pgm::zmtp;
-use pgm_io::hand::numbered::Fate;
 use pgm_io::hand::{self, EndReason, HeardSource, MOST_BYTES, Received, SubscribeOptions, Subscribed};
 use pgm_io::{Delivered, PgmSocketCounts};
 use serde_json::{Value, json};
@@ -14,9 +14,8 @@ use std::ops::ControlFlow;
 
 pub(super) fn run(arguments: &Recv, output: &Output) -> Result<u8, Failure> {
     let stop = signals::stop_flag()?;
-    let hears = Hears { group: arguments.group, flags: &arguments.receiver };
-    let mut way = open(&arguments.group_args, None, Some(&hears))?;
-    output.note(format_args!("{} hears {}", way.local(), arguments.group));
+    let mut socket = open(&arguments.group_args, None, Some((arguments.group, &arguments.receiver)))?;
+    output.note(format_args!("{} hears {}", socket.local(), arguments.group));
     let options = SubscribeOptions {
         count: arguments.count,
         lasts: arguments.lasts,
@@ -25,9 +24,9 @@ pub(super) fn run(arguments: &Recv, output: &Output) -> Result<u8, Failure> {
         check: arguments.check,
         zeromq: arguments.group_args.zeromq,
     };
-    let mut printer = Printer { arguments, output, began_ns: way.now_ns(), line: String::new() };
+    let mut printer = Printer { arguments, output, began_ns: socket.now_ns(), line: String::new() };
     let mut failed = None;
-    let received = hand::subscribe(&mut way, options, &stop, &mut |received| match printer.print(&received) {
+    let received = hand::subscribe(&mut socket, options, &stop, &mut |received| match printer.print(&received) {
         Ok(true) => ControlFlow::Continue(()),
         Ok(false) => ControlFlow::Break(()),
         Err(failure) => {
@@ -36,15 +35,15 @@ pub(super) fn run(arguments: &Recv, output: &Output) -> Result<u8, Failure> {
         }
     })?;
     failed.map_or(Ok(()), Err)?;
-    way.close(hand::CLOSE)?;
-    finish(arguments, output, &received, &way.counts())
+    socket.close(hand::CLOSE)?;
+    finish(arguments, output, &received, &socket.counts())
 }
 
 /// Prints what comes.
 struct Printer<'a> {
     arguments: &'a Recv,
     output: &'a Output,
-    /// Time 0 of what is printed, on the way's clock.
+    /// Time 0 of what is printed, on the socket's clock.
     began_ns: u64,
     line: String,
 }

@@ -1,6 +1,6 @@
 //! `windhover pgm reflect`
 
-use super::{Hears, Publishes, open, reply_group, tell};
+use super::{open, reply_group, tell};
 use crate::cli::pgm::Reflect;
 use crate::commands::signals;
 use crate::output::{Failure, Output};
@@ -10,18 +10,17 @@ use std::sync::atomic::Ordering;
 pub(super) fn run(arguments: &Reflect, output: &Output) -> Result<u8, Failure> {
     let stop = signals::stop_flag()?;
     let reply = reply_group(arguments.group, arguments.reply.reply_group)?;
-    let publishes = Publishes { group: reply, flags: &arguments.source };
-    let hears = Hears { group: arguments.group, flags: &arguments.receiver };
-    let mut way = open(&arguments.group_args, Some(&publishes), Some(&hears))?;
-    output.note(format_args!("{} answers what comes from {} on {reply}", way.local(), arguments.group));
-    let messages = hand::reflect(&mut way, (arguments.count, arguments.lasts), &stop, &mut |event| {
+    let (publishes, hears) = ((reply, &arguments.source), (arguments.group, &arguments.receiver));
+    let mut socket = open(&arguments.group_args, Some(publishes), Some(hears))?;
+    output.note(format_args!("{} answers what comes from {} on {reply}", socket.local(), arguments.group));
+    let messages = hand::reflect(&mut socket, (arguments.count, arguments.lasts), &stop, &mut |event| {
         output.note(tell::event_text(event));
     })?;
-    let closed = way.close(hand::CLOSE)?;
-    let counts = way.counts();
+    let finished = socket.close(hand::CLOSE)?;
+    let counts = socket.counts();
     if arguments.form.is_json() {
         let summary = serde_json::json!({
-            "type": "summary", "messages": messages, "finished": closed.finished,
+            "type": "summary", "messages": messages, "finished": finished,
             "source": tell::source_counts(&counts.source), "receiver": tell::receiver_counts(&counts.receiver),
         });
         output.result(&format!("{summary}\n"))?;

@@ -1,6 +1,6 @@
 //! `windhover pgm send`
 
-use super::{Publishes, open, tell};
+use super::{open, tell};
 use crate::cli::pgm::Send;
 use crate::commands::signals;
 use crate::output::{Failure, Output};
@@ -16,15 +16,14 @@ use std::time::{Duration, Instant};
 
 pub(super) fn run(arguments: &Send, output: &Output) -> Result<u8, Failure> {
     let stop = signals::stop_flag()?;
-    let publishes = Publishes { group: arguments.group, flags: &arguments.source };
-    let mut way = open(&arguments.group_args, Some(&publishes), None)?;
-    let mut input = Input::new(arguments, way.packet_payload_bytes())?;
-    output.note(format_args!("{} publishes on {}", way.local(), arguments.group));
-    serve(&mut way, arguments.wait, &stop)?;
+    let mut socket = open(&arguments.group_args, Some((arguments.group, &arguments.source)), None)?;
+    let mut input = Input::new(arguments, socket.packet_payload_bytes())?;
+    output.note(format_args!("{} publishes on {}", socket.local(), arguments.group));
+    serve(&mut socket, arguments.wait, &stop)?;
     let began = Instant::now();
     let rate_pps = arguments.rate.or_else(|| arguments.count.map(|_| 1000.0));
     let options = PublishOptions { rate_pps, zeromq: arguments.group_args.zeromq };
-    let sent = hand::publish(&mut way, options, &stop, |number, message| {
+    let sent = hand::publish(&mut socket, options, &stop, |number, message| {
         let next = input.next(number, message)?;
         if message.len() > MOST_BYTES && !arguments.group_args.zeromq {
             let why = anyhow!("message {} has {} bytes: PGM carries {MOST_BYTES} at most", number + 1, message.len());
@@ -34,12 +33,12 @@ pub(super) fn run(arguments: &Send, output: &Output) -> Result<u8, Failure> {
     });
     let lasted = began.elapsed();
     if sent.is_ok() {
-        serve(&mut way, arguments.linger, &stop)?;
+        serve(&mut socket, arguments.linger, &stop)?;
     }
-    let closed = way.close(hand::CLOSE);
+    let closed = socket.close(hand::CLOSE);
     let Published { messages, bytes } = sent?;
-    let finished = closed?.finished;
-    let counts = way.counts();
+    let finished = closed?;
+    let counts = socket.counts();
     if arguments.form.is_json() {
         output.result(&json(messages, bytes, lasted, finished, &counts))?;
     } else {

@@ -1,6 +1,6 @@
 //! Counts, events and repairs in words and as JSON.
 
-use pgm::receiver::{Counts, Event, Repair};
+use pgm::receiver::{Counts, Event, Repair, SessionEvent};
 use pgm::source::SourceCounts;
 use pgm_io::hand::RepairSteps;
 use serde_json::{Value, json};
@@ -43,33 +43,34 @@ pub(super) fn parity_sent_text(counts: &SourceCounts) -> String {
 
 /// An event in a sentence.
 pub(super) fn event_text(event: &Event) -> String {
-    match event {
-        Event::Source { tsi } => format!("source {tsi} is heard"),
-        Event::Lost { tsi, first, count: 1 } => format!("source {tsi}: packet {} is lost", first.0),
-        Event::Lost { tsi, first, count } => format!("source {tsi}: {count} packets from {} on are lost", first.0),
-        Event::Finished { tsi } => format!("source {tsi} has ended its session, and all of it was delivered or lost"),
-        Event::Reset { tsi, code } => format!("source {tsi} has given up (OPT_RST, reason {code})"),
-        Event::Expired { tsi } => format!("source {tsi} was silent for too long and is forgotten"),
-        Event::Restarted { tsi } => format!("source {tsi} has begun another session under the same identifier"),
-        Event::Refused { tsi } => {
-            format!("source {tsi} is refused: as many sources as --sources allows are being heard")
-        }
-    }
+    let what = match event.what {
+        SessionEvent::Found => " is heard",
+        SessionEvent::Lost { first, count: 1 } => &format!(": packet {first} is lost"),
+        SessionEvent::Lost { first, count } => &format!(": {count} packets from {first} on are lost"),
+        SessionEvent::Finished => " has ended its session, and all of it was delivered or lost",
+        SessionEvent::Reset { code } => &format!(" has given up (OPT_RST, reason {code})"),
+        SessionEvent::Expired => " was silent for too long and is forgotten",
+        SessionEvent::Restarted => " has begun another session under the same identifier",
+        SessionEvent::Refused => " is refused: as many sources as --sources allows are being heard",
+    };
+    format!("source {}{what}", event.tsi)
 }
 
 /// An event as an object.
 pub(super) fn event_json(event: &Event) -> Value {
-    match event {
-        Event::Source { tsi } => json!({ "type": "source", "source": tsi.to_string() }),
-        Event::Lost { tsi, first, count } => {
-            json!({ "type": "lost", "source": tsi.to_string(), "first": first.0, "count": count })
+    let source = event.tsi.to_string();
+    let kind = match event.what {
+        SessionEvent::Lost { first, count } => {
+            return json!({ "type": "lost", "source": source, "first": first.0, "count": count });
         }
-        Event::Finished { tsi } => json!({ "type": "finished", "source": tsi.to_string() }),
-        Event::Reset { tsi, code } => json!({ "type": "reset", "source": tsi.to_string(), "reason": code }),
-        Event::Expired { tsi } => json!({ "type": "expired", "source": tsi.to_string() }),
-        Event::Restarted { tsi } => json!({ "type": "restarted", "source": tsi.to_string() }),
-        Event::Refused { tsi } => json!({ "type": "refused", "source": tsi.to_string() }),
-    }
+        SessionEvent::Reset { code } => return json!({ "type": "reset", "source": source, "reason": code }),
+        SessionEvent::Found => "source",
+        SessionEvent::Finished => "finished",
+        SessionEvent::Expired => "expired",
+        SessionEvent::Restarted => "restarted",
+        SessionEvent::Refused => "refused",
+    };
+    json!({ "type": kind, "source": source })
 }
 
 /// A repair in a sentence: each step from the one before.

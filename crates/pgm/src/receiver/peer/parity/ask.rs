@@ -7,7 +7,7 @@ use crate::receiver::peer::{Peer, Phase, State, With};
 impl Peer {
     /// The more a group lacks, the sooner it is asked for (section 6.3). Where the source only sends parity unasked, single
     /// packets are.
-    pub(super) fn back_off_group(&mut self, now_ns: u64, first: Sqn, with: &mut With<'_>) {
+    pub(super) fn back_off_group(&mut self, now_ns: u64, first: Sqn, with: &mut With) {
         if self.deaf {
             self.give_up_group(first, with);
             return;
@@ -16,8 +16,7 @@ impl Peer {
         let early = self.parity.proactive && self.end.distance_from(first) <= self.parity.group_packets;
         let from_ns = if early { now_ns.saturating_add(with.config.back_off_ns) } else { now_ns };
         if !self.parity.on_demand {
-            for at in 0..self.parity.group_packets {
-                let sqn = first.plus(at);
+            for sqn in self.group_numbers(first) {
                 if self.is_missing(sqn) {
                     self.back_off(from_ns, sqn, with);
                 }
@@ -39,24 +38,19 @@ impl Peer {
 
     /// In a pause the packets that the last group lacks so far are asked for one by one (section 11.5, "in the absence of
     /// data").
-    pub(in crate::receiver::peer) fn ask_partial(&mut self, now_ns: u64, with: &mut With<'_>) {
+    pub(in crate::receiver::peer) fn ask_partial(&mut self, now_ns: u64, with: &mut With) {
         if !self.parity.is_used() {
             return;
         }
-        let mut sqn = self.parity.closed;
-        if sqn.is_before(self.base) {
-            sqn = self.base;
-        }
-        while sqn.is_before(self.end) {
-            if self.slot(sqn).state == State::Missing(Phase::Grouped) {
+        for sqn in self.parity.closed.later(self.base).until(self.end) {
+            if self.state(sqn) == State::Missing(Phase::Grouped) {
                 self.back_off(now_ns, sqn, with);
             }
-            sqn = sqn.next();
         }
     }
 
     /// A parity NCF, or somebody else's parity NAK. It says nothing to those that lack more.
-    pub(in crate::receiver) fn heard_parity(&mut self, now_ns: u64, sqn: Sqn, is_ncf: bool, with: &mut With<'_>) {
+    pub(in crate::receiver) fn heard_parity(&mut self, now_ns: u64, sqn: Sqn, is_ncf: bool, with: &mut With) {
         let first = self.parity.first_of(sqn);
         let inside = self.started && first.distance_from(self.floor()) < self.capacity();
         if !self.by_group(first) || !inside || !first.plus(self.parity.group_packets).is_after(self.base) {
@@ -84,7 +78,7 @@ impl Peer {
     }
 
     /// Groups whose wait is over.
-    pub(in crate::receiver::peer) fn timeout_groups(&mut self, now_ns: u64, with: &mut With<'_>) {
+    pub(in crate::receiver::peer) fn timeout_groups(&mut self, now_ns: u64, with: &mut With) {
         while let Some(place) = self.parity.timers.expired(now_ns) {
             let Some(group) = self.parity.groups.get(place as usize).copied().filter(|group| group.live) else {
                 continue;
@@ -111,16 +105,15 @@ impl Peer {
         }
     }
 
-    fn give_up_group(&mut self, first: Sqn, with: &mut With<'_>) {
-        for at in 0..self.parity.group_packets {
-            let sqn = first.plus(at);
+    fn give_up_group(&mut self, first: Sqn, with: &mut With) {
+        for sqn in self.group_numbers(first) {
             if self.is_missing(sqn) {
                 self.give_up(sqn, with);
             }
         }
     }
 
-    fn ask_group(&mut self, now_ns: u64, first: Sqn, with: &mut With<'_>) {
+    fn ask_group(&mut self, now_ns: u64, first: Sqn, with: &mut With) {
         let again = now_ns.saturating_add(with.config.repeat_ns);
         if self.path.is_none() {
             self.need_path(now_ns, with);
@@ -144,7 +137,7 @@ impl Peer {
     }
 
     /// The next NAK for parity: a group's number and, in the low bits, how many packets less one (section 11.3.1).
-    pub(in crate::receiver) fn next_parity_nak(&mut self, now_ns: u64, with: &With<'_>) -> Option<Sqn> {
+    pub(in crate::receiver) fn next_parity_nak(&mut self, now_ns: u64, with: &With) -> Option<Sqn> {
         while let Some(first) = self.parity.naks.pop_front() {
             let inside = self.by_group(first) && first.distance_from(self.floor()) < self.capacity();
             let Some(group) = self.parity.touch(first).filter(|_| inside) else { continue };

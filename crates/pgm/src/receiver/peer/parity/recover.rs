@@ -97,7 +97,7 @@ impl Peer {
     }
 
     /// A group got something: perhaps that is enough.
-    pub(in crate::receiver::peer) fn progressed(&mut self, now_ns: u64, sqn: Sqn, with: &mut With<'_>) {
+    pub(in crate::receiver::peer) fn progressed(&mut self, now_ns: u64, sqn: Sqn, with: &mut With) {
         let first = self.parity.first_of(sqn);
         if self.by_group(sqn) && self.parity.group(first).is_some_and(|group| group.held > 0) {
             self.recover(now_ns, first, with);
@@ -115,7 +115,7 @@ impl Peer {
     }
 
     /// Computes what a group lacks, once it has as many packets as data (section 11.2).
-    pub(super) fn recover(&mut self, now_ns: u64, first: Sqn, with: &mut With<'_>) {
+    pub(super) fn recover(&mut self, now_ns: u64, first: Sqn, with: &mut With) {
         let Some(group) = self.parity.group(first).copied() else { return };
         if group.held == 0 || group.size == 0 {
             return;
@@ -134,7 +134,7 @@ impl Peer {
     }
 
     /// Computes what is missing; whether the group's packets went together.
-    fn compute(&mut self, now_ns: u64, group: &Group, absent: usize, with: &mut With<'_>) -> bool {
+    fn compute(&mut self, now_ns: u64, group: &Group, absent: usize, with: &mut With) -> bool {
         let (first, whole) = (group.first, self.parity.group_packets as usize);
         let longest = group.length - if group.variable { 2 } else { 0 };
         let Some(inputs) = self.inputs(group, absent, longest) else { return false };
@@ -186,16 +186,15 @@ impl Peer {
         for output in outputs {
             let sqn = output.sqn(first);
             self.timers.clear(self.place(sqn));
-            if let Some(slot) = self.slot_mut(sqn) {
-                slot.state = State::Have;
-                slot.length = output.length;
-                slot.fragment = output.fragment;
-                slot.repair.data_ns = now_ns;
-                slot.repair.nak_ns = slot.repair.nak_ns.or(group.nak_ns);
-                slot.repair.ncf_ns = slot.repair.ncf_ns.or(group.ncf_ns);
-                slot.repair.naks += group.naks;
-                slot.repair.parity = true;
-            }
+            let slot = self.slot_mut(sqn);
+            slot.state = State::Have;
+            slot.length = output.length;
+            slot.fragment = output.fragment;
+            slot.repair.data_ns = now_ns;
+            slot.repair.nak_ns = slot.repair.nak_ns.or(group.nak_ns);
+            slot.repair.ncf_ns = slot.repair.ncf_ns.or(group.ncf_ns);
+            slot.repair.naks += group.naks;
+            slot.repair.parity = true;
             with.counts.recovered += 1;
             with.counts.recovered_by_parity += 1;
         }

@@ -1,10 +1,17 @@
 //! How fast packets may follow each other: a token bucket and a leaky bucket (section 5.1.2).
+//!
+//! A receiver's NAKs have such a limit too (section 6.3 and its cautions on traffic): whoever forges packets of a source must
+//! not make a receiver flood the address that they name. A source earns as many bytes of NAKs as its data packets have, so
+//! NAKs never take more than the stream itself, and a busy stream with heavy losses is asked for all it lost. Without data a
+//! small constant rate is left, for a source that stands still and for a loss at its end.
 
 const SECOND: u128 = 1_000_000_000;
+/// The longest NAK in bytes: 63 numbers, IPv6 addresses.
+const NAK_BYTES: usize = 316;
 
 /// Both buckets. Exact: what is left is kept in bytes times nanoseconds, so no rate loses anything to rounding.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limiter {
+pub(crate) struct Limiter {
     rate: u128,
     peak: u64,
     /// Bucket size and content, in bytes x 10⁹. The content may go below nothing, as far down as the size: by NCFs.
@@ -20,9 +27,36 @@ fn signed(value: u128) -> i128 {
 }
 
 impl Limiter {
-    pub(super) fn new(rate: u64, peak: u64, burst: u64, now_ns: u64) -> Self {
+    pub(crate) fn new(rate: u64, peak: u64, burst: u64, now_ns: u64) -> Self {
         let size = signed(u128::from(burst) * SECOND);
         Self { rate: u128::from(rate), peak, size, tokens: size, filled_ns: now_ns, free_ns: now_ns }
+    }
+
+    /// For NAKs to one source: a whole window of 8192 numbers can be asked for at once (131 NAKs of 63 numbers, IPv4), then
+    /// 64 KiB each second.
+    pub(crate) fn naks_to_one() -> Self {
+        Self::new(64 << 10, u64::MAX, 64 << 10, 0)
+    }
+
+    /// For NAKs to all sources together.
+    pub(crate) fn naks_to_all() -> Self {
+        Self::new(256 << 10, u64::MAX, 256 << 10, 0)
+    }
+
+    /// Data packets came that have so many bytes.
+    #[inline]
+    pub(crate) fn earn(&mut self, bytes: usize) {
+        self.tokens = self.tokens.saturating_add(signed(bytes as u128 * SECOND)).min(self.size);
+    }
+
+    /// When a NAK may go out, as far as is known now.
+    pub(crate) fn nak_ready_ns(&self) -> u64 {
+        self.when(self.filled_ns, NAK_BYTES, self.tokens)
+    }
+
+    /// Whether a NAK may go out.
+    pub(crate) fn allows_nak(&mut self, now_ns: u64) -> bool {
+        self.earliest(now_ns, NAK_BYTES) <= now_ns
     }
 
     fn fill(&mut self, now_ns: u64) {
@@ -35,14 +69,14 @@ impl Limiter {
     }
 
     /// When a packet of so many bytes may go out; `now_ns` or before: at once.
-    pub(super) fn earliest(&mut self, now_ns: u64, bytes: usize) -> u64 {
+    pub(crate) fn earliest(&mut self, now_ns: u64, bytes: usize) -> u64 {
         self.fill(now_ns);
         self.when(now_ns, bytes, self.tokens)
     }
 
     /// When a packet may go out that is not to wait for tokens. It borrows, up to one more bucket: so that over any interval
     /// no more goes out than two buckets and the rate.
-    pub(super) fn earliest_urgent(&mut self, now_ns: u64, bytes: usize) -> u64 {
+    pub(crate) fn earliest_urgent(&mut self, now_ns: u64, bytes: usize) -> u64 {
         self.fill(now_ns);
         self.when(now_ns, bytes, self.tokens.saturating_add(self.size))
     }
@@ -58,7 +92,7 @@ impl Limiter {
     }
 
     /// A packet of so many bytes goes out, whether it should have waited or not.
-    pub(super) fn take(&mut self, now_ns: u64, bytes: usize) {
+    pub(crate) fn take(&mut self, now_ns: u64, bytes: usize) {
         self.fill(now_ns);
         self.tokens = self.tokens.saturating_sub(signed(bytes as u128 * SECOND));
         // Rounded down: a peak above a byte a nanosecond is none.
@@ -102,6 +136,22 @@ mod tests {
             limiter.take(1000, 100);
         }
         assert!(limiter.earliest_urgent(1000, 100) > 99_000_000);
+    }
+
+    #[test]
+    fn credit_for_naks_is_spent_earned_and_comes_back_with_time() {
+        let mut limiter = Limiter { tokens: 400 * 1_000_000_000, ..Limiter::new(1000, u64::MAX, 1000, 0) };
+        assert!(limiter.allows_nak(0) && limiter.nak_ready_ns() == 0);
+        limiter.take(0, 400);
+        assert!(!limiter.allows_nak(0));
+        assert_eq!(limiter.nak_ready_ns(), 316_000_000);
+        assert!(!limiter.allows_nak(315_000_000) && limiter.allows_nak(316_000_000));
+        limiter.take(316_000_000, 316);
+        limiter.earn(316);
+        assert!(limiter.allows_nak(316_000_000));
+        limiter.earn(1_000_000_000);
+        limiter.take(316_000_000, 700);
+        assert!(!limiter.allows_nak(316_000_000), "credit has a bound");
     }
 
     proptest! {
