@@ -90,13 +90,11 @@ impl Peers {
 
     #[inline]
     fn number(&mut self, tsi: Tsi) -> Option<u16> {
-        if let Some(at) = self.known.iter().position(|known| *known == tsi) {
-            return u16::try_from(at).ok();
+        match self.number_of(tsi) {
+            u16::MAX if self.fixed => None,
+            u16::MAX => Some(self.add(tsi)),
+            number => Some(number),
         }
-        if self.fixed {
-            return None;
-        }
-        Some(self.add(tsi))
     }
 
     /// A number for a new one. When all are given, it is that of the one that got his first.
@@ -134,6 +132,8 @@ impl Peers {
         }
     }
 
+    /// The number of one that is known; `u16::MAX`: of none.
+    #[inline]
     fn number_of(&self, tsi: Tsi) -> u16 {
         let at = self.known.iter().position(|known| *known == tsi);
         at.and_then(|at| u16::try_from(at).ok()).unwrap_or(u16::MAX)

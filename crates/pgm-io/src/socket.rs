@@ -187,7 +187,7 @@ impl PgmSocket {
     /// and counted as foreign. Without peers everybody's are taken. To be called before any was heard.
     ///
     /// # Errors
-    /// More than [`ReceiverConfig::max_sources`].
+    /// More than [`pgm::ReceiverConfig::max_sources`].
     pub fn set_peers(&mut self, peers: &[Tsi]) -> Result<(), PgmIoError> {
         let most = self.max_sources.min(crate::receiving::MOST_PEERS);
         if peers.len() > most {

@@ -51,7 +51,7 @@ pub fn zmtp(mut script: &[u8]) {
 }
 
 /// A checksum that is right, so that the bytes behind it are looked at.
-fn mend(bytes: &mut [u8]) {
+pub(crate) fn mend(bytes: &mut [u8]) {
     if let Some(place) = bytes.get_mut(6..8) {
         place.fill(0);
     }

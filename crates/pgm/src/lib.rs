@@ -85,6 +85,8 @@ pub mod receiver;
 pub mod sim;
 pub mod source;
 mod sqn;
+#[cfg(test)]
+mod testing;
 mod tsi;
 pub mod zmtp;
 

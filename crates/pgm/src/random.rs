@@ -1,7 +1,7 @@
 //! Randomness that can be replayed.
 
 /// SplitMix64 (Steele, Lea & Flood, Fast Splittable Pseudorandom Number Generators, 2014): enough for back-off times, not for secrets.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -30,14 +30,11 @@ impl Config {
 
     /// Checks that the parameters make sense together.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let proactive = self.proactive_packets <= self.most_parity();
         let offered = self.proactive_packets > 0 || self.on_demand;
         ConfigError::first_of(&[
             (is_group_size(self.group_packets), "fec.group_packets", "a power of two from 2 to 128"),
-            (
-                self.proactive_packets <= self.most_parity(),
-                "fec.proactive_packets",
-                "at most 255 less the group's packets",
-            ),
+            (proactive, "fec.proactive_packets", "at most 255 less the group's packets"),
             (offered, "fec.on_demand", "true where proactive_packets is 0: one of both is offered"),
             (self.group_pause_ns != Some(0), "fec.group_pause_ns", "above 0"),
         ])

@@ -168,10 +168,6 @@ impl<'a> Body<'a> {
         NAMES.get(usize::from(kind)).copied().filter(|name| !name.is_empty())
     }
 
-    pub(super) fn needs_checksum(kind: u8) -> bool {
-        matches!(kind, kind::ODATA | kind::RDATA)
-    }
-
     pub(super) fn payload(&self) -> &'a [u8] {
         match self {
             Self::Odata(data) | Self::Rdata(data) => data.payload,
@@ -221,9 +217,7 @@ impl<'a> Body<'a> {
     pub(super) fn write(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
         match self {
             Self::Spm(spm) => {
-                writer.u32(spm.sqn.0)?;
-                writer.u32(spm.trail.0)?;
-                writer.u32(spm.lead.0)?;
+                writer.words(&[spm.sqn.0, spm.trail.0, spm.lead.0])?;
                 nla::write(spm.path, writer)
             }
             Self::Poll(poll) => {
@@ -231,29 +225,21 @@ impl<'a> Body<'a> {
                 writer.u16(poll.round)?;
                 writer.u16(poll.sub_type)?;
                 nla::write(poll.path, writer)?;
-                writer.u32(poll.back_off_us)?;
-                writer.u32(poll.random)?;
-                writer.u32(poll.mask)
+                writer.words(&[poll.back_off_us, poll.random, poll.mask])
             }
             Self::Polr(polr) => {
                 writer.u32(polr.sqn.0)?;
                 writer.u16(polr.round)?;
                 writer.u16(0)
             }
-            Self::Odata(data) | Self::Rdata(data) => {
-                writer.u32(data.sqn.0)?;
-                writer.u32(data.trail.0)
-            }
+            Self::Odata(data) | Self::Rdata(data) => writer.words(&[data.sqn.0, data.trail.0]),
             Self::Nak(nak) | Self::Nnak(nak) | Self::Ncf(nak) => {
                 writer.u32(nak.sqn.0)?;
                 nla::write(nak.source, writer)?;
                 nla::write(nak.group, writer)
             }
             Self::Spmr => Ok(()),
-            Self::Ack(ack) => {
-                writer.u32(ack.newest.0)?;
-                writer.u32(ack.bitmap)
-            }
+            Self::Ack(ack) => writer.words(&[ack.newest.0, ack.bitmap]),
         }
     }
 }

@@ -88,6 +88,10 @@ impl<'a> Writer<'a> {
         self.bytes(&value.to_be_bytes())
     }
 
+    pub(super) fn words(&mut self, words: &[u32]) -> Result<(), WriteError> {
+        words.iter().try_for_each(|word| self.u32(*word))
+    }
+
     /// Writes again what stands at `at` already.
     pub(super) fn again(&mut self, at: usize, bytes: &[u8]) {
         if let Some(place) = self.buffer.get_mut(at..at + bytes.len()) {

@@ -78,7 +78,7 @@ impl<'a> Packet<'a> {
         if head.has_checksum() && checksum(datagram) != 0 {
             return Err(ParseError::Checksum);
         }
-        if !head.has_checksum() && Body::needs_checksum(head.kind) {
+        if !head.has_checksum() && matches!(head.kind, kind::ODATA | kind::RDATA) {
             return Err(ParseError::NoChecksum);
         }
         Self::behind(&head, &mut reader, false)

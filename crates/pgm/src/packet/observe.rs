@@ -207,14 +207,10 @@ mod tests {
     use super::super::{Data, Nak, NakList, Options};
     use super::*;
     use crate::Sqn;
-
-    const TSI: Tsi = Tsi { gsi: Gsi([1, 2, 3, 4, 5, 6]), port: 4321 };
+    use crate::testing::TSI;
 
     fn written(body: Body<'_>, options: Options<'_>) -> Vec<u8> {
-        let mut bytes = vec![0; 2000];
-        let length = Packet { tsi: TSI, data_port: 7500, body, options }.write(&mut bytes).unwrap();
-        bytes.truncate(length);
-        bytes
+        crate::testing::written(&Packet { tsi: TSI, data_port: 7500, body, options })
     }
 
     #[test]

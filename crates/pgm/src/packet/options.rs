@@ -363,7 +363,7 @@ impl<'a> Options<'a> {
             last = writer.length();
             #[expect(clippy::cast_possible_truncation, reason = "at most 4 + 4 x 62")]
             writer.bytes(&[kind, (HEAD_BYTES + 4 * words.len() + more) as u8, 0, specific])?;
-            words.iter().try_for_each(|word| writer.u32(*word))
+            writer.words(words)
         };
         if listed > 0 {
             put(writer, kind::NAK_LIST, 0, &[], 4 * listed)?;

@@ -1,41 +1,27 @@
 //! Packets there and back, packets by hand, and packets that are none.
 
 use super::*;
-use crate::Gsi;
+use crate::exercise::mend;
+use crate::testing::{TSI, address, written};
 use proptest::prelude::*;
 use std::net::IpAddr;
-
-const TSI: Tsi = Tsi { gsi: Gsi([1, 2, 3, 4, 5, 6]), port: 0x1234 };
 
 fn packet<'a>(body: Body<'a>, options: Options<'a>) -> Packet<'a> {
     Packet { tsi: TSI, data_port: 7500, body, options }
 }
 
-fn written(packet: &Packet<'_>) -> Vec<u8> {
-    let mut buffer = vec![0xee; 70_000];
-    let length = packet.write(&mut buffer).unwrap();
-    buffer.truncate(length);
-    buffer
-}
-
 fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes[6..8].fill(0);
-    let sum = checksum(&bytes).to_be_bytes();
-    bytes[6..8].copy_from_slice(&sum);
+    mend(&mut bytes);
     bytes
-}
-
-fn v4(text: &str) -> IpAddr {
-    text.parse().unwrap()
 }
 
 #[test]
 fn an_spm_is_what_the_picture_of_section_8_1_shows() {
-    let spm = Spm { sqn: Sqn(9), trail: Sqn(1), lead: Sqn(0xffff_ffff), path: v4("10.77.0.1") };
+    let spm = Spm { sqn: Sqn(9), trail: Sqn(1), lead: Sqn(0xffff_ffff), path: address("10.77.0.1") };
     let bytes = written(&packet(Body::Spm(spm), Options::default()));
     #[rustfmt::skip]
     let expected = [
-        0x12, 0x34, 0x1d, 0x4c, 0x00, 0x00, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0,
+        0x03, 0xe7, 0x1d, 0x4c, 0x00, 0x00, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0,
         0, 0, 0, 9, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0, 1, 0, 0, 10, 77, 0, 1,
     ];
     assert_eq!(bytes, with_checksum(expected.to_vec()));
@@ -44,8 +30,8 @@ fn an_spm_is_what_the_picture_of_section_8_1_shows() {
 
 #[test]
 fn ports_are_swapped_on_the_way_to_the_source() {
-    let nak = Nak { sqn: Sqn(5), source: v4("10.0.0.1"), group: v4("239.192.0.1") };
-    for (body, first) in [(Body::Nak(nak), 7500), (Body::Spmr, 7500), (Body::Ncf(nak), 0x1234)] {
+    let nak = Nak { sqn: Sqn(5), source: address("10.0.0.1"), group: address("239.192.0.1") };
+    for (body, first) in [(Body::Nak(nak), 7500), (Body::Spmr, 7500), (Body::Ncf(nak), 999)] {
         let packet = packet(body, Options::default());
         let bytes = written(&packet);
         assert_eq!(u16::from_be_bytes([bytes[0], bytes[1]]), first, "{}", body.name());
@@ -65,7 +51,7 @@ fn a_fragment_and_a_list_are_what_implementations_send() {
     ];
     assert_eq!((bytes[5], &bytes[24..44], &bytes[44..]), (0x01, &options[..], &b"xyz"[..]));
 
-    let nak = Nak { sqn: Sqn(5), source: v4("10.0.0.1"), group: v4("239.192.0.1") };
+    let nak = Nak { sqn: Sqn(5), source: address("10.0.0.1"), group: address("239.192.0.1") };
     let numbers = [Sqn(6), Sqn(9)];
     let list = Options { nak_list: NakList::Numbers(&numbers), ..Options::default() };
     let bytes = written(&packet(Body::Nak(nak), list));
@@ -100,13 +86,13 @@ fn what_has_no_form_is_refused() {
     assert_eq!(data(&[0; 56]).write(&mut buffer), Ok(80));
     let numbers = [Sqn(1); 63];
     let list = Options { nak_list: NakList::Numbers(&numbers), ..Options::default() };
-    let nak = Nak { sqn: Sqn(0), source: v4("10.0.0.1"), group: v4("239.192.0.1") };
+    let nak = Nak { sqn: Sqn(0), source: address("10.0.0.1"), group: address("239.192.0.1") };
     assert_eq!(packet(Body::Nak(nak), list).write(&mut [0; 500]), Err(WriteError::NakList(63)));
 }
 
 /// A valid NAK with all that its options hold replaced.
 fn nak_with(options: &[u8]) -> Vec<u8> {
-    let nak = Nak { sqn: Sqn(5), source: v4("10.0.0.1"), group: v4("239.192.0.1") };
+    let nak = Nak { sqn: Sqn(5), source: address("10.0.0.1"), group: address("239.192.0.1") };
     let mut bytes = written(&packet(Body::Nak(nak), Options::default()));
     bytes[5] |= 1;
     bytes.extend(options);
@@ -170,7 +156,7 @@ fn wrong_heads_are_refused() {
         assert!(Packet::parse(&good[..length]).is_err(), "{length} bytes");
     }
     // An SPM carries nothing, and its checksum may be left out.
-    let spm = Spm { sqn: Sqn(9), trail: Sqn(1), lead: Sqn(0), path: v4("10.77.0.1") };
+    let spm = Spm { sqn: Sqn(9), trail: Sqn(1), lead: Sqn(0), path: address("10.77.0.1") };
     let mut bytes = written(&packet(Body::Spm(spm), Options::default()));
     bytes[6..8].fill(0);
     assert!(Packet::parse(&bytes).is_ok());

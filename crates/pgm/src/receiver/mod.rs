@@ -226,13 +226,7 @@ impl Receiver {
     /// # Errors
     /// [`ParseError`] for what is no packet; the receiver goes on all the same.
     pub fn handle_datagram(&mut self, now_ns: u64, from: IpAddr, datagram: &[u8]) -> Result<(), ParseError> {
-        let packet = match Packet::parse(datagram) {
-            Ok(packet) => packet,
-            Err(error) => {
-                self.with.counts.ignored += 1;
-                return Err(error);
-            }
-        };
+        let packet = Packet::parse(datagram).inspect_err(|_| self.with.counts.ignored += 1)?;
         let wanted = packet.data_port == self.with.config.data_port;
         let is_parity = packet.options.parity;
         let opens = matches!(packet.body, Body::Spm(_) | Body::Odata(_)) && !is_parity;

@@ -159,6 +159,7 @@ impl Rival {
 
 #[cfg(test)]
 mod tests {
+    use super::Verdict::{Doubted, Fits, Leapt, Restarted};
     use super::*;
     use std::net::{IpAddr, Ipv4Addr};
 
@@ -177,46 +178,46 @@ mod tests {
     fn what_is_near_fits_and_copies_of_old_packets_are_no_other_session() {
         let mut rival = Rival::default();
         for (sqn, original) in [(1000, true), (1010, true), (1073, true), (999, true), (990, false), (1005, false)] {
-            assert_eq!(rival.data(0, &KNOWN, &data(sqn, 900), original), Verdict::Fits, "{sqn}");
+            assert_eq!(rival.data(0, &KNOWN, &data(sqn, 900), original), Fits, "{sqn}");
         }
         for at in 0..60 {
-            assert_eq!(rival.data(u64::from(at) * MS, &KNOWN, &data(940 + at, 900), true), Verdict::Fits);
+            assert_eq!(rival.data(u64::from(at) * MS, &KNOWN, &data(940 + at, 900), true), Fits);
         }
-        assert_eq!(rival.spm(MS, &KNOWN, &spm(51, 900, 1020)), Verdict::Fits);
+        assert_eq!(rival.spm(MS, &KNOWN, &spm(51, 900, 1020)), Fits);
         for old in [50, 49, 48] {
-            assert_eq!(rival.spm(MS, &KNOWN, &spm(old, 900, 1005)), Verdict::Doubted);
+            assert_eq!(rival.spm(MS, &KNOWN, &spm(old, 900, 1005)), Doubted);
         }
     }
 
     #[test]
     fn one_packet_does_not_move_a_session_and_two_do() {
+        for packets in [
+            // A copy says nothing; what fits may come between; all before it would be lost; nobody misses so many.
+            &[(9000, 900, Doubted), (9000, 900, Doubted), (9002, 900, Leapt)][..],
+            &[(9000, 900, Doubted), (1011, 900, Fits), (9001, 900, Doubted)],
+            &[(1015, 1012, Doubted), (0x4000_0000, 0, Doubted), (0x4000_0001, 0, Restarted)],
+        ] {
+            let mut rival = Rival::default();
+            for &(sqn, trail, verdict) in packets {
+                assert_eq!(rival.data(0, &KNOWN, &data(sqn, trail), true), verdict, "{sqn} of {packets:?}");
+            }
+        }
         let mut rival = Rival::default();
-        assert_eq!(rival.data(0, &KNOWN, &data(9000, 900), true), Verdict::Doubted);
-        assert_eq!(rival.data(0, &KNOWN, &data(9000, 900), true), Verdict::Doubted, "a copy says nothing");
-        assert_eq!(rival.data(0, &KNOWN, &data(9002, 900), true), Verdict::Leapt);
-        assert_eq!(rival.data(0, &KNOWN, &data(9000, 900), true), Verdict::Doubted);
-        assert_eq!(rival.data(0, &KNOWN, &data(1011, 900), true), Verdict::Fits);
-        assert_eq!(rival.data(0, &KNOWN, &data(9001, 900), true), Verdict::Doubted, "what fits came between");
-        let mut rival = Rival::default();
-        assert_eq!(rival.data(0, &KNOWN, &data(1015, 1012), true), Verdict::Doubted, "all before it would be lost");
-        assert_eq!(rival.data(0, &KNOWN, &data(0x4000_0000, 0), true), Verdict::Doubted);
-        assert_eq!(rival.data(0, &KNOWN, &data(0x4000_0001, 0), true), Verdict::Restarted, "nobody misses so many");
-        let mut rival = Rival::default();
-        assert_eq!(rival.spm(0, &KNOWN, &spm(51, 0x8000_0000, 0x8000_0009)), Verdict::Doubted);
-        assert_eq!(rival.spm(0, &KNOWN, &spm(0x1000_0000, 900, 1010)), Verdict::Doubted, "its own number");
-        assert_eq!(rival.spm(0, &KNOWN, &spm(51, 900, 1010)), Verdict::Fits);
+        assert_eq!(rival.spm(0, &KNOWN, &spm(51, 0x8000_0000, 0x8000_0009)), Doubted);
+        assert_eq!(rival.spm(0, &KNOWN, &spm(0x1000_0000, 900, 1010)), Doubted, "its own number");
+        assert_eq!(rival.spm(0, &KNOWN, &spm(51, 900, 1010)), Fits);
         // Where no data come, SPMs confirm each other after a while.
         let far = [spm(51, 5000, 5100), spm(52, 5000, 5100), spm(53, 5000, 5100)];
         let verdicts = [0, 10, 20].map(|ms| rival.spm(ms * MS, &KNOWN, &far[usize::try_from(ms / 10).unwrap()]));
-        assert_eq!(verdicts, [Verdict::Doubted, Verdict::Doubted, Verdict::Leapt]);
+        assert_eq!(verdicts, [Doubted, Doubted, Leapt]);
     }
 
     #[test]
     fn a_false_spm_number_is_mended_by_the_true_ones() {
         let poisoned = Known { spm: Some(Sqn(90)), ..KNOWN };
         let mut rival = Rival::default();
-        assert_eq!(rival.spm(0, &poisoned, &spm(52, 900, 1010)), Verdict::Doubted);
-        assert_eq!(rival.spm(0, &poisoned, &spm(53, 900, 1010)), Verdict::Fits);
+        assert_eq!(rival.spm(0, &poisoned, &spm(52, 900, 1010)), Doubted);
+        assert_eq!(rival.spm(0, &poisoned, &spm(53, 900, 1010)), Fits);
     }
 
     #[test]
@@ -225,22 +226,22 @@ mod tests {
         let mut rival = Rival::default();
         let verdicts =
             [0, 10, 20].map(|ms| rival.data(ms * MS, &KNOWN, &data(5 + u32::try_from(ms).unwrap(), 0), true));
-        assert_eq!(verdicts, [Verdict::Doubted, Verdict::Doubted, Verdict::Restarted]);
+        assert_eq!(verdicts, [Doubted, Doubted, Restarted]);
         // Data not far back, after SPMs that went back: they are copies until then.
         let mut rival = Rival::default();
-        assert_eq!(rival.spm(0, &KNOWN, &spm(0, 950, 950)), Verdict::Doubted);
+        assert_eq!(rival.spm(0, &KNOWN, &spm(0, 950, 950)), Doubted);
         let verdicts =
             [1, 10, 21].map(|ms| rival.data(ms * MS, &KNOWN, &data(950 + u32::try_from(ms).unwrap(), 950), true));
-        assert_eq!(verdicts, [Verdict::Fits, Verdict::Fits, Verdict::Restarted]);
+        assert_eq!(verdicts, [Fits, Fits, Restarted]);
         // SPMs alone.
         let mut rival = Rival::default();
         let verdicts = [0, 4, 12, 28].map(|ms| rival.spm(ms * MS, &KNOWN, &spm(u32::try_from(ms).unwrap(), 0, 0)));
-        assert_eq!(verdicts[..3], [Verdict::Doubted; 3]);
-        assert_eq!(verdicts[3], Verdict::Restarted);
+        assert_eq!(verdicts[..3], [Doubted; 3]);
+        assert_eq!(verdicts[3], Restarted);
         // Whatever fits in between shows that the session goes on.
         let mut rival = Rival::default();
-        assert_eq!(rival.data(0, &KNOWN, &data(5, 0), true), Verdict::Doubted);
-        assert_eq!(rival.data(15 * MS, &KNOWN, &data(1010, 900), true), Verdict::Fits);
-        assert_eq!(rival.data(30 * MS, &KNOWN, &data(6, 0), true), Verdict::Doubted);
+        assert_eq!(rival.data(0, &KNOWN, &data(5, 0), true), Doubted);
+        assert_eq!(rival.data(15 * MS, &KNOWN, &data(1010, 900), true), Fits);
+        assert_eq!(rival.data(30 * MS, &KNOWN, &data(6, 0), true), Doubted);
     }
 }

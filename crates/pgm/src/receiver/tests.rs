@@ -1,15 +1,9 @@
 //! A receiver on its own, in virtual time.
 
 use super::*;
+use crate::Tsi;
 use crate::packet::{Data, Fragment, Reset, Spm};
-use crate::{Gsi, Tsi};
-
-const MS: u64 = 1_000_000;
-const TSI: Tsi = Tsi { gsi: Gsi([1, 2, 3, 4, 5, 6]), port: 999 };
-
-fn address(text: &str) -> IpAddr {
-    text.parse().unwrap()
-}
+use crate::testing::{MS, TSI, address, written};
 
 fn source() -> IpAddr {
     address("192.0.2.1")
@@ -46,9 +40,8 @@ impl Bench {
     }
 
     fn take(&mut self, tsi: Tsi, body: Body<'_>, options: Options<'_>) {
-        let mut buffer = [0; 2000];
-        let length = Packet { tsi, data_port: 7500, body, options }.write(&mut buffer).unwrap();
-        self.receiver.handle_datagram(self.now, source(), &buffer[..length]).unwrap();
+        let bytes = written(&Packet { tsi, data_port: 7500, body, options });
+        self.receiver.handle_datagram(self.now, source(), &bytes).unwrap();
     }
 
     fn odata(&mut self, sqn: u32, trail: u32) {
@@ -340,10 +333,8 @@ fn disorder_is_tolerated_when_asked_for() {
 fn strangers_are_counted() {
     let mut bench = Bench::new(config());
     assert!(bench.receiver.handle_datagram(0, source(), b"garbage").is_err());
-    let mut buffer = [0; 100];
     let other = Packet { tsi: TSI, data_port: 1, body: odata(1, 0, b"x"), options: Options::default() };
-    let length = other.write(&mut buffer).unwrap();
-    bench.receiver.handle_datagram(0, source(), &buffer[..length]).unwrap();
+    bench.receiver.handle_datagram(0, source(), &written(&other)).unwrap();
     // A NAK of somebody else makes nobody known.
     bench.take(TSI, Body::Nak(nak(1)), Options::default());
     assert_eq!(bench.receiver.counts().ignored, 3);

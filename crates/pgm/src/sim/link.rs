@@ -73,7 +73,7 @@ pub struct LinkCounts {
 }
 
 /// A share as a limit of what is drawn.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Chance(u64);
 
 impl Chance {
@@ -92,7 +92,7 @@ impl Chance {
 }
 
 /// A link at work.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Wire {
     link: Link,
     random: Random,
@@ -112,19 +112,7 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(link: Link, seed: u64) -> Self {
-        let mut wire = Self {
-            link,
-            random: Random::new(seed),
-            queue_ns: 0,
-            loss: Chance(0),
-            row_ends: None,
-            in_row: false,
-            doubled: Chance(0),
-            reordered: Chance(0),
-            free_ns: 0,
-            newest_ns: 0,
-            counts: LinkCounts::default(),
-        };
+        let mut wire = Self { random: Random::new(seed), ..Self::default() };
         wire.change(link);
         wire
     }

@@ -49,19 +49,11 @@ pub struct Station {
 }
 
 impl Station {
-    /// A node with a source, a receiver, both or neither. It begins at time 0.
+    /// A node with a source, a receiver, both or neither, that begins at a time.
     ///
     /// # Errors
     /// [`ConfigError`] of either.
-    pub fn new(source: Option<SourceConfig>, receiver: Option<ReceiverConfig>) -> Result<Self, ConfigError> {
-        Self::starting_at(0, source, receiver)
-    }
-
-    /// A node that begins at another time.
-    ///
-    /// # Errors
-    /// [`ConfigError`] of either.
-    pub fn starting_at(
+    pub fn new(
         now_ns: u64,
         source: Option<SourceConfig>,
         receiver: Option<ReceiverConfig>,
@@ -85,7 +77,7 @@ impl Station {
     /// # Errors
     /// [`ConfigError`].
     pub fn source(config: SourceConfig) -> Result<Self, ConfigError> {
-        Self::new(Some(config), None)
+        Self::new(0, Some(config), None)
     }
 
     /// A node that receives. It still has to join the group ([`super::Network::join`]).
@@ -93,7 +85,7 @@ impl Station {
     /// # Errors
     /// [`ConfigError`].
     pub fn receiver(config: ReceiverConfig) -> Result<Self, ConfigError> {
-        Self::new(None, Some(config))
+        Self::new(0, None, Some(config))
     }
 
     /// Hands a message to the source.

@@ -96,36 +96,24 @@ impl SourceConfig {
     /// [`ConfigError`], naming the first that does not.
     pub fn check(&self) -> Result<(), ConfigError> {
         let times = [self.ambient_ns, self.heartbeat_min_ns, self.heartbeat_max_ns];
+        let times = !times.contains(&0) && self.heartbeat_max_ns >= self.heartbeat_min_ns;
+        let peak = (1..=self.peak_bytes_per_second).contains(&self.max_bytes_per_second);
+        let burst = self.burst_bytes >= self.max_packet_bytes as u64;
         ConfigError::first_of(&[
             (self.group.is_multicast(), "group", "a multicast address"),
             (self.group.is_ipv4() == self.address.is_ipv4(), "address", "an address of the group's family"),
             // The shortest holds an NCF of 63 numbers with IPv6 addresses.
             ((400..=65_535).contains(&self.max_packet_bytes), "max_packet_bytes", "400 to 65,535"),
             (is_window(self.window_packets), "window_packets", "a power of two from 2 to 16,777,216"),
-            (
-                (1..=self.peak_bytes_per_second).contains(&self.max_bytes_per_second),
-                "peak_bytes_per_second",
-                "max_bytes_per_second, above 0, or more",
-            ),
-            (
-                self.burst_bytes >= self.max_packet_bytes as u64,
-                "burst_bytes",
-                "max_packet_bytes or more: a packet must fit into the bucket",
-            ),
-            (
-                !times.contains(&0) && self.heartbeat_max_ns >= self.heartbeat_min_ns,
-                "ambient_ns, heartbeat_min_ns, heartbeat_max_ns",
-                "times above 0, the last the longest",
-            ),
+            (peak, "peak_bytes_per_second", "max_bytes_per_second, above 0, or more"),
+            (burst, "burst_bytes", "max_packet_bytes or more: a packet must fit into the bucket"),
+            (times, "ambient_ns, heartbeat_min_ns, heartbeat_max_ns", "times above 0, the last the longest"),
         ])?;
         let Some(fec) = self.fec else { return Ok(()) };
         fec.check()?;
+        let groups = self.window_packets >= 4 * fec.group_packets;
         ConfigError::first_of(&[
-            (
-                self.window_packets >= 4 * fec.group_packets,
-                "window_packets",
-                "four groups of fec.group_packets or more",
-            ),
+            (groups, "window_packets", "four groups of fec.group_packets or more"),
             (self.first.0.is_multiple_of(fec.group_packets), "first", "a multiple of fec.group_packets"),
         ])
     }

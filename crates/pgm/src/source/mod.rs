@@ -300,7 +300,7 @@ impl Source {
     }
 
     fn room(&self, packets: usize) -> Result<(), SendError> {
-        if self.window.has_room(packets, self.parity.as_ref().and_then(Parity::due)) {
+        if self.window.has_room(packets, self.parity.as_ref().and_then(|parity| parity.due)) {
             return Ok(());
         }
         Err(SendError::Full { packets, waiting: self.window.waiting() })
@@ -357,13 +357,7 @@ impl Source {
     /// # Errors
     /// [`ParseError`] for what is no packet; the source goes on all the same.
     pub fn handle_datagram(&mut self, now_ns: u64, datagram: &[u8]) -> Result<(), ParseError> {
-        let packet = match Packet::parse(datagram) {
-            Ok(packet) => packet,
-            Err(error) => {
-                self.counts.ignored += 1;
-                return Err(error);
-            }
-        };
+        let packet = Packet::parse(datagram).inspect_err(|_| self.counts.ignored += 1)?;
         let mine = packet.tsi == self.config.tsi && packet.data_port == self.config.data_port;
         match packet.body {
             Body::Nak(_) if mine && self.reset.is_some() => self.counts.naks += 1,
@@ -438,14 +432,14 @@ impl Source {
 
     /// When the NCFs that wait may go out. They are not held back by what the token bucket lacks, up to its size.
     fn ncf_ready_ns(&mut self, now_ns: u64) -> u64 {
-        let waiting = self.ncfs.0.len().max(self.parity.as_ref().map_or(0, Parity::ncfs));
+        let waiting = self.ncfs.0.len().max(self.parity.as_ref().map_or(0, |parity| parity.ncfs.0.len()));
         let bytes = NCF_BYTES + 4 * waiting.min(CONFIRMED);
         self.limiter.earliest_urgent(now_ns, bytes)
     }
 
     /// Whether NCFs wait.
     fn confirms(&self) -> bool {
-        !self.ncfs.0.is_empty() || self.parity.as_ref().is_some_and(|parity| parity.ncfs() > 0)
+        !self.ncfs.0.is_empty() || self.parity.as_ref().is_some_and(|parity| !parity.ncfs.0.is_empty())
     }
 
     /// When to ask for a packet again although nothing has arrived; at or before the caller's now: at once.
@@ -458,7 +452,7 @@ impl Source {
         if next < u64::MAX {
             next = next.max(self.limiter.earliest(now_ns, SPM_BYTES));
         }
-        next = next.min(self.parity.as_ref().and_then(Parity::pause_over).unwrap_or(u64::MAX));
+        next = next.min(self.parity.as_ref().and_then(|parity| parity.pause_over_ns).unwrap_or(u64::MAX));
         if let Some((_, bytes)) = self.next_data() {
             next = next.min(self.limiter.earliest(now_ns, bytes));
         }
@@ -474,7 +468,8 @@ impl Source {
             self.repairs.0.pop_front();
         }
         let repair = self.parity_repair().or_else(|| self.repairs.0.front().copied().map(Next::Repair));
-        let due = self.parity.as_ref().and_then(Parity::due).map(|group| Next::Parity { group, on_demand: false });
+        let due =
+            self.parity.as_ref().and_then(|parity| parity.due).map(|group| Next::Parity { group, on_demand: false });
         let new = due.or_else(|| self.window.first_unsent().map(Next::New));
         let next = match (repair, new) {
             (Some(_), Some(new)) if self.repairs_in_row >= self.config.repairs_before_data => new,
@@ -493,10 +488,9 @@ impl Source {
     /// then data as far as the rate allows (section 5.1.3).
     pub fn poll_transmit(&mut self, now_ns: u64, buffer: &mut [u8]) -> Option<Transmit> {
         if self.confirms() {
-            let ready = self.ncf_ready_ns(now_ns) <= now_ns;
-            return if ready { self.ncf(now_ns, buffer) } else { None };
+            return if self.ncf_ready_ns(now_ns) <= now_ns { self.ncf(now_ns, buffer) } else { None };
         }
-        if self.parity.as_ref().and_then(Parity::pause_over).is_some_and(|over| over <= now_ns) {
+        if self.parity.as_ref().and_then(|parity| parity.pause_over_ns).is_some_and(|over| over <= now_ns) {
             self.end_group(now_ns);
         }
         if self.spm_due_ns() <= now_ns {
@@ -532,11 +526,8 @@ impl Source {
         numbers.sort_unstable_by_key(|sqn| sqn.distance_from(oldest));
         let mut kept = 1;
         for at in 1..count {
-            if let (Some(sqn), Some(last)) = (numbers.get(at).copied(), numbers.get(kept - 1).copied())
-                && sqn != last
-                && let Some(place) = numbers.get_mut(kept)
-            {
-                *place = sqn;
+            if numbers[at] != numbers[kept - 1] {
+                numbers[kept] = numbers[at];
                 kept += 1;
             }
         }

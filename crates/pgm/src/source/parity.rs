@@ -48,9 +48,9 @@ pub(super) struct Parity {
     /// Groups with parity that was asked for.
     repairs: Queue,
     /// The group whose unasked parity goes out before any new data.
-    due: Option<Sqn>,
+    pub(super) due: Option<Sqn>,
     /// When the last group, not full, is ended.
-    pause_over_ns: Option<u64>,
+    pub(super) pause_over_ns: Option<u64>,
     payload: Vec<u8>,
 }
 
@@ -103,20 +103,6 @@ impl Parity {
         group.longest = group.longest.max(length);
         group.shortest = group.shortest.min(length);
         group.has_fragments |= is_fragment;
-    }
-
-    /// The group whose unasked parity is to go out.
-    pub(super) fn due(&self) -> Option<Sqn> {
-        self.due
-    }
-
-    pub(super) fn pause_over(&self) -> Option<u64> {
-        self.pause_over_ns
-    }
-
-    /// NCFs that are to be sent.
-    pub(super) fn ncfs(&self) -> usize {
-        self.ncfs.0.len()
     }
 
     /// Nothing is to be sent any more.

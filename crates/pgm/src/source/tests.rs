@@ -1,15 +1,8 @@
 //! A source on its own, in virtual time.
 
 use super::*;
-use crate::{Gsi, Tsi};
-use std::net::IpAddr;
-
-const MS: u64 = 1_000_000;
-const TSI: Tsi = Tsi { gsi: Gsi([1, 2, 3, 4, 5, 6]), port: 999 };
-
-fn address(text: &str) -> IpAddr {
-    text.parse().unwrap()
-}
+use crate::Tsi;
+use crate::testing::{MS, TSI, address, written};
 
 fn config() -> SourceConfig {
     let config = SourceConfig::new(TSI, 7500, address("239.192.0.1"), address("192.0.2.1"));
@@ -75,14 +68,7 @@ fn nak(sqns: &[u32]) -> Vec<u8> {
     let list: Vec<Sqn> = sqns[1..].iter().copied().map(Sqn).collect();
     let body = Body::Nak(Nak { sqn: Sqn(sqns[0]), source: address("192.0.2.1"), group: address("239.192.0.1") });
     let options = Options { nak_list: NakList::Numbers(&list), ..Options::default() };
-    bytes(&Packet { tsi: TSI, data_port: 7500, body, options })
-}
-
-fn bytes(packet: &Packet<'_>) -> Vec<u8> {
-    let mut buffer = vec![0; 1500];
-    let length = packet.write(&mut buffer).unwrap();
-    buffer.truncate(length);
-    buffer
+    written(&Packet { tsi: TSI, data_port: 7500, body, options })
 }
 
 #[test]
@@ -103,7 +89,7 @@ fn confirmations_come_before_paths_and_paths_before_data() {
     source.send(b"three").unwrap();
     source.handle_datagram(5 * MS, &nak(&[1])).unwrap();
     let spmr = Packet { tsi: TSI, data_port: 7500, body: Body::Spmr, options: Options::default() };
-    source.handle_datagram(5 * MS, &bytes(&spmr)).unwrap();
+    source.handle_datagram(5 * MS, &written(&spmr)).unwrap();
     let out = drain(&mut source, 5 * MS);
     assert_eq!(classes(&out), [Class::Ncf, Class::Spm, Class::Rdata, Class::Odata]);
     let Body::Rdata(data) = out[2].packet().body else { panic!("{out:?}") };
@@ -287,7 +273,7 @@ fn giving_up_is_told_and_nothing_else() {
 fn requests_for_spms_are_answered_at_once_but_not_too_often() {
     let mut source = source(config());
     drain(&mut source, 0);
-    let spmr = bytes(&Packet { tsi: TSI, data_port: 7500, body: Body::Spmr, options: Options::default() });
+    let spmr = written(&Packet { tsi: TSI, data_port: 7500, body: Body::Spmr, options: Options::default() });
     source.handle_datagram(MS, &spmr).unwrap();
     assert!(drain(&mut source, MS).is_empty());
     assert_eq!(source.poll_timeout(MS), Some(4 * MS));
@@ -346,7 +332,7 @@ fn strangers_are_counted_and_passed_over() {
     source.send(b"a").unwrap();
     drain(&mut source, 0);
     assert!(source.handle_datagram(1, b"garbage").is_err());
-    let spmr = |tsi, data_port| bytes(&Packet { tsi, data_port, body: Body::Spmr, options: Options::default() });
+    let spmr = |tsi, data_port| written(&Packet { tsi, data_port, body: Body::Spmr, options: Options::default() });
     source.handle_datagram(1, &spmr(Tsi { port: 1, ..TSI }, 7500)).unwrap();
     source.handle_datagram(1, &spmr(TSI, 1)).unwrap();
     assert_eq!(source.counts().ignored, 3);

@@ -319,7 +319,7 @@ fn s6_3_lost_naks_are_repeated() {
 fn s5_2_a_receiver_that_asks_for_everything_is_bounded() {
     let config = pgm::SourceConfig { max_bytes_per_second: 10_000_000, burst_bytes: 10_000, ..source() };
     let mut world = World::with(config, receiver(), 1, Link::default(), 1);
-    let greedy = world.net.add(address(99), Link::ideal(), Station::new(None, None).unwrap());
+    let greedy = world.net.add(address(99), Link::ideal(), Station::new(0, None, None).unwrap());
     world.run(10 * MS);
     world.net.record(false);
     let begin = world.net.now_ns();

@@ -8,7 +8,7 @@ use pgm::{ReceiverConfig, SourceConfig, Sqn};
 /// Somebody who sends what the test wants.
 fn tester(world: &mut World) -> NodeId {
     let at = 100 + world.receivers.len();
-    world.net.add(address(at), Link::ideal(), Station::new(None, None).unwrap())
+    world.net.add(address(at), Link::ideal(), Station::new(0, None, None).unwrap())
 }
 
 fn sent_data(world: &World) -> Vec<(u64, u32, usize)> {

@@ -149,7 +149,7 @@ fn s3_1_a_restarted_source_with_a_new_identifier() {
     let again = Tsi { port: 1000, ..TSI };
     let now = world.net.now_ns();
     let config = SourceConfig { tsi: again, ..source() };
-    let station = Station::starting_at(now, Some(config), None).unwrap();
+    let station = Station::new(now, Some(config), None).unwrap();
     world.source = world.net.add(address(1), Link::default(), station);
     world.run(10 * MS);
     world.stream(10, 10, MS);
@@ -175,7 +175,7 @@ fn s3_1_a_restarted_source_with_the_old_identifier() {
         world.stream(0, before, every_ns);
         world.run(100 * MS);
         world.net.stop(world.source);
-        let station = Station::starting_at(world.net.now_ns(), Some(source()), None).unwrap();
+        let station = Station::new(world.net.now_ns(), Some(source()), None).unwrap();
         world.source = world.net.add(address(1), Link::default(), station);
         world.run(10 * MS);
         world.stream(10_000, 250, every_ns);
@@ -208,7 +208,7 @@ fn several_sources_and_receivers() {
         let address = address(usize::from(at));
         let config = SourceConfig { window_packets: 1024, ..SourceConfig::new(tsi, PORT, group(), address) };
         let both = ReceiverConfig { window_packets: 1024, ..ReceiverConfig::new(PORT, group(), u64::from(at)) };
-        let node = net.add(address, Link::default(), Station::new(Some(config), Some(both)).unwrap());
+        let node = net.add(address, Link::default(), Station::new(0, Some(config), Some(both)).unwrap());
         net.set_down(node, link);
         net.join(node, group());
         sources.push((tsi, node));

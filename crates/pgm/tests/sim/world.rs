@@ -147,7 +147,7 @@ impl World {
 pub(crate) fn puppet(config: ReceiverConfig) -> World {
     let mut net = Network::new(1);
     net.record(true);
-    let source = net.add(address(1), Link::default(), Station::new(None, None).unwrap());
+    let source = net.add(address(1), Link::default(), Station::new(0, None, None).unwrap());
     let mut world = World { net, source, receivers: Vec::new() };
     world.receiver(config, Link::default());
     world

@@ -276,7 +276,7 @@ pub(crate) struct Packets {
     #[arg(long, value_name = "BYTES", default_value_t = defaults().packet_bytes, value_parser = clap::value_parser!(u16).range(400..=9000))]
     pub(crate) packet: u16,
     /// Packets that can be repaired, and that are kept behind a gap: a power of two
-    #[arg(long, value_name = "PACKETS", default_value_t = defaults().window_packets, value_parser = window)]
+    #[arg(long, value_name = "PACKETS", default_value_t = defaults().window_packets, value_parser = packets::<u32, 16, 1_048_576>)]
     pub(crate) window: u32,
 }
 
@@ -294,7 +294,7 @@ pub(crate) struct SourceTimers {
     heartbeat: Time,
     /// Parity (forward error correction) over groups of so many packets, a power of two from 2 to 128; all ends of pace use
     /// it, receivers of pgm with --use-fec
-    #[arg(long, value_name = "PACKETS", value_parser = fec_group)]
+    #[arg(long, value_name = "PACKETS", value_parser = packets::<u16, 2, 128>)]
     fec: Option<u16>,
     /// Send this many parity packets after each group unasked
     #[arg(long, value_name = "N", default_value_t = 0, requires = "fec")]
@@ -406,16 +406,11 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn window(text: &str) -> Result<u32, String> {
-    let wanted = text.parse::<u32>().ok().filter(|packets| packets.is_power_of_two());
-    wanted
-        .filter(|packets| (16..=1 << 20).contains(packets))
-        .ok_or_else(|| "use a power of two from 16 to 1048576".to_owned())
-}
-
-fn fec_group(text: &str) -> Result<u16, String> {
-    let wanted = text.parse::<u16>().ok().filter(|packets| packets.is_power_of_two() && (2..=128).contains(packets));
-    wanted.ok_or_else(|| "use a power of two from 2 to 128".to_owned())
+/// A power of two packets.
+fn packets<T: TryFrom<u32>, const LEAST: u32, const MOST: u32>(text: &str) -> Result<T, String> {
+    let fits = |packets: &u32| packets.is_power_of_two() && (LEAST..=MOST).contains(packets);
+    let packets = text.parse().ok().filter(fits).and_then(|packets| T::try_from(packets).ok());
+    packets.ok_or_else(|| format!("use a power of two from {LEAST} to {MOST}"))
 }
 
 fn rate(text: &str) -> Result<f64, String> {

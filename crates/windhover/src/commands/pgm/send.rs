@@ -40,7 +40,11 @@ pub(super) fn run(arguments: &Send, output: &Output) -> Result<u8, Failure> {
     let finished = closed?;
     let counts = socket.counts();
     if arguments.form.is_json() {
-        output.result(&json(messages, bytes, lasted, finished, &counts))?;
+        let summary = serde_json::json!({
+            "type": "summary", "messages": messages, "bytes": bytes, "seconds": lasted.as_secs_f64(),
+            "finished": finished, "source": tell::source_counts(&counts.source), "unsent": counts.unsent,
+        });
+        output.result(&format!("{summary}\n"))?;
     } else {
         output.note(text(messages, bytes, lasted, &counts));
     }
@@ -173,14 +177,6 @@ fn text(messages: u64, bytes: u64, lasted: Duration, counts: &PgmSocketCounts) -
         source.rdata,
         tell::parity_sent_text(source)
     )
-}
-
-fn json(messages: u64, bytes: u64, lasted: Duration, finished: bool, counts: &PgmSocketCounts) -> String {
-    let summary = serde_json::json!({
-        "type": "summary", "messages": messages, "bytes": bytes, "seconds": lasted.as_secs_f64(), "finished": finished,
-        "source": super::tell::source_counts(&counts.source), "unsent": counts.unsent,
-    });
-    format!("{summary}\n")
 }
 
 #[cfg(test)]

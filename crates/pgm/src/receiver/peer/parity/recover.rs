@@ -20,10 +20,9 @@ struct Inputs {
 impl Inputs {
     fn push(&mut self, number: usize, bytes: (usize, usize), length: [u8; 2], fragment: [u8; ENCODED_FRAGMENT_BYTES]) {
         let at = self.count;
-        if let (Some(a), Some(b), Some(c), Some(d)) =
-            (self.numbers.get_mut(at), self.bytes.get_mut(at), self.lengths.get_mut(at), self.fragments.get_mut(at))
-        {
-            (*a, *b, *c, *d) = (number, bytes, length, fragment);
+        if at < MAX_GROUP {
+            self.numbers[at] = number;
+            (self.bytes[at], self.lengths[at], self.fragments[at]) = (bytes, length, fragment);
             self.count += 1;
         }
     }
@@ -156,10 +155,8 @@ impl Peer {
             if length > longest {
                 return false;
             }
-            if let Some(output) = outputs.get_mut(count) {
-                *output = Output { number, length, fragment };
-                count += 1;
-            }
+            outputs[count] = Output { number, length, fragment };
+            count += 1;
             debug_assert!(self.holds(sqn));
         }
         let outputs = outputs.get(..count).unwrap_or_default();
