@@ -66,24 +66,6 @@ pub enum EventKind {
     Session(SessionEvent),
 }
 
-impl EventNote {
-    /// What a log is filled with before anything has happened.
-    pub(crate) const NONE: Self =
-        Self { at_ns: u64::MAX, from: u16::MAX, what: EventKind::Session(SessionEvent::Refused) };
-}
-
-impl RepairNote {
-    /// What a log is filled with before anything has happened.
-    pub(crate) const NONE: Self = Self {
-        from: u16::MAX,
-        head: [u8::MAX; HEAD],
-        bytes: u32::MAX,
-        repair: None,
-        received_ns: u64::MAX,
-        delivered_ns: u64::MAX,
-    };
-}
-
 /// Notes of one thread. What finds no room is counted.
 #[derive(Debug)]
 pub(crate) struct Notes<T> {
@@ -92,7 +74,7 @@ pub(crate) struct Notes<T> {
 }
 
 impl<T: Clone> Notes<T> {
-    /// Room for so many. All of it is filled once, so that each page of it is really there.
+    /// Room for so many. All of it is filled once with a note that is not all zeros, so that each page of it is really there.
     pub(crate) fn new(room: usize, filling: T) -> Self {
         let mut entries = vec![filling; room];
         entries.clear();

@@ -1,7 +1,7 @@
 //! The receiving half: datagrams into the engine, messages out of it, NAKs out, and the own source's timers beside them.
 
 use crate::log::{HEAD, Notes};
-use crate::sending::{AHEAD_NS, Shared, numbers};
+use crate::sending::{AHEAD_NS, NOTHING, Shared, numbers};
 use crate::stamps::StampRing;
 use crate::{Delivered, EventKind, EventNote, PgmSocketOptions, RepairNote};
 use net::PathError;
@@ -184,6 +184,8 @@ impl Receiving {
         longest: usize,
     ) -> Self {
         let (receiver, member) = heard.unzip();
+        let unrepaired =
+            RepairNote { from: 1, head: [1; HEAD], bytes: 1, repair: None, received_ns: 1, delivered_ns: 1 };
         let batch = |hears: bool, longest| ReceiveBatch::new(if hears { BATCH } else { 1 }, longest);
         Self {
             group: options.receiver.map(|config| own.target(config.group)),
@@ -203,8 +205,8 @@ impl Receiving {
             // Another thread's send may set a heartbeat while we sleep.
             nap_ns: options.source.map_or(LONG_NS, |source| source.heartbeat_min_ns.clamp(1_000_000, 50_000_000)),
             events: VecDeque::with_capacity(MOST_EVENTS),
-            notes: Notes::new(options.notes, EventNote::NONE),
-            repairs: Notes::new(options.notes, RepairNote::NONE),
+            notes: Notes::new(options.notes, NOTHING),
+            repairs: Notes::new(options.notes, unrepaired),
             receiver,
             member,
         }

@@ -8,12 +8,16 @@ use net::group::{Extra, GroupSocket, SendBatch, Target};
 use pgm::Source;
 use pgm::Sqn;
 use pgm::packet::Packet;
+use pgm::receiver::SessionEvent;
 use pgm::source::{Class, SendError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Notes about the own source.
 const OWN: u16 = u16::MAX;
+/// What a log is filled with before anything has happened.
+pub(crate) const NOTHING: EventNote =
+    EventNote { at_ns: u64::MAX, from: OWN, what: EventKind::Session(SessionEvent::Refused) };
 /// How much before its time a packet may leave, in ns: less than what a sleep is too long.
 pub(crate) const AHEAD_NS: u64 = 25_000;
 
@@ -32,7 +36,7 @@ pub(crate) struct Sending {
 impl Sending {
     /// `notes`: how many find room.
     pub(crate) fn new(source: Source, batch: SendBatch, group: Target, alert: bool, notes: usize) -> Self {
-        Self { source, batch, group, alert, engine_ns: 0, notes: Notes::new(notes, EventNote::NONE) }
+        Self { source, batch, group, alert, engine_ns: 0, notes: Notes::new(notes, NOTHING) }
     }
 
     /// Sends what may go out now, or so soon that a wait would last longer: packets that the peak rate puts microseconds

@@ -26,7 +26,7 @@ pub struct PingOptions {
 }
 
 /// One end that answers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PingReflector {
     /// Its session.
     pub tsi: Tsi,
@@ -171,8 +171,7 @@ impl<'a> Pinger<'a> {
 
     fn reflector(&mut self, tsi: Tsi) -> Option<&mut PingReflector> {
         let index = self.reflectors.iter().position(|reflector| reflector.tsi == tsi).unwrap_or_else(|| {
-            let rtt = std::array::from_fn(|_| Histogram::new());
-            self.reflectors.push(PingReflector { tsi, rtt, out_of_order: 0, next: 0 });
+            self.reflectors.push(PingReflector { tsi, ..PingReflector::default() });
             self.reflectors.len() - 1
         });
         self.reflectors.get_mut(index)

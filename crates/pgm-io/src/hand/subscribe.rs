@@ -85,7 +85,7 @@ impl EndReason {
 }
 
 /// One source.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct HeardSource {
     /// Its session.
     pub tsi: Tsi,
@@ -113,23 +113,6 @@ pub struct HeardSource {
 }
 
 impl HeardSource {
-    fn new(tsi: Tsi) -> Self {
-        Self {
-            tsi,
-            sessions: 1,
-            messages: 0,
-            bytes: 0,
-            fates: [0; 3],
-            first: None,
-            next: 0,
-            out_of_order: 0,
-            damaged: 0,
-            ended: None,
-            checked: false,
-            unframer: Unframer::default(),
-        }
-    }
-
     fn count(&mut self, fate: Fate, message: &[u8], check: bool) {
         self.messages += 1;
         self.bytes += message.len() as u64;
@@ -259,7 +242,7 @@ impl Subscriber {
 
     fn index(&mut self, tsi: Tsi) -> usize {
         self.sources.iter().position(|source| source.tsi == tsi).unwrap_or_else(|| {
-            self.sources.push(HeardSource::new(tsi));
+            self.sources.push(HeardSource { tsi, sessions: 1, ..HeardSource::default() });
             self.sources.len() - 1
         })
     }
