@@ -46,7 +46,10 @@ impl Limiter {
     /// Data packets came that have so many bytes.
     #[inline]
     pub(crate) fn earn(&mut self, bytes: usize) {
-        self.tokens = self.tokens.saturating_add(signed(bytes as u128 * SECOND)).min(self.size);
+        // It is full as long as nothing is lost.
+        if self.tokens < self.size {
+            self.tokens = self.tokens.saturating_add(signed(bytes as u128 * SECOND)).min(self.size);
+        }
     }
 
     /// When a NAK may go out, as far as is known now.

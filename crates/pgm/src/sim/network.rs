@@ -338,7 +338,8 @@ impl<N: Node> Network<N> {
                 self.downwards(packet, node);
             }
         }
-        if let Some(node) = to.and_then(|to| self.by_address.get(&to).copied()) {
+        let one = to.filter(|to| !to.is_multicast());
+        if let Some(node) = one.and_then(|to| self.by_address.get(&to).copied()) {
             self.downwards(packet, node);
         }
         self.release(packet);
