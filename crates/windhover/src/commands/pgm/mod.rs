@@ -121,7 +121,7 @@ fn own(flags: &GroupArgs, group: IpAddr) -> Result<(IpAddr, u32), Failure> {
 }
 
 fn source(spec: &PgmSpec, group: IpAddr, flags: &Source, local: IpAddr) -> Result<SourceConfig, Failure> {
-    let [a, b, c, d, port @ ..] = random()?;
+    let [a, b, c, d, port @ ..]: [u8; 8] = random()?;
     let gsi = flags.gsi.unwrap_or(match local {
         // People know the source by its address then.
         IpAddr::V4(local) => {
