@@ -257,7 +257,8 @@ fn what_parity_makes_up_for_is_repaired() {
     // the last group, which a pause shorter than that before an SPM ends with four.
     let lost = [5, 20, 21, 22, 58];
     let pause = Some(2000 * US);
-    let parity = fec::Config { group_packets: 8, proactive_packets: 1, group_pause_ns: pause, ..fec::Config::default() };
+    let parity =
+        fec::Config { group_packets: 8, proactive_packets: 1, group_pause_ns: pause, ..fec::Config::default() };
     for at_source in [true, false] {
         let mut tape = Tape::new(Some(3056));
         let truth = conversation_with(&mut tape, at_source, &lost, 64, Some(parity));
