@@ -7,7 +7,7 @@
 
 use model::run::RunStep;
 use model::{ModelError, Plan, ResultDocument, Statistic};
-use stats::{Centre, holm, permutation_test, samples_needed};
+use stats::{holm, joint_permutation_test, samples_needed};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The figures of which a trial tells the change, and one of which decides it.
@@ -165,10 +165,10 @@ pub fn judge(results: &[(RunStep, ResultDocument)], knobs: &[String], rule: Rule
         .map(|knob| {
             let with = of(knob);
             let after = rounds(&with, rule.metric);
+            let means = mean(&before).zip(mean(&after));
             let test = (before.len() > 1 && after.len() > 1)
-                .then(|| permutation_test(&before, &after, Centre::Mean, seed))
-                .flatten();
-            let figure = mean(&before).zip(mean(&after)).map(|(a, b)| (a.exp(), b.exp()));
+                .then(|| joint_permutation_test(std::slice::from_ref(&before), std::slice::from_ref(&after), seed));
+            let p = test.flatten().and_then(|test| test.p.first().copied());
             let changes = DECIDING.into_iter().filter_map(|metric| {
                 let (a, b) = (mean(&rounds(&none, metric))?, mean(&rounds(&with, metric))?);
                 Some((metric, (b - a).exp_m1()))
@@ -182,7 +182,7 @@ pub fn judge(results: &[(RunStep, ResultDocument)], knobs: &[String], rule: Rule
             let applied = with.iter().any(|result| {
                 result.prepared.iter().any(|prepared| prepared.changed > 0 && !prepared.settings.is_empty())
             });
-            let verdict = match (&test, applied) {
+            let verdict = match (p, applied) {
                 (_, false) if !with.is_empty() => TrialVerdict::NotApplied,
                 (None, _) => TrialVerdict::NotMeasured,
                 (Some(_), _) => TrialVerdict::Nothing,
@@ -190,10 +190,10 @@ pub fn judge(results: &[(RunStep, ResultDocument)], knobs: &[String], rule: Rule
             Trial {
                 knob: knob.clone(),
                 rounds: (before.len(), after.len()),
-                figure,
-                change: test.map(|test| test.difference.exp_m1()),
+                figure: means.map(|(a, b)| (a.exp(), b.exp())),
+                change: p.and(means).map(|(a, b)| (b - a).exp_m1()),
                 changes: changes.collect(),
-                p: test.map(|test| test.p),
+                p,
                 p_corrected: None,
                 verdict,
                 notes,

@@ -41,7 +41,7 @@ pub fn latency(kind: LatencyKind, moments: &Moments, histogram: &Histogram, batc
     let quantile = |q: f64| histogram.quantile_if_supported(q, Histogram::BEYOND).map(whole);
     let median = histogram.quantile_if_supported(0.5, Histogram::BEYOND);
     let interval = median.and_then(|_| batches.median_interval(|q| histogram.bucket_at(q)).ok());
-    let p50_ci95_ns = interval.map(|interval| [interval.low / if half { 2 } else { 1 }, whole(interval.high)]);
+    let p50_ci95_ns = interval.map(|[low, high]| [low / if half { 2 } else { 1 }, whole(high)]);
     Latency {
         kind,
         count: moments.count(),
@@ -56,9 +56,6 @@ pub fn latency(kind: LatencyKind, moments: &Moments, histogram: &Histogram, batc
         p99_999_ns: quantile(0.99999),
         max_ns: moments.max().map(whole),
         p50_ci95_ns,
-        mean_ci95_ns: batches.mean_interval().map(|interval| {
-            let (low, high) = interval.bounds();
-            [fraction(low), fraction(high)]
-        }),
+        mean_ci95_ns: batches.mean_interval().map(|interval| interval.map(fraction)),
     }
 }

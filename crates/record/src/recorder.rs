@@ -318,9 +318,9 @@ impl Recorder {
     /// tens of µs, so ask once a batch.
     #[must_use]
     pub fn interval_percent(&self) -> Option<f64> {
-        let interval = self.batches.median_interval(|q| self.series.bucket_at(q)).ok()?;
+        let [low, high] = self.batches.median_interval(|q| self.series.bucket_at(q)).ok()?;
         let median = self.series.median()?;
-        (median > 0).then(|| (interval.high - interval.low) as f64 * 100.0 / median as f64)
+        (median > 0).then(|| (high - low) as f64 * 100.0 / median as f64)
     }
 
     /// Makes figures of all samples. With a clock map, outliers and the log get wall-clock times.

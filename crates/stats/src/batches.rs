@@ -48,38 +48,6 @@ const LEVELS: usize = QUANTILES + 2 * GRID.len();
 /// Shares at a level from which the dependence of the median can be told.
 const TELLING: std::ops::RangeInclusive<f64> = 0.05..=0.95;
 
-/// A 95 % confidence interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
-    /// What it is laid around.
-    pub centre: f64,
-    /// Distance from the centre to either bound.
-    pub half_width: f64,
-}
-
-impl Interval {
-    /// Full width in percent of the centre.
-    #[must_use]
-    pub fn percent(&self) -> f64 {
-        200.0 * self.half_width / self.centre
-    }
-
-    /// Lower and upper bound; the lower is never below 0, as times are not.
-    #[must_use]
-    pub fn bounds(&self) -> (f64, f64) {
-        ((self.centre - self.half_width).max(0.0), self.centre + self.half_width)
-    }
-}
-
-/// The 95 % confidence interval of a median, in ns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MedianInterval {
-    /// Lower bound.
-    pub low: u64,
-    /// Upper bound.
-    pub high: u64,
-}
-
 /// Why there is no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoInterval {
@@ -286,10 +254,10 @@ impl BatchIntervals {
         (self.length * BLOCK as u64) as f64
     }
 
-    /// 95 % interval of the mean, around the exact mean; `None` with fewer than 10 batches, and where they are worth too few
-    /// independent ones.
+    /// Lower and upper bound of the 95 % interval of the mean, around the exact mean; the lower is never below 0, as times
+    /// are not. `None` with fewer than 10 batches, and where they are worth too few independent ones.
     #[must_use]
-    pub fn mean_interval(&self) -> Option<Interval> {
+    pub fn mean_interval(&self) -> Option<[f64; 2]> {
         let mut spread = Spreads::default();
         match self.all() {
             Some(values) => {
@@ -301,15 +269,16 @@ impl BatchIntervals {
             None => self.complete().for_each(|batch| spread.add(batch.sum as f64 / self.batch_values())),
         }
         let centre = self.sum as f64 / self.count.max(1) as f64;
-        Some(Interval { centre, half_width: spread.half_width().ok()? })
+        let half = spread.half_width().ok()?;
+        Some([(centre - half).max(0.0), centre + half])
     }
 
-    /// 95 % interval of the median; `bucket_at` gives the bucket of all values' histogram that holds a quantile (0 to 1).
+    /// Lower and upper bound of the 95 % interval of the median in ns; `bucket_at` gives the bucket of all values' histogram that holds a quantile (0 to 1).
     ///
     /// # Errors
     /// [`NoInterval::Few`] with fewer than 256 values, [`NoInterval::Short`] where they depend on each other for so long
     /// that an interval would be too narrow.
-    pub fn median_interval(&self, bucket_at: impl Fn(f64) -> Option<Bucket>) -> Result<MedianInterval, NoInterval> {
+    pub fn median_interval(&self, bucket_at: impl Fn(f64) -> Option<Bucket>) -> Result<[u64; 2], NoInterval> {
         if self.count < MEDIAN_VALUES {
             return Err(NoInterval::Few);
         }
@@ -337,21 +306,18 @@ impl BatchIntervals {
             }
         };
         // Where nearly all values are in one bucket, no rank is outside of it.
-        let Some(error) = worth else { return Ok(MedianInterval { low: middle.low_ns, high: middle.high_ns }) };
+        let Some(error) = worth else { return Ok([middle.low_ns, middle.high_ns]) };
         match error {
             Relative::Rank(half) if half >= 0.45 => Err(NoInterval::Short),
             Relative::Rank(half) => {
                 let low = bucket_at(0.5 - half).map_or(middle.low_ns, |bucket| bucket.low_ns);
                 let high = bucket_at(0.5 + half).map_or(middle.high_ns, |bucket| bucket.high_ns);
-                Ok(MedianInterval { low, high })
+                Ok([low, high])
             }
             Relative::Value(half) => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
                 let half = half.ceil() as u64;
-                Ok(MedianInterval {
-                    low: middle.low_ns.saturating_sub(half),
-                    high: middle.high_ns.saturating_add(half),
-                })
+                Ok([middle.low_ns.saturating_sub(half), middle.high_ns.saturating_add(half)])
             }
         }
     }
@@ -583,19 +549,15 @@ mod tests {
             let about = if at < 5_000 { 5_000.0 } else { 50_000.0 };
             whole(about * (1.0 + 0.002 * random.unit()))
         }));
-        let interval = batches.median_interval(|q| histogram.bucket_at(q)).unwrap();
-        assert!(
-            interval.low <= 50_050 && interval.high >= 50_050 && interval.high - interval.low < 5_000,
-            "{interval:?}"
-        );
+        let [low, high] = batches.median_interval(|q| histogram.bucket_at(q)).unwrap();
+        assert!(low <= 50_050 && high >= 50_050 && high - low < 5_000, "{low} {high}");
     }
 
     #[test]
     fn what_never_changes_has_its_bucket() {
         for count in [300, 10_000] {
             let (batches, histogram) = feed((0..count).map(|_| 7_000));
-            let interval = batches.median_interval(|q| histogram.bucket_at(q)).unwrap();
-            assert_eq!((interval.low, interval.high), (7_000, 7_000));
+            assert_eq!(batches.median_interval(|q| histogram.bucket_at(q)), Ok([7_000, 7_000]));
         }
     }
 

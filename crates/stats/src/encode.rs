@@ -1,14 +1,12 @@
 //! Writing HdrHistogram's V2 encoding from a tally: what an interval log holds. The format is that of [`crate::decode`].
 
+use crate::decode::{COMPRESSED, HEADER, PLAIN};
+use crate::error::one_line;
 use crate::tally::Buckets;
 use crate::{HOUR_NS, StatsError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::{Compress, Compression, FlushCompress, Status};
-
-const PLAIN: u32 = 0x1c84_9313;
-const COMPRESSED: u32 = 0x1c84_9314;
-const HEADER: usize = 40;
 
 /// Encodes tallies one after the other with memory of its own, which is taken once (some 300 KB).
 #[derive(Debug)]
@@ -68,7 +66,7 @@ impl Encoder {
             match self.deflate.compress_vec(rest, &mut self.packed, FlushCompress::Finish) {
                 Ok(Status::StreamEnd) => break,
                 Ok(_) => {}
-                Err(error) => return Err(StatsError::Encode { why: error.to_string().replace('\n', " ") }),
+                Err(error) => return Err(StatsError::Encode { why: one_line(&error) }),
             }
         }
         let length = u32::try_from(self.packed.len().saturating_sub(8)).unwrap_or(u32::MAX);

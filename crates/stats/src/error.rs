@@ -2,31 +2,19 @@
 
 /// A histogram that cannot be written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what it and its fields are")]
 pub enum StatsError {
-    /// The text is not base64.
     #[error("histogram is not base64 ({why}): the file is damaged, measure again")]
-    Base64 {
-        /// The decoder's words.
-        why: String,
-    },
-    /// The bytes are not an HdrHistogram V2.
+    Base64 { why: String },
     #[error("histogram is no HdrHistogram V2 ({why}): the file is damaged or was written by another tool")]
-    Decode {
-        /// The decoder's words.
-        why: String,
-    },
-    /// More text than any histogram of ours has.
+    Decode { why: String },
     #[error("histogram has {bytes} bytes of text, more than the {limit} that any of ours has: the file is damaged")]
-    TooLong {
-        /// Length found.
-        bytes: usize,
-        /// Length allowed.
-        limit: usize,
-    },
-    /// The histogram could not be encoded.
+    TooLong { bytes: usize, limit: usize },
     #[error("histogram cannot be encoded ({why})")]
-    Encode {
-        /// The encoder's words.
-        why: String,
-    },
+    Encode { why: String },
+}
+
+/// What a library says, on one line.
+pub(crate) fn one_line(error: &impl std::fmt::Display) -> String {
+    error.to_string().replace('\n', " ")
 }

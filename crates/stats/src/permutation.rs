@@ -1,99 +1,107 @@
-//! Whether two sets of figures differ by more than chance: the permutation test, and Holm's correction for many tests.
+//! Whether two sets of figures differ by more than chance: the permutation test, and corrections for many tests.
 //!
 //! The question that the test asks is: had the labels "before" and "after" been dealt to the same figures at random, how
-//! often would their medians (or means) lie at least as far apart as they do? It assumes nothing about how figures scatter;
+//! often would their means lie at least as far apart as they do? It assumes nothing about how figures scatter;
 //! it does assume that they could have been measured in any order, so whoever measures has to interleave both sets.
 //! (R. A. Fisher, The Design of Experiments, 1935; B. Phipson and G. K. Smyth, "Permutation P-values should never be zero",
 //! 2010, for the one that is added to both counts of a random sample of dealings.)
+//!
+//! The median, the 99th percentile and the mean of one set of repetitions move together: to correct for them as if they were
+//! independent would hide real differences. The step-down maxT method deals the labels of whole repetitions, looks at all
+//! quantities of each dealing, and asks how often the largest of them lies as far apart as what was measured. (P. H. Westfall
+//! and S. S. Young, Resampling-Based Multiple Testing, 1993, algorithm 4.1.) The chance of even one false finding among the
+//! quantities stays below the level that a corrected p is compared with.
 
 use crate::SplitMix64;
 
-/// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Centre {
-    /// The mean; of logarithms it compares ratios.
-    Mean,
-    /// The median: the mean of the two middle figures of an even number.
-    Median,
-}
+/// Up to so many dealings all are looked at: two sets of 10. Of several quantities, which are often those of many cells, up
+/// to two sets of 9.
+const MOST_EXACT: [u64; 2] = [200_000, 50_000];
+/// How many are drawn otherwise: p is known to about 0.002 at 0.05.
+const DRAWN: u32 = 20_000;
 
-impl Centre {
-    fn of(self, values: &mut [f64]) -> f64 {
-        match self {
-            Self::Mean => values.iter().sum::<f64>() / values.len() as f64,
-            Self::Median => {
-                values.sort_by(f64::total_cmp);
-                let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
-                match (values.get(low), values.get(high)) {
-                    (Some(a), Some(b)) => f64::midpoint(*a, *b),
-                    _ => f64::NAN,
-                }
-            }
-        }
-    }
-}
-
-/// The outcome of a test.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Permutation {
-    /// Centre of the second set less that of the first.
-    pub difference: f64,
-    /// The share of all dealings that lie at least as far apart, in either direction; never 0.
-    pub p: f64,
-    /// Whether all dealings were looked at, rather than a random sample of them.
+/// The outcome of [`joint_permutation_test`], one entry a quantity, in the order given.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Joint {
+    /// The p of each quantity by itself: the share of all dealings that lie at least as far apart, in either direction; never
+    /// 0. 1 for a quantity that is the same in all repetitions.
+    pub p: Vec<f64>,
+    /// The same, corrected for all quantities.
+    pub corrected: Vec<f64>,
+    /// Whether all dealings were looked at, rather than 20,000 that the seed drew.
     pub exact: bool,
 }
 
-/// Up to so many dealings all are looked at: two sets of 10.
-const MOST_EXACT: u64 = 200_000;
-/// How many are drawn otherwise: p is known to about 0.002 at 0.05.
-pub(crate) const DRAWN: u32 = 20_000;
-
-/// The two-sided permutation test of two sets of figures. All ways to deal the labels are looked at when they are at most
-/// 200,000 (two sets of up to 9 and 10); otherwise 20,000 that `seed` draws, so the same input gives the same answer.
-/// `None` when a set is empty or holds a figure that is not finite.
+/// Tests several quantities of two sets of repetitions at once, two-sided, by means. `first` and `second` hold one list a
+/// quantity; the lists of a set are equally long, and place k of each belongs to the same repetition. `None` when a set is
+/// empty, when lists differ in length, or when a figure is not finite.
 #[must_use]
-pub fn permutation_test(first: &[f64], second: &[f64], centre: Centre, seed: u64) -> Option<Permutation> {
-    if first.is_empty() || second.is_empty() || first.iter().chain(second).any(|value| !value.is_finite()) {
+pub fn joint_permutation_test(first: &[Vec<f64>], second: &[Vec<f64>], seed: u64) -> Option<Joint> {
+    let (left, right) = (first.first()?.len(), second.first()?.len());
+    let even = first.iter().all(|list| list.len() == left) && second.iter().all(|list| list.len() == right);
+    let finite = first.iter().chain(second).flatten().all(|value| value.is_finite());
+    if left == 0 || right == 0 || !even || !finite || first.len() != second.len() {
         return None;
     }
-    let mut pool: Vec<f64> = first.iter().chain(second).copied().collect();
-    let mut left = first.to_vec();
-    let mut right = second.to_vec();
-    let difference = centre.of(&mut right) - centre.of(&mut left);
-    // Sums of the same figures in another order differ in their last bits: dealings that are as far apart must count.
-    let scale = pool.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
-    let bound = difference.abs() - scale * 1e-12;
-    let mut reaches = |dealt: &mut dyn FnMut(&mut [f64], &mut [f64])| {
-        dealt(&mut left, &mut right);
-        (centre.of(&mut right) - centre.of(&mut left)).abs() >= bound
+    // Of standardised figures the sum over the first set alone tells how far the means lie apart: all together are 0.
+    let apart = |figures: &[f64], chosen: &[usize]| -> f64 {
+        chosen.iter().filter_map(|place| figures.get(*place)).sum::<f64>().abs()
     };
-    let ways = dealings(pool.len(), first.len());
-    if let Some(ways) = ways.filter(|ways| *ways <= MOST_EXACT) {
-        let mut chosen: Vec<usize> = (0..first.len()).collect();
-        let mut count = 0_u64;
+    let own: Vec<usize> = (0..left).collect();
+    let measured = |(index, (a, b)): (usize, (&Vec<f64>, &Vec<f64>))| {
+        let figures = standardised(a, b)?;
+        Some((index, apart(&figures, &own), figures))
+    };
+    // Those that lie farthest apart first: each is compared with the largest of itself and all that come after it.
+    let mut tested: Vec<(usize, f64, Vec<f64>)> = first.iter().zip(second).enumerate().filter_map(measured).collect();
+    tested.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let mut counts = vec![[0_u64; 2]; tested.len()];
+    let mut look = |chosen: &[usize]| {
+        let mut largest = 0.0_f64;
+        for ((_, far, figures), [alone, joint]) in tested.iter().zip(&mut counts).rev() {
+            let value = apart(figures, chosen);
+            largest = largest.max(value);
+            *alone += u64::from(value >= far - 1e-9);
+            *joint += u64::from(largest >= far - 1e-9);
+        }
+    };
+    let ways = dealings(left + right, left).filter(|ways| *ways <= MOST_EXACT[usize::from(first.len() > 1)]);
+    let share: Box<dyn Fn(u64) -> f64> = if let Some(ways) = ways {
+        let mut chosen = own;
         loop {
-            let far = reaches(&mut |left, right| deal(&pool, &chosen, left, right));
-            count += u64::from(far);
-            if !next(&mut chosen, pool.len()) {
+            look(&chosen);
+            if !next(&mut chosen, left + right) {
                 break;
             }
         }
-        return Some(Permutation { difference, p: count as f64 / ways as f64, exact: true });
+        Box::new(move |count| count as f64 / ways as f64)
+    } else {
+        let mut places: Vec<usize> = (0..left + right).collect();
+        let mut random = SplitMix64::new(seed);
+        for _ in 0..DRAWN {
+            random.shuffle(&mut places);
+            look(places.get(..left).unwrap_or_default());
+        }
+        Box::new(|count| (count + 1) as f64 / f64::from(DRAWN + 1))
+    };
+    let mut out = Joint { p: vec![1.0; first.len()], corrected: vec![1.0; first.len()], exact: ways.is_some() };
+    let mut least = 0.0_f64;
+    for ((index, ..), [alone, joint]) in tested.iter().zip(counts) {
+        least = least.max(share(joint));
+        (out.p[*index], out.corrected[*index]) = (share(alone), least);
     }
-    let mut random = SplitMix64::new(seed);
-    let mut count = 0_u32;
-    for _ in 0..DRAWN {
-        random.shuffle(&mut pool);
-        let far = reaches(&mut |left, right| {
-            let (head, tail) = pool.split_at(left.len());
-            left.copy_from_slice(head);
-            right.copy_from_slice(tail);
-        });
-        count += u32::from(far);
-    }
-    let p = f64::from(count + 1) / f64::from(DRAWN + 1);
-    Some(Permutation { difference, p, exact: false })
+    Some(out)
+}
+
+/// Both lists as one, less their mean and in units of their standard deviation; `None` where all figures are the same, up to
+/// the rounding of a sum.
+fn standardised(first: &[f64], second: &[f64]) -> Option<Vec<f64>> {
+    let all: Vec<f64> = first.iter().chain(second).copied().collect();
+    let count = all.len() as f64;
+    let mean = all.iter().sum::<f64>() / count;
+    let stdev = (all.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt();
+    let scale = all.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    (stdev > scale * 1e-12).then(|| all.iter().map(|value| (value - mean) / stdev).collect())
 }
 
 /// The smallest p that two sets of these sizes can reach, however far apart they lie: both extreme dealings of all. (Of
@@ -133,7 +141,7 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 }
 
 /// In how many ways `chosen` of `all` can be drawn; `None` beyond what a number holds.
-pub(crate) fn dealings(all: usize, chosen: usize) -> Option<u64> {
+fn dealings(all: usize, chosen: usize) -> Option<u64> {
     let chosen = chosen.min(all.checked_sub(chosen)?) as u64;
     let mut ways = 1_u64;
     for step in 1..=chosen {
@@ -143,20 +151,8 @@ pub(crate) fn dealings(all: usize, chosen: usize) -> Option<u64> {
     Some(ways)
 }
 
-/// Deals the chosen places of the pool (ascending) to the left and all others to the right.
-fn deal(pool: &[f64], chosen: &[usize], left: &mut [f64], right: &mut [f64]) {
-    let mut chosen = chosen.iter().copied().peekable();
-    let (mut left, mut right) = (left.iter_mut(), right.iter_mut());
-    for (place, value) in pool.iter().enumerate() {
-        let slot = if chosen.next_if_eq(&place).is_some() { left.next() } else { right.next() };
-        if let Some(slot) = slot {
-            *slot = *value;
-        }
-    }
-}
-
 /// The next way to choose places, in ascending order; false after the last.
-pub(crate) fn next(chosen: &mut [usize], all: usize) -> bool {
+fn next(chosen: &mut [usize], all: usize) -> bool {
     let count = chosen.len();
     let Some(at) = (0..count).rev().find(|&at| chosen.get(at).is_some_and(|&place| place < all - count + at)) else {
         return false;
@@ -173,22 +169,31 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn test(first: &[f64], second: &[f64], centre: Centre) -> Permutation {
-        permutation_test(first, second, centre, 1).unwrap()
+    /// The test of one quantity: its p, and whether it is exact.
+    fn test(first: &[f64], second: &[f64], seed: u64) -> Option<(f64, bool)> {
+        let joint = joint_permutation_test(&[first.to_vec()], &[second.to_vec()], seed)?;
+        assert_eq!(joint.p, joint.corrected, "there is nothing to correct for");
+        Some((joint.p[0], joint.exact))
+    }
+
+    fn p(first: &[f64], second: &[f64]) -> f64 {
+        test(first, second, 1).unwrap().0
     }
 
     #[test]
     fn exact_by_hand() {
-        // Of the six dealings of 1 2 | 3 4 the difference of means is 2 once, -2 once.
-        let apart = test(&[1.0, 2.0], &[3.0, 4.0], Centre::Mean);
-        assert!(apart.exact && (apart.difference - 2.0).abs() < 1e-12 && (apart.p - 2.0 / 6.0).abs() < 1e-12);
-        // Three and three, fully apart: both extremes of 20.
-        let apart = test(&[1.0, 2.0, 3.0], &[10.0, 11.0, 12.0], Centre::Mean);
-        assert!((apart.p - 0.1).abs() < 1e-12 && (smallest_p(3, 3) - 0.1).abs() < 1e-12);
-        let same = test(&[5.0, 5.0, 5.0], &[5.0, 5.0, 5.0], Centre::Median);
-        assert!((same.p - 1.0).abs() < 1e-12 && same.difference == 0.0);
-        assert_eq!(permutation_test(&[], &[1.0], Centre::Mean, 0), None);
-        assert_eq!(permutation_test(&[f64::NAN], &[1.0], Centre::Mean, 0), None);
+        // Of the six dealings of 1 2 | 3 4 the difference of means is 2 once, -2 once; of three and three fully apart both
+        // extremes of 20.
+        for (first, second, by_hand) in [
+            (&[1.0, 2.0][..], &[3.0, 4.0][..], 2.0 / 6.0),
+            (&[1.0, 2.0, 3.0], &[10.0, 11.0, 12.0], 0.1),
+            (&[5.0, 5.0, 5.0], &[5.0, 5.0, 5.0], 1.0),
+        ] {
+            let (p, exact) = test(first, second, 1).unwrap();
+            assert!(exact && (p - by_hand).abs() < 1e-12, "{first:?} {second:?}: {p}");
+        }
+        assert!((smallest_p(3, 3) - 0.1).abs() < 1e-12);
+        assert_eq!((test(&[], &[1.0], 0), test(&[f64::NAN], &[1.0], 0)), (None, None));
     }
 
     #[test]
@@ -212,32 +217,80 @@ mod tests {
 
     #[test]
     fn a_random_sample_is_near_the_whole() {
-        // The same data by both ways: 9 and 10 exactly, and by drawing from the same pool.
         let first: Vec<f64> = (0..12).map(|i| f64::from(i * i % 7)).collect();
         let second: Vec<f64> = (0..12).map(|i| f64::from(i * i % 7) + 1.5).collect();
-        let drawn = test(&first, &second, Centre::Mean);
-        assert!(!drawn.exact);
+        let drawn = test(&first, &second, 1).unwrap();
+        assert!(!drawn.1);
         // Student's t for these figures has p of about 0.05; drawing must land near it.
-        assert!((0.02..0.12).contains(&drawn.p), "{drawn:?}");
-        let other = permutation_test(&first, &second, Centre::Mean, 2).unwrap();
-        assert!((drawn.p - other.p).abs() < 0.01, "{drawn:?} {other:?}");
-        assert_eq!(drawn, test(&first, &second, Centre::Mean), "the seed decides");
+        assert!((0.02..0.12).contains(&drawn.0), "{drawn:?}");
+        let other = test(&first, &second, 2).unwrap();
+        assert!((drawn.0 - other.0).abs() < 0.01, "{drawn:?} {other:?}");
+        assert_eq!(test(&first, &second, 1), Some(drawn), "the seed decides");
+    }
+
+    #[test]
+    fn one_quantity_is_exact_up_to_ten_a_side_and_several_up_to_nine() {
+        let lists =
+            |count: usize, quantities: usize| vec![(0..count).map(|i| i as f64).collect::<Vec<_>>(); quantities];
+        let exact = |count, quantities| {
+            let joint = joint_permutation_test(&lists(count, quantities), &lists(count, quantities), 1).unwrap();
+            joint.exact
+        };
+        assert_eq!([exact(10, 1), exact(11, 1), exact(9, 2), exact(10, 2)], [true, false, true, false]);
+    }
+
+    #[test]
+    fn what_moves_together_costs_nothing() {
+        let first: Vec<f64> = vec![10.0, 11.0, 12.0, 13.0, 14.0];
+        let second: Vec<f64> = first.iter().map(|value| value + 20.0).collect();
+        let times = |list: &[f64]| [1.0, 2.0, 7.0].map(|by| list.iter().map(|value| value * by).collect::<Vec<f64>>());
+        let joint = joint_permutation_test(&times(&first), &times(&second), 1).unwrap();
+        let best = smallest_p(5, 5);
+        assert!(joint.exact && joint.corrected.iter().all(|p| (p - best).abs() < 1e-12), "{joint:?}");
+    }
+
+    #[test]
+    fn unrelated_quantities_cost_something() {
+        // One quantity that differs, three that scatter each in its own way.
+        let noise = |k: u32| (0..10).map(|i| f64::from((i * 7 + k * 13) % 11 + (i * i * k) % 5)).collect::<Vec<f64>>();
+        let mut lists: Vec<Vec<f64>> = (1..4).map(noise).collect();
+        lists.insert(0, (0..10).map(|i| f64::from(i % 5) + if i < 5 { 0.0 } else { 4.0 }).collect());
+        let (first, second): (Vec<_>, Vec<_>) =
+            lists.iter().map(|list| (list[..5].to_vec(), list[5..].to_vec())).unzip();
+        let joint = joint_permutation_test(&first, &second, 1).unwrap();
+        assert!(joint.corrected[0] > joint.p[0], "{joint:?}");
+        assert!(joint.corrected[0] <= joint.p[0] * 4.0 + 1e-12, "never more than Bonferroni: {joint:?}");
+    }
+
+    #[test]
+    fn what_never_changes_is_no_finding() {
+        let joint =
+            joint_permutation_test(&[vec![0.0; 3], vec![1.0, 2.0, 3.0]], &[vec![0.0; 3], vec![7.0, 8.0, 9.0]], 1);
+        let joint = joint.unwrap();
+        assert_eq!((joint.p[0], joint.corrected[0]), (1.0, 1.0));
+        assert!((joint.corrected[1] - 0.1).abs() < 1e-12, "{joint:?}");
+        assert_eq!(joint_permutation_test(&[], &[], 1), None);
+        assert_eq!(joint_permutation_test(&[vec![1.0], vec![1.0, 2.0]], &[vec![1.0], vec![1.0]], 1), None);
     }
 
     #[test]
     fn false_findings_are_as_rare_as_promised() {
-        // Two sets of one distribution, 400 times: p must be uniform or larger. 5 % is 20; six deviations of a binomial
-        // are 26.
-        let mut random = SplitMix64::new(7);
+        // Six quantities that depend on each other, both sets of one distribution, 400 times: the p of each, and that at most
+        // 5 % have even one finding. 20 are expected; six deviations of a binomial are 26.
+        let mut random = SplitMix64::new(11);
         let mut draw = || random.unit();
-        let below = (0..400)
-            .filter(|_| {
-                let first: Vec<f64> = (0..6).map(|_| draw()).collect();
-                let second: Vec<f64> = (0..6).map(|_| draw()).collect();
-                test(&first, &second, Centre::Mean).p <= 0.05
-            })
-            .count();
-        assert!(below < 46, "{below} of 400 below 0.05");
+        let (mut alone, mut any) = (0, 0);
+        for _ in 0..400 {
+            let mut set = |count: usize| -> Vec<Vec<f64>> {
+                let common: Vec<f64> = (0..count).map(|_| draw()).collect();
+                (0..6).map(|k| common.iter().map(|c| c * f64::from(k) + draw()).collect()).collect()
+            };
+            let (first, second) = (set(5), set(5));
+            let joint = joint_permutation_test(&first, &second, 1).unwrap();
+            alone += u32::from(joint.p[0] <= 0.05);
+            any += u32::from(joint.corrected.iter().any(|p| *p <= 0.05));
+        }
+        assert!(alone < 46 && any < 46, "{alone} and {any} of 400 have a finding");
     }
 
     #[test]
@@ -257,29 +310,34 @@ mod tests {
         fn a_p_is_a_share_and_order_does_not_matter(
             first in prop::collection::vec(-1e6..1e6_f64, 1..7),
             second in prop::collection::vec(-1e6..1e6_f64, 1..7),
-            median in any::<bool>(),
         ) {
-            let centre = if median { Centre::Median } else { Centre::Mean };
-            let found = test(&first, &second, centre);
-            prop_assert!(found.exact && found.p > 0.0 && found.p <= 1.0);
-            // Swapping the sets turns the difference round and leaves the chance.
-            let swapped = test(&second, &first, centre);
-            prop_assert!((found.p - swapped.p).abs() < 1e-12);
-            prop_assert!((found.difference + swapped.difference).abs() < 1e-6);
-            // Neither order within a set nor a shift of everything changes it.
+            let (found, exact) = test(&first, &second, 1).unwrap();
+            prop_assert!(exact && found > 0.0 && found <= 1.0);
+            // Neither the order of the sets, nor that within one, changes it.
+            prop_assert!((found - p(&second, &first)).abs() < 1e-12);
             let reversed: Vec<f64> = first.iter().rev().copied().collect();
-            prop_assert!((test(&reversed, &second, centre).p - found.p).abs() < 1e-12);
-            if first.len() == second.len() && !median {
-                prop_assert!(found.p >= smallest_p(first.len(), second.len()) - 1e-12);
-            }
+            prop_assert!((p(&reversed, &second) - found).abs() < 1e-12);
+            prop_assert!(first.len() != second.len() || found >= smallest_p(first.len(), second.len()) - 1e-12);
         }
 
         #[test]
         fn figures_that_lie_apart_reach_the_smallest_p(count in 2_usize..8, gap in 1.0..1e6_f64) {
             let first: Vec<f64> = (0..count).map(|i| i as f64 / count as f64).collect();
             let second: Vec<f64> = first.iter().map(|value| value + gap).collect();
-            let found = test(&first, &second, Centre::Mean);
-            prop_assert!((found.p - smallest_p(count, count)).abs() < 1e-12, "{:?}", found);
+            let found = p(&first, &second);
+            prop_assert!((found - smallest_p(count, count)).abs() < 1e-12, "{}", found);
+        }
+
+        #[test]
+        fn correction_only_raises(
+            lists in prop::collection::vec(prop::collection::vec(-1e3..1e3_f64, 8..=8), 1..5),
+        ) {
+            let (first, second): (Vec<_>, Vec<_>) =
+                lists.iter().map(|list| (list[..4].to_vec(), list[4..].to_vec())).unzip();
+            let joint = joint_permutation_test(&first, &second, 1).unwrap();
+            for (p, corrected) in joint.p.iter().zip(&joint.corrected) {
+                prop_assert!(corrected >= p && *corrected <= 1.0 && *p > 0.0, "{joint:?}");
+            }
         }
 
         #[test]

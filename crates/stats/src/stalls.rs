@@ -71,18 +71,14 @@ impl fmt::Display for Stall {
                 f,
                 "{count} stalls of about {width:.1} ms or multiples: scheduler slices of other tasks, which end at the tick of HZ={hz}"
             ),
-            (Cause::TickPeriod { hz }, period) => write!(
-                f,
-                "{count} stalls every {:.1} ms, about {:.0} µs each: the period of the tick of HZ={hz}",
-                ms(period.unwrap_or(0)),
-                self.width_ns as f64 / 1e3
-            ),
-            (Cause::Unknown, period) => write!(
-                f,
-                "{count} stalls every {:.1} ms, about {:.0} µs each, cause unknown",
-                ms(period.unwrap_or(0)),
-                self.width_ns as f64 / 1e3
-            ),
+            (cause, period) => {
+                let period = ms(period.unwrap_or(0));
+                write!(f, "{count} stalls every {period:.1} ms, about {:.0} µs each", self.width_ns as f64 / 1e3)?;
+                match cause {
+                    Cause::TickPeriod { hz } => write!(f, ": the period of the tick of HZ={hz}"),
+                    _ => f.write_str(", cause unknown"),
+                }
+            }
         }
     }
 }

@@ -168,11 +168,11 @@ pub(crate) fn coverage(series: Series, truth: f64, count: u32, runs: u32) -> Cov
             continue;
         }
         match batches.median_interval(|q| histogram.bucket_at(q)) {
-            Ok(interval) => {
+            Ok([low, high]) => {
                 out.known += 1;
                 // A bucket's upper end is the last whole ns in it.
-                out.covered += u32::from(interval.low as f64 <= truth && truth <= interval.high as f64 + 1.0);
-                out.width += (interval.high - interval.low) as f64 / truth;
+                out.covered += u32::from(low as f64 <= truth && truth <= high as f64 + 1.0);
+                out.width += (high - low) as f64 / truth;
             }
             Err(NoInterval::Short | NoInterval::Few) => {}
         }

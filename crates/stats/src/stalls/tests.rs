@@ -12,31 +12,23 @@ fn whole(ns: f64) -> u64 {
     ns as u64
 }
 
-struct Random(SplitMix64);
+fn exponential(random: &mut SplitMix64, mean: f64) -> f64 {
+    -mean * (1.0 - random.unit()).ln()
+}
 
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(SplitMix64::new(seed))
-    }
-
-    fn unit(&mut self) -> f64 {
-        self.0.unit()
-    }
-
-    fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.unit()).ln()
-    }
-
-    /// Poisson arrivals with a mean gap; widths drawn by the caller.
-    fn trace(&mut self, count: usize, gap_ns: f64, mut width: impl FnMut(&mut Self) -> f64) -> Vec<(u64, u64)> {
-        let mut at = 0.0;
-        (0..count)
-            .map(|_| {
-                at += self.exponential(gap_ns);
-                (whole(at), whole(width(self)))
-            })
-            .collect()
-    }
+/// Poisson arrivals with a mean gap.
+fn trace(
+    random: &mut SplitMix64,
+    count: usize,
+    gap_ns: f64,
+    width: impl Fn(&mut SplitMix64) -> f64,
+) -> Vec<(u64, u64)> {
+    let mut at = 0.0;
+    let stall = |_| {
+        at += exponential(random, gap_ns);
+        (whole(at), whole(width(random)))
+    };
+    (0..count).map(stall).collect()
 }
 
 #[test]
@@ -68,16 +60,16 @@ fn stalls_at_odd_distances_are_not_throttling() {
 fn two_stalls_in_a_crowd_of_all_widths_are_not_throttling() {
     let mut slow = vec![(100 * MS, 50 * MS), (1100 * MS, 50 * MS)];
     assert_eq!(find(&slow).len(), 1);
-    let mut random = Random::new(11);
-    slow.extend(random.trace(30, 40e6, |random| 15e6 + random.unit() * 29e6));
+    let mut random = SplitMix64::new(11);
+    slow.extend(trace(&mut random, 30, 40e6, |random| 15e6 + random.unit() * 29e6));
     assert_eq!(find(&slow), []);
 }
 
 #[test]
 fn slices_of_each_tick_are_told_apart() {
     for (hz, slice) in [(250, 4 * MS), (100, 10 * MS), (125, 8 * MS)] {
-        let mut random = Random::new(u64::from(hz));
-        let slow = random.trace(60, 9e6, |random| {
+        let mut random = SplitMix64::new(u64::from(hz));
+        let slow = trace(&mut random, 60, 9e6, |random| {
             let times = if random.unit() < 0.7 { 1.0 } else { 2.0 };
             times * slice as f64 + random.unit() * 60e3
         });
@@ -90,9 +82,9 @@ fn slices_of_each_tick_are_told_apart() {
 
 #[test]
 fn slices_are_found_beside_other_noise() {
-    let mut random = Random::new(7);
-    let mut slow = random.trace(40, 20e6, |random| 4e6 + random.unit() * 50e3);
-    slow.extend(random.trace(20, 40e6, |random| 1e6 + random.exponential(3e6)));
+    let mut random = SplitMix64::new(7);
+    let mut slow = trace(&mut random, 40, 20e6, |random| 4e6 + random.unit() * 50e3);
+    slow.extend(trace(&mut random, 20, 40e6, |random| 1e6 + exponential(random, 3e6)));
     let found = find(&slow);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].cause, Cause::TickSlices { hz: 250 });
@@ -100,7 +92,7 @@ fn slices_are_found_beside_other_noise() {
 
 #[test]
 fn unknown_periods_are_measured() {
-    let mut random = Random::new(3);
+    let mut random = SplitMix64::new(3);
     let slow: Vec<(u64, u64)> = (0..40)
         .filter(|at| at % 7 != 3)
         .map(|at| (5 * MS + at * 25 * MS + whole(random.unit() * 4e5), 1_700 * US + whole(random.unit() * 2e5)))
@@ -141,13 +133,13 @@ fn a_drifting_period_with_a_foreign_stall_is_still_one() {
 fn random_stalls_are_hardly_ever_called_periodic() {
     let mut fired = 0;
     for seed in 0..3000_u64 {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::new(seed);
         let count = 5 + usize::try_from(seed % 200).unwrap();
         let slow = match seed % 4 {
-            0 => random.trace(count, 10e6, |random| 1e6 + random.exponential(3e6)),
-            1 => random.trace(count, 30e6, |random| 1e6 * 50_f64.powf(random.unit())),
-            2 => random.trace(count, 50e6, |random| 3.1e6 + random.unit() * 1e5),
-            _ => random.trace(count, 5e6, |random| 1e6 + random.unit() * 20e6),
+            0 => trace(&mut random, count, 10e6, |random| 1e6 + exponential(random, 3e6)),
+            1 => trace(&mut random, count, 30e6, |random| 1e6 * 50_f64.powf(random.unit())),
+            2 => trace(&mut random, count, 50e6, |random| 3.1e6 + random.unit() * 1e5),
+            _ => trace(&mut random, count, 5e6, |random| 1e6 + random.unit() * 20e6),
         };
         fired += u32::from(!find(&slow).is_empty());
     }
