@@ -45,6 +45,15 @@ pub(crate) fn reserve(path: &Path, bytes: u64) -> Result<(), StoreError> {
     })
 }
 
+/// The bytes of a file that need not be there.
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(StoreError::reading(path, cause)),
+    }
+}
+
 /// Removes a file that need not be there.
 pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {

@@ -110,10 +110,9 @@ fn write_all(run: &Path, index: u32, files: &CellFiles<'_>, to_come: u32) -> Res
 /// cell that cannot be read must not count as done.
 fn document(run: &Path, index: u32, result: &ResultDocument) -> Result<Vec<u8>, StoreError> {
     let what = path(run, index, ".json").display().to_string();
-    let mut text = serde_json::to_string(result)
-        .map_err(|error| StoreError::Encode { what: what.clone(), why: error.to_string() })?;
+    let mut text = serde_json::to_string(result).map_err(|error| StoreError::encoding(&what, &error))?;
     ResultDocument::read(&what, &text)
-        .map_err(|error| StoreError::Encode { what, why: format!("it does not read back: {error}") })?;
+        .map_err(|error| StoreError::encoding(what, &format!("it does not read back: {error}")))?;
     text.push('\n');
     Ok(text.into_bytes())
 }
@@ -121,8 +120,7 @@ fn document(run: &Path, index: u32, result: &ResultDocument) -> Result<Vec<u8>, 
 fn lines<T: serde::Serialize>(what: &str, items: &[T]) -> Result<Vec<u8>, StoreError> {
     let mut text = Vec::new();
     for item in items {
-        serde_json::to_writer(&mut text, item)
-            .map_err(|error| StoreError::Encode { what: what.to_owned(), why: error.to_string() })?;
+        serde_json::to_writer(&mut text, item).map_err(|error| StoreError::encoding(what, &error))?;
         text.push(b'\n');
     }
     Ok(text)
@@ -169,11 +167,11 @@ const LEVEL: i32 = 3;
 
 fn raw(run: &Path, index: u32, text: Option<&str>) -> Result<Vec<u8>, StoreError> {
     let Some(text) = text else { return Ok(Vec::new()) };
-    let encode = |why: String| StoreError::Encode { what: path(run, index, ".raw.zst").display().to_string(), why };
+    let what = path(run, index, ".raw.zst").display().to_string();
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(text)
-        .map_err(|error| encode(format!("raw samples are not base64: {error}")))?;
-    zstd::encode_all(bytes.as_slice(), LEVEL).map_err(|error| encode(error.to_string()))
+        .map_err(|error| StoreError::encoding(&what, &format!("raw samples are not base64: {error}")))?;
+    zstd::encode_all(bytes.as_slice(), LEVEL).map_err(|error| StoreError::encoding(what, &error))
 }
 
 /// The worst messages of a cell of a run directory; none where the cell has no such file.
@@ -192,28 +190,27 @@ pub fn events(run: &Path, index: u32) -> Result<Vec<Event>, StoreError> {
     read_lines(&path(run, index, ".events.jsonl"))
 }
 
-/// Reads a file of JSON lines; a file that is not there has none.
-pub(crate) fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, StoreError> {
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(cause) => return Err(StoreError::reading(path, cause)),
-    };
-    parse_lines(path, &bytes)
+/// Reads a file of JSON lines; a file that is not there has none, and empty lines are passed over.
+fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, StoreError> {
+    parse_lines(path, &atomic::read(path)?.unwrap_or_default(), true)
 }
 
-/// JSON lines; empty ones are passed over.
-pub(crate) fn parse_lines<T: serde::de::DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<Vec<T>, StoreError> {
-    let mut items = Vec::new();
-    for (number, line) in bytes.split(|&byte| byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
-        let item = serde_json::from_slice(line).map_err(|error| StoreError::DamagedLine {
+/// JSON lines; empty ones are damaged where they are not passed over.
+pub(crate) fn parse_lines<T: serde::de::DeserializeOwned>(
+    path: &Path,
+    bytes: &[u8],
+    pass_empty: bool,
+) -> Result<Vec<T>, StoreError> {
+    let lines = bytes.split_inclusive(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\n").unwrap_or(line));
+    let parse = |(line, text): (usize, &[u8])| {
+        let damaged = |error: serde_json::Error| StoreError::DamagedLine {
             path: path.to_owned(),
-            line: number + 1,
+            line,
             why: error.to_string().replace('\n', " "),
-        })?;
-        items.push(item);
-    }
-    Ok(items)
+        };
+        serde_json::from_slice(text).map_err(damaged)
+    };
+    (1..).zip(lines).filter(|(_, text)| !pass_empty || !text.is_empty()).map(parse).collect()
 }
 
 #[cfg(test)]

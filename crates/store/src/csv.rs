@@ -64,15 +64,14 @@ pub fn csv<'a>(rows: impl IntoIterator<Item = CsvRow<'a>>) -> Result<String, Sto
     let known = |name: &&str| *name != "size" && !FACTORS.contains(name);
     let factors: BTreeSet<&str> =
         rows.iter().flat_map(|row| row.result.factors.keys().map(String::as_str)).filter(known).collect();
-    let mut text = String::new();
-    line(&mut text, &Fields::of(None, &labels, &factors).names);
+    let mut text = csv_line(&Fields::of(None, &labels, &factors).names);
     for row in &rows {
         let fields = Fields::of(Some(row), &labels, &factors);
         if let Some(column) = fields.no_number {
             let why = "it is no number, which a result must not hold".to_owned();
             return Err(StoreError::Encode { what: format!("CSV column {column}"), why });
         }
-        line(&mut text, &fields.values);
+        text.push_str(&csv_line(&fields.values));
     }
     Ok(text)
 }
@@ -93,20 +92,13 @@ fn known(result: &ResultDocument, factor: &str) -> Option<String> {
 }
 
 /// One row of fields as RFC 4180 writes it.
-fn line(text: &mut String, fields: &[String]) {
-    for (place, field) in fields.iter().enumerate() {
-        if place > 0 {
-            text.push(',');
-        }
-        if field.contains([',', '"', '\r', '\n']) {
-            text.push('"');
-            text.push_str(&field.replace('"', "\"\""));
-            text.push('"');
-        } else {
-            text.push_str(field);
-        }
-    }
-    text.push_str("\r\n");
+#[must_use]
+pub fn csv_line(fields: &[impl AsRef<str>]) -> String {
+    let field = |field: &str| match field.contains([',', '"', '\r', '\n']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_owned(),
+    };
+    fields.iter().map(|text| field(text.as_ref())).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
 /// The columns of one row. Names and values are pushed together, so that they cannot come apart.

@@ -6,36 +6,22 @@ use std::path::{Path, PathBuf};
 
 /// A run directory that cannot be written or read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what it and its fields are")]
 pub enum StoreError {
-    /// A run directory is never overwritten.
     #[error("run directory {} exists: give another --output or name, or go on with 'windhover campaign resume {}'", .0.display(), .0.display())]
     Exists(PathBuf),
     /// The file system is full, or the user's quota is used up. What was written before stays valid.
     #[error("disk full while writing {}: free some space; a run that had begun goes on with 'windhover campaign resume'", .0.display())]
     DiskFull(PathBuf),
-    /// A file or directory could not be made or written.
     #[error("cannot write {}: {cause}", .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        cause: io::Error,
-    },
-    /// A file could not be read.
+    Write { path: PathBuf, cause: io::Error },
     #[error("cannot read {}: {cause}", .path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        cause: io::Error,
-    },
-    /// There is no `run.json`.
+    Read { path: PathBuf, cause: io::Error },
     #[error("{} is no run directory (it has no run.json): name one that 'windhover campaign list' shows", .0.display())]
     NotARun(PathBuf),
     /// There is no `plan.toml`, which only a resume needs.
     #[error("{} is missing, so the run cannot go on: put the plan back as plan.toml; 'windhover show' still works", .0.display())]
     NoPlan(PathBuf),
-    /// Another process writes this run.
     #[error("run {} is being written by another windhover: wait until it ends", .0.display())]
     Busy(PathBuf),
     /// A document is damaged or of a newer format; the text names the file.
@@ -43,23 +29,9 @@ pub enum StoreError {
     Document(#[from] ModelError),
     /// A line of the journal, other than a torn last one, cannot be read.
     #[error("{}: line {line} is damaged ({why}): put the file back from a copy, or measure again", .path.display())]
-    DamagedLine {
-        /// The file.
-        path: PathBuf,
-        /// Line number, from 1.
-        line: usize,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A value could not be turned into text.
+    DamagedLine { path: PathBuf, line: usize, why: String },
     #[error("cannot encode {what}: {why}")]
-    Encode {
-        /// What it was to be.
-        what: String,
-        /// What the encoder says.
-        why: String,
-    },
-    /// A run's name that is no file name.
+    Encode { what: String, why: String },
     #[error("run name '{0}': use letters, digits, '-', '_' and '.', and do not begin with '.'")]
     Name(String),
     /// A time outside the years that have a text form.
@@ -79,6 +51,11 @@ impl StoreError {
 
     pub(crate) fn reading(path: &Path, cause: io::Error) -> Self {
         Self::Read { path: path.to_owned(), cause }
+    }
+
+    /// What became no text, `what` it was to be.
+    pub(crate) fn encoding(what: impl Into<String>, why: &impl std::fmt::Display) -> Self {
+        Self::Encode { what: what.into(), why: why.to_string() }
     }
 
     /// The design's exit code: 2 for what a person named wrongly, also a run that is damaged or of a newer format, else 1.

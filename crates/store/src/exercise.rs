@@ -22,7 +22,7 @@ pub fn result_document(bytes: &[u8]) {
 
 /// `journal.jsonl`.
 pub fn journal(bytes: &[u8]) {
-    let _ = journal::read_journal(Path::new("journal.jsonl"), bytes);
+    let _ = journal::parse(Path::new("journal.jsonl"), bytes);
 }
 
 /// `plan.toml`, cells included.
@@ -45,9 +45,9 @@ pub fn hlog(bytes: &[u8]) {
 pub fn cell_lines(bytes: &[u8]) {
     fn one<T: serde::de::DeserializeOwned + serde::Serialize>(bytes: &[u8]) {
         let path = Path::new("0001.jsonl");
-        for item in cell::parse_lines::<T>(path, bytes).unwrap_or_default() {
+        for item in cell::parse_lines::<T>(path, bytes, true).unwrap_or_default() {
             let text = serde_json::to_vec(&item).unwrap_or_default();
-            assert_eq!(cell::parse_lines::<T>(path, &text).map(|items| items.len()).ok(), Some(1));
+            assert_eq!(cell::parse_lines::<T>(path, &text, true).map(|items| items.len()).ok(), Some(1));
         }
     }
     one::<Outlier>(bytes);

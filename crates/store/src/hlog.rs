@@ -2,7 +2,7 @@
 //! legend, and lines `[Tag=T,]start_s,length_s,max,histogram`, where the histogram is base64 of the compressed V2
 //! encoding.
 
-use crate::{StoreError, cell};
+use crate::{StoreError, atomic, cell};
 use std::path::{Path, PathBuf};
 
 /// Starts later than this are times since 1970, not since the log's base.
@@ -109,15 +109,9 @@ fn nanoseconds(seconds: f64) -> Option<u64> {
 /// [`StoreError::Read`].
 pub fn text(run: &Path, index: u32) -> Result<Option<(PathBuf, String)>, StoreError> {
     let path = cell::path(run, index, ".hlog");
-    match std::fs::read(&path) {
-        Ok(bytes) => {
-            let text =
-                String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-            Ok(Some((path, text)))
-        }
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(cause) => Err(StoreError::reading(&path, cause)),
-    }
+    let text =
+        |bytes| String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    Ok(atomic::read(&path)?.map(|bytes| (path, text(bytes))))
 }
 
 /// Tag, start and length in s with the largest value, and histogram of a line.

@@ -1,41 +1,19 @@
 //! `journal.jsonl`: one [`JournalLine`] a line, fsynced before anything relies on it.
 
-use crate::StoreError;
+use crate::{StoreError, cell};
 use model::JournalLine;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The journal's lines, and how many bytes of the file they take.
+/// The journal's lines, and the length of the file up to the end of the last whole one.
 ///
-/// A last line without its newline was torn by a kill or a power cut: its step never counted, so it is left out.
-pub(crate) struct Journal {
-    pub(crate) lines: Vec<JournalLine>,
-    /// Length of the file up to the end of the last whole line.
-    pub(crate) whole_bytes: u64,
-}
-
-/// Reads the text of a journal. `path` is only named in errors.
-///
-/// # Errors
-/// [`StoreError::DamagedLine`] for a whole line that cannot be read.
-pub fn read_journal(path: &Path, bytes: &[u8]) -> Result<Vec<JournalLine>, StoreError> {
-    parse(path, bytes).map(|journal| journal.lines)
-}
-
-pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Journal, StoreError> {
+/// A last line without its newline was torn by a kill or a power cut: its step never counted, so it is left out. `path` is
+/// only named in errors.
+pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<(Vec<JournalLine>, u64), StoreError> {
     let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-    let mut lines = Vec::new();
-    for (number, line) in bytes[..whole].split_inclusive(|&byte| byte == b'\n').enumerate() {
-        let parsed = serde_json::from_slice(line).map_err(|error| StoreError::DamagedLine {
-            path: path.to_owned(),
-            line: number + 1,
-            why: error.to_string().replace('\n', " "),
-        })?;
-        lines.push(parsed);
-    }
-    Ok(Journal { lines, whole_bytes: whole as u64 })
+    Ok((cell::parse_lines(path, &bytes[..whole], false)?, whole as u64))
 }
 
 /// Appends lines. Its file lock (flock(2), released by the kernel when the process dies; the descriptor is
@@ -71,17 +49,15 @@ impl JournalWriter {
         lock(&path, &file)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(|cause| StoreError::reading(&path, cause))?;
-        let journal = parse(&path, &bytes)?;
-        let length = journal.whole_bytes;
+        let (lines, length) = parse(&path, &bytes)?;
         file.set_len(length).map_err(|cause| StoreError::writing(&path, cause))?;
-        Ok((Self { path, file, length }, journal.lines))
+        Ok((Self { path, file, length }, lines))
     }
 
     /// Writes one line and waits until it is on disk. A line that could not be written whole is cut off again, so that
     /// later lines do not stand behind half of it.
     pub(crate) fn append(&mut self, line: &JournalLine) -> Result<(), StoreError> {
-        let mut text = serde_json::to_vec(line)
-            .map_err(|error| StoreError::Encode { what: "journal line".to_owned(), why: error.to_string() })?;
+        let mut text = serde_json::to_vec(line).map_err(|error| StoreError::encoding("journal line", &error))?;
         text.push(b'\n');
         match self.file.write_all(&text).and_then(|()| self.file.sync_data()) {
             Ok(()) => {
@@ -136,9 +112,9 @@ mod tests {
         );
         let first = whole.find('\n').unwrap() + 1;
         for cut in 0..=whole.len() {
-            let journal = parse(Path::new("j"), &whole.as_bytes()[..cut]).unwrap();
+            let (lines, _) = parse(Path::new("j"), &whole.as_bytes()[..cut]).unwrap();
             let expected = usize::from(cut >= first) + usize::from(cut == whole.len());
-            assert_eq!(journal.lines.len(), expected, "cut at {cut}");
+            assert_eq!(lines.len(), expected, "cut at {cut}");
         }
     }
 
@@ -169,7 +145,7 @@ mod tests {
         let (mut writer, lines) = JournalWriter::open(path.clone()).unwrap();
         assert_eq!(lines, [start(1)]);
         writer.append(&start(2)).unwrap();
-        assert_eq!(read_journal(&path, &fs::read(&path).unwrap()).unwrap(), [start(1), start(2)]);
+        assert_eq!(parse(&path, &fs::read(&path).unwrap()).unwrap().0, [start(1), start(2)]);
     }
 
     #[test]

@@ -9,15 +9,9 @@ use model::ResultDocument;
 /// # Errors
 /// [`StoreError::Encode`].
 pub fn json<'a>(results: impl IntoIterator<Item = &'a ResultDocument>) -> Result<String, StoreError> {
-    let mut text = String::from("[");
-    let mut separator = "\n";
-    for result in results {
-        let document = serde_json::to_string(result)
-            .map_err(|error| StoreError::Encode { what: "result document".to_owned(), why: error.to_string() })?;
-        text.push_str(separator);
-        text.push_str(&document);
-        separator = ",\n";
-    }
-    text.push_str("\n]\n");
-    Ok(text)
+    let document =
+        |result| serde_json::to_string(result).map_err(|error| StoreError::encoding("result document", &error));
+    let documents = results.into_iter().map(document).collect::<Result<Vec<_>, _>>()?;
+    let separator = if documents.is_empty() { "" } else { "\n" };
+    Ok(format!("[{separator}{}\n]\n", documents.join(",\n")))
 }

@@ -38,9 +38,8 @@ mod schema;
 mod time;
 
 pub use cell::{CellFiles, events, outliers};
-pub use csv::{CsvRow, csv};
+pub use csv::{CsvRow, csv, csv_line};
 pub use error::StoreError;
-pub use journal::read_journal;
 pub use json::json;
 pub use list::{RunState, RunSummary, list};
 pub use read::{Run, RunSet, load_many};

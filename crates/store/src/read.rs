@@ -1,6 +1,6 @@
 //! Reading run directories.
 
-use crate::{CsvRow, StoreError, cell, journal};
+use crate::{CsvRow, StoreError, atomic, cell, journal};
 use model::run::RunStep;
 use model::{JournalLine, ModelError, ResultDocument, RunDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,19 +81,6 @@ impl Run {
     pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
         self.results.iter().map(move |(step, result)| CsvRow { run: Some((self, step)), result })
     }
-
-    /// The raw samples of a cell, decompressed, as the worker wrote them; `None` where they were not asked for.
-    ///
-    /// # Errors
-    /// [`StoreError::Read`], also for a file that does not decompress.
-    pub fn raw(&self, index: u32) -> Result<Option<Vec<u8>>, StoreError> {
-        let path = cell::path(&self.path, index, ".raw.zst");
-        match fs::File::open(&path) {
-            Ok(file) => zstd::decode_all(file).map(Some).map_err(|cause| StoreError::reading(&path, cause)),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(cause) => Err(StoreError::reading(&path, cause)),
-        }
-    }
 }
 
 /// The last thing that the journal says of a step.
@@ -150,11 +137,7 @@ pub(crate) fn parse_run(what: &str, bytes: &[u8]) -> Result<RunDocument, StoreEr
 /// A run without a journal was killed before its first line: it has none.
 pub(crate) fn read_journal(path: &Path) -> Result<Vec<JournalLine>, StoreError> {
     let file = path.join("journal.jsonl");
-    match fs::read(&file) {
-        Ok(bytes) => journal::read_journal(&file, &bytes),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(cause) => Err(StoreError::reading(&file, cause)),
-    }
+    Ok(journal::parse(&file, &atomic::read(&file)?.unwrap_or_default())?.0)
 }
 
 /// The steps that the journal says are done and failed.
@@ -169,15 +152,12 @@ pub(crate) fn counts(journal: &[JournalLine]) -> (usize, usize) {
 fn read_cell(run: &Path, step: &RunStep) -> Result<Result<ResultDocument, String>, StoreError> {
     let path = cell::path(run, step.index, ".json");
     let what = path.display().to_string();
-    let text = match fs::read(&path) {
-        Ok(bytes) => match String::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(error) => return Ok(Err(format!("{what}: damaged ({})", error.utf8_error()))),
-        },
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-            return Ok(Err(format!("{what}: missing, though the journal says that it is done")));
-        }
-        Err(cause) => return Err(StoreError::reading(&path, cause)),
+    let Some(bytes) = atomic::read(&path)? else {
+        return Ok(Err(format!("{what}: missing, though the journal says that it is done")));
+    };
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => return Ok(Err(format!("{what}: damaged ({})", error.utf8_error()))),
     };
     match ResultDocument::read(&what, &text) {
         Ok(result) if result.cell.as_deref().is_some_and(|cell| cell != step.cell) => Ok(Err(format!(

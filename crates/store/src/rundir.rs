@@ -103,8 +103,7 @@ impl RunDir {
     /// [`StoreError::DiskFull`], [`StoreError::Write`] (an older one is still whole then), [`StoreError::Encode`].
     pub fn write_run(&mut self, run: &RunDocument) -> Result<(), StoreError> {
         self.steps = steps(run);
-        let mut text = serde_json::to_string_pretty(run)
-            .map_err(|error| StoreError::Encode { what: "run.json".to_owned(), why: error.to_string() })?;
+        let mut text = serde_json::to_string_pretty(run).map_err(|error| StoreError::encoding("run.json", &error))?;
         text.push('\n');
         atomic::write_synced(&self.path.join("run.json"), text.as_bytes())
     }

@@ -9,16 +9,7 @@ use crate::StoreError;
 /// [`StoreError::Time`] for a time after the year 9999.
 pub fn utc_text(ns: u64) -> Result<String, StoreError> {
     let time = jiff::Timestamp::from_nanosecond(i128::from(ns)).map_err(|_| StoreError::Time(ns))?;
-    let civil = jiff::tz::Offset::UTC.to_datetime(time);
-    Ok(format!(
-        "{:04}{:02}{:02}T{:02}{:02}{:02}Z",
-        civil.year(),
-        civil.month(),
-        civil.day(),
-        civil.hour(),
-        civil.minute(),
-        civil.second()
-    ))
+    Ok(time.strftime("%Y%m%dT%H%M%SZ").to_string())
 }
 
 #[cfg(test)]

@@ -44,7 +44,8 @@ fn what_is_written_is_read() {
     assert_eq!(results, [(1, result(1)), (2, result(2))]);
     assert_eq!(run.missing().iter().map(|step| step.index).collect::<Vec<_>>(), [3]);
     assert_eq!(store::outliers(&run.path, 1).unwrap(), measured(1).outliers);
-    assert_eq!(run.raw(1).unwrap(), Some(vec![1, 2, 3, 4]));
+    let raw = fs::File::open(path.join("cells/0001.raw.zst")).unwrap();
+    assert_eq!(zstd::decode_all(raw).unwrap(), [1, 2, 3, 4]);
     let (_, log) = store::hlog::text(&path, 1).unwrap().unwrap();
     assert_eq!(store::hlog::Log::parse(&log).intervals[0].tag, "rtt");
     let events = store::events(&run.path, 1).unwrap();
