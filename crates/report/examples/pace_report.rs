@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     if let Some(path) = argument.as_deref().filter(|path| Path::new(path).is_dir()) {
         let run = store::Run::load(Path::new(path))?;
-        let html = Report::from_runs([run], &Options::default()).html()?;
+        let html = Report::from_runs([run], &Options::default()).page()?.html;
         std::fs::write(target.join("sample-pace.html"), html)?;
         return Ok(());
     }
@@ -32,6 +32,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(&parent)?;
     let run = store::Run::load(&sample::paced::write(&parent, "heat-map", &cells, |_, _| ()))?;
     let report = Report::from_runs([run], &Options::default());
-    std::fs::write(target.join("sample-pace.html"), report.html()?)?;
+    std::fs::write(target.join("sample-pace.html"), report.page()?.html)?;
     Ok(())
 }

@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let report =
         Report::from_inputs(vec![run.clone()], &Options { reference: wants("reference"), ..Options::default() });
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
-    fs::write(target.join("sample-report.html"), report.html()?)?;
+    fs::write(target.join("sample-report.html"), report.page()?.html)?;
     fs::write(target.join("sample-report.txt"), format!("{}\n{}", report.table_text(100), report.cells_text(120)))?;
     fs::write(target.join("sample-report.md"), report.markdown())?;
     fs::write(target.join("sample-report.csv"), report.csv())?;

@@ -12,7 +12,6 @@ pub(crate) type Part = (&'static str, &'static [&'static str]);
 /// What the rows of a cell are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Rows {
-    /// The cell as a whole.
     Whole,
     /// The whole and each reflector by itself, as far as they have any of some groups.
     Reflectors(&'static [Group]),
@@ -20,7 +19,6 @@ pub(crate) enum Rows {
     Directions,
 }
 
-/// A table of cells.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CellTable {
     pub(crate) title: &'static str,
@@ -35,7 +33,6 @@ pub(crate) struct CellTable {
 
 /// A row of a table of cells.
 pub(crate) struct CellRow<'a> {
-    /// The number of the cell.
     pub(crate) number: usize,
     pub(crate) cell: &'a CellInfo,
     /// The reflector, or the direction; empty where it is about the whole.

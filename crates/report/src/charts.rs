@@ -416,7 +416,7 @@ fn charts(runs: Vec<store::Run>, wanted: &Wanted, out: &mut Vec<Drawing>) {
             out.push(Drawing { kind, name, heading, figure, zoom: 2, csv: Data::Ready(csv.to_owned()) });
         }
     };
-    let (summary, counts) = (crate::csv::report(&report.document), distributions(&report));
+    let (summary, counts) = (report.csv(), distributions(&report));
     let strips = plots::strips(&report).map(|figure| Picture { heading: "Distributions".to_owned(), figure });
     add(ChartKind::Distributions, strips.into_iter().collect(), &summary);
     add(ChartKind::Percentiles, plots::tails(&report), &counts);

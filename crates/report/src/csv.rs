@@ -1,11 +1,13 @@
 //! The report as CSV (RFC 4180: rows end in CR LF): one row a cell, its repetitions combined, and one row a published
 //! figure. An empty field means that there is no figure.
 
-use crate::document::{CellInfo, Document, Headline};
+use crate::Report;
+use crate::document::{CellInfo, Headline};
 use crate::papers::{COLUMNS as COLUMNS_OF_PAPERS, columns};
 use model::LatencyKind;
 use model::quantity::{self, Combine, Group, Quantity, Unit};
 use std::collections::BTreeSet;
+use store::csv_line;
 
 /// A column, or those of all quantities of a group.
 enum Column {
@@ -80,17 +82,6 @@ pub fn csv_columns() -> Vec<&'static str> {
     COLUMNS.iter().flat_map(names).collect()
 }
 
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
-}
-
-/// One row of fields.
-pub(crate) fn field_line(fields: &[impl AsRef<str>]) -> String {
-    let mut out = fields.iter().map(|text| field(text.as_ref())).collect::<Vec<_>>().join(",");
-    out.push_str("\r\n");
-    out
-}
-
 /// A number in full, with a point; empty where there is none.
 pub(crate) fn number(value: Option<f64>) -> String {
     value.filter(|value| value.is_finite()).map(|value| format!("{value}")).unwrap_or_default()
@@ -108,36 +99,40 @@ fn word(kind: LatencyKind) -> &'static str {
     }
 }
 
-/// The whole report.
-pub(crate) fn report(document: &Document) -> String {
-    let mut axes: BTreeSet<&String> = document.cells.iter().flat_map(|info| info.factors.keys()).collect();
-    if document.blocks.iter().any(|block| block.published.is_some()) {
-        axes.extend(&document.axes);
-    }
-    // The run has its own column.
-    axes.retain(|axis| axis.as_str() != "run");
-    let mut heads: Vec<String> = axes.iter().map(|axis| (*axis).clone()).collect();
-    heads.extend(csv_columns().into_iter().map(str::to_owned));
-    let mut out = field_line(&heads);
-    for info in &document.cells {
-        let mut fields: Vec<String> =
-            axes.iter().map(|axis| info.factors.get(*axis).cloned().unwrap_or_default()).collect();
-        fields.extend(measured(info));
-        out.push_str(&field_line(&fields));
-    }
-    for block in &document.blocks {
-        let Some(source) = &block.published else { continue };
-        for row in &block.rows {
-            for ((probe, protocol), headline) in COLUMNS_OF_PAPERS.into_iter().zip(columns(&row.headlines)) {
-                let Some(headline) = headline else { continue };
-                let mut fields: Vec<String> =
-                    axes.iter().map(|axis| row.factors.get(*axis).cloned().unwrap_or_default()).collect();
-                fields.extend(published(source, probe, protocol, document.kind, headline));
-                out.push_str(&field_line(&fields));
+impl Report {
+    /// One row a cell, for spreadsheets and scripts; see [`csv_columns`].
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let document = &self.document;
+        let mut axes: BTreeSet<&String> = document.cells.iter().flat_map(|info| info.factors.keys()).collect();
+        if document.blocks.iter().any(|block| block.published.is_some()) {
+            axes.extend(&document.axes);
+        }
+        // The run has its own column.
+        axes.retain(|axis| axis.as_str() != "run");
+        let mut heads: Vec<String> = axes.iter().map(|axis| (*axis).clone()).collect();
+        heads.extend(csv_columns().into_iter().map(str::to_owned));
+        let mut out = csv_line(&heads);
+        for info in &document.cells {
+            let mut fields: Vec<String> =
+                axes.iter().map(|axis| info.factors.get(*axis).cloned().unwrap_or_default()).collect();
+            fields.extend(measured(info));
+            out.push_str(&csv_line(&fields));
+        }
+        for block in &document.blocks {
+            let Some(source) = &block.published else { continue };
+            for row in &block.rows {
+                for ((probe, protocol), headline) in COLUMNS_OF_PAPERS.into_iter().zip(columns(&row.headlines)) {
+                    let Some(headline) = headline else { continue };
+                    let mut fields: Vec<String> =
+                        axes.iter().map(|axis| row.factors.get(*axis).cloned().unwrap_or_default()).collect();
+                    fields.extend(published(source, probe, protocol, document.kind, headline));
+                    out.push_str(&csv_line(&fields));
+                }
             }
         }
+        out
     }
-    out
 }
 
 fn measured(info: &CellInfo) -> Vec<String> {

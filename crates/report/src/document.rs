@@ -4,6 +4,8 @@
 //! each set of figures whether it is RTT or RTT/2.
 
 use crate::ReportError;
+use crate::error::json_text;
+use crate::names::cell_word;
 use model::{LatencyKind, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,14 +17,9 @@ use std::collections::BTreeMap;
 /// # Errors
 /// [`ReportError::Json`] when a schema has no JSON form.
 pub fn schemas() -> Result<Vec<(&'static str, String)>, ReportError> {
-    let text = |schema: schemars::Schema| -> Result<String, ReportError> {
-        let mut text = serde_json::to_string_pretty(&schema)?;
-        text.push('\n');
-        Ok(text)
-    };
     Ok(vec![
-        ("report.schema.json", text(schemars::schema_for!(Document))?),
-        ("compare.schema.json", text(schemars::schema_for!(crate::compare::Comparisons))?),
+        ("report.schema.json", json_text(&schemars::schema_for!(Document))?),
+        ("compare.schema.json", json_text(&schemars::schema_for!(crate::compare::Comparisons))?),
     ])
 }
 
@@ -198,6 +195,11 @@ pub struct TableRow {
 }
 
 impl TableRow {
+    /// Its values of some axes as the table shows them.
+    pub(crate) fn words<'a>(&self, axes: impl Iterator<Item = &'a String>) -> Vec<String> {
+        axes.map(|axis| self.factors.get(axis).map(|value| cell_word(axis, value)).unwrap_or_default()).collect()
+    }
+
     /// A time of this row in microseconds: published ones as they were printed.
     pub(crate) fn us(&self, ns: f64) -> String {
         if self.row.is_none() { format!("{:.3}", ns / 1000.0) } else { crate::units::us(ns) }

@@ -17,13 +17,6 @@ pub(crate) struct Facts {
     pairs: Vec<(String, String)>,
 }
 
-/// All of one run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Environment {
-    name: String,
-    parts: Vec<Facts>,
-}
-
 impl Facts {
     fn new(heading: impl Into<String>) -> Self {
         Self { heading: heading.into(), pairs: Vec::new() }
@@ -47,10 +40,9 @@ impl Facts {
     }
 }
 
-/// What was measured on, run by run.
-pub(crate) fn of(inputs: &[RunInput]) -> Vec<Environment> {
-    let names = crate::cells::run_names(inputs);
-    inputs.iter().zip(names).map(|(run, name)| Environment { name, parts: parts(run) }).collect()
+/// What was measured on, run by run: its name, and all that is known.
+pub(crate) fn of(inputs: &[RunInput]) -> Vec<(String, Vec<Facts>)> {
+    crate::cells::run_names(inputs).into_iter().zip(inputs.iter().map(parts)).collect()
 }
 
 fn parts(run: &RunInput) -> Vec<Facts> {
@@ -262,7 +254,7 @@ pub(crate) fn of_cell(run: &RunInput, members: &[(usize, &ResultDocument)]) -> V
         pairs.push("steady when measured", Some(yes_no(load.steady)));
         out.push(pairs);
     }
-    let files = members.iter().filter_map(|(member, _)| Some(format!("cells/{:04}.*", run.steps.get(*member)?)));
+    let files = members.iter().filter_map(|(member, _)| Some(format!("cells/{:04}.*", run.steps.get(*member)?.index)));
     let mut pairs = Facts::new("Files");
     pairs.push(&run.name, Some(each_once(files).join(", ")));
     out.push(pairs);

@@ -2,23 +2,24 @@
 
 /// A report that could not be written.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
+#[expect(missing_docs, reason = "the message of a variant says what it and its fields are")]
 pub enum ReportError {
-    /// The HTML template does not render.
     #[error("the HTML report cannot be rendered: {why}: this is a defect of windhover, please report it")]
     Template { why: String },
-    /// No run has a cell of this name or number.
     #[error("no cell '{cell}' has a result: `windhover plot --list` prints all {known} by number and key")]
     NoCell { cell: String, known: usize },
     /// Several cells have this in their keys.
     #[error("'{cell}' is in the keys of {count} cells: give more of the key, or a number of `windhover plot --list`")]
     SeveralCells { cell: String, count: usize },
-    /// There is nothing to draw a figure from.
     #[error("figure '{figure}' cannot be drawn: it {why}")]
     NoFigure { figure: &'static str, why: String },
-    /// A figure does not fit into JSON.
     #[error("the report cannot be written as JSON: {why}: this is a defect of windhover, please report it")]
     Json { why: String },
+}
+
+/// Pretty-printed JSON with a newline at its end.
+pub(crate) fn json_text(value: &impl serde::Serialize) -> Result<String, ReportError> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
 impl From<minijinja::Error> for ReportError {

@@ -55,10 +55,10 @@ const GAP: &str = "  ";
 const NARROWEST: usize = 10;
 
 /// One merged cell: rows `first..last` of a column.
-struct Span {
-    first: usize,
-    last: usize,
-    lines: Vec<String>,
+pub(crate) struct Span {
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+    pub(crate) lines: Vec<String>,
 }
 
 impl Grid {
@@ -240,7 +240,8 @@ impl Grid {
         widths
     }
 
-    fn spans(&self, column: usize) -> Vec<Span> {
+    /// The merged cells of a column: a value repeats as long as all before it do; one that all rows share spans them all.
+    pub(crate) fn spans(&self, column: usize) -> Vec<Span> {
         let max = self.columns.get(column).and_then(|column| column.max);
         let constant = (1..self.rows.len()).all(|row| self.cell(row, column) == self.cell(0, column));
         let joins = |row: usize| {
@@ -429,6 +430,23 @@ mod tests {
             .map(|line| line.replace("              TCP", "              - TCP -"))
             .to_vec()
         );
+    }
+
+    #[test]
+    fn cells_that_repeat_are_one() {
+        let of = |rows: &[&[&str]], column: usize| -> Vec<(String, usize)> {
+            let rows: Vec<Vec<String>> =
+                rows.iter().map(|row| row.iter().map(|word| (*word).to_owned()).collect()).collect();
+            let grid = Grid { columns: vec![Column::words(""); 3], rows, merged: 3, ..Grid::default() };
+            grid.spans(column).into_iter().map(|span| (span.lines.concat(), span.last - span.first)).collect()
+        };
+        let shared: [&[&str]; 2] = [&["veth", "no", "Debian"], &["veth", "build", "Debian"]];
+        assert_eq!((of(&shared, 0), of(&shared, 2)), (vec![("veth".into(), 2)], vec![("Debian".into(), 2)]));
+        assert_eq!(of(&shared, 1), [("no".into(), 1), ("build".into(), 1)]);
+        // Below another group it is written again.
+        let groups: [&[&str]; 3] = [&["no", "RHEL"], &["yes", "RHEL"], &["yes", "MRG"]];
+        assert_eq!(of(&groups, 0), [("no".into(), 1), ("yes".into(), 2)]);
+        assert_eq!(of(&groups, 1), [("RHEL".into(), 1), ("RHEL".into(), 1), ("MRG".into(), 1)]);
     }
 
     #[test]

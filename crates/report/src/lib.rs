@@ -56,6 +56,7 @@ pub use options::Options;
 pub use sfnt::{SfntFacts, sfnt_text};
 pub use single::{single_csv, single_markdown, single_text};
 
+use model::run::RunStep;
 use model::{ResultDocument, RunDocument};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -78,7 +79,7 @@ pub struct RunInput {
     /// The run directory, where there is one: HTML takes interval logs, worst messages and events from its files.
     pub folder: Option<PathBuf>,
     /// The step of each result, in the same order: its files are `cells/NNNN.*`. Empty without a run directory.
-    pub steps: Vec<u32>,
+    pub steps: Vec<RunStep>,
 }
 
 impl RunInput {
@@ -113,17 +114,17 @@ impl From<store::Run> for RunInput {
     fn from(run: store::Run) -> Self {
         let name =
             run.path.file_name().map_or_else(|| run.run.name.clone(), |name| name.to_string_lossy().into_owned());
-        let steps = run.results.iter().map(|(step, _)| step.index).collect();
-        let results = run.results.into_iter().map(|(step, mut result)| {
-            for (axis, value) in step.factors {
-                result.factors.entry(axis).or_insert(value);
+        let with_factors = |(step, mut result): (RunStep, ResultDocument)| {
+            for (axis, value) in &step.factors {
+                result.factors.entry(axis.clone()).or_insert_with(|| value.clone());
             }
-            result
-        });
+            (step, result)
+        };
+        let (steps, results) = run.results.into_iter().map(with_factors).unzip();
         Self {
             name,
             document: run.run,
-            results: results.collect(),
+            results,
             failed: run.failed.into_iter().map(|(step, why)| (step.cell, why)).collect(),
             problems: run.problems,
             folder: Some(run.path),
@@ -178,54 +179,11 @@ impl Report {
         papers::table_sizes(&self.cells)
     }
 
-    /// The papers' table and its notes as aligned plain text, kept within `width` columns where the figures allow it.
-    #[must_use]
-    pub fn table_text(&self, width: usize) -> String {
-        text::report(&self.document, width)
-    }
-
-    /// All cells with their figures and findings as aligned plain text, a table for each group of cells that differ only in
-    /// size. The notes are those of [`Report::table_text`].
-    #[must_use]
-    pub fn cells_text(&self, width: usize) -> String {
-        text::all_cells(&self.document, width)
-    }
-
-    /// The summary, the papers' table, all cells and the notes as Markdown.
-    #[must_use]
-    pub fn markdown(&self) -> String {
-        markdown::report(&self.document)
-    }
-
-    /// One row a cell, for spreadsheets and scripts; see [`csv_columns`].
-    #[must_use]
-    pub fn csv(&self) -> String {
-        csv::report(&self.document)
-    }
-
     /// The [`Document`] as JSON.
     ///
     /// # Errors
     /// [`ReportError::Json`] when a figure has no JSON form.
     pub fn json(&self) -> Result<String, ReportError> {
-        let mut text = serde_json::to_string_pretty(&self.document)?;
-        text.push('\n');
-        Ok(text)
-    }
-
-    /// One self-contained HTML file: no network, no external font or script, readable without JavaScript.
-    ///
-    /// # Errors
-    /// [`ReportError::Template`] when the template does not render.
-    pub fn html(&self) -> Result<String, ReportError> {
-        Ok(self.page()?.html)
-    }
-
-    /// [`Report::html`], and what of the runs' files is damaged: the page tells it too.
-    ///
-    /// # Errors
-    /// As [`Report::html`].
-    pub fn page(&self) -> Result<Page, ReportError> {
-        html::report(self)
+        error::json_text(&self.document)
     }
 }

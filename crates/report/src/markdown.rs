@@ -1,5 +1,6 @@
 //! The report as GitHub-flavoured Markdown.
 
+use crate::Report;
 use crate::cell_tables::{self, Room};
 use crate::document::{Document, Note};
 use crate::layout::{Column, Grid};
@@ -47,39 +48,43 @@ pub(crate) fn filled_table(grid: &Grid) -> String {
     table(&grid)
 }
 
-/// The whole report.
-pub(crate) fn report(document: &Document) -> String {
-    let mut out = format!("# {}\n\n", quote(&document.title));
-    for sentence in &document.summary {
-        out.push_str(&format!("- {}\n", quote(sentence)));
+impl Report {
+    /// The summary, the papers' table, all cells and the notes as Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let document = &self.document;
+        let mut out = format!("# {}\n\n", quote(&document.title));
+        for sentence in &document.summary {
+            out.push_str(&format!("- {}\n", quote(sentence)));
+        }
+        if !document.summary.is_empty() {
+            out.push('\n');
+        }
+        for block in &document.blocks {
+            out.push_str(&format!(
+                "## {}\n\n{}. {}\n\n",
+                quote(&block.heading),
+                quote(&caption(document)),
+                quote(&fixed_line(document))
+            ));
+            out.push_str(&filled_table(&unbanded(text::grid(block, document))));
+            out.push('\n');
+        }
+        for (heading, grid) in cell_tables::all(document) {
+            out.push_str(&format!("## {}\n\n{}\n", quote(&heading), filled_table(&unbanded(grid))));
+        }
+        for note in &document.notes {
+            out.push_str(&note_line(note));
+        }
+        for remark in &document.remarks {
+            out.push_str(&format!("- {}\n", quote(remark)));
+        }
+        if !document.notes.is_empty() || !document.remarks.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(&all_cells(document));
+        out
     }
-    if !document.summary.is_empty() {
-        out.push('\n');
-    }
-    for block in &document.blocks {
-        out.push_str(&format!(
-            "## {}\n\n{}. {}\n\n",
-            quote(&block.heading),
-            quote(&caption(document)),
-            quote(&fixed_line(document))
-        ));
-        out.push_str(&filled_table(&unbanded(text::grid(block, document))));
-        out.push('\n');
-    }
-    for (heading, grid) in cell_tables::all(document) {
-        out.push_str(&format!("## {}\n\n{}\n", quote(&heading), filled_table(&unbanded(grid))));
-    }
-    for note in &document.notes {
-        out.push_str(&note_line(note));
-    }
-    for remark in &document.remarks {
-        out.push_str(&format!("- {}\n", quote(remark)));
-    }
-    if !document.notes.is_empty() || !document.remarks.is_empty() {
-        out.push('\n');
-    }
-    out.push_str(&all_cells(document));
-    out
 }
 
 /// Bands have no form in Markdown: the headings say it themselves.

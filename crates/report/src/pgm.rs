@@ -133,55 +133,37 @@ fn parity_words(fec: PgmFec) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::result::Ends;
-    use model::{Fate, Latency, Messages, PgmCounts, PgmEnd, PgmFate, PgmReport, Verdict};
+    use model::PgmCounts;
+    use serde_json::json;
 
     fn result() -> ResultDocument {
-        serde_json::from_value(serde_json::json!({
+        let fate = |fate: &str, messages: u64, p50: u64, max: u64| {
+            let latency = json!({ "kind": "rtt", "count": messages, "p50_ns": p50, "max_ns": max });
+            json!({ "fate": fate, "messages": messages, "latency": latency })
+        };
+        serde_json::from_value(json!({
             "format": 1, "probe": "pace", "started_ns": 0, "elapsed_ns": 0, "factors": {},
-            "ends": Ends::default(), "messages": Messages::default(), "verdict": Verdict::default(),
+            "ends": model::result::Ends::default(), "messages": model::Messages::default(),
+            "verdict": model::Verdict::default(),
+            "pgm": {
+                "carrier": "udp", "group": "239.192.0.1", "reply_group": "239.192.0.2",
+                "ends": [{
+                    "host": "initiator",
+                    "counts": PgmCounts { missing: 30, recovered: 28, lost: 2, naks_sent: 31, ..PgmCounts::default() },
+                }],
+                "fates": [
+                    fate("repaired", 28, 600_000, 9_000_000),
+                    fate("held", 70, 400_000, 8_000_000),
+                    fate("untouched", 900, 90_000, 400_000),
+                ],
+            },
         }))
         .unwrap()
-    }
-
-    fn latency(count: u64, p50: u64, max: u64) -> Latency {
-        Latency {
-            count,
-            p50_ns: Some(p50),
-            max_ns: Some(max),
-            ..serde_json::from_str(r#"{"kind":"rtt","count":0}"#).unwrap()
-        }
-    }
-
-    fn report() -> PgmReport {
-        let fate = |fate, messages, p50, max| PgmFate {
-            fate,
-            host: None,
-            messages,
-            latency: Some(latency(messages, p50, max)),
-            latency_intended: None,
-            in_repair: None,
-        };
-        let counts = PgmCounts { missing: 30, recovered: 28, lost: 2, naks_sent: 31, ..PgmCounts::default() };
-        PgmReport {
-            ends: vec![PgmEnd { host: "initiator".to_owned(), counts, naks_heard: None }],
-            fates: vec![
-                fate(Fate::Repaired, 28, 600_000, 9_000_000),
-                fate(Fate::Held, 70, 400_000, 8_000_000),
-                fate(Fate::Untouched, 900, 90_000, 400_000),
-            ],
-            ..serde_json::from_value(serde_json::json!({
-                "carrier": "udp", "group": "239.192.0.1", "reply_group": "239.192.0.2", "ends": [], "fates": [],
-            }))
-            .unwrap()
-        }
     }
 
     #[test]
     fn one_result_is_told_in_a_sentence() {
         let mut result = result();
-        assert_eq!(sentence(&result), None);
-        result.pgm = Some(report());
         let text = sentence(&result).unwrap();
         assert_eq!(
             text,
@@ -189,10 +171,9 @@ mod tests {
              repair 70 (p50 400 µs, max 8.00 ms), untouched by repairs 900 (p50 90.0 µs, max 400 µs): the last is scheduling \
              and the path alone."
         );
-        let mut rebuilt = report();
-        rebuilt.ends[0].counts.rebuilt = 20;
-        rebuilt.fec = Some(PgmFec { proactive_packets: 1, ..PgmFec::new(16) });
-        result.pgm = Some(rebuilt);
+        let pgm = result.pgm.as_mut().unwrap();
+        pgm.ends[0].counts.rebuilt = 20;
+        pgm.fec = Some(PgmFec { proactive_packets: 1, ..PgmFec::new(16) });
         assert!(
             sentence(&result).unwrap().starts_with("PGM missed 30 packets: 28 repaired (20 by parity), 2 given up.")
         );
@@ -201,8 +182,9 @@ mod tests {
             parts[0].words[0].ends_with("over udp, with 1 unasked parity packet to each group of 16, more on demand.")
         );
         assert!(parts[1].grid.rows.contains(&vec!["rebuilt".to_owned(), "20".to_owned()]));
-        let quiet = PgmReport { ends: Vec::new(), ..report() };
-        result.pgm = Some(quiet);
+        result.pgm.as_mut().unwrap().ends.clear();
         assert!(sentence(&result).unwrap().contains("nothing to repair"));
+        result.pgm = None;
+        assert_eq!(sentence(&result), None);
     }
 }

@@ -238,37 +238,12 @@ fn ping_summary(result: &ResultDocument) -> String {
     out
 }
 
-/// What results of one measurement differ in: their sizes, or of `pace` their rates when these vary.
-#[derive(Clone, Copy)]
-struct Sweep {
-    rates: bool,
-}
-
-impl Sweep {
-    fn of(results: &[ResultDocument]) -> Self {
-        Self { rates: results.windows(2).any(|pair| rate(&pair[0]) != rate(&pair[1])) }
-    }
-
-    /// Which of them a result is.
-    fn value(self, result: &ResultDocument) -> u64 {
-        if self.rates { rate(result).unwrap_or(0) } else { result.size().unwrap_or(0) }
-    }
-
-    fn words(self) -> (&'static str, &'static str) {
-        if self.rates { ("rates", "/s") } else { ("sizes", " B") }
-    }
-
-    /// Which of `all` a finding was made in; empty of all.
-    fn list(self, found: &[u64], all: usize) -> String {
-        let (word, unit) = self.words();
-        let values: BTreeSet<&u64> = found.iter().collect();
-        match (values.first(), values.last()) {
-            (Some(first), Some(last)) if found.len() < all && first < last => {
-                format!(" ({} {word}, {first} to {last}{unit})", values.len())
-            }
-            (Some(one), _) if found.len() < all => format!(" ({one}{unit})"),
-            _ => String::new(),
-        }
+/// What results of one measurement differ in, their sizes or, of `pace`, their rates where these vary: which of them a result
+/// is, the word for them, and their unit.
+fn sweep(results: &[ResultDocument]) -> (fn(&ResultDocument) -> u64, &'static str, &'static str) {
+    match results.windows(2).any(|pair| rate(&pair[0]) != rate(&pair[1])) {
+        true => (|result| rate(result).unwrap_or(0), "rates", "/s"),
+        false => (|result| result.size().unwrap_or(0), "sizes", " B"),
     }
 }
 
@@ -279,10 +254,10 @@ fn rate(result: &ResultDocument) -> Option<u64> {
 
 /// Findings of the sizes, each said once: whether it invalidates, and the sentence.
 fn findings(results: &[ResultDocument]) -> Vec<(bool, String)> {
-    let sweep = Sweep::of(results);
+    let (value, word, unit) = sweep(results);
     let mut found: Vec<(&Finding, Vec<u64>)> = Vec::new();
     for result in results {
-        let value = sweep.value(result);
+        let value = value(result);
         for finding in result.verdict.iter() {
             match found.iter_mut().find(|(known, _)| (known.id, &known.end) == (finding.id, &finding.end)) {
                 Some((_, values)) if values.last() == Some(&value) => {}
@@ -294,8 +269,16 @@ fn findings(results: &[ResultDocument]) -> Vec<(bool, String)> {
     found.sort_by_key(|(finding, _)| !finding.id.is_invalid());
     let sentence = |(finding, values): (&Finding, Vec<u64>)| {
         let at = finding.end.as_deref().map(|end| format!(", {}", plain(end))).unwrap_or_default();
-        let values = sweep.list(&values, results.len());
-        (finding.id.is_invalid(), format!("{}{at}{values}: {}", finding.id.word(), plain(&finding.detail)))
+        let in_all = values.len() >= results.len();
+        let values: BTreeSet<u64> = values.into_iter().collect();
+        let which = match (values.first(), values.last()) {
+            (Some(first), Some(last)) if !in_all && first < last => {
+                format!(" ({} {word}, {first} to {last}{unit})", values.len())
+            }
+            (Some(one), _) if !in_all => format!(" ({one}{unit})"),
+            _ => String::new(),
+        };
+        (finding.id.is_invalid(), format!("{}{at}{which}: {}", finding.id.word(), plain(&finding.detail)))
     };
     found.into_iter().map(sentence).collect()
 }
@@ -308,8 +291,7 @@ fn verdict(results: &[ResultDocument]) -> String {
         0 => "verdict: trusted".to_owned(),
         n if n == results.len() => "verdict: NOT TO BE TRUSTED".to_owned(),
         n => {
-            let (word, _) = Sweep::of(results).words();
-            format!("verdict: {n} of {} {word} NOT TO BE TRUSTED (marked !)", results.len())
+            format!("verdict: {n} of {} {} NOT TO BE TRUSTED (marked !)", results.len(), sweep(results).1)
         }
     }
 }

@@ -56,7 +56,6 @@ fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "– %".to_owned() } else { format!("{:.3} %", 100.0 * part as f64 / whole as f64) }
 }
 
-/// All tables.
 pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
     let mut parts = Vec::new();
     for result in results {

@@ -3,7 +3,7 @@
 
 use crate::RunInput;
 use crate::cells::Cell;
-use crate::compare::{CellComparison, Comparisons, MetricComparison, Outcome};
+use crate::compare::{CellComparison, Comparisons, MetricComparison, Outcome, varying};
 use crate::document::{CellInfo, Document, Mark};
 use crate::idle::faster_under_load;
 use crate::names::{asked_first, is_baseline, label_word, measured_on, rank};
@@ -167,17 +167,14 @@ fn condition(document: &Document, pair: &Pair<'_>) -> String {
         "knob" if is_baseline("knob", &before) => format!("With {after}"),
         axis => format!("With {axis} {after} instead of {before}"),
     };
+    let varying = varying(document.cells.iter().map(|info| &info.factors));
     let others: Vec<String> = document
         .axes
         .iter()
-        .filter(|axis| axis.as_str() != pair.axis && varies(document, axis))
+        .filter(|axis| axis.as_str() != pair.axis && varying.contains(*axis))
         .filter_map(|axis| pair.after.info.factors.get(axis).map(|value| label_word(axis, value)))
         .collect();
     if others.is_empty() { head } else { format!("{head} ({})", others.join(", ")) }
-}
-
-fn varies(document: &Document, axis: &str) -> bool {
-    document.cells.iter().map(|info| info.factors.get(axis)).collect::<BTreeSet<_>>().len() > 1
 }
 
 /// What the figures of a comparison are, beside those of the tables.

@@ -6,7 +6,7 @@ use crate::summary::{extremes, is_trusted};
 use crate::units::{counted, pps, span};
 
 /// So little of the rate may be missing.
-const REACHED: f64 = 0.997;
+pub(crate) const REACHED: f64 = 0.997;
 /// From this ratio on the sender's own waiting is worth a sentence.
 const WAITED: f64 = 2.0;
 

@@ -1,9 +1,10 @@
 //! The papers' table and the table of all cells as aligned plain text.
 
+use crate::Report;
 use crate::cell_tables::{self, Room};
 use crate::document::{Block, CellInfo, Document, Headline, Mark, TableRow};
 use crate::layout::{Band, Column, Grid, paragraph};
-use crate::names::{axis_title, cell_word, label_word};
+use crate::names::{axis_title, label_word};
 use crate::papers::{caption, columns};
 use crate::units::list;
 use std::collections::BTreeSet;
@@ -56,21 +57,13 @@ pub(crate) fn grid(block: &Block, document: &Document) -> Grid {
 }
 
 fn cells(row: &TableRow, document: &Document) -> Vec<String> {
-    let mut out: Vec<String> = document
-        .axes
-        .iter()
-        .map(|axis| row.factors.get(axis).map(|value| cell_word(axis, value)).unwrap_or_default())
-        .collect();
-    for (index, headline) in columns(&row.headlines).into_iter().enumerate() {
-        let Some(headline) = headline else {
-            out.extend(std::iter::repeat_n(String::new(), if index < 2 { 1 } else { 2 }));
-            continue;
-        };
-        out.push(marked(&row.us(headline.mean_ns), headline, document));
-        if index >= 2 {
-            out.push(headline.stdev_ns.map(|ns| row.us(ns)).unwrap_or_default());
-        }
-    }
+    let mut out = row.words(document.axes.iter());
+    let figures = |(index, headline): (usize, Option<&Headline>)| {
+        let mean = headline.map(|headline| marked(&row.us(headline.mean_ns), headline, document));
+        let jitter = (index >= 2).then(|| headline.and_then(|headline| headline.stdev_ns).map(|ns| row.us(ns)));
+        [Some(mean), jitter].into_iter().flatten().map(Option::unwrap_or_default)
+    };
+    out.extend(columns(&row.headlines).into_iter().enumerate().flat_map(figures));
     out
 }
 
@@ -93,41 +86,45 @@ pub(crate) fn fixed_line(document: &Document) -> String {
     if words.is_empty() { String::new() } else { format!("Every cell: {}.", words.join(", ")) }
 }
 
-/// The whole report as text.
-pub(crate) fn report(document: &Document, width: usize) -> String {
-    let mut out = paragraph("", &document.title, width);
-    let tables = cell_tables::all(document);
-    if document.blocks.is_empty() && tables.is_empty() {
-        out.push_str("No cell of pingpong or rr over tcp or udp has a result, so the papers' table is empty.\n");
-    } else if !document.blocks.is_empty() {
-        out.push_str(&paragraph("", &format!("{}.", caption(document)), width));
-    }
-    let fixed = fixed_line(document);
-    if !fixed.is_empty() {
-        out.push_str(&paragraph("", &fixed, width));
-    }
-    for block in &document.blocks {
-        out.push('\n');
-        out.push_str(&paragraph("", &block.heading, width));
-        out.push_str(&grid(block, document).text(width));
-    }
-    for (heading, grid) in tables {
-        out.push('\n');
-        out.push_str(&paragraph("", &heading, width));
-        out.push_str(&grid.text(width));
-    }
-    out.push_str(&notes(document, width));
-    if !document.summary.is_empty() {
-        out.push('\n');
-        for sentence in &document.summary {
-            out.push_str(&paragraph("", sentence, width));
+impl Report {
+    /// The papers' table and its notes as aligned plain text, kept within `width` columns where the figures allow it.
+    #[must_use]
+    pub fn table_text(&self, width: usize) -> String {
+        let document = &self.document;
+        let mut out = paragraph("", &document.title, width);
+        let tables = cell_tables::all(document);
+        if document.blocks.is_empty() && tables.is_empty() {
+            out.push_str("No cell of pingpong or rr over tcp or udp has a result, so the papers' table is empty.\n");
+        } else if !document.blocks.is_empty() {
+            out.push_str(&paragraph("", &format!("{}.", caption(document)), width));
         }
+        let fixed = fixed_line(document);
+        if !fixed.is_empty() {
+            out.push_str(&paragraph("", &fixed, width));
+        }
+        for block in &document.blocks {
+            out.push('\n');
+            out.push_str(&paragraph("", &block.heading, width));
+            out.push_str(&grid(block, document).text(width));
+        }
+        for (heading, grid) in tables {
+            out.push('\n');
+            out.push_str(&paragraph("", &heading, width));
+            out.push_str(&grid.text(width));
+        }
+        out.push_str(&notes(document, width));
+        if !document.summary.is_empty() {
+            out.push('\n');
+            for sentence in &document.summary {
+                out.push_str(&paragraph("", sentence, width));
+            }
+        }
+        out
     }
-    out
 }
 
 /// Footnotes and remarks.
-pub(crate) fn notes(document: &Document, width: usize) -> String {
+fn notes(document: &Document, width: usize) -> String {
     let mut out = String::new();
     if !document.notes.is_empty() || !document.remarks.is_empty() {
         out.push('\n');
@@ -150,30 +147,34 @@ pub(crate) fn notes(document: &Document, width: usize) -> String {
     out
 }
 
-/// All cells with their figures, a group a row of the papers' table.
-pub(crate) fn all_cells(document: &Document, width: usize) -> String {
-    let mut out = String::new();
-    let mut cells = document.cells.as_slice();
-    while let Some(first) = cells.first() {
-        let same =
-            |info: &CellInfo| (info.row, &info.probe, &info.protocol) == (first.row, &first.probe, &first.protocol);
-        let (group, rest) = cells.split_at(cells.iter().take_while(|info| same(info)).count());
-        cells = rest;
-        if !out.is_empty() {
-            out.push('\n');
+impl Report {
+    /// All cells with their figures and findings as aligned plain text, a table for each group of cells that differ only in
+    /// size. The notes are those of [`Report::table_text`].
+    #[must_use]
+    pub fn cells_text(&self, width: usize) -> String {
+        let mut out = String::new();
+        let mut cells = self.document.cells.as_slice();
+        while let Some(first) = cells.first() {
+            let same =
+                |info: &CellInfo| (info.row, &info.probe, &info.protocol) == (first.row, &first.probe, &first.protocol);
+            let (group, rest) = cells.split_at(cells.iter().take_while(|info| same(info)).count());
+            cells = rest;
+            if !out.is_empty() {
+                out.push('\n');
+            }
+            let heading = format!(
+                "{} {} · {} · {} in µs, all repetitions together · measured {}",
+                first.probe,
+                first.protocol,
+                first.label,
+                first.kind.title(),
+                crate::names::measured_on(first.substrate)
+            );
+            out.push_str(&paragraph("", &heading, width));
+            out.push_str(&cell_grid(group).text(width));
         }
-        let heading = format!(
-            "{} {} · {} · {} in µs, all repetitions together · measured {}",
-            first.probe,
-            first.protocol,
-            first.label,
-            first.kind.title(),
-            crate::names::measured_on(first.substrate)
-        );
-        out.push_str(&paragraph("", &heading, width));
-        out.push_str(&cell_grid(group).text(width));
+        out
     }
-    out
 }
 
 fn cell_grid(group: &[CellInfo]) -> Grid {

@@ -198,7 +198,7 @@ fn sample() -> &'static Sample {
         let cells = [cell("other", 10_000), cell("other", 40_000), cell("fifo:50", 10_000), cell("fifo:50", 40_000)];
         let path = sample::paced::write(parent.path(), "heat-map", &cells, |_, _| ());
         let run = store::Run::load(&path).unwrap();
-        let html = Report::from_runs([run.clone()], &Options::default()).html().unwrap();
+        let html = Report::from_runs([run.clone()], &Options::default()).page().unwrap().html;
         Sample { _folder: parent, run, html }
     })
 }
@@ -530,7 +530,7 @@ fn a_hostile_run_directory_runs_nothing() {
         measured.hlog.push_str(&format!("Tag={},0.0,0.1,1,HISTFAAA\n", evil.replace(',', "")));
         measured.hlog.push_str("Tag=rtt,0.0,0.1,1,!!!not base64\n");
     });
-    let html = Report::from_runs([store::Run::load(&path).unwrap()], &Options::default()).html().unwrap();
+    let html = Report::from_runs([store::Run::load(&path).unwrap()], &Options::default()).page().unwrap().html;
     let script = r##"
       await settled();
       saw.hacked = window.hacked ?? null;
@@ -604,7 +604,7 @@ fn two_runs() -> String {
         })
     };
     let runs = [run("white-paper-20261121T214304Z"), run("white-paper-20261122T101112Z")];
-    Report::from_inputs(runs.into(), &Options::default()).html().unwrap()
+    Report::from_inputs(runs.into(), &Options::default()).page().unwrap().html
 }
 
 #[test]

@@ -14,7 +14,7 @@ const CELL: Cell = Cell { policy: "other", rate: 10_000, repetition: 1, seconds:
 
 fn html(paths: &[&Path]) -> String {
     let runs: Vec<store::Run> = paths.iter().map(|path| store::Run::load(path).unwrap()).collect();
-    Report::from_runs(runs, &Options::default()).html().unwrap()
+    Report::from_runs(runs, &Options::default()).page().unwrap().html
 }
 
 /// The data of the viewer, as its script reads them.

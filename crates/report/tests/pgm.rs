@@ -122,7 +122,7 @@ fn each_receiver_has_its_row_with_what_it_missed_and_asked_for() {
     let text = single_text(&[result(1)], 100);
     insta::assert_snapshot!("ends", part(&text, "PGM: packets at each end"));
     insta::assert_snapshot!("reflectors", part(&text, "Each reflector"));
-    let page = report.html().unwrap();
+    let page = report.page().unwrap().html;
     for words in ["<th>NAKs sent</th>", "<th>NAKs heard</th>", "<td>29</td>", "<td>28</td>"] {
         assert!(page.contains(words), "{words}");
     }

@@ -40,7 +40,7 @@ fn settings_that_are_empty_are_shown() {
     for machine in run.document.machines.values_mut() {
         machine.sysctls.insert("kernel.empty_on_this_machine".into(), String::new());
     }
-    assert!(report(&[run]).html().unwrap().contains("kernel.empty_on_this_machine"));
+    assert!(report(&[run]).page().unwrap().html.contains("kernel.empty_on_this_machine"));
 }
 
 #[test]
@@ -106,14 +106,14 @@ fn every_table_fits_the_terminal_from_eighty_columns() {
 #[test]
 fn the_same_input_gives_the_same_bytes_in_every_form() {
     let (a, b) = (report(&[small()]), report(&[small()]));
-    assert_eq!(a.html().unwrap(), b.html().unwrap());
+    assert_eq!(a.page().unwrap().html, b.page().unwrap().html);
     assert_eq!(a.json().unwrap(), b.json().unwrap());
     assert_eq!((a.csv(), a.markdown()), (b.csv(), b.markdown()));
 }
 
 #[test]
 fn one_file_without_network_and_without_open_tags() {
-    let html = report(&[small()]).html().unwrap();
+    let html = report(&[small()]).page().unwrap().html;
     for word in ["http:", "https:", "src=", "@import", "url(", "<link"] {
         let found = html.replace("http://www.w3.org/2000/svg", "");
         assert!(!found.contains(word), "{word}");
@@ -144,7 +144,7 @@ fn nothing_from_outside_becomes_markup() {
         result.verdict.add(Finding::at(FindingId::Loss, evil, evil));
     }
     let report = report(&[run.clone()]);
-    let html = report.html().unwrap();
+    let html = report.page().unwrap().html;
     // The one script element is the template's own.
     assert_eq!(html.matches("<script").count(), 1);
     assert!(html.contains("&lt;script&gt;"));
@@ -271,12 +271,12 @@ fn the_same_conditions_from_two_runs_stay_apart() {
 #[test]
 fn published_rows_are_marked_and_only_on_request() {
     let plain = report(&[small()]);
-    assert!(!plain.html().unwrap().contains("SFN5121T"));
+    assert!(!plain.page().unwrap().html.contains("SFN5121T"));
     let with = Report::from_inputs(vec![small()], &Options { reference: true, ..Options::default() });
     let text = with.table_text(100);
     assert!(text.contains("Published, other hardware (2012)") && text.contains("Published, other hardware (2019)"));
     assert!(text.contains("114.756") && text.contains("313.876"), "{text}");
-    assert!(with.html().unwrap().matches("published, other hardware").count() >= 2);
+    assert!(with.page().unwrap().html.matches("published, other hardware").count() >= 2);
     let rows = with.csv().lines().filter(|line| line.contains("redhawk-")).count();
     // 36 rows with four figures each, 36 without netperf's.
     assert_eq!(rows, 36 * 4 + 36 * 2);
@@ -309,7 +309,7 @@ fn sentences_are_never_stronger_than_the_evidence() {
         };
         assert!(text.contains(what), "{text}");
         assert!(few.markdown().contains("in µs over all messages of the repetitions together;"));
-        assert!(few.html().unwrap().contains("geometric mean over its repetitions"));
+        assert!(few.page().unwrap().html.contains("geometric mean over its repetitions"));
         let cells = few.cells_text(100);
         assert!(cells.contains("RTT/2 in µs, all repetitions together · measured"), "{cells}");
         assert!(text.contains("0 are significantly higher") || !text.contains("Of all"), "{text}");
@@ -385,12 +385,12 @@ fn an_empty_or_unfinished_run_is_said() {
     let report = report(&[run]);
     let text = report.table_text(100);
     assert!(text.contains("0 of 36 steps") && text.contains("the peer vanished") && text.contains("No cell"), "{text}");
-    let html = report.html().unwrap();
+    let html = report.page().unwrap().html;
     assert!(
         html.contains("No cell has a result") && html.contains("the peer vanished") && !html.contains("id=\"table\"")
     );
     let none = Report::from_inputs(vec![], &Options::default());
-    assert!(none.html().is_ok() && none.json().is_ok() && !none.table_text(80).is_empty());
+    assert!(none.page().is_ok() && none.json().is_ok() && !none.table_text(80).is_empty());
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn a_damaged_histogram_costs_only_itself() {
     run.results[0].histogram = Some("AAAA".into());
     let report = report(&[run]);
     assert!(report.document().remarks.iter().any(|remark| remark.contains("cannot be read")));
-    assert!(report.html().is_ok());
+    assert!(report.page().is_ok());
 }
 
 fn shape(probe: Probe, protocol: &'static str, size: u64, messages: u64) -> Shape {
@@ -642,7 +642,7 @@ fn what_the_schedule_adds_is_of_all_repetitions() {
     let older = of([true, false, true]);
     assert!(near(pace(&older).value("intended.p99"), 10_000.0));
     // Charts of both, and of what is stored alone.
-    let (html, old_html) = (whole.html().unwrap(), older.html().unwrap());
+    let (html, old_html) = (whole.page().unwrap().html, older.page().unwrap().html);
     let titles = ["Tail", "Distribution function"].map(|what| format!("<title>{what} of RTT from the intended send, "));
     assert!(titles.iter().all(|title| html.contains(title) && !old_html.contains(title)));
 
@@ -687,23 +687,23 @@ fn a_run_directory_gives_the_same_report() {
     let mut named = input;
     named.name = path.file_name().unwrap().to_string_lossy().into_owned();
     named.folder = Some(path);
-    named.steps = named.document.order.iter().map(|step| step.index).collect();
+    named.steps = named.document.order.clone();
     assert_eq!(from_disk.table_text(100), report(&[named.clone()]).table_text(100));
-    assert_eq!(from_disk.html().unwrap(), report(&[named]).html().unwrap());
+    assert_eq!(from_disk.page().unwrap().html, report(&[named]).page().unwrap().html);
 }
 
 #[test]
 fn panels_with_too_many_lines_are_split_by_load() {
     let many = sample::run(&Recipe { policies: &["other", "batch", "fifo:1", "rr:1"], repetitions: 2, ..SMALL });
-    let html = report(&[many]).html().unwrap();
+    let html = report(&[many]).page().unwrap().html;
     assert!(html.contains("UDP, load build") && html.contains("UDP, no load"));
-    let few = report(&[small()]).html().unwrap();
+    let few = report(&[small()]).page().unwrap().html;
     assert!(!few.contains("UDP, load build"));
 }
 
 #[test]
 fn every_picture_says_what_it_shows_in_words() {
-    let html = report(&[small()]).html().unwrap();
+    let html = report(&[small()]).page().unwrap().html;
     let pictures = html.matches("role=\"img\"").count();
     assert!(pictures >= 7, "{pictures}");
     let parts = html.split("role=\"img\">\n<title>").skip(1);

@@ -159,7 +159,6 @@ pub(crate) struct Series {
     pub(crate) end: (f64, f64),
 }
 
-/// A chart of some series.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Chart {
     pub(crate) title: String,

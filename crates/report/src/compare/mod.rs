@@ -33,24 +33,18 @@ use thiserror::Error;
 
 /// Why nothing can be compared. Each is one line and names the remedy; all but [`CompareError::GateUntrusted`] are usage errors.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
+#[expect(missing_docs, reason = "the message of a variant says what it and its fields are")]
 pub enum CompareError {
-    /// A metric that there is none of.
     #[error("unknown metric '{given}': use {accepted}")]
     Metric { given: String, accepted: String },
-    /// A gate that is not understood.
     #[error("gate '{gate}': {why}")]
     Gate { gate: String, why: String },
-    /// A factor that a run does not have.
     #[error("{run} has no factor '{factor}': it has {known}")]
     Factor { factor: String, run: String, known: String },
-    /// A value that no cell has.
     #[error("no cell of {run} has {factor}={value}: it has {known}")]
     Value { factor: String, value: String, run: String, known: String },
-    /// An axis with a single value.
     #[error("{run} has only one value of {axis} ({value}): there is nothing to compare it with")]
     OneValue { axis: String, value: String, run: String },
-    /// Factors without a common value.
     #[error(
         "the sides have no common value of {factor} ({a}; {b}): choose one each with --where {factor}=… --where-b {factor}=…"
     )]
@@ -71,7 +65,6 @@ pub enum CompareError {
         "--axis compares the values of one factor within one run: leave out the second run and --where-b, or leave out --axis"
     )]
     AxisOfTwo,
-    /// A run that is named twice.
     #[error(
         "{run} is named twice: name each run once, the runs of the first side before --with and those of the second after it"
     )]
@@ -95,7 +88,7 @@ impl CompareError {
 }
 
 /// What is compared.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct CompareOptions {
     /// Compare all values of this factor within one run, pairwise, the baseline first.
     pub axis: Option<String>,
@@ -128,24 +121,6 @@ pub struct Siblings {
     pub groups: Vec<Vec<RunInput>>,
     /// Where they are, in words for a sentence: `runs`.
     pub place: String,
-}
-
-impl Default for CompareOptions {
-    fn default() -> Self {
-        Self {
-            axis: None,
-            wheres: Vec::new(),
-            wheres_b: Vec::new(),
-            metrics: Vec::new(),
-            rtt: false,
-            batches: false,
-            gates: Vec::new(),
-            significant: false,
-            seed: 2012,
-            baseline_only: false,
-            siblings: Siblings::default(),
-        }
-    }
 }
 
 /// What one value of a test is.
@@ -217,7 +192,6 @@ pub struct MetricComparison {
     /// What the interval is over: `repetitions`, `runs`, `repetitions of one run each`, `one run each and its siblings` (the
     /// same and the spread between other runs of the plan), or `batches` within one repetition each.
     pub interval_over: Option<String>,
-    /// The quantity.
     #[serde(skip)]
     pub(crate) quantity: Metric,
     /// Whether logarithms were compared, so that the ratio is what was tested.
@@ -441,7 +415,7 @@ impl Comparison {
     }
 }
 
-pub(crate) use sides::KEPT;
+pub(crate) use sides::{KEPT, varying};
 pub(crate) use words::FIGURES;
 pub use write::csv_columns;
 pub(crate) use write::{difference, figure_row, heads};

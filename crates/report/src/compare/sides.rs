@@ -123,7 +123,6 @@ impl<'a> Cells<'a> {
         CompareError::Factor { factor: factor.to_owned(), run: plain(&self.run.name), known }
     }
 
-    /// Values of a factor.
     pub(super) fn values(&self, factor: &str) -> BTreeSet<String> {
         self.cells.iter().filter_map(|cell| cell.factors.get(factor).cloned()).collect()
     }
@@ -135,7 +134,6 @@ impl<'a> Cells<'a> {
         values
     }
 
-    /// Names of all factors.
     pub(super) fn factors(&self) -> BTreeSet<String> {
         self.cells.iter().flat_map(|cell| cell.factors.keys().cloned()).collect()
     }
@@ -152,7 +150,6 @@ pub(super) struct Pair<'a> {
     pub(super) b: SideCell<'a>,
 }
 
-/// How two sides fit together.
 #[derive(Debug, Clone)]
 pub(super) struct Matched<'a> {
     pub(super) pairs: Vec<Pair<'a>>,
@@ -243,7 +240,8 @@ fn all_values(side: &Cells<'_>, factor: &str) -> BTreeSet<Option<String>> {
     side.cells.iter().map(|cell| cell.factors.get(factor).cloned()).collect()
 }
 
-fn varying<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>>) -> BTreeSet<String> {
+/// Names of the factors in which some differ.
+pub(crate) fn varying<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>>) -> BTreeSet<String> {
     let all: Vec<_> = all.collect();
     let names: BTreeSet<&String> = all.iter().flat_map(|factors| factors.keys()).collect();
     let differs = |name: &&&String| all.iter().map(|factors| factors.get(**name)).collect::<BTreeSet<_>>().len() > 1;

@@ -1,6 +1,7 @@
 //! The comparison in sentences, each as strong as its evidence and no stronger.
 
 use super::evidence::{LEVEL, repetitions_needed};
+use super::sides::varying;
 use super::{CellSide, Comparison, KEPT, MetricComparison, Outcome, Over, Sample, Siblings};
 use crate::names::{axis_title, measured_on};
 use crate::units::figure as figure_of;
@@ -32,7 +33,6 @@ const FACTOR: f64 = 3.0;
 /// What sentences about one comparison have in common.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
-    /// The sides.
     pub(super) names: [&'a str; 2],
     /// Figures that were tested.
     pub(super) tests: usize,
@@ -176,7 +176,6 @@ pub(super) fn limit_of(figure: &MetricComparison, sample: Sample, sets: usize) -
     format!("{few} cannot bring p below {:.2}{after}, {} each could", figure.smallest_p, repetitions_needed(sets))
 }
 
-/// One figure of two cells.
 pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Context<'_>) -> String {
     let (quantity, unit) = (figure.quantity.0, figure.quantity.unit());
     let Context { names: [a, b], tests, sets, sample } = context;
@@ -239,7 +238,6 @@ pub(super) fn excluded(names: [&str; 2], a: &CellSide, b: &CellSide) -> String {
     list(&words)
 }
 
-/// The comparison as a whole.
 pub(super) fn summary(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Vec<String> {
     let (a, b) = (&comparison.a, &comparison.b);
     let mut out: Vec<String> = one_run(comparison, sets, siblings).into_iter().collect();
@@ -323,12 +321,7 @@ fn opening(comparison: &Comparison) -> String {
         (Sample::Run, a, b) if a == b => format!(", {} a side{times} of each cell on a side", counted(a, "run")),
         (Sample::Run, a, b) => format!(", {a} and {b} runs{times} of each cell on a side"),
     };
-    let factors: BTreeSet<&String> = comparison.cells.iter().flat_map(|cell| cell.factors.keys()).collect();
-    let varying: Vec<String> = factors
-        .into_iter()
-        .filter(|name| comparison.cells.iter().map(|cell| cell.factors.get(*name)).collect::<BTreeSet<_>>().len() > 1)
-        .cloned()
-        .collect();
+    let varying: Vec<String> = varying(comparison.cells.iter().map(|cell| &cell.factors)).into_iter().collect();
     let over = if varying.is_empty() { String::new() } else { format!(", matched by {}", list(&varying)) };
     let cells = counted(comparison.cells.len(), "pair");
     let both = if comparison.interleaved {

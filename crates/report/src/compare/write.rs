@@ -2,10 +2,11 @@
 
 use super::words::{bounds, p_word, size};
 use super::{Comparison, Comparisons, Difference, GateOutcome, MetricComparison, Outcome, Set};
-use crate::csv::{field_line, number};
+use crate::csv::number;
 use crate::layout::{Column, Grid, paragraph};
 use crate::markdown::{quote, row, table};
 use crate::units::figure as figure_of;
+use store::csv_line;
 
 /// One figure of a set in a comparison.
 type Row<'c> = (&'c Comparison, &'c Set<'c>, &'c MetricComparison);
@@ -226,11 +227,11 @@ impl Comparisons {
     /// One row a figure (RFC 4180); see [`csv_columns`].
     #[must_use]
     pub fn csv(&self) -> String {
-        let mut out = field_line(&csv_columns());
+        let mut out = csv_line(&csv_columns());
         for comparison in &self.comparisons {
             for set in comparison.sets() {
                 for figure in set.metrics {
-                    out.push_str(&field_line(&COLUMNS.map(|(_, read)| read((comparison, &set, figure)))));
+                    out.push_str(&csv_line(&COLUMNS.map(|(_, read)| read((comparison, &set, figure)))));
                 }
             }
         }
@@ -242,8 +243,6 @@ impl Comparisons {
     /// # Errors
     /// [`crate::ReportError::Json`] when a figure has no JSON form.
     pub fn json(&self) -> Result<String, crate::ReportError> {
-        let mut text = serde_json::to_string_pretty(self)?;
-        text.push('\n');
-        Ok(text)
+        crate::error::json_text(self)
     }
 }

@@ -21,7 +21,6 @@ const NAMED: [(&str, u32, u32); 5 + COLOURS] = [
     ("s6", 0x5b626d, 0xb4bbc6),
 ];
 
-/// A colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
     /// By its place among the named ones.

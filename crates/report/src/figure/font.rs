@@ -12,7 +12,6 @@ const SIZE: f32 = 1000.0;
 /// Two weights of one family.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Font {
-    /// The family's name.
     pub(crate) family: String,
     /// TrueType or OpenType.
     pub(crate) regular: Arc<[u8]>,

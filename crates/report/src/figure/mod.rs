@@ -15,7 +15,6 @@ pub(crate) use text::{Anchor, Text, broken, fits, words};
 
 use crate::heat::{Rgb, Theme};
 
-/// A colour with its opacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Paint {
     pub(crate) colour: Colour,
@@ -89,7 +88,6 @@ impl Pixels {
 /// A line through points: closed where it ends at its first one.
 pub(crate) type Polyline = Vec<(f64, f64)>;
 
-/// One drawn thing.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Item {
     Path(Style, Vec<Polyline>),
@@ -106,7 +104,6 @@ pub(crate) enum Item {
     Tip(String, Box<Item>),
 }
 
-/// A picture.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
     /// Coordinates of its upper left corner.
@@ -228,26 +225,6 @@ impl Figure {
         let placed = own.iter().zip(lines.into_iter().flatten());
         let placed: Vec<Item> = placed.map(|(own, text)| Item::Text(Text { text, ..own.clone() })).collect();
         self.items.splice(first..first + own.len(), placed);
-    }
-
-    /// The picture in a page, which has the colours; `attributes` stand in its first element.
-    pub(crate) fn in_page(&self, attributes: &str) -> String {
-        svg::in_page(self, attributes)
-    }
-
-    /// The picture as SVG, so many times as large.
-    pub(crate) fn svg(&self, scale: f64) -> String {
-        svg::alone(self, scale)
-    }
-
-    /// The picture as PDF, so many times as large.
-    pub(crate) fn pdf(&self, scale: f64) -> Vec<u8> {
-        pdf::pdf(self, scale)
-    }
-
-    /// The picture as PNG, each unit `zoom` pixels wide and high.
-    pub(crate) fn png(&self, zoom: usize) -> Vec<u8> {
-        raster::png(self, zoom.clamp(1, 8))
     }
 }
 

@@ -142,17 +142,19 @@ impl Numbers {
     }
 }
 
-/// The whole file; `scale` makes the page larger or smaller.
-pub(super) fn pdf(figure: &Figure, scale: f64) -> Vec<u8> {
-    let points = POINTS * scale;
-    let (mut page, mut used) = (Content::new(), Used { theme: figure.theme, ..Used::default() });
-    let (across, down) = (-figure.left * points, (figure.height + figure.top) * points);
-    page.transform([f(points), 0.0, 0.0, f(-points), f(across), f(down)]);
-    let paper = Item::Rect(Style::fill(Colour::PAGE), [figure.left, figure.top, figure.width, figure.height]);
-    for all in [std::slice::from_ref(&paper), &figure.items] {
-        items(&mut page, &mut used, &figure.font, all);
+impl Figure {
+    /// The picture as PDF, so many times as large.
+    pub(crate) fn pdf(&self, scale: f64) -> Vec<u8> {
+        let points = POINTS * scale;
+        let (mut page, mut used) = (Content::new(), Used { theme: self.theme, ..Used::default() });
+        let (across, down) = (-self.left * points, (self.height + self.top) * points);
+        page.transform([f(points), 0.0, 0.0, f(-points), f(across), f(down)]);
+        let paper = Item::Rect(Style::fill(Colour::PAGE), [self.left, self.top, self.width, self.height]);
+        for all in [std::slice::from_ref(&paper), &self.items] {
+            items(&mut page, &mut used, &self.font, all);
+        }
+        file(self, points, &page.finish(), &used)
     }
-    file(figure, points, &page.finish(), &used)
 }
 
 fn items<'a>(page: &mut Content, used: &mut Used<'a>, font: &Font, all: &'a [Item]) {

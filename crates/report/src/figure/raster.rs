@@ -47,21 +47,24 @@ fn f(value: f64) -> f32 {
     value as f32
 }
 
-/// The picture, each unit `zoom` pixels wide and high.
-pub(super) fn png(figure: &Figure, zoom: usize) -> Vec<u8> {
-    let zoom = zoom as f64;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a picture's size is bounded")]
-    let [wide, high] = [figure.width, figure.height].map(|side| ((side * zoom).ceil().max(1.0) as u32).min(1 << 16));
-    let Some(pixmap) = Pixmap::new(wide, high) else { return Vec::new() };
-    let [left, top] = [figure.left, figure.top].map(|side| f(-side * zoom));
-    let mut canvas = Canvas { figure, pixmap, transform: Transform::from_row(f(zoom), 0.0, 0.0, f(zoom), left, top) };
-    let [red, green, blue] = Colour::PAGE.rgb(figure.theme);
-    canvas.pixmap.fill(tiny_skia::Color::from_rgba8(red, green, blue, 0xff));
-    canvas.items(&figure.items);
-    // The page is opaque, so is all on it.
-    let rgb = |pixel: &PremultipliedColorU8| [pixel.red(), pixel.green(), pixel.blue()];
-    let data: Vec<u8> = canvas.pixmap.pixels().iter().flat_map(rgb).collect();
-    encoded([wide as usize, high as usize], None, &data, &figure.facts)
+impl Figure {
+    /// The picture as PNG, each unit `zoom` pixels wide and high.
+    pub(crate) fn png(&self, zoom: usize) -> Vec<u8> {
+        let zoom = zoom.clamp(1, 8) as f64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a picture's size is bounded")]
+        let [wide, high] = [self.width, self.height].map(|side| ((side * zoom).ceil().max(1.0) as u32).min(1 << 16));
+        let Some(pixmap) = Pixmap::new(wide, high) else { return Vec::new() };
+        let [left, top] = [self.left, self.top].map(|side| f(-side * zoom));
+        let mut canvas =
+            Canvas { figure: self, pixmap, transform: Transform::from_row(f(zoom), 0.0, 0.0, f(zoom), left, top) };
+        let [red, green, blue] = Colour::PAGE.rgb(self.theme);
+        canvas.pixmap.fill(tiny_skia::Color::from_rgba8(red, green, blue, 0xff));
+        canvas.items(&self.items);
+        // The page is opaque, so is all on it.
+        let rgb = |pixel: &PremultipliedColorU8| [pixel.red(), pixel.green(), pixel.blue()];
+        let data: Vec<u8> = canvas.pixmap.pixels().iter().flat_map(rgb).collect();
+        encoded([wide as usize, high as usize], None, &data, &self.facts)
+    }
 }
 
 struct Canvas<'a> {

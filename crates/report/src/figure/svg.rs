@@ -125,36 +125,33 @@ impl Writer {
 
     fn items(&mut self, items: &[Item]) {
         for item in items {
-            self.item(item);
+            match item {
+                Item::Path(style, lines) => {
+                    let _ = writeln!(self.out, "<path d=\"{}\"{}/>", path_data(lines), self.style(style));
+                }
+                Item::Circle(style, (x, y), radius) => {
+                    let (x, y, style) = (xy(*x), xy(*y), self.style(style));
+                    let _ = writeln!(self.out, "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"{style}/>");
+                }
+                Item::Rect(style, place) => self.rect(style, *place),
+                Item::Text(text) => self.text(text),
+                Item::Image(left, top, pixels) => self.image(*left, *top, pixels),
+                Item::Series(tip, items) => self.group(" class=\"series\"", tip, items),
+                Item::Tip(tip, item) => self.group("", tip, std::slice::from_ref(item)),
+            }
         }
     }
 
-    fn item(&mut self, item: &Item) {
-        match item {
-            Item::Path(style, lines) => {
-                let _ = writeln!(self.out, "<path d=\"{}\"{}/>", path_data(lines), self.style(style));
-            }
-            Item::Circle(style, (x, y), radius) => {
-                let (x, y, style) = (xy(*x), xy(*y), self.style(style));
-                let _ = writeln!(self.out, "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"{style}/>");
-            }
-            Item::Rect(style, place) => self.rect(style, *place),
-            Item::Text(text) => self.text(text),
-            Item::Image(left, top, pixels) => self.image(*left, *top, pixels),
-            Item::Series(_, items) if self.theme.is_some() => self.items(items),
-            Item::Tip(_, item) if self.theme.is_some() => self.item(item),
-            Item::Series(tip, items) => self.group(" class=\"series\"", tip, |own| own.items(items)),
-            Item::Tip(tip, item) => self.group("", tip, |own| own.item(item)),
+    /// A group with words for the pointer; alone a picture has none.
+    fn group(&mut self, class: &str, tip: &str, items: &[Item]) {
+        if self.theme.is_some() {
+            return self.items(items);
         }
-    }
-
-    /// A group, and the words for the pointer.
-    fn group(&mut self, class: &str, tip: &str, content: impl FnOnce(&mut Self)) {
         let _ = writeln!(self.out, "<g{class}>");
         if !tip.is_empty() {
             let _ = writeln!(self.out, "<title>{}</title>", escape(tip));
         }
-        content(self);
+        self.items(items);
         self.out.push_str("</g>\n");
     }
 
@@ -164,28 +161,32 @@ impl Writer {
     }
 }
 
-/// The picture in a page; with a title it is one for screen readers too.
-pub(super) fn in_page(figure: &Figure, attributes: &str) -> String {
-    let mut svg = Writer::new(figure, 1.0, None, attributes);
-    if !figure.title.is_empty() {
-        svg.about(figure);
+impl Figure {
+    /// The picture in a page, which has the colours; `attributes` stand in its first element. With a title it is one for
+    /// screen readers too.
+    pub(crate) fn in_page(&self, attributes: &str) -> String {
+        let mut svg = Writer::new(self, 1.0, None, attributes);
+        if !self.title.is_empty() {
+            svg.about(self);
+        }
+        svg.items(&self.items);
+        svg.finish()
     }
-    svg.items(&figure.items);
-    svg.finish()
-}
 
-/// The whole picture, so many times as large.
-pub(super) fn alone(figure: &Figure, scale: f64) -> String {
-    let families = format!("role=\"img\" font-family=\"{}\"", escape(&figure.font.families()));
-    let mut svg = Writer::new(figure, scale, Some(figure.theme), &families);
-    svg.about(figure);
-    if !figure.facts.is_empty() {
-        let facts: Vec<String> = figure.facts.iter().map(|(name, text)| format!("{name}: {}", escape(text))).collect();
-        let _ = writeln!(svg.out, "<metadata>{}</metadata>", facts.join("; "));
+    /// The whole picture as SVG, so many times as large.
+    pub(crate) fn svg(&self, scale: f64) -> String {
+        let families = format!("role=\"img\" font-family=\"{}\"", escape(&self.font.families()));
+        let mut svg = Writer::new(self, scale, Some(self.theme), &families);
+        svg.about(self);
+        if !self.facts.is_empty() {
+            let facts: Vec<String> =
+                self.facts.iter().map(|(name, text)| format!("{name}: {}", escape(text))).collect();
+            let _ = writeln!(svg.out, "<metadata>{}</metadata>", facts.join("; "));
+        }
+        svg.rect(&Style::fill(Colour::PAGE), [self.left, self.top, self.width, self.height]);
+        svg.items(&self.items);
+        svg.finish()
     }
-    svg.rect(&Style::fill(Colour::PAGE), [figure.left, figure.top, figure.width, figure.height]);
-    svg.items(&figure.items);
-    svg.finish()
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// One line of text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Text {
     pub(crate) x: f64,

@@ -13,33 +13,14 @@ use stats::{Bucket, Decoder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
+use store::StoreError;
 use store::hlog::{self, Interval};
 
-/// Lengths of columns that people read well, in ns.
-const LADDER: [u64; 18] = {
-    const S: u64 = 1_000_000_000;
-    let (m, h) = (60 * S, 3600 * S);
-    [
-        S / 10,
-        S / 5,
-        S / 2,
-        S,
-        2 * S,
-        5 * S,
-        10 * S,
-        20 * S,
-        30 * S,
-        m,
-        2 * m,
-        5 * m,
-        10 * m,
-        20 * m,
-        30 * m,
-        h,
-        2 * h,
-        4 * h,
-    ]
-};
+/// Lengths of columns that people read well, in ms: 0.1 s to 30 s, 1 min to 30 min, 1 h to 4 h.
+const LADDER_MS: [u64; 18] = [
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_200_000,
+    1_800_000, 3_600_000, 7_200_000, 14_400_000,
+];
 /// How much time before and after one of the worst messages a detail shows.
 const DETAIL_NS: u64 = 3_000_000_000;
 /// Columns of a detail at most.
@@ -80,9 +61,7 @@ pub fn of_run(run: &store::Run, options: &Options) -> Heat {
 #[must_use]
 pub fn of_input(run: &RunInput, options: &Options) -> Heat {
     let Some(folder) = &run.folder else { return Heat::default() };
-    let step = |index: &u32| run.document.order.iter().find(|step| step.index == *index);
-    let steps = run.steps.iter().zip(&run.results).filter_map(|(index, result)| Some((step(index)?, result)));
-    of(folder, &run.document, steps, options)
+    of(folder, &run.document, run.steps.iter().zip(&run.results), options)
 }
 
 fn of<'a>(
@@ -104,6 +83,14 @@ fn of<'a>(
     heat
 }
 
+/// What was read, or nothing and why.
+fn or_problem<T: Default>(read: Result<T, StoreError>, problems: &mut Vec<String>) -> T {
+    read.unwrap_or_else(|error| {
+        problems.push(error.to_string());
+        T::default()
+    })
+}
+
 /// The maps of one repetition of a cell: one a tag that its log has.
 #[must_use]
 pub fn of_step(
@@ -114,24 +101,11 @@ pub fn of_step(
     options: &Options,
 ) -> Heat {
     let mut heat = Heat::default();
-    let (path, text) = match hlog::text(folder, step.index) {
-        Ok(Some(found)) => found,
-        Ok(None) => return heat,
-        Err(error) => {
-            heat.problems.push(error.to_string());
-            return heat;
-        }
-    };
+    let Some((path, text)) = or_problem(hlog::text(folder, step.index), &mut heat.problems) else { return heat };
     let log = hlog::Log::parse(&text);
     let mut damaged = log.damaged.clone();
-    let outliers = store::outliers(folder, step.index).unwrap_or_else(|error| {
-        heat.problems.push(error.to_string());
-        Vec::new()
-    });
-    let mut events = store::events(folder, step.index).unwrap_or_else(|error| {
-        heat.problems.push(error.to_string());
-        Vec::new()
-    });
+    let outliers = or_problem(store::outliers(folder, step.index), &mut heat.problems);
+    let mut events = or_problem(store::events(folder, step.index), &mut heat.problems);
     events.retain(|event| event.at_ns.is_some());
     let mut factors: BTreeMap<String, String> = BTreeMap::new();
     for name in step.factors.keys().chain(result.factors.keys()) {
@@ -257,7 +231,8 @@ fn column_length(interval: u64, last: u64, options: &Options) -> u64 {
     while count(last, doubled) > most {
         doubled = doubled.saturating_mul(2);
     }
-    let step = LADDER.into_iter().find(|length| fits(*length)).filter(|length| *length <= doubled.saturating_mul(4));
+    let mut steps = LADDER_MS.into_iter().map(|ms| ms * 1_000_000);
+    let step = steps.find(|length| fits(*length)).filter(|length| *length <= doubled.saturating_mul(4));
     step.unwrap_or(doubled)
 }
 

@@ -22,7 +22,6 @@ const MARKED: usize = 10;
 /// Top of the pictures of 2011, and width of their rows.
 pub(crate) const TOP_2011_NS: u64 = 2_000_000;
 pub(crate) const ROW_2011_NS: u64 = 10_000;
-/// Colours of 2011.
 const SHADES: u32 = 25;
 
 fn headed(figure: &mut Figure, map: &Map, lines: &[String]) -> f64 {

@@ -7,14 +7,10 @@ use model::Event;
 /// Kinds of events that have a lane, in the order in which they follow each other, with their names.
 const KINDS: [(&str, &str); 4] = [("nak", "NAK"), ("ncf", "NCF"), ("repair", "repair"), ("lost", "given up")];
 
-/// One lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ticks {
-    /// The kind of event.
     pub(crate) kind: &'static str,
-    /// Its name for people.
     pub(crate) name: &'static str,
-    /// How many there were.
     pub(crate) count: u64,
     /// Place and count, ascending, no zeros.
     pub(crate) places: Vec<(u64, u64)>,

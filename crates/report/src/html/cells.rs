@@ -1,50 +1,15 @@
 //! The tables of all cells as data for the template.
 
-use super::FigureCell;
+use super::{FigureCell, data};
 use crate::cell_tables::{self, CellRow, CellTable, Part, Room, Rows, heading, text};
 use crate::chart;
 use crate::document::{CellInfo, Document, FindingCount};
 use crate::markdown::unbanded;
+use crate::summary_pace::REACHED;
 use crate::units::{each_once, figure, grouped, spans};
-use minijinja::Value;
+use minijinja::{Value, context};
 use model::Probe;
 use model::quantity::{self, Unit};
-use serde::Serialize;
-
-/// So little of a rate may be missing.
-const REACHED: f64 = 0.997;
-
-/// The cells of one probe.
-#[derive(Serialize)]
-pub(super) struct Table {
-    title: &'static str,
-    about: String,
-    /// Whether it needs the whole width of the window.
-    wide: bool,
-    /// Words above some columns, and over how many.
-    bands: Vec<(&'static str, usize)>,
-    /// Title and unit of each column.
-    heads: Vec<[&'static str; 2]>,
-    rows: Vec<Row>,
-}
-
-#[derive(Serialize)]
-struct Row {
-    /// Where its page is.
-    anchor: String,
-    /// Its colour in charts.
-    swatch: Value,
-    label: String,
-    what: String,
-    size: String,
-    repetitions: String,
-    figures: Vec<FigureCell>,
-    sign: &'static str,
-    /// Words of the findings.
-    found: String,
-    /// Their evidence.
-    evidence: String,
-}
 
 const CLOSED: &[Part] =
     &[("", &["count", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "lost"])];
@@ -89,48 +54,50 @@ const TABLES: [(&str, Probe, &[Part], &str); 7] = [
 ];
 
 /// The tables that have a row.
-pub(super) fn tables(document: &Document) -> Vec<Table> {
+pub(super) fn tables(document: &Document) -> Vec<Value> {
     let of = |(title, probe, parts, about): (&'static str, Probe, &'static [Part], &str)| {
         let kind = if probe == Probe::Stream { Rows::Directions } else { Rows::Whole };
         let table = CellTable { title, probe: Some(probe), rows: kind, parts, room: Room::Wide, marked: true };
         let rows = table.rows(document);
         let kind = rows.first()?.cell.kind.title();
-        Some(Table {
+        // The words above the table say the unit of times, which would make every column wider.
+        let head = |(id, banded)| {
+            let [title, unit] = heading(id, banded, table.room);
+            [title, if unit == "µs" { "" } else { unit }]
+        };
+        Some(context! {
             title,
-            about: format!("{about}; {kind} and times in µs"),
-            wide: table.ids().count() > 12,
-            bands: parts.iter().map(|(band, ids)| (*band, ids.len())).collect(),
-            // The words above the table say the unit of times, which would make every column wider.
-            heads: table
-                .ids()
-                .map(|(id, banded)| heading(id, banded, table.room))
-                .map(|[title, unit]| [title, if unit == "µs" { "" } else { unit }])
-                .collect(),
-            rows: rows.iter().map(|one| row(one, &table)).collect(),
+            about => format!("{about}; {kind} and times in µs"),
+            // Whether it needs the whole width of the window.
+            wide => table.ids().count() > 12,
+            bands => data(parts.iter().map(|(band, ids)| (*band, ids.len())).collect::<Vec<_>>()),
+            heads => data(table.ids().map(head).collect::<Vec<_>>()),
+            rows => rows.iter().map(|one| row(one, &table)).collect::<Vec<_>>(),
         })
     };
     TABLES.into_iter().filter_map(of).collect()
 }
 
-fn row(row: &CellRow<'_>, table: &CellTable) -> Row {
+fn row(row: &CellRow<'_>, table: &CellTable) -> Value {
     let info = row.cell;
     let many = Some(info.count(&format!("{}.flows", row.about))).filter(|flows| *flows > 1);
     let many = many.map(|flows| format!(", {flows} flows")).unwrap_or_default();
     let is_drawn = matches!(info.probe.as_str(), "pingpong" | "pace");
-    Row {
-        anchor: format!("cell-{}", row.number),
-        swatch: Value::from_safe_string(if is_drawn { chart::swatch(info.colour) } else { String::new() }),
-        label: info.label.clone(),
-        what: format!("{} {}{many}", info.protocol.to_uppercase(), row.about).trim().to_owned(),
-        size: grouped(info.size_bytes),
-        repetitions: match info.left_out {
+    context! {
+        anchor => format!("cell-{}", row.number),
+        // Its colour in charts.
+        swatch => Value::from_safe_string(if is_drawn { chart::swatch(info.colour) } else { String::new() }),
+        label => &info.label,
+        what => format!("{} {}{many}", info.protocol.to_uppercase(), row.about).trim(),
+        size => grouped(info.size_bytes),
+        repetitions => match info.left_out {
             0 => info.repetitions.to_string(),
             left_out => format!("{} of {}", info.repetitions, info.repetitions + left_out),
         },
-        figures: table.ids().map(|(id, _)| figure_cell(info, &row.id(id))).collect(),
-        sign: info.mark.sign(),
-        found: found(info),
-        evidence: evidence(info),
+        figures => data(table.ids().map(|(id, _)| figure_cell(info, &row.id(id))).collect::<Vec<_>>()),
+        sign => info.mark.sign(),
+        found => found(info),
+        evidence => evidence(info),
     }
 }
 
@@ -159,7 +126,7 @@ fn figure_cell(info: &CellInfo, id: &str) -> FigureCell {
 }
 
 /// Words of the findings; dashes in the row already tell of too few messages.
-pub(super) fn found(info: &CellInfo) -> String {
+fn found(info: &CellInfo) -> String {
     let few = model::FindingId::FewSamples.word();
     // The same may be found at both ends, with others in between.
     each_once(info.findings.iter().map(|finding| finding.id.as_str()).filter(|id| *id != few)).join(", ")
@@ -174,17 +141,10 @@ fn evidence(info: &CellInfo) -> String {
     info.findings.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A table whose columns are not known beforehand.
-#[derive(Serialize)]
-pub(super) struct Plain {
-    /// Lines of each heading.
-    heads: Vec<Vec<String>>,
-    rows: Vec<Vec<String>>,
-}
-
-/// What PGM repaired, apart from the rest; nothing without it.
-pub(super) fn pgm(document: &Document) -> Option<Plain> {
+/// What PGM repaired, apart from the rest; nothing without it. A heading is its lines.
+pub(super) fn pgm(document: &Document) -> Option<Value> {
     let grid = unbanded(cell_tables::PGM.grid(document)?);
     let lines = |heading: Vec<String>| heading.into_iter().filter(|line| !line.is_empty()).collect();
-    Some(Plain { heads: grid.columns.into_iter().map(|column| lines(column.heading)).collect(), rows: grid.rows })
+    let heads: Vec<Vec<String>> = grid.columns.into_iter().map(|column| lines(column.heading)).collect();
+    Some(context! { heads, rows => grid.rows })
 }

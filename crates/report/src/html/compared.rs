@@ -1,78 +1,45 @@
 //! Comparisons of cells and of runs as data for the template.
 
+use super::data;
 use crate::Report;
 use crate::compare::{self, Comparison, MetricComparison, Outcome};
-use serde::Serialize;
+use minijinja::{Value, context};
 
-/// One entry of comparisons: an axis, or several runs against the first.
-#[derive(Serialize)]
-pub(super) struct Compared<'r> {
-    title: &'r str,
-    /// How its p-values are corrected.
-    tests: usize,
-    sides: Vec<Sides<'r>>,
-}
-
-#[derive(Serialize)]
-struct Sides<'r> {
-    heading: String,
-    summary: &'r [String],
-    unmatched: &'r [String],
-    differences: Vec<String>,
-    heads: [&'r str; 7],
-    /// Cells together, shown at once.
-    together: Vec<Figures<'r>>,
-    /// Cell by cell, folded where there are many.
-    cells: Vec<Figures<'r>>,
-}
-
-#[derive(Serialize)]
-struct Figures<'r> {
-    label: &'r str,
-    kind: &'static str,
-    excluded: Option<&'r str>,
-    rows: Vec<FigureRow<'r>>,
-}
-
-#[derive(Serialize)]
-struct FigureRow<'r> {
-    cells: Vec<String>,
-    sentence: &'r str,
-    /// Whether a difference is claimed: `higher`, `lower`, or nothing.
-    claim: &'static str,
-}
-
-/// All comparisons that a report makes of its runs.
-pub(super) fn of(report: &Report) -> Vec<Compared<'_>> {
+/// All comparisons that a report makes of its runs: an entry an axis, or several runs against the first.
+pub(super) fn of(report: &Report) -> Vec<Value> {
     let all = report.compared.iter();
-    all.map(|one| Compared { title: &one.title, tests: one.tests, sides: one.comparisons.iter().map(sides).collect() })
-        .collect()
+    all.map(|one| {
+        let sides: Vec<Value> = one.comparisons.iter().map(sides).collect();
+        context! { title => &one.title, tests => one.tests, sides }
+    })
+    .collect()
 }
 
-fn sides(comparison: &Comparison) -> Sides<'_> {
-    let mut together: Vec<Figures<'_>> = comparison.sets().map(figures).collect();
+fn sides(comparison: &Comparison) -> Value {
+    // Cells together are shown at once; cell by cell they are folded where there are many.
+    let mut together: Vec<Value> = comparison.sets().map(figures).collect();
     let cells = together.split_off(comparison.overall.len());
-    Sides {
-        heading: format!("{} against {}", comparison.b.name, comparison.a.name),
-        summary: &comparison.summary,
-        unmatched: &comparison.unmatched,
-        differences: comparison.differences.iter().map(compare::difference).collect(),
-        heads: compare::heads(comparison),
+    context! {
+        heading => format!("{} against {}", comparison.b.name, comparison.a.name),
+        summary => &comparison.summary,
+        unmatched => &comparison.unmatched,
+        differences => comparison.differences.iter().map(compare::difference).collect::<Vec<_>>(),
+        heads => data(compare::heads(comparison)),
         together,
         cells,
     }
 }
 
-fn figures(set: compare::Set<'_>) -> Figures<'_> {
-    let claim = |figure: &MetricComparison| match figure.outcome {
-        Outcome::Higher => "higher",
-        Outcome::Lower => "lower",
-        _ => "",
+fn figures(set: compare::Set<'_>) -> Value {
+    let row = |figure: &MetricComparison| {
+        // Whether a difference is claimed.
+        let claim = match figure.outcome {
+            Outcome::Higher => "higher",
+            Outcome::Lower => "lower",
+            _ => "",
+        };
+        context! { cells => compare::figure_row(figure), sentence => &figure.sentence, claim }
     };
-    let rows = set.metrics.iter().map(|figure| FigureRow {
-        cells: compare::figure_row(figure),
-        sentence: &figure.sentence,
-        claim: claim(figure),
-    });
-    Figures { label: set.label, kind: set.kind.title(), excluded: set.excluded, rows: rows.collect() }
+    let rows: Vec<Value> = set.metrics.iter().map(row).collect();
+    context! { label => set.label, kind => set.kind.title(), excluded => set.excluded, rows }
 }

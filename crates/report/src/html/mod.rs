@@ -10,7 +10,7 @@ mod stills;
 mod table;
 
 use crate::document::Document;
-use crate::environment::{self, Environment};
+use crate::environment;
 use crate::figure::Figure;
 use crate::names::axis_title;
 use crate::papers::caption;
@@ -43,7 +43,6 @@ const VIEWER: &str = concat!(
     "})();\n"
 );
 
-/// One figure of a table.
 #[derive(Serialize, Default)]
 pub(crate) struct FigureCell {
     text: String,
@@ -57,65 +56,64 @@ pub(crate) struct FigureCell {
     short: bool,
 }
 
-#[derive(Serialize)]
-struct PictureView {
-    heading: String,
-    svg: Value,
-}
-
-/// The whole file.
-pub(crate) fn report(report: &Report) -> Result<Page, ReportError> {
-    let document = &report.document;
-    let mut templates = Templates::new();
-    templates.set_auto_escape_callback(|_| AutoEscape::Html);
-    for (name, text) in TEMPLATES {
-        templates.add_template(name, text)?;
+impl Report {
+    /// One self-contained HTML file: no network, no external font or script, readable without JavaScript. With it what of the
+    /// runs' files is damaged, which the page says too.
+    ///
+    /// # Errors
+    /// [`ReportError::Template`] when the template does not render.
+    pub fn page(&self) -> Result<Page, ReportError> {
+        let (report, document) = (self, &self.document);
+        let mut templates = Templates::new();
+        templates.set_auto_escape_callback(|_| AutoEscape::Html);
+        for (name, text) in TEMPLATES {
+            templates.add_template(name, text)?;
+        }
+        let maps = heat::page(report)?;
+        let stills = stills::of(&maps.by_result);
+        let has = |probe: &str| document.cells.iter().any(|cell| cell.probe == probe);
+        let mut remarks = document.remarks.clone();
+        remarks.extend(maps.problems.iter().cloned());
+        let rendered = templates.get_template("report")?.render(context! {
+            style => Value::from_safe_string(STYLE.to_owned()),
+            script => Value::from_safe_string(SCRIPT.to_owned()),
+            viewer => Value::from_safe_string(VIEWER.to_owned()),
+            heat_data => Value::from_safe_string(maps.data.clone()),
+            panels => data(&maps.panels),
+            pages => pages::of(report, &maps, &stills),
+            all_maps => &stills.all,
+            stills_left_out => stills.left_out,
+            compared => compared::of(report),
+            figures_are => crate::compare::FIGURES,
+            title => &document.title,
+            subtitle => subtitle(document),
+            summary => &document.summary,
+            kind => document.kind.title(),
+            size => document.size_bytes,
+            axes => data(table::axes(document).into_iter().map(|axis| axis_title(axis)).collect::<Vec<_>>()),
+            caption => caption(document),
+            fixed => fixed_line(document),
+            columns => data(table::shown(document)),
+            blocks => table::blocks(document),
+            notes => data(&document.notes),
+            remarks,
+            glance => plots::strips(report).map_or(Value::from(()), |figure| drawn(&figure)),
+            times => pictures(plots::by_size(report, "mean")),
+            jitters => pictures(plots::by_size(report, "stdev")),
+            tails => pictures(plots::tails(report)),
+            functions => pictures(plots::functions(report)),
+            rates => pictures(plots::by_rate(report)),
+            tables => cells::tables(document),
+            pingpong => has("pingpong"),
+            pace => has("pace"),
+            rr => has("rr"),
+            streams => has("stream"),
+            pgm => cells::pgm(document),
+            runs => data(&document.runs),
+            environments => data(environment::of(&self.inputs)),
+        })?;
+        Ok(Page { html: rendered, problems: maps.problems })
     }
-    let environments: Vec<Environment> = environment::of(&report.inputs);
-    let maps = heat::page(report)?;
-    let stills = stills::of(&maps.by_result);
-    let has = |probe: &str| document.cells.iter().any(|cell| cell.probe == probe);
-    let mut remarks = document.remarks.clone();
-    remarks.extend(maps.problems.iter().cloned());
-    let rendered = templates.get_template("report")?.render(context! {
-        style => Value::from_safe_string(STYLE.to_owned()),
-        script => Value::from_safe_string(SCRIPT.to_owned()),
-        viewer => Value::from_safe_string(VIEWER.to_owned()),
-        heat_data => Value::from_safe_string(maps.data.clone()),
-        panels => data(&maps.panels),
-        pages => data(pages::of(report, &maps, &stills)),
-        all_maps => data(&stills.all),
-        stills_left_out => data(stills.left_out),
-        compared => data(compared::of(report)),
-        figures_are => crate::compare::FIGURES,
-        title => data(&document.title),
-        subtitle => data(subtitle(document)),
-        summary => data(&document.summary),
-        kind => data(document.kind.title()),
-        size => data(document.size_bytes),
-        axes => data(table::axes(document).into_iter().map(|axis| axis_title(axis)).collect::<Vec<_>>()),
-        caption => data(caption(document)),
-        fixed => data(fixed_line(document)),
-        columns => data(table::shown(document)),
-        blocks => data(table::blocks(document)),
-        notes => data(&document.notes),
-        remarks => data(remarks),
-        glance => plots::strips(report).map_or(Value::from(()), |figure| drawn(&figure)),
-        times => data(pictures(plots::by_size(report, "mean"))),
-        jitters => data(pictures(plots::by_size(report, "stdev"))),
-        tails => data(pictures(plots::tails(report))),
-        functions => data(pictures(plots::functions(report))),
-        rates => data(pictures(plots::by_rate(report))),
-        tables => data(cells::tables(document)),
-        pingpong => has("pingpong"),
-        pace => has("pace"),
-        rr => has("rr"),
-        streams => has("stream"),
-        pgm => data(cells::pgm(document)),
-        runs => data(&document.runs),
-        environments => data(environments),
-    })?;
-    Ok(Page { html: rendered, problems: maps.problems })
 }
 
 fn data(value: impl Serialize) -> Value {
@@ -134,6 +132,6 @@ fn drawn(figure: &Figure) -> Value {
     Value::from_safe_string(figure.in_page("role=\"img\""))
 }
 
-fn pictures(pictures: Vec<Picture>) -> Vec<PictureView> {
-    pictures.into_iter().map(|Picture { heading, figure }| PictureView { heading, svg: drawn(&figure) }).collect()
+fn pictures(pictures: Vec<Picture>) -> Vec<Value> {
+    pictures.into_iter().map(|Picture { heading, figure }| context! { heading, svg => drawn(&figure) }).collect()
 }

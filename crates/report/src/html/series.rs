@@ -76,21 +76,15 @@ pub(super) fn of(results: &[&ResultDocument]) -> Vec<Picture> {
                 }
             }
             for (content, curves) in charts {
-                let mut words = vec![
-                    match content {
-                        Content::Times => "times over time",
-                        Content::Bits => "payload delivered, Mbit/s",
-                        Content::Rates => "messages a second",
-                    }
-                    .to_owned(),
-                ];
-                if hosts.len() > 1 {
-                    words.push(crate::units::plain(host));
-                }
-                if let Some(repetition) = result.repetition.filter(|_| results.len() > 1) {
-                    words.push(format!("repetition {repetition}"));
-                }
-                let heading = words.join(" · ");
+                let what = match content {
+                    Content::Times => "times over time",
+                    Content::Bits => "payload delivered, Mbit/s",
+                    Content::Rates => "messages a second",
+                };
+                let repetition = result.repetition.filter(|_| results.len() > 1);
+                let repetition = repetition.map(|repetition| format!("repetition {repetition}"));
+                let words = [Some(what.to_owned()), (hosts.len() > 1).then(|| crate::units::plain(host)), repetition];
+                let heading = words.into_iter().flatten().collect::<Vec<_>>().join(" · ");
                 out.extend(draw(heading, content, &curves));
             }
         }

@@ -5,8 +5,7 @@ use super::heat::CellMaps;
 use crate::heat::{self, Heat, Layout, Look, Map, Strip};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use minijinja::Value;
-use serde::Serialize;
+use minijinja::{Value, context};
 use std::collections::BTreeMap;
 
 /// Columns of a picture: what a sheet of paper shows.
@@ -14,30 +13,20 @@ const COLUMNS: usize = 1000;
 /// All pictures of a page together, in bytes.
 const MOST_BYTES: usize = 2 << 20;
 
-/// One picture.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Still {
-    /// What it shows, in words.
-    pub(super) words: String,
-    pub(super) source: Value,
-}
-
-/// The pictures of a page.
 #[derive(Debug, Default)]
 pub(super) struct Stills {
     /// All RTT maps on one scale.
-    pub(super) all: Option<Still>,
-    /// By run and result.
-    pub(super) by_result: BTreeMap<(usize, usize), Vec<Still>>,
+    pub(super) all: Option<Value>,
+    pub(super) by_result: BTreeMap<(usize, usize), Vec<Value>>,
     /// Maps that found no room.
     pub(super) left_out: usize,
 }
 
-/// The picture's data URL, which holds no sign that HTML would have to escape, and its length.
-fn source(svg: &str) -> (Value, usize) {
+/// A picture with what it shows in words, and the length of its data URL, which holds no sign that HTML would have to escape.
+fn still(words: &str, svg: &str) -> (Value, usize) {
     let url = format!("data:image/svg+xml;base64,{}", STANDARD.encode(svg));
     let length = url.len();
-    (Value::from_safe_string(url), length)
+    (context! { words, source => Value::from_safe_string(url) }, length)
 }
 
 /// Draws the maps, those of each quantity on one scale. What is asked for first comes first where there is no room for
@@ -50,9 +39,9 @@ pub(super) fn of(by_result: &BTreeMap<(usize, usize), CellMaps>) -> Stills {
     let rtt: Vec<&Map> = short.iter().flat_map(|(_, maps)| maps).filter(|map| map.tag == "rtt").collect();
     let mut bytes = 0;
     if let Some(figure) = (rtt.len() > 1).then(|| heat::multiples(&rtt, &look)).flatten() {
-        let (source, length) = source(&figure.svg(1.0));
+        let (still, length) = still("Heat maps of all cells on one scale", &figure.svg(1.0));
         bytes += length;
-        stills.all = Some(Still { words: "Heat maps of all cells on one scale".to_owned(), source });
+        stills.all = Some(still);
     }
     for tags in [&["rtt_intended", "rtt"][..], &["lateness"][..]] {
         let shown = || short.iter().flat_map(|(_, maps)| maps).filter(|map| tags.contains(&map.tag.as_str()));
@@ -65,9 +54,8 @@ pub(super) fn of(by_result: &BTreeMap<(usize, usize), CellMaps>) -> Stills {
                         stills.left_out += 1;
                         continue;
                     }
-                    let (source, length) = source(&heat::figure(map, &common, &look).svg(1.0));
+                    let (still, length) = still(&map.quantity(), &heat::figure(map, &common, &look).svg(1.0));
                     bytes += length;
-                    let still = Still { words: map.quantity(), source };
                     stills.by_result.entry(*key).or_default().push(still);
                 }
             }

@@ -213,22 +213,18 @@ fn view(of_result: &CellMaps, title: String, cell: String, trusted: bool) -> Vie
         planes,
         lost_step_s: whole.map_or(1.0, |strip| strip.column_ns as f64 / 1e9),
         lost: whole
-            .map(|strip| {
-                let columns = strip.columns.iter().enumerate().map(|(place, column)| (place, column.lost));
-                columns.filter(|(_, lost)| *lost > 0).collect()
-            })
-            .unwrap_or_default(),
+            .into_iter()
+            .flat_map(|strip| strip.columns.iter().map(|column| column.lost).enumerate())
+            .filter(|(_, lost)| *lost > 0)
+            .collect(),
         outliers_left_out: of_result.outliers.len() - listed.len(),
         outliers: listed,
         events: longest
-            .map(|map| {
-                map.events
-                    .iter()
-                    .filter(|event| event.kind != "loss" && !heat::is_tick(event))
-                    .filter_map(mark)
-                    .collect()
-            })
-            .unwrap_or_default(),
+            .into_iter()
+            .flat_map(|map| &map.events)
+            .filter(|event| event.kind != "loss" && !heat::is_tick(event))
+            .filter_map(mark)
+            .collect(),
         ticks: longest.map(lanes).unwrap_or_default(),
     }
 }

@@ -27,12 +27,10 @@ const REFLECTORS: usize = 8;
 /// Other probes log by the second: with fewer columns there is nothing to see.
 const LEAST_COLUMNS: usize = 8;
 
-/// All maps of a page.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Page {
     /// The JSON for the script; empty when there is no map.
     pub(super) data: String,
-    /// The small multiples.
     pub(super) panels: Panels,
     /// Maps by run and result: which the cells' pages show.
     pub(super) by_result: BTreeMap<(usize, usize), CellMaps>,
@@ -57,8 +55,7 @@ pub(super) struct CellMaps {
 
 /// Reads the logs of all runs.
 pub(super) fn page(report: &Report) -> Result<Page, ReportError> {
-    let mut page =
-        Page { data: String::new(), panels: Panels::default(), by_result: BTreeMap::new(), problems: Vec::new() };
+    let mut page = Page::default();
     for max_columns in COLUMNS {
         page.by_result.clear();
         page.problems.clear();
@@ -71,7 +68,7 @@ pub(super) fn page(report: &Report) -> Result<Page, ReportError> {
             };
             let Heat { maps, problems } = heat::of_input(run, &options);
             page.problems.extend(problems);
-            let steps: BTreeMap<u32, usize> = run.steps.iter().copied().zip(0..).collect();
+            let steps: BTreeMap<u32, usize> = run.steps.iter().map(|step| step.index).zip(0..).collect();
             for map in maps {
                 let Some(&result) = steps.get(&map.index) else { continue };
                 let is_pace = run.results.get(result).is_some_and(|result| result.probe == Probe::Pace);
@@ -129,7 +126,6 @@ fn reflectors(run: &RunInput, result: usize, all: &CellMaps, options: &heat::Opt
     else {
         return Vec::new();
     };
-    let Some(step) = run.document.order.iter().find(|known| known.index == *step) else { return Vec::new() };
     if document.reflectors.len() < 2 {
         return Vec::new();
     }

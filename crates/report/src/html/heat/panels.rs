@@ -3,6 +3,8 @@
 use super::CellMaps;
 use crate::cells::Cell;
 use crate::names::rate_word;
+use crate::units::each_once;
+use minijinja::{Value, context};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,17 +19,7 @@ pub(crate) struct Panels {
 #[derive(Debug, Serialize)]
 pub(crate) struct PanelRow {
     pub(super) head: String,
-    pub(super) panels: Vec<Option<Panel>>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Panel {
-    pub(super) id: String,
-    /// Where the cell's own section is.
-    pub(super) cell: String,
-    pub(super) title: String,
-    pub(super) caption: String,
-    pub(super) sign: &'static str,
+    pub(super) panels: Vec<Option<Value>>,
 }
 
 /// What tells maps from each other.
@@ -83,55 +75,44 @@ impl Words {
     }
 }
 
-pub(super) fn panel(number: usize, cell: &Cell, of_result: &CellMaps, title: &str) -> Panel {
+pub(super) fn panel(number: usize, cell: &Cell, of_result: &CellMaps, title: &str) -> Value {
     let info = &cell.info;
     let lost = Some(info.count("lost")).filter(|lost| *lost > 0);
     let lost = lost.map(|lost| format!("{} lost", crate::units::commas(lost)));
     let words = [Some(crate::plots::in_words(info, &["p50", "p99.9", "max"])).filter(|words| !words.is_empty()), lost];
-    Panel {
-        id: of_result.id.clone(),
-        cell: format!("cell-{number}"),
-        title: title.to_owned(),
-        caption: words.into_iter().flatten().collect::<Vec<_>>().join(", "),
-        sign: info.mark.sign(),
+    context! {
+        id => &of_result.id,
+        // Where the cell's own section is.
+        cell => format!("cell-{number}"),
+        title,
+        caption => words.into_iter().flatten().collect::<Vec<_>>().join(", "),
+        sign => info.mark.sign(),
     }
 }
 
-pub(super) fn panels(found: Vec<((String, String), Panel)>) -> Panels {
+pub(super) fn panels(found: Vec<((String, String), Value)>) -> Panels {
     let rates: BTreeSet<&String> = found.iter().map(|((_, rate), _)| rate).collect();
     if rates.len() < 2 {
         // Not a table: as many beside each other as the page is wide.
         let row =
-            |((_, _), panel): ((String, String), Panel)| PanelRow { head: String::new(), panels: vec![Some(panel)] };
+            |((_, _), panel): ((String, String), Value)| PanelRow { head: String::new(), panels: vec![Some(panel)] };
         return Panels { columns: Vec::new(), rows: found.into_iter().map(row).collect() };
     }
-    let mut columns: Vec<String> = Vec::new();
+    let mut columns = each_once(found.iter().map(|((_, rate), _)| rate.clone()));
     let mut rows: Vec<PanelRow> = Vec::new();
-    for ((_, rate), _) in &found {
-        if !columns.contains(rate) {
-            columns.push(rate.clone());
-        }
-    }
     let number =
         |rate: &String| rate.chars().filter(char::is_ascii_digit).collect::<String>().parse::<u64>().unwrap_or(0);
     columns.sort_by_key(number);
     for ((head, rate), panel) in found {
         let place = columns.iter().position(|column| *column == rate).unwrap_or(0);
         // The same words twice are two rows: nothing is hidden behind another.
-        let free = |row: &&mut PanelRow| row.head == head && row.panels.get(place).is_some_and(Option::is_none);
-        match rows.iter_mut().find(free) {
-            Some(row) => {
-                if let Some(slot) = row.panels.get_mut(place) {
-                    *slot = Some(panel);
-                }
-            }
-            None => {
-                let mut panels = vec![None; columns.len()];
-                if let Some(slot) = panels.get_mut(place) {
-                    *slot = Some(panel);
-                }
-                rows.push(PanelRow { head, panels });
-            }
+        let free = |row: &PanelRow| row.head == head && row.panels.get(place).is_some_and(Option::is_none);
+        let at = rows.iter().position(free).unwrap_or_else(|| {
+            rows.push(PanelRow { head: head.clone(), panels: vec![None; columns.len()] });
+            rows.len() - 1
+        });
+        if let Some(slot) = rows.get_mut(at).and_then(|row| row.panels.get_mut(place)) {
+            *slot = Some(panel);
         }
     }
     Panels { columns, rows }

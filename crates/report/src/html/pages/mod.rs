@@ -4,55 +4,25 @@
 mod tables;
 
 use super::heat::{CellMaps, Page as Maps};
-use super::stills::{Still, Stills};
-use super::{PictureView, pictures, series};
+use super::stills::Stills;
+use super::{data, pictures, series};
 use crate::cells::Cell;
 use crate::document::{CellInfo, FindingCount};
-use crate::environment::{self, Facts};
+use crate::environment;
 use crate::plots::in_words;
 use crate::units::commas;
 use crate::{Report, RunInput};
+use minijinja::{Value, context};
 use model::ResultDocument;
-use serde::Serialize;
-use tables::{Table, counts, distributions, worst};
-
-#[derive(Serialize)]
-pub(super) struct Page {
-    anchor: String,
-    title: String,
-    /// The most important figures.
-    words: String,
-    sign: &'static str,
-    verdict: Vec<Found>,
-    maps: Vec<MapLink>,
-    tables: Vec<Table>,
-    series: Vec<PictureView>,
-    facts: Vec<Facts>,
-}
-
-#[derive(Serialize)]
-struct Found {
-    sign: &'static str,
-    name: String,
-    detail: String,
-}
-
-/// A repetition's maps in the viewer.
-#[derive(Serialize)]
-struct MapLink {
-    id: String,
-    title: String,
-    quantities: Vec<(&'static str, String)>,
-    stills: Vec<Still>,
-}
+use tables::{counts, distributions, worst};
 
 /// The sections of all cells, in the order of the tables.
-pub(super) fn of(report: &Report, maps: &Maps, stills: &Stills) -> Vec<Page> {
+pub(super) fn of(report: &Report, maps: &Maps, stills: &Stills) -> Vec<Value> {
     let cells = report.cells.iter().enumerate();
     cells.filter_map(|(number, cell)| Some(page(number, cell, report.inputs.get(cell.run)?, maps, stills))).collect()
 }
 
-fn page(number: usize, cell: &Cell, run: &RunInput, maps: &Maps, stills: &Stills) -> Page {
+fn page(number: usize, cell: &Cell, run: &RunInput, maps: &Maps, stills: &Stills) -> Value {
     let info = &cell.info;
     let members: Vec<(usize, &ResultDocument)> =
         cell.members.iter().filter_map(|member| Some((*member, run.results.get(*member)?))).collect();
@@ -65,27 +35,24 @@ fn page(number: usize, cell: &Cell, run: &RunInput, maps: &Maps, stills: &Stills
     tables.extend(counts(&results));
     tables.extend(worst(run, &members, &of_cell));
     tables.retain(|table| !table.rows.is_empty());
-    Page {
-        anchor: format!("cell-{number}"),
-        title: title(info),
-        words: words(info),
-        sign: info.mark.sign(),
-        verdict: verdict(info),
-        maps: members
-            .iter()
-            .filter_map(|(member, result)| {
-                let key = (cell.run, *member);
-                let of_result = maps.by_result.get(&key)?;
-                let own = stills.by_result.get(&key).cloned().unwrap_or_default();
-                let links = std::iter::once(map_link(result, of_result, of_cell.len(), own));
-                let each = of_result.reflectors.iter();
-                Some(links.chain(each.map(|one| map_link(result, one, of_cell.len(), Vec::new()))).collect::<Vec<_>>())
-            })
-            .flatten()
-            .collect(),
-        tables,
-        series: pictures(series::of(&results)),
-        facts: environment::of_cell(run, &members),
+    let links = members.iter().filter_map(|(member, result)| {
+        let key = (cell.run, *member);
+        let of_result = maps.by_result.get(&key)?;
+        let own = stills.by_result.get(&key).cloned().unwrap_or_default();
+        let links = std::iter::once(map_link(result, of_result, of_cell.len(), own));
+        let each = of_result.reflectors.iter();
+        Some(links.chain(each.map(|one| map_link(result, one, of_cell.len(), Vec::new()))).collect::<Vec<_>>())
+    });
+    context! {
+        anchor => format!("cell-{number}"),
+        title => title(info),
+        words => words(info),
+        sign => info.mark.sign(),
+        verdict => verdict(info),
+        maps => links.flatten().collect::<Vec<_>>(),
+        tables => data(tables),
+        series => pictures(series::of(&results)),
+        facts => data(environment::of_cell(run, &members)),
     }
 }
 
@@ -94,6 +61,7 @@ fn title(info: &CellInfo) -> String {
     format!("{} {} · {} B{label}", info.probe, info.protocol.to_uppercase(), commas(info.size_bytes))
 }
 
+/// The most important figures.
 fn words(info: &CellInfo) -> String {
     let kind = info.kind.title();
     let times = in_words(info, &["p50", "p99", "p99.9", "max"]);
@@ -105,20 +73,18 @@ fn words(info: &CellInfo) -> String {
     words.join(", ")
 }
 
-fn verdict(info: &CellInfo) -> Vec<Found> {
+fn verdict(info: &CellInfo) -> Vec<Value> {
     let found = |finding: &FindingCount| {
         let (name, times) = finding.words(info);
         let times = times.map(|times| format!(", {times} repetitions")).unwrap_or_default();
-        Found {
-            sign: if finding.invalid { "!" } else { "*" },
-            name: format!("{name}{times}"),
-            detail: finding.detail.clone(),
-        }
+        let sign = if finding.invalid { "!" } else { "*" };
+        context! { sign, name => format!("{name}{times}"), detail => &finding.detail }
     };
     info.findings.iter().map(found).collect()
 }
 
-fn map_link(result: &ResultDocument, of_result: &CellMaps, all: usize, stills: Vec<Still>) -> MapLink {
+/// A repetition's maps in the viewer.
+fn map_link(result: &ResultDocument, of_result: &CellMaps, all: usize, stills: Vec<Value>) -> Value {
     let repetition = result.repetition.filter(|_| all > 1).map(|repetition| format!("repetition {repetition}"));
     let reflector = of_result.reflector.as_ref().map(|host| format!("reflector {host}"));
     let title = repetition.into_iter().chain(reflector).collect::<Vec<_>>().join(", ");
@@ -128,7 +94,6 @@ fn map_link(result: &ResultDocument, of_result: &CellMaps, all: usize, stills: V
         "lateness" => Some(("lateness", "lateness")),
         _ => None,
     };
-    let quantities =
-        of_result.maps.iter().filter_map(|map| word(&map.tag)).map(|(tag, name)| (tag, name.to_owned())).collect();
-    MapLink { id: of_result.id.clone(), title, quantities, stills }
+    let quantities: Vec<(&str, &str)> = of_result.maps.iter().filter_map(|map| word(&map.tag)).collect();
+    context! { id => &of_result.id, title, quantities => data(quantities), stills }
 }

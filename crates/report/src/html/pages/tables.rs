@@ -158,7 +158,7 @@ pub(super) fn worst(
         let folder = run.folder.as_deref()?;
         for (member, result) in members {
             let Some(step) = run.steps.get(*member) else { continue };
-            let kept = store::outliers(folder, *step).unwrap_or_default();
+            let kept = store::outliers(folder, step.index).unwrap_or_default();
             all.extend(kept.into_iter().map(|outlier| (*result, None, outlier)));
         }
     }
