@@ -42,7 +42,7 @@ pub use csv::{CsvRow, csv, csv_line};
 pub use error::StoreError;
 pub use json::json;
 pub use list::{RunState, RunSummary, list};
-pub use read::{Run, RunSet, load_many};
+pub use read::{Run, load_many, mixed};
 pub use rundir::RunDir;
 pub use schema::schemas;
 pub use time::utc_text;

@@ -50,8 +50,6 @@ pub struct RunSummary {
     pub title: Option<String>,
     /// Wall clock at the start, since 1970; 0 when damaged.
     pub started_ns: u64,
-    /// Wall clock at the end, since 1970.
-    pub ended_ns: Option<u64>,
     /// What the hosts are.
     pub substrate: Option<Substrate>,
     /// Steps done, by the journal.
@@ -127,7 +125,6 @@ fn summary(path: PathBuf) -> RunSummary {
         name: run.name,
         title: run.title,
         started_ns: run.started_ns,
-        ended_ns: run.ended_ns,
         substrate: Some(run.substrate),
         done,
         failed,

@@ -171,41 +171,25 @@ fn read_cell(run: &Path, step: &RunStep) -> Result<Result<ResultDocument, String
     }
 }
 
-/// Several runs side by side.
-#[derive(Debug, Clone)]
-pub struct RunSet {
-    /// The runs in the order asked for.
-    pub runs: Vec<Run>,
-    /// What their hosts are made of. More than one: tables have to say so.
-    pub substrates: BTreeSet<Substrate>,
+/// One line to print when runs are of different substrates, with who is what.
+#[must_use]
+pub fn mixed(runs: &[Run]) -> Option<String> {
+    let substrates: BTreeSet<Substrate> = runs.iter().map(|run| run.run.substrate).collect();
+    let of = |substrate: &Substrate| {
+        let own = runs.iter().filter(|run| run.run.substrate == *substrate);
+        let name = |run: &Run| run.path.file_name().map(|name| name.display().to_string());
+        let names: Vec<String> = own.map(|run| name(run).unwrap_or_else(|| run.run.name.clone())).collect();
+        format!("{substrate} ({})", names.join(", "))
+    };
+    let parts: Vec<String> = substrates.iter().map(of).collect();
+    (parts.len() > 1).then(|| format!("these runs are of different substrates: {}", parts.join("; ")))
 }
 
-impl RunSet {
-    /// One line to print when the runs are of different substrates, with who is what.
-    #[must_use]
-    pub fn mixed(&self) -> Option<String> {
-        if self.substrates.len() < 2 {
-            return None;
-        }
-        let of = |substrate: Substrate| {
-            let names: Vec<String> = self
-                .runs
-                .iter()
-                .filter(|run| run.run.substrate == substrate)
-                .map(|run| run.path.file_name().map_or_else(|| run.run.name.clone(), |name| name.display().to_string()))
-                .collect();
-            format!("{substrate} ({})", names.join(", "))
-        };
-        let parts: Vec<String> = self.substrates.iter().map(|&substrate| of(substrate)).collect();
-        Some(format!("these runs are of different substrates: {}", parts.join("; ")))
-    }
-}
-
-/// Loads several runs; a run named twice is loaded once.
+/// Loads several runs in the order asked for; a run named twice is loaded once.
 ///
 /// # Errors
 /// As [`Run::load`], for the first run that cannot be read.
-pub fn load_many<P: AsRef<Path>>(paths: &[P]) -> Result<RunSet, StoreError> {
+pub fn load_many<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<Run>, StoreError> {
     let mut seen = BTreeSet::new();
     let mut runs = Vec::new();
     for path in paths {
@@ -215,6 +199,5 @@ pub fn load_many<P: AsRef<Path>>(paths: &[P]) -> Result<RunSet, StoreError> {
             runs.push(Run::load(path)?);
         }
     }
-    let substrates = runs.iter().map(|run| run.run.substrate).collect();
-    Ok(RunSet { runs, substrates })
+    Ok(runs)
 }

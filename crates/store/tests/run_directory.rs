@@ -279,10 +279,10 @@ fn runs_are_listed_and_put_side_by_side() {
     assert!(runs[2].to_string().contains("1/2"));
 
     let many = store::load_many(&[&first_path, &second_path, &first_path]).unwrap();
-    assert_eq!(many.runs.len(), 2);
-    let mixed = many.mixed().unwrap();
+    assert_eq!(many.len(), 2);
+    let mixed = store::mixed(&many).unwrap();
     assert!(mixed.contains("metal") && mixed.contains("netns"), "{mixed}");
-    assert!(store::load_many(&[&first_path]).unwrap().mixed().is_none());
+    assert_eq!(store::mixed(&many[..1]), None);
 }
 
 #[test]

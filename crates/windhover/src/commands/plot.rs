@@ -15,8 +15,8 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
     {
         refuse!("--from-us must lie below --to-us");
     }
-    let many = store::load_many(&arguments.runs).map_err(Failure::usage)?;
-    for problem in many.runs.iter().flat_map(|run| &run.problems) {
+    let runs = store::load_many(&arguments.runs).map_err(Failure::usage)?;
+    for problem in runs.iter().flat_map(|run| &run.problems) {
         output.warning(problem);
     }
     let wanted = Wanted {
@@ -31,8 +31,8 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
         title: arguments.title.clone(),
         font: arguments.font.as_deref().map(font).transpose()?,
     };
-    let cells = charts::cells(&many.runs);
-    let drawn = charts::draw(many.runs, &wanted).map_err(|error| match error {
+    let cells = charts::cells(&runs);
+    let drawn = charts::draw(runs, &wanted).map_err(|error| match error {
         ReportError::NoCell { .. } | ReportError::SeveralCells { .. } | ReportError::NoFigure { .. } => {
             Failure::usage(error)
         }

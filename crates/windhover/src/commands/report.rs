@@ -12,11 +12,11 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
             "--reference adds published rows, which are no results: use it with table, markdown, csv-cells or html"
         );
     }
-    let many = store::load_many(&arguments.runs).map_err(Failure::usage)?;
-    for problem in many.runs.iter().flat_map(|run| &run.problems) {
+    let runs = store::load_many(&arguments.runs).map_err(Failure::usage)?;
+    for problem in runs.iter().flat_map(|run| &run.problems) {
         output.warning(problem);
     }
-    if let Some(mixed) = many.mixed() {
+    if let Some(mixed) = store::mixed(&runs) {
         output.warning(mixed);
     }
     let default = report::Options::default();
@@ -24,14 +24,14 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
     let options = report::Options { reference: arguments.reference, size, ..default };
     let failed = |error: store::StoreError| Failure::new(error.exit_code(), error);
     let stored = match form {
-        ReportFormat::Csv => Some(store::csv(many.runs.iter().flat_map(|run| run.rows())).map_err(failed)?),
+        ReportFormat::Csv => Some(store::csv(runs.iter().flat_map(|run| run.rows())).map_err(failed)?),
         ReportFormat::Json => {
-            let results = many.runs.iter().flat_map(|run| run.results.iter().map(|(_, result)| result));
+            let results = runs.iter().flat_map(|run| run.results.iter().map(|(_, result)| result));
             Some(store::json(results).map_err(failed)?)
         }
         _ => None,
     };
-    let made = report::Report::from_runs(many.runs, &options);
+    let made = report::Report::from_runs(runs, &options);
     let sizes = made.table_sizes();
     if arguments.size.is_some_and(|size| !sizes.contains(&size)) {
         let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
