@@ -63,14 +63,15 @@ enum Bench {
     },
 }
 
-/// How often and how long a bench measures, with what, and where its table goes.
+/// How often and how long a bench measures, with what, and where its table goes. The defaults are made here, since clap's
+/// `default_value_t` has a static that all instances of a generic struct share.
 #[derive(clap::Args)]
 struct Options<const ROUNDS: u32, const SECONDS: u32> {
     /// Rounds; in each everything is measured once, in an order that rotates.
-    #[arg(long, alias = "runs", default_value_t = ROUNDS)]
+    #[arg(long, alias = "runs", default_value = &*ROUNDS.to_string().leak())]
     rounds: u32,
     /// Seconds a measurement.
-    #[arg(long, default_value_t = SECONDS)]
+    #[arg(long, default_value = &*SECONDS.to_string().leak())]
     seconds: u32,
     /// Measure with this binary instead of a release build.
     #[arg(long)]
@@ -205,4 +206,20 @@ fn ratio_text(ours: &[f64], theirs: &[f64]) -> String {
 /// What a program printed that nothing could be read from.
 fn unread(text: &str) -> anyhow::Error {
     anyhow::anyhow!("cannot read what it printed: {}", text.chars().take(400).collect::<String>())
+}
+
+#[cfg(test)]
+mod unit {
+    #[test]
+    fn each_bench_has_its_own_defaults() {
+        let command = <super::Arguments as clap::Args>::augment_args(clap::Command::new("bench"));
+        let default = |bench, flag| {
+            let mut flags = command.find_subcommand(bench).expect("a bench").get_arguments();
+            let flag = flags.find(|known| known.get_id() == flag).expect("a flag");
+            flag.get_default_values().first().and_then(|value| value.to_str()).expect("a default").to_owned()
+        };
+        let defaults =
+            ["peers", "pace", "pgm", "late"].map(|bench| [default(bench, "rounds"), default(bench, "seconds")]);
+        assert_eq!(defaults, [["20", "1"], ["3", "10"], ["12", "8"], ["20", "2"]]);
+    }
 }
