@@ -2,26 +2,15 @@
 
 use std::path::PathBuf;
 
-/// How the whole run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// All steps were tried.
-    Done,
-    /// A person ended it.
-    Interrupted,
-    /// It gave up.
-    Failed,
-}
-
-impl Outcome {
-    /// The word in run.json and in the journal.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Interrupted => "interrupted",
-            Self::Failed => "failed",
-        }
+model::words! {
+    /// How the whole run ended, in run.json and in the journal.
+    pub enum Outcome {
+        /// All steps were tried.
+        Done = "done",
+        /// A person ended it.
+        Interrupted = "interrupted",
+        /// It gave up.
+        Failed = "failed",
     }
 }
 

@@ -40,32 +40,19 @@ impl Default for Rule {
     }
 }
 
-/// What became of a setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TrialVerdict {
-    /// The figure fell.
-    Helped,
-    /// No difference was found, or none that matters.
-    Nothing,
-    /// The figure rose.
-    Hurt,
-    /// It changed nothing on this system: it is not there, or was so already.
-    NotApplied,
-    /// Too few rounds have a result.
-    NotMeasured,
-}
-
-impl TrialVerdict {
-    /// The word in tables.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Helped => "helped",
-            Self::Nothing => "no difference",
-            Self::Hurt => "hurt",
-            Self::NotApplied => "not applied",
-            Self::NotMeasured => "not measured",
-        }
+model::words! {
+    /// What became of a setting, in tables.
+    pub enum TrialVerdict {
+        /// The figure fell.
+        Helped = "helped",
+        /// No difference was found, or none that matters.
+        Nothing = "no difference",
+        /// The figure rose.
+        Hurt = "hurt",
+        /// It changed nothing on this system: it is not there, or was so already.
+        NotApplied = "not applied",
+        /// Too few rounds have a result.
+        NotMeasured = "not measured",
     }
 }
 

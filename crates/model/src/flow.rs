@@ -52,7 +52,6 @@ pub struct Signed {
     /// 99th percentile.
     pub p99_ns: Option<i64>,
     /// 99.9th percentile.
-    #[serde(rename = "p99_9_ns")]
     pub p99_9_ns: Option<i64>,
     /// Largest.
     pub max_ns: i64,

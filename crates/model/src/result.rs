@@ -56,13 +56,10 @@ pub struct Latency {
     /// 99th percentile.
     pub p99_ns: Option<u64>,
     /// 99.9th percentile.
-    #[serde(rename = "p99_9_ns")]
     pub p99_9_ns: Option<u64>,
     /// 99.99th percentile.
-    #[serde(rename = "p99_99_ns")]
     pub p99_99_ns: Option<u64>,
     /// 99.999th percentile.
-    #[serde(rename = "p99_999_ns")]
     pub p99_999_ns: Option<u64>,
     /// Largest.
     pub max_ns: Option<u64>,
@@ -92,13 +89,10 @@ pub struct LatencyCorrected {
     /// 99th percentile.
     pub p99_ns: Option<u64>,
     /// 99.9th percentile.
-    #[serde(rename = "p99_9_ns")]
     pub p99_9_ns: Option<u64>,
     /// 99.99th percentile.
-    #[serde(rename = "p99_99_ns")]
     pub p99_99_ns: Option<u64>,
     /// 99.999th percentile.
-    #[serde(rename = "p99_999_ns")]
     pub p99_999_ns: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
 //! Whether a figure can be trusted, and what disturbed it.
 
-/// What a finding is about. The word is stable and what scripts and documents refer to.
+/// What a finding is about. The word is stable and what scripts and documents refer to. The invalid ones stand first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
@@ -66,19 +66,7 @@ impl FindingId {
     /// Whether the figure cannot be trusted when this was found.
     #[must_use]
     pub fn is_invalid(self) -> bool {
-        matches!(
-            self,
-            Self::ClockUnfit
-                | Self::Migrated
-                | Self::Faults
-                | Self::SamplesOverrun
-                | Self::PathIsLocal
-                | Self::GeneratorLate
-                | Self::PathNotAsClaimed
-                | Self::PeerVanished
-                | Self::PathBroken
-                | Self::TimedOut
-        )
+        self <= Self::TimedOut
     }
 
     /// The stable word, as in documents (`path-is-local`).

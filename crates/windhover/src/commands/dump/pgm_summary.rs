@@ -132,18 +132,12 @@ fn rows_text(figures: &SourceFigures, out: &mut String) {
             Some((ns, from)) => format!("{:+.3}", (i128::from(ns) - i128::from(from)) as f64 / 1e3),
             None => "-".to_owned(),
         };
+        let [data, nak, ncf, rdata, parity] =
+            [one.data_ns, one.nak_ns, one.ncf_ns, one.rdata_ns, one.rebuilt_ns].map(since);
         let _ = writeln!(
             out,
-            "    {:>10} {:>12} {:>12} {:>12} {:>12} {:>12} {:>5} {:>5} {:>5}",
-            one.number,
-            since(one.data_ns),
-            since(one.nak_ns),
-            since(one.ncf_ns),
-            since(one.rdata_ns),
-            since(one.rebuilt_ns),
-            one.naks,
-            one.ncfs,
-            one.rdatas
+            "    {:>10} {data:>12} {nak:>12} {ncf:>12} {rdata:>12} {parity:>12} {:>5} {:>5} {:>5}",
+            one.number, one.naks, one.ncfs, one.rdatas
         );
     }
     if figures.forgotten > 0 {
