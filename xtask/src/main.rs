@@ -12,7 +12,6 @@ mod guest;
 mod package;
 mod packages;
 mod process;
-mod stats;
 mod tests;
 mod tools;
 mod words;

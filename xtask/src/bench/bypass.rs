@@ -4,7 +4,7 @@
 use super::lab::Lab;
 use super::peers::{self, Tool};
 use super::{Measured, Options, interleaved, ratio_text};
-use crate::{packages, process, stats};
+use crate::{packages, process};
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
 use std::path::Path;

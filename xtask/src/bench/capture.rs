@@ -2,7 +2,6 @@
 
 use super::lab::Lab;
 use super::{Options, column, document, interleaved, number, ratio_text};
-use crate::stats;
 use anyhow::Result;
 use std::fmt::Write as _;
 

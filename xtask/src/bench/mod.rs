@@ -12,7 +12,7 @@ mod render;
 mod shield;
 mod stream;
 
-use crate::{process, stats};
+use crate::process;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,6 @@
 
 use super::lab::Lab;
 use super::{Options, column, document, interleaved, number};
-use crate::stats;
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
 

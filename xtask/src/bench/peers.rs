@@ -2,7 +2,7 @@
 
 use super::lab::Lab;
 use super::{Measured, Options, column, interleaved, ratio_text, unread};
-use crate::{packages, process, stats};
+use crate::{packages, process};
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
 

@@ -6,7 +6,7 @@
 
 use super::lab::Lab;
 use super::{Options, column, interleaved, number, ratio_text, raw};
-use crate::{packages, process, stats};
+use crate::{packages, process};
 use anyhow::{Context as _, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::fmt::Write as _;

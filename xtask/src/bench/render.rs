@@ -2,7 +2,7 @@
 
 use super::Output;
 use crate::files::create;
-use crate::{process, stats};
+use crate::process;
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

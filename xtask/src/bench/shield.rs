@@ -2,7 +2,7 @@
 
 use super::{Output, column};
 use crate::files::create;
-use crate::{packages, process, stats};
+use crate::{packages, process};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use base64::Engine as _;
 use hdrhistogram::Histogram;

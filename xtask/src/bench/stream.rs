@@ -6,7 +6,7 @@
 
 use super::lab::Lab;
 use super::{Measured, Options, column, interleaved, ratio_text, unread};
-use crate::{packages, process, stats};
+use crate::{packages, process};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 use std::fmt::Write as _;

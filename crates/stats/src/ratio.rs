@@ -1,7 +1,8 @@
-//! The little statistics that benchmarks need.
+//! The typical value and ratio of a few figures, such as one a round.
 
 /// Median of values in any order; the mean of the middle two for an even number.
-pub(crate) fn median(values: &[f64]) -> f64 {
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -12,10 +13,11 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The typical paired ratio with its 95 % bounds: the Hodges-Lehmann estimate on logarithms with the interval of the
+/// The typical ratio of figures that belong together in pairs, such as those of a round, with its 95 % bounds: the Hodges-Lehmann estimate on logarithms with the interval of the
 /// signed-rank test (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2 and 3.3, normal approximation). A round
 /// in which the host took the CPU away from one of the two tools moves it no more than any other round does.
-pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> (f64, f64, f64) {
+#[must_use]
+pub fn ratio(ours: &[f64], theirs: &[f64]) -> (f64, f64, f64) {
     let logs: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| (a / b).ln()).collect();
     let count = logs.len();
     let mut walsh: Vec<f64> = (0..count)
@@ -33,7 +35,7 @@ pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> (f64, f64, f64) {
 }
 
 #[cfg(test)]
-mod unit {
+mod tests {
     use super::*;
 
     #[test]
