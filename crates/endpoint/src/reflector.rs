@@ -13,7 +13,7 @@ use crate::reflect::{LoopShape, RateLimiter, ReflectLoop, SizeOutcome, wanted_ta
 use crate::transactions;
 use clock::Clock;
 use model::stream::StreamInterval;
-use model::{Finding, FindingId, Limits, Protocol, Receive, StampClock, Stamps};
+use model::{Finding, FindingId, FrameBackend, Limits, Protocol, Receive, StampClock, Stamps};
 use net::{DataListener, DataSocket, NetError, PathError, PathOptions};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -250,9 +250,9 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
     let mut buffer = vec![0x5a; bytes];
     task::prefault_stack(STACK_TOUCHED);
     let protocol = request.socket.protocol;
-    // Only UDP takes data from others. Reflectors of one group without a common tag cannot know the one used.
+    // Only datagrams to an address may be from others. Reflectors of one group without a common tag cannot know the one used.
     let tag = match &request.pace {
-        _ if protocol != Protocol::Udp => None,
+        _ if !protocol.is_addressed() => None,
         Some(pace) if pace.port.is_some() => pace.group.as_ref().map(Token::tag),
         _ => Some(token.tag()),
     };
@@ -313,6 +313,7 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
         };
         let mut report = summary(outcome, &notes, clock);
         report.stamps = data.stamp_clock();
+        report.frame_backend = data.frame_backend();
         report.counters.socket_overflow += u64::from(data.dropped().saturating_sub(dropped));
         link.report(ReflectorEvent::Stopped(Box::new(report)));
         if link.halt.is_over() {
@@ -354,6 +355,14 @@ impl DataPath {
     fn stamp_clock(&self) -> Option<StampClock> {
         match self {
             Self::Socket(socket) => socket.stamp_clock(),
+            Self::Transactions { .. } => None,
+        }
+    }
+
+    /// What carries its frames.
+    fn frame_backend(&self) -> Option<FrameBackend> {
+        match self {
+            Self::Socket(socket) => socket.frame_backend(),
             Self::Transactions { .. } => None,
         }
     }

@@ -60,7 +60,7 @@ pub use sample::{PacedSample, Repaired, Sample, SampleFlags, StampTimes};
 pub use schedule::RateList;
 pub use shield::{Setting, ShieldBackend, ShieldReport, ShieldSpec};
 pub use sizes::SizeList;
-pub use socket::{Family, Multicast, Protocol, SocketSpec};
+pub use socket::{Family, FrameBackend, Multicast, Protocol, SocketSpec};
 pub use spec::{Gap, OutlierRule, Probe, ProbeSpec, StopRule, Warmup};
 pub use stream::{Direction, StreamSpec};
 pub use usage::{Counters, EndUsage};

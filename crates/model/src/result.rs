@@ -8,7 +8,8 @@
 
 use crate::usage::Preload;
 use crate::{
-    ClockMap, Counters, EndSpec, EndUsage, OneWay, Probe, RateReport, ReflectorReport, Segment, StreamReport, Verdict,
+    ClockMap, Counters, EndSpec, EndUsage, FrameBackend, OneWay, Probe, RateReport, ReflectorReport, Segment,
+    StreamReport, Verdict,
 };
 use std::collections::BTreeMap;
 
@@ -156,6 +157,9 @@ pub struct EndReport {
     /// The libraries that LD_PRELOAD names in the measuring process, and whether each was really loaded.
     #[serde(default)]
     pub preloads: Vec<Preload>,
+    /// What carried its frames, with protocol `frame`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_backend: Option<FrameBackend>,
 }
 
 /// Both ends.

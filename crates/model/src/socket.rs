@@ -21,6 +21,8 @@ words! {
         Pipe = "pipe",
         /// Memory that two processes of one machine share.
         Shm = "shm",
+        /// Bare Ethernet frames past the kernel's network stack.
+        Frame = "frame",
         /// ICMP echo, answered by the far kernel (only `ping`).
         Icmp = "icmp",
         /// PGM, reliable multicast (RFC 3208; only `pace`).
@@ -60,7 +62,7 @@ impl Protocol {
     pub const CONNECTIONS: &[Self] = &[Self::Tcp, Self::Mptcp];
     /// The words of probes that have a reflector, for the reference of plans.
     pub(crate) const LISTED: &str =
-        "Protocol: `tcp`, `mptcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`, `shm`; for `pace` also `pgm`.";
+        "Protocol: `tcp`, `mptcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`, `shm`, `frame`; for `pace` also `pgm`.";
 
     const fn traits(self) -> Traits {
         match self {
@@ -113,6 +115,14 @@ impl Protocol {
                 max_size: 65_504,
                 probes: LOCAL,
             },
+            Self::Frame => Traits {
+                about: "Bare Ethernet frames past the kernel's network stack: the least that an interface can take",
+                ends: Ends::Address,
+                is_stream: false,
+                // What is left of AF_XDP's chunk of 4096 bytes behind its headroom and the headers of IPv6.
+                max_size: 3_774,
+                probes: LOCAL,
+            },
             Self::Icmp => Traits {
                 about: "ICMP echo",
                 ends: Ends::Kernel,
@@ -151,7 +161,13 @@ impl Protocol {
     /// Whether select, poll and epoll can wait for a message.
     #[must_use]
     pub fn is_pollable(self) -> bool {
-        self != Self::Shm
+        !matches!(self, Self::Shm | Self::Frame)
+    }
+
+    /// Whether its messages are datagrams to an address, the source of which anybody may forge.
+    #[must_use]
+    pub fn is_addressed(self) -> bool {
+        self.traits().ends == Ends::Address
     }
 
     /// Whether the initiator connects over the network to where the reflector listens.
@@ -212,6 +228,21 @@ impl FromStr for Protocol {
     }
 }
 
+words! {
+    "frame back-end";
+    /// How frames get past the kernel's network stack.
+    pub enum FrameBackend {
+        /// AF_XDP, and the NIC uses the program's memory itself.
+        ZeroCopy = "zero-copy",
+        /// AF_XDP with the program in the driver, and a copy.
+        Native = "native",
+        /// AF_XDP with the program behind the driver (generic XDP).
+        Generic = "generic",
+        /// AF_PACKET with a ring.
+        Packet = "packet",
+    }
+}
+
 /// Address family asked for when a name has addresses of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -258,6 +289,9 @@ pub struct SocketSpec {
     /// Groups, windows and timers of PGM; present with it and only then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pgm: Option<PgmSpec>,
+    /// How frames get past the kernel at both ends; absent: the first that opens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_backend: Option<FrameBackend>,
 }
 
 defaults! { yes: bool = true; }
@@ -266,7 +300,16 @@ impl SocketSpec {
     /// The defaults of a protocol: TCP_NODELAY on, UDP sockets connected.
     #[must_use]
     pub fn new(protocol: Protocol) -> Self {
-        Self { protocol, nodelay: true, connected: true, more: false, ttl: None, multicast: None, pgm: None }
+        Self {
+            protocol,
+            nodelay: true,
+            connected: true,
+            more: false,
+            ttl: None,
+            multicast: None,
+            pgm: None,
+            frame_backend: None,
+        }
     }
 }
 

@@ -228,7 +228,7 @@ impl ProbeSpec {
         }
         let polls = |end: &EndSpec| !matches!(end.receive, Receive::Block | Receive::Spin);
         if !protocol.is_pollable() && (polls(&self.initiator) || polls(&self.reflector)) {
-            let what = format!("{protocol} has no descriptor that select, poll or epoll could wait for");
+            let what = format!("{protocol} does not wait by select, poll or epoll");
             return conflict(&what, "use --receive spin or --receive block");
         }
         if self.interval_us == Some(0) {

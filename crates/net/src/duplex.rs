@@ -129,7 +129,7 @@ pub fn with_duplex<V: DuplexVisitor>(
                 SocketKind::Stream => {
                     incoming(&mut Out(Stream::new(one.write_fd())), transport, &options, &idle, visitor)
                 }
-                SocketKind::Pipe | SocketKind::Memory => Err(NetError::NoPeer),
+                SocketKind::Pipe | SocketKind::Memory | SocketKind::Frame => Err(NetError::NoPeer),
             }
         }
         several => {
@@ -164,7 +164,7 @@ fn plain<V: DuplexVisitor>(
         }
         SocketKind::Stream => incoming(&mut Out(Stream::new(write)), Stream::new(read), options, idle, visitor),
         SocketKind::Pipe => incoming(&mut Out(Pipe::new(read, write)), Pipe::new(read, write), options, idle, visitor),
-        SocketKind::Memory => {
+        SocketKind::Memory | SocketKind::Frame => {
             Err(NetError::Unsupported { protocol: socket.protocol(), why: "carries messages of closed loops only" })
         }
     }

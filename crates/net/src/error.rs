@@ -31,6 +31,12 @@ pub enum NetError {
     /// A socket could not be made.
     #[error("making a {what} socket failed: {cause}")]
     Socket { what: &'static str, cause: io::Error },
+    /// The next hop of frames is not known.
+    #[error(transparent)]
+    Hop(netlink::HopError),
+    /// An interface that gives no frames.
+    #[error(transparent)]
+    Frames(xsk::XskError),
     /// A kernel that makes no MPTCP sockets.
     #[error("this kernel makes no MPTCP socket ({cause}): {remedy}")]
     NoMptcp { cause: io::Error, remedy: &'static str },

@@ -32,6 +32,7 @@ pub mod bulk;
 pub mod capture;
 pub mod duplex;
 mod error;
+mod frame;
 pub mod group;
 pub mod icmp;
 mod idle;

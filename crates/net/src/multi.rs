@@ -37,7 +37,7 @@ impl SocketReceiver {
         let from = match socket.kind {
             SocketKind::Unconnected => socket.sources()?,
             SocketKind::Connected | SocketKind::Stream => Vec::new(),
-            SocketKind::Pipe | SocketKind::Memory => return Err(NetError::NoPeer),
+            SocketKind::Pipe | SocketKind::Memory | SocketKind::Frame => return Err(NetError::NoPeer),
         };
         Ok(Self {
             fd: socket.read_fd(),
@@ -237,7 +237,7 @@ impl FanoutSender {
                 SocketKind::Connected => Sending::Connected(Connected::new(fd)),
                 SocketKind::Unconnected => Sending::Unconnected(Unconnected::new(fd, socket.addressing()?)),
                 SocketKind::Stream => Sending::Stream(Stream::new(fd)),
-                SocketKind::Pipe | SocketKind::Memory => return Err(NetError::NoPeer),
+                SocketKind::Pipe | SocketKind::Memory | SocketKind::Frame => return Err(NetError::NoPeer),
             })
         };
         sockets.iter().map(half).collect::<Result<_, _>>().map(Self)

@@ -3,6 +3,7 @@
 //! Nothing here may allocate, log or read a clock per message; spinning reads it only while nothing arrives.
 
 use crate::NetError;
+use crate::frame::FrameTransport;
 use crate::idle::Idle;
 use crate::memory::Memory;
 use crate::socket::{DataSocket, SocketKind};
@@ -146,6 +147,7 @@ pub fn with_path<V: PathVisitor>(
             let transport = Unconnected::new(socket.read_fd(), socket.addressing()?);
             with_transport(transport, options, &idle, visitor)
         }
+        SocketKind::Frame => with_transport(FrameTransport::new(socket.frames()?), options, &idle, visitor),
         SocketKind::Stream => with_transport(Stream::new(socket.read_fd()), options, &idle, visitor),
         SocketKind::Memory => {
             let failed = |cause| NetError::Descriptors { what: "a mapping of shared memory", cause };

@@ -2,11 +2,12 @@
 
 use crate::NetError;
 use crate::address::RawAddress;
+use crate::frame::{self, Frames};
 use crate::resolve::with_scope;
 use crate::stamps::Stamping;
 use crate::transport::Addressing;
 use crate::{multicast, options, route, sys, tcp};
-use model::{EndSpec, Protocol, Receive, SocketSpec};
+use model::{EndSpec, FrameBackend, Protocol, Receive, SocketSpec};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -25,6 +26,8 @@ pub(crate) enum SocketKind {
     Pipe,
     /// Shared memory.
     Memory,
+    /// Bare frames; the socket only holds the port.
+    Frame,
 }
 
 /// One end of a data connection. Closed when dropped.
@@ -43,12 +46,15 @@ pub struct DataSocket {
     group: Option<IpAddr>,
     /// UDP: peers beside the first whose messages are taken too.
     others: Vec<RawAddress>,
+    /// Frames: what was asked for, and the way itself once the peer is known.
+    frame: Option<frame::Asked>,
+    frames: Option<Box<Frames>>,
     /// Which time stamps were asked for.
     pub(crate) stamps: Option<Stamping>,
 }
 
 impl DataSocket {
-    /// The initiator's end of `tcp` or `udp` to the reflector's data address. UDP gets a free local port; with a
+    /// The initiator's end of `tcp`, `udp` or `frame` to the reflector's data address. UDP gets a free local port; with a
     /// multicast group, messages go to the group at the reflector's port, and only those from `reflector` are taken.
     ///
     /// # Errors
@@ -65,7 +71,7 @@ impl DataSocket {
                 let socket = tcp::open(spec, end, reflector, timeout)?;
                 Ok(Self::stream(protocol, socket, Some(reflector)))
             }
-            Protocol::Udp => {
+            Protocol::Udp | Protocol::Frame => {
                 let local = local_address(end, reflector)?;
                 let named = spec.multicast.as_ref().and_then(|group| group.interface.as_deref());
                 let source = match spec.multicast {
@@ -83,14 +89,14 @@ impl DataSocket {
         }
     }
 
-    /// The reflector's end of `udp`, bound to `local` (to [`EndSpec::bind`] and `local`'s port when that is set). Give
+    /// The reflector's end of `udp` or `frame`, bound to `local` (to [`EndSpec::bind`] and `local`'s port when that is set). Give
     /// the local address of the control connection and port 0. It has no peer until [`DataSocket::set_peer`]. With a
     /// multicast group it listens for the group on the interface that owns that address, or on [`EndSpec::device`].
     ///
     /// # Errors
-    /// An option was refused, the address is in use or not of this host, or the protocol is not `udp`.
+    /// An option was refused, the address is in use or not of this host, or the protocol is another.
     pub fn bind(spec: &SocketSpec, end: &EndSpec, local: SocketAddr) -> Result<Self, NetError> {
-        if spec.protocol != Protocol::Udp {
+        if !matches!(spec.protocol, Protocol::Udp | Protocol::Frame) {
             return Err(NetError::Unsupported {
                 protocol: spec.protocol,
                 why: "has no socket that waits for datagrams: listen for a connection instead",
@@ -135,7 +141,8 @@ impl DataSocket {
         Ok(Self {
             connect: spec.connected && spec.multicast.is_none(),
             group: spec.multicast.as_ref().map(|group| group.group),
-            ..Self::local(Protocol::Udp, SocketKind::Unconnected, socket, None)
+            frame: (spec.protocol == Protocol::Frame).then(|| frame::Asked::new(spec, end)),
+            ..Self::local(spec.protocol, SocketKind::Unconnected, socket, None)
         })
     }
 
@@ -155,24 +162,35 @@ impl DataSocket {
             connect: false,
             group: None,
             others: Vec::new(),
+            frame: None,
+            frames: None,
             stamps: None,
         }
     }
 
     /// Tells a UDP socket whom it talks to, and connects it when the spec asks for that (never with a multicast group:
     /// a connected socket would take messages only from the group's own address). Drops what had arrived before. May
-    /// be called again for another peer.
+    /// be called again for another peer. `frame`: opens the way past the kernel, too.
     ///
     /// # Errors
-    /// Connecting failed, or the socket is not UDP.
+    /// Connecting failed, the interface gives no frames, or the socket is of another protocol.
     pub fn set_peer(&mut self, peer: SocketAddr) -> Result<(), NetError> {
-        if self.protocol != Protocol::Udp {
+        if !self.protocol.is_addressed() {
             return Err(NetError::Unsupported { protocol: self.protocol, why: "has its peer from the start" });
         }
         let failed = |cause| NetError::Connect { address: peer, cause };
         if self.connect {
             connect_datagram(self.read_fd(), peer).map_err(failed)?;
             self.kind = SocketKind::Connected;
+        }
+        if let Some(asked) = &self.frame {
+            let own = own_address(self.read_fd()).map_err(failed)?.ok_or(NetError::NoPeer)?;
+            let frames = Frames::open(asked, own, peer)?;
+            if frames.backend == FrameBackend::Packet {
+                frame::deafen(self.read_fd())?;
+            }
+            self.frames = Some(Box::new(frames));
+            self.kind = SocketKind::Frame;
         }
         let from = RawAddress::new(peer);
         let to = match self.group {
@@ -246,7 +264,7 @@ impl DataSocket {
     pub fn dropped(&self) -> Option<u32> {
         // Indices of include/uapi/linux/sock_diag.h: SK_MEMINFO_DROPS is the ninth.
         const DROPS: usize = 8;
-        if self.protocol.is_stream() {
+        if self.protocol.is_stream() || self.kind == SocketKind::Frame {
             return None;
         }
         let mut values = [0; DROPS + 1];
@@ -258,7 +276,7 @@ impl DataSocket {
     /// pipes.
     #[must_use]
     pub fn buffers(&self) -> Option<(u32, u32)> {
-        if matches!(self.kind, SocketKind::Pipe | SocketKind::Memory) {
+        if matches!(self.kind, SocketKind::Pipe | SocketKind::Memory | SocketKind::Frame) {
             return None;
         }
         let read = |name| options::read_buffer(self.read_fd(), name).ok();
@@ -273,7 +291,7 @@ impl DataSocket {
         let fd = self.write_fd();
         let (call, flags) = match self.kind {
             SocketKind::Pipe => ("write", 0),
-            SocketKind::Unconnected => ("sendto", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT),
+            SocketKind::Unconnected | SocketKind::Frame => ("sendto", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT),
             SocketKind::Connected | SocketKind::Stream => ("send", libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT),
             SocketKind::Memory => return Err(only_measured()),
         };
@@ -286,7 +304,9 @@ impl DataSocket {
                     // A pipe that is ready takes PIPE_BUF bytes without blocking (pipe(7)).
                     sys::write(fd, rest.get(..4096).unwrap_or(rest))
                 }
-                SocketKind::Unconnected => sys::sendto(fd, rest, flags, self.addressing()?.to.as_bytes()),
+                SocketKind::Unconnected | SocketKind::Frame => {
+                    sys::sendto(fd, rest, flags, self.addressing()?.to.as_bytes())
+                }
                 SocketKind::Connected | SocketKind::Stream | SocketKind::Memory => sys::send(fd, rest, flags),
             };
             match usize::try_from(result) {
@@ -328,7 +348,7 @@ impl DataSocket {
             let (call, result) = match self.kind {
                 SocketKind::Pipe => ("read", sys::read(fd, rest)),
                 SocketKind::Stream | SocketKind::Memory => ("recv", sys::recv(fd, rest, libc::MSG_DONTWAIT)),
-                SocketKind::Connected | SocketKind::Unconnected => {
+                SocketKind::Connected | SocketKind::Unconnected | SocketKind::Frame => {
                     ("recvfrom", sys::recvfrom(fd, rest, libc::MSG_DONTWAIT, from.room(), &mut length))
                 }
             };
@@ -339,7 +359,9 @@ impl DataSocket {
                 }
             };
             match self.kind {
-                SocketKind::Connected | SocketKind::Unconnected => return Ok(Some((bytes, from.decode()))),
+                SocketKind::Connected | SocketKind::Unconnected | SocketKind::Frame => {
+                    return Ok(Some((bytes, from.decode())));
+                }
                 SocketKind::Stream | SocketKind::Pipe | SocketKind::Memory => {
                     filled += bytes;
                     if filled == buffer.len() {
@@ -369,6 +391,17 @@ impl DataSocket {
 
     pub(crate) fn addressing(&self) -> Result<Addressing, NetError> {
         self.addressing.ok_or(NetError::NoPeer)
+    }
+
+    /// The way of frames, once the peer is known.
+    pub(crate) fn frames(&mut self) -> Result<&mut Frames, NetError> {
+        self.frames.as_deref_mut().ok_or(NetError::NoPeer)
+    }
+
+    /// What carries the frames of `frame`, once the peer is known.
+    #[must_use]
+    pub fn frame_backend(&self) -> Option<FrameBackend> {
+        self.frames.as_ref().map(|frames| frames.backend)
     }
 
     pub(crate) fn read_fd(&self) -> RawFd {

@@ -6,8 +6,8 @@ use model::result::{EndReport, Ends, SelfCost, Transactions};
 use model::usage::Preload;
 use model::worker::{Measured, ProbeTask};
 use model::{
-    ClockMap, Counters, EndUsage, Event, Finding, FindingId, LatencyKind, Messages, PgmReport, Probe, ProbeSpec,
-    ResultDocument, TickRate, Verdict,
+    ClockMap, Counters, EndUsage, Event, Finding, FindingId, FrameBackend, LatencyKind, Messages, PgmReport, Probe,
+    ProbeSpec, ResultDocument, TickRate, Verdict,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
@@ -73,6 +73,8 @@ pub(crate) struct PathInfo {
     pub loopback_intended: bool,
     /// Both ends are processes of this machine.
     pub one_machine: bool,
+    /// What carries the initiator's frames.
+    pub frame_backend: Option<FrameBackend>,
 }
 
 /// What `latency` is reported as.
@@ -109,6 +111,7 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
             counters,
             stack_environment: host::stack_environment(),
             preloads,
+            frame_backend: path_info.frame_backend,
         },
         reflector: Some(reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
     };
@@ -188,6 +191,7 @@ fn reflector_end(spec: &ProbeSpec, report: StopReport, address: Option<String>) 
         counters: report.counters,
         stack_environment: report.stack_environment,
         preloads: report.preloads,
+        frame_backend: report.frame_backend,
     }
 }
 

@@ -185,7 +185,11 @@ fn over_network(spec: &ProbeSpec, context: &Context, unproved: UnprovedPath) -> 
         }
         Ok(socket.send_once(&proof, SHOW)?)
     })?;
-    let path_info = PathInfo { one_machine, ..path_info(context, local_address(&socket).or(seen_as), address) };
+    let path_info = PathInfo {
+        one_machine,
+        frame_backend: socket.frame_backend(),
+        ..path_info(context, local_address(&socket).or(seen_as), address)
+    };
     Ok(Peer { session: Some(session), data_path: DataPath::Data(Box::new(socket)), tag, path_info, _child: None })
 }
 
@@ -197,6 +201,7 @@ pub(crate) fn path_info(context: &Context, local: Option<SocketAddr>, peer: Sock
         is_local: is_local(peer),
         loopback_intended: context.claims_loopback || peer.ip().to_canonical().is_loopback(),
         one_machine: false,
+        frame_backend: None,
     }
 }
 

@@ -272,6 +272,7 @@ fn end_facts(heading: &str, end: &EndReport, probe: Probe) -> Facts {
     pairs.push("CPU", Some(end.spec.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())));
     pairs.push("busy poll", end.spec.busy_poll_us.map(|us| format!("{us} µs")));
     pairs.push("device", end.spec.device.as_deref());
+    pairs.push("frames", end.frame_backend);
     end.stack_environment.iter().for_each(|(name, value)| pairs.push_any(name, value));
     pairs
 }

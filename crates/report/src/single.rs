@@ -172,6 +172,7 @@ fn end_words(end: &EndReport) -> String {
     words.push(end.spec.cpu.map_or_else(|| "any CPU".to_owned(), |cpu| format!("CPU {cpu}")));
     words.extend(end.spec.busy_poll_us.map(|us| format!("busy poll {us} µs")));
     words.extend(end.spec.device.as_deref().map(|device| format!("device {}", plain(device))));
+    words.extend(end.frame_backend.map(|backend| format!("frames {backend}")));
     let idle = end.spec.idle.total();
     if idle > 0 {
         words.push(format!("{idle} idle descriptors"));

@@ -29,7 +29,8 @@ use crate::stream::{StreamEnd, StreamRequest};
 use model::stream::StreamInterval;
 use model::usage::{Counters, EndUsage, Preload};
 use model::{
-    ClockSource, EndSpec, Finding, Limits, Probe, Protocol, Receive, SocketSpec, StampClock, Stamps, TickRate,
+    ClockSource, EndSpec, Finding, FrameBackend, Limits, Probe, Protocol, Receive, SocketSpec, StampClock, Stamps,
+    TickRate,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -279,6 +280,9 @@ pub struct StopReport {
     pub stack_environment: BTreeMap<String, String>,
     /// The libraries that LD_PRELOAD names at this end, and whether each was really loaded.
     pub preloads: Vec<Preload>,
+    /// What carried this end's frames, with protocol `frame`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frame_backend: Option<FrameBackend>,
     /// What this end sent and received of a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamEnd>,
@@ -465,8 +469,8 @@ impl OpenRequest {
                 self.end.receive
             ));
         }
-        if self.socket.more && protocol == Protocol::Udp && (self.pings > 1 || self.pongs > 1) {
-            return bad("MSG_MORE joins udp messages into one datagram: leave --more out, or use tcp");
+        if self.socket.more && protocol.is_addressed() && (self.pings > 1 || self.pongs > 1) {
+            return bad(format!("MSG_MORE joins {protocol} messages into one datagram: leave --more out, or use tcp"));
         }
         if !protocol.carries(self.probe) {
             return bad(format!("{} does not go over {protocol}: use {}", self.probe, Protocol::words_for(self.probe)));
@@ -539,9 +543,9 @@ impl OpenRequest {
         let asked = u64::from(self.pings) * u64::from(size);
         let answered = u64::from(self.pongs) * u64::from(response_size);
         let tagged = Tier::for_size(size as usize) == Tier::Tagged;
-        if protocol == Protocol::Udp && self.stream.is_none() && answered > asked && !tagged {
+        if protocol.is_addressed() && self.stream.is_none() && answered > asked && !tagged {
             return bad(format!(
-                "{answered} bytes of answers to {asked} bytes over udp: anybody could forge the question; use messages of {} bytes or more, which have room for the session's tag, or tcp",
+                "{answered} bytes of answers to {asked} bytes over {protocol}: anybody could forge the question; use messages of {} bytes or more, which have room for the session's tag, or tcp",
                 Tier::Tagged.bytes()
             ));
         }

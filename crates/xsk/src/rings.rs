@@ -25,6 +25,8 @@ pub(crate) struct Ring<T> {
 
 // SAFETY: the mapping belongs to this value alone and is not bound to a thread.
 unsafe impl<T: Send> Send for Ring<T> {}
+// SAFETY: a shared reference reaches only atomics; entries are read and written through exclusive ones.
+unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
     /// Maps the ring of `entries` (a power of two) at `page_offset`, laid out as `offsets` says.

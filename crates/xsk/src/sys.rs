@@ -107,6 +107,8 @@ pub(crate) struct Mapping {
 
 // SAFETY: the mapping belongs to this value alone and is not bound to a thread.
 unsafe impl Send for Mapping {}
+// SAFETY: a shared reference gives addresses only; whoever follows them says why that is sound.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `bytes` of `fd` at `offset`, or memory of no file. All of it is there at once.

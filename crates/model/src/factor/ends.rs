@@ -75,7 +75,7 @@ fn group<'a>(spec: &'a mut ProbeSpec, what: &str) -> Result<&'a mut Multicast, M
     spec.socket.multicast.as_mut().ok_or_else(|| ModelError::conflict(none(), "give mcast, or leave it out"))
 }
 
-pub(super) static FACTORS: [Factor; 21] = [
+pub(super) static FACTORS: [Factor; 22] = [
     Factor::new("receive", ValueType::Text, sets!(Ends, receive = parsed))
     .about("Receive mode: `block`, `spin`, `poll`, `select`, `epoll`, `epoll-mod` or `epoll-adddel`.")
     .default("block")
@@ -189,6 +189,17 @@ pub(super) static FACTORS: [Factor; 21] = [
         socket(Flag::value("ttl", ENDED, "N", "Time to live, or hop limit, of data")),
         Flag::value("ttl", &[Ping], "N", "Time to live, or hop limit"),
     ]),
+    Factor::new("frame_backend", ValueType::Text, sets!(Spec, socket.frame_backend = unless_unset(parsed)))
+    .about("How `frame` gets past the kernel at both ends: `zero-copy`, `native`, `generic` or `packet` (default: the first that opens).")
+    .of(&[Pingpong, Rr])
+    .over(&[Protocol::Frame])
+    .shown(Shown { values: &["zero-copy", "native", "generic", "packet"], ..PLAIN })
+    .flags(&[socket(Flag::value(
+        "frame-backend",
+        &[Pingpong, Rr],
+        "BACKEND",
+        "How frames get past the kernel at both ends: zero-copy, native, generic (AF_XDP), packet (AF_PACKET) [default: the first that opens]",
+    ))]),
     Factor::new(
         "mcast",
         ValueType::Address,

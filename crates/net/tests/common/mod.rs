@@ -66,7 +66,7 @@ pub fn ends_at(
     at: SocketAddr,
 ) -> (DataSocket, DataSocket) {
     match spec.protocol {
-        Protocol::Udp => {
+        Protocol::Udp | Protocol::Frame => {
             let mut there = DataSocket::bind(spec, reflector, at).unwrap();
             let mut data = at;
             data.set_port(there.local_address().unwrap().port());

@@ -2,7 +2,9 @@
 
 use super::shared::PlainForm;
 use clap::{Args, Subcommand, ValueEnum};
+use model::Policy;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// `windhover bypass`
 #[derive(Debug, Args)]
@@ -21,6 +23,14 @@ pub(crate) enum BypassCommand {
                       profiles`."
     )]
     Run(Run),
+    /// Measure every way past the kernel's network stack that an interface allows, and recommend one
+    #[command(
+        after_help = "Each round measures all ways for a short time, in another order: UDP sockets of the kernel that block and that spin, bare \
+                      frames through each back-end (see `windhover pingpong frame`), and shared memory. Needs root.\n\nWithout \
+                      --to, veth and lo are measured on a veth pair between two network namespaces made for it; of any other \
+                      interface only which back-ends open is shown.\n\nExit code: 0; 4 when too few rounds of blocking UDP can be trusted."
+    )]
+    Probe(Probe),
     /// List the profiles, or show what each setting of one does
     Profiles {
         /// A built-in profile, or a file that ends in .toml
@@ -60,6 +70,41 @@ pub(crate) struct Run {
     /// The program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    /// The network interface
+    #[arg(value_name = "IF")]
+    pub(crate) interface: String,
+    /// A `windhover serve`, started as root, on a host behind the interface
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) to: Option<String>,
+    /// File with that endpoint's key (see `windhover key`)
+    #[arg(long, value_name = "FILE", env = "WINDHOVER_KEY_FILE", requires = "to")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Seconds to measure in all; at least three rounds are measured
+    #[arg(long, value_name = "N", default_value_t = 12.0, value_parser = seconds)]
+    pub(crate) seconds: f64,
+    /// Message size in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 32)]
+    pub(crate) size: u32,
+    /// CPU of this end [default: with --to any, else the first one allowed]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<u32>,
+    /// CPU of the far end [default: with --to any, else the second one allowed]
+    #[arg(long, value_name = "N")]
+    pub(crate) remote_cpu: Option<u32>,
+    /// Scheduling policy of both ends: other, fifo:N, rr:N
+    #[arg(long, default_value = "other")]
+    pub(crate) policy: Policy,
+    #[command(flatten)]
+    pub(crate) form: PlainForm,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
+    if (0.0..=3600.0).contains(&seconds) { Ok(seconds) } else { Err("use 0 to 3600".to_owned()) }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

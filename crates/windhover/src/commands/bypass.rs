@@ -11,6 +11,7 @@ use std::path::Path;
 pub(crate) fn run(command: BypassCommand, output: &Output) -> Result<u8, Failure> {
     match command {
         BypassCommand::Run(arguments) => Err(start(&arguments, output)),
+        BypassCommand::Probe(arguments) => super::bypass_probe::run(&arguments, output),
         BypassCommand::Profiles { name, form } => {
             output.result(&match name {
                 Some(name) => shown(&Profile::load(&name).map_err(Failure::usage)?, form.is_json())?,

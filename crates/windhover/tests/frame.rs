@@ -1,0 +1,130 @@
+//! Bare frames and `bypass probe` through the command line.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
+
+mod support;
+
+use serde_json::Value;
+use std::process::{Command, Output};
+use support::{
+    BUSY, assert_code, assert_judged, assert_refused, can_make_namespaces, documents, invalid, run, stderr, stdout,
+};
+
+/// Runs the binary in a network namespace of its own, after these commands.
+fn run_behind(commands: &str, arguments: &str) -> Output {
+    let script = format!("ip link set lo up; {commands}; exec \"$0\" {arguments}");
+    Command::new("unshare").args(["--net", "sh", "-ec", &script, env!("CARGO_BIN_EXE_windhover")]).output().unwrap()
+}
+
+/// Catches: frames that are lost or counted twice, an end that does not say what carried its frames, sizes that share
+/// headers, and a finding that the frames of `packet` leave behind in the kernel's counters.
+#[test]
+fn pingpong_and_rr_over_the_loopback_interface() {
+    let test = "pingpong_and_rr_over_the_loopback_interface";
+    if !can_make_namespaces(test) {
+        return;
+    }
+    for (probe, near, far) in [
+        ("pingpong frame --fork-both --receive spin --size 32,1000,33", "generic", "packet"),
+        ("pingpong frame -6 --fork-both --frame-backend packet --receive block", "packet", "packet"),
+        ("rr frame --fork-both --frame-backend packet --response 1400", "packet", "packet"),
+    ] {
+        let output = run_behind("true", &format!("{probe} --count 300 --format json"));
+        assert_judged(&output, &invalid(&stdout(&output)), &BUSY);
+        let all = documents(&output);
+        assert_eq!(all.len(), if probe.contains(',') { 3 } else { 1 }, "{probe}");
+        for document in all {
+            assert_eq!(document["factors"]["protocol"], "frame", "{probe}");
+            let backends = ["initiator", "reflector"].map(|end| document["ends"][end]["frame_backend"].clone());
+            assert_eq!(backends, [near, far], "{probe}");
+            let messages = &document["messages"];
+            assert_eq!(messages["lost"], 0, "{probe}: {messages}");
+            assert!(messages["duplicated"].as_u64().unwrap_or(0) == 0, "{probe}: {messages}");
+            assert!(messages["received"].as_u64().unwrap() >= 300, "{probe}: {messages}");
+            let found = document["verdict"]["disturbed"].to_string();
+            assert!(!found.contains("udp") && !found.contains("drop"), "{probe}: {found}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_one_line() {
+    assert_refused(&["pingpong", "frame", "--fork-both", "--receive", "epoll"], 2, &["frame", "--receive spin"]);
+    assert_refused(&["pingpong", "frame", "--fork-both", "--size", "4000"], 2, &["4000"]);
+    assert_refused(&["bypass", "probe", "nosuch0"], 2, &["nosuch0"]);
+    let test = "what_cannot_be_is_one_line";
+    if !can_make_namespaces(test) {
+        return;
+    }
+    for (options, words) in [
+        ("--frame-backend native", "lo: the driver has no native XDP"),
+        ("--frame-backend generic", "lo, queue 0: another AF_XDP socket has it"),
+    ] {
+        let output = run_behind("true", &format!("pingpong frame --fork-both {options} --count 10"));
+        let said = stderr(&output);
+        assert!(output.status.code().is_some_and(|code| code == 1 || code == 2), "{said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+    // Without the rights, as another user.
+    let script = "ip link set lo up; exec setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all \"$0\" \
+                  pingpong frame --fork-both --count 10";
+    let output = Command::new("unshare").args(["--net", "sh", "-ec", script, env!("CARGO_BIN_EXE_windhover")]).output();
+    let output = output.unwrap();
+    let said = stderr(&output);
+    assert!(said.contains("CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF") || said.contains("Permission denied"), "{said}");
+}
+
+fn way<'a>(document: &'a Value, word: &str) -> &'a Value {
+    document["ways"].as_array().unwrap().iter().find(|way| way["way"] == word).unwrap()
+}
+
+/// Catches: a back-end that is not tried, figures of rounds that are not comparable, a floor that is none, a recommendation
+/// that does not follow from the figures, and a lab that stays.
+#[test]
+fn probe_measures_every_backend_of_a_virtual_wire() {
+    let test = "probe_measures_every_backend_of_a_virtual_wire";
+    if !can_make_namespaces(test) {
+        return;
+    }
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        eprintln!("SKIPPED {test}: two ends that spin need two CPUs");
+        return;
+    }
+    let output = run(&["bypass", "probe", "lo", "--seconds", "1", "--json"]);
+    let document: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let zero_copy = way(&document, "zero-copy");
+    assert!(zero_copy["why_not"].as_str().unwrap().contains("the driver has no zero-copy XDP"), "{zero_copy}");
+    for word in ["kernel-block", "kernel-spin", "native", "generic", "packet", "shm"] {
+        let way = way(&document, word);
+        assert_eq!(way["opens"], true, "{way}");
+        let counted = way["rounds"].as_u64().unwrap();
+        assert!(counted >= 3 || !way["untrusted"].as_array().unwrap().is_empty(), "{way}");
+        if counted >= 3 {
+            let [p50, p99] = ["p50_ns", "p99_ns"].map(|name| way[name].as_f64());
+            // A busy machine leaves too few messages for a p99.
+            assert!(p50.unwrap() > 0.0 && p50.unwrap() <= p99.unwrap_or(f64::MAX), "{way}");
+        }
+    }
+    let measured = |word: &str| way(&document, word)["p50_ns"].as_f64();
+    if let (Some(shm), Some(frame)) = (measured("shm"), measured("generic")) {
+        assert!(shm < frame, "{document}");
+    }
+    assert_code(&output, if measured("kernel-block").is_some() { 0 } else { 4 });
+    let namespaces = stdout(&Command::new("ip").args(["netns", "list"]).output().unwrap());
+    assert!(!namespaces.contains("wh-probe-"), "{namespaces}");
+}
+
+#[test]
+fn probe_without_a_peer_says_what_opens() {
+    let test = "probe_without_a_peer_says_what_opens";
+    if !can_make_namespaces(test) {
+        return;
+    }
+    let made = "ip link add d0 type bridge; ip link set d0 up";
+    let output = run_behind(made, "bypass probe d0");
+    assert_code(&output, 0);
+    let text = stdout(&output);
+    for words in ["frame, native: does not open: d0: the driver has no native XDP", "frame, generic: opens", "--to"] {
+        assert!(text.replace('\n', " ").contains(words), "{text}");
+    }
+}
