@@ -326,7 +326,7 @@ mod tests {
         let mut bound = ProbeSpec::new(Probe::Pingpong, Protocol::Pipe);
         bound.initiator.device = Some("eth0".to_owned());
         let text = bound.check().unwrap_err().to_string();
-        assert!(text.contains("use tcp, mptcp or udp"), "{text}");
+        assert!(text.contains("use tcp, mptcp, udp or frame"), "{text}");
     }
 
     #[test]
