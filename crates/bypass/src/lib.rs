@@ -4,6 +4,7 @@
 //! finds it, [`Settings`] says how it shall behave, [`examine`] says whether a program can be accelerated at all, and
 //! [`pages`] reads what the library reports of each process.
 
+mod audit;
 mod error;
 mod interface;
 mod library;
@@ -11,6 +12,7 @@ mod profile;
 mod program;
 mod stat;
 
+pub use audit::Audit;
 pub use bypass_abi::{SETTINGS, Setting};
 pub use error::BypassError;
 pub use interface::Interface;

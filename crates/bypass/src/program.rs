@@ -29,6 +29,22 @@ pub enum Obstacle {
     Machine(PathBuf),
 }
 
+impl Obstacle {
+    /// The same of a program that was looked at by another path.
+    #[must_use]
+    pub fn of(self, program: &Path) -> Self {
+        let path = program.to_owned();
+        match self {
+            Self::Static(_) => Self::Static(path),
+            Self::Go(_) => Self::Go(path),
+            Self::SetId(_) => Self::SetId(path),
+            Self::Capabilities(_) => Self::Capabilities(path),
+            Self::Loader(_, loader) => Self::Loader(path, loader),
+            Self::Machine(_) => Self::Machine(path),
+        }
+    }
+}
+
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (path, why) = match self {

@@ -18,6 +18,7 @@ mod launch;
 mod limit;
 mod memory;
 mod netns;
+pub mod notify;
 mod other;
 mod policy;
 mod session;

@@ -64,6 +64,9 @@ pub(crate) struct Run {
     /// Do not run the program, or end it, where it or a socket of it cannot be accelerated
     #[arg(long)]
     pub(crate) require: bool,
+    /// Count the network calls that reach the kernel past the library, and say at the end what was not accelerated and why
+    #[arg(long)]
+    pub(crate) audit: bool,
     /// Print every setting with its value and where that comes from
     #[arg(long, short = 'v')]
     pub(crate) verbose: bool,

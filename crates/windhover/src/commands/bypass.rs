@@ -1,16 +1,20 @@
 //! `windhover bypass`.
 
-use super::launch::{OURS, become_program};
+use super::launch::{OURS, become_program, exit_code, not_started};
+use super::signals;
 use crate::cli::bypass::{self as cli, BypassCommand, Run, Stack};
 use crate::output::{Failure, Output, paragraph, table};
-use anyhow::anyhow;
-use bypass::{Backend, BypassError, Calls, Carrier, Effective, Interface, Library, Process, Profile, Settings};
+use anyhow::{Context as _, anyhow};
+use bypass::{Audit, Backend, BypassError, Calls, Carrier, Effective, Interface, Library, Process, Profile, Settings};
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use task::{Launch, Stream};
 
 pub(crate) fn run(command: BypassCommand, output: &Output) -> Result<u8, Failure> {
     match command {
-        BypassCommand::Run(arguments) => Err(start(&arguments, output)),
+        BypassCommand::Run(arguments) => start(&arguments, output),
         BypassCommand::Probe(arguments) => super::bypass_probe::run(&arguments, output),
         BypassCommand::Profiles { name, form } => {
             output.result(&match name {
@@ -23,20 +27,55 @@ pub(crate) fn run(command: BypassCommand, output: &Output) -> Result<u8, Failure
     }
 }
 
-/// Comes back only with a failure. What prevents the use of the stack is said on one line; the program then runs on the
+/// Without an audit it comes back only with a failure. What prevents the use of the stack is said on one line; the program then runs on the
 /// kernel, or not at all where the stack is required.
-fn start(arguments: &Run, output: &Output) -> Failure {
+fn start(arguments: &Run, output: &Output) -> Result<u8, Failure> {
     let variables = match prepare(arguments, output) {
         Ok(variables) => variables,
         Err(failure) if failure.code != 1 || arguments.require => {
-            return Failure::new(failure.code.max(OURS), failure.error);
+            return Err(Failure::new(failure.code.max(OURS), failure.error));
         }
         Err(failure) => {
             output.warning(format_args!("{:#}; the program runs on the kernel's stack", failure.error));
             Vec::new()
         }
     };
-    become_program(&arguments.command, &variables, false)
+    if arguments.audit {
+        let ended = audited(arguments, variables, output);
+        return ended.map_err(|failure| Failure::new(failure.code.max(OURS), failure.error));
+    }
+    Err(become_program(&arguments.command, &variables, false))
+}
+
+/// Runs the program with a listener beside it. A thread of its own starts it, because whoever asks to be told is told himself.
+fn audited(arguments: &Run, variables: Vec<(OsString, OsString)>, output: &Output) -> Result<u8, Failure> {
+    let programs = signals::pass_on()?;
+    let Some((program, rest)) = arguments.command.split_first() else { return Ok(0) };
+    let launch = Launch::new(program).args(rest).in_our_group().die_with_parent().stdin(Stream::Inherit);
+    let launch = variables.into_iter().fold(launch, |launch, (name, value)| launch.env(name, value));
+    let (give, take) = mpsc::channel();
+    let mut audit = Audit::new();
+    let ended = thread::scope(|scope| {
+        let starter = scope.spawn(move || -> Result<u8, Failure> {
+            let listener = task::notify::tell(&Audit::calls());
+            let listens = listener.is_ok();
+            let _ = give.send(listener);
+            if !listens {
+                return Ok(0);
+            }
+            let mut child = launch.start().map_err(|error| Failure::new(not_started(&error), error))?;
+            programs.add(child.pid());
+            child.wait_end()?;
+            programs.remove(child.pid());
+            Ok(exit_code(child.wait()?))
+        });
+        let listener = take.recv().context("the thread that starts the program broke")??;
+        while listener.next(|told| audit.count(told)).context("system calls are not told any more")? {}
+        starter.join().unwrap_or_else(|_| Err(anyhow!("the thread that starts the program broke").into()))
+    });
+    let code = ended?;
+    audit.lines().iter().for_each(|line| output.note(line));
+    Ok(code)
 }
 
 /// The variables that start the program behind the stack.

@@ -10,7 +10,7 @@ use crate::cli::launch::Run;
 use crate::output::{Failure, Output};
 use anyhow::anyhow;
 
-pub(super) use place::become_program;
+pub(super) use place::{become_program, not_started};
 pub(super) use supervise::exit_code;
 
 /// windhover itself failed; the program was not started (env(1)).

@@ -32,8 +32,16 @@ pub(in crate::commands) fn become_program(
         return Failure::new(OURS, anyhow!("nothing to run"));
     };
     let cause = task::become_program(program, rest, variables, stopped);
-    let code = if cause.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };
-    Failure::new(code, anyhow!("cannot run '{}': {cause}", program.to_string_lossy()))
+    Failure::new(code_of(&cause), anyhow!("cannot run '{}': {cause}", program.to_string_lossy()))
+}
+
+/// The exit code for a program that was not started.
+pub(in crate::commands) fn not_started(error: &task::TaskError) -> u8 {
+    if let task::TaskError::Start { cause, .. } = error { code_of(cause) } else { OURS }
+}
+
+fn code_of(cause: &io::Error) -> u8 {
+    if cause.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE }
 }
 
 /// The policy comes last: what goes before should not run in a real-time class.
