@@ -62,6 +62,12 @@ pub struct NicMap {
     pub local_cpus: Option<CpuList>,
 }
 
+/// What XDP can do on a device of this namespace (enum netdev_xdp_act); `None` where the kernel does not tell.
+#[must_use]
+pub fn xdp_features(device: &str) -> Option<u64> {
+    napi::xdp_features(nix::net::if_::if_nametoindex(device).ok()?)
+}
+
 impl NicMap {
     /// Looks at a device.
     ///

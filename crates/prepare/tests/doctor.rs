@@ -448,6 +448,48 @@ fn the_scope_is_what_was_asked_for_else_the_shield_else_what_is_isolated() {
 }
 
 #[test]
+fn which_bypass_stacks_can_run_follows_from_families_capabilities_and_devices() {
+    let mut system = System::load("metal");
+    let expected = SYSTEMS.iter().find(|expected| expected.system == "metal").unwrap();
+    let nic = expected.nic.unwrap();
+    let mut says = |families: &str, capabilities: &str, features: Option<u64>, mtu: u32, id: &str| {
+        system.put("/proc/net/protocols", families);
+        system.put("/proc/self/status", &format!("Name:\twindhover\nCapEff:\t{capabilities}\n"));
+        let text = std::fs::read_to_string(system.root().join("windhover-snapshot.json")).unwrap();
+        let mut snapshot: doctor::Snapshot = serde_json::from_str(&text).unwrap();
+        snapshot.devices.entry(nic.to_owned()).or_default().xdp_features = features;
+        snapshot.host.nics.iter_mut().filter(|one| one.name == nic).for_each(|one| one.mtu = Some(mtu));
+        system.put("/windhover-snapshot.json", &serde_json::to_string(&snapshot).unwrap());
+        let document = examine(&Machine::at(system.root()), &options(expected));
+        let found = document.findings.iter().filter(|finding| finding.id == id);
+        found.map(|finding| (finding.severity, finding.text.clone())).collect::<Vec<_>>()
+    };
+    let (both, all) = ("protocol size\nXDP 960\nPACKET 1472\n", "000001ffffffffff");
+    for (families, capabilities, severity, words) in [
+        (both, all, Severity::Ok, "spin and xdp (over AF_XDP or AF_PACKET) can run here"),
+        ("PACKET 1472\n", all, Severity::Note, "over AF_PACKET only) can run here: the kernel has no AF_XDP"),
+        // CAP_NET_RAW alone, then all but CAP_BPF with CAP_SYS_ADMIN in its place, then nothing.
+        (both, "0000000000002000", Severity::Note, "AF_XDP needs CAP_NET_ADMIN and CAP_BPF"),
+        (both, "0000000000203000", Severity::Ok, "xdp (over AF_XDP or AF_PACKET)"),
+        (both, "0000000000000000", Severity::Note, "xdp cannot: it lacks CAP_NET_ADMIN and CAP_NET_RAW and CAP_BPF"),
+        ("TCP 1\n", all, Severity::Note, "xdp cannot: it lacks AF_XDP and AF_PACKET"),
+    ] {
+        let found = says(families, capabilities, None, 1500, "net.bypass");
+        assert!(found.len() == 1 && found[0].0 == severity && found[0].1.contains(words), "{capabilities}: {found:?}");
+    }
+    for (features, mtu, severity, words) in [
+        (0x7f, 1500, Severity::Ok, "AF_XDP zero-copy"),
+        (0x23, 1500, Severity::Ok, "AF_XDP native (with copies)"),
+        (0, 1500, Severity::Note, "AF_XDP generic or AF_PACKET only"),
+        (0x7f, 9000, Severity::Note, "AF_XDP takes 3822 at most"),
+    ] {
+        let found = says(both, all, Some(features), mtu, "nic.xdp");
+        assert!(found.last().is_some_and(|one| one.0 == severity && one.1.contains(words)), "{features}: {found:?}");
+    }
+    assert!(says(both, all, None, 1500, "nic.xdp").is_empty(), "nobody knows");
+}
+
+#[test]
 fn what_was_measured_decides_over_what_was_read() {
     let mut system = System::load("preempt-rt");
     let expected = SYSTEMS.iter().find(|expected| expected.system == "preempt-rt").unwrap();

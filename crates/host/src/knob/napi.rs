@@ -130,6 +130,23 @@ pub(crate) fn napis(device_index: u32) -> Vec<Napi> {
     found
 }
 
+/// What XDP can do on a device by its index (enum netdev_xdp_act: 1 a program in the driver, 2 redirects, 8 AF_XDP without copies);
+/// `None` where the kernel does not tell.
+#[must_use]
+pub(crate) fn xdp_features(device_index: u32) -> Option<u64> {
+    const DEVICE_GET: u8 = 1;
+    const DEVICE_IFINDEX: u16 = 1;
+    const DEVICE_XDP_FEATURES: u16 = 3;
+    let family = family().ok()?;
+    let request = family.request(DEVICE_GET, Asks::One).with(DEVICE_IFINDEX, &device_index.to_ne_bytes());
+    let mut found = None;
+    let features = |attributes: Attributes<'_>| {
+        attributes.into_iter().find(|(kind, _)| *kind == DEVICE_XDP_FEATURES).and_then(|(_, payload)| number(payload))
+    };
+    family.exchange(request, |attributes| found = found.or(features(attributes))).ok()?;
+    found
+}
+
 fn one(family: &Family, device: &str, id: u32) -> Result<Napi, Trouble> {
     let index = nix::net::if_::if_nametoindex(device).map_err(|_| Trouble::Absent)?;
     let mut found = None;

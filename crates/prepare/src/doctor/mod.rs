@@ -23,6 +23,7 @@ mod power;
 mod sched;
 mod sec;
 mod snapshot;
+mod stacks;
 mod subject;
 mod substrate;
 mod table;
@@ -65,6 +66,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         poll::CHECKS,
         link::CHECKS,
         net::CHECKS,
+        stacks::CHECKS,
         clock::CHECKS,
         sec::CHECKS,
         app::CHECKS,

@@ -47,7 +47,14 @@ pub struct Device {
     pub napi: Vec<Napi>,
     /// Flow rules (ethtool -n), as text.
     pub flow_rules: Option<Vec<String>>,
+    /// What XDP can do on it (netlink family `netdev`): the bits of `XDP_IN_DRIVER` and the like.
+    pub xdp_features: Option<u64>,
 }
+
+/// Bit of [`Device::xdp_features`]: the driver runs programs and redirects packets.
+pub(super) const XDP_IN_DRIVER: u64 = 0b11;
+/// Bit of [`Device::xdp_features`]: AF_XDP without copies.
+pub(super) const XDP_ZERO_COPY: u64 = 0b1000;
 
 impl Snapshot {
     /// Of the running system by system calls, of a tree of files from its file; empty where there is none.
@@ -79,6 +86,7 @@ fn device(machine: &Machine, name: &str) -> Device {
     for what in ["autoneg", "rx", "tx"] {
         told.pause.extend(ask(EthtoolPart::Pause, what).map(|on| (what.to_owned(), on)));
     }
+    told.xdp_features = host::nic::xdp_features(name);
     told.eee = ask(EthtoolPart::Eee, "enabled");
     if let Ok(map) = host::nic::NicMap::of(machine, name) {
         told.irqs = map.irqs.iter().map(|irq| irq.number).collect();
