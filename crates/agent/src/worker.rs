@@ -244,6 +244,8 @@ fn replaced(program: &Path) -> bool {
 fn command(role: Role, launch: &LaunchSpec, context: &Context) -> Launch {
     let program = context.program.as_os_str();
     let mut command = match launch.prefix.split_first() {
+        // Another build's library would refuse this worker, or measure something else.
+        Some((first, rest)) if first == "windhover" => Launch::new(program).args(rest).arg(program),
         Some((first, rest)) => Launch::new(first).args(rest).arg(program),
         None => Launch::new(program),
     };

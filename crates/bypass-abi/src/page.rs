@@ -176,6 +176,27 @@ impl Reason {
     }
 }
 
+/// What carries a socket, by the state in its record, and why it is left to the kernel.
+#[must_use]
+pub fn carrier(state: u64) -> (&'static str, Option<Reason>) {
+    let reason = usize::try_from(state >> REASON_SHIFT & 0xff).ok().and_then(|reason| reason.checked_sub(1));
+    let reason = reason.and_then(|reason| Reason::ALL.get(reason)).copied();
+    let carrier = match reason {
+        Some(_) => "kernel",
+        None if state & ON_STACK != 0 => "xdp",
+        None => "spin",
+    };
+    (carrier, reason)
+}
+
+/// The words of a page's file; none where it is no page, or one of another version.
+#[must_use]
+pub fn words(file: &[u8]) -> Option<Vec<u64>> {
+    let words: Vec<u64> = file.as_chunks().0.iter().map(|eight| u64::from_ne_bytes(*eight)).collect();
+    let is = |at: usize, wanted: u64| words.get(at) == Some(&wanted);
+    (words.len() == WORDS && is(AT_MAGIC, MAGIC) && is(AT_VERSION, VERSION)).then_some(words)
+}
+
 /// Index of a counter of a kind of call.
 #[must_use]
 pub const fn at_kind(kind: Kind, outcome: Outcome) -> usize {

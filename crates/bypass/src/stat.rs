@@ -2,8 +2,8 @@
 
 use bypass_abi::SETTINGS;
 use bypass_abi::page::{
-    self, AT_KINDS, AT_MAGIC, AT_NAME, AT_PID, AT_REASONS, AT_SETTINGS, AT_STARTED, AT_UNLISTED, AT_VERSION, COUNTERS,
-    Kind, Outcome, Reason, at_socket,
+    self, AT_KINDS, AT_NAME, AT_PID, AT_REASONS, AT_SETTINGS, AT_STARTED, AT_UNLISTED, COUNTERS, Kind, Outcome, Reason,
+    at_socket,
 };
 use host::tasks::parse_stat;
 use std::collections::BTreeMap;
@@ -179,11 +179,7 @@ fn word(words: &[u64], at: usize) -> u64 {
 fn read(path: &Path) -> Option<Vec<u64>> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(page::BYTES as u64).read_to_end(&mut bytes).ok()?;
-    let words: Vec<u64> = bytes.as_chunks().0.iter().map(|eight| u64::from_ne_bytes(*eight)).collect();
-    let is_known = words.len() == page::WORDS
-        && word(&words, AT_MAGIC) == page::MAGIC
-        && word(&words, AT_VERSION) == page::VERSION;
-    is_known.then_some(words)
+    page::words(&bytes)
 }
 
 fn process(pid: u32, words: &[u64]) -> Process {
@@ -247,8 +243,7 @@ fn socket(pid: u32, words: &[u64], record: usize, addresses: &Addresses) -> Opti
     let state = word(words, at_socket(record));
     let descriptor = u32::try_from(state & u64::from(u32::MAX)).ok()?.checked_sub(1)?;
     let is_stream = state & page::STREAM != 0;
-    let reason = usize::try_from(state >> page::REASON_SHIFT & 0xff).ok()?.checked_sub(1);
-    let reason = reason.and_then(|at| Reason::ALL.get(at)).map(|reason| reason.word());
+    let (backend, reason) = page::carrier(state);
     let is_on_stack = state & page::ON_STACK != 0;
     let on_stack = connection(words, record).filter(|_| is_on_stack);
     let seen = on_stack.as_ref().map(|(seen, _)| seen).or_else(|| addresses.of(pid, descriptor));
@@ -258,12 +253,8 @@ fn socket(pid: u32, words: &[u64], record: usize, addresses: &Addresses) -> Opti
         local: seen.map(|seen| seen.local),
         remote: seen.map(|seen| seen.remote).filter(|remote| remote.port() != 0),
         state: seen.filter(|_| is_stream).and_then(|seen| STATES.get(seen.state.checked_sub(1)?).copied()),
-        backend: match reason {
-            Some(_) => "kernel",
-            None if is_on_stack => "xdp",
-            None => "spin",
-        },
-        reason,
+        backend,
+        reason: reason.map(Reason::word),
         busy_polled: state & page::BUSY_POLLED != 0,
         calls: Calls::read(words, at_socket(record) + 1),
         connection: on_stack.map(|(_, figures)| figures),
@@ -335,6 +326,7 @@ fn address(text: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bypass_abi::page::{AT_MAGIC, AT_VERSION};
 
     #[cfg(target_endian = "little")]
     #[test]

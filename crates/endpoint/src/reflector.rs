@@ -346,6 +346,7 @@ pub(crate) fn summary(outcome: SizeOutcome, notes: &[Finding], clock: Clock) -> 
         notes,
         stack_environment: host::stack_environment(),
         preloads: host::stack::preloads(),
+        carried: host::stack::carried(&net::data_sockets()),
         ..StopReport::default()
     }
 }

@@ -170,6 +170,7 @@ impl Stream<'_> {
             notes,
             stack_environment: host::stack_environment(),
             preloads: host::stack::preloads(),
+            carried: host::stack::carried(&net::data_sockets()),
             stream: Some(StreamEnd { sent: spec.goes_down().then_some(sent), received }),
             ..StopReport::default()
         }

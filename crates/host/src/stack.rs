@@ -1,9 +1,13 @@
 //! What in the environment selects or tunes a user-space network stack, and whether what it names is really there.
 
+use bypass_abi::Start;
+use bypass_abi::page::{self, Reason};
 use libc::{c_int, c_void, size_t};
-use model::usage::Preload;
+use model::usage::{Carried, Preload};
 use std::collections::BTreeMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// Prefixes of the variables that preloaded stacks read.
@@ -51,6 +55,49 @@ pub fn preloads_among(value: &str, loaded: &[String], resolve: impl Fn(&Path) ->
         loaded.iter().any(|object| object == library || (real.is_some() && resolve(Path::new(object)) == real))
     };
     Preload::names(value).map(|name| Preload { library: name.to_owned(), loaded: is_loaded(name) }).collect()
+}
+
+/// What carries these sockets of this process, by the status page that our own preload library writes; `None` where the process
+/// does not run behind it, or has no page.
+#[must_use]
+pub fn carried(sockets: &[RawFd]) -> Option<Vec<Carried>> {
+    let started = std::env::var_os(bypass_abi::VARIABLE)?;
+    let folder = OsStr::from_bytes(Start::parse(started.as_bytes()).folder);
+    let file = Path::new(folder).join(std::process::id().to_string());
+    Some(carried_by(&page::words(&std::fs::read(file).ok()?)?, sockets))
+}
+
+/// The same from the words of a page.
+#[must_use]
+pub fn carried_by(words: &[u64], sockets: &[RawFd]) -> Vec<Carried> {
+    let word = |at: usize| words.get(at).copied().unwrap_or(0);
+    let state_of = |socket: RawFd| {
+        let number = u64::from(socket.unsigned_abs()) + 1;
+        (0..page::SOCKETS)
+            .map(|record| word(page::at_socket(record)))
+            .find(|state| state & u64::from(u32::MAX) == number)
+    };
+    let mut counted: BTreeMap<(&str, Option<&str>), u32> = BTreeMap::new();
+    for socket in sockets {
+        let (by, reason) = match state_of(*socket) {
+            Some(state) => page::carrier(state),
+            // The page may have had no room for it.
+            None if word(page::AT_UNLISTED) > 0 => continue,
+            None => ("kernel", Some(Reason::OtherSocket)),
+        };
+        *counted.entry((by, reason.map(Reason::what))).or_default() += 1;
+    }
+    if sockets.is_empty() {
+        // A connection for each transaction is closed by now. What the library could not accelerate it has counted.
+        for reason in Reason::ALL.iter().filter(|reason| reason.is_failure()) {
+            let times = u32::try_from(word(page::AT_REASONS + *reason as usize)).unwrap_or(u32::MAX);
+            counted.extend((times > 0).then_some((("kernel", Some(reason.what())), times)));
+        }
+    }
+    let own = |text: &str| text.to_owned();
+    let carried =
+        |((by, reason), sockets): (_, u32)| Carried { by: own(by), reason: Option::map(reason, own), sockets };
+    counted.into_iter().map(carried).collect()
 }
 
 /// Names of the objects that the dynamic loader has mapped, as the loader calls them. Its own list rather than
@@ -112,6 +159,28 @@ mod tests {
         let words: Vec<(&str, bool)> = found.iter().map(|(name, loaded)| (name.as_str(), *loaded)).collect();
         assert_eq!(words, [("a.so", true), ("/x/b.so", false), ("c.so", true)]);
         assert!(loaded("  : ", &["/lib/a.so"]).is_empty());
+    }
+
+    #[test]
+    fn a_page_says_what_carries_which_socket() {
+        let mut words = vec![0; page::WORDS];
+        let left = |reason: Reason| (reason as u64 + 1) << page::REASON_SHIFT;
+        for (record, state) in [(0, 4 | page::STREAM), (3, 8 | left(Reason::NonBlocking)), (4, 10), (9, 6)] {
+            words[page::at_socket(record)] = state;
+        }
+        words[page::AT_REASONS + Reason::PartialReceive as usize] = 2;
+        words[page::AT_REASONS + Reason::Contention as usize] = 7;
+        let found = |words: &[u64], sockets: &[RawFd]| -> Vec<(String, Option<String>, u32)> {
+            carried_by(words, sockets).into_iter().map(|one| (one.by, one.reason, one.sockets)).collect()
+        };
+        let spin = |count| ("spin".to_owned(), None, count);
+        let kernel = |reason: Reason, count| ("kernel".to_owned(), Some(reason.what().to_owned()), count);
+        assert_eq!(found(&words, &[3, 9, 5]), [spin(3)]);
+        assert_eq!(found(&words, &[3, 7]), [kernel(Reason::NonBlocking, 1), spin(1)]);
+        assert_eq!(found(&words, &[11]), [kernel(Reason::OtherSocket, 1)]);
+        assert_eq!(found(&words, &[]), [kernel(Reason::PartialReceive, 2)], "contention is no failure");
+        words[page::AT_UNLISTED] = 1;
+        assert_eq!(found(&words, &[11, 3]), [spin(1)], "nobody knows what carries the first");
     }
 
     #[test]

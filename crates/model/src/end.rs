@@ -86,4 +86,8 @@ pub struct EndSpec {
     /// is not applied from here but compared with what the end says it loaded, because a prefix may lose the variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preload: Option<String>,
+    /// The built-in stack that this end is claimed to run behind ([`crate::plan::STACKS`]); compared with what its data sockets
+    /// were carried by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stack: Option<String>,
 }

@@ -6,7 +6,7 @@
 //!
 //! A quantile with fewer than 10 samples beyond it is `null`, and a `few-samples` finding says so.
 
-use crate::usage::Preload;
+use crate::usage::{Carried, Preload};
 use crate::{
     ClockMap, Counters, EndSpec, EndUsage, FrameBackend, OneWay, Probe, RateReport, ReflectorReport, Segment,
     StreamReport, Verdict,
@@ -160,6 +160,9 @@ pub struct EndReport {
     /// What carried its frames, with protocol `frame`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_backend: Option<FrameBackend>,
+    /// What carried its data sockets; absent where it did not run behind `windhover bypass`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried: Option<Vec<Carried>>,
 }
 
 /// Both ends.

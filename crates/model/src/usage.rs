@@ -98,6 +98,18 @@ impl Preload {
     }
 }
 
+/// Data sockets of a measuring process behind our own preload library, and what carries them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Carried {
+    /// The library's word: `spin`, `xdp`, or `kernel` where they are not accelerated.
+    pub by: String,
+    /// Why they are left to the kernel: one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How many.
+    pub sockets: u32,
+}
+
 /// Where a host dropped messages, as far as it tells. All are differences over one size.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default)]

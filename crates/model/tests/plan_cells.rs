@@ -113,3 +113,15 @@ const EXPECTED: [&str; 9] = [
     "t 623 a3947b5d10ba3195",
     "t 4 142ed49575747e1c",
 ];
+
+/// The example that remakes the papers' OpenOnload rows: every stack in every row, claimed by both ends.
+#[test]
+fn the_example_of_the_bypass_stacks_is_a_plan() {
+    let plan = Plan::parse("bypass.toml", include_str!("../../../campaigns/bypass.toml")).unwrap();
+    let cells = plan.cells().unwrap();
+    for stack in [None, Some("spin"), Some("xdp")] {
+        let of_it = cells.iter().filter(|cell| cell.spec.initiator.stack.as_deref() == stack);
+        assert_eq!(of_it.count(), cells.len() / 3, "{stack:?}");
+    }
+    assert_eq!(cells.len(), 36);
+}

@@ -16,7 +16,7 @@ pub use wait::{GroupWait, Woken};
 
 use crate::resolve::with_scope;
 use crate::socket::bind;
-use crate::{NetError, interface, multicast, options, sys};
+use crate::{NetError, interface, made, multicast, options, sys};
 use libc::c_int;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -175,6 +175,7 @@ impl GroupSocket {
             v6,
         };
         let fd = socket.fd.as_raw_fd();
+        made::note(fd);
         // Raw sockets are of one family anyway, and do not take the option.
         if v6 && protocol == 0 {
             options::int(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, "IPV6_V6ONLY", 1)?;

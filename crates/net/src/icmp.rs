@@ -13,7 +13,7 @@ use crate::path::{PathError, PathOptions, Received};
 use crate::socket::{bind, local_address};
 use crate::transport::{broken, is_lost};
 use crate::wait::{Patience, Ready, ready};
-use crate::{options, sys};
+use crate::{made, options, sys};
 use libc::c_int;
 use model::{EndSpec, Protocol, Receive, SocketSpec};
 use std::net::{IpAddr, SocketAddr};
@@ -67,6 +67,7 @@ impl<'a> EchoSocket<'a> {
         let (socket, raw) = open_socket(v6)?;
         let fd = socket.as_raw_fd();
         options::apply(fd, v6, spec, end)?;
+        made::note(fd);
         if raw {
             only_replies(fd, v6)?;
         }

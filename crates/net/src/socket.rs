@@ -6,7 +6,7 @@ use crate::frame::{self, Frames};
 use crate::resolve::with_scope;
 use crate::stamps::Stamping;
 use crate::transport::Addressing;
-use crate::{multicast, options, route, sys, tcp};
+use crate::{made, multicast, options, route, sys, tcp};
 use model::{EndSpec, FrameBackend, Protocol, Receive, SocketSpec};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -152,6 +152,9 @@ impl DataSocket {
 
     /// An end that has its peer already and no address.
     pub(crate) fn local(protocol: Protocol, kind: SocketKind, read: OwnedFd, write: Option<OwnedFd>) -> Self {
+        if !protocol.is_local() {
+            made::note(read.as_raw_fd());
+        }
         Self {
             protocol,
             kind,

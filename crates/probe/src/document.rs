@@ -3,7 +3,7 @@
 use crate::driver::Pass;
 use crate::stop;
 use model::result::{EndReport, Ends, SelfCost, Transactions};
-use model::usage::Preload;
+use model::usage::{Carried, Preload};
 use model::worker::{Measured, ProbeTask};
 use model::{
     ClockMap, Counters, EndUsage, Event, Finding, FindingId, FrameBackend, LatencyKind, Messages, PgmReport, Probe,
@@ -100,7 +100,8 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
         Figures::Stream(streamed) => streamed.messages(),
     };
     let preloads = host::stack::preloads();
-    let verdict = judge(spec, &parts, &messages, reflector.as_ref(), &preloads);
+    let carried = host::stack::carried(&net::data_sockets());
+    let verdict = judge(spec, &parts, &messages, reflector.as_ref(), (&preloads, carried.as_deref()));
     let Parts { path_info, map, usage, counters, self_cost, interrupted, figures, .. } = parts;
     let ends = Ends {
         initiator: EndReport {
@@ -112,6 +113,7 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
             stack_environment: host::stack_environment(),
             preloads,
             frame_backend: path_info.frame_backend,
+            carried,
         },
         reflector: Some(reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
     };
@@ -141,7 +143,7 @@ fn judge(
     parts: &Parts,
     messages: &Messages,
     reflector: Option<&StopReport>,
-    preloads: &[Preload],
+    (preloads, carried): (&[Preload], Option<&[Carried]>),
 ) -> Verdict {
     let timed = match &parts.figures {
         Figures::Timed(timed) => Some(timed.as_ref()),
@@ -150,12 +152,19 @@ fn judge(
     let path = &parts.path_info;
     record::verdict(&Evidence {
         spec,
-        initiator: EndEvidence { spec: &spec.initiator, usage: &parts.usage, counters: &parts.counters, preloads },
+        initiator: EndEvidence {
+            spec: &spec.initiator,
+            usage: &parts.usage,
+            counters: &parts.counters,
+            preloads,
+            carried,
+        },
         reflector: reflector.map(|report| EndEvidence {
             spec: &spec.reflector,
             usage: &report.usage,
             counters: &report.counters,
             preloads: &report.preloads,
+            carried: report.carried.as_deref(),
         }),
         clock: Some(&parts.map),
         messages,
@@ -192,6 +201,7 @@ fn reflector_end(spec: &ProbeSpec, report: StopReport, address: Option<String>) 
         stack_environment: report.stack_environment,
         preloads: report.preloads,
         frame_backend: report.frame_backend,
+        carried: report.carried,
     }
 }
 

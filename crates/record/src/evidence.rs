@@ -1,7 +1,7 @@
 //! What the verdict is made from. Plain borrowed data, gathered by whoever ran the measurement.
 
 use crate::{PaceFigures, Recorded};
-use model::usage::Preload;
+use model::usage::{Carried, Preload};
 use model::{ClockMap, Counters, EndSpec, EndUsage, Finding, LoadReport, Messages, ProbeSpec};
 
 /// One end: what it was told and what happened to it.
@@ -15,6 +15,8 @@ pub struct EndEvidence<'a> {
     pub counters: &'a Counters,
     /// The libraries that LD_PRELOAD names in its measuring process, and whether each was loaded.
     pub preloads: &'a [Preload],
+    /// What carried its data sockets; absent where it does not run behind `windhover bypass`.
+    pub carried: Option<&'a [Carried]>,
 }
 
 /// What is known about the way that messages took.

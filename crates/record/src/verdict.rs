@@ -48,7 +48,7 @@ enum Rule {
 }
 
 /// All rules, in the order of their findings.
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 22] = [
     Rule::Run(FindingId::ClockUnfit, |evidence| clock_unfit(evidence.clock?)),
     Rule::Run(FindingId::PathIsLocal, path_is_local),
     Rule::At(FindingId::PeerVanished, "reflector", peer_vanished),
@@ -58,6 +58,7 @@ const RULES: [Rule; 21] = [
     Rule::Ends(FindingId::Faults, faults),
     Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_loaded(&end.evidence)),
     Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_passed_on(&end.evidence)),
+    Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_accelerated(&end.evidence)),
     Rule::Own(schedule),
     Rule::Own(pace::rate_not_reached),
     Rule::Run(FindingId::Loss, loss),
@@ -225,6 +226,30 @@ fn not_passed_on(end: &EndEvidence<'_>) -> Option<String> {
         "the stack sets LD_PRELOAD to {libraries}, which did not reach the measuring process: a prefix that cleans the \
          environment (sudo, a setuid program) removes it; set it behind that prefix (env LD_PRELOAD=...)"
     ))
+}
+
+/// A built-in stack that did not carry what the cell says it carried.
+fn not_accelerated(end: &EndEvidence<'_>) -> Option<String> {
+    let stack = end.spec.stack.as_deref()?;
+    let Some(carried) = end.carried else {
+        return Some(format!(
+            "the cell claims the stack {stack}, and this end ran on the kernel's: its preload library was not loaded. `windhover \
+             bypass run` says why on standard error"
+        ));
+    };
+    if let Some(other) = carried.iter().find(|one| one.by != stack) {
+        let all: u32 = carried.iter().map(|one| one.sockets).sum();
+        let why = other.reason.as_ref().map_or_else(String::new, |reason| format!(", because {reason}"));
+        return Some(format!(
+            "the cell claims the stack {stack}, and {} carried {} of {all} data sockets{why}",
+            other.by, other.sockets
+        ));
+    }
+    (stack == "spin" && end.spec.receive == Receive::Spin).then(|| {
+        "the cell claims the stack spin, and this end spins by itself (receive = spin), so its calls passed the library \
+         unchanged: use receive = block, or the stack kernel"
+            .to_owned()
+    })
 }
 
 /// The first of some names, and how many there are beside them.

@@ -27,7 +27,7 @@ use crate::pgm::{PgmFarEnd, PgmRequest, SourceId};
 use crate::proof;
 use crate::stream::{StreamEnd, StreamRequest};
 use model::stream::StreamInterval;
-use model::usage::{Counters, EndUsage, Preload};
+use model::usage::{Carried, Counters, EndUsage, Preload};
 use model::{
     ClockSource, EndSpec, Finding, FrameBackend, Limits, Probe, Protocol, Receive, SocketSpec, StampClock, Stamps,
     TickRate,
@@ -283,6 +283,9 @@ pub struct StopReport {
     /// What carried this end's frames, with protocol `frame`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame_backend: Option<FrameBackend>,
+    /// What carried this end's data sockets; absent where it did not run behind `windhover bypass`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carried: Option<Vec<Carried>>,
     /// What this end sent and received of a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamEnd>,

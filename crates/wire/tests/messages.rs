@@ -1,7 +1,7 @@
 //! Every message reads back as it was written, fields of later versions are ignored, and no bytes make a reader panic.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail loudly")]
 
-use model::usage::Preload;
+use model::usage::{Carried, Preload};
 use model::worker::{EndpointTask, LINE_MARK, ProbeTask, Target};
 use model::{
     Counters, EndSpec, EndUsage, Finding, FindingId, HostFacts, Limits, LoadProfile, LoadReport, LoadSpec,
@@ -37,6 +37,7 @@ fn ends() -> impl Strategy<Value = EndSpec> {
             cpu,
             bind,
             preload: device.clone(),
+            stack: device.clone(),
             device,
             ..EndSpec::default()
         })
@@ -77,6 +78,7 @@ prop_compose! {
             received,
             notes: vec![Finding::at(FindingId::NotPermitted, "reflector", detail)],
             stack_environment: BTreeMap::from([(name.clone(), name.clone())]),
+            carried: cpu.map(|sockets| vec![Carried { by: name.clone(), reason: Some(name.clone()), sockets }]),
             preloads: vec![Preload { library: name, loaded: cpu.is_some() }],
             clock_read_ns: Some(12.5),
             ticks: Some(TickRate { mult: elapsed_ns, shift: 32 }),

@@ -62,9 +62,16 @@ pub(super) static FACTORS: [Factor; 7] = [
         Scope::Machine,
     ),
     costly(
-        setup("stack", "Network stack: a name from `[stacks]`, or `kernel`.")
-            .default("kernel")
-            .shown(Shown { values: &["kernel"], ..PLAIN }),
+        setup(
+            "stack",
+            "Network stack: `kernel`, `spin`, `xdp` (those of `windhover bypass run`), or a name from `[stacks]`.",
+        )
+        .default("kernel")
+        .shown(Shown {
+            values: &["kernel", "spin", "xdp"],
+            labels: &[("spin", "bypass spin"), ("xdp", "bypass xdp")],
+            ..PLAIN
+        }),
         Scope::Stack,
     ),
 ];

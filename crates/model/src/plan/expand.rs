@@ -1,6 +1,6 @@
 //! From a plan to its cells.
 
-use super::{CellShield, Grid, Plan, StackPlan};
+use super::{CellShield, Grid, Plan, STACKS, StackPlan};
 use crate::factor::{self, Factor, Record, Value};
 use crate::{LoadProfile, LoadSpec, ModelError, Probe, ProbeSpec, Protocol, Setting};
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,9 +162,12 @@ impl Plan {
         if let Some(shield) = &shield {
             self.check_shield(&spec, shield, load.as_ref().and_then(|load| load.cpus.as_ref()))?;
         }
-        let (stack_initiator, stack_reflector) = self.stack(&word("stack"))?;
+        let stack = word("stack");
+        let (stack_initiator, stack_reflector) = self.stack(&stack)?;
         spec.initiator.preload = stack_initiator.environment.get("LD_PRELOAD").cloned();
         spec.reflector.preload = stack_reflector.environment.get("LD_PRELOAD").cloned();
+        let claimed = self.built_in(&stack).map(|_| stack);
+        (spec.initiator.stack, spec.reflector.stack) = (claimed.clone(), claimed);
         let reflectors = chosen("reflectors").map(|value| self.reflectors(value)).transpose()?;
         let mut factors = BTreeMap::new();
         let mut chosen = choices.iter().peekable();
@@ -242,17 +245,25 @@ impl Plan {
     }
 
     fn stack(&self, name: &str) -> Result<(StackPlan, StackPlan), ModelError> {
-        match self.stacks.get(name) {
-            Some(stack) => {
-                let reflector = stack.reflector.as_deref().unwrap_or(stack).clone();
-                Ok((stack.clone(), reflector))
-            }
-            None if name == "kernel" => Ok((StackPlan::default(), StackPlan::default())),
-            None => {
-                let remedy = format!("add [stacks.{name}], or use kernel");
-                Err(ModelError::conflict(format!("stack '{name}' is not known"), remedy))
-            }
+        if let Some(stack) = self.stacks.get(name) {
+            let reflector = stack.reflector.as_deref().unwrap_or(stack).clone();
+            return Ok((stack.clone(), reflector));
         }
+        let built_in = self.built_in(name).unwrap_or_default();
+        if built_in.is_empty() && name != "kernel" {
+            let known = STACKS.map(|(name, _)| name).join(" or ");
+            let remedy = format!("add [stacks.{name}], or use kernel, {known}");
+            return Err(ModelError::conflict(format!("stack '{name}' is not known"), remedy));
+        }
+        let stack =
+            StackPlan { prefix: built_in.iter().map(|word| (*word).to_owned()).collect(), ..StackPlan::default() };
+        Ok((stack.clone(), stack))
+    }
+
+    /// The prefix of a stack that the plan does not define itself.
+    fn built_in(&self, name: &str) -> Option<&'static [&'static str]> {
+        let (_, prefix) = STACKS.iter().find(|(known, _)| *known == name && !self.stacks.contains_key(name))?;
+        Some(prefix)
     }
 }
 
@@ -305,6 +316,28 @@ mod tests {
         assert_eq!(both[1].spec.reflector.preload.as_deref(), Some("a.so"));
         let other = cells(&format!("{stacks}[stacks.shim.reflector.environment]\nEF_POLL_USEC = \"1\"\n"));
         assert_eq!(other[1].spec.reflector.preload, None);
+    }
+
+    #[test]
+    fn built_in_stacks_need_no_definition_and_a_definition_wins() {
+        let rest = "[[grid]]\nstack = [\"kernel\", \"spin\", \"xdp\"]\n";
+        let cells = plan(rest).unwrap().cells().unwrap();
+        for (cell, (stack, first)) in
+            cells.iter().zip([(None, ""), (Some("spin"), "windhover"), (Some("xdp"), "windhover")])
+        {
+            let spec = &cell.spec;
+            assert_eq!((spec.initiator.stack.as_deref(), spec.reflector.stack.as_deref()), (stack, stack));
+            assert_eq!(cell.stack_initiator, cell.stack_reflector);
+            let prefix = &cell.stack_initiator.prefix;
+            assert_eq!(prefix.first().map_or("", String::as_str), first);
+            assert!(stack.is_none_or(|name| prefix.windows(2).any(|pair| pair == ["--stack", name])), "{prefix:?}");
+        }
+        let own = plan(&format!("{rest}[stacks.xdp]\nprefix = [\"mine\"]\n")).unwrap().cells().unwrap();
+        assert_eq!(
+            (own[2].stack_initiator.prefix.as_slice(), &own[2].spec.initiator.stack),
+            (&["mine".to_owned()][..], &None)
+        );
+        assert!(refused("[[grid]]\nstack = [\"dpdk\"]\n").contains("use kernel, spin or xdp"));
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub struct Plan {
     /// Loads by name; the names of built-in profiles need no entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub loads: BTreeMap<String, LoadPlan>,
-    /// Network stacks by name; `kernel` needs no entry.
+    /// Network stacks by name; `kernel`, `spin` and `xdp` need no entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stacks: BTreeMap<String, StackPlan>,
     /// How shielded cells are shielded.
@@ -167,7 +167,8 @@ pub struct LoadPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StackPlan {
-    /// Command that the worker's command line is appended to, such as `["onload", "--profile=latency"]`.
+    /// Command that the worker's command line is appended to, such as `["onload", "--profile=latency"]`. `windhover` as the first
+    /// word is the agent's own program.
     pub prefix: Vec<String>,
     /// Environment of the worker (`LD_PRELOAD`, `EF_*` …).
     pub environment: BTreeMap<String, String>,
@@ -175,6 +176,13 @@ pub struct StackPlan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reflector: Option<Box<StackPlan>>,
 }
+
+/// The stacks that need no definition, by name: those of `windhover bypass run`. Without `--require`, because the verdict judges
+/// each data socket by itself.
+pub const STACKS: [(&str, [&str; 6]); 2] = [
+    ("spin", ["windhover", "bypass", "run", "--stack", "spin", "--"]),
+    ("xdp", ["windhover", "bypass", "run", "--stack", "xdp", "--"]),
+];
 
 impl Plan {
     /// Reads a plan and checks everything that needs no host.

@@ -5,6 +5,7 @@ mod pace;
 use super::*;
 use crate::{PathFacts, Recorded, Recorder, RecorderConfig};
 use model::sample::SampleFlags;
+use model::usage::Carried;
 use model::{
     ClockSource, EndSpec, EndUsage, LatencyKind, LoadProfile, LoadReport, LoadSpec, Probe, ProbeSpec, Protocol, Sample,
     TickRate,
@@ -17,6 +18,7 @@ struct Case {
     spec: ProbeSpec,
     ends: [(EndSpec, EndUsage, Counters); 2],
     preloads: [Vec<Preload>; 2],
+    carried: [Option<Vec<Carried>>; 2],
     clock: ClockMap,
     recorded: Recorded,
     is_local: bool,
@@ -68,6 +70,7 @@ impl Case {
             spec: ProbeSpec::new(Probe::Pingpong, Protocol::Udp),
             ends: [(spec(), usage(), Counters::default()), (spec(), usage(), Counters::default())],
             preloads: [Vec::new(), Vec::new()],
+            carried: [None, None],
             clock: ClockMap {
                 source: ClockSource::Raw,
                 rate: TickRate::NANOSECONDS,
@@ -94,7 +97,7 @@ impl Case {
     fn evidence(&self) -> Evidence<'_> {
         let end = |at: usize| {
             let (spec, usage, counters) = &self.ends[at];
-            EndEvidence { spec, usage, counters, preloads: &self.preloads[at] }
+            EndEvidence { spec, usage, counters, preloads: &self.preloads[at], carried: self.carried[at].as_deref() }
         };
         Evidence {
             spec: &self.spec,
@@ -460,6 +463,33 @@ fn a_preloaded_stack_must_be_loaded() {
     assert!(!case.find(FindingId::PathNotAsClaimed).unwrap().detail.contains("libb.so"));
     case.preloads[1] = preloads(&[("a", false), ("b", false), ("c", false), ("d", false), ("e", false)]);
     case.only(FindingId::PathNotAsClaimed, "…a and b and c and 2 more…");
+}
+
+#[test]
+fn a_claimed_stack_must_carry_each_data_socket() {
+    let mut case = Case::new();
+    let carried = |by: &str, reason: Option<&str>, sockets| Carried {
+        by: by.to_owned(),
+        reason: reason.map(str::to_owned),
+        sockets,
+    };
+    let all_spin = || Some(vec![carried("spin", None, 3)]);
+    case.carried = [all_spin(), all_spin()];
+    case.clean();
+    case.ends.iter_mut().for_each(|(spec, ..)| spec.stack = Some("spin".to_owned()));
+    case.clean();
+    let id = FindingId::PathNotAsClaimed;
+    case.carried[0] = Some(vec![carried("kernel", Some("it is multicast"), 1), carried("spin", None, 3)]);
+    assert_eq!(case.only(id, "…and kernel carried 1 of 4 data sockets, because it is multicast"), "initiator");
+    case.carried[0] = all_spin();
+    case.ends[1].0.stack = Some("xdp".to_owned());
+    assert_eq!(case.only(id, "…spin carried 3 of 3…"), "reflector");
+    case.carried[1] = None;
+    case.only(id, "…its preload library was not loaded…");
+    case.ends[1].0.stack = None;
+    case.clean();
+    case.ends[0].0.receive = model::Receive::Spin;
+    case.only(id, "…spins by itself…");
 }
 
 #[test]

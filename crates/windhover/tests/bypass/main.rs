@@ -7,6 +7,7 @@
     reason = "tests panic, and say what they skip"
 )]
 
+mod audit;
 mod programs;
 #[path = "../support/mod.rs"]
 mod support;
@@ -336,5 +337,47 @@ fn pingpong_runs_behind_it_at_both_ends() {
         assert_eq!(served["pid"], server.id());
         let kind = if receive == "block" { "recv" } else { receive };
         assert!(waited(&served, kind) > 0, "{protocol} {receive}: {served}");
+    }
+}
+
+/// A plan names built-in stacks without a definition. ICMP is no business of theirs, so such a cell is not what it claims.
+#[test]
+fn a_plans_stack_carries_its_data_sockets_or_the_cell_is_invalid() {
+    let folder = Folder::new("bypass-plan");
+    let plan = folder.file(
+        "plan.toml",
+        "name = \"t\"\nrepetitions = 1\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n\
+         [measure]\nseconds = 0.2\n[[grid]]\nprotocol = [\"udp\", \"tcp\"]\nstack = [\"kernel\", \"spin\"]\n\
+         [[grid]]\nprobe = [\"rr\", \"stream\"]\nstack = [\"spin\"]\nprotocol = [\"tcp\"]\n\
+         [[grid]]\nprobe = [\"ping\"]\nstack = [\"spin\"]\n",
+    );
+    let mut command = support::windhover(&["campaign", "run", &plan, "--output", folder.path()]);
+    let output = command.env("WINDHOVER_STATE", folder.0.join("state")).output().unwrap();
+    assert_code(&output, 4);
+    let run = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path());
+    let run = run.filter(|path| path.is_dir() && !path.ends_with("state")).next().unwrap();
+    let text = stdout(&support::run(&["report", run.to_str().unwrap(), "--format", "json"]));
+    let documents: Vec<Value> = serde_json::from_str(&text).unwrap();
+    assert_eq!(documents.len(), 7, "{text}");
+    for document in &documents {
+        let (probe, stack) = (&document["factors"]["probe"], &document["factors"]["stack"]);
+        let invalid = document["verdict"]["invalid"].as_array().unwrap();
+        let not_claimed: Vec<&Value> = invalid.iter().filter(|one| one["id"] == "path-not-as-claimed").collect();
+        if probe == "ping" {
+            assert_eq!(not_claimed.len(), 1, "{document}");
+            let detail = not_claimed[0]["detail"].as_str().unwrap();
+            assert!(detail.contains("stack spin, and kernel carried 1 of 1 data sockets"), "{detail}");
+            continue;
+        }
+        assert!(not_claimed.is_empty(), "{document}");
+        for end in ["initiator", "reflector"] {
+            let carried = &document["ends"][end]["carried"];
+            if stack == "kernel" {
+                assert!(carried.is_null(), "{document}");
+            } else {
+                let sockets = carried.as_array().unwrap();
+                assert!(sockets.len() == 1 && sockets[0]["by"] == "spin" && sockets[0]["sockets"] == 1, "{document}");
+            }
+        }
     }
 }
