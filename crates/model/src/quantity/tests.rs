@@ -16,6 +16,8 @@ const NO_QUANTITY: &[(&str, &str)] = &[
     ("ends/initiator/usage/cpu", "where it ran"),
     ("ends/reflector/usage/cpu", "where it ran"),
     ("ends/reflector", "what it was told"),
+    ("ends/initiator/carried", "what carried it"),
+    ("ends/reflector/carried", "what carried it"),
     ("ends/initiator/idle", "what it was told"),
     ("ends/reflector/idle", "what it was told"),
     ("pgm/fec", "what was asked for"),

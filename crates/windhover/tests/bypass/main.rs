@@ -354,8 +354,7 @@ fn a_plans_stack_carries_its_data_sockets_or_the_cell_is_invalid() {
     let mut command = support::windhover(&["campaign", "run", &plan, "--output", folder.path()]);
     let output = command.env("WINDHOVER_STATE", folder.0.join("state")).output().unwrap();
     assert_code(&output, 4);
-    let run = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path());
-    let run = run.filter(|path| path.is_dir() && !path.ends_with("state")).next().unwrap();
+    let run = support::run_directory(&folder.0);
     let text = stdout(&support::run(&["report", run.to_str().unwrap(), "--format", "json"]));
     let documents: Vec<Value> = serde_json::from_str(&text).unwrap();
     assert_eq!(documents.len(), 7, "{text}");
@@ -372,6 +371,11 @@ fn a_plans_stack_carries_its_data_sockets_or_the_cell_is_invalid() {
         assert!(not_claimed.is_empty(), "{document}");
         for end in ["initiator", "reflector"] {
             let carried = &document["ends"][end]["carried"];
+            if probe == "stream" && end == "initiator" {
+                // Its sockets are closed with the stream; what could not be accelerated would be named.
+                assert_eq!(carried, &serde_json::json!([]), "{document}");
+                continue;
+            }
             if stack == "kernel" {
                 assert!(carried.is_null(), "{document}");
             } else {
