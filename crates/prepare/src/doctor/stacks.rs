@@ -80,15 +80,12 @@ fn back_ends(s: &Subject<'_>, nic: &NicFacts) -> Answer {
     let Some(features) = device.and_then(|device| device.xdp_features) else {
         return Err(Skip::not_here(format!("the kernel does not tell what XDP can do on {name}")));
     };
-    let measure = format!("windhover bypass probe {name} measures them");
     let best = if features & XDP_ZERO_COPY != 0 {
-        ok(format!("{name} can carry bypass xdp by AF_XDP zero-copy, native, generic, or AF_PACKET ({measure})"))
+        ok(format!("{name} can carry bypass xdp by AF_XDP zero-copy, native, generic, or AF_PACKET"))
     } else if features & XDP_IN_DRIVER == XDP_IN_DRIVER {
-        ok(format!("{name} can carry bypass xdp by AF_XDP native (with copies), generic, or AF_PACKET ({measure})"))
+        ok(format!("{name} can carry bypass xdp by AF_XDP native (with copies), generic, or AF_PACKET"))
     } else {
-        note(format!(
-            "{name} can carry bypass xdp by AF_XDP generic or AF_PACKET only ({measure}): its driver has no XDP"
-        ))
+        note(format!("{name} can carry bypass xdp by AF_XDP generic or AF_PACKET only: its driver has no XDP"))
     };
     let mut found = vec![best.read(format!("{name} xdp-features"), format!("{features:#x}"))];
     let is_software = name == "lo" || nic.driver.as_deref().is_some_and(|driver| SOFTWARE.contains(&driver));
