@@ -165,11 +165,11 @@ pub fn is_internet_socket(process: u32, descriptor: u64) -> Option<bool> {
         // SAFETY: made by the call that gave the number.
         Some(unsafe { OwnedFd::from_raw_fd(fd) })
     };
-    // SAFETY: both calls take numbers only.
+    let number = c_int::try_from(descriptor).ok()?;
+    // SAFETY: takes numbers only.
     let process = own(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
-    let copy = own(unsafe {
-        libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), c_int::try_from(descriptor).ok()?, 0)
-    })?;
+    // SAFETY: takes numbers only.
+    let copy = own(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) })?;
     let Some(domain) = option(&copy, libc::SO_DOMAIN) else { return Some(false) };
     let kind = option(&copy, libc::SO_TYPE);
     Some(
