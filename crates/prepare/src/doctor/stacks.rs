@@ -41,7 +41,7 @@ fn stacks(s: &Subject<'_>) -> Answer {
     let holds = |number: u32| held & 1 << number != 0;
     let missing: Vec<&str> = CAPABILITIES
         .into_iter()
-        .filter(|(_, number)| !holds(*number) && !(*number == 39 && holds(ADMIN)))
+        .filter(|(_, number)| !(holds(*number) || *number == 39 && holds(ADMIN)))
         .map(|(name, _)| name)
         .collect();
     let packet = has("PACKET") && holds(13);
