@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// One way for a message to the peer and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Candidate {
     /// UDP sockets that sleep in their receive call: what the others are compared with.
     Block,
     /// UDP sockets that spin.
@@ -41,7 +41,7 @@ enum Way {
     Memory,
 }
 
-impl Way {
+impl Candidate {
     fn all() -> impl Iterator<Item = Self> {
         let frames = FrameBackend::ALL.into_iter().map(Self::Frames);
         [Self::Block, Self::Spin].into_iter().chain(frames).chain([Self::Memory])
@@ -101,7 +101,7 @@ impl Figures {
 /// All of one way.
 #[derive(Debug)]
 struct Row {
-    way: Way,
+    way: Candidate,
     /// A round that could not be trusted has none.
     rounds: Vec<Option<Figures>>,
     /// Why it does not open; of the interface alone when nothing is measured.
@@ -111,7 +111,7 @@ struct Row {
 }
 
 impl Row {
-    fn new(way: Way) -> Self {
+    fn new(way: Candidate) -> Self {
         Self { way, rounds: Vec::new(), why_not: None, untrusted: Vec::new() }
     }
 
@@ -198,7 +198,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<u8, Failure>
         (None, true) => "a veth pair between two namespaces of this machine".to_owned(),
         (None, false) => arguments.interface.clone(),
     };
-    let mut rows: Vec<Row> = Way::all().map(Row::new).collect();
+    let mut rows: Vec<Row> = Candidate::all().map(Row::new).collect();
     match &ends {
         Some(ends) => measure(arguments, ends, &mut rows, &stop)?,
         None => open_only(&arguments.interface, &mut rows)?,
@@ -246,7 +246,7 @@ fn measure(arguments: &Arguments, ends: &Ends, rows: &mut [Row], stop: &AtomicBo
                 }
                 Err(_) if stop.load(Ordering::Relaxed) => {}
                 // What others are compared with has to work; what is compared may be missing here.
-                Err(failure) if matches!(row.way, Way::Block | Way::Spin) => return Err(failure),
+                Err(failure) if matches!(row.way, Candidate::Block | Candidate::Spin) => return Err(failure),
                 Err(failure) => {
                     row.why_not = Some(format!("{:#}", failure.error));
                     row.rounds.push(None);
@@ -257,7 +257,7 @@ fn measure(arguments: &Arguments, ends: &Ends, rows: &mut [Row], stop: &AtomicBo
     Ok(())
 }
 
-fn once(arguments: &Arguments, ends: &Ends, way: Way) -> Result<ResultDocument, Failure> {
+fn once(arguments: &Arguments, ends: &Ends, way: Candidate) -> Result<ResultDocument, Failure> {
     let spec = spec(arguments, ends.device.clone(), way);
     spec.check().map_err(Failure::usage)?;
     let task = ProbeTask::new(spec, ends.target.clone());
@@ -271,23 +271,23 @@ fn once(arguments: &Arguments, ends: &Ends, way: Way) -> Result<ResultDocument, 
     }
 }
 
-fn spec(arguments: &Arguments, device: Option<String>, way: Way) -> ProbeSpec {
+fn spec(arguments: &Arguments, device: Option<String>, way: Candidate) -> ProbeSpec {
     let protocol = match way {
-        Way::Block | Way::Spin => Protocol::Udp,
-        Way::Frames(_) => Protocol::Frame,
-        Way::Memory => Protocol::Shm,
+        Candidate::Block | Candidate::Spin => Protocol::Udp,
+        Candidate::Frames(_) => Protocol::Frame,
+        Candidate::Memory => Protocol::Shm,
     };
     let mut spec = ProbeSpec::new(Probe::Pingpong, protocol);
-    if let Way::Frames(backend) = way {
+    if let Candidate::Frames(backend) = way {
         spec.socket.frame_backend = Some(backend);
     }
-    let receive = if way == Way::Block { Receive::Block } else { Receive::Spin };
+    let receive = if way == Candidate::Block { Receive::Block } else { Receive::Spin };
     let end = |cpu| EndSpec { receive, policy: arguments.policy, cpu, ..EndSpec::default() };
     // A peer elsewhere has CPUs of its own.
     let (near, far) = (arguments.cpu, arguments.remote_cpu);
-    let [first, second] = if arguments.to.is_none() || way == Way::Memory { two_cpus() } else { [None; 2] };
+    let [first, second] = if arguments.to.is_none() || way == Candidate::Memory { two_cpus() } else { [None; 2] };
     (spec.initiator, spec.reflector) = (end(near.or(first)), end(far.or(second)));
-    if way != Way::Memory {
+    if way != Candidate::Memory {
         spec.initiator.device = device;
     }
     spec.sizes = SizeList::one(arguments.size);
@@ -308,7 +308,7 @@ fn two_cpus() -> [Option<u32>; 2] {
 /// Whether each back-end opens, where there is nobody to exchange messages with.
 fn open_only(name: &str, rows: &mut Vec<Row>) -> Result<(), Failure> {
     let interface = Interface::read(name).map_err(Failure::usage)?;
-    rows.retain(|row| matches!(row.way, Way::Frames(_)));
+    rows.retain(|row| matches!(row.way, Candidate::Frames(_)));
     for row in rows {
         let backend = Backend::ALL.into_iter().find(|backend| backend.word() == row.way.word());
         let opened = backend.map(|backend| Port::open(&interface, backend).map(|_| ()));
@@ -324,10 +324,10 @@ fn no_peer(interface: &str) -> String {
 }
 
 /// What to use, and why, in one sentence.
-fn recommend(rows: &[Row]) -> (Option<Way>, String) {
+fn recommend(rows: &[Row]) -> (Option<Candidate>, String) {
     let of = |way| rows.iter().find(|row| row.way == way);
-    let (Some(block), Some(spin)) = (of(Way::Block), of(Way::Spin)) else { return (None, String::new()) };
-    let frames = rows.iter().filter(|row| matches!(row.way, Way::Frames(_)));
+    let (Some(block), Some(spin)) = (of(Candidate::Block), of(Candidate::Spin)) else { return (None, String::new()) };
+    let frames = rows.iter().filter(|row| matches!(row.way, Candidate::Frames(_)));
     let best = frames.filter_map(|row| Some((row, row.p50_us()?))).min_by(|a, b| a.1.total_cmp(&b.1));
     let share = |ratio: Option<(f64, f64, f64)>| ratio.map_or_else(|| "-".to_owned(), ratio_words);
     let (over_block, over_spin) = (spin.over(block), best.and_then(|(row, _)| row.over(spin)));
@@ -355,11 +355,11 @@ fn recommend(rows: &[Row]) -> (Option<Way>, String) {
             "Use kernel sockets that spin ('bypass run --stack spin'): {} of the p50 of blocking ones, without privileges; {beside}.",
             share(over_block)
         );
-        return (Some(Way::Spin), sentence);
+        return (Some(Candidate::Spin), sentence);
     }
     let sentence =
         format!("Leave it to the kernel: spinning has {spin_ratio:.2} of a blocking socket's p50, and {beside}.");
-    (Some(Way::Block), sentence)
+    (Some(Candidate::Block), sentence)
 }
 
 fn ratio_words((ratio, low, high): (f64, f64, f64)) -> String {
@@ -368,19 +368,19 @@ fn ratio_words((ratio, low, high): (f64, f64, f64)) -> String {
 
 /// The smallest figure with and without a network, beside which others are read.
 fn floors(rows: &[Row]) -> String {
-    let least = |is: fn(Way) -> bool| {
+    let least = |is: fn(Candidate) -> bool| {
         let p50 = rows.iter().filter(|row| is(row.way)).filter_map(Row::p50_us);
         p50.min_by(f64::total_cmp).map(|us| format!("{us:.3} µs"))
     };
-    let shm = least(|way| way == Way::Memory).map(|us| format!("{us} between two CPUs (shm)"));
-    let frame = least(|way| matches!(way, Way::Frames(_))).map(|us| format!("{us} over the interface (frame)"));
+    let shm = least(|way| way == Candidate::Memory).map(|us| format!("{us} between two CPUs (shm)"));
+    let frame = least(|way| matches!(way, Candidate::Frames(_))).map(|us| format!("{us} over the interface (frame)"));
     let all: Vec<String> = [shm, frame].into_iter().flatten().collect();
     if all.is_empty() { String::new() } else { format!("The least that this machine allows: {}.", all.join(", ")) }
 }
 
 fn text(arguments: &Arguments, place: &str, rows: &[Row], sentence: &str) -> String {
     let mut text = String::new();
-    let block = rows.iter().find(|row| row.way == Way::Block);
+    let block = rows.iter().find(|row| row.way == Candidate::Block);
     let cell = |value: Option<f64>, digits: usize| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.digits$}"));
     if let Some(block) = block {
         let rounds = block.rounds.len();
@@ -440,8 +440,8 @@ fn text(arguments: &Arguments, place: &str, rows: &[Row], sentence: &str) -> Str
     text
 }
 
-fn document(arguments: &Arguments, place: &str, rows: &[Row], choice: Option<Way>, sentence: &str) -> Value {
-    let block = rows.iter().find(|row| row.way == Way::Block);
+fn document(arguments: &Arguments, place: &str, rows: &[Row], choice: Option<Candidate>, sentence: &str) -> Value {
+    let block = rows.iter().find(|row| row.way == Candidate::Block);
     let ns = |us: Option<f64>| us.map(|us| (us * 1e3).round());
     let row = |row: &Row| {
         let ratio = block.and_then(|block| row.over(block));
@@ -466,7 +466,7 @@ fn document(arguments: &Arguments, place: &str, rows: &[Row], choice: Option<Way
         "size": arguments.size,
         "policy": arguments.policy.to_string(),
         "ways": rows.iter().map(row).collect::<Vec<_>>(),
-        "recommended": choice.map(Way::word),
+        "recommended": choice.map(Candidate::word),
         "recommendation": sentence,
     })
 }
@@ -476,39 +476,48 @@ mod tests {
     use super::*;
 
     /// Rows with these medians in µs; each round is a little slower than the one before.
-    fn rows(medians: &[(Way, f64)]) -> Vec<Row> {
+    fn rows(medians: &[(Candidate, f64)]) -> Vec<Row> {
         let round =
             |us: f64, round: u32| Some(Figures { p50_us: us * (1.0 + f64::from(round) / 50.0), ..Figures::default() });
-        let row = |(way, us): &(Way, f64)| Row { rounds: (0..5).map(|n| round(*us, n)).collect(), ..Row::new(*way) };
+        let row =
+            |(way, us): &(Candidate, f64)| Row { rounds: (0..5).map(|n| round(*us, n)).collect(), ..Row::new(*way) };
         medians.iter().map(row).collect()
     }
 
-    const NATIVE: Way = Way::Frames(FrameBackend::Native);
-    const GENERIC: Way = Way::Frames(FrameBackend::Generic);
+    const NATIVE: Candidate = Candidate::Frames(FrameBackend::Native);
+    const GENERIC: Candidate = Candidate::Frames(FrameBackend::Generic);
 
     #[test]
     fn what_is_recommended_is_the_fastest_that_is_surely_faster_than_spinning() {
         for (medians, choice, words) in [
-            (&[(Way::Block, 5.6), (Way::Spin, 2.0), (NATIVE, 1.5), (GENERIC, 1.1)][..], GENERIC, "0.20 (0.20 to 0.20)"),
-            (&[(Way::Block, 5.6), (Way::Spin, 2.0), (NATIVE, 2.3)], Way::Spin, "native has 1.15"),
-            (&[(Way::Block, 5.6), (Way::Spin, 2.0)], Way::Spin, "no way past the kernel opens"),
-            (&[(Way::Block, 5.6), (Way::Spin, 5.7), (NATIVE, 6.0)], Way::Block, "Leave it to the kernel"),
+            (
+                &[(Candidate::Block, 5.6), (Candidate::Spin, 2.0), (NATIVE, 1.5), (GENERIC, 1.1)][..],
+                GENERIC,
+                "0.20 (0.20 to 0.20)",
+            ),
+            (&[(Candidate::Block, 5.6), (Candidate::Spin, 2.0), (NATIVE, 2.3)], Candidate::Spin, "native has 1.15"),
+            (&[(Candidate::Block, 5.6), (Candidate::Spin, 2.0)], Candidate::Spin, "no way past the kernel opens"),
+            (
+                &[(Candidate::Block, 5.6), (Candidate::Spin, 5.7), (NATIVE, 6.0)],
+                Candidate::Block,
+                "Leave it to the kernel",
+            ),
         ] {
             let (chosen, sentence) = recommend(&rows(medians));
             assert_eq!(chosen, Some(choice), "{sentence}");
             assert!(sentence.contains(words), "{sentence}");
         }
-        let mut uncertain = rows(&[(Way::Block, 5.6), (Way::Spin, 2.0), (GENERIC, 1.9)]);
+        let mut uncertain = rows(&[(Candidate::Block, 5.6), (Candidate::Spin, 2.0), (GENERIC, 1.9)]);
         uncertain[2].rounds[4] = Some(Figures { p50_us: 9.0, ..Figures::default() });
-        assert_eq!(recommend(&uncertain).0, Some(Way::Spin), "an interval that holds 1 is no gain");
+        assert_eq!(recommend(&uncertain).0, Some(Candidate::Spin), "an interval that holds 1 is no gain");
         uncertain[0].rounds[..3].fill(None);
         assert_eq!(recommend(&uncertain).0, None, "two rounds are too few");
     }
 
     #[test]
     fn floors_are_the_least_of_their_kind() {
-        let text = floors(&rows(&[(Way::Block, 5.0), (NATIVE, 1.5), (GENERIC, 1.1), (Way::Memory, 0.1)]));
+        let text = floors(&rows(&[(Candidate::Block, 5.0), (NATIVE, 1.5), (GENERIC, 1.1), (Candidate::Memory, 0.1)]));
         assert!(text.contains("0.104 µs between") && text.contains("1.144 µs over"), "{text}");
-        assert_eq!(floors(&rows(&[(Way::Block, 5.0)])), "");
+        assert_eq!(floors(&rows(&[(Candidate::Block, 5.0)])), "");
     }
 }
