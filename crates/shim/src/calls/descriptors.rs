@@ -142,7 +142,10 @@ fn set_blocking(fd: c_int, blocks: bool) {
         }
         (false, false) => {
             entry.set(table::NONBLOCK);
-            page::fall_back(Some(entry), Reason::NonBlocking);
+            // On the stack in this process it is accelerated all the same.
+            if !entry.has_any(table::ON_STACK | table::CANDIDATE) {
+                page::fall_back(Some(entry), Reason::NonBlocking);
+            }
         }
         _ => {}
     }

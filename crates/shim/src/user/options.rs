@@ -153,9 +153,6 @@ pub(crate) unsafe fn get(
     let number = match (level, name, socket.handle) {
         (SOL_SOCKET, libc::SO_ERROR, Handle::Tcp(handle)) => {
             let error = engine.stack().tcp_take_error(handle).ok()?;
-            if let Some((_, _)) = socket.ends {
-                socket.is_connecting = false;
-            }
             error.map_or(0, stack::Error::errno)
         }
         (SOL_SOCKET, libc::SO_ERROR, Handle::Udp(handle)) => engine.stack().udp_take_error(handle).ok()??.errno(),

@@ -147,18 +147,20 @@ pub(crate) unsafe fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) ->
     let call = Call::new(Kind::Connect, Some(entry));
     let mut locked = lock();
     let state = &mut *locked;
-    let id = match entry.on_stack() {
-        Some(id) => match again(state, id) {
-            Ok(()) => id,
+    let known = match entry.on_stack() {
+        Some(id) => match again(state, id, entry.has(table::NONBLOCK)) {
+            Ok(()) => Some(id),
             Err(Some(error)) => {
                 errno::set(error);
                 return Some(-1);
             }
-            Err(None) => match begin(state, fd, entry, remote) {
-                Ok(id) => id,
-                Err(error) => return Some(finish(Waited::Done(Err::<c_int, _>(error?)), before, 0)),
-            },
+            Err(None) => None,
         },
+        None => None,
+    };
+    let is_new = known.is_none();
+    let id = match known {
+        Some(id) => id,
         None => match begin(state, fd, entry, remote) {
             Ok(id) => id,
             Err(error) => return Some(finish(Waited::Done(Err::<c_int, _>(error?)), before, 0)),
@@ -170,12 +172,13 @@ pub(crate) unsafe fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) ->
         state.poll();
         connected(&mut state, id)
     };
-    if let Some(result) = attempt() {
-        return Some(finish(Waited::Done(result), before, 0));
-    }
-    if entry.has(table::NONBLOCK) {
+    // One that does not wait learns the result by the next call, also where it is there already.
+    if entry.has(table::NONBLOCK) && is_new {
         errno::set(libc::EINPROGRESS);
         return Some(-1);
+    }
+    if let Some(result) = attempt() {
+        return Some(finish(Waited::Done(result), before, 0));
     }
     let timeout_ns = lock().socket(id).map_or(u64::MAX, |socket| socket.send_ns);
     Some(finish(wait(&call, &For::one(id, &[], timeout_ns), |_| attempt()), before, libc::EINPROGRESS))
@@ -198,7 +201,7 @@ fn connected(state: &mut State, id: u32) -> Option<Result<c_int, c_int>> {
 }
 
 /// connect of a socket that is connected, or was to be: `Err(None)` where a new connection may begin.
-fn again(state: &mut State, id: u32) -> Result<(), Option<c_int>> {
+fn again(state: &mut State, id: u32, nonblocking: bool) -> Result<(), Option<c_int>> {
     let Some((engine, socket)) = state.both(id) else { return Err(Some(libc::EBADF)) };
     let Handle::Tcp(handle) = socket.handle else { return Err(Some(libc::EISCONN)) };
     let Ok(ready) = engine.stack().tcp_readiness(handle) else { return Err(Some(libc::EBADF)) };
@@ -212,7 +215,8 @@ fn again(state: &mut State, id: u32) -> Result<(), Option<c_int>> {
             let was = std::mem::take(&mut socket.is_connecting);
             if was { Ok(()) } else { Err(Some(libc::EISCONN)) }
         }
-        _ => Err(Some(libc::EALREADY)),
+        _ if nonblocking => Err(Some(libc::EALREADY)),
+        _ => Ok(()),
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod audit;
 mod programs;
+mod stack;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -21,9 +22,14 @@ use support::{Folder, Server, assert_code, stderr, stdout};
 
 /// Compiles the program of all calls.
 fn calls(folder: &Folder, test: &str, flags: &[&str]) -> Option<String> {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bypass/calls.c");
-    let program = folder.0.join("calls").to_str().unwrap().to_owned();
-    let built = Command::new("cc").args(["-O1", "-w", "-o", &program, source, "-lpthread"]).args(flags).output();
+    compile(folder, test, "calls", flags)
+}
+
+/// Compiles one of the programs beside this file.
+fn compile(folder: &Folder, test: &str, name: &str, flags: &[&str]) -> Option<String> {
+    let source = format!("{}/tests/bypass/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let program = folder.0.join(name).to_str().unwrap().to_owned();
+    let built = Command::new("cc").args(["-O1", "-w", "-o", &program, &source, "-lpthread"]).args(flags).output();
     if !built.is_ok_and(|output| output.status.success()) {
         eprintln!("SKIPPED {test}: no C compiler, or none for {flags:?}");
         return None;
