@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs::read_to_string;
 use std::ops::Range;
 use std::path::Path;
-use task::notify::{Told, generic_call, is_internet_socket};
+use task::notify::{CallNotice, generic_call, is_internet_socket};
 
 /// Calls that are told, by their names.
 const CALLS: [(&str, libc::c_long); 11] = [
@@ -75,18 +75,18 @@ impl Audit {
     }
 
     /// Counts a call that waits until this returns.
-    pub fn count(&mut self, told: Told) {
-        let Some((name, _)) = CALLS.iter().find(|(_, number)| *number == told.call) else { return };
-        let is_known = self.threads.get(&told.thread).is_some_and(|code| code.has(told.address));
+    pub fn count(&mut self, notice: CallNotice) {
+        let Some((name, _)) = CALLS.iter().find(|(_, number)| *number == notice.call) else { return };
+        let is_known = self.threads.get(&notice.thread).is_some_and(|code| code.has(notice.address));
         if !is_known {
             // Anything but a call from known code may be another program by now.
-            let Some(layout) = layout(told.thread) else { return };
-            if self.threads.get(&told.thread).is_none_or(|code| code.layout != layout) {
-                let Some(code) = Code::read(told.thread, layout, self.generic.as_ref()) else { return };
-                self.threads.insert(told.thread, code);
+            let Some(layout) = layout(notice.thread) else { return };
+            if self.threads.get(&notice.thread).is_none_or(|code| code.layout != layout) {
+                let Some(code) = Code::read(notice.thread, layout, self.generic.as_ref()) else { return };
+                self.threads.insert(notice.thread, code);
             }
         }
-        let Some(code) = self.threads.get(&told.thread) else { return };
+        let Some(code) = self.threads.get(&notice.thread) else { return };
         let is_network = match *name {
             "io_uring_setup" => true,
             "socket" => [libc::AF_INET, libc::AF_INET6].iter().any(|domain| u64::try_from(*domain) == Ok(told.first)),

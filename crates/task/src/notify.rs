@@ -20,7 +20,7 @@ const SEND: c_ulong = 0xC018_2101;
 
 /// A system call that waits until it is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct CallNotice {
     /// The thread, as the listening process sees it.
     pub thread: u32,
     /// Number of the call.
@@ -119,7 +119,7 @@ impl Listener {
     ///
     /// # Errors
     /// Listening failed.
-    pub fn next(&self, seen: impl FnOnce(Told)) -> io::Result<bool> {
+    pub fn next(&self, seen: impl FnOnce(CallNotice)) -> io::Result<bool> {
         let mut ready = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry.
         if unsafe { libc::poll(&raw mut ready, 1, -1) } < 0 {
@@ -137,7 +137,7 @@ impl Listener {
             let is_gone = matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::EINTR));
             return if is_gone { Ok(true) } else { Err(cause) };
         }
-        seen(Told {
+        seen(CallNotice {
             thread: notice.thread,
             call: notice.call.into(),
             address: notice.address,

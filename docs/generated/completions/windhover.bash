@@ -100,6 +100,9 @@ _windhover() {
             windhover,worker)
                 cmd="windhover__subcmd__worker"
                 ;;
+            windhover__subcmd__bypass,probe)
+                cmd="windhover__subcmd__bypass__subcmd__probe"
+                ;;
             windhover__subcmd__bypass,profiles)
                 cmd="windhover__subcmd__bypass__subcmd__profiles"
                 ;;
@@ -207,6 +210,9 @@ _windhover() {
                 ;;
             windhover__subcmd__help,worker)
                 cmd="windhover__subcmd__help__subcmd__worker"
+                ;;
+            windhover__subcmd__help__subcmd__bypass,probe)
+                cmd="windhover__subcmd__help__subcmd__bypass__subcmd__probe"
                 ;;
             windhover__subcmd__help__subcmd__bypass,profiles)
                 cmd="windhover__subcmd__help__subcmd__bypass__subcmd__profiles"
@@ -377,12 +383,62 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__bypass)
-            opts="-h --color --quiet --help run profiles stat"
+            opts="-h --color --quiet --help run probe profiles stat"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__bypass__subcmd__probe)
+            opts="-J -h --to --key-file --seconds --size --cpu --remote-cpu --policy --format --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --remote-cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -417,7 +473,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__bypass__subcmd__run)
-            opts="-p -v -h --stack --profile --require --verbose --color --quiet --help"
+            opts="-p -v -h --stack --interface --backend --profile --require --audit --verbose --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -425,6 +481,14 @@ _windhover() {
             case "${prev}" in
                 --stack)
                     COMPREPLY=($(compgen -W "spin xdp auto" -- "${cur}"))
+                    return 0
+                    ;;
+                --interface)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --backend)
+                    COMPREPLY=($(compgen -W "zero-copy native generic packet" -- "${cur}"))
                     return 0
                     ;;
                 --profile)
@@ -789,8 +853,22 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__help__subcmd__bypass)
-            opts="run profiles stat"
+            opts="run probe profiles stat"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__bypass__subcmd__probe)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1743,7 +1821,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pace)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --pacer --every --stamps --seed --random-delay --sender-measured --count --seconds --maxms --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --schedule --beyond-saturation --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --pcap --pcap-snap --format --json --raw --percentile --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --pacer --every --stamps --seed --random-delay --sender-measured --count --seconds --maxms --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --schedule --beyond-saturation --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --pcap --pcap-snap --format --json --raw --percentile --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2625,7 +2703,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__pingpong)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --worst --over --pcap --pcap-snap --format --json --raw --percentile --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --frame-backend --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --worst --over --pcap --pcap-snap --format --json --raw --percentile --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2768,6 +2846,10 @@ _windhover() {
                     return 0
                     ;;
                 --ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --frame-backend)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2991,7 +3073,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__rr)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --response --size --min-size --max-size --half --connect-each --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --pcap --pcap-snap --format --json --raw --percentile --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm pgm"
+            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --response --size --min-size --max-size --half --connect-each --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --frame-backend --mcast --mcast-interface --mcast-loop --worst --over --pcap --pcap-snap --format --json --raw --percentile --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3122,6 +3204,10 @@ _windhover() {
                     return 0
                     ;;
                 --ttl)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --frame-backend)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3547,7 +3633,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__stream)
-            opts="-4 -6 -t -R -P -b -N -J -h --fork-both --key-file --ipv4 --ipv6 --seconds --working-latency --size --direction --bidir --reverse --flows --bandwidth --rate --batch --gso --gro --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --nodelay --ttl --pcap --pcap-snap --format --json --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm pgm"
+            opts="-4 -6 -t -R -P -b -N -J -h --fork-both --key-file --ipv4 --ipv6 --seconds --working-latency --size --direction --bidir --reverse --flows --bandwidth --rate --batch --gso --gro --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --nodelay --ttl --pcap --pcap-snap --format --json --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -115,6 +115,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l device -d 'Network device that the data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-device -d 'Network device that the far end\'s data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l ttl -d 'Time to live, or hop limit, of data' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l frame-backend -d 'How frames get past the kernel at both ends: zero-copy, native, generic (AF_XDP), packet (AF_PACKET) [default: the first that opens]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast-interface -d 'Interface of the group by name or address' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l idle-pipes -d 'Idle pipes of this end' -r
@@ -185,6 +186,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-bind -
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l device -d 'Network device that the data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-device -d 'Network device that the far end\'s data socket is bound to' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l ttl -d 'Time to live, or hop limit, of data' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l frame-backend -d 'How frames get past the kernel at both ends: zero-copy, native, generic (AF_XDP), packet (AF_PACKET) [default: the first that opens]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast -d 'Multicast group that carries UDP messages both ways [sfnt-pingpong\'s are 224.1.2.48 and ff05::142]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-interface -d 'Interface of the group by name or address' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
@@ -593,25 +595,47 @@ complete -c windhover -n "__fish_windhover_using_subcommand run" -l report -d 'R
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l stopped -d 'Stop before the first instruction, for our parent'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run profiles stat" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run profiles stat" -l quiet -d 'Print no progress and no notes, only results and errors'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run profiles stat" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run profiles stat" -f -a "run" -d 'Start an unmodified program whose network calls spin before they sleep'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run profiles stat" -f -a "profiles" -d 'List the profiles, or show what each setting of one does'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run profiles stat" -f -a "stat" -d 'Show the sockets of running programs, and how their calls waited'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -f -a "run" -d 'Start an unmodified program whose network calls spin before they sleep'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -f -a "probe" -d 'Measure every way past the kernel\'s network stack that an interface allows, and recommend one'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -f -a "profiles" -d 'List the profiles, or show what each setting of one does'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -f -a "stat" -d 'Show the sockets of running programs, and how their calls waited'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l stack -d 'What carries the program\'s packets' -r -f -a "spin\t'The kernel\'s sockets; blocking calls spin before they sleep'
-xdp\t'A stack in the program\'s process, over AF_XDP or AF_PACKET: not built yet'
-auto\t'The best of them on this host: not built yet'"
+xdp\t'UDP and TCP in the program\'s process, past the kernel: needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF'
+auto\t'xdp where the interface can be opened, else spin'"
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l interface -d 'With --stack xdp: the network interface [default: the only one that is up, or that of the default route]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l backend -d 'With --stack xdp: how frames get past the kernel [default: the first that opens]' -r -f -a "zero-copy\t'AF_XDP, without copies: needs the driver\'s support'
+native\t'AF_XDP in the driver'
+generic\t'AF_XDP behind the driver: every interface'
+packet\t'AF_PACKET: every interface, needs CAP_NET_RAW only'"
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -s p -l profile -d 'How long calls spin: latency, latency-best, safe, or a file that ends in .toml' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l require -d 'Do not run the program, or end it, where it or a socket of it cannot be accelerated'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l audit -d 'Count the network calls that reach the kernel past the library, and say at the end what was not accelerated and why'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -s v -l verbose -d 'Print every setting with its value and where that comes from'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l to -d 'A `windhover serve`, started as root, on a host behind the interface' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l key-file -d 'File with that endpoint\'s key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l seconds -d 'Seconds to measure in all; at least three rounds are measured' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l size -d 'Message size in bytes' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l cpu -d 'CPU of this end [default: with --to any, else the first one allowed]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l remote-cpu -d 'CPU of the far end [default: with --to any, else the second one allowed]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l policy -d 'Scheduling policy of both ends: other, fifo:N, rr:N' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from profiles" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
 json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from profiles" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -777,7 +801,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l plan -d 'Measure the cells of this plan instead of the one that the flags below describe' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l lab -d 'Kind of built-in lab' -r -f -a "netns\t'Network namespaces joined by a veth pair or a bridge; needs root'
 loopback\t'This host talking to itself'"
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l protocol -d 'tcp, mptcp, udp, unix-stream, unix-dgram, pipe or shm' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l protocol -d 'tcp, mptcp, udp, unix-stream, unix-dgram, pipe, shm or frame' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l size -d 'Message size in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l seconds -d 'Seconds a measurement' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l receive -d 'Receive mode: block, spin, poll, select, epoll ...; INITIATOR;REFLECTOR where they differ' -r
@@ -1059,6 +1083,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "ping" -d 'Publish numbered messages and time the answers of one `pgm reflect` or several'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "reflect" -d 'Publish each message of a group again on the next one, for `pgm ping`'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "run" -d 'Start an unmodified program whose network calls spin before they sleep'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "probe" -d 'Measure every way past the kernel\'s network stack that an interface allows, and recommend one'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "profiles" -d 'List the profiles, or show what each setting of one does'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "stat" -d 'Show the sockets of running programs, and how their calls waited'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from shield" -f -a "exec" -d 'Put a shield up for as long as a command runs; its exit status is passed on'
