@@ -89,16 +89,16 @@ impl Audit {
         let Some(code) = self.threads.get(&notice.thread) else { return };
         let is_network = match *name {
             "io_uring_setup" => true,
-            "socket" => [libc::AF_INET, libc::AF_INET6].iter().any(|domain| u64::try_from(*domain) == Ok(told.first)),
+            "socket" => [libc::AF_INET, libc::AF_INET6].iter().any(|domain| u64::try_from(*domain) == Ok(notice.first)),
             // One that cannot be looked at is counted.
-            _ => is_internet_socket(code.process, told.first) != Some(false),
+            _ => is_internet_socket(code.process, notice.first) != Some(false),
         };
         if !is_network {
             return;
         }
         let counts = self.counts.entry((code.process, code.layout)).or_default();
         counts.name.clone_from(&code.name);
-        if code.has(told.address) && *name != "io_uring_setup" {
+        if code.has(notice.address) && *name != "io_uring_setup" {
             counts.passed += 1;
         } else {
             *counts.escaped.entry(name).or_default() += 1;
