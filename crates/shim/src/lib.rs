@@ -4,7 +4,7 @@
 //! call itself is made and sleeps. What it returns, its errno, time-outs and signals are the kernel's. Calls of anything
 //! else are passed on after one look at a table.
 //!
-//! With a stack in this process ([`user`]) sockets leave the kernel; that part has one lock, a thread, and memory of its own, made
+//! With a stack in this process (`user`) sockets leave the kernel; that part has one lock, a thread, and memory of its own, made
 //! before data flow. Nothing else here allocates, locks or starts a thread. Floor 1. Nothing unwinds but the C library's own thread cancellation, which
 //! passes through frames that have nothing to drop ("C-unwind"). Handed over and shown by `bypass-abi`.
 #![expect(unsafe_code, reason = "it takes the place of C functions")]
