@@ -95,6 +95,11 @@ bypass run
       calls spin for up to 100 ms before they sleep
   windhover run -s fifo -b 2 windhover bypass run --profile latency-best --require ./control
       from a real-time thread on CPU 2, and only if it is accelerated
+bypass probe
+  windhover bypass probe lo
+      what each way past the kernel's stack takes here, over a veth pair made for it
+  windhover bypass probe eth0 --to 10.0.0.2
+      the same over eth0, to a host where 'windhover serve' runs
 bypass profiles
   windhover bypass profiles
       names and what they are for
