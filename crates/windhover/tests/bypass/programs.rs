@@ -1,11 +1,13 @@
-//! Programs of others, with the library at neither end, at one of them and at both: the result must be the same.
+//! Programs of others, with the library at neither end, at one of them and at both: the result must be the same. Behind `spin` they
+//! talk over loopback, behind `xdp` between two namespaces.
 //!
 //! `cargo xtask test --bypass` runs them all and prints what was seen; one of them is among the normal tests.
 
-use super::support::{Folder, stderr, stdout};
-use super::{Started, bypass, stat, waited};
+use super::support::{Folder, can_make_namespaces, stderr, stdout, windhover};
+use super::{Started, stat, waited};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,48 +17,124 @@ const LIMIT_S: &str = "60";
 /// Which ends are behind the library: server, client.
 const PAIRINGS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
+/// What carries the ends that are behind the library.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stack {
+    /// Between processes of this host.
+    Spin,
+    /// Between two namespaces, because frames past the kernel need an interface.
+    Xdp,
+}
+
 /// The state of a case.
 struct Case {
     name: &'static str,
     folder: Folder,
     port: String,
+    /// Where the server listens.
+    address: String,
+    stack: Stack,
+    /// The lab's network namespaces: of clients, of the server.
+    namespaces: Option<[String; 2]>,
+}
+
+impl Drop for Case {
+    fn drop(&mut self) {
+        if self.namespaces.is_some() {
+            let _ = windhover(&["lab", "down", self.lab()]).env("WINDHOVER_STATE", self.state()).output();
+        }
+    }
 }
 
 impl Case {
-    /// Nothing where a program is missing.
-    fn new(name: &'static str, programs: &[&str]) -> Option<Self> {
+    /// Nothing where a program is missing, or the stack cannot run.
+    fn new(name: &'static str, stack: Stack, programs: &[&str]) -> Option<Self> {
         if let Some(missing) = programs.iter().find(|program| !is_installed(program)) {
             eprintln!("SKIPPED programs::{name}: {missing} is not installed");
             return None;
         }
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = free.local_addr().unwrap().port().to_string();
-        Some(Self { name, folder: Folder::new(&format!("bypass-{name}")), port })
+        let address = Ipv4Addr::LOCALHOST.to_string();
+        let folder = Folder::new(&format!("bypass-{name}"));
+        let mut case = Self { name, folder, port, address, stack, namespaces: None };
+        if stack == Stack::Xdp {
+            if !can_make_namespaces(name) {
+                return None;
+            }
+            case.make_lab();
+            let tried = case.command(0, true, &["true"]).output().unwrap();
+            if !tried.status.success() {
+                eprintln!("SKIPPED programs::{name}: {}", stderr(&tried).trim());
+                return None;
+            }
+        }
+        Some(case)
     }
 
-    /// A command, behind the library or not.
-    fn command(&self, behind: bool, line: &[&str]) -> Command {
-        let mut command = if behind {
-            bypass(&self.folder, &[&["run", "--require", "--profile", "latency", "--"], line].concat())
-        } else {
-            let mut command = Command::new(line[0]);
-            command.args(&line[1..]);
-            command
+    /// Two namespaces with a cable between them.
+    fn make_lab(&mut self) {
+        let call = |words: &[&str]| {
+            let output = windhover(words).env("WINDHOVER_STATE", self.state()).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            output
         };
+        call(&["lab", "up", self.lab()]);
+        let listed = call(&["lab", "list", "--format", "json"]);
+        let labs: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+        let lab = labs.as_array().unwrap().iter().find(|lab| lab["name"] == self.lab()).unwrap();
+        lab["hosts"][1]["ipv4"].as_str().unwrap().clone_into(&mut self.address);
+        self.namespaces = Some(["a", "b"].map(|host| format!("wh-{}-{host}", self.lab())));
+    }
+
+    /// Name of its lab: short, because devices carry it.
+    fn lab(&self) -> &'static str {
+        "byprog"
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.0.join("state")
+    }
+
+    /// A command, behind the library or not. `host`: 0 of clients, 1 of the server.
+    fn command(&self, host: usize, behind: bool, line: &[&str]) -> Command {
+        let stack = if self.stack == Stack::Xdp { "xdp" } else { "spin" };
+        let windhover = env!("CARGO_BIN_EXE_windhover");
+        let run = [windhover, "bypass", "run", "--stack", stack, "--require", "--profile", "latency", "--"];
+        let mut words = if behind { [&run, line].concat() } else { line.to_vec() };
+        if let Some(namespaces) = &self.namespaces {
+            words.splice(0..0, ["ip", "netns", "exec", &namespaces[host]]);
+        }
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env("WINDHOVER_STATE", self.state());
         command.current_dir(&self.folder.0).stdin(Stdio::null());
         command
     }
 
     /// A server that listens, and ends with the value.
     fn serve(&self, behind: bool, line: &[&str], protocol: &str) -> Server {
-        let mut command = self.command(behind, line);
+        let mut command = self.command(1, behind, line);
         let server = Server(command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().unwrap());
         let port = format!(":{:04X} ", self.port.parse::<u16>().unwrap());
         let listens = |line: &str| line.contains(&port) && (protocol == "udp" || line.contains(" 0A "));
+        // Behind xdp the kernel's socket may hold the port only.
+        let on_stack = || {
+            let pages = if behind && self.stack == Stack::Xdp { stat(&self.folder) } else { Vec::new() };
+            pages.iter().any(|page| {
+                page["sockets"].as_array().is_some_and(|sockets| {
+                    sockets.iter().any(|one| one["protocol"] == protocol && one["backend"] == "xdp")
+                })
+            })
+        };
+        let table = || stdout(&self.command(1, false, &["cat", &format!("/proc/net/{protocol}")]).output().unwrap());
         let end = Instant::now() + Duration::from_secs(20);
-        while !std::fs::read_to_string(format!("/proc/net/{protocol}")).unwrap().lines().any(listens) {
+        while !table().lines().any(listens) && !on_stack() {
             assert!(Instant::now() < end, "{line:?} does not listen");
             std::thread::sleep(Duration::from_millis(10));
+        }
+        if self.stack == Stack::Xdp {
+            // From the socket to the listening there is a moment that nothing shows.
+            std::thread::sleep(Duration::from_millis(200));
         }
         server
     }
@@ -64,7 +142,7 @@ impl Case {
     /// Runs a client to its end.
     #[track_caller]
     fn client(&self, behind: bool, line: &[&str]) -> Output {
-        let output = self.command(behind, &[&["timeout", LIMIT_S], line].concat()).output().unwrap();
+        let output = self.command(0, behind, &[&["timeout", LIMIT_S], line].concat()).output().unwrap();
         assert!(output.status.success(), "{line:?}: {output:?}");
         output
     }
@@ -123,11 +201,12 @@ fn content() -> Vec<u8> {
 }
 
 /// sockperf with one way to wait, over both protocols.
-fn sockperf(name: &'static str, wait: &str, kind: &str, pairings: &[(bool, bool)]) {
-    let Some(case) = Case::new(name, &["sockperf"]) else { return };
+fn sockperf(name: &'static str, stack: Stack, wait: &str, kind: &str, pairings: &[(bool, bool)]) {
+    let Some(case) = Case::new(name, stack, &["sockperf"]) else { return };
     for protocol in ["udp", "tcp"] {
-        let feed = case.folder.file("feed", &format!("{}:127.0.0.1:{}\n", &protocol[..1].to_uppercase(), case.port));
-        let place = ["-i", "127.0.0.1", "-p", &case.port, "--tcp"];
+        let feed =
+            case.folder.file("feed", &format!("{}:{}:{}\n", &protocol[..1].to_uppercase(), case.address, case.port));
+        let place = ["-i", &case.address, "-p", &case.port, "--tcp"];
         let how: &[&str] = match (wait, protocol) {
             ("r", "tcp") => &place,
             ("r", _) => &place[..4],
@@ -154,41 +233,75 @@ fn sockperf(name: &'static str, wait: &str, kind: &str, pairings: &[(bool, bool)
 
 #[test]
 fn sockperf_recv() {
-    sockperf("sockperf_recv", "r", "recv", &[(true, true)]);
+    sockperf("sockperf_recv", Stack::Spin, "r", "recv", &[(true, true)]);
 }
 
 #[test]
 #[ignore = "cargo xtask test --bypass"]
 fn sockperf_recv_in_all_pairings() {
-    sockperf("sockperf_recv_in_all_pairings", "r", "recv", &PAIRINGS);
+    sockperf("sockperf_recv_in_all_pairings", Stack::Spin, "r", "recv", &PAIRINGS);
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn sockperf_recv_in_all_pairings_on_xdp() {
+    sockperf("sockperf_recv_in_all_pairings_on_xdp", Stack::Xdp, "r", "recv", &PAIRINGS);
 }
 
 #[test]
 #[ignore = "cargo xtask test --bypass"]
 fn sockperf_poll() {
-    sockperf("sockperf_poll", "p", "poll", &PAIRINGS);
+    sockperf("sockperf_poll", Stack::Spin, "p", "poll", &PAIRINGS);
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn sockperf_poll_on_xdp() {
+    sockperf("sockperf_poll_on_xdp", Stack::Xdp, "p", "poll", &PAIRINGS);
 }
 
 #[test]
 #[ignore = "cargo xtask test --bypass"]
 fn sockperf_select() {
-    sockperf("sockperf_select", "s", "select", &PAIRINGS);
+    sockperf("sockperf_select", Stack::Spin, "s", "select", &PAIRINGS);
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn sockperf_select_on_xdp() {
+    sockperf("sockperf_select_on_xdp", Stack::Xdp, "s", "select", &PAIRINGS);
 }
 
 #[test]
 #[ignore = "cargo xtask test --bypass"]
 fn sockperf_epoll() {
-    sockperf("sockperf_epoll", "e", "epoll", &PAIRINGS);
+    sockperf("sockperf_epoll", Stack::Spin, "e", "epoll", &PAIRINGS);
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn sockperf_epoll_on_xdp() {
+    sockperf("sockperf_epoll_on_xdp", Stack::Xdp, "e", "epoll", &PAIRINGS);
 }
 
 #[test]
 #[ignore = "cargo xtask test --bypass"]
 fn iperf3() {
-    let Some(case) = Case::new("iperf3", &["iperf3"]) else { return };
+    iperf3_behind(Case::new("iperf3", Stack::Spin, &["iperf3"]));
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn iperf3_on_xdp() {
+    iperf3_behind(Case::new("iperf3_on_xdp", Stack::Xdp, &["iperf3"]));
+}
+
+fn iperf3_behind(case: Option<Case>) {
+    let Some(case) = case else { return };
     for pairing in PAIRINGS {
         let server = case.serve(pairing.0, &["iperf3", "-s", "-4", "-p", &case.port], "tcp");
         for (what, more) in [("tcp", &[][..]), ("tcp back", &["-R"]), ("udp", &["-u", "-b", "50M"])] {
-            let client = ["iperf3", "-c", "127.0.0.1", "-p", &case.port, "-t", "1", "-J"];
+            let client = ["iperf3", "-c", &case.address, "-p", &case.port, "-t", "1", "-J"];
             let output = case.client(pairing.1, &[&client, more].concat());
             let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
             let sum = if what == "udp" { "sum" } else { "sum_received" };
@@ -203,17 +316,43 @@ fn iperf3() {
 #[test]
 #[ignore = "cargo xtask test --bypass"]
 fn redis() {
-    let Some(case) = Case::new("redis", &["redis-server", "redis-cli", "redis-benchmark"]) else { return };
-    let server = ["redis-server", "--port", &case.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+    redis_behind(Case::new("redis", Stack::Spin, &["redis-server", "redis-cli", "redis-benchmark"]));
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn redis_on_xdp() {
+    redis_behind(Case::new("redis_on_xdp", Stack::Xdp, &["redis-server", "redis-cli", "redis-benchmark"]));
+}
+
+fn redis_behind(case: Option<Case>) {
+    let Some(case) = case else { return };
+    let server = ["redis-server", "--port", &case.port, "--bind", &case.address, "--save", "", "--appendonly", "no"];
     for pairing in PAIRINGS {
         let server = case.serve(pairing.0, &server, "tcp");
-        let cli = |line: &[&str]| stdout(&case.client(pairing.1, &[&["redis-cli", "-p", &case.port], line].concat()));
+        let cli = |line: &[&str]| {
+            stdout(&case.client(pairing.1, &[&["redis-cli", "-h", &case.address, "-p", &case.port], line].concat()))
+        };
         assert_eq!(cli(&["set", "key", "value"]), "OK\n");
         assert_eq!(cli(&["get", "key"]), "value\n");
         assert_eq!(cli(&["--raw", "eval", "return {1,2}", "0"]), "1\n2\n");
         for depth in ["1", "16"] {
-            let benchmark =
-                ["redis-benchmark", "-p", &case.port, "-c", "50", "-n", "20000", "-t", "get", "--csv", "-P", depth];
+            let benchmark = [
+                "redis-benchmark",
+                "-h",
+                &case.address,
+                "-p",
+                &case.port,
+                "-c",
+                "50",
+                "-n",
+                "20000",
+                "-t",
+                "get",
+                "--csv",
+                "-P",
+                depth,
+            ];
             let text = stdout(&case.client(pairing.1, &benchmark));
             let line = text.lines().find(|line| line.starts_with("\"GET\"")).unwrap_or_else(|| panic!("{text}"));
             let rate: f64 = line.split(',').nth(1).unwrap().trim_matches('"').parse().unwrap();
@@ -228,19 +367,29 @@ fn redis() {
 #[test]
 #[ignore = "cargo xtask test --bypass"]
 fn nginx_with_curl_and_ab() {
-    let Some(case) = Case::new("nginx_with_curl_and_ab", &["nginx", "curl", "ab"]) else { return };
+    nginx_with_curl_and_ab_behind(Case::new("nginx_with_curl_and_ab", Stack::Spin, &["nginx", "curl", "ab"]));
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn nginx_with_curl_and_ab_on_xdp() {
+    nginx_with_curl_and_ab_behind(Case::new("nginx_with_curl_and_ab_on_xdp", Stack::Xdp, &["nginx", "curl", "ab"]));
+}
+
+fn nginx_with_curl_and_ab_behind(case: Option<Case>) {
+    let Some(case) = case else { return };
     let root = case.folder.path();
     let configuration = format!(
         "daemon off; worker_processes 2; user root; pid {root}/pid; error_log {root}/errors;\n\
          events {{ worker_connections 256; }}\n\
          http {{ access_log off; sendfile on; keepalive_timeout 65;\n\
-         server {{ listen 127.0.0.1:{}; root {root}; }} }}\n",
-        case.port
+         server {{ listen {}:{}; root {root}; }} }}\n",
+        case.address, case.port
     );
     let configuration = case.folder.file("nginx.conf", &configuration);
     let content = content();
     std::fs::write(case.folder.0.join("content"), &content).unwrap();
-    let url = |name: &str| format!("http://127.0.0.1:{}/{name}", case.port);
+    let url = |name: &str| format!("http://{}:{}/{name}", case.address, case.port);
     for pairing in PAIRINGS {
         let server = case.serve(pairing.0, &["nginx", "-p", root, "-c", &configuration], "tcp");
         let output = case.client(pairing.1, &["curl", "-s", "-S", &url("content")]);
@@ -263,14 +412,24 @@ fn nginx_with_curl_and_ab() {
 #[test]
 #[ignore = "cargo xtask test --bypass"]
 fn netcat_and_socat() {
-    let Some(case) = Case::new("netcat_and_socat", &["nc", "socat"]) else { return };
+    netcat_and_socat_behind(Case::new("netcat_and_socat", Stack::Spin, &["nc", "socat"]));
+}
+
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn netcat_and_socat_on_xdp() {
+    netcat_and_socat_behind(Case::new("netcat_and_socat_on_xdp", Stack::Xdp, &["nc", "socat"]));
+}
+
+fn netcat_and_socat_behind(case: Option<Case>) {
+    let Some(case) = case else { return };
     let content = content();
     std::fs::write(case.folder.0.join("content"), &content).unwrap();
-    let listen = format!("TCP-LISTEN:{},bind=127.0.0.1,reuseaddr", case.port);
-    let connect = format!("TCP:127.0.0.1:{}", case.port);
-    let (nc_in, nc_out) = ("exec nc -l 127.0.0.1 $0 > got", "exec nc -N 127.0.0.1 $0 < content");
+    let listen = format!("TCP-LISTEN:{},bind={},reuseaddr", case.port, case.address);
+    let connect = format!("TCP:{}:{}", case.address, case.port);
+    let (nc_in, nc_out) = ("exec nc -l $1 $0 > got", "exec nc -N $1 $0 < content");
     let tools: [(&str, &[&str], &[&str]); 2] = [
-        ("netcat", &["sh", "-c", nc_in, &case.port], &["sh", "-c", nc_out, &case.port]),
+        ("netcat", &["sh", "-c", nc_in, &case.port, &case.address], &["sh", "-c", nc_out, &case.port, &case.address]),
         ("socat", &["socat", "-u", &listen, "CREATE:got"], &["socat", "-u", "OPEN:content", &connect]),
     ];
     for (tool, server, client) in tools {
@@ -289,7 +448,7 @@ fn netcat_and_socat() {
 #[ignore = "cargo xtask test --bypass"]
 fn cpythons_own_tests() {
     const PYTHON: &str = "/usr/bin/python3";
-    let Some(case) = Case::new("cpythons_own_tests", &[PYTHON]) else { return };
+    let Some(case) = Case::new("cpythons_own_tests", Stack::Spin, &[PYTHON]) else { return };
     let has_tests = Command::new(PYTHON).args(["-c", "import test.test_socket"]).stderr(Stdio::null()).status();
     if !has_tests.unwrap().success() {
         eprintln!("SKIPPED programs::cpythons_own_tests: its tests are not installed (libpython3.N-testsuite)");
@@ -299,7 +458,7 @@ fn cpythons_own_tests() {
         // Sockets to virtual machines hang where there is no other machine.
         let line = ["timeout", "--signal=KILL", "240", PYTHON, "-m", "test", "-v", "-i", "*VSOCK*", module];
         let results = |behind: bool| {
-            let output = case.command(behind, &line).output().unwrap();
+            let output = case.command(0, behind, &line).output().unwrap();
             let results = python_results(&format!("{}{}", stdout(&output), stderr(&output)));
             assert!(results.len() > 2 && output.status.code().is_some_and(|code| code != 137), "{module}: {output:?}");
             results
@@ -332,9 +491,9 @@ fn python_results(text: &str) -> Vec<String> {
 #[test]
 #[ignore = "cargo xtask test --bypass"]
 fn a_shell_of_many_programs() {
-    let Some(case) = Case::new("a_shell_of_many_programs", &[]) else { return };
+    let Some(case) = Case::new("a_shell_of_many_programs", Stack::Spin, &[]) else { return };
     let script = "for i in $(seq 300); do echo $i | cat | wc -c > /dev/null; done; echo end; cat";
-    let (started, said) = Started::new(&mut case.command(true, &["sh", "-c", script]), "end");
+    let (started, said) = Started::new(&mut case.command(0, true, &["sh", "-c", script]), "end");
     assert_eq!(said, "end\n");
     assert!(stat(&case.folder).is_empty(), "programs without sockets have no page");
     assert_eq!(started.end(), Some(0));
