@@ -12,6 +12,8 @@ pub(crate) struct Lab {
     programs: Vec<(&'static str, PathBuf)>,
     /// IPv4 addresses of hosts `a` and `b`.
     addresses: [String; 2],
+    /// Their network devices.
+    devices: [String; 2],
 }
 
 const NAME: &str = "bench";
@@ -20,14 +22,16 @@ impl Lab {
     pub(crate) fn up(windhover: &Path) -> Result<Self> {
         packages::ensure(&["iproute2", "util-linux"], "for the lab")?;
         let programs = vec![("windhover", windhover.to_owned())];
-        let mut lab = Self { programs, addresses: [String::new(), String::new()] };
+        let mut lab = Self { programs, addresses: Default::default(), devices: Default::default() };
         process::run(&windhover.to_string_lossy(), &["lab", "up", NAME])?;
         let labs = super::document(Command::new(windhover).args(["lab", "list", "--json"]))?;
         let hosts =
             labs.as_array().and_then(|labs| labs.iter().find(|lab| lab["name"] == NAME)).map(|lab| &lab["hosts"]);
-        for (at, to) in lab.addresses.iter_mut().enumerate() {
-            let address = hosts.and_then(|hosts| hosts[at]["ipv4"].as_str());
-            address.context("the lab has no address for each of its hosts")?.clone_into(to);
+        for (field, of_hosts) in [("ipv4", &mut lab.addresses), ("device", &mut lab.devices)] {
+            for (at, to) in of_hosts.iter_mut().enumerate() {
+                let found = hosts.and_then(|hosts| hosts[at][field].as_str());
+                found.with_context(|| format!("the lab has no {field} for each of its hosts"))?.clone_into(to);
+            }
         }
         Ok(lab)
     }
@@ -46,6 +50,11 @@ impl Lab {
     /// Of host `b`.
     pub(crate) fn address(&self) -> &str {
         &self.addresses[1]
+    }
+
+    /// Network devices of hosts `a` and `b`.
+    pub(crate) fn devices(&self) -> &[String; 2] {
+        &self.devices
     }
 
     /// A command line in the namespace of host `a` or `b`, on some CPUs; `windhover` is the tool that is measured.

@@ -30,8 +30,8 @@ enum Bench {
     Peers(peers::Arguments),
     /// What a shield is worth: p99.99 and standard deviation without and with it, and the stalls by throttling.
     Shield(shield::Arguments),
-    /// What `bypass run --stack spin` is worth: blocking, behind it, and spinning by itself, interleaved on one lab; and what
-    /// calls cost that it does not accelerate.
+    /// What `bypass run` is worth: blocking, behind `spin`, behind `xdp`, and spinning by itself, interleaved on one lab; many
+    /// connections, redis, bulk data, and calls that it does not accelerate. Goals are shown as met or missed.
     Bypass(bypass::Arguments),
     /// What `--pcap` costs the ping-pong beside it, paired.
     Capture(capture::Arguments),

@@ -107,12 +107,12 @@ pub(super) fn commands(tool: Tool, protocol: &str, mode: &str, address: &str, se
     }
 }
 
-pub(super) fn once(lab: &Lab, tool: Tool, [server, client]: [String; 2]) -> Result<Figure> {
+fn once(lab: &Lab, tool: Tool, [server, client]: [String; 2]) -> Result<Figure> {
     let _server = lab.serve(&server)?;
     parse(tool, &lab.client(&client)?)
 }
 
-fn parse(tool: Tool, text: &str) -> Result<Figure> {
+pub(super) fn parse(tool: Tool, text: &str) -> Result<Figure> {
     let figure = match tool {
         Tool::Windhover => {
             let document: serde_json::Value = serde_json::from_str(text.trim()).context("result document")?;
