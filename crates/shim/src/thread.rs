@@ -110,6 +110,7 @@ extern "C-unwind" fn ended(_: *mut c_void) {
     if let Some(visit) = THREAD.with(|thread| thread.visit.take()) {
         visit.leave();
     }
+    crate::user::wait::ended();
 }
 
 /// Notes what the thread spins on.
@@ -142,13 +143,18 @@ pub(crate) fn start_spinning(most: u32) -> bool {
             return false;
         }
         thread.spins.set(true);
-        let key = KEY.load(Relaxed);
-        if key >= 0 && !thread.is_registered.replace(true) {
-            // SAFETY: a key made by `init`; the value only has to differ from null.
-            unsafe { libc::pthread_setspecific(key.unsigned_abs(), std::ptr::dangling::<c_void>()) };
-        }
+        register();
         true
     })
+}
+
+/// Lets [`KEY`]'s destructor know this thread.
+pub(crate) fn register() {
+    let key = KEY.load(Relaxed);
+    if key >= 0 && THREAD.with(|thread| !thread.is_registered.replace(true)) {
+        // SAFETY: a key made by `init`; the value only has to differ from null.
+        unsafe { libc::pthread_setspecific(key.unsigned_abs(), std::ptr::dangling::<c_void>()) };
+    }
 }
 
 pub(crate) fn stop_spinning() {

@@ -14,7 +14,7 @@ mod service;
 mod socket;
 mod stream;
 mod take;
-mod wait;
+pub(crate) mod wait;
 
 pub(crate) use close::{after_fork, before_fork, closed, duplicated, end, forgotten, forked, release_guard};
 pub(crate) use datagram::{Outgoing, reconnect};

@@ -11,12 +11,16 @@ use libc::{
     sigset_t, timespec,
 };
 use stack::Readiness;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Entries that are kept on the stack; more need memory.
 const FEW: usize = 128;
 static NOW: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
 /// Attempts between two that ask the kernel.
 const ATTEMPTS_A_KERNEL: u32 = 32;
+/// Calls of this process so far: calls that do not wait ask the kernel as often as attempts of one that does.
+static CALLS: AtomicU32 = AtomicU32::new(0);
 
 /// What poll reports of a readiness.
 pub(super) fn events_of(ready: &Readiness) -> c_short {
@@ -105,7 +109,7 @@ pub(crate) fn poll(polled: &mut Polled<'_>) -> Option<c_int> {
     // The call's own mask lets signals in only in the kernel.
     in_kernel |= !polled.mask.is_null();
     let call = Call::new(polled.kind, None);
-    let mut kernel_in = if kernels_own { 0 } else { ATTEMPTS_A_KERNEL };
+    let mut kernel_in = if kernels_own { 0 } else { CALLS.fetch_add(1, Relaxed) % (ATTEMPTS_A_KERNEL + 1) };
     let (fds, mask) = (&mut *polled.fds, polled.mask);
     let mut attempt = |watched: &mut [Watched], asks: bool| {
         let ready = from_stack(fds, watched);

@@ -5,6 +5,8 @@ use crate::{page, real, thread};
 use libc::{POLLIN, pollfd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
+/// The most rounds of frames in one hold of the lock.
+const MOST_ROUNDS: u32 = 16;
 /// How long it sleeps while threads of the program poll, ns.
 const TICK_NS: u64 = 1_000_000;
 /// The same after they have gone on to do so for a while.
@@ -86,7 +88,8 @@ fn run() {
         let timer = {
             let mut state = lock();
             if let Some(engine) = &mut state.engine {
-                while engine.poll() {}
+                // A flood of frames does not keep the lock.
+                (0..MOST_ROUNDS).take_while(|_| engine.poll()).for_each(drop);
             }
             state.dispatch();
             fds.iter_mut().zip(&state.descriptors).for_each(|(slot, fd)| slot.fd = *fd);

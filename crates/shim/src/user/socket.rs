@@ -6,7 +6,7 @@ use crate::errno;
 use crate::spin::Call;
 use crate::table;
 use bypass_abi::page::{Kind, Outcome};
-use libc::{MSG_DONTWAIT, POLLIN, c_int, iovec, pollfd, sockaddr, socklen_t, ssize_t};
+use libc::{MSG_DONTWAIT, MSG_WAITALL, POLLIN, c_int, iovec, pollfd, sockaddr, socklen_t, ssize_t};
 use stack::Error;
 use std::net::SocketAddr;
 
@@ -129,7 +129,12 @@ impl Incoming {
 pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c_int) -> ssize_t) -> Option<ssize_t> {
     let entry = entry(fd)?;
     let id = take::used(fd, entry)?;
-    let (before, flags) = (errno::get(), incoming.flags);
+    let before = errno::get();
+    let nonblocking = entry.has(table::NONBLOCK) || incoming.flags & MSG_DONTWAIT != 0;
+    if nonblocking {
+        // Such a call returns what is there, also with MSG_WAITALL.
+        incoming.flags = incoming.flags & !MSG_WAITALL | MSG_DONTWAIT;
+    }
     let call = Call::new(Kind::Recv, Some(entry));
     let mut done = 0;
     // SAFETY: the caller's promises about the buffers.
@@ -138,7 +143,7 @@ pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c
         call.count(Outcome::Ready);
         return Some(finish(Waited::Done(result), before, 0));
     }
-    if entry.has(table::NONBLOCK) || flags & MSG_DONTWAIT != 0 {
+    if nonblocking {
         errno::set(libc::EAGAIN);
         return Some(-1);
     }

@@ -54,8 +54,7 @@ pub(super) unsafe fn receive(
     engine.stack().tcp_consume(now(), socket, copied)?;
     engine.flush();
     *done += copied;
-    let waits = incoming.flags & MSG_WAITALL != 0 && incoming.flags & MSG_DONTWAIT == 0;
-    if waits && !is_end && *done < room { Err(Error::WouldBlock) } else { Ok(*done) }
+    if incoming.flags & MSG_WAITALL != 0 && !is_end && *done < room { Err(Error::WouldBlock) } else { Ok(*done) }
 }
 
 /// Sends bytes.
@@ -186,7 +185,8 @@ pub(crate) unsafe fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) ->
 
 /// How a connection that was begun ended, once.
 fn connected(state: &mut State, id: u32) -> Option<Result<c_int, c_int>> {
-    let (engine, socket) = state.both(id)?;
+    // Another thread closed it.
+    let Some((engine, socket)) = state.both(id) else { return Some(Err(libc::EBADF)) };
     let Handle::Tcp(handle) = socket.handle else { return None };
     let Ok(ready) = engine.stack().tcp_readiness(handle) else { return Some(Err(libc::EBADF)) };
     if !ready.writable && !ready.error && !ready.hang_up {

@@ -3,12 +3,13 @@
 
 use super::{State, Waiter, lock};
 use crate::spin::{Call, Spun};
-use crate::{errno, real, thread};
+use crate::thread::{self, Handled};
+use crate::{errno, real};
 use libc::{POLLIN, c_int, pollfd, sigset_t};
 use std::cell::Cell;
 
 thread_local! {
-    /// An eventfd of the thread, made when it first sleeps; closed with the process.
+    /// An eventfd of the thread, made when it first sleeps; closed when the thread ends.
     static BELL: Cell<c_int> = const { Cell::new(-1) };
 }
 
@@ -57,9 +58,20 @@ fn bell() -> c_int {
         if bell.get() < 0 {
             // SAFETY: takes numbers only.
             bell.set(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) });
+            thread::register();
         }
         bell.get()
     })
+}
+
+/// Clears up after a thread that ended, also one that was cancelled in its sleep.
+pub(crate) fn ended() {
+    let bell = BELL.with(|bell| bell.replace(-1));
+    if bell >= 0 {
+        lock().waiters.retain(|waiter| waiter.fd != bell);
+        // SAFETY: this library's own descriptor.
+        unsafe { real::close.get()(bell) };
+    }
 }
 
 /// A forked child shares its parent's eventfds: it makes its own.
@@ -82,12 +94,12 @@ pub(super) fn wait<T>(call: &Call, what: &For<'_>, mut attempt: impl FnMut(bool)
         Spun::TimedOut => return Waited::TimedOut,
         Spun::Spent | Spun::Closed => {}
     }
-    sleep(what, began, attempt)
+    sleep(what, call.handled, began, attempt)
 }
 
 #[cold]
 #[inline(never)]
-fn sleep<T>(what: &For<'_>, began: u64, mut attempt: impl FnMut(bool) -> Option<T>) -> Waited<T> {
+fn sleep<T>(what: &For<'_>, handled: Handled, began: u64, mut attempt: impl FnMut(bool) -> Option<T>) -> Waited<T> {
     let bell = bell();
     let none = pollfd { fd: -1, events: POLLIN, revents: 0 };
     let mut few = [none; FEW];
@@ -131,7 +143,9 @@ fn sleep<T>(what: &For<'_>, began: u64, mut attempt: impl FnMut(bool) -> Option<
         if let Some(found) = found.or_else(|| attempt(true)) {
             return Waited::Done(found);
         }
-        if slept < 0 && error == libc::EINTR {
+        // ppoll ends with any handler; a receive call goes on after one with SA_RESTART.
+        let is_interrupted = slept < 0 && error == libc::EINTR && what.by_any_signal;
+        if is_interrupted || handled.interrupted(what.by_any_signal) {
             return Waited::Interrupted;
         }
         if rest == 0 {

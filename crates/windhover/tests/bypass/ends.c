@@ -65,6 +65,12 @@ static void took(const char *what, double since, double least) {
 
 static void nothing(int signal) { (void)signal; }
 
+static int asked_by_signal;
+static void ask(int signal) {
+    (void)signal;
+    send(asked_by_signal, "late", 4, 0);
+}
+
 static void limit(int fd, int option, int ms) {
     struct timeval t = {ms / 1000, ms % 1000 * 1000};
     setsockopt(fd, SOL_SOCKET, option, &t, sizeof t);
@@ -248,6 +254,15 @@ static void streams(void) {
     text("readv", readv(fd, into, 2));
     text("what is left", read(fd, buffer, 100));
     say("MSG_DONTWAIT", recv(fd, buffer, 4, MSG_DONTWAIT));
+    send(fd, "1234", 4, 0);
+    usleep(50000);
+    text("MSG_WAITALL that does not wait", recv(fd, buffer, 10, MSG_WAITALL | MSG_DONTWAIT));
+    send(fd, "5678", 4, 0);
+    usleep(50000);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    text("MSG_WAITALL without blocking", recv(fd, buffer, 10, MSG_WAITALL));
+    say("nothing left", recv(fd, buffer, 10, MSG_WAITALL));
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     limit(fd, SO_RCVTIMEO, 60);
     double began = now();
     say("SO_RCVTIMEO", recv(fd, buffer, 4, 0));
@@ -297,6 +312,11 @@ static void streams(void) {
     limit(fd, SO_RCVTIMEO, 0);
     struct pollfd one = {fd, POLLIN, 0};
     say("poll and a signal", poll(&one, 1, 2000));
+    action.sa_handler = ask;
+    sigaction(SIGALRM, &action, NULL);
+    asked_by_signal = fd;
+    setitimer(ITIMER_REAL, &alarm, NULL);
+    text("recv goes on after a signal", recv(fd, buffer, 4, 0));
     int copy = dup(fd);
     close(fd);
     say("a copy", send(copy, "copy", 4, 0));
