@@ -327,7 +327,19 @@ fn redis_on_xdp() {
 
 fn redis_behind(case: Option<Case>) {
     let Some(case) = case else { return };
-    let server = ["redis-server", "--port", &case.port, "--bind", &case.address, "--save", "", "--appendonly", "no"];
+    let server = [
+        "redis-server",
+        "--port",
+        &case.port,
+        "--bind",
+        &case.address,
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--protected-mode",
+        "no",
+    ];
     for pairing in PAIRINGS {
         let server = case.serve(pairing.0, &server, "tcp");
         let cli = |line: &[&str]| {
@@ -428,9 +440,16 @@ fn netcat_and_socat_behind(case: Option<Case>) {
     let listen = format!("TCP-LISTEN:{},bind={},reuseaddr", case.port, case.address);
     let connect = format!("TCP:{}:{}", case.address, case.port);
     let (nc_in, nc_out) = ("exec nc -l $1 $0 > got", "exec nc -N $1 $0 < content");
+    let socat: &[&str] = &["socat", "-u", &listen, "CREATE:got"];
+    // netcat's listener sets SO_REUSEPORT: the kernel keeps such a port.
+    let netcat: &[&str] = &["sh", "-c", nc_in, &case.port, &case.address];
     let tools: [(&str, &[&str], &[&str]); 2] = [
-        ("netcat", &["sh", "-c", nc_in, &case.port, &case.address], &["sh", "-c", nc_out, &case.port, &case.address]),
-        ("socat", &["socat", "-u", &listen, "CREATE:got"], &["socat", "-u", "OPEN:content", &connect]),
+        (
+            "netcat",
+            if case.stack == Stack::Xdp { socat } else { netcat },
+            &["sh", "-c", nc_out, &case.port, &case.address],
+        ),
+        ("socat", socat, &["socat", "-u", "OPEN:content", &connect]),
     ];
     for (tool, server, client) in tools {
         for pairing in PAIRINGS {
