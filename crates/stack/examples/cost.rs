@@ -97,11 +97,11 @@ fn ping_pong_once(pair: &mut Pair, sockets: [TcpSocket; 2], bytes: usize, rounds
     let (mut frames, begin) = (0, Clock::now());
     for _ in 0..rounds {
         for from in [0, 1] {
-            pair.stacks[from].tcp_send(pair.now, sockets[from], black_box(&message), false)?;
+            pair.stacks[from].tcp_send(sockets[from], black_box(&message), false)?;
             frames += pair.carry(from);
             pair.now = pair.now.after(LEG);
             pair.stacks[1 - from].handle_timeout(pair.now);
-            let got = pair.stacks[1 - from].tcp_receive(pair.now, sockets[1 - from], &mut buffer)?;
+            let got = pair.stacks[1 - from].tcp_receive(sockets[1 - from], &mut buffer)?;
             assert_eq!(black_box(got), bytes);
         }
     }
@@ -127,13 +127,13 @@ fn pieces(pair: &mut Pair, sockets: [TcpSocket; 2], bytes: usize, rounds: u32) -
         let from = usize::from(round % 2 == 1);
         let (own, other) = (sockets[from], sockets[1 - from]);
         let start = Clock::now();
-        pair.stacks[from].tcp_send(pair.now, own, black_box(&message), false)?;
+        pair.stacks[from].tcp_send(own, black_box(&message), false)?;
         let sent = Clock::now();
         let length = pair.stacks[from].poll_transmit(pair.now, &mut pair.frame).ok_or("nothing was sent")?;
         let written = Clock::now();
         let _ = pair.stacks[1 - from].handle_frame(pair.now, &pair.frame[..length]);
         let read = Clock::now();
-        black_box(pair.stacks[1 - from].tcp_receive(pair.now, other, &mut buffer)?);
+        black_box(pair.stacks[1 - from].tcp_receive(other, &mut buffer)?);
         let received = Clock::now();
         for (sum, (early, late)) in
             sums.iter_mut().zip([(start, sent), (sent, written), (written, read), (read, received)])
@@ -179,10 +179,10 @@ fn bulk(pair: &mut Pair, sockets: [TcpSocket; 2], seconds: f64) -> Result<f64> {
     let (begin, mut bytes) = (Clock::now(), 0_u64);
     while begin.elapsed().as_secs_f64() < seconds {
         for _ in 0..100 {
-            let _ = pair.stacks[0].tcp_send(pair.now, sockets[0], &message, false);
+            let _ = pair.stacks[0].tcp_send(sockets[0], &message, false);
             pair.exchange();
             pair.now = pair.now.after(LEG);
-            while let Ok(count) = pair.stacks[1].tcp_receive(pair.now, sockets[1], &mut buffer) {
+            while let Ok(count) = pair.stacks[1].tcp_receive(sockets[1], &mut buffer) {
                 bytes += count as u64;
             }
             for stack in &mut pair.stacks {

@@ -198,9 +198,9 @@ impl World {
         let Some(&socket) = self.sockets[side].get(usize::from(much) % count.max(1)) else { return };
         let (stack, now) = (&mut self.stacks[side], self.now);
         match what {
-            0 | 1 => drop(stack.tcp_send(now, socket, &bytes.repeat(20), what == 1)),
-            2 => drop(stack.tcp_receive(now, socket, &mut [0; 700])),
-            3 => drop(stack.tcp_shutdown(now, socket, [Shutdown::Read, Shutdown::Write][usize::from(much & 1)])),
+            0 | 1 => drop(stack.tcp_send(socket, &bytes.repeat(20), what == 1)),
+            2 => drop(stack.tcp_receive(socket, &mut [0; 700])),
+            3 => drop(stack.tcp_shutdown(socket, [Shutdown::Read, Shutdown::Write][usize::from(much & 1)])),
             4 => drop(stack.tcp_close(now, socket)),
             5 => drop(stack.tcp_abort(socket)),
             6 => drop(stack.tcp_mark_urgent(socket)),

@@ -33,14 +33,14 @@
 //!     }
 //! };
 //! exchange(now, &mut client, &mut server);
-//! client.tcp_send(now, socket, b"hello", false)?;
+//! client.tcp_send(socket, b"hello", false)?;
 //! now = now.after(10_000);
 //! exchange(now, &mut client, &mut server);
 //! let accepted = server.tcp_accept(listener)?;
 //! let mut text = [0; 16];
-//! let length = server.tcp_receive(now, accepted, &mut text)?;
+//! let length = server.tcp_receive(accepted, &mut text)?;
 //! assert_eq!(&text[..length], b"hello");
-//! assert_eq!(server.tcp_receive(now, accepted, &mut text), Err(Error::WouldBlock));
+//! assert_eq!(server.tcp_receive(accepted, &mut text), Err(Error::WouldBlock));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

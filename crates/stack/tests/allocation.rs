@@ -79,7 +79,7 @@ impl Way {
         for _ in 0..rounds {
             for from in [0, 1] {
                 let stack = &mut self.stacks[from];
-                let _ = stack.tcp_send(self.now, sockets[from], &self.buffer[..20_000], false);
+                let _ = stack.tcp_send(sockets[from], &self.buffer[..20_000], false);
                 let _ = stack.udp_send(self.now, udp[from], None, &self.buffer[..500]);
                 let info = stack.tcp_info(sockets[from]).unwrap();
                 assert!(info.send_mss > 0);
@@ -87,7 +87,7 @@ impl Way {
             self.carry();
             for to in [0, 1] {
                 let stack = &mut self.stacks[to];
-                while let Ok(count) = stack.tcp_receive(self.now, sockets[to], &mut self.buffer) {
+                while let Ok(count) = stack.tcp_receive(sockets[to], &mut self.buffer) {
                     self.bytes += count as u64;
                 }
                 while stack.udp_receive(udp[to], &mut self.buffer).is_ok() {

@@ -233,10 +233,12 @@ impl Engine {
         }
     }
 
-    /// Sends what waits.
+    /// Sends what waits. Looks at the clock only where something does.
     #[inline]
     pub fn flush(&mut self) {
-        self.transmit(now());
+        if self.stack.wants_transmit() || self.port.has_unsent() {
+            self.transmit(now());
+        }
     }
 
     #[inline]

@@ -218,7 +218,7 @@ fn complement(engine: &mut Engine, socket: TcpSocket, seed: u32) {
     let mut got = Vec::new();
     let mut bytes = [0; 5000];
     loop {
-        let length = ready(engine, "data", |engine| engine.stack().tcp_receive(now(), socket, &mut bytes));
+        let length = ready(engine, "data", |engine| engine.stack().tcp_receive(socket, &mut bytes));
         if length == 0 {
             break;
         }
@@ -226,12 +226,12 @@ fn complement(engine: &mut Engine, socket: TcpSocket, seed: u32) {
         let back: Vec<u8> = bytes[..length].iter().map(|byte| !byte).collect();
         let mut rest = &back[..];
         while !rest.is_empty() {
-            let sent = ready(engine, "room", |engine| engine.stack().tcp_send(now(), socket, rest, false));
+            let sent = ready(engine, "room", |engine| engine.stack().tcp_send(socket, rest, false));
             rest = &rest[sent..];
         }
     }
     assert!(got == pattern(seed), "{} bytes came", got.len());
-    engine.stack().tcp_shutdown(now(), socket, Shutdown::Write).unwrap();
+    engine.stack().tcp_shutdown(socket, Shutdown::Write).unwrap();
     engine.flush();
     engine.stack().tcp_close(now(), socket).unwrap();
     until(engine, "the end", |engine| (engine.stack().tcp_pending() == 0).then_some(()));

@@ -167,14 +167,14 @@ pub(crate) fn entry(fd: c_int) -> Option<&'static Entry> {
 }
 
 impl State {
-    /// A round of the engine, and what follows from it for those that wait.
+    /// A round of the engine, and what follows from it for those that wait. Says whether anything may have changed.
     #[inline]
-    fn poll(&mut self) {
-        if let Some(engine) = &mut self.engine {
-            engine.poll();
-            ROUNDS.store(ROUNDS.load(Relaxed).wrapping_add(1), Relaxed);
-            self.dispatch();
-        }
+    fn poll(&mut self) -> bool {
+        let Some(engine) = &mut self.engine else { return false };
+        let has_worked = engine.poll();
+        ROUNDS.store(ROUNDS.load(Relaxed).wrapping_add(1), Relaxed);
+        self.dispatch();
+        has_worked
     }
 
     /// Tells epoll instances and sleeping threads what has happened.

@@ -172,8 +172,7 @@ unsafe fn receive_once(
     let state = &mut *locked;
     // SAFETY: the caller's promises about the buffers.
     let mut taken = unsafe { take_bytes(state, id, incoming, done) };
-    if taken.is_none() {
-        state.poll();
+    if taken.is_none() && state.poll() {
         // SAFETY: as above.
         taken = unsafe { take_bytes(state, id, incoming, done) };
     }

@@ -51,7 +51,7 @@ pub(super) unsafe fn receive(
         let enough = is_end || copied == room || incoming.flags & MSG_WAITALL == 0;
         return if enough { Ok(copied) } else { Err(Error::WouldBlock) };
     }
-    engine.stack().tcp_consume(now(), socket, copied)?;
+    engine.stack().tcp_consume(socket, copied)?;
     engine.flush();
     *done += copied;
     if incoming.flags & MSG_WAITALL != 0 && !is_end && *done < room { Err(Error::WouldBlock) } else { Ok(*done) }
@@ -118,7 +118,7 @@ unsafe fn push(engine: &mut Engine, socket: TcpSocket, outgoing: &Outgoing, done
         is_empty = false;
         let rest = &bytes[skip..];
         skip = 0;
-        let taken = engine.stack().tcp_send(now(), socket, rest, outgoing.flags & MSG_MORE != 0)?;
+        let taken = engine.stack().tcp_send(socket, rest, outgoing.flags & MSG_MORE != 0)?;
         *done += taken;
         if taken < rest.len() {
             return Err(Error::WouldBlock);
@@ -126,7 +126,7 @@ unsafe fn push(engine: &mut Engine, socket: TcpSocket, outgoing: &Outgoing, done
     }
     if is_empty && *done == 0 {
         // Nothing to send: only whether it could be.
-        let _ = engine.stack().tcp_send(now(), socket, &[], false)?;
+        let _ = engine.stack().tcp_send(socket, &[], false)?;
     }
     if outgoing.flags & MSG_OOB != 0 {
         engine.stack().tcp_mark_urgent(socket)?;
@@ -398,7 +398,7 @@ pub(crate) fn shut_down(fd: c_int, how: c_int) -> Option<c_int> {
             return Some(-1);
         }
     };
-    let done = engine.stack().tcp_shutdown(now(), handle, how);
+    let done = engine.stack().tcp_shutdown(handle, how);
     engine.flush();
     locked.dispatch();
     locked.happened(id);

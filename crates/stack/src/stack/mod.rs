@@ -171,6 +171,12 @@ impl Stack {
         }
     }
 
+    /// Whether [`Stack::poll_transmit`] may have a frame.
+    #[must_use]
+    pub fn wants_transmit(&self) -> bool {
+        !self.replies.is_empty() || !self.output.is_empty()
+    }
+
     /// Writes the next frame into the driver's buffer, with Ethernet header and without frame check sequence; its length.
     /// Call it until there is none. The buffer wants to hold the MTU and 14 bytes.
     pub fn poll_transmit(&mut self, now: Instant, frame: &mut [u8]) -> Option<usize> {

@@ -190,7 +190,7 @@ impl Stack {
     /// # Errors
     /// [`Error::WouldBlock`] without room, or before the connection is established; [`Error::BrokenPipe`] after shutdown;
     /// once, the error that ended the connection.
-    pub fn tcp_send(&mut self, _now: Instant, socket: TcpSocket, bytes: &[u8], more: bool) -> Result<usize, Error> {
+    pub fn tcp_send(&mut self, socket: TcpSocket, bytes: &[u8], more: bool) -> Result<usize, Error> {
         let taken = self.connection_mut(socket)?.send(bytes, more)?;
         self.enqueue(socket.0);
         Ok(taken)
@@ -228,9 +228,9 @@ impl Stack {
     ///
     /// # Errors
     /// [`Error::WouldBlock`] where nothing is there; once, the error that ended the connection.
-    pub fn tcp_receive(&mut self, now: Instant, socket: TcpSocket, buffer: &mut [u8]) -> Result<usize, Error> {
+    pub fn tcp_receive(&mut self, socket: TcpSocket, buffer: &mut [u8]) -> Result<usize, Error> {
         let copied = self.tcp_peek(socket, buffer)?;
-        self.tcp_consume(now, socket, copied)?;
+        self.tcp_consume(socket, copied)?;
         Ok(copied)
     }
 
@@ -256,7 +256,7 @@ impl Stack {
     ///
     /// # Errors
     /// [`Error::BadHandle`].
-    pub fn tcp_consume(&mut self, _now: Instant, socket: TcpSocket, count: usize) -> Result<(), Error> {
+    pub fn tcp_consume(&mut self, socket: TcpSocket, count: usize) -> Result<(), Error> {
         self.connection_mut(socket)?.consume(count);
         self.enqueue(socket.0);
         Ok(())
@@ -266,7 +266,7 @@ impl Stack {
     ///
     /// # Errors
     /// [`Error::NotConnected`] before the connection is established and after it ended.
-    pub fn tcp_shutdown(&mut self, _now: Instant, socket: TcpSocket, how: Shutdown) -> Result<(), Error> {
+    pub fn tcp_shutdown(&mut self, socket: TcpSocket, how: Shutdown) -> Result<(), Error> {
         self.connection_mut(socket)?.shutdown(how)?;
         self.settle(socket.0.index);
         Ok(())

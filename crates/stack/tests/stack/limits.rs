@@ -138,7 +138,7 @@ fn a_thousand_connections_keep_apart() {
     network.run_for(2 * SECOND);
     for (port, client) in (4000_u16..).zip(&clients) {
         let now = network.now;
-        let sent = network.stack(CLIENT).tcp_send(now, *client, &port.to_be_bytes().repeat(500), false);
+        let sent = network.stack(CLIENT).tcp_send(*client, &port.to_be_bytes().repeat(500), false);
         assert_eq!(sent, Ok(1000), "{port}");
     }
     network.run_for(2 * SECOND);
@@ -146,7 +146,7 @@ fn a_thousand_connections_keep_apart() {
     while let Ok(server) = network.stack(SERVER).tcp_accept(listener) {
         let port = network.stack(SERVER).tcp_addresses(server).unwrap().1.port();
         let (now, mut buffer) = (network.now, [0; 2000]);
-        assert_eq!(network.stack(SERVER).tcp_receive(now, server, &mut buffer), Ok(1000), "{port}");
+        assert_eq!(network.stack(SERVER).tcp_receive(server, &mut buffer), Ok(1000), "{port}");
         assert_eq!(buffer[..1000], port.to_be_bytes().repeat(500));
         network.stack(SERVER).tcp_close(now, server).unwrap();
         served += 1;
@@ -172,7 +172,7 @@ fn events_and_edges() {
     let before = network.stack(SERVER).tcp_readiness(server).unwrap();
     for _ in 0..3 {
         let now = network.now;
-        network.stack(CLIENT).tcp_send(now, client, b"x", false).unwrap();
+        network.stack(CLIENT).tcp_send(client, b"x", false).unwrap();
         network.run_for(MS);
     }
     assert_eq!(network.stack(SERVER).poll_event(), Some(stack::Event::Tcp(server)));
@@ -182,7 +182,7 @@ fn events_and_edges() {
     // A full buffer, and room again.
     let (now, big) = (network.now, vec![0; 100_000]);
     let edges = network.stack(CLIENT).tcp_readiness(client).unwrap().write_edges;
-    assert_eq!(network.stack(CLIENT).tcp_send(now, client, &big, false), Ok(8192));
+    assert_eq!(network.stack(CLIENT).tcp_send(client, &big, false), Ok(8192));
     assert!(!network.stack(CLIENT).tcp_readiness(client).unwrap().writable);
     network.run_for(100 * MS);
     let readiness = network.stack(CLIENT).tcp_readiness(client).unwrap();

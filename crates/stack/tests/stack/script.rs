@@ -127,29 +127,29 @@ impl Script {
         match words {
             ["send", count, rest @ ..] => {
                 let count: u32 = count.parse().unwrap();
-                let got = stack.tcp_send(now, socket, &bytes(self.given + 1, count), rest == ["more"]);
+                let got = stack.tcp_send(socket, &bytes(self.given + 1, count), rest == ["more"]);
                 assert_eq!(got, Ok(count as usize), "{line}");
                 self.given += count;
             }
-            ["recv", "end"] => assert_eq!(stack.tcp_receive(now, socket, &mut [0; 1]), Ok(0), "{line}"),
+            ["recv", "end"] => assert_eq!(stack.tcp_receive(socket, &mut [0; 1]), Ok(0), "{line}"),
             ["recv", "none"] => {
-                assert_eq!(stack.tcp_receive(now, socket, &mut [0; 1]), Err(Error::WouldBlock), "{line}");
+                assert_eq!(stack.tcp_receive(socket, &mut [0; 1]), Err(Error::WouldBlock), "{line}");
             }
             ["recv", what] => match what.parse::<usize>() {
                 Ok(count) => {
                     let mut buffer = vec![0; count];
-                    assert_eq!(stack.tcp_receive(now, socket, &mut buffer), Ok(count), "{line}");
+                    assert_eq!(stack.tcp_receive(socket, &mut buffer), Ok(count), "{line}");
                     let count = u32::try_from(count).unwrap();
                     assert_eq!(buffer, bytes(self.taken + 1, count), "{line}");
                     self.taken += count;
                 }
                 Err(_) => {
-                    let error = stack.tcp_receive(now, socket, &mut [0; 1]).unwrap_err();
+                    let error = stack.tcp_receive(socket, &mut [0; 1]).unwrap_err();
                     assert_eq!(format!("{error:?}"), *what, "{line}");
                 }
             },
-            ["shutdown"] => stack.tcp_shutdown(now, socket, Shutdown::Write).unwrap(),
-            ["shutdown", "read"] => stack.tcp_shutdown(now, socket, Shutdown::Read).unwrap(),
+            ["shutdown"] => stack.tcp_shutdown(socket, Shutdown::Write).unwrap(),
+            ["shutdown", "read"] => stack.tcp_shutdown(socket, Shutdown::Read).unwrap(),
             ["close"] => stack.tcp_close(now, socket).unwrap(),
             ["abort"] => stack.tcp_abort(socket).unwrap(),
             ["urgent"] => stack.tcp_mark_urgent(socket).unwrap(),

@@ -66,18 +66,18 @@ pub(crate) fn transfer(
     while network.now < end {
         let now = network.now;
         while sent < data.len() {
-            match network.stack(from).tcp_send(now, sender, &data[sent..(sent + 60_000).min(data.len())], false) {
+            match network.stack(from).tcp_send(sender, &data[sent..(sent + 60_000).min(data.len())], false) {
                 Ok(count) => sent += count,
                 Err(Error::WouldBlock) => break,
                 Err(error) => panic!("send after {sent}: {error}"),
             }
         }
         if sent == data.len() && !ended {
-            network.stack(from).tcp_shutdown(now, sender, Shutdown::Write).unwrap();
+            network.stack(from).tcp_shutdown(sender, Shutdown::Write).unwrap();
             ended = true;
         }
         loop {
-            match network.stack(to).tcp_receive(now, receiver, &mut buffer) {
+            match network.stack(to).tcp_receive(receiver, &mut buffer) {
                 Ok(0) => return (arrived, longest),
                 Ok(count) => {
                     arrived.extend_from_slice(&buffer[..count]);
