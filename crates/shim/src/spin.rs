@@ -115,7 +115,7 @@ impl Call {
     ) -> Spun<T> {
         let yield_ns = Some(settings::ns(Key::Yield)).filter(|ns| *ns > 0).unwrap_or(u64::MAX);
         let contention_ns = settings::ns(Key::Contention);
-        let (mut last, mut is_last_round) = (limits.began, false);
+        let (mut last, mut is_last_round, mut switches) = (limits.began, false, None);
         loop {
             for _ in 0..ROUND {
                 if visit.is_some_and(|visit| !visit.is_valid()) {
@@ -143,12 +143,13 @@ impl Call {
                 return Spun::Spent;
             }
             // What the others did may be what this one waits for: one more round.
-            is_last_round = thread::lost_cpu(last, now, false, contention_ns);
+            is_last_round = thread::lost_cpu(last, now, None, contention_ns);
             last = now;
             if elapsed >= yield_ns {
+                let before = *switches.get_or_insert_with(thread::switches);
                 thread::yield_cpu();
                 last = thread::now_ns();
-                is_last_round |= thread::lost_cpu(now, last, true, contention_ns);
+                is_last_round |= thread::lost_cpu(now, last, Some(before), contention_ns);
             }
         }
     }

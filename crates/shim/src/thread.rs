@@ -279,22 +279,42 @@ pub(crate) fn is_contended(now_ns: u64) -> bool {
     THREAD.with(|thread| now_ns < thread.contended_until_ns.get())
 }
 
-/// Whether a spin that had the CPU at `before_ns` and again at `now_ns` lost it meanwhile. Its thread's next calls then sleep
-/// at once for `least_ns`; longer each time that this follows soon.
-pub(crate) fn lost_cpu(before_ns: u64, now_ns: u64, has_yielded: bool, least_ns: u64) -> bool {
+/// How often the calling thread lost its CPU to another one while it could run on (getrusage(2), ru_nivcsw); a sched_yield that
+/// another one accepted counts.
+pub(crate) fn switches() -> i64 {
+    // SAFETY: plain numbers, which the call fills in.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage.ru_nivcsw
+    }
+}
+
+/// Whether a spin that had the CPU at `before_ns` and again at `now_ns` lost it to another thread meanwhile. `offered`: it offered
+/// the CPU by sched_yield, and its [`switches`] were so many before. Its thread's next calls then sleep at once for `least_ns`;
+/// longer each time that this follows soon.
+pub(crate) fn lost_cpu(before_ns: u64, now_ns: u64, offered: Option<i64>, least_ns: u64) -> bool {
     /// Longer than a round of attempts takes.
     const ROUND_NS: u64 = 100_000;
     /// Longer than an offer of the CPU takes that nobody accepts.
     const OFFER_NS: u64 = 15_000;
+    /// The shortest hole that RT throttling makes.
+    const THROTTLED_NS: u64 = 15_000_000;
     /// How often the time is doubled.
     const MOST: u64 = 64;
-    let lost_ns = if has_yielded { OFFER_NS } else { ROUND_NS };
-    if least_ns == 0 || now_ns.saturating_sub(before_ns) < lost_ns {
+    let lost_ns = if offered.is_some() { OFFER_NS } else { ROUND_NS };
+    let gap_ns = now_ns.saturating_sub(before_ns);
+    if least_ns == 0 || gap_ns < lost_ns {
         return false;
     }
     THREAD.with(|thread| {
-        // A real-time thread loses it only to others of its kind, and to throttling, which sleeping would not prevent.
-        if thread.is_real_time.get() && !has_yielded {
+        // A real-time thread loses it only to others of its kind that take an offer, and to throttling, which sleeping would not
+        // prevent.
+        if thread.is_real_time.get() && (offered.is_none() || gap_ns >= THROTTLED_NS) {
+            return false;
+        }
+        // An interrupt or the hypervisor had it.
+        if offered.is_some_and(|before| switches() == before) {
             return false;
         }
         let last_ns = thread.contended_ns.get();

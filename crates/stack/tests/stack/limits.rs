@@ -137,7 +137,6 @@ fn a_thousand_connections_keep_apart() {
     }
     network.run_for(2 * SECOND);
     for (port, client) in (4000_u16..).zip(&clients) {
-        let now = network.now;
         let sent = network.stack(CLIENT).tcp_send(*client, &port.to_be_bytes().repeat(500), false);
         assert_eq!(sent, Ok(1000), "{port}");
     }
@@ -171,7 +170,6 @@ fn events_and_edges() {
     while network.stack(SERVER).poll_event().is_some() {}
     let before = network.stack(SERVER).tcp_readiness(server).unwrap();
     for _ in 0..3 {
-        let now = network.now;
         network.stack(CLIENT).tcp_send(client, b"x", false).unwrap();
         network.run_for(MS);
     }
@@ -180,7 +178,7 @@ fn events_and_edges() {
     let after = network.stack(SERVER).tcp_readiness(server).unwrap();
     assert_eq!((after.readable, after.read_edges), (true, before.read_edges + 3));
     // A full buffer, and room again.
-    let (now, big) = (network.now, vec![0; 100_000]);
+    let big = vec![0; 100_000];
     let edges = network.stack(CLIENT).tcp_readiness(client).unwrap().write_edges;
     assert_eq!(network.stack(CLIENT).tcp_send(client, &big, false), Ok(8192));
     assert!(!network.stack(CLIENT).tcp_readiness(client).unwrap().writable);
