@@ -15,8 +15,11 @@ use std::time::{Duration, Instant};
 const CHUNK_BYTES: usize = 4096;
 /// What the kernel keeps free before a received frame (XDP_PACKET_HEADROOM).
 const HEADROOM_BYTES: u32 = 256;
-/// Entries of each ring. As many frames are for receiving, as many for sending.
+/// Entries of each ring. As many frames are for sending.
 const RING_ENTRIES: u32 = 1024;
+/// Frames for receiving. The kernel uses them in turn, so all of them pass through the caches: with 1,024 a hop of 32 bytes over
+/// veth took 40 to 150 ns longer than with 256; with 64 no less.
+const RECEIVE_FRAMES: u32 = 256;
 /// Frames that one wake-up makes the kernel send in copy mode (TX_BATCH_SIZE): so many wake-ups empty a full ring.
 const WAKEUPS_A_BATCH: u32 = 8;
 /// The longest frame put together of several chunks: a TCP segment before segmentation.
@@ -169,10 +172,9 @@ impl Queue {
         let step = |what| move |cause| refused(&interface.name, what, cause);
         let fd = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(step("making an AF_XDP socket"))?;
         let raw = fd.as_raw_fd();
-        let frames = 2 * u64::from(RING_ENTRIES);
+        let frames = RECEIVE_FRAMES + RING_ENTRIES;
         let chunk = CHUNK_BYTES as u64;
-        let memory =
-            Mapping::new(None, 2 * RING_ENTRIES as usize * CHUNK_BYTES, 0).map_err(step("making memory for frames"))?;
+        let memory = Mapping::new(None, frames as usize * CHUNK_BYTES, 0).map_err(step("making memory for frames"))?;
         let region = libc::xdp_umem_reg {
             addr: memory.at(0, memory.len()).addr() as u64,
             len: memory.len() as u64,
@@ -196,13 +198,13 @@ impl Queue {
             Ring::map(raw, far(libc::XDP_UMEM_PGOFF_COMPLETION_RING), &offsets.cr, RING_ENTRIES).map_err(mapped)?;
         let receive = Ring::map(raw, libc::XDP_PGOFF_RX_RING, &offsets.rx, RING_ENTRIES).map_err(mapped)?;
         let send = Ring::map(raw, libc::XDP_PGOFF_TX_RING, &offsets.tx, RING_ENTRIES).map_err(mapped)?;
-        // The first half of the frames is for receiving.
-        for frame in 0..u64::from(fill.free(RING_ENTRIES)) {
-            fill.write(frame * chunk);
+        // The first frames are for receiving.
+        for frame in 0..fill.free(RECEIVE_FRAMES) {
+            fill.write(u64::from(frame) * chunk);
         }
         fill.publish();
         bind(raw, interface, backend, number)?;
-        let spare = (u64::from(RING_ENTRIES)..frames).map(|frame| frame * chunk).collect();
+        let spare = (RECEIVE_FRAMES..frames).map(|frame| u64::from(frame) * chunk).collect();
         let partial = Vec::with_capacity(LONGEST_FRAME);
         Ok(Self {
             fd,
