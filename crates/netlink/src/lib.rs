@@ -2,17 +2,19 @@
 //!
 //! Floor 1. Building and reading are pure and bear any bytes; [`Socket`] exchanges messages in the calling thread's network
 //! namespace. Numbers are in the machine's own order, as netlink has them.
+#![allow(unsafe_code, reason = "a platform crate: a descriptor's number")]
 
 mod hop;
 
 pub use hop::{Hop, HopError, Link, Neighbour, Route, hop};
 
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket, sockopt,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
 
 const NLMSG_NOOP: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
@@ -199,7 +201,14 @@ impl Socket {
     }
 
     fn open(protocol: SockProtocol) -> io::Result<Self> {
-        let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
+        /// Where the program in whose process this runs does not expect its next descriptor.
+        const HIGH: i32 = 900;
+        let low = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
+        let socket = match fcntl(&low, FcntlArg::F_DUPFD_CLOEXEC(HIGH)) {
+            // SAFETY: the call has just made it, and nobody else has it.
+            Ok(high) => unsafe { OwnedFd::from_raw_fd(high) },
+            Err(_) => low,
+        };
         // The kernel answers at once or never.
         setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(1))?;
         Ok(Self(socket))

@@ -12,6 +12,7 @@
 
 mod busy;
 mod calls;
+mod descriptor;
 mod errno;
 mod page;
 mod real;

@@ -3,7 +3,8 @@
 
 use crate::{errno, real, thread};
 use libc::{
-    SA_RESTART, SA_SIGINFO, SIG_DFL, SIG_ERR, SIG_IGN, c_int, c_void, sigaction as Action, sighandler_t, siginfo_t,
+    SA_RESETHAND, SA_RESTART, SA_SIGINFO, SIG_DFL, SIG_ERR, SIG_IGN, c_int, c_void, sigaction as Action, sighandler_t,
+    siginfo_t,
 };
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -92,9 +93,19 @@ unsafe extern "C-unwind" fn counting(signal: c_int, info: *mut siginfo_t, contex
     if thread::is_in_stack() && !is_fault && unsafe { keep(signal, info) } {
         return;
     }
-    let function = handler.function.load(Acquire);
-    thread::handles_signal(handler.flags.load(Relaxed) & SA_RESTART != 0);
+    let flags = handler.flags.load(Relaxed);
+    let is_once = flags & SA_RESETHAND != 0;
+    let function = if is_once { handler.function.swap(0, Acquire) } else { handler.function.load(Acquire) };
+    thread::handles_signal(flags & SA_RESTART != 0);
+    if is_once {
+        reset(signal, flags);
+    }
     if function == 0 {
+        if is_once {
+            // Another thread has run it: this one meets the default action.
+            // SAFETY: takes a number.
+            unsafe { libc::raise(signal) };
+        }
         return;
     }
     // SAFETY: an address that the program gave as a handler; one of a single argument ignores the others, as the kernel
@@ -102,6 +113,19 @@ unsafe extern "C-unwind" fn counting(signal: c_int, info: *mut siginfo_t, contex
     unsafe {
         let function: unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void) = std::mem::transmute(function);
         function(signal, info, context);
+    }
+}
+
+/// Puts the default action in the place of a handler for one signal (SA_RESETHAND), when its time has come: the kernel would do so
+/// at once, also where the signal waits until its thread has left the stack.
+fn reset(signal: c_int, flags: c_int) {
+    // SAFETY: actions of this function; the call is safe in a handler.
+    unsafe {
+        let mut action: Action = std::mem::zeroed();
+        real::sigaction.get()(signal, std::ptr::null(), &raw mut action);
+        action.sa_sigaction = SIG_DFL;
+        action.sa_flags = action.sa_flags & !SA_SIGINFO | flags & (SA_SIGINFO | SA_RESETHAND);
+        real::sigaction.get()(signal, &raw const action, std::ptr::null_mut());
     }
 }
 
@@ -127,7 +151,7 @@ unsafe fn change(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
         {
             ours = *new;
             ours.sa_sigaction = counting as *const () as usize;
-            ours.sa_flags |= SA_SIGINFO;
+            ours.sa_flags = new.sa_flags & !SA_RESETHAND | SA_SIGINFO;
             handler.flags.store(new.sa_flags, Relaxed);
             handler.function.store(new.sa_sigaction, Release);
             passed = &raw const ours;
@@ -142,7 +166,7 @@ unsafe fn change(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
             && old.sa_sigaction == counting as *const () as usize
         {
             old.sa_sigaction = before.0;
-            old.sa_flags = old.sa_flags & !SA_SIGINFO | before.1 & SA_SIGINFO;
+            old.sa_flags = old.sa_flags & !SA_SIGINFO | before.1 & (SA_SIGINFO | SA_RESETHAND);
         }
         done
     }
@@ -194,7 +218,7 @@ extern "C-unwind" fn sysv_signal(signal: c_int, function: sighandler_t) -> sigha
         errno::set(libc::EINVAL);
         return SIG_ERR;
     }
-    simple(signal, function, libc::SA_RESETHAND | libc::SA_NODEFER)
+    simple(signal, function, SA_RESETHAND | libc::SA_NODEFER)
 }
 
 /// What programs that are compiled for System V call.

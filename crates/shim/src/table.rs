@@ -4,7 +4,7 @@
 //! A descriptor can be closed and opened behind this table's back (by the C library itself, or by a direct system call). So
 //! an entry only says what is worth trying: each use of it gives the kernel's result also where the entry is wrong.
 
-use crate::{errno, page, real, thread, user};
+use crate::{descriptor, errno, page, thread, user};
 use bypass_abi::page::Reason;
 use libc::c_int;
 use std::sync::atomic::{
@@ -43,6 +43,10 @@ pub(crate) const UNKNOWN_OPTION: u32 = 1 << 11;
 
 /// A listener that was waited for.
 pub(crate) const USED: u32 = 1 << 12;
+/// An epoll instance.
+pub(crate) const INSTANCE: u32 = 1 << 13;
+/// This library's own: the program may not close it.
+pub(crate) const OWN: u32 = 1 << 14;
 
 /// What carries a socket's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,10 +156,10 @@ pub(crate) fn spinning(fd: c_int) -> Option<&'static Entry> {
     entry(fd).filter(|entry| entry.backend() == Backend::Spin)
 }
 
-/// Whether the descriptor is a socket of ours, blocking or not.
+/// Whether the descriptor is a socket of ours, blocking or not, or an epoll instance with one.
 #[inline(always)]
 pub(crate) fn is_socket(fd: c_int) -> bool {
-    entry(fd).is_some_and(|entry| entry.has(SOCKET))
+    entry(fd).is_some_and(|entry| entry.has_any(SOCKET | EPOLL))
 }
 
 /// Notes a new descriptor with its flags.
@@ -178,10 +182,30 @@ pub(crate) fn open(fd: c_int, flags: u32) {
 
 /// Notes that a socket of ours was added to an epoll instance.
 pub(crate) fn add_to_epoll(fd: c_int) {
-    if let Some(entry) = entry(fd).filter(|entry| !entry.has(EPOLL)) {
-        HIGHEST.fetch_max(fd.unsigned_abs() + 1, Relaxed);
-        entry.state.store(EPOLL, Relaxed);
+    if entry(fd).is_some_and(|entry| !entry.has(INSTANCE)) {
+        open(fd, INSTANCE);
     }
+    if let Some(entry) = entry(fd).filter(|entry| !entry.has(EPOLL)) {
+        entry.set(EPOLL);
+    }
+}
+
+/// The number of an epoll instance: one for all of its descriptors.
+pub(crate) fn instance(fd: c_int) -> Option<u32> {
+    entry(fd).filter(|entry| entry.has(INSTANCE)).map(|entry| entry.file.load(Relaxed))
+}
+
+/// A descriptor of an epoll instance, but not this one.
+pub(crate) fn other_instance(number: u32, but: c_int) -> Option<c_int> {
+    let all = used().enumerate().filter_map(|(fd, entry)| Some((c_int::try_from(fd).ok()?, entry)));
+    let mut same = all.filter(|(_, entry)| entry.has(INSTANCE) && entry.file.load(Relaxed) == number);
+    same.find(|(fd, _)| *fd != but).map(|(fd, _)| fd)
+}
+
+/// Descriptors of this library in a range, the lowest first.
+pub(crate) fn own(first: u32, last: u32) -> impl Iterator<Item = u32> {
+    let all = (0..).zip(used()).skip_while(move |(fd, _)| *fd < first).take_while(move |(fd, _)| *fd <= last);
+    all.filter(|(_, entry)| entry.has(OWN)).map(|(fd, _)| fd)
 }
 
 /// Notes that a descriptor is none of ours.
@@ -226,25 +250,28 @@ pub(crate) fn duplicate(old: c_int, new: c_int) {
 }
 
 /// All descriptors of the same open file.
-fn same(entry: &Entry) -> impl Iterator<Item = &'static Entry> {
+pub(crate) fn same(entry: &'static Entry) -> impl Iterator<Item = &'static Entry> {
     let file = entry.file.load(Relaxed);
-    used().filter(move |other| other.has_any(SOCKET) && other.file.load(Relaxed) == file)
+    let is_alone = !entry.has(SHARED);
+    let others = used().take(if is_alone { 0 } else { SIZE });
+    let same = others.filter(move |other| other.has_any(SOCKET) && other.file.load(Relaxed) == file);
+    same.chain(is_alone.then_some(entry))
 }
 
 /// How many descriptors have the same open file.
-pub(crate) fn count_same(entry: &Entry) -> u32 {
+pub(crate) fn count_same(entry: &'static Entry) -> u32 {
     u32::try_from(same(entry).count()).unwrap_or(1).max(1)
 }
 
 /// Changes flags of all descriptors of an open file.
-pub(crate) fn set_all(entry: &Entry, set: u32, clear: u32) {
+pub(crate) fn set_all(entry: &'static Entry, set: u32, clear: u32) {
     for one in same(entry) {
         let _ = one.state.fetch_update(Release, Relaxed, |now| Some(now & !clear | set));
     }
 }
 
 /// All descriptors of an open file are a socket on the stack.
-pub(crate) fn put_on_stack(entry: &Entry, id: u32) {
+pub(crate) fn put_on_stack(entry: &'static Entry, id: u32) {
     for one in same(entry) {
         one.socket.store(id, Relaxed);
     }
@@ -269,7 +296,7 @@ pub(crate) fn off_stack() {
 }
 
 /// Notes that a socket listens.
-pub(crate) fn listens(entry: &Entry, backlog: c_int) {
+pub(crate) fn listens(entry: &'static Entry, backlog: c_int) {
     entry.backlog.store(backlog.unsigned_abs(), Relaxed);
     set_all(entry, LISTENS | CANDIDATE, 0);
 }
@@ -295,6 +322,9 @@ pub(crate) fn forked() {
     for (fd, entry) in used().enumerate() {
         entry.visitors.store(0, Relaxed);
         entry.record.store(0, Relaxed);
+        if entry.has_any(OWN) {
+            entry.state.store(0, Relaxed);
+        }
         if entry.has(SOCKET) {
             entry.set(SHARED);
             let fd = c_int::try_from(fd).unwrap_or(-1);
@@ -357,8 +387,8 @@ impl Visit {
 pub(crate) fn release(heir: c_int) {
     if entry(heir).is_some_and(|entry| entry.users.fetch_sub(1, SeqCst) == 1) {
         let errno = errno::get();
-        // SAFETY: a copy that this library made and whose last user this was.
-        unsafe { real::close.get()(heir) };
+        // Whose last user this was.
+        descriptor::close(heir);
         errno::set(errno);
     }
 }
@@ -372,7 +402,7 @@ pub(crate) fn closing(fd: c_int) {
     }
     if entry.has_any(ON_STACK) {
         user::closed(fd, entry);
-    } else if entry.has_any(EPOLL | CANDIDATE) {
+    } else if !entry.has_any(OWN) {
         user::forgotten(fd);
     }
     if entry.visitors.load(SeqCst) & COUNT > 0 && !thread::visits(|visit| visit.is_of(entry)) {
@@ -386,16 +416,9 @@ pub(crate) fn closing(fd: c_int) {
 fn hand_over(fd: c_int, entry: &Entry) {
     /// Longer than a spinning thread takes for one attempt, unless it has no CPU; then one call of it may hit another file.
     const PATIENCE_NS: u64 = 200_000_000;
-    /// Where programs do not expect their next descriptor.
-    const HIGH: c_int = 900;
     let errno = errno::get();
-    let copy = |least: c_int| {
-        // SAFETY: takes numbers only.
-        unsafe { real::fcntl.get()(fd, libc::F_DUPFD_CLOEXEC, least) }
-    };
-    let heir = Some(copy(HIGH)).filter(|fd| *fd >= 0).unwrap_or_else(|| copy(3));
+    let heir = descriptor::copy(fd);
     if let Some(user) = self::entry(heir) {
-        user.state.store(0, Relaxed);
         user.users.store(1, SeqCst);
         entry.heir.store(heir + 1, SeqCst);
     }
@@ -410,23 +433,15 @@ fn hand_over(fd: c_int, entry: &Entry) {
     if self::entry(heir).is_some() {
         release(heir);
     } else if heir >= 0 {
-        // SAFETY: the copy made above, which has no entry and so no users.
-        unsafe { real::close.get()(heir) };
+        // Without an entry it has no users.
+        descriptor::close(heir);
     }
     errno::set(errno);
 }
 
-/// To be called after a range of descriptors was closed.
-pub(crate) fn closed_range(first: u32, last: u32) {
-    if !page::is_own_process() {
-        return;
-    }
-    let last = last.min(HIGHEST.load(Relaxed)) as usize;
-    let entries = TABLE.iter().enumerate().take(last + 1).skip(first as usize);
-    for (fd, entry) in entries.filter(|(_, entry)| entry.state.load(Relaxed) != 0) {
-        if entry.has_any(ON_STACK) {
-            user::closed(c_int::try_from(fd).unwrap_or(-1), entry);
-        }
-        forget(entry);
-    }
+/// To be called before a range of descriptors is closed.
+pub(crate) fn closing_range(first: u32, last: u32) {
+    let last = last.min(HIGHEST.load(Relaxed));
+    let all = (first..=last).filter_map(|fd| c_int::try_from(fd).ok());
+    all.filter(|fd| entry(*fd).is_some_and(|entry| !entry.has_any(OWN))).for_each(closing);
 }

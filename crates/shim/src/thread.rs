@@ -120,6 +120,9 @@ pub(crate) fn visit(now: Option<Visit>) {
     if let (Some(before), Some(_)) = (before, now) {
         before.leave();
     }
+    if now.is_some() {
+        register();
+    }
 }
 
 /// Takes what the thread spins on, for whoever ends that by himself.

@@ -2,16 +2,23 @@
 
 use libc::{c_int, c_void, socklen_t};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
-/// Takes a descriptor that a call has just returned.
+/// Where the program in whose process this runs does not expect its next descriptor.
+const HIGH: c_int = 900;
+
+/// Takes a descriptor that a call has just returned, and gives it a high number where the process may have one.
 pub(crate) fn own(fd: i64) -> io::Result<OwnedFd> {
-    match c_int::try_from(fd) {
+    let low = match c_int::try_from(fd) {
         // SAFETY: the call that returned it made it for us, and nobody else has it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
+        Ok(fd) if fd >= 0 => unsafe { OwnedFd::from_raw_fd(fd) },
+        _ => return Err(io::Error::last_os_error()),
+    };
+    // SAFETY: takes numbers only.
+    let high = unsafe { libc::fcntl(low.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIGH) };
+    // SAFETY: as above.
+    Ok(if high < 0 { low } else { unsafe { OwnedFd::from_raw_fd(high) } })
 }
 
 /// socket(2) with SOCK_CLOEXEC.

@@ -1,6 +1,6 @@
 //! Calls that make, copy, change and close descriptors: what the table knows comes from here.
 
-use crate::{page, real, table, thread, user};
+use crate::{errno, page, real, table, thread, user};
 use bypass_abi::page::Reason;
 use libc::{
     AF_INET, AF_INET6, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET, c_int, c_uint, c_ulong,
@@ -126,28 +126,33 @@ unsafe extern "C-unwind" fn setsockopt(
             if entry.has(table::SHARED) {
                 table::mark_shared(table::PARTIAL);
             }
-            page::fall_back(Some(entry), Reason::PartialReceive);
+            // A connection on the stack in this process obeys it.
+            if !user::is_enabled() || !entry.has(table::STREAM) || name != libc::SO_RCVLOWAT {
+                page::fall_back(Some(entry), Reason::PartialReceive);
+            }
         }
     }
     done
 }
 
-/// Notes whether a descriptor blocks.
+/// Notes whether the open file of a descriptor blocks.
 fn set_blocking(fd: c_int, blocks: bool) {
     let Some(entry) = table::entry(fd).filter(|entry| entry.has(table::SOCKET)) else { return };
-    match (blocks, entry.has(table::NONBLOCK)) {
-        (true, true) => {
-            entry.clear(table::NONBLOCK);
-            page::accelerated(entry);
-        }
-        (false, false) => {
-            entry.set(table::NONBLOCK);
-            // On the stack in this process it is accelerated all the same.
-            if !entry.has_any(table::ON_STACK | table::CANDIDATE) {
-                page::fall_back(Some(entry), Reason::NonBlocking);
+    for one in table::same(entry) {
+        match (blocks, one.has(table::NONBLOCK)) {
+            (true, true) => {
+                one.clear(table::NONBLOCK);
+                page::accelerated(one);
             }
+            (false, false) => {
+                one.set(table::NONBLOCK);
+                // On the stack in this process it is accelerated all the same.
+                if !one.has_any(table::ON_STACK | table::CANDIDATE) {
+                    page::fall_back(Some(one), Reason::NonBlocking);
+                }
+            }
+            _ => {}
         }
-        _ => {}
     }
 }
 
@@ -194,6 +199,11 @@ unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    if table::entry(fd).is_some_and(|entry| entry.has_any(table::OWN)) && !thread::is_in_stack() {
+        // Programs close all numbers that there may be.
+        errno::set(libc::EBADF);
+        return -1;
+    }
     table::closing(fd);
     // SAFETY: passed on as it came.
     unsafe { real::close.get()(fd) }
@@ -201,20 +211,48 @@ unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    // SAFETY: passed on as they came.
-    let done = unsafe { real::close_range.get()(first, last, flags) };
+    // SAFETY: passed on as they came, but for this library's own.
+    let real = |first, last| unsafe { real::close_range.get()(first, last, flags) };
     let only_marks = flags & libc::CLOSE_RANGE_CLOEXEC.cast_signed() != 0;
-    if done == 0 && !only_marks {
-        table::closed_range(first, last);
+    if only_marks || first > last || !page::is_own_process() {
+        return real(first, last);
     }
-    done
+    table::closing_range(first, last);
+    between_own(first, last, real)
+}
+
+/// Closes a range, less what is this library's own in it.
+fn between_own(first: c_uint, last: c_uint, close: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
+    let mut from = first;
+    for own in table::own(first, last) {
+        if own > from && close(from, own - 1) != 0 {
+            return -1;
+        }
+        from = own + 1;
+    }
+    if from <= last { close(from, last) } else { 0 }
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn closefrom(first: c_int) {
-    // SAFETY: passed on as it came.
-    unsafe { real::closefrom.get()(first) };
-    table::closed_range(u32::try_from(first).unwrap_or(0), u32::MAX);
+    let first = u32::try_from(first).unwrap_or(0);
+    if page::is_own_process() {
+        table::closing_range(first, c_uint::MAX);
+        between_own(first, c_uint::MAX, |first, last| {
+            // SAFETY: takes numbers only.
+            unsafe {
+                if last == c_uint::MAX {
+                    real::closefrom.get()(first.cast_signed());
+                } else {
+                    (first..=last).for_each(|fd| _ = real::close.get()(fd.cast_signed()));
+                }
+            }
+            0
+        });
+        return;
+    }
+    // SAFETY: takes a number.
+    unsafe { real::closefrom.get()(first.cast_signed()) };
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -259,7 +297,7 @@ fn replace(fd: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
 unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
     // SAFETY: takes a number.
     let fd = unsafe { real::epoll_create.get()(size) };
-    table::open(fd, 0);
+    table::open(fd, table::INSTANCE);
     fd
 }
 
@@ -267,7 +305,7 @@ unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
 unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
     // SAFETY: takes a number.
     let fd = unsafe { real::epoll_create1.get()(flags) };
-    table::open(fd, 0);
+    table::open(fd, table::INSTANCE);
     fd
 }
 

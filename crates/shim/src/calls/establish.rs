@@ -36,7 +36,7 @@ pub(super) fn when_ready<T: From<i8>>(
     spin_until_ready(fd, &call, POLLIN, errno, real)
 }
 
-pub(crate) fn is_ready(fd: c_int, events: c_short) -> bool {
+fn is_ready(fd: c_int, events: c_short) -> bool {
     let mut one = pollfd { fd, events, revents: 0 };
     // SAFETY: one entry; does not wait.
     unsafe { real::poll.get()(&raw mut one, 1, 0) != 0 }
@@ -80,7 +80,7 @@ unsafe extern "C-unwind" fn accept(fd: c_int, from: *mut sockaddr, size: *mut so
     // SAFETY: passed on as they came.
     let real = |fd: c_int| unsafe { real::accept.get()(fd, from, size) };
     // SAFETY: the caller's promises about the address.
-    let on_stack = unsafe { user::accept(fd, from, size, 0, || real(fd)) };
+    let on_stack = unsafe { user::accept(fd, from, size, 0) };
     on_stack.unwrap_or_else(|| accept_any(fd, 0, real))
 }
 
@@ -89,21 +89,25 @@ unsafe extern "C-unwind" fn accept4(fd: c_int, from: *mut sockaddr, size: *mut s
     // SAFETY: passed on as they came.
     let real = |fd: c_int| unsafe { real::accept4.get()(fd, from, size, flags) };
     // SAFETY: the caller's promises about the address.
-    let on_stack = unsafe { user::accept(fd, from, size, flags, || real(fd)) };
+    let on_stack = unsafe { user::accept(fd, from, size, flags) };
     on_stack.unwrap_or_else(|| accept_any(fd, flags, real))
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) -> c_int {
+    // SAFETY: passed on as they came.
+    let real = |fd: c_int| unsafe { real::connect.get()(fd, to, size) };
     if user::is_enabled() {
-        user::reconnect(fd);
         // SAFETY: the caller's promises about the address.
         if let Some(done) = unsafe { user::connect(fd, to, size) } {
             return done;
         }
+        if user::entry(fd).is_some_and(|entry| !entry.has(table::STREAM)) {
+            let done = real(fd);
+            user::reconnected(fd);
+            return done;
+        }
     }
-    // SAFETY: passed on as they came.
-    let real = |fd: c_int| unsafe { real::connect.get()(fd, to, size) };
     let Some(entry) = table::spinning(fd).filter(|entry| entry.has(table::STREAM)) else { return real(fd) };
     let errno = errno::get();
     let call = Call::new(Kind::Connect, Some(entry));

@@ -9,7 +9,6 @@ mod select;
 mod send;
 
 pub(crate) use descriptors::accepted;
-pub(crate) use establish::is_ready;
 pub(crate) use poll::to_timespec;
 pub(crate) use receive::timeout_ns;
 

@@ -4,7 +4,7 @@ use crate::real;
 use libc::{AF_INET, AF_INET6, c_int, c_void, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// Reads an address; IPv4 in IPv6's form becomes IPv4. None: another family, or too short.
+/// Reads an address; IPv4 in IPv6's form becomes IPv4. Link-local addresses keep their scope. None: another family, or too short.
 pub(super) unsafe fn read(address: *const sockaddr, size: socklen_t) -> Option<SocketAddr> {
     if address.is_null() || (size as usize) < size_of::<libc::sa_family_t>() {
         return None;
@@ -22,12 +22,32 @@ pub(super) unsafe fn read(address: *const sockaddr, size: socklen_t) -> Option<S
                 let mut v6: sockaddr_in6 = std::mem::zeroed();
                 let length = (size as usize).min(size_of::<sockaddr_in6>());
                 std::ptr::copy_nonoverlapping(address.cast::<u8>(), (&raw mut v6).cast::<u8>(), length);
-                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr).to_canonical();
-                Some(SocketAddr::new(ip, u16::from_be(v6.sin6_port)))
+                let (ip, port) = (Ipv6Addr::from(v6.sin6_addr.s6_addr), u16::from_be(v6.sin6_port));
+                if ip.is_unicast_link_local() {
+                    return Some(SocketAddrV6::new(ip, port, 0, v6.sin6_scope_id).into());
+                }
+                Some(SocketAddr::new(ip.to_canonical(), port))
             }
             _ => None,
         }
     }
+}
+
+/// An address without its scope; none where it is of another link, or of none.
+#[inline]
+pub(super) fn on_link(address: SocketAddr, interface: u32) -> Option<SocketAddr> {
+    match address {
+        SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() => {
+            (v6.scope_id() == interface).then(|| SocketAddr::new((*v6.ip()).into(), v6.port()))
+        }
+        _ => Some(address),
+    }
+}
+
+/// Whether a kernel socket is bound to no device, or to this one.
+pub(super) fn is_on_link(fd: c_int, interface: u32) -> bool {
+    let bound = option(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX).unwrap_or(0).unsigned_abs();
+    bound == 0 || bound == interface
 }
 
 /// An address as the kernel lays it out, and its length.

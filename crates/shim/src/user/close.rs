@@ -2,15 +2,13 @@
 
 use super::{Handle, Locked, Orphan, State, lock, service, wait};
 use crate::table::{self, Entry};
-use crate::{page, real, thread};
+use crate::{descriptor, page, thread};
 use libc::c_int;
 use stack::TcpState;
 use std::cell::RefCell;
 use user_stack::now;
 use xsk::Protocol;
 
-/// Where programs do not expect their next descriptor.
-const HIGH: c_int = 900;
 /// How long the process' end waits for what was sent to be acknowledged, without anything happening.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
@@ -21,6 +19,8 @@ pub(crate) fn closed(fd: c_int, entry: &'static Entry) {
     let mut locked = lock();
     let state = &mut *locked;
     state.unwatch(fd);
+    // From here on no call of another thread asks the kernel by this number.
+    entry.clear(table::ON_STACK);
     let Some(socket) = state.socket(id) else { return };
     socket.descriptors = socket.descriptors.saturating_sub(1);
     if socket.descriptors > 0 {
@@ -77,8 +77,7 @@ fn end_socket(state: &mut State, id: u32, port: Port) {
             match (ends, port) {
                 (_, Port::Kept) => {}
                 (Ok((local, remote)), Port::Guarded(fd)) if state.lives(local, Some(remote)) => {
-                    // SAFETY: takes numbers only.
-                    let guard = unsafe { real::fcntl.get()(fd, libc::F_DUPFD_CLOEXEC, HIGH) };
+                    let guard = descriptor::copy(fd);
                     state.orphans.push(Orphan { local, remote: Some(remote), guard });
                 }
                 _ => engine_withdraw(state, socket.port),
@@ -92,8 +91,7 @@ fn end_socket(state: &mut State, id: u32, port: Port) {
                 // Its connections keep the port.
                 (_, Port::Kept) => {}
                 (Ok(local), Port::Guarded(fd)) if state.lives(local, None) => {
-                    // SAFETY: takes numbers only.
-                    let guard = unsafe { real::fcntl.get()(fd, libc::F_DUPFD_CLOEXEC, HIGH) };
+                    let guard = descriptor::copy(fd);
                     state.orphans.push(Orphan { local, remote: None, guard });
                 }
                 _ => engine_withdraw(state, socket.port),
@@ -132,8 +130,7 @@ impl State {
             }
             let orphan = self.orphans.swap_remove(at);
             engine_withdraw(self, orphan.local.port());
-            // SAFETY: this library's own descriptor.
-            unsafe { real::close.get()(orphan.guard) };
+            descriptor::close(orphan.guard);
         }
     }
 }
@@ -168,8 +165,7 @@ pub(crate) fn release_guard(port: u16) -> bool {
     let mut state = lock();
     let mut released = false;
     for orphan in state.orphans.iter_mut().filter(|orphan| orphan.local.port() == port && orphan.guard >= 0) {
-        // SAFETY: this library's own descriptor.
-        unsafe { real::close.get()(orphan.guard) };
+        descriptor::close(orphan.guard);
         orphan.guard = -1;
         released = true;
     }
@@ -177,12 +173,7 @@ pub(crate) fn release_guard(port: u16) -> bool {
 }
 
 /// The kernel has a socket again, which the stack had.
-pub(super) fn give_back(id: u32) {
-    give_back_in(&mut lock(), id);
-}
-
-/// The same with the state at hand.
-pub(super) fn give_back_in(state: &mut State, id: u32) {
+pub(super) fn give_back(state: &mut State, id: u32) {
     end_socket(state, id, Port::Released);
 }
 
@@ -254,8 +245,8 @@ pub(crate) fn forked() {
     let Some(mut state) = FORKING.with(RefCell::take) else { return };
     if let Some(engine) = state.engine.take() {
         for fd in engine.all_descriptors() {
-            // SAFETY: a copy of this library's own descriptor: the parent's stays open.
-            unsafe { real::close.get()(fd) };
+            // The parent's stays open.
+            descriptor::close(fd);
         }
         // Its memory is not inherited: nothing may touch it.
         std::mem::forget(engine);
@@ -263,8 +254,7 @@ pub(crate) fn forked() {
         state.is_refused = true;
     }
     for orphan in state.orphans.drain(..) {
-        // SAFETY: as above.
-        unsafe { real::close.get()(orphan.guard) };
+        descriptor::close(orphan.guard);
     }
     state.places.clear();
     state.by_handle.clear();

@@ -1,11 +1,12 @@
 //! Datagrams.
 
+use super::socket::{Incoming, Socket};
 use super::wait::{For, Waited, finish, wait};
-use super::{Handle, address, close, entry, lock, socket::Incoming};
+use super::{Handle, address, close, entry, lock, take};
 use crate::spin::Call;
 use crate::table::{self, Entry};
 use crate::{errno, page};
-use bypass_abi::page::{Kind, Outcome, Reason};
+use bypass_abi::page::{Kind, Reason};
 use libc::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, c_int, iovec, sockaddr, socklen_t, ssize_t};
 use stack::{Error, UdpSocket};
 use std::net::SocketAddr;
@@ -125,6 +126,11 @@ unsafe fn send_once(id: u32, to: Option<SocketAddr>, outgoing: &Outgoing) -> Opt
     if let Some((engine, socket)) = state.both(id)
         && let Handle::Udp(handle) = socket.handle
     {
+        let here = to.and_then(|to| address::on_link(to, engine.interface().index));
+        if here.is_none() && to.is_some() {
+            state.scratch = scratch;
+            return Some(None);
+        }
         sent = engine.send_datagram(handle, to, payload);
         if sent == Err(Sending::ByKernel) {
             let remote = to.or_else(|| engine.stack().udp_addresses(handle).ok()?.1);
@@ -147,14 +153,30 @@ unsafe fn send_once(id: u32, to: Option<SocketAddr>, outgoing: &Outgoing) -> Opt
     }
 }
 
-/// Before a datagram socket is connected anew or bound: the kernel's socket is, and its next call takes it over again.
-pub(crate) fn reconnect(fd: c_int) {
-    let Some(entry) = entry(fd).filter(|entry| !entry.has(table::STREAM)) else { return };
-    if let Some(id) = entry.on_stack() {
-        close::give_back(id);
-        page::count(Kind::Connect, Some(entry), Outcome::Ready, 1);
+/// After the kernel's socket was connected: the stack's gets the same ends, and keeps what it has received. One that cannot be
+/// connected there is the kernel's; its next call sees whether it may come back.
+pub(crate) fn reconnected(fd: c_int) {
+    let Some((entry, id)) = entry(fd).and_then(|entry| Some((entry, entry.on_stack()?))) else { return };
+    let before = errno::get();
+    let mut state = lock();
+    // What has come so far came before.
+    state.poll();
+    if !state.both(id).is_some_and(|(engine, socket)| follow(fd, engine, socket)) {
+        close::give_back(&mut state, id);
+        table::set_all(entry, table::CANDIDATE, table::ON_STACK);
     }
-    table::set_all(entry, table::CANDIDATE, table::ON_STACK);
+    errno::set(before);
+}
+
+/// Gives a socket of the stack the ends that the kernel's has now.
+fn follow(fd: c_int, engine: &mut Engine, socket: &Socket) -> bool {
+    let Handle::Udp(handle) = socket.handle else { return false };
+    let interface = engine.interface().index;
+    let on_link = |address| address::on_link(address, interface);
+    let (Some(local), peer) = (address::of_socket(fd).and_then(on_link), address::of_peer(fd)) else { return false };
+    let remote = peer.and_then(on_link).filter(|remote| engine.route(remote.ip()) != Route::Elsewhere);
+    let both = take::both_families(fd, socket.is_v6);
+    remote.is_some() == peer.is_some() && engine.stack().udp_rebind(handle, local, both, remote).is_ok()
 }
 
 /// Why the kernel carries a datagram socket.

@@ -8,20 +8,28 @@ use crate::table::{self, Entry};
 use crate::{errno, real};
 use bypass_abi::page::{Kind, Outcome};
 use libc::{
-    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLHUP, EPOLLONESHOT, EPOLLOUT, EPOLLWRNORM,
-    POLLIN, c_int, epoll_event, pollfd, sigset_t, timespec,
+    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLONESHOT,
+    EPOLLOUT, EPOLLRDNORM, EPOLLWAKEUP, EPOLLWRNORM, POLLIN, POLLRDNORM, c_int, c_short, epoll_event, pollfd, sigset_t,
+    timespec,
 };
 use std::collections::{HashMap, VecDeque};
 
 /// Attempts between two that ask the kernel's instance.
 const ATTEMPTS_A_KERNEL: u32 = 32;
+/// How deep instances may be in others (EP_MAX_NESTS of the kernel).
+const MOST_NESTED: u32 = 4;
+/// What may be asked for together with EPOLLEXCLUSIVE.
+const EXCLUSIVE_WITH: c_int =
+    EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 static NOW: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// An internet socket in an epoll instance.
+/// An internet socket, or another instance, in an epoll instance.
 #[derive(Debug, Clone, Copy)]
 struct Watch {
     /// On the stack; 0: still the kernel's.
     id: u32,
+    /// It is an epoll instance of this number; 0: a socket.
+    inner: u32,
     events: u32,
     data: u64,
     /// It is in the list of those that may be ready.
@@ -35,6 +43,14 @@ struct Watch {
 /// What is known of an epoll instance.
 #[derive(Debug, Default)]
 pub(super) struct Set {
+    /// One of its descriptors.
+    fd: c_int,
+    /// Instances that have it, with the descriptor by which they do.
+    outer: Vec<(u32, c_int)>,
+    /// How many members are instances.
+    inner: usize,
+    /// A member was added with EPOLLONESHOT.
+    has_one_shot: bool,
     watches: HashMap<c_int, Watch>,
     /// Members that may be ready.
     list: VecDeque<c_int>,
@@ -58,7 +74,7 @@ impl Set {
     pub(super) fn forked(&mut self) {
         self.watches.retain(|_, watch| watch.in_kernel);
         self.watches.values_mut().for_each(|watch| (watch.id, watch.is_listed) = (0, false));
-        self.waiting = self.watches.len();
+        self.waiting = self.watches.len() - self.inner;
         self.list.clear();
     }
 }
@@ -81,31 +97,50 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
         return None;
     }
     let is_socket = table::entry(fd).is_some_and(|entry| entry.has(table::SOCKET));
+    let inner = table::instance(fd).unwrap_or(0);
     let mut locked = lock();
     let state = &mut *locked;
-    if !is_socket {
-        if what == EPOLL_CTL_ADD {
-            state.sets.entry(set).or_default().in_kernel += 1;
+    let number = table::instance(set);
+    if !is_socket && inner == 0 {
+        if let Some(number) = number.filter(|_| what == EPOLL_CTL_ADD) {
+            state.set_of(number, set).in_kernel += 1;
         }
         return None;
     }
-    let known = state.sets.get(&set).and_then(|set| set.watches.get(&fd)).copied();
+    let known = number.and_then(|number| state.sets.get(&number)?.watches.get(&fd)).copied();
     let id = table::entry(fd).and_then(Entry::on_stack).unwrap_or(0);
     if id == 0 && known.is_none_or(|known| known.id == 0) {
         drop(locked);
         // SAFETY: passed on as it came.
         let done = unsafe { real::epoll_ctl.get()(set, what, fd, event.cast_mut()) };
         if done == 0 {
+            table::add_to_epoll(set);
             // SAFETY: the kernel has read it.
             let event = unsafe { event.as_ref() }.map_or((0, 0), |event| (event.events, event.u64));
-            lock().note(set, what, fd, event);
+            lock().note(set, what, (fd, inner), event);
         }
         return Some(done);
     }
+    // A descriptor that is no instance gets the kernel's error.
+    if number.is_none() && in_kernel(set, EPOLL_CTL_DEL, fd, 0, 0) != 0 && errno::get() != libc::ENOENT {
+        return Some(-1);
+    }
+    table::add_to_epoll(set);
+    let number = table::instance(set)?;
+    let exclusive = EPOLLEXCLUSIVE.cast_unsigned();
+    // SAFETY: null or an event, as of epoll_ctl(2).
+    let (events, data) = unsafe { event.as_ref() }.map_or((0, 0), |event| (event.events, event.u64));
+    let is_refused = match what {
+        EPOLL_CTL_ADD => events & exclusive != 0 && events & !EXCLUSIVE_WITH.cast_unsigned() != 0,
+        EPOLL_CTL_MOD => events & exclusive != 0 || known.is_some_and(|known| known.events & exclusive != 0),
+        EPOLL_CTL_DEL => false,
+        _ => true,
+    };
     let error = match (what, known) {
+        (EPOLL_CTL_ADD | EPOLL_CTL_MOD, _) if event.is_null() => libc::EFAULT,
         (EPOLL_CTL_ADD, Some(_)) => libc::EEXIST,
         (EPOLL_CTL_MOD | EPOLL_CTL_DEL, None) => libc::ENOENT,
-        (EPOLL_CTL_ADD | EPOLL_CTL_MOD, _) if event.is_null() => libc::EFAULT,
+        _ if is_refused => libc::EINVAL,
         _ => 0,
     };
     if error != 0 {
@@ -113,58 +148,89 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
         return Some(-1);
     }
     if what == EPOLL_CTL_DEL {
-        state.drop_watch(set, fd, true);
+        state.drop_watch(number, fd, true);
         return Some(0);
     }
-    // SAFETY: not null, and an event, as of epoll_ctl(2).
-    let (events, data) = unsafe { ((*event).events, (*event).u64) };
     let connected = table::entry(fd).is_some_and(|entry| entry.has(table::STREAM) && !entry.has(table::LISTENS));
     if let Some(entry) = table::entry(fd).filter(|entry| entry.has(table::LISTENS)) {
         entry.set(table::USED);
     }
     let has_kernel = !connected && in_kernel(set, what, fd, kernel_events(events), data) == 0;
-    let entry = state.sets.entry(set).or_default();
+    let entry = state.set_of(number, set);
     let is_listed = known.is_some_and(|known| known.is_listed);
-    entry.watches.insert(fd, Watch { id, events, data, is_listed, is_spent: false, in_kernel: has_kernel });
-    entry.list(fd);
+    let watch = Watch { id, inner: 0, events, data, is_listed, is_spent: false, in_kernel: has_kernel };
+    entry.watches.insert(fd, watch);
+    entry.has_one_shot |= events & EPOLLONESHOT.cast_unsigned() != 0;
     if what == EPOLL_CTL_ADD {
         entry.in_kernel += usize::from(has_kernel);
         if let Some(socket) = state.socket(id) {
-            socket.watched.push((set, fd));
+            socket.watched.push((number, fd));
         }
     }
+    state.list(number, fd, 0);
     // A thread may wait for it already.
     state.wake(None);
     Some(0)
 }
 
 impl State {
-    /// Notes a change of a member that is the kernel's so far.
-    fn note(&mut self, set: c_int, what: c_int, fd: c_int, (events, data): (u32, u64)) {
+    fn set_of(&mut self, number: u32, fd: c_int) -> &mut Set {
+        self.sets.entry(number).or_insert_with(|| Set { fd, ..Set::default() })
+    }
+
+    /// Notes that a member of an instance may be ready, and so that instance in others.
+    pub(super) fn list(&mut self, number: u32, fd: c_int, depth: u32) {
+        let Some(set) = self.sets.get_mut(&number) else { return };
+        set.list(fd);
+        if !set.outer.is_empty() && depth < MOST_NESTED {
+            for (outer, fd) in set.outer.clone() {
+                self.list(outer, fd, depth + 1);
+            }
+        }
+    }
+
+    /// Notes a change of a member that is the kernel's so far, or of an instance among the members.
+    fn note(&mut self, set: c_int, what: c_int, (fd, inner): (c_int, u32), (events, data): (u32, u64)) {
+        let Some(number) = table::instance(set) else { return };
         if what == EPOLL_CTL_DEL {
-            self.drop_watch(set, fd, false);
+            self.drop_watch(number, fd, false);
             return;
         }
-        let entry = self.sets.entry(set).or_default();
-        let watch = Watch { id: 0, events, data, is_listed: false, is_spent: false, in_kernel: true };
+        let entry = self.set_of(number, set);
+        let watch = Watch { id: 0, inner, events, data, is_listed: false, is_spent: false, in_kernel: true };
+        entry.has_one_shot |= events & EPOLLONESHOT.cast_unsigned() != 0;
         if entry.watches.insert(fd, watch).is_none() {
             entry.in_kernel += 1;
-            entry.waiting += 1;
+            entry.waiting += usize::from(inner == 0);
+            entry.inner += usize::from(inner != 0);
+        }
+        if inner != 0 {
+            // Listed anew also by MOD: it may be ready already.
+            entry.list.retain(|listed| *listed != fd);
+            let outer = &mut self.set_of(inner, fd).outer;
+            outer.retain(|one| *one != (number, fd));
+            outer.push((number, fd));
+            self.list(number, fd, 0);
+            self.wake(None);
         }
     }
 
     /// Removes a member; from the kernel's instance, too, where that has not been done.
-    fn drop_watch(&mut self, set: c_int, fd: c_int, from_kernel: bool) {
-        let Some(entry) = self.sets.get_mut(&set) else { return };
+    fn drop_watch(&mut self, number: u32, fd: c_int, from_kernel: bool) {
+        let Some(entry) = self.sets.get_mut(&number) else { return };
         let Some(watch) = entry.watches.remove(&fd) else { return };
         entry.list.retain(|listed| *listed != fd);
         entry.in_kernel = entry.in_kernel.saturating_sub(usize::from(watch.in_kernel));
-        entry.waiting = entry.waiting.saturating_sub(usize::from(watch.id == 0));
+        entry.waiting = entry.waiting.saturating_sub(usize::from(watch.id == 0 && watch.inner == 0));
+        entry.inner = entry.inner.saturating_sub(usize::from(watch.inner != 0));
         if watch.in_kernel && from_kernel {
-            in_kernel(set, EPOLL_CTL_DEL, fd, 0, 0);
+            in_kernel(entry.fd, EPOLL_CTL_DEL, fd, 0, 0);
         }
         if let Some(socket) = self.socket(watch.id) {
-            socket.watched.retain(|one| *one != (set, fd));
+            socket.watched.retain(|one| *one != (number, fd));
+        }
+        if let Some(inner) = self.sets.get_mut(&watch.inner) {
+            inner.outer.retain(|one| *one != (number, fd));
         }
     }
 
@@ -174,6 +240,7 @@ impl State {
         let mut watched = Vec::new();
         for (number, set) in &mut self.sets {
             let mut members = Vec::new();
+            let instance = set.fd;
             for (fd, watch) in set
                 .watches
                 .iter_mut()
@@ -185,33 +252,67 @@ impl State {
                 if connected && watch.in_kernel {
                     watch.in_kernel = false;
                     set.in_kernel = set.in_kernel.saturating_sub(1);
-                    in_kernel(*number, EPOLL_CTL_DEL, *fd, 0, 0);
+                    in_kernel(instance, EPOLL_CTL_DEL, *fd, 0, 0);
                 } else if watch.in_kernel {
-                    in_kernel(*number, EPOLL_CTL_MOD, *fd, kernel_events(watch.events), watch.data);
+                    in_kernel(instance, EPOLL_CTL_MOD, *fd, kernel_events(watch.events), watch.data);
                 }
             }
-            for fd in members {
-                set.list(fd);
-                watched.push((*number, fd));
-            }
+            watched.extend(members.into_iter().map(|fd| (*number, fd)));
+        }
+        for (number, fd) in &watched {
+            self.list(*number, *fd, 0);
         }
         if let Some(socket) = self.socket(id) {
             socket.watched.extend(watched);
         }
     }
 
-    /// Before a descriptor is closed: no epoll instance has it any more.
+    /// Before a descriptor is closed: no epoll instance has it any more. One that is an instance itself may have others.
     pub(super) fn unwatch(&mut self, fd: c_int) {
-        self.sets.remove(&fd);
-        let sets: Vec<c_int> =
-            self.sets.iter().filter(|(_, set)| set.watches.contains_key(&fd)).map(|(number, _)| *number).collect();
+        if let Some(number) = table::instance(fd)
+            && let Some(set) = self.sets.get_mut(&number)
+        {
+            match table::other_instance(number, fd) {
+                Some(other) => set.fd = other,
+                None => {
+                    let members: Vec<c_int> = set.watches.keys().copied().collect();
+                    members.into_iter().for_each(|member| self.drop_watch(number, member, false));
+                    self.sets.remove(&number);
+                }
+            }
+        }
+        let having = |(number, set): (&u32, &Set)| set.watches.contains_key(&fd).then_some(*number);
+        let sets: Vec<u32> = self.sets.iter().filter_map(having).collect();
         for set in sets {
             self.drop_watch(set, fd, false);
         }
     }
 
+    /// What a member of an instance is ready for, of what it was asked for.
+    fn member_events(&mut self, number: u32, fd: c_int, depth: u32) -> u32 {
+        let watch = self.sets.get(&number).and_then(|set| set.watches.get(&fd)).copied();
+        let Some(watch) = watch.filter(|watch| !watch.is_spent) else { return 0 };
+        let ready = match (watch.inner, watch.id) {
+            (0, 0) => 0,
+            (0, id) => self.readiness(id),
+            (inner, _) => self.instance_events(inner, depth + 1),
+        };
+        let always = (EPOLLERR | EPOLLHUP).cast_unsigned();
+        u32::from(ready.cast_unsigned()) & (watch.events | always) & 0xffff
+    }
+
+    /// What an instance is ready for by its members on the stack.
+    pub(super) fn instance_events(&mut self, number: u32, depth: u32) -> c_short {
+        let listed: Vec<c_int> = match self.sets.get(&number) {
+            Some(set) if depth <= MOST_NESTED => set.list.iter().copied().collect(),
+            _ => return 0,
+        };
+        let is_ready = listed.into_iter().any(|fd| self.member_events(number, fd, depth) != 0);
+        if is_ready { POLLIN | POLLRDNORM } else { 0 }
+    }
+
     /// Writes what is ready to the caller's list; how many.
-    fn collect(&mut self, number: c_int, events: &mut [epoll_event]) -> usize {
+    fn collect(&mut self, number: u32, events: &mut [epoll_event]) -> usize {
         let mut found = 0;
         let Some(listed) = self.sets.get(&number).map(|set| set.list.len()) else { return 0 };
         for _ in 0..listed {
@@ -223,9 +324,8 @@ impl State {
             let Some(watch) = set.watches.get_mut(&fd) else { continue };
             watch.is_listed = false;
             let watch = *watch;
-            let always = (EPOLLERR | EPOLLHUP).cast_unsigned();
-            let ready = u32::from(self.readiness(watch.id).cast_unsigned()) & (watch.events | always) & 0xffff;
-            if watch.is_spent || watch.id == 0 || ready == 0 {
+            let ready = self.member_events(number, fd, 0);
+            if ready == 0 {
                 continue;
             }
             if let Some(slot) = events.get_mut(found) {
@@ -235,7 +335,7 @@ impl State {
             let Some(set) = self.sets.get_mut(&number) else { break };
             if watch.events & EPOLLONESHOT.cast_unsigned() != 0 {
                 if watch.in_kernel {
-                    in_kernel(number, EPOLL_CTL_MOD, fd, 0, watch.data);
+                    in_kernel(set.fd, EPOLL_CTL_MOD, fd, EPOLLONESHOT.cast_unsigned(), watch.data);
                 }
                 if let Some(watch) = set.watches.get_mut(&fd) {
                     watch.is_spent = true;
@@ -245,6 +345,24 @@ impl State {
             }
         }
         found
+    }
+
+    /// Notes that the kernel's instance has reported members with EPOLLONESHOT.
+    fn spend(&mut self, number: u32, reported: &[epoll_event]) {
+        let Some(set) = self.sets.get_mut(&number).filter(|set| set.has_one_shot) else { return };
+        for watch in set.watches.values_mut().filter(|watch| watch.events & EPOLLONESHOT.cast_unsigned() != 0) {
+            watch.is_spent |= watch.in_kernel && reported.iter().any(|event| { event.u64 } == watch.data);
+        }
+    }
+
+    /// Whether the kernel's instance has all that is in this one.
+    fn is_kernels(&self, number: u32, depth: u32) -> bool {
+        self.sets.get(&number).is_none_or(|set| {
+            let members = || set.watches.values().filter(|watch| watch.inner != 0);
+            set.waiting + set.inner == set.watches.len()
+                && (set.inner == 0
+                    || depth < MOST_NESTED && members().all(|watch| self.is_kernels(watch.inner, depth + 1)))
+        })
     }
 }
 
@@ -257,19 +375,16 @@ pub(crate) unsafe fn wait_epoll(
     mask: *const sigset_t,
 ) -> Option<c_int> {
     let most = usize::try_from(most).ok().filter(|most| *most > 0 && !events.is_null())?;
-    take_members(set);
-    {
-        let state = lock();
-        let known = state.sets.get(&set)?;
-        if known.waiting == known.watches.len() {
-            return None;
-        }
+    let number = table::instance(set)?;
+    take_members(number, 0);
+    if lock().is_kernels(number, 0) {
+        return None;
     }
     // SAFETY: the caller's promise: room for `most` events.
     let events = unsafe { std::slice::from_raw_parts_mut(events, most) };
     let before = errno::get();
     let call = Call::new(Kind::Epoll, None);
-    let mut attempt = |asks: bool| attempt_once(set, events, mask, asks);
+    let mut attempt = |asks: bool| attempt_once((set, number), events, mask, asks);
     let first = attempt(timeout_ns == 0);
     if first.is_some() || timeout_ns == 0 {
         call.count(Outcome::Ready);
@@ -287,22 +402,25 @@ pub(crate) unsafe fn wait_epoll(
 }
 
 /// Takes over the members that may be.
-fn take_members(set: c_int) {
-    let candidates: Vec<c_int> = match lock().sets.get(&set) {
-        Some(set) if set.waiting > 0 => {
-            set.watches.iter().filter(|(_, watch)| watch.id == 0).map(|(fd, _)| *fd).collect()
+pub(super) fn take_members(number: u32, depth: u32) {
+    let members: Vec<(c_int, u32)> = match lock().sets.get(&number) {
+        Some(set) if set.waiting + set.inner > 0 && depth <= MOST_NESTED => {
+            let waiting = set.watches.iter().filter(|(_, watch)| watch.id == 0);
+            waiting.map(|(fd, watch)| (*fd, watch.inner)).collect()
         }
         _ => return,
     };
-    for fd in candidates {
-        if let Some(entry) = super::entry(fd) {
+    for (fd, inner) in members {
+        if inner != 0 {
+            take_members(inner, depth + 1);
+        } else if let Some(entry) = super::entry(fd) {
             let _ = take::used(fd, entry);
         }
     }
 }
 
 fn attempt_once(
-    number: c_int,
+    (fd, number): (c_int, u32),
     events: &mut [epoll_event],
     mask: *const sigset_t,
     asks: bool,
@@ -321,12 +439,13 @@ fn attempt_once(
     }
     let (known, rest) = events.split_at_mut(found);
     // SAFETY: room for the rest of the events.
-    let more = unsafe { real::epoll_wait.get()(number, rest.as_mut_ptr(), count(rest.len()), 0) };
+    let more = unsafe { real::epoll_wait.get()(fd, rest.as_mut_ptr(), count(rest.len()), 0) };
     let Ok(more) = usize::try_from(more) else { return Some(Err(errno::get())) };
     if more > 0 {
         // One of the kernel's sockets may be ready: receive calls ask them.
         let mut state = lock();
         state.hint = state.hint.wrapping_add(1);
+        state.spend(number, rest.get(..more).unwrap_or_default());
         drop(state);
         return Some(Ok(count(found + merge(known, rest, more))));
     }

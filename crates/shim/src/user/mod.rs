@@ -17,7 +17,7 @@ mod take;
 pub(crate) mod wait;
 
 pub(crate) use close::{after_fork, before_fork, closed, duplicated, end, forgotten, forked, release_guard};
-pub(crate) use datagram::{Outgoing, reconnect};
+pub(crate) use datagram::{Outgoing, reconnected};
 pub(crate) use epoll::{control, wait_epoll};
 pub(crate) use options::{get, ioctl, name, set};
 pub(crate) use ready::{Polled, poll};
@@ -83,7 +83,8 @@ pub(crate) struct State {
     descriptors: Vec<c_int>,
     places: Vec<Place>,
     by_handle: HashMap<Handle, u32>,
-    sets: HashMap<c_int, Set>,
+    /// By the number that all descriptors of an epoll instance have.
+    sets: HashMap<u32, Set>,
     waiters: Vec<Waiter>,
     orphans: Vec<Orphan>,
     /// Counts up when the kernel said that one of its sockets is ready: all are asked then.
@@ -199,9 +200,7 @@ impl State {
     /// Something may have changed for a socket.
     fn happened(&mut self, id: u32) {
         for (set, fd) in self.socket(id).map(|socket| socket.watched.clone()).unwrap_or_default() {
-            if let Some(set) = self.sets.get_mut(&set) {
-                set.list(fd);
-            }
+            self.list(set, fd, 0);
         }
         self.wake(Some(id));
     }

@@ -1,11 +1,13 @@
 //! Options and names of sockets on the stack. The kernel's socket beside keeps all options too, so most calls go there.
 
+use super::socket::Socket;
 use super::{Handle, address, entry, lock};
-use crate::errno;
 use crate::table::{self, Entry};
+use crate::{errno, real};
 use bypass_abi::page::Reason;
 use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, c_int, c_ulong, c_void, sockaddr, socklen_t};
 use stack::{KeepAlive, TcpInfo, TcpOptions, TcpState};
+use std::sync::LazyLock;
 use user_stack::now;
 
 /// Options that a connection of the stack takes over: level and name.
@@ -23,6 +25,100 @@ pub(super) const COPIED: [(c_int, c_int); 11] = [
     // The last: it makes use of the times above.
     (SOL_SOCKET, libc::SO_KEEPALIVE),
 ];
+
+/// Options that a connection has from its listener besides [`COPIED`].
+const INHERITED: [(c_int, c_int); 12] = [
+    (SOL_SOCKET, libc::SO_RCVTIMEO),
+    (SOL_SOCKET, libc::SO_SNDTIMEO),
+    (SOL_SOCKET, libc::SO_LINGER),
+    (SOL_SOCKET, libc::SO_RCVBUF),
+    (SOL_SOCKET, libc::SO_SNDBUF),
+    (SOL_SOCKET, libc::SO_RCVLOWAT),
+    (SOL_SOCKET, libc::SO_OOBINLINE),
+    (SOL_SOCKET, libc::SO_MARK),
+    (SOL_SOCKET, libc::SO_REUSEADDR),
+    (SOL_SOCKET, libc::SO_BINDTOIFINDEX),
+    (IPPROTO_TCP, libc::TCP_CONGESTION),
+    (IPPROTO_IPV6, libc::IPV6_V6ONLY),
+];
+
+/// An option's value, and its length.
+type Value = ([u8; 16], socklen_t);
+
+fn value(fd: c_int, (level, name): (c_int, c_int)) -> Option<Value> {
+    let (mut bytes, mut size) = ([0; 16], 16);
+    // SAFETY: the kernel writes no more than the size.
+    let done = unsafe { real::getsockopt.get()(fd, level, name, bytes.as_mut_ptr().cast(), &raw mut size) };
+    (done == 0).then_some((bytes, size))
+}
+
+/// An option in which a listener differs from a new socket.
+pub(super) struct Inherited {
+    name: (c_int, c_int),
+    value: Value,
+}
+
+impl Inherited {
+    /// Sets it on a kernel socket.
+    pub(super) fn give(&self, fd: c_int) {
+        let ((level, name), (bytes, size)) = (self.name, &self.value);
+        // SAFETY: so many bytes are there.
+        unsafe { real::setsockopt.get()(fd, level, name, bytes.as_ptr().cast(), *size) };
+    }
+}
+
+fn inheritable() -> impl Iterator<Item = (c_int, c_int)> {
+    COPIED.into_iter().chain(INHERITED)
+}
+
+/// What a new socket has of each option: of AF_INET, of AF_INET6.
+static DEFAULTS: LazyLock<[Vec<Option<Value>>; 2]> = LazyLock::new(|| {
+    [libc::AF_INET, libc::AF_INET6].map(|family| {
+        // SAFETY: takes numbers only.
+        let fd = unsafe { real::socket.get()(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+        let values = inheritable().map(|name| value(fd, name)).collect();
+        // SAFETY: made above.
+        unsafe { real::close.get()(fd) };
+        values
+    })
+});
+
+/// What connections have from a listener.
+pub(super) fn inherited(fd: c_int, is_v6: bool) -> Vec<Inherited> {
+    let all = inheritable().zip(&DEFAULTS[usize::from(is_v6)]);
+    let mut differ: Vec<Inherited> = all
+        .filter_map(|(name, default)| {
+            Some(Inherited { name, value: value(fd, name)? }).filter(|option| Some(option.value) != *default)
+        })
+        .collect();
+    if differ.iter().any(|option| option.name == (IPPROTO_IP, libc::IP_TOS)) {
+        // Which IP_TOS changes, and connections have anew.
+        differ.push(Inherited { name: (SOL_SOCKET, libc::SO_PRIORITY), value: ([0; 16], 4) });
+    }
+    for option in &mut differ {
+        if matches!(option.name, (SOL_SOCKET, libc::SO_RCVBUF | libc::SO_SNDBUF)) {
+            // It says twice what was set (socket(7)).
+            let [b0, b1, b2, b3, ..] = option.value.0;
+            let half = (i32::from_ne_bytes([b0, b1, b2, b3]) / 2).to_ne_bytes();
+            option.value.0.iter_mut().zip(half).for_each(|(slot, byte)| *slot = byte);
+        }
+    }
+    differ
+}
+
+impl Socket {
+    /// Reads the options of the kernel's socket that calls obey.
+    pub(super) fn read_options(&mut self, fd: c_int) {
+        self.receive_ns = crate::calls::timeout_ns(fd, libc::SO_RCVTIMEO);
+        self.send_ns = crate::calls::timeout_ns(fd, libc::SO_SNDTIMEO);
+        if let Some(([on0, on1, on2, on3, s0, s1, s2, s3, ..], 8)) = value(fd, (SOL_SOCKET, libc::SO_LINGER)) {
+            let is_on = [on0, on1, on2, on3] != [0; 4];
+            self.linger_s = is_on.then_some(u32::from_ne_bytes([s0, s1, s2, s3]));
+        }
+        let least = address::option(fd, SOL_SOCKET, libc::SO_RCVLOWAT).and_then(|bytes| usize::try_from(bytes).ok());
+        self.least = least.unwrap_or(1).max(1);
+    }
+}
 
 /// Options after which only the kernel gives a datagram socket what it wants: control data, errors, groups of packets.
 const UNKNOWN: [(c_int, &[c_int]); 4] = [
@@ -94,7 +190,7 @@ pub(crate) unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_v
     {
         entry.set(table::UNKNOWN_OPTION);
         if let Some(id) = entry.on_stack() {
-            super::close::give_back(id);
+            super::close::give_back(&mut lock(), id);
             super::datagram::not_taken(entry, Reason::Option);
         }
         return;
@@ -102,13 +198,19 @@ pub(crate) unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_v
     let Some(id) = super::entry(fd).and_then(Entry::on_stack) else { return };
     let mut locked = lock();
     let Some((engine, socket)) = locked.both(id) else { return };
+    if matches!(socket.handle, Handle::Listener(_)) {
+        socket.inherited = inherited(fd, socket.is_v6);
+    }
     match (level, name) {
-        (SOL_SOCKET, libc::SO_RCVTIMEO) => socket.receive_ns = crate::calls::timeout_ns(fd, name),
-        (SOL_SOCKET, libc::SO_SNDTIMEO) => socket.send_ns = crate::calls::timeout_ns(fd, name),
-        (SOL_SOCKET, libc::SO_LINGER) if size >= 8 => {
-            // SAFETY: as above: struct linger.
-            let linger = unsafe { value.cast::<libc::linger>().read_unaligned() };
-            socket.linger_s = (linger.l_onoff != 0).then_some(linger.l_linger.unsigned_abs());
+        (SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO | libc::SO_LINGER | libc::SO_RCVLOWAT) => {
+            socket.read_options(fd);
+        }
+        (SOL_SOCKET, libc::SO_BINDTODEVICE | libc::SO_BINDTOIFINDEX)
+            if !matches!(socket.handle, Handle::Tcp(_)) && !address::is_on_link(fd, engine.interface().index) =>
+        {
+            super::close::give_back(&mut locked, id);
+            drop(locked);
+            super::datagram::not_taken(entry, Reason::OtherInterface);
         }
         key if COPIED.contains(&key) => match socket.handle {
             Handle::Tcp(handle) => {

@@ -1,5 +1,6 @@
 //! poll, and select by way of it, where sockets of the stack are among the descriptors.
 
+use super::epoll::take_members;
 use super::wait::{For, Waited, finish, wait};
 use super::{Handle, State, lock, take};
 use crate::spin::Call;
@@ -41,10 +42,16 @@ impl State {
     /// What a socket is ready for; POLLNVAL where it is closed.
     pub(super) fn readiness(&mut self, id: u32) -> c_short {
         let Some((engine, socket)) = self.both(id) else { return POLLNVAL };
+        let stack = engine.stack();
         let ready = match socket.handle {
-            Handle::Udp(handle) => engine.stack().udp_readiness(handle),
-            Handle::Tcp(handle) => engine.stack().tcp_readiness(handle),
-            Handle::Listener(handle) => engine.stack().listener_readiness(handle),
+            Handle::Udp(handle) => stack.udp_readiness(handle),
+            Handle::Tcp(handle) => stack.tcp_readiness(handle).map(|mut ready| {
+                if socket.least > 1 && !ready.read_closed && !ready.error {
+                    ready.readable &= stack.tcp_info(handle).is_ok_and(|info| info.unread as usize >= socket.least);
+                }
+                ready
+            }),
+            Handle::Listener(handle) => stack.listener_readiness(handle),
         };
         ready.map_or(POLLNVAL, |ready| events_of(&ready))
     }
@@ -55,11 +62,13 @@ impl State {
 struct Watched {
     /// Its number on the stack; 0: none.
     id: u32,
+    /// That of an epoll instance; 0: none.
+    instance: u32,
     /// What the kernel is asked of it.
     kernel: pollfd,
 }
 
-const NOTHING: Watched = Watched { id: 0, kernel: pollfd { fd: -1, events: 0, revents: 0 } };
+const NOTHING: Watched = Watched { id: 0, instance: 0, kernel: pollfd { fd: -1, events: 0, revents: 0 } };
 
 /// Descriptors that a call waits for.
 pub(crate) struct Polled<'a> {
@@ -71,7 +80,18 @@ pub(crate) struct Polled<'a> {
 
 /// Whether one of the descriptors is on the stack, or may come there now.
 fn has_any(fds: &[pollfd]) -> bool {
-    fds.iter().any(|one| super::entry(one.fd).is_some_and(|entry| take::used(one.fd, entry).is_some()))
+    fds.iter().any(|one| {
+        super::entry(one.fd).is_some_and(|entry| take::used(one.fd, entry).is_some())
+            || instance(one.fd).is_some_and(|number| {
+                take_members(number, 0);
+                true
+            })
+    })
+}
+
+/// The number of an epoll instance that has a socket.
+fn instance(fd: c_int) -> Option<u32> {
+    table::entry(fd).filter(|entry| entry.has(table::EPOLL)).and_then(|_| table::instance(fd))
 }
 
 /// poll where sockets of the stack are among the descriptors. None: the kernel's.
@@ -94,6 +114,7 @@ pub(crate) fn poll(polled: &mut Polled<'_>) -> Option<c_int> {
         one.kernel = pollfd { fd: fd.fd, events: fd.events, revents: 0 };
         let entry = super::entry(fd.fd);
         one.id = entry.and_then(table::Entry::on_stack).unwrap_or(0);
+        one.instance = instance(fd.fd).unwrap_or(0);
         if one.id != 0 {
             one.kernel.events &= !(POLLOUT | POLLWRNORM);
             // Of a connection the kernel knows nothing; a listener has brought one if it is readable.
@@ -141,7 +162,11 @@ fn from_stack(fds: &mut [pollfd], watched: &[Watched]) -> c_int {
     state.poll();
     let mut ready = 0;
     for (fd, one) in fds.iter_mut().zip(watched) {
-        fd.revents = if one.id == 0 { 0 } else { state.readiness(one.id) & (fd.events | POLLERR | POLLHUP | POLLNVAL) };
+        fd.revents = match (one.id, one.instance) {
+            (0, 0) => 0,
+            (0, number) => state.instance_events(number, 0) & fd.events,
+            (id, _) => state.readiness(id) & (fd.events | POLLERR | POLLHUP | POLLNVAL),
+        };
         ready += c_int::from(fd.revents != 0);
     }
     ready

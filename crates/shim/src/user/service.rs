@@ -1,7 +1,7 @@
 //! The thread that runs timers and takes frames while no thread of the program does.
 
 use super::{ROUNDS, lock};
-use crate::{page, real, thread};
+use crate::{descriptor, page, real, thread};
 use libc::{POLLIN, pollfd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
@@ -33,8 +33,7 @@ pub(super) fn start() {
     if RUNS.swap(true, Relaxed) {
         return;
     }
-    // SAFETY: takes numbers only.
-    BELL.store(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }, Relaxed);
+    BELL.store(descriptor::bell(), Relaxed);
     // SAFETY: sets of signals of this thread: all blocked while the new thread inherits them, then as before.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
@@ -52,8 +51,7 @@ pub(super) fn forked() {
     RUNS.store(false, Relaxed);
     let bell = BELL.swap(-1, Relaxed);
     if bell >= 0 {
-        // SAFETY: a copy of this library's own descriptor.
-        unsafe { real::close.get()(bell) };
+        descriptor::close(bell);
     }
 }
 

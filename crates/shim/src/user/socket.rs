@@ -1,10 +1,11 @@
 //! A socket on the stack, and what its receive and send calls have in common.
 
+use super::options::Inherited;
 use super::wait::{For, Waited, finish, wait};
 use super::{Handle, State, datagram, entry, lock, stream, take};
 use crate::errno;
 use crate::spin::Call;
-use crate::table;
+use crate::table::{self, Entry, Visit};
 use bypass_abi::page::{Kind, Outcome};
 use libc::{MSG_DONTWAIT, MSG_WAITALL, POLLIN, c_int, iovec, pollfd, sockaddr, socklen_t, ssize_t};
 use stack::Error;
@@ -27,12 +28,18 @@ pub(super) struct Socket {
     pub(super) send_ns: u64,
     /// SO_LINGER in s.
     pub(super) linger_s: Option<u32>,
+    /// SO_RCVLOWAT in bytes.
+    pub(super) least: usize,
+    /// Of a listener: what its connections have from it.
+    pub(super) inherited: Vec<Inherited>,
+    /// Of a listener: a thread asks the kernel's for a connection.
+    pub(super) is_asked: bool,
     /// Attempts until the kernel is asked.
     pub(super) kernel_in: u32,
     /// The state's hint when it was asked last.
     pub(super) hint: u32,
     /// Epoll instances and the descriptors by which they have it.
-    pub(super) watched: Vec<(c_int, c_int)>,
+    pub(super) watched: Vec<(u32, c_int)>,
     /// Of a connection: connect has not reported its result.
     pub(super) is_connecting: bool,
     /// The other end of a connection, while it is known.
@@ -51,6 +58,9 @@ impl Socket {
             receive_ns: u64::MAX,
             send_ns: u64::MAX,
             linger_s: None,
+            least: 1,
+            inherited: Vec::new(),
+            is_asked: false,
             kernel_in: 0,
             hint: 0,
             watched: Vec::new(),
@@ -58,6 +68,13 @@ impl Socket {
             ends: None,
             record: None,
         }
+    }
+
+    /// With the options of the kernel's socket.
+    pub(super) fn of_kernels(fd: c_int, handle: Handle, port: u16, is_v6: bool) -> Self {
+        let mut socket = Self::new(handle, port, is_v6);
+        socket.read_options(fd);
+        socket
     }
 
     /// Whether it is time to ask the kernel's socket.
@@ -138,7 +155,7 @@ pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c
     let call = Call::new(Kind::Recv, Some(entry));
     let mut done = 0;
     // SAFETY: the caller's promises about the buffers.
-    let mut attempt = |asks| unsafe { receive_once(id, incoming, &mut done, asks, &real) };
+    let mut attempt = |asks| unsafe { receive_once(entry, id, incoming, &mut done, asks, &real) };
     if let Some(result) = attempt(false) {
         call.count(Outcome::Ready);
         return Some(finish(Waited::Done(result), before, 0));
@@ -162,6 +179,7 @@ pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c
 /// An attempt: the result, or none where the call has to wait. `done`: bytes that it has got already.
 #[inline]
 unsafe fn receive_once(
+    entry: &'static Entry,
     id: u32,
     incoming: &mut Incoming,
     done: &mut usize,
@@ -184,11 +202,13 @@ unsafe fn receive_once(
         Some(socket) => matches!(socket.handle, Handle::Udp(_)) && (socket.asks_kernel(hint) || asks),
         None => return Some(Err(libc::EBADF)),
     };
-    drop(locked);
     if !asks {
         return None;
     }
+    let visit = visit(entry, id)?;
+    drop(locked);
     let got = real(MSG_DONTWAIT);
+    visit.end();
     if got >= 0 {
         incoming.is_kernels = true;
         if let Some(socket) = lock().socket(id) {
@@ -198,6 +218,12 @@ unsafe fn receive_once(
         return Some(Ok(got));
     }
     Some(errno::get()).filter(|error| *error != libc::EAGAIN).map(Err)
+}
+
+/// Begins a call of the kernel's socket beside, with the lock held: whoever closes its number meanwhile waits until the call is over.
+/// None: the number is another's already.
+pub(super) fn visit(entry: &'static Entry, id: u32) -> Option<Visit> {
+    (entry.on_stack() == Some(id)).then(|| Visit::begin(entry))
 }
 
 #[inline]
@@ -212,7 +238,7 @@ unsafe fn take_bytes(
     let taken = unsafe {
         match socket.handle {
             Handle::Udp(handle) => datagram::receive(engine, handle, socket.is_v6, incoming),
-            Handle::Tcp(handle) => stream::receive(engine, handle, incoming, done),
+            Handle::Tcp(handle) => stream::receive(engine, handle, incoming, (done, socket.least)),
             Handle::Listener(_) => Err(Error::NotConnected),
         }
     };

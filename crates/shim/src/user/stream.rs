@@ -1,6 +1,6 @@
 //! Connections and listeners.
 
-use super::socket::{Incoming, Socket};
+use super::socket::{Incoming, Socket, visit};
 use super::take::{self, Not, quiet, serve, tcp_options};
 use super::wait::{For, Waited, finish, wait};
 use super::{Handle, State, address, datagram, entry, lock};
@@ -17,13 +17,13 @@ use stack::{Error, Shutdown, TcpSocket};
 use user_stack::{Engine, Route, now};
 use xsk::{Backend, Protocol};
 
-/// Receives bytes. `done`: how many a call with MSG_WAITALL has got before.
+/// Receives bytes. `done`: how many a call that waits for more has got before; `least`: how many it waits for without MSG_WAITALL.
 #[inline]
 pub(super) unsafe fn receive(
     engine: &mut Engine,
     socket: TcpSocket,
     incoming: &mut Incoming,
-    done: &mut usize,
+    (done, least): (&mut usize, usize),
 ) -> Result<usize, Error> {
     if incoming.flags & MSG_OOB != 0 {
         return Err(Error::InvalidArgument);
@@ -32,6 +32,11 @@ pub(super) unsafe fn receive(
     if room == 0 {
         return Ok(0);
     }
+    let target = match incoming.flags & (MSG_DONTWAIT | MSG_WAITALL) {
+        0 => least.min(room),
+        MSG_WAITALL => room,
+        _ => 1,
+    };
     let (first, second) = match engine.stack().tcp_received(socket) {
         // The error or the end comes with the next call.
         Err(error) if error != Error::WouldBlock && *done > 0 => return Ok(*done),
@@ -48,13 +53,12 @@ pub(super) unsafe fn receive(
         }
     };
     if incoming.flags & MSG_PEEK != 0 {
-        let enough = is_end || copied == room || incoming.flags & MSG_WAITALL == 0;
-        return if enough { Ok(copied) } else { Err(Error::WouldBlock) };
+        return if is_end || copied >= target { Ok(copied) } else { Err(Error::WouldBlock) };
     }
     engine.stack().tcp_consume(socket, copied)?;
     engine.flush();
     *done += copied;
-    if incoming.flags & MSG_WAITALL != 0 && !is_end && *done < room { Err(Error::WouldBlock) } else { Ok(*done) }
+    if is_end || *done >= target { Ok(*done) } else { Err(Error::WouldBlock) }
 }
 
 /// Sends bytes.
@@ -208,7 +212,7 @@ fn again(state: &mut State, id: u32, nonblocking: bool) -> Result<(), Option<c_i
     match engine.stack().tcp_take_error(handle) {
         Ok(Some(error)) => Err(Some(error.errno())),
         _ if ready.hang_up => {
-            super::close::give_back_in(state, id);
+            super::close::give_back(state, id);
             Err(None)
         }
         _ if ready.writable || !socket.is_connecting => {
@@ -239,21 +243,23 @@ fn begin(
     let is_v6 = entry.has(table::IPV6);
     let engine = state.engine().map_err(not)?;
     let interface = engine.interface().index;
-    let route = engine.route(remote.ip());
-    if route == Route::Elsewhere {
-        return Err(not(Not::Ever(Reason::Route)));
+    let remote = address::on_link(remote, interface).filter(|remote| engine.route(remote.ip()) != Route::Elsewhere);
+    let Some(remote) = remote else { return Err(not(Not::Ever(Reason::Route))) };
+    if !address::is_on_link(fd, interface) {
+        return Err(not(Not::Ever(Reason::OtherInterface)));
     }
     // One that the kernel has connected, or has begun to.
     if address::of_peer(fd).is_some() {
         return Err(None);
     }
-    let mut local = address::of_socket(fd).ok_or(None)?;
+    let own = || address::of_socket(fd).and_then(|local| address::on_link(local, interface)).ok_or(None);
+    let mut local = own()?;
     if local.port() == 0 {
         let source = engine.source_for(remote.ip()).ok_or(None)?;
         if !address::bind(fd, std::net::SocketAddr::new(source, 0), is_v6, interface) {
             return Err(None);
         }
-        local = address::of_socket(fd).ok_or(None)?;
+        local = own()?;
     }
     if local.ip().is_unspecified() {
         local.set_ip(engine.source_for(remote.ip()).ok_or(None)?);
@@ -277,27 +283,21 @@ fn begin(
         }
     };
     engine.flush();
-    let mut socket = Socket::new(Handle::Tcp(handle), local.port(), is_v6);
+    let mut socket = Socket::of_kernels(fd, Handle::Tcp(handle), local.port(), is_v6);
     socket.is_connecting = true;
     socket.ends = Some((local, remote));
     state.dispatch();
-    state.keep(entry, socket, fd).map_err(not)
+    state.keep(entry, socket).map_err(not)
 }
 
 /// accept. None: the kernel's.
-pub(crate) unsafe fn accept(
-    fd: c_int,
-    from: *mut sockaddr,
-    size: *mut socklen_t,
-    flags: c_int,
-    real: impl Fn() -> c_int,
-) -> Option<c_int> {
+pub(crate) unsafe fn accept(fd: c_int, from: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> Option<c_int> {
     let entry = entry(fd).filter(|entry| entry.has(table::STREAM))?;
     let id = take::used(fd, entry)?;
     let before = errno::get();
     let call = Call::new(Kind::Accept, Some(entry));
     // SAFETY: the caller's promises about the address.
-    let attempt = |asks| unsafe { accept_once(fd, id, (from, size), flags, asks, &real) };
+    let attempt = |asks| unsafe { accept_once((fd, entry), id, (from, size), flags, asks) };
     if let Some(result) = attempt(false) {
         call.count(Outcome::Ready);
         return Some(finish(Waited::Done(result), before, 0));
@@ -312,12 +312,11 @@ pub(crate) unsafe fn accept(
 }
 
 unsafe fn accept_once(
-    fd: c_int,
+    (fd, entry): (c_int, &'static Entry),
     id: u32,
     (from, size): (*mut sockaddr, *mut socklen_t),
     flags: c_int,
     asks: bool,
-    real: &impl Fn() -> c_int,
 ) -> Option<Result<c_int, c_int>> {
     let mut locked = lock();
     locked.poll();
@@ -350,27 +349,62 @@ unsafe fn accept_once(
         };
         let mut socket = Socket::new(Handle::Tcp(handle), port, is_v6);
         socket.ends = Some(ends);
+        if let Some(listener) = locked.socket(id) {
+            listener.inherited.iter().for_each(|option| option.give(new));
+            (socket.receive_ns, socket.send_ns) = (listener.receive_ns, listener.send_ns);
+            (socket.linger_s, socket.least) = (listener.linger_s, listener.least);
+        }
         // SAFETY: the caller's promises about the address.
         unsafe { address::write(ends.1, is_v6, interface, from, size) };
         let nonblocking = if flags & SOCK_NONBLOCK != 0 { table::NONBLOCK } else { 0 };
         let family = if is_v6 { table::IPV6 } else { 0 };
         table::open(new, table::SOCKET | table::STREAM | nonblocking | family);
         if let Some(entry) = table::entry(new) {
-            let _ = locked.keep(entry, socket, new);
+            let _ = locked.keep(entry, socket);
         }
         return Some(Ok(new));
     }
-    let asks = locked.socket(id).is_some_and(|socket| socket.asks_kernel(hint)) || asks;
-    drop(locked);
-    if !asks || !crate::calls::is_ready(fd, POLLIN) {
+    let asks = socket.asks_kernel(hint) || asks;
+    // Two threads could both find one connection; the second would then wait for the next of the kernel's alone.
+    if !asks || socket.is_asked {
         return None;
     }
-    let got = real();
-    if got >= 0 {
-        crate::calls::accepted(fd, got, flags);
-        return Some(Ok(got));
+    socket.is_asked = true;
+    let visit = visit(entry, id);
+    drop(locked);
+    // SAFETY: the caller's promises about the address.
+    let got = if visit.is_some() { unsafe { accept_in_kernel(fd, from, size, flags) } } else { None };
+    if let Some(visit) = visit {
+        visit.end();
     }
-    Some(errno::get()).filter(|error| *error != libc::EAGAIN).map(Err)
+    if let Some(socket) = lock().socket(id) {
+        socket.is_asked = false;
+    }
+    if let Some(Ok(new)) = got {
+        crate::calls::accepted(fd, new, flags);
+    }
+    got.filter(|got| *got != Err(libc::EAGAIN))
+}
+
+/// Takes a connection that the kernel has. Not by the C library's calls: at those the thread may be cancelled, and
+/// [`Socket::is_asked`] would stay.
+unsafe fn accept_in_kernel(
+    fd: c_int,
+    from: *mut sockaddr,
+    size: *mut socklen_t,
+    flags: c_int,
+) -> Option<Result<c_int, c_int>> {
+    const NO_MASK: usize = 0;
+    let mut one = pollfd { fd, events: POLLIN, revents: 0 };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: one entry and a time; then the caller's promises about the address.
+    let got = unsafe {
+        if libc::syscall(libc::SYS_ppoll, &raw mut one, 1, &raw mut time, NO_MASK, NO_MASK) <= 0 {
+            return None;
+        }
+        libc::syscall(libc::SYS_accept4, fd, from, size, flags)
+    };
+    Some(if got < 0 { Err(errno::get()) } else { Ok(c_int::try_from(got).unwrap_or(-1)) })
 }
 
 /// shutdown. None: the kernel's.
@@ -383,7 +417,7 @@ pub(crate) fn shut_down(fd: c_int, how: c_int) -> Option<c_int> {
         let listens = matches!(socket.handle, Handle::Listener(_));
         if listens {
             // It listens no more: the kernel's socket does the same.
-            super::close::give_back_in(&mut locked, id);
+            super::close::give_back(&mut locked, id);
             table::set_all(entry, 0, table::ON_STACK | table::LISTENS);
             locked.wake(Some(id));
         }

@@ -93,6 +93,7 @@ impl State {
                 }
                 Ok(engine) => {
                     self.descriptors = engine.descriptors();
+                    engine.all_descriptors().into_iter().for_each(|fd| table::open(fd, table::OWN));
                     self.engine = Some(engine);
                     service::start();
                 }
@@ -107,9 +108,7 @@ impl State {
     }
 
     /// Keeps a socket that was made, and marks its descriptors.
-    pub(super) fn keep(&mut self, entry: &'static Entry, mut socket: Socket, fd: c_int) -> Result<u32, Not> {
-        socket.receive_ns = crate::calls::timeout_ns(fd, libc::SO_RCVTIMEO);
-        socket.send_ns = crate::calls::timeout_ns(fd, libc::SO_SNDTIMEO);
+    pub(super) fn keep(&mut self, entry: &'static Entry, mut socket: Socket) -> Result<u32, Not> {
         socket.descriptors = table::count_same(entry);
         socket.record = entry.record();
         let id = self.insert(socket).ok_or(Not::Ever(Reason::TooManySockets))?;
@@ -137,7 +136,11 @@ fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<Soc
         }
         local = address::of_socket(fd).ok_or(Not::Yet)?;
     }
-    let remote = address::of_peer(fd);
+    let local = address::on_link(local, interface).ok_or(Not::Ever(Reason::OtherInterface))?;
+    let remote = match address::of_peer(fd) {
+        Some(remote) => Some(address::on_link(remote, interface).ok_or(Not::Ever(Reason::Route))?),
+        None => None,
+    };
     allowed(engine, fd, entry, local, remote)?;
     let options = UdpOptions { ttl: ttl(fd, is_v6), tos: tos(fd, is_v6), ..UdpOptions::default() };
     let made = engine.stack().udp_bind(local, both_families(fd, is_v6), options);
@@ -151,7 +154,7 @@ fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<Soc
         return Err(not);
     }
     quiet(engine, fd, false);
-    state.keep(entry, Socket::new(Handle::Udp(handle), local.port(), is_v6), fd)
+    state.keep(entry, Socket::of_kernels(fd, Handle::Udp(handle), local.port(), is_v6))
 }
 
 fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, Not> {
@@ -161,6 +164,7 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
     }
     let engine = state.engine()?;
     let local = address::of_socket(fd).ok_or(Not::Yet)?;
+    let local = address::on_link(local, engine.interface().index).ok_or(Not::Ever(Reason::OtherInterface))?;
     allowed(engine, fd, entry, local, None)?;
     if engine.backend() == Backend::Packet && entry.has(table::SHARED) {
         return Err(Not::Ever(Reason::SharedListener));
@@ -185,7 +189,9 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
         unfilter(fd);
     }
     let handle = served?;
-    state.keep(entry, Socket::new(Handle::Listener(handle), local.port(), is_v6), fd)
+    let mut socket = Socket::of_kernels(fd, Handle::Listener(handle), local.port(), is_v6);
+    socket.inherited = super::options::inherited(fd, is_v6);
+    state.keep(entry, socket)
 }
 
 /// Whether the stack can do what the socket was set to.
@@ -196,7 +202,8 @@ fn allowed(
     local: SocketAddr,
     remote: Option<SocketAddr>,
 ) -> Result<(), Not> {
-    if !local.ip().is_unspecified() && !engine.has_address(local.ip()) {
+    let is_elsewhere = !local.ip().is_unspecified() && !engine.has_address(local.ip());
+    if is_elsewhere || !address::is_on_link(fd, engine.interface().index) {
         return Err(Not::Ever(Reason::OtherInterface));
     }
     if remote.is_some_and(|remote| engine.route(remote.ip()) == Route::Elsewhere) {
@@ -212,7 +219,7 @@ fn allowed(
 }
 
 /// Whether `::` of a socket stands for all addresses of IPv4, too.
-fn both_families(fd: c_int, is_v6: bool) -> bool {
+pub(super) fn both_families(fd: c_int, is_v6: bool) -> bool {
     is_v6 && address::option(fd, IPPROTO_IPV6, libc::IPV6_V6ONLY) == Some(0)
 }
 

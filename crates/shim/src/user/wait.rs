@@ -4,7 +4,7 @@
 use super::{State, Waiter, lock};
 use crate::spin::{Call, Spun};
 use crate::thread::{self, Handled};
-use crate::{errno, real};
+use crate::{descriptor, errno, real};
 use libc::{POLLIN, c_int, pollfd, sigset_t};
 use std::cell::Cell;
 
@@ -56,8 +56,7 @@ pub(super) fn ring(bell: c_int) {
 fn bell() -> c_int {
     BELL.with(|bell| {
         if bell.get() < 0 {
-            // SAFETY: takes numbers only.
-            bell.set(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) });
+            bell.set(descriptor::bell());
             thread::register();
         }
         bell.get()
@@ -69,8 +68,7 @@ pub(crate) fn ended() {
     let bell = BELL.with(|bell| bell.replace(-1));
     if bell >= 0 {
         lock().waiters.retain(|waiter| waiter.fd != bell);
-        // SAFETY: this library's own descriptor.
-        unsafe { real::close.get()(bell) };
+        descriptor::close(bell);
     }
 }
 
@@ -78,8 +76,7 @@ pub(crate) fn ended() {
 pub(super) fn forked() {
     let shared = BELL.with(|bell| bell.replace(-1));
     if shared >= 0 {
-        // SAFETY: this library's own descriptor.
-        unsafe { real::close.get()(shared) };
+        descriptor::close(shared);
     }
 }
 

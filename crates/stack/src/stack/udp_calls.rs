@@ -60,11 +60,40 @@ impl Stack {
             }
             None => local,
         };
+        self.move_udp(socket, address, both && remote.is_none(), remote)
+    }
+
+    /// Gives a socket another local address, of the same port, and another end: what the kernel's socket beside it has. What waits to
+    /// be received stays.
+    ///
+    /// # Errors
+    /// Those of [`Stack::udp_bind`]; [`Error::InvalidArgument`] for another port.
+    pub fn udp_rebind(
+        &mut self,
+        socket: UdpSocket,
+        local: SocketAddr,
+        both_families: bool,
+        remote: Option<SocketAddr>,
+    ) -> Result<(), Error> {
+        let address = self.bindable(local)?;
+        if local.port() != self.udp_socket(socket)?.port {
+            return Err(Error::InvalidArgument);
+        }
+        let both = both_families && address == Address::ANY_V6 && remote.is_none();
+        self.move_udp(socket, address, both, remote.map(|remote| (remote.ip().into(), remote.port())))
+    }
+
+    fn move_udp(
+        &mut self,
+        socket: UdpSocket,
+        address: Address,
+        both: bool,
+        remote: Option<(Address, u16)>,
+    ) -> Result<(), Error> {
         let before = self.udp_socket(socket)?;
         let port = before.port;
-        let stays_both = both && remote.is_none();
         let old: Vec<Flow> = before.flows().collect();
-        let new: Vec<Flow> = udp::flows(address, port, stays_both, remote).collect();
+        let new: Vec<Flow> = udp::flows(address, port, both, remote).collect();
         let taken = |flow: &Flow| self.udp_flows.get(flow).is_some_and(|index| *index != socket.0.index);
         if new.iter().any(taken) {
             return Err(Error::AddressInUse);
@@ -76,7 +105,7 @@ impl Stack {
             self.udp_flows.insert(flow, socket.0.index);
         }
         let place = self.udp_socket_mut(socket)?;
-        (place.local, place.both, place.remote) = (address, stays_both, remote);
+        (place.local, place.both, place.remote) = (address, both, remote);
         Ok(())
     }
 

@@ -129,6 +129,30 @@ fn a_connected_socket_has_one_correspondent() {
     assert_eq!(network.stack(SERVER).udp_receive(server, &mut [0; 9]).unwrap().length, 3);
 }
 
+/// Catches: datagrams that are lost, or that anybody may still send, when a socket is connected with some waiting in it.
+#[test]
+fn what_waits_survives_another_correspondent() {
+    let mut network = pair(1, Link::default());
+    let client = bound(&mut network, CLIENT, 5000, UdpOptions::default());
+    let other = bound(&mut network, CLIENT, 5001, UdpOptions::default());
+    let any = "0.0.0.0:53".parse().unwrap();
+    let server = network.stack(SERVER).udp_bind(any, false, UdpOptions::default()).unwrap();
+    send(&mut network, other, 53, b"before");
+    let (own, far) = (socket(SERVER, false, 53), socket(CLIENT, false, 5000));
+    let mut rebind = |local, remote| network.stack(SERVER).udp_rebind(server, local, false, remote);
+    assert_eq!(rebind(socket(SERVER, false, 54), Some(far)), Err(Error::InvalidArgument));
+    assert_eq!(rebind(socket(CLIENT, false, 53), Some(far)), Err(Error::AddressNotAvailable));
+    assert_eq!(rebind(own, Some(far)), Ok(()));
+    send(&mut network, other, 53, b"late");
+    send(&mut network, client, 53, b"own");
+    assert_eq!(network.stack(SERVER).udp_addresses(server).unwrap(), (own, Some(far)));
+    let mut lengths = || network.stack(SERVER).udp_receive(server, &mut [0; 9]).map(|got| got.length);
+    assert_eq!((lengths(), lengths(), lengths()), (Ok(6), Ok(3), Err(Error::WouldBlock)));
+    assert_eq!(network.stack(SERVER).udp_rebind(server, any, false, None), Ok(()));
+    send(&mut network, other, 53, b"again");
+    assert_eq!(network.stack(SERVER).udp_receive(server, &mut [0; 9]).unwrap().length, 5);
+}
+
 #[test]
 fn one_socket_serves_both_families() {
     let mut network = pair(1, Link::default());

@@ -1,0 +1,382 @@
+/* Calls at the edges: threads, signals, options, accepted connections, epoll instances in others, files and pipes. As `ends.c`, which
+   says what the other end does; besides: 7005 takes "PORT COUNT\n", connects so often to that port of this end, and echoes there;
+   7006 says "!" and reads to the end, and 7007 says how the last of those ended. */
+#include "ends.h"
+#include <net/if.h>
+#include <netinet/in.h>
+#include <pthread.h>
+
+static void say_option(const char *what, int fd, int level, int name, int bytes) {
+    int value[4] = {0, 0, 0, 0};
+    socklen_t size = bytes;
+    int got = getsockopt(fd, level, name, value, &size);
+    if (got) say(what, got);
+    else printf("%s: %d %d %d %d\n", what, value[0], value[1], value[2], value[3]);
+}
+
+static void set(int fd, int level, int name, int value) {
+    if (setsockopt(fd, level, name, &value, sizeof value)) say("setsockopt", -1);
+}
+
+static int port_of(int fd) {
+    struct sockaddr_in6 name;
+    socklen_t size = sizeof name;
+    getsockname(fd, (void *)&name, &size);
+    return ntohs(name.sin6_port);
+}
+
+/* A socket on any address, any port. */
+static int bound(int kind) {
+    int fd = make(kind);
+    struct sockaddr_storage any = {.ss_family = far.ss_family};
+    if (bind(fd, (void *)&any, far_size)) { perror("bind"); exit(1); }
+    return fd;
+}
+
+static int listening(void) {
+    int fd = bound(SOCK_STREAM);
+    listen(fd, 50);
+    return fd;
+}
+
+/* Asks the other end to connect here. */
+static void call_back(int port, int count) {
+    static int asked = -1;
+    if (asked < 0) asked = connected(7005);
+    char line[32];
+    send(asked, line, sprintf(line, "%d %d\n", port, count), 0);
+}
+
+/* Connects to a listener of this process by loopback. */
+static int connect_here(int port) {
+    int fd = make(SOCK_STREAM);
+    struct sockaddr_storage here = far;
+    if (here.ss_family == AF_INET) {
+        ((struct sockaddr_in *)&here)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        ((struct sockaddr_in *)&here)->sin_port = htons(port);
+    } else {
+        ((struct sockaddr_in6 *)&here)->sin6_addr = in6addr_loopback;
+        ((struct sockaddr_in6 *)&here)->sin6_port = htons(port);
+    }
+    if (connect(fd, (void *)&here, far_size)) { perror("connect"); exit(1); }
+    return fd;
+}
+
+static void wait_until(volatile int *count, int least, int ms) {
+    for (double began = now(); *count < least && now() - began < ms / 1000.0;) usleep(100);
+}
+
+enum { ACCEPTING = 8 };
+static volatile int from_here, from_far, wanted;
+static void *accept_all(void *argument) {
+    struct sockaddr_in6 from;
+    for (;;) {
+        socklen_t size = sizeof from;
+        int fd = accept(*(int *)argument, (void *)&from, &size);
+        if (fd < 0) return NULL;
+        close(fd);
+        if (memcmp(&from, to(0), 2) || memcmp((char *)&from + (far_size == 16 ? 4 : 8), (char *)to(0) + (far_size == 16 ? 4 : 8), 4)) {
+            __sync_fetch_and_add(&from_here, 1);
+            continue;
+        }
+        int mine = wanted;
+        __sync_fetch_and_add(&from_far, 1);
+        while (mine == wanted) usleep(100);
+    }
+}
+
+/* Each round has a connection of loopback, and one of the interface for each thread: none may wait for those of loopback alone. */
+static void threads_accept(void) {
+    int fd = listening(), port = port_of(fd), rounds = 0;
+    pthread_t threads[ACCEPTING];
+    for (int i = 0; i < ACCEPTING; i++) pthread_create(&threads[i], NULL, accept_all, &fd);
+    while (rounds < 40 && from_far == wanted) {
+        usleep(rounds++ % 8 * 500);
+        close(connect_here(port));
+        wait_until(&from_here, rounds, 2000);
+        call_back(port, ACCEPTING);
+        wait_until(&from_far, wanted + ACCEPTING, 2000);
+        wanted += ACCEPTING;
+    }
+    printf("threads accept in %d rounds: %d here, %d from far\n", rounds, from_here, from_far);
+    if (from_far != wanted) exit(1);
+    shutdown(fd, SHUT_RDWR);
+    for (int i = 0; i < ACCEPTING; i++) pthread_join(threads[i], NULL);
+    close(fd);
+}
+
+static void pause_in_handler(int signal) {
+    (void)signal;
+    usleep(2500);
+}
+
+static volatile int receives;
+static void *receive_once(void *argument) {
+    char bytes[16];
+    receives = 1;
+    long got = recv(*(int *)argument, bytes, sizeof bytes, 0);
+    return (void *)(got > 0 ? 1L : 0L);
+}
+
+/* A signal handler keeps the thread in the middle of its call, while its descriptor is closed and the number is another socket's. */
+static void the_number_is_anothers(int rounds) {
+    struct sigaction action = {.sa_handler = pause_in_handler};
+    sigaction(SIGUSR1, &action, NULL);
+    int stolen = 0, same = 0;
+    for (int round = 0; round < rounds; round++) {
+        int fd = bound(SOCK_DGRAM), number = fd;
+        pthread_t thread;
+        receives = 0;
+        pthread_create(&thread, NULL, receive_once, &fd);
+        while (!receives) usleep(100);
+        usleep(200 + round % 16 * 30);
+        pthread_kill(thread, SIGUSR1);
+        usleep(500);
+        close(fd);
+        int other = bound(SOCK_DGRAM);
+        same += other == number;
+        struct sockaddr_in6 name;
+        socklen_t size = sizeof name;
+        getsockname(other, (void *)&name, &size);
+        if (far.ss_family == AF_INET6) name.sin6_addr = in6addr_loopback;
+        else ((struct sockaddr_in *)&name)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        sendto(other, "own", 3, 0, (void *)&name, far_size);
+        void *got;
+        pthread_join(thread, &got);
+        stolen += got != NULL;
+        close(other);
+    }
+    printf("same numbers %d, datagrams of others %d\n", same, stolen);
+}
+
+static void through_a_copy(void) {
+    int fds[2] = {bound(SOCK_DGRAM), connected(7001)};
+    for (int i = 0; i < 2; i++) {
+        int copy = dup(fds[i]);
+        recv(fds[i], buffer, 4, MSG_DONTWAIT);
+        limit(fds[i], SO_RCVTIMEO, 400);
+        fcntl(copy, F_SETFL, O_NONBLOCK);
+        double began = now();
+        say("O_NONBLOCK through a copy", recv(fds[i], buffer, 4, 0));
+        say("at once", now() - began < 0.3);
+        int off = 0;
+        ioctl(copy, FIONBIO, &off);
+        began = now();
+        say("and back", recv(fds[i], buffer, 4, 0));
+        took("its time", began, 0.39);
+        close(copy);
+        close(fds[i]);
+    }
+}
+
+static void connected_with_some_waiting(void) {
+    struct sockaddr_storage from;
+    socklen_t size = sizeof from;
+    for (int other = 0; other < 2; other++) {
+        int fd = make(SOCK_DGRAM);
+        sendto(fd, "first", 5, 0, to(7000), far_size);
+        sendto(fd, "second", 6, 0, to(7000), far_size);
+        usleep(60000);
+        say("waiting", ready(fd, POLLIN, 2000));
+        sendto(fd, "third", 5, 0, to(7000), far_size);
+        usleep(60000);
+        say("connect", connect(fd, to(other ? 7009 : 7000), far_size));
+        for (int i = 0; i < 3; i++) text("what waited", recvfrom(fd, buffer, 100, MSG_DONTWAIT, (void *)&from, &size));
+        printf("from the first: %d\n", !memcmp(&from, to(7000), 8));
+        say("again", connect(fd, to(7000), far_size));
+        send(fd, "fourth", 6, 0);
+        text("fourth", recv(fd, buffer, 100, 0));
+        struct sockaddr none = {.sa_family = AF_UNSPEC};
+        say("disconnect", connect(fd, &none, sizeof none));
+        say("send", send(fd, "x", 1, 0));
+        sendto(fd, "fifth", 5, 0, to(7000), far_size);
+        text("fifth", recv(fd, buffer, 100, 0));
+        close(fd);
+    }
+}
+
+static volatile int alarms;
+static void once(int signal) {
+    struct sigaction now;
+    sigaction(signal, NULL, &now);
+    alarms += now.sa_handler == SIG_DFL;
+    struct sigaction again = {.sa_handler = once, .sa_flags = SA_RESETHAND | SA_RESTART};
+    sigaction(signal, &again, NULL);
+    /* Not before: the kernel ends the process where two come at once. */
+    struct itimerval next = {{0, 0}, {0, 500}};
+    setitimer(ITIMER_REAL, &next, NULL);
+}
+
+/* Handlers for one signal each, which install themselves again. */
+static void handlers_for_one_signal(void) {
+    int fd = bound(SOCK_DGRAM);
+    struct itimerval none = {{0, 0}, {0, 0}};
+    alarms = 0;
+    once(SIGALRM);
+    for (double began = now(); alarms < 100 && now() - began < 5;) recv(fd, buffer, 4, MSG_DONTWAIT);
+    setitimer(ITIMER_REAL, &none, NULL);
+    say("handlers for one signal", alarms >= 100);
+    struct sigaction last;
+    sigaction(SIGALRM, NULL, &last);
+    printf("the last one: %d %d\n", last.sa_handler == once, (last.sa_flags & SA_RESETHAND) != 0);
+    signal(SIGALRM, SIG_DFL);
+    close(fd);
+}
+
+static void least_to_receive(void) {
+    int fd = connected(7003), value;
+    set(fd, SOL_SOCKET, SO_RCVLOWAT, 8);
+    say("not enough", ready(fd, POLLIN, 25));
+    text("what is there", recv(fd, buffer, 100, MSG_DONTWAIT | MSG_PEEK));
+    say("enough", ready(fd, POLLIN, 2000));
+    text("SO_RCVLOWAT", recv(fd, buffer, 100, 0));
+    close(fd);
+    fd = make(SOCK_STREAM);
+    set(fd, SOL_SOCKET, SO_RCVLOWAT, 8);
+    connect(fd, to(7003), far_size);
+    text("set before connect, peek", recv(fd, buffer, 9, MSG_PEEK));
+    text("less than that", recv(fd, buffer, 3, 0));
+    text("the rest", recv(fd, buffer, 100, 0));
+    close(fd);
+    fd = connected(7003);
+    set(fd, SOL_SOCKET, SO_RCVLOWAT, 100);
+    text("the end comes first", recv(fd, buffer, 200, 0));
+    close(fd);
+}
+
+static void of_devices(void) {
+    int fd = make(SOCK_DGRAM);
+    say("SO_BINDTODEVICE", setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "near", 5));
+    sendto(fd, "device", 6, 0, to(7000), far_size);
+    text("by the device", recv(fd, buffer, 100, 0));
+    setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", 3);
+    limit(fd, SO_RCVTIMEO, 100);
+    sendto(fd, "device", 6, 0, to(7000), far_size);
+    say("by another one", recv(fd, buffer, 100, 0));
+    close(fd);
+    if (far.ss_family != AF_INET6) return;
+    fd = make(SOCK_DGRAM);
+    limit(fd, SO_RCVTIMEO, 100);
+    struct sockaddr_in6 link = *(struct sockaddr_in6 *)to(7000), name;
+    socklen_t size = sizeof name;
+    inet_pton(AF_INET6, "fe80::2", &link.sin6_addr);
+    link.sin6_scope_id = if_nametoindex("near");
+    say("to the link", sendto(fd, "link", 4, 0, (void *)&link, sizeof link));
+    text("its answer", recvfrom(fd, buffer, 100, 0, (void *)&name, &size));
+    printf("with its scope: %d\n", name.sin6_scope_id == link.sin6_scope_id);
+    link.sin6_scope_id = if_nametoindex("lo");
+    sendto(fd, "link", 4, 0, (void *)&link, sizeof link);
+    say("to another link", recv(fd, buffer, 100, 0));
+    close(fd);
+}
+
+static void how_it_ended(void) {
+    int fd = connected(7007);
+    text("the other end says", recv(fd, buffer, 100, MSG_WAITALL));
+    close(fd);
+}
+
+static void lingering(void) {
+    struct linger at_once = {1, 0};
+    int fd = connected(7006);
+    recv(fd, buffer, 1, 0);
+    close(fd);
+    how_it_ended();
+    fd = make(SOCK_STREAM);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    connect(fd, to(7006), far_size);
+    recv(fd, buffer, 1, 0);
+    close(fd);
+    how_it_ended();
+}
+
+static void inheritance(void) {
+    int fd = listening(), port = port_of(fd);
+    struct linger linger = {1, 3};
+    limit(fd, SO_RCVTIMEO, 70);
+    limit(fd, SO_SNDTIMEO, 2000);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(fd, SOL_SOCKET, SO_RCVBUF, 40000);
+    set(fd, SOL_SOCKET, SO_SNDBUF, 50000);
+    set(fd, SOL_SOCKET, SO_PRIORITY, 3);
+    set(fd, SOL_SOCKET, SO_RCVLOWAT, 2);
+    set(fd, SOL_SOCKET, SO_OOBINLINE, 1);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 33);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 44);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 9000);
+    if (far.ss_family == AF_INET) {
+        set(fd, IPPROTO_IP, IP_TTL, 77);
+        set(fd, IPPROTO_IP, IP_TOS, 16);
+    } else {
+        set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 77);
+        set(fd, IPPROTO_IPV6, IPV6_TCLASS, 16);
+    }
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    for (int here = 0; here < 2; here++) {
+        int other = here ? connect_here(port) : -1;
+        if (!here) call_back(port, 1);
+        say("poll of the listener", ready(fd, POLLIN, 2000));
+        int got = accept(fd, NULL, NULL);
+        printf("O_NONBLOCK %d\n", (fcntl(got, F_GETFL) & O_NONBLOCK) != 0);
+        say_option("SO_RCVTIMEO", got, SOL_SOCKET, SO_RCVTIMEO, 16);
+        say_option("SO_SNDTIMEO", got, SOL_SOCKET, SO_SNDTIMEO, 16);
+        say_option("SO_LINGER", got, SOL_SOCKET, SO_LINGER, 8);
+        int names[] = {SO_KEEPALIVE, SO_RCVBUF, SO_SNDBUF, SO_PRIORITY, SO_RCVLOWAT, SO_OOBINLINE, SO_REUSEADDR, SO_ERROR, SO_TYPE};
+        for (unsigned i = 0; i < sizeof names / sizeof *names; i++) say_option("of the socket", got, SOL_SOCKET, names[i], 4);
+        int of_tcp[] = {TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_NODELAY, TCP_USER_TIMEOUT};
+        for (unsigned i = 0; i < sizeof of_tcp / sizeof *of_tcp; i++) say_option("of TCP", got, IPPROTO_TCP, of_tcp[i], 4);
+        int is_v6 = far.ss_family == AF_INET6;
+        say_option("hops", got, is_v6 ? IPPROTO_IPV6 : IPPROTO_IP, is_v6 ? IPV6_UNICAST_HOPS : IP_TTL, 4);
+        say_option("class", got, is_v6 ? IPPROTO_IPV6 : IPPROTO_IP, is_v6 ? IPV6_TCLASS : IP_TOS, 4);
+        double began = now();
+        say("its time-out", recv(got, buffer, 4, 0));
+        took("its time", began, 0.065);
+        if (here) close(other);
+        close(got);
+    }
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 0);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 0);
+    call_back(port, 1);
+    ready(fd, POLLIN, 2000);
+    int got = accept(fd, NULL, NULL);
+    say_option("TCP_NODELAY of the next", got, IPPROTO_TCP, TCP_NODELAY, 4);
+    say_option("SO_KEEPALIVE", got, SOL_SOCKET, SO_KEEPALIVE, 4);
+    close(got);
+    close(fd);
+}
+
+/* Numbers of descriptors, after threads have waited. */
+static void numbers(void) {
+    int fd = make(SOCK_DGRAM), listener = listening();
+    limit(fd, SO_RCVTIMEO, 30);
+    sendto(fd, "x", 1, 0, to(7000), far_size);
+    recv(fd, buffer, 4, 0);
+    say("no more", recv(fd, buffer, 4, 0));
+    call_back(port_of(listener), 1);
+    int got = accept(listener, NULL, NULL), file = open("/dev/null", O_RDONLY), other = make(SOCK_STREAM);
+    printf("numbers: %d %d %d %d %d\n", fd, listener, got, file, other);
+    close(other);
+    close(file);
+    close(got);
+    close(listener);
+    close(fd);
+}
+
+int main(int count, char **arguments) {
+    begin(count, arguments);
+    numbers();
+    threads_accept();
+    the_number_is_anothers(count > 2 ? atoi(arguments[2]) : 200);
+    through_a_copy();
+    connected_with_some_waiting();
+    handlers_for_one_signal();
+    least_to_receive();
+    of_devices();
+    lingering();
+    inheritance();
+    printf("done\n");
+    return 23;
+}
