@@ -44,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     ("cell_lines", cell_lines),
     ("gate", gate),
     ("stack_frames", stack_frames),
+    ("tapped_frames", tapped_frames),
 ];
 
 /// Frames of both protocols.
@@ -258,4 +259,9 @@ pub fn gate(bytes: &[u8]) {
 /// Frames into the user-space stack, with sockets in many states, driven by a script.
 pub fn stack_frames(bytes: &[u8]) {
     stack::exercise::frames(bytes);
+}
+
+/// What a program behind the preload library writes into the ring of its capture, and what the capture writes back.
+pub fn tapped_frames(bytes: &[u8]) {
+    xsk::exercise_tap(bytes);
 }

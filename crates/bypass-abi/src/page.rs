@@ -1,5 +1,5 @@
 //! The status page: one file a process, an array of 64-bit words that the library adds to and anybody who may read the
-//! file reads. Words are in the machine's byte order. A word that is not described here is 0.
+//! file reads. A capture is asked for there, too. Words are in the machine's byte order. A word that is not described here is 0.
 
 use crate::SETTINGS;
 
@@ -30,6 +30,10 @@ pub const AT_REASONS: usize = AT_KINDS + Kind::ALL.len() * COUNTERS;
 pub const AT_ENGINE: usize = 112;
 /// Words of it: the interface's name (2), back-end + 1, frames received, sent, dropped, times the ring was full.
 pub const ENGINE_WORDS: usize = 7;
+/// Index of the capture that is asked for: what `xsk::TapReader::request` gives, 0 for none. The only word that others write.
+pub const AT_CAPTURE: usize = 120;
+/// Index of the error number with which the last one was refused.
+pub const AT_CAPTURE_REFUSED: usize = 121;
 /// Index of the sockets' records, [`SOCKET_WORDS`] words each.
 pub const AT_SOCKETS: usize = 128;
 /// Records of sockets.
@@ -70,6 +74,7 @@ pub const REASON_SHIFT: u32 = 40;
 pub const COUNTERS: usize = 7;
 
 const _: () = assert!(SETTINGS.len() <= 24, "settings reach into the counters");
+const _: () = assert!(AT_ENGINE + ENGINE_WORDS <= AT_CAPTURE && AT_CAPTURE_REFUSED < AT_SOCKETS, "words overlap");
 const _: () = assert!(AT_REASONS + Reason::ALL.len() <= AT_ENGINE, "reasons reach into the stack's");
 
 macro_rules! words {

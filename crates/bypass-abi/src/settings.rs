@@ -83,6 +83,8 @@ pub struct Start<'a> {
     pub interface: &'a [u8],
     /// Its back-end as a number from 1 on, in `xsk`'s order; 0: the interface decides.
     pub backend: u32,
+    /// The capture that gets the frames from the first one on, as [`crate::page::AT_CAPTURE`]; 0: none.
+    pub capture: u64,
     /// Folder of the status pages; empty: no page.
     pub folder: &'a [u8],
 }
@@ -95,6 +97,7 @@ impl Default for Start<'_> {
             stack: false,
             interface: b"",
             backend: 0,
+            capture: 0,
             folder: b"",
         }
     }
@@ -136,6 +139,9 @@ impl<'a> Start<'a> {
         if name == b"backend" {
             self.backend = u32::try_from(value).unwrap_or(0);
         }
+        if name == b"capture" {
+            self.capture = value;
+        }
         for (known, slot) in SETTINGS.iter().zip(&mut self.values) {
             if known.name.as_bytes() == name {
                 *slot = value.min(known.max);
@@ -150,7 +156,8 @@ impl<'a> Start<'a> {
         for (setting, value) in SETTINGS.iter().zip(self.values) {
             text.push_str(&format!("{}={value} ", setting.name));
         }
-        text.push_str(&format!("stack={} backend={} interface=", u8::from(self.stack), self.backend));
+        let Self { backend, capture, .. } = self;
+        text.push_str(&format!("stack={} backend={backend} capture={capture} interface=", u8::from(self.stack)));
         let mut bytes = text.into_bytes();
         bytes.extend_from_slice(self.interface);
         // The last word, because a path may hold blanks.
@@ -196,6 +203,7 @@ mod tests {
             stack: true,
             interface: b"eth0",
             backend: 3,
+            capture: u64::MAX - 1,
             folder: b"/run/a place with recv-us=3 ",
         };
         let text = start.to_variable();

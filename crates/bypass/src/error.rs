@@ -46,4 +46,77 @@ pub enum BypassError {
         /// The system's error.
         cause: io::Error,
     },
+    /// No such program behind the library.
+    #[error(
+        "{wanted} does not run behind `windhover bypass run`, or has no socket yet: `windhover bypass stat` lists those that do"
+    )]
+    NotBehind {
+        /// What was asked for.
+        wanted: String,
+    },
+    /// The page is in the other user's folder.
+    #[error("process {pid} belongs to user {user}: capture it as that user")]
+    OtherUser {
+        /// Its number.
+        pid: u32,
+        /// Number of the user.
+        user: u32,
+    },
+    /// Several programs fit.
+    #[error("several programs fit: name one by its process id: {}", names.join(", "))]
+    Several {
+        /// Their names and process ids.
+        names: Vec<String>,
+    },
+    /// The kernel carries its packets.
+    #[error(
+        "{name} (process {pid}) has no socket on --stack xdp: the kernel carries its packets, and tcpdump sees them"
+    )]
+    NoStack {
+        /// Its name.
+        name: String,
+        /// Its number.
+        pid: u32,
+    },
+    /// One capture at a time.
+    #[error("{name} (process {pid}) is captured already, by process {by}: end that one first")]
+    Captured {
+        /// Its name.
+        name: String,
+        /// Its number.
+        pid: u32,
+        /// Process of the other capture.
+        by: u64,
+    },
+    /// The program could not open the ring.
+    #[error(
+        "{name} (process {pid}) cannot open the ring for its frames: {cause}: capture it as its own user, in its own container"
+    )]
+    CaptureRefused {
+        /// Its name.
+        name: String,
+        /// Its number.
+        pid: u32,
+        /// Its answer.
+        cause: io::Error,
+    },
+    /// The program's thread that begins captures does not run.
+    #[error("{name} (process {pid}) does not begin the capture: is it stopped, or does it run with an older library?")]
+    Silent {
+        /// Its name.
+        name: String,
+        /// Its number.
+        pid: u32,
+    },
+    /// There is no memory for the ring.
+    #[error("no memory for a ring of {mib} MiB: {cause}: use a smaller --buffer")]
+    NoRing {
+        /// Its size.
+        mib: u32,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// The ring holds what cannot be.
+    #[error(transparent)]
+    Ring(#[from] xsk::DamagedRing),
 }

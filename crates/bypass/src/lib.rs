@@ -2,9 +2,10 @@
 //!
 //! Floor 2. The stack itself is the preload library (`shim`), which this crate embeds: [`Library`] puts it where the loader
 //! finds it, [`Settings`] says how it shall behave, [`examine`] says whether a program can be accelerated at all, and
-//! [`pages`] reads what the library reports of each process.
+//! [`pages`] reads what the library reports of each process. [`Capture`] reads the frames of a process.
 
 mod audit;
+mod capture;
 mod error;
 mod interface;
 mod library;
@@ -13,11 +14,12 @@ mod program;
 mod stat;
 
 pub use audit::Audit;
-pub use bypass_abi::{SETTINGS, Setting};
+pub use bypass_abi::{SETTINGS, Setting, Start};
+pub use capture::{Capture, CaptureState, choose};
 pub use error::BypassError;
 pub use interface::Interface;
 pub use library::{Library, clear, folder};
 pub use profile::{Effective, Profile, Settings, profiles};
 pub use program::{Obstacle, examine, find};
 pub use stat::{Calls, Carrier, Connection, FallBack, Process, Socket, pages};
-pub use xsk::Backend;
+pub use xsk::{Backend, TappedFrame};

@@ -155,7 +155,7 @@ impl Settings {
         }
         let interface = stack.map_or(&b""[..], |stack| stack.name.as_bytes());
         let backend = stack.and_then(|stack| stack.backend).map_or(0, number_of);
-        Start { values, require, stack: stack.is_some(), interface, backend, folder: b"" }
+        Start { values, require, stack: stack.is_some(), interface, backend, ..Start::default() }
     }
 }
 

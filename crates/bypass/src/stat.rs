@@ -166,7 +166,7 @@ fn lives(pid: u32, words: &[u64]) -> bool {
 }
 
 /// When a process started, in the clock of the caller's time namespace, as the library writes it.
-fn started(pid: u32) -> Option<u64> {
+pub(crate) fn started(pid: u32) -> Option<u64> {
     let stat = parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
     (!matches!(stat.state, 'Z' | 'X' | 'x')).then_some(stat.started)
 }

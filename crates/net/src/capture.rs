@@ -22,4 +22,4 @@ pub use read::exercise;
 pub use read::{CaptureError, Entry, Reader, Record};
 pub use record::{Capture, CaptureCounts, CaptureLoop, CaptureSpec};
 pub use ring::{Addressed, Direction, Taken};
-pub use write::Writer;
+pub use write::{Interface, Statistics, Writer};

@@ -170,6 +170,26 @@ pub(crate) fn show_connection(
     show(at + page::SOCKET_ENDS + 4, u64::from(local.port()) << 16 | u64::from(remote.port()));
 }
 
+/// The capture that another process asks for; 0: none.
+pub(crate) fn asked_capture() -> u64 {
+    words().get(page::AT_CAPTURE).map_or(0, |word| word.load(Relaxed))
+}
+
+/// Shows which capture gets the frames, where no other one is asked for.
+pub(crate) fn show_capture(request: u64) {
+    if let Some(word) = words().get(page::AT_CAPTURE) {
+        let _ = word.compare_exchange(0, request, Relaxed, Relaxed);
+    }
+}
+
+/// Shows that a capture is over, or the error number with which it was refused.
+pub(crate) fn end_capture(request: u64, refused: c_int) {
+    show(page::AT_CAPTURE_REFUSED, u64::from(refused.unsigned_abs()));
+    if let Some(word) = words().get(page::AT_CAPTURE) {
+        let _ = word.compare_exchange(request, 0, Release, Relaxed);
+    }
+}
+
 /// Notes that a socket is busy-polled.
 pub(crate) fn busy_polled(entry: &table::Entry) {
     if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {

@@ -14,6 +14,8 @@ static SPINNERS: AtomicU32 = AtomicU32::new(0);
 static STACK: AtomicBool = AtomicBool::new(false);
 /// Number of the back-end in `xsk`'s order, plus 1; 0: chosen by the interface.
 static BACKEND: AtomicU32 = AtomicU32::new(0);
+/// The capture from the first frame on; 0: none.
+static CAPTURE: AtomicU64 = AtomicU64::new(0);
 /// Name of the network interface, then zeros.
 static INTERFACE: [AtomicU8; 16] = [const { AtomicU8::new(0) }; 16];
 /// Path of the status pages' folder, then zeros.
@@ -38,6 +40,7 @@ pub(crate) fn init(cpus: u32) {
     SPINNERS.store(if most == 0 { cpus } else { most }, Relaxed);
     STACK.store(start.stack, Relaxed);
     BACKEND.store(start.backend, Relaxed);
+    CAPTURE.store(start.capture, Relaxed);
     INTERFACE.iter().zip(start.interface).for_each(|(slot, byte)| slot.store(*byte, Relaxed));
     if start.folder.len() < LONGEST {
         FOLDER.iter().zip(start.folder).for_each(|(slot, byte)| slot.store(*byte, Relaxed));
@@ -81,6 +84,16 @@ pub(crate) fn uses_stack() -> bool {
 pub(crate) fn backend() -> Option<xsk::Backend> {
     let number = (BACKEND.load(Relaxed) as usize).checked_sub(1)?;
     xsk::Backend::ALL.get(number).copied()
+}
+
+/// The capture that gets the frames from the first one on; 0: none.
+pub(crate) fn capture() -> u64 {
+    CAPTURE.load(Relaxed)
+}
+
+/// That capture is over.
+pub(crate) fn end_capture() {
+    CAPTURE.store(0, Relaxed);
 }
 
 /// Name of the interface; empty: the usual one.

@@ -7,7 +7,7 @@ use stack::{Config, Error, Event, Hop, Instant, ReceiveChecksum, Stack, UdpSocke
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
-use xsk::{Backend, Interface, Port, PortCounters, Protocol};
+use xsk::{Backend, Interface, Port, PortCounters, Protocol, Tap};
 
 /// Frames taken in one round, so that calls and timers get their turn.
 const BUDGET: usize = 64;
@@ -83,6 +83,8 @@ pub struct Engine {
     rounds: u32,
     /// Sockets on each port, per protocol.
     served: HashMap<(bool, u16), u32>,
+    /// Who gets copies of the frames.
+    tap: Option<Tap>,
 }
 
 impl Engine {
@@ -126,6 +128,7 @@ impl Engine {
             looked: Instant(0),
             rounds: 0,
             served: HashMap::with_capacity(64),
+            tap: None,
         })
     }
 
@@ -150,6 +153,17 @@ impl Engine {
     /// Frames and drops so far.
     pub fn counters(&mut self) -> PortCounters {
         self.port.counters()
+    }
+
+    /// Copies each frame that is taken or sent into `tap` from now on; returns the one before.
+    pub fn set_tap(&mut self, tap: Option<Tap>) -> Option<Tap> {
+        std::mem::replace(&mut self.tap, tap)
+    }
+
+    /// Who gets copies of the frames.
+    #[must_use]
+    pub fn tap(&self) -> Option<&Tap> {
+        self.tap.as_ref()
     }
 
     /// Whether the interface has this address.
@@ -198,8 +212,9 @@ impl Engine {
     /// A round: frames in, timers, frames out. Returns whether frames came or timers were due.
     #[inline]
     pub fn poll(&mut self) -> bool {
-        let (stack, mut at) = (&mut self.stack, None);
+        let (stack, tap, mut at) = (&mut self.stack, &mut self.tap, None);
         let taken = self.port.receive(BUDGET, |frame| {
+            copy(tap, false, Some(frame));
             let _ = stack.handle_frame(*at.get_or_insert_with(now), frame);
         });
         if let Some(at) = at {
@@ -243,8 +258,12 @@ impl Engine {
 
     #[inline]
     fn transmit(&mut self, now: Instant) {
-        let stack = &mut self.stack;
-        self.port.transmit(|room| stack.poll_transmit(now, room));
+        let (stack, tap) = (&mut self.stack, &mut self.tap);
+        self.port.transmit(|room| {
+            let length = stack.poll_transmit(now, room)?;
+            copy(tap, true, room.get(..length));
+            Some(length)
+        });
     }
 
     /// When [`Engine::poll`] has something to do also without a frame.
@@ -272,13 +291,14 @@ impl Engine {
     #[inline]
     pub fn send_datagram(&mut self, socket: UdpSocket, to: Option<SocketAddr>, payload: &[u8]) -> Result<(), Sending> {
         let mut result = Err(Sending::Full);
-        let stack = &mut self.stack;
+        let (stack, tap) = (&mut self.stack, &mut self.tap);
         self.port.transmit(|room| {
             if result != Err(Sending::Full) {
                 return None;
             }
             match stack.udp_send_frame(socket, to, payload, room) {
                 Ok(length) => {
+                    copy(tap, true, room.get(..length));
                     result = Ok(());
                     Some(length)
                 }
@@ -390,6 +410,14 @@ impl Engine {
             self.known.remove(&remote);
             let _ = self.look_up(remote, now);
         }
+    }
+}
+
+/// Copies a frame for whoever captures. Without a capture it costs a look at a flag.
+#[inline(always)]
+fn copy(tap: &mut Option<Tap>, leaving: bool, frame: Option<&[u8]>) {
+    if let (Some(tap), Some(frame)) = (tap, frame) {
+        tap.frame(leaving, frame);
     }
 }
 

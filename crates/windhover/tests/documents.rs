@@ -272,6 +272,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("pgm ping", "needs a reflector (tests/pgm.rs)"),
     ("pgm send", "needs a receiver to be of use (tests/pgm.rs)"),
     ("bypass run", "starts a program that is not here (tests/bypass)"),
+    ("bypass capture", "needs a program behind it (tests/bypass)"),
     ("bypass stat", "needs a program behind it (tests/bypass)"),
     ("lab up", "makes namespaces (tests/lab.rs)"),
     ("lab down", "removes labs (tests/lab.rs)"),

@@ -4,7 +4,7 @@
 
 mod support;
 
-use net::capture::{Addressed, Direction, Taken, Writer};
+use net::capture::{Addressed, Direction, Interface, Taken, Writer};
 use pgm::packet::{Body, Data, Nak, NakList, Options, Packet, ParityParameters, Polr, Reset, Spm};
 use pgm::receiver::Destination;
 use pgm::{Gsi, Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi, fec};
@@ -48,8 +48,9 @@ struct Tape {
 
 impl Tape {
     fn new(udp: Option<u16>) -> Self {
-        let mut writer = Writer::new("tests", "a conversation");
-        assert_eq!(writer.interface("eth0", 1), 0);
+        let mut writer = Writer::new("tests", "", "a conversation");
+        let interface = Interface { link: 1, snap: 1 << 18, name: "eth0", ..Interface::default() };
+        assert_eq!(writer.interface(&interface), 0);
         Self { udp, writer }
     }
 
@@ -71,9 +72,9 @@ impl Tape {
         self.writer.packet(0, &taken);
     }
 
-    fn file(self, folder: &Folder, name: &str) -> String {
+    fn file(mut self, folder: &Folder, name: &str) -> String {
         let path = folder.0.join(name);
-        std::fs::write(&path, self.writer.finish()).unwrap();
+        std::fs::write(&path, self.writer.take()).unwrap();
         path.to_str().unwrap().to_owned()
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Only frames for served ports are taken; all others go to the kernel as before. The XDP program is assembled here
 //! ([`program`]), and its link ends with the last descriptor of it: when the process dies, however it dies, the program is
-//! detached. Nothing of the host's settings is changed.
+//! detached. Nothing of the host's settings is changed. Another process can have copies of the frames ([`Tap`]).
 #![allow(unsafe_code, reason = "a platform crate: shared rings, and calls that the standard library does not have")]
 
 mod bpf;
@@ -14,11 +14,13 @@ pub mod program;
 mod rings;
 mod socket;
 mod sys;
+mod tap;
 
 pub use error::XskError;
 pub use interface::Interface;
 pub use packet::PacketPort;
 pub use socket::XdpPort;
+pub use tap::{DamagedRing, SharedWords, Tap, TapReader, TappedFrame, exercise_tap, is_tap_open};
 
 use std::net::IpAddr;
 use std::os::fd::RawFd;

@@ -1,6 +1,7 @@
 //! The calls that need `unsafe`, each wrapped once.
 
 use libc::{c_int, c_void, socklen_t};
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -102,6 +103,32 @@ pub(crate) fn send(fd: RawFd, frame: &[u8]) -> Result<(), c_int> {
 pub(crate) fn errno() -> c_int {
     // SAFETY: glibc and musl return a valid pointer to this thread's errno.
     unsafe { *libc::__errno_location() }
+}
+
+/// CLOCK_REALTIME in ns, without a system call.
+#[inline]
+pub(crate) fn real_time_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time to `now`.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
+    let part = |number: i64| u64::try_from(number).unwrap_or(0);
+    part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)
+}
+
+/// memfd_create(2) with so many bytes that are there at once, and neither more nor less from now on.
+pub(crate) fn sealed_memory(name: &CStr, bytes: usize) -> io::Result<OwnedFd> {
+    let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name ends with NUL.
+    let file = own(i64::from(unsafe { libc::memfd_create(name.as_ptr(), flags) }))?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: takes numbers only.
+    let done = unsafe {
+        libc::ftruncate(file.as_raw_fd(), length) == 0
+            && libc::fallocate(file.as_raw_fd(), 0, 0, length) == 0
+            && libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) == 0
+    };
+    if done { Ok(file) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Memory mapped into this process, unmapped when dropped. Not inherited by children (MADV_DONTFORK): a child that wrote

@@ -11,19 +11,17 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty file: who wrote it, and what it holds.
+    /// An empty file: who wrote it, on which system, and what it holds.
     #[must_use]
-    pub fn new(application: &str, comment: &str) -> Self {
+    pub fn new(application: &str, system: &str, comment: &str) -> Self {
         let mut bytes = Vec::new();
-        section(&mut bytes, application, "", comment);
+        section(&mut bytes, application, system, comment);
         Self { bytes, interfaces: 0 }
     }
 
-    /// One more interface by its link type's number; returns the number that packets name it by.
-    pub fn interface(&mut self, name: &str, link: u16) -> u32 {
-        // Nothing is cut here.
-        let described = Interface { link, snap: 1 << 18, name, ..Interface::default() };
-        interface(&mut self.bytes, &described);
+    /// One more interface; returns the number that packets name it by.
+    pub fn interface(&mut self, described: &Interface<'_>) -> u32 {
+        interface(&mut self.bytes, described);
         self.interfaces += 1;
         self.interfaces - 1
     }
@@ -33,10 +31,14 @@ impl Writer {
         packet(&mut self.bytes, interface, taken);
     }
 
-    /// The file.
-    #[must_use]
-    pub fn finish(self) -> Vec<u8> {
-        self.bytes
+    /// What became of an interface's packets.
+    pub fn statistics(&mut self, interface: u32, counted: &Statistics) {
+        statistics(&mut self.bytes, interface, counted);
+    }
+
+    /// What was added since it was asked for last: whole blocks.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
     }
 }
 
@@ -128,17 +130,17 @@ pub(crate) fn section(buffer: &mut Vec<u8>, application: &str, system: &str, com
 
 /// One interface of the section; the first has the number 0.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Interface<'a> {
+pub struct Interface<'a> {
     /// The link type's number.
-    pub(crate) link: u16,
+    pub link: u16,
     /// Longest packet kept, in bytes.
-    pub(crate) snap: u32,
+    pub snap: u32,
     /// Its name.
-    pub(crate) name: &'a str,
+    pub name: &'a str,
     /// Which clock stamps its packets.
-    pub(crate) description: &'a str,
+    pub description: &'a str,
     /// In bits a second.
-    pub(crate) speed_bps: Option<u64>,
+    pub speed_bps: Option<u64>,
 }
 
 pub(crate) fn interface(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
@@ -195,17 +197,17 @@ pub(crate) fn packet(buffer: &mut Vec<u8>, interface: u32, taken: &Taken<'_>) {
 
 /// What became of an interface's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Statistics {
+pub struct Statistics {
     /// First time of the capture, in ns since 1970.
-    pub(crate) start_ns: u64,
+    pub start_ns: u64,
     /// Last time.
-    pub(crate) end_ns: u64,
+    pub end_ns: u64,
     /// Packets that passed the filter.
-    pub(crate) passed: u64,
+    pub passed: u64,
     /// Those of them that found no room.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// Those in the file.
-    pub(crate) written: u64,
+    pub written: u64,
 }
 
 pub(crate) fn statistics(buffer: &mut Vec<u8>, interface: u32, statistics: &Statistics) {

@@ -5,6 +5,7 @@
 //! owns the port, and brings what does not come through the interface. Everything else is in [`State`], behind one lock.
 
 mod address;
+mod capture;
 mod close;
 mod datagram;
 mod epoll;

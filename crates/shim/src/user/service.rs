@@ -68,6 +68,8 @@ fn run() {
             let mut state = lock();
             state.sweep();
             state.show();
+            drop(state);
+            super::capture::look();
         }
         if now - refreshed >= REFRESH_NS {
             refreshed = now;

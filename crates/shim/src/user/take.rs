@@ -91,7 +91,8 @@ impl State {
                     self.is_refused = true;
                     return Err(Not::Ever(Reason::QueueTaken));
                 }
-                Ok(engine) => {
+                Ok(mut engine) => {
+                    super::capture::start(&mut engine);
                     self.descriptors = engine.descriptors();
                     engine.all_descriptors().into_iter().for_each(|fd| table::open(fd, table::OWN));
                     self.engine = Some(engine);

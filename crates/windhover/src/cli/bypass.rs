@@ -31,6 +31,13 @@ pub(crate) enum BypassCommand {
                       interface only which back-ends open is shown.\n\nExit code: 0; 4 when too few rounds of blocking UDP can be trusted."
     )]
     Probe(Probe),
+    /// Write the packets of a running program on --stack xdp to a pcapng file, because tcpdump does not see them
+    #[command(
+        after_help = "Packets are those of accelerated sockets; the kernel's are seen by tcpdump. It ends with the program, with \
+                      --count or --seconds, or at a signal. `windhover dump --all FILE` and tcpdump -r read the file.\n\nExit code: 0, \
+                      also when ended by a signal."
+    )]
+    Capture(Capture),
     /// List the profiles, or show what each setting of one does
     Profiles {
         /// A built-in profile, or a file that ends in .toml
@@ -67,12 +74,47 @@ pub(crate) struct Run {
     /// Count the network calls that reach the kernel past the library, and say at the end what was not accelerated and why
     #[arg(long)]
     pub(crate) audit: bool,
+    /// With --stack xdp: write the packets of accelerated sockets to FILE as pcapng, from the first one on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<PathBuf>,
     /// Print every setting with its value and where that comes from
     #[arg(long, short = 'v')]
     pub(crate) verbose: bool,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Capture {
+    /// Process id or name of the program [default: the only one on --stack xdp]
+    #[arg(value_name = "PID|PROGRAM")]
+    pub(crate) program: Option<String>,
+    /// The file; what it held is gone. `-`: standard output
+    #[arg(long = "write", short = 'w', value_name = "FILE", default_value = "-")]
+    pub(crate) file: PathBuf,
+    /// Stop after so many packets
+    #[arg(long, short = 'c', value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Stop so long after the start
+    #[arg(long, value_name = "S", value_parser = super::dump::seconds)]
+    pub(crate) seconds: Option<f64>,
+    /// Bytes kept of each packet
+    #[arg(long, short = 's', value_name = "BYTES", default_value_t = WHOLE, value_parser = clap::value_parser!(u32).range(14..=i64::from(WHOLE)))]
+    pub(crate) snap: u32,
+    /// Memory between the program and this command in MiB, a power of two: what finds no room is counted as dropped
+    #[arg(long, value_name = "MIB", default_value_t = BUFFER, value_parser = mib)]
+    pub(crate) buffer: u32,
+}
+
+/// More than the longest frame.
+pub(crate) const WHOLE: u32 = 65_600;
+/// MiB between a program and its capture.
+pub(crate) const BUFFER: u32 = 16;
+
+fn mib(text: &str) -> Result<u32, String> {
+    let mib = text.parse::<u32>().map_err(|error| error.to_string())?;
+    if mib.is_power_of_two() && mib <= 1024 { Ok(mib) } else { Err("use a power of two up to 1024".to_owned()) }
 }
 
 #[derive(Debug, Args)]

@@ -64,7 +64,7 @@ impl Form for DumpFormat {
     const JSON: Self = Self::Json;
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().map_err(|error| error.to_string())?;
     if value > 0.0 && value <= 1e9 { Ok(value) } else { Err("use more than 0 seconds".to_owned()) }
 }

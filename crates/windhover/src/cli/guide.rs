@@ -95,11 +95,18 @@ bypass run
       calls spin for up to 100 ms before they sleep
   windhover run -s fifo -b 2 windhover bypass run --profile latency-best --require ./control
       from a real-time thread on CPU 2, and only if it is accelerated
+  windhover bypass run --stack xdp --capture start.pcapng redis-server
+      with its packets in a file, from the first one on
 bypass probe
   windhover bypass probe lo
       what each way past the kernel's stack takes here, over a veth pair made for it
   windhover bypass probe eth0 --to 10.0.0.2
       the same over eth0, to a host where 'windhover serve' runs
+bypass capture
+  windhover bypass capture redis-server -w redis.pcapng
+      until the program ends or Ctrl-C; tcpdump -r reads the file, too
+  windhover bypass capture 1234 -c 100 | windhover dump --all -
+      the next 100 packets of process 1234 as lines
 bypass profiles
   windhover bypass profiles
       names and what they are for

@@ -1,13 +1,18 @@
 //! `windhover bypass`.
 
+use super::bypass_capture::{self, Recording};
 use super::launch::{OURS, become_program, exit_code, not_started};
 use super::signals;
 use crate::cli::bypass::{self as cli, BypassCommand, Run, Stack};
 use crate::output::{Failure, Output, paragraph, table};
 use anyhow::{Context as _, anyhow};
-use bypass::{Audit, Backend, BypassError, Calls, Carrier, Effective, Interface, Library, Process, Profile, Settings};
+use bypass::{
+    Audit, Backend, BypassError, Calls, Carrier, Effective, Interface, Library, Process, Profile, Settings, Start,
+};
+use std::any::Any;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use task::{Launch, Stream};
@@ -16,6 +21,7 @@ pub(crate) fn run(command: BypassCommand, output: &Output) -> Result<u8, Failure
     match command {
         BypassCommand::Run(arguments) => start(&arguments, output),
         BypassCommand::Probe(arguments) => super::bypass_probe::run(&arguments, output),
+        BypassCommand::Capture(arguments) => bypass_capture::run(&arguments, output),
         BypassCommand::Profiles { name, form } => {
             output.result(&match name {
                 Some(name) => shown(&Profile::load(&name).map_err(Failure::usage)?, form.is_json())?,
@@ -27,41 +33,60 @@ pub(crate) fn run(command: BypassCommand, output: &Output) -> Result<u8, Failure
     }
 }
 
-/// Without an audit it comes back only with a failure. What prevents the use of the stack is said on one line; the program then runs on the
-/// kernel, or not at all where the stack is required.
+/// Without an audit and a capture it comes back only with a failure. What prevents the use of the stack is said on one line; the
+/// program then runs on the kernel, or not at all where the stack is required.
 fn start(arguments: &Run, output: &Output) -> Result<u8, Failure> {
-    let variables = match prepare(arguments, output) {
+    let ours = |failure: Failure| Failure::new(failure.code.max(OURS), failure.error);
+    let recording = recording(arguments).map_err(ours)?;
+    let request = recording.as_ref().map_or(0, Recording::request);
+    let variables = match prepare(arguments, request, output) {
         Ok(variables) => variables,
-        Err(failure) if failure.code != 1 || arguments.require => {
-            return Err(Failure::new(failure.code.max(OURS), failure.error));
-        }
+        Err(failure) if failure.code != 1 || arguments.require => return Err(ours(failure)),
         Err(failure) => {
             output.warning(format_args!("{:#}; the program runs on the kernel's stack", failure.error));
             Vec::new()
         }
     };
-    if arguments.audit {
-        let ended = audited(arguments, variables, output);
-        return ended.map_err(|failure| Failure::new(failure.code.max(OURS), failure.error));
+    if arguments.audit || recording.is_some() {
+        return supervised(arguments, variables, recording, output).map_err(ours);
     }
     Err(become_program(&arguments.command, &variables, false))
 }
 
-/// Runs the program with a listener beside it. A thread of its own starts it, because whoever asks to be told is told himself.
-fn audited(arguments: &Run, variables: Vec<(OsString, OsString)>, output: &Output) -> Result<u8, Failure> {
+/// The capture from the first packet on.
+fn recording(arguments: &Run) -> Result<Option<Recording>, Failure> {
+    if arguments.capture.is_some() && arguments.stack == Stack::Spin {
+        refuse!("--capture belongs to --stack xdp or auto: tcpdump sees the packets of --stack spin");
+    }
+    arguments.capture.clone().map(Recording::prepare).transpose()
+}
+
+/// Runs the program with a capture or a listener beside it. A thread of its own starts it, because whoever asks to be told of calls is told
+/// himself.
+fn supervised(
+    arguments: &Run,
+    variables: Vec<(OsString, OsString)>,
+    recording: Option<Recording>,
+    output: &Output,
+) -> Result<u8, Failure> {
     let programs = signals::pass_on()?;
     let Some((program, rest)) = arguments.command.split_first() else { return Ok(0) };
-    let launch = Launch::new(program).args(rest).in_our_group().die_with_parent().stdin(Stream::Inherit);
+    let launch = Launch::new(program).args(rest).in_our_group().stdin(Stream::Inherit);
+    // Without its listener a program waits for ever; without its capture it goes on.
+    let launch = if arguments.audit { launch.die_with_parent() } else { launch };
     let launch = variables.into_iter().fold(launch, |launch, (name, value)| launch.env(name, value));
     let (give, take) = mpsc::channel();
     let mut audit = Audit::new();
+    let is_over = AtomicBool::new(false);
     let ended = thread::scope(|scope| {
         let starter = scope.spawn(move || -> Result<u8, Failure> {
-            let listener = task::notify::tell(&Audit::calls());
-            let listens = listener.is_ok();
-            let _ = give.send(listener);
-            if !listens {
-                return Ok(0);
+            if arguments.audit {
+                let listener = task::notify::tell(&Audit::calls());
+                let listens = listener.is_ok();
+                let _ = give.send(listener);
+                if !listens {
+                    return Ok(0);
+                }
             }
             let mut child = launch.start().map_err(|error| Failure::new(not_started(&error), error))?;
             programs.add(child.pid());
@@ -69,17 +94,34 @@ fn audited(arguments: &Run, variables: Vec<(OsString, OsString)>, output: &Outpu
             programs.remove(child.pid());
             Ok(exit_code(child.wait()?))
         });
-        let listener = take.recv().context("the thread that starts the program broke")??;
-        while listener.next(|told| audit.count(told)).context("system calls are not told any more")? {}
-        starter.join().unwrap_or_else(|_| Err(anyhow!("the thread that starts the program broke").into()))
+        let is_over = &is_over;
+        let recorder = recording.map(|recording| scope.spawn(move || recording.until(is_over, output)));
+        // Without an audit nothing comes.
+        let heard = take.recv().map_or(Ok(()), |listener| -> Result<(), Failure> {
+            let listener = listener?;
+            while listener.next(|told| audit.count(told)).context("system calls are not told any more")? {}
+            Ok(())
+        });
+        let ended = starter.join().unwrap_or_else(broke);
+        is_over.store(true, Ordering::Relaxed);
+        if let Some(Err(failure)) = recorder.map(|recorder| recorder.join().unwrap_or_else(broke)) {
+            output.error(&failure);
+        }
+        heard.and(ended)
     });
     let code = ended?;
-    audit.lines().iter().for_each(|line| output.note(line));
+    if arguments.audit {
+        audit.lines().iter().for_each(|line| output.note(line));
+    }
     Ok(code)
 }
 
+fn broke<T>(_: Box<dyn Any + Send>) -> Result<T, Failure> {
+    Err(anyhow!("a thread beside the program broke").into())
+}
+
 /// The variables that start the program behind the stack.
-fn prepare(arguments: &Run, output: &Output) -> Result<Vec<(OsString, OsString)>, Failure> {
+fn prepare(arguments: &Run, capture: u64, output: &Output) -> Result<Vec<(OsString, OsString)>, Failure> {
     if arguments.stack == Stack::Spin && arguments.backend.is_some() {
         return Err(Failure::usage(anyhow!("--backend belongs to --stack xdp or auto")));
     }
@@ -103,7 +145,10 @@ fn prepare(arguments: &Run, output: &Output) -> Result<Vec<(OsString, OsString)>
         output.note(effective(&settings).trim_end());
     }
     let stack = interface(arguments, output)?;
-    Ok(library.environment(settings.start(arguments.require, stack.as_ref())))
+    if capture != 0 && stack.is_none() {
+        output.warning("no packet is captured: tcpdump sees the kernel's");
+    }
+    Ok(library.environment(Start { capture, ..settings.start(arguments.require, stack.as_ref()) }))
 }
 
 /// The interface of a stack in the program's process; none: the program gets the kernel's sockets, which spin.

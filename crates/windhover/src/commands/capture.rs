@@ -149,7 +149,8 @@ fn comment(task: &ProbeTask) -> String {
     text
 }
 
-fn system() -> String {
+/// The kernel, for the file's head.
+pub(super) fn system() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {}", release.trim()).trim_end().to_owned()
 }

@@ -3,6 +3,7 @@
 mod agent;
 mod ask;
 mod bypass;
+mod bypass_capture;
 mod bypass_probe;
 mod campaign;
 mod capture;

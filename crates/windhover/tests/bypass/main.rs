@@ -8,6 +8,7 @@
 )]
 
 mod audit;
+mod capture;
 mod programs;
 mod stack;
 #[path = "../support/mod.rs"]

@@ -12,8 +12,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// The last ones are of the link alone.
-const NEAR: [&str; 3] = ["10.9.0.1", "fd09::1", "fe80::1"];
-const FAR: [&str; 3] = ["10.9.0.2", "fd09::2", "fe80::2"];
+pub(super) const NEAR: [&str; 3] = ["10.9.0.1", "fd09::1", "fe80::1"];
+pub(super) const FAR: [&str; 3] = ["10.9.0.2", "fd09::2", "fe80::2"];
 /// Those that have a route.
 const REACHED: [&str; 2] = [FAR[0], FAR[1]];
 
@@ -30,7 +30,7 @@ fn set_up(interface: &str, addresses: [&str; 3]) {
 }
 
 /// Runs `near` in a namespace with one end of a wire, and `far` before it on a thread in that of the other end.
-fn with_wire(name: &str, near: impl FnOnce() + Send + 'static, far: impl FnOnce() + Send + 'static) {
+pub(super) fn with_wire(name: &str, near: impl FnOnce() + Send + 'static, far: impl FnOnce() + Send + 'static) {
     let name = name.to_owned();
     let thread = std::thread::spawn(move || {
         if let Err(errno) = unshare(CloneFlags::CLONE_NEWNET) {
@@ -58,7 +58,7 @@ fn with_wire(name: &str, near: impl FnOnce() + Send + 'static, far: impl FnOnce(
 }
 
 /// What `ends.c` and `edges.c` talk to. Threads of this namespace, which end with the test.
-fn serve() {
+pub(super) fn serve() {
     let link = nix::net::if_::if_nametoindex("far").unwrap();
     for address in FAR {
         let at = |port| match address.parse().unwrap() {
@@ -146,7 +146,7 @@ fn say_the_end(mut stream: TcpStream) {
 }
 
 /// A program to its end, but not for longer than a minute.
-fn run(command: &mut Command) -> Output {
+pub(super) fn run(command: &mut Command) -> Output {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
     let (tell, done) = channel::<()>();

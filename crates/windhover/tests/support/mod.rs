@@ -169,7 +169,12 @@ impl Server {
 
     /// With these variables too.
     pub fn start_with(extra: &[&str], environment: &[(&str, &str)]) -> Self {
-        let mut arguments = vec!["serve", "--bind", "127.0.0.1:0"];
+        Self::start_at("127.0.0.1:0", extra, environment)
+    }
+
+    /// At this address.
+    pub fn start_at(bind: &str, extra: &[&str], environment: &[(&str, &str)]) -> Self {
+        let mut arguments = vec!["serve", "--bind", bind];
         arguments.extend(extra);
         let mut command = windhover(&arguments);
         command.envs(environment.iter().copied());

@@ -1,0 +1,193 @@
+//! `windhover bypass capture` and `bypass run --capture`: frames of a program on the stack in its process, as pcapng.
+
+use super::{capture, identity, signals};
+use crate::cli::bypass::{self as cli, Capture as Arguments};
+use crate::output::{Failure, Output};
+use anyhow::anyhow;
+use bypass::{BypassError, Capture, CaptureState, TappedFrame};
+use net::capture::{Addressed, Direction, Interface, Statistics, Taken, Writer};
+use std::fs::File;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long it sleeps while no frame waits. The ring holds what comes meanwhile.
+const REST: Duration = Duration::from_millis(2);
+/// What is gathered before it is written.
+const FLUSH_BYTES: usize = 1 << 18;
+/// LINKTYPE_ETHERNET.
+const ETHERNET: u16 = 1;
+
+pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<u8, Failure> {
+    if arguments.file == Path::new("-") && std::io::stdout().is_terminal() {
+        refuse!("a capture is not for terminals: name a file with -w FILE, or pipe it into `windhover dump --all -`");
+    }
+    let folder = bypass::folder();
+    let _ = bypass::clear(&folder);
+    let refused = |error: BypassError| match error {
+        BypassError::Several { .. } => Failure::usage(error),
+        _ => Failure::new(1, error),
+    };
+    let process = bypass::choose(&folder, arguments.program.as_deref()).map_err(refused)?;
+    let stop = signals::stop_flag()?;
+    let mut capture = Capture::ask(&folder, &process, arguments.buffer, arguments.snap)?;
+    while capture.state()? == CaptureState::Waiting && !stop.load(Ordering::Relaxed) {
+        thread::sleep(REST);
+    }
+    let mut recording = Recording::create(capture, arguments.file.clone(), arguments.snap)?;
+    let (interface, backend) = recording.capture.interface();
+    output.note(format_args!("capturing {} (process {}) on {interface} ({backend})", process.name, process.pid));
+    let limits = Limits {
+        count: arguments.count.unwrap_or(u64::MAX),
+        until: arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds)),
+    };
+    let recorded = recording.record(&limits, &stop);
+    recording.finish(output).and(recorded).map(|()| 0)
+}
+
+/// When a capture ends by itself.
+struct Limits {
+    /// Packets.
+    count: u64,
+    until: Option<Instant>,
+}
+
+/// What is captured into which file.
+pub(super) struct Recording {
+    capture: Capture,
+    path: PathBuf,
+    /// Absent: standard output.
+    file: Option<File>,
+    writer: Writer,
+    waiting: usize,
+    /// Bytes of the file that are whole blocks.
+    good: u64,
+    snap: u32,
+    /// The writing process, and its number in the file.
+    source: Option<(u32, u32)>,
+    counted: Statistics,
+}
+
+impl Recording {
+    /// One of a program that is started with [`Recording::request`].
+    pub(super) fn prepare(path: PathBuf) -> Result<Self, Failure> {
+        Self::create(Capture::new(cli::BUFFER, cli::WHOLE)?, path, cli::WHOLE)
+    }
+
+    fn create(capture: Capture, path: PathBuf, snap: u32) -> Result<Self, Failure> {
+        let failed = |cause| Failure::new(1, anyhow!("cannot write {}: {cause}: name another file", path.display()));
+        let file = if path == Path::new("-") { None } else { Some(File::create(&path).map_err(failed)?) };
+        let comment = "packets of accelerated sockets; time stamps: when the program took or sent the frame";
+        let writer = Writer::new(&format!("windhover {}", identity::VERSION), &capture::system(), comment);
+        let counted = Statistics::default();
+        let mut made = Self { capture, path, file, writer, waiting: 0, good: 0, snap, source: None, counted };
+        made.flush()?;
+        Ok(made)
+    }
+
+    /// What the program's library is handed.
+    pub(super) fn request(&self) -> u64 {
+        self.capture.request()
+    }
+
+    /// Captures until somebody says that the program is over, and ends the file.
+    pub(super) fn until(mut self, is_over: &AtomicBool, output: &Output) -> Result<(), Failure> {
+        let recorded = self.record(&Limits { count: u64::MAX, until: None }, is_over);
+        self.finish(output).and(recorded)
+    }
+
+    /// Captures until the program's end, a limit, a signal, or until nobody reads any more.
+    fn record(&mut self, limits: &Limits, stop: &AtomicBool) -> Result<(), Failure> {
+        let mut frame = Vec::new();
+        loop {
+            // Asked before the last frames are read: what comes before the end is not lost.
+            let is_over = stop.load(Ordering::Relaxed) || limits.until.is_some_and(|until| Instant::now() >= until);
+            let is_over = self.look()? || is_over;
+            while self.counted.written < limits.count
+                && let Some(one) = self.capture.next(&mut frame)?
+            {
+                self.keep(&one, &frame);
+                if self.waiting >= FLUSH_BYTES && !self.flush()? {
+                    return Ok(());
+                }
+            }
+            if !self.flush()? || is_over || self.counted.written >= limits.count {
+                return Ok(());
+            }
+            thread::sleep(REST);
+        }
+    }
+
+    /// Notes who writes; whether the program is over.
+    fn look(&mut self) -> Result<bool, Failure> {
+        let state = self.capture.state()?;
+        if let CaptureState::Runs(process) = state
+            && self.source.is_none_or(|(known, _)| known != process)
+        {
+            let (name, backend) = self.capture.interface();
+            let program = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+            let description = format!("{} (process {process}), back-end {backend}", program.trim_end());
+            let described =
+                Interface { link: ETHERNET, snap: self.snap, name: &name, description: &description, speed_bps: None };
+            self.source = Some((process, self.writer.interface(&described)));
+        }
+        Ok(state == CaptureState::Ended)
+    }
+
+    fn keep(&mut self, one: &TappedFrame, frame: &[u8]) {
+        // A program that ended at once is known by its frames only.
+        let (_, number) = *self.source.get_or_insert_with(|| {
+            let (name, _) = self.capture.interface();
+            let described = Interface { link: ETHERNET, snap: self.snap, name: &name, ..Interface::default() };
+            (0, self.writer.interface(&described))
+        });
+        let addressed = match frame.first_chunk() {
+            Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => Addressed::Broadcast,
+            Some([first, ..]) if first & 1 == 1 => Addressed::Multicast,
+            _ => Addressed::Unicast,
+        };
+        let way = if one.leaving { Direction::Out } else { Direction::In };
+        let (time_ns, sent_bytes) = (one.time_ns, one.length);
+        let taken = Taken { time_ns, hardware: false, way, addressed, vlan: None, sent_bytes, frame };
+        self.writer.packet(number, &taken);
+        self.waiting += frame.len();
+        self.counted.written += 1;
+        self.counted.start_ns = if self.counted.start_ns == 0 { time_ns } else { self.counted.start_ns };
+        self.counted.end_ns = time_ns;
+    }
+
+    /// Writes what is gathered; false once nobody reads it. A file that takes no more is cut back to its last whole block.
+    fn flush(&mut self) -> Result<bool, Failure> {
+        let bytes = self.writer.take();
+        self.waiting = 0;
+        let Some(file) = &mut self.file else {
+            return crate::output::written(&bytes).map_err(|error| crate::output::unwritten("the capture ", &error));
+        };
+        match file.write_all(&bytes) {
+            Ok(()) => self.good += bytes.len() as u64,
+            Err(cause) => {
+                // A pipe cannot be cut; whoever reads it sees its end.
+                let _ = file.set_len(self.good);
+                let path = self.path.display();
+                return Err(Failure::new(1, anyhow!("writing {path} failed: {cause}: the capture ends early")));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Ends the file, and says what it holds.
+    fn finish(mut self, output: &Output) -> Result<(), Failure> {
+        let dropped = self.capture.dropped();
+        let (path, written) = (self.path.display().to_string(), self.counted.written);
+        if let Some((_, number)) = self.source {
+            let passed = written.saturating_add(dropped);
+            self.writer.statistics(number, &Statistics { passed, dropped, ..self.counted });
+        }
+        self.flush()?;
+        let path = if self.file.is_some() { format!(" in {path}") } else { String::new() };
+        output.note(format_args!("{written} packets{path}, {dropped} dropped"));
+        Ok(())
+    }
+}
