@@ -12,7 +12,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// The last ones are of the link alone.
-pub(super) const NEAR: [&str; 3] = ["10.9.0.1", "fd09::1", "fe80::1"];
+const NEAR: [&str; 3] = ["10.9.0.1", "fd09::1", "fe80::1"];
 pub(super) const FAR: [&str; 3] = ["10.9.0.2", "fd09::2", "fe80::2"];
 /// Those that have a route.
 const REACHED: [&str; 2] = [FAR[0], FAR[1]];
