@@ -157,6 +157,8 @@ words! {
     SharedListener "shared-listener" "AF_PACKET: several processes listen on this socket, and all would answer";
     KernelConnections "kernel-connections" "the kernel has connections of its port: it is tried again when they are over";
     TooManySockets "too-many-sockets" "the stack in the process has no room for one more";
+    Forked "forked" "its connection stayed with the process that forked this one: set xdp = 0 for this program in a profile";
+    Passed "passed" "its descriptor went to another process in a message, its data stay here: set xdp = 0 for this program in a profile";
     Closed "closed" "another thread closed the descriptor during the spin: the call went on in the kernel";
 }
 
@@ -177,6 +179,8 @@ impl Reason {
                 | Self::TooManySockets
                 | Self::QueueTaken
                 | Self::SharedListener
+                | Self::Forked
+                | Self::Passed
         )
     }
 }

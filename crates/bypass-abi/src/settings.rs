@@ -68,6 +68,8 @@ settings! {
     BusyPoll "busy-poll-us" "µs" 50 to 10_000
         "SO_BUSY_POLL of sockets whose packets come through a NAPI instance (more than net.core.busy_read needs CAP_NET_ADMIN); \
          0: left as it is";
+    Xdp "xdp" "" 1 to 1
+        "0: also with --stack xdp or auto sockets stay the kernel's, and spin: for servers that hand connections to other processes";
 }
 
 /// What the library gets at the start of a process.
@@ -77,6 +79,8 @@ pub struct Start<'a> {
     pub values: Values,
     /// Whether a socket that cannot be accelerated ends the process.
     pub require: bool,
+    /// Whether the library says on standard error what it could not do.
+    pub verbose: bool,
     /// Whether sockets may come to a stack in the program's process.
     pub stack: bool,
     /// The network interface of that stack; empty: the only one that is up, or that of the default route.
@@ -94,6 +98,7 @@ impl Default for Start<'_> {
         Self {
             values: SETTINGS.map(|setting| setting.default),
             require: false,
+            verbose: false,
             stack: false,
             interface: b"",
             backend: 0,
@@ -133,6 +138,9 @@ impl<'a> Start<'a> {
         if name == b"require" {
             self.require = value != 0;
         }
+        if name == b"verbose" {
+            self.verbose = value != 0;
+        }
         if name == b"stack" {
             self.stack = value != 0;
         }
@@ -152,7 +160,7 @@ impl<'a> Start<'a> {
     /// What [`Start::parse`] reads.
     #[must_use]
     pub fn to_variable(&self) -> OsString {
-        let mut text = format!("require={} ", u8::from(self.require));
+        let mut text = format!("require={} verbose={} ", u8::from(self.require), u8::from(self.verbose));
         for (setting, value) in SETTINGS.iter().zip(self.values) {
             text.push_str(&format!("{}={value} ", setting.name));
         }
@@ -200,6 +208,7 @@ mod tests {
         let start = Start {
             values,
             require: true,
+            verbose: true,
             stack: true,
             interface: b"eth0",
             backend: 3,

@@ -11,7 +11,7 @@
 
 use crate::BypassError;
 use crate::interface::{Interface, number_of};
-use bypass_abi::{SETTINGS, Setting, Start, VARIABLE, Values};
+use bypass_abi::{Key, SETTINGS, Setting, Start, VARIABLE, Values};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -146,16 +146,22 @@ impl Settings {
         &self.0
     }
 
-    /// What the library is handed.
+    /// What the library is handed, with whether a socket that cannot be accelerated ends the program, and whether the library says so.
     #[must_use]
-    pub fn start<'a>(&self, require: bool, stack: Option<&'a Interface>) -> Start<'a> {
+    pub fn start<'a>(&self, (require, verbose): (bool, bool), stack: Option<&'a Interface>) -> Start<'a> {
         let mut values: Values = Start::default().values;
         for (slot, effective) in values.iter_mut().zip(&self.0) {
             *slot = effective.value;
         }
         let interface = stack.map_or(&b""[..], |stack| stack.name.as_bytes());
         let backend = stack.and_then(|stack| stack.backend).map_or(0, number_of);
-        Start { values, require, stack: stack.is_some(), interface, backend, ..Start::default() }
+        Start { values, require, verbose, stack: stack.is_some(), interface, backend, ..Start::default() }
+    }
+
+    /// What forbids the stack in the process, where something does.
+    #[must_use]
+    pub fn without_stack(&self) -> Option<&Effective> {
+        self.0.get(Key::Xdp as usize).filter(|effective| effective.value == 0)
     }
 }
 
@@ -264,7 +270,7 @@ mod tests {
         assert_eq!(of("redis-server", "epoll-us", &[]), (14, "profile own, program redis-server".to_owned()));
         let set = [("WINDHOVER_BYPASS_EPOLL_US", "15"), ("WINDHOVER_BYPASS", "recv-us=1"), ("HOME", "/")];
         assert_eq!(of("redis-server", "epoll-us", &set), (15, "WINDHOVER_BYPASS_EPOLL_US".to_owned()));
-        let start = profile.settings("redis-server", variables(&set)).unwrap().start(true, None);
+        let start = profile.settings("redis-server", variables(&set)).unwrap().start((true, false), None);
         assert_eq!((start.values[bypass_abi::Key::Epoll as usize], start.require), (15, true));
     }
 

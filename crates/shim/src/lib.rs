@@ -54,6 +54,7 @@ extern "C-unwind" fn init() {
 
 extern "C-unwind" fn fini() {
     if user::is_enabled() {
+        calls::flush();
         user::end();
     }
     page::remove();

@@ -7,7 +7,7 @@ use libc::{c_char, c_int};
 use std::ffi::CStr;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
 type Words = [AtomicU64; page::WORDS];
@@ -16,6 +16,8 @@ type Words = [AtomicU64; page::WORDS];
 static LOCAL: Words = [const { AtomicU64::new(0) }; page::WORDS];
 /// Where the counters are.
 static WORDS: AtomicPtr<Words> = AtomicPtr::new((&raw const LOCAL).cast_mut());
+/// The page of the process that forked this one, where it has a file.
+static PARENTS: AtomicPtr<Words> = AtomicPtr::new(std::ptr::null_mut());
 /// This process, as far as it came here by fork: a child of vfork still sees its parent's.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Whether a file was made, or tried.
@@ -57,6 +59,29 @@ pub(crate) fn fall_back(entry: Option<&table::Entry>, reason: Reason) {
     }
 }
 
+/// Notes that a connection of the stack was left behind in another process: in its page, too, where this one has it by a fork.
+#[cold]
+pub(crate) fn left_behind(entry: &table::Entry, reason: Reason) {
+    let parents = PARENTS.load(Acquire);
+    if !parents.is_null() {
+        // SAFETY: a mapping of this size that is never removed.
+        let word = unsafe { (*parents).get(page::AT_REASONS + reason as usize) };
+        word.inspect(|word| _ = word.fetch_add(1, Relaxed));
+    }
+    if settings::is_verbose() {
+        say(&["windhover: not accelerated, because ", reason.what(), "\n"]);
+    }
+    fall_back(Some(entry), reason);
+}
+
+/// Writes to standard error.
+fn say(parts: &[&str]) {
+    for part in parts {
+        // SAFETY: writes the bytes of the text.
+        unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, part.as_ptr(), part.len()) };
+    }
+}
+
 /// Notes that a socket is accelerated again.
 pub(crate) fn accelerated(entry: &table::Entry) {
     if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
@@ -68,10 +93,7 @@ pub(crate) fn accelerated(entry: &table::Entry) {
 fn end(reason: Reason) -> ! {
     /// As windhover's own failures beside a program (env(1)).
     const OURS: c_int = 125;
-    for part in ["windhover: a socket is not accelerated, and --require was given: ", reason.what(), "\n"] {
-        // SAFETY: writes the bytes of the text.
-        unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
-    }
+    say(&["windhover: a socket is not accelerated, and --require was given: ", reason.what(), "\n"]);
     // SAFETY: takes a number.
     unsafe { libc::_exit(OURS) }
 }
@@ -119,10 +141,7 @@ pub(crate) fn on_stack(entry: &table::Entry) {
 /// Says why the interface cannot be used, once.
 #[cold]
 pub(crate) fn refused(why: &str) {
-    for part in ["windhover: not accelerated, because ", why, "\n"] {
-        // SAFETY: writes the bytes of the text.
-        unsafe { libc::syscall(libc::SYS_write, libc::STDERR_FILENO, part.as_ptr(), part.len()) };
-    }
+    say(&["windhover: not accelerated, because ", why, "\n"]);
 }
 
 fn show(at: usize, value: u64) {
@@ -216,8 +235,10 @@ pub(crate) fn init() {
 pub(crate) fn forked() {
     PROCESS.store(process(), Relaxed);
     LOCAL.iter().for_each(|word| word.store(0, Relaxed));
-    // The parent's file stays mapped, unused: the child may be about to run another program.
-    WORDS.store((&raw const LOCAL).cast_mut(), Release);
+    // The parent's file stays mapped: the child may be about to run another program.
+    let parents = WORDS.swap((&raw const LOCAL).cast_mut(), AcqRel);
+    let is_file = !std::ptr::eq(parents, &raw const LOCAL);
+    PARENTS.store(if is_file { parents } else { std::ptr::null_mut() }, Release);
     MADE.store(false, Relaxed);
 }
 

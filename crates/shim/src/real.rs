@@ -1,8 +1,9 @@
 //! The functions that this library stands in front of, found once by dlsym(RTLD_NEXT): the C library's, or those of a
 //! library that was preloaded after this one.
 
+use crate::calls::Functions;
 use libc::{
-    c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t, pollfd,
+    FILE, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t, pollfd,
     sigaction as Action, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 use std::marker::PhantomData;
@@ -128,4 +129,8 @@ reals! {
     setsockopt: fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int;
     sigaction: fn(c_int, *const Action, *mut Action) -> c_int;
     siginterrupt: fn(c_int, c_int) -> c_int;
+    fdopen: fn(c_int, *const c_char) -> *mut FILE;
+    fopencookie: fn(*mut c_void, *const c_char, Functions) -> *mut FILE;
+    vdprintf: fn(c_int, *const c_char, *mut c_void) -> c_int;
+    __vdprintf_chk: fn(c_int, c_int, *const c_char, *mut c_void) -> c_int;
 }

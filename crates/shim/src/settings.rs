@@ -9,6 +9,7 @@ const LONGEST: usize = 400;
 
 static VALUES: [AtomicU64; SETTINGS.len()] = [const { AtomicU64::new(0) }; SETTINGS.len()];
 static REQUIRES: AtomicBool = AtomicBool::new(false);
+static VERBOSE: AtomicBool = AtomicBool::new(false);
 static SPINNERS: AtomicU32 = AtomicU32::new(0);
 /// Whether sockets may come to a stack in this process.
 static STACK: AtomicBool = AtomicBool::new(false);
@@ -36,6 +37,7 @@ pub(crate) fn init(cpus: u32) {
         slot.store(value, Relaxed);
     }
     REQUIRES.store(start.require, Relaxed);
+    VERBOSE.store(start.verbose, Relaxed);
     let most = u32::try_from(value(Key::Spinners)).unwrap_or(u32::MAX);
     SPINNERS.store(if most == 0 { cpus } else { most }, Relaxed);
     STACK.store(start.stack, Relaxed);
@@ -72,6 +74,11 @@ pub(crate) fn spinners() -> u32 {
 /// Whether a socket that cannot be accelerated ends the process.
 pub(crate) fn requires() -> bool {
     REQUIRES.load(Relaxed)
+}
+
+/// Whether to say on standard error what could not be done.
+pub(crate) fn is_verbose() -> bool {
+    VERBOSE.load(Relaxed)
 }
 
 /// Whether sockets may come to a stack in this process.

@@ -43,6 +43,8 @@ pub(crate) const UNKNOWN_OPTION: u32 = 1 << 11;
 
 /// A listener that was waited for.
 pub(crate) const USED: u32 = 1 << 12;
+/// A connection that stayed with the process that forked this one; nobody has asked for it here yet.
+pub(crate) const LEFT: u32 = 1 << 15;
 /// An epoll instance.
 pub(crate) const INSTANCE: u32 = 1 << 13;
 /// This library's own: the program may not close it.
@@ -292,6 +294,9 @@ pub(crate) fn leave_unused(id: u32) -> bool {
 pub(crate) fn off_stack() {
     for entry in used().filter(|entry| entry.has_any(ON_STACK)) {
         entry.clear(ON_STACK);
+        if entry.has(STREAM) && !entry.has_any(LISTENS) {
+            entry.set(LEFT);
+        }
     }
 }
 

@@ -81,9 +81,9 @@ pub(crate) fn inherited(fd: c_int) {
     table::open(fd, flags);
 }
 
-/// Looks up the descriptors in a message that was received.
-pub(super) unsafe fn received(message: *const msghdr) {
-    // SAFETY: a message that the kernel has filled; its control data are walked as cmsg(3) says.
+/// The descriptors in a message.
+pub(super) unsafe fn each_in(message: *const msghdr, found: fn(c_int)) {
+    // SAFETY: a message that is sent, or that the kernel has filled; its control data are walked as cmsg(3) says.
     unsafe {
         if (*message).msg_controllen == 0 {
             return;
@@ -93,7 +93,7 @@ pub(super) unsafe fn received(message: *const msghdr) {
             if control.cmsg_level == SOL_SOCKET && control.cmsg_type == libc::SCM_RIGHTS {
                 let bytes = control.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
                 let data = libc::CMSG_DATA(header).cast::<c_int>();
-                (0..bytes / size_of::<c_int>()).for_each(|at| inherited(data.add(at).read_unaligned()));
+                (0..bytes / size_of::<c_int>()).for_each(|at| found(data.add(at).read_unaligned()));
             }
             header = libc::CMSG_NXTHDR(message, header);
         }
@@ -198,7 +198,7 @@ unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     if table::entry(fd).is_some_and(|entry| entry.has_any(table::OWN)) && !thread::is_in_stack() {
         // Programs close all numbers that there may be.
         errno::set(libc::EBADF);

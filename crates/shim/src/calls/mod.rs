@@ -7,10 +7,12 @@ mod poll;
 mod receive;
 mod select;
 mod send;
+mod stdio;
 
 pub(crate) use descriptors::accepted;
 pub(crate) use poll::to_timespec;
 pub(crate) use receive::timeout_ns;
+pub(crate) use stdio::{Functions, flush};
 
 /// Looks up the sockets that the process was started with.
 pub(crate) fn look_up_inherited() {

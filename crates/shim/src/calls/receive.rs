@@ -278,7 +278,7 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
             let got = with(fd, flags);
             if got >= 0 {
                 // SAFETY: the kernel has just filled it.
-                unsafe { super::descriptors::received(message) };
+                unsafe { super::descriptors::each_in(message, super::descriptors::inherited) };
             }
             got
         }
@@ -426,7 +426,7 @@ unsafe fn read_any(fd: c_int, data: *mut c_void, size: size_t) -> ssize_t {
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn read(fd: c_int, data: *mut c_void, size: size_t) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn read(fd: c_int, data: *mut c_void, size: size_t) -> ssize_t {
     // SAFETY: passed on as they came.
     unsafe { read_any(fd, data, size) }
 }

@@ -44,7 +44,7 @@ unsafe extern "C-unwind" fn sendto(
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn write(fd: c_int, data: *const c_void, size: size_t) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn write(fd: c_int, data: *const c_void, size: size_t) -> ssize_t {
     // SAFETY: passed on as they came.
     unsafe { send_any(fd, data, size, 0, (null(), 0), || real::write.get()(fd, data, size)) }
 }
@@ -64,10 +64,18 @@ unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int)
     unsafe { send_parts(fd, parts, count).unwrap_or_else(|| real::writev.get()(fd, parts, count)) }
 }
 
-/// Sends a message by the stack.
+/// Sends a message by the stack. Others may take descriptors of the stack's sockets to another process.
 unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int) -> Option<ssize_t> {
-    user::entry(fd)?;
-    // SAFETY: a message, as of sendmsg(2).
+    if user::entry(fd).is_none() {
+        // SAFETY: a message, as of sendmsg(2).
+        unsafe {
+            if user::is_enabled() && message.as_ref().is_some_and(|message| message.msg_controllen > 0) {
+                super::descriptors::each_in(message, user::passed);
+            }
+        }
+        return None;
+    }
+    // SAFETY: as above.
     let message = unsafe { message.as_ref() }?;
     let outgoing = Outgoing {
         parts: message.msg_iov,

@@ -98,6 +98,9 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
     }
     let is_socket = table::entry(fd).is_some_and(|entry| entry.has(table::SOCKET));
     let inner = table::instance(fd).unwrap_or(0);
+    if what == EPOLL_CTL_ADD && is_socket {
+        table::entry(fd).inspect(|entry| take::left(entry));
+    }
     let mut locked = lock();
     let state = &mut *locked;
     let number = table::instance(set);

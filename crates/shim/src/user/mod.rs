@@ -24,7 +24,7 @@ pub(crate) use options::{get, ioctl, name, set};
 pub(crate) use ready::{Polled, poll};
 pub(crate) use socket::{Incoming, receive, send};
 pub(crate) use stream::{accept, connect, shut_down};
-pub(crate) use take::listens;
+pub(crate) use take::{listens, passed};
 
 use crate::table::{self, Entry};
 use crate::{settings, thread};
@@ -165,7 +165,8 @@ pub(crate) fn is_enabled() -> bool {
 /// The entry of a socket that is on the stack, or may be taken over now. A call of the stack itself, below, is the kernel's.
 #[inline(always)]
 pub(crate) fn entry(fd: c_int) -> Option<&'static Entry> {
-    table::entry(fd).filter(|entry| entry.has_any(table::ON_STACK | table::CANDIDATE) && !thread::is_in_stack())
+    table::entry(fd)
+        .filter(|entry| entry.has_any(table::ON_STACK | table::CANDIDATE | table::LEFT) && !thread::is_in_stack())
 }
 
 impl State {

@@ -254,7 +254,10 @@ unsafe fn take_bytes(
 pub(crate) unsafe fn send(fd: c_int, outgoing: &datagram::Outgoing) -> Option<ssize_t> {
     let entry = entry(fd)?;
     if entry.has(table::STREAM) {
-        let id = entry.on_stack()?;
+        let Some(id) = entry.on_stack() else {
+            take::left(entry);
+            return None;
+        };
         // SAFETY: the caller's promises about the buffers.
         return Some(unsafe { stream::send(entry, id, outgoing) });
     }

@@ -50,8 +50,32 @@ pub(super) fn sends(fd: c_int, entry: &'static Entry, to: Option<SocketAddr>) ->
     }
 }
 
+/// Says that a connection stayed with the process that forked this one.
+#[cold]
+pub(super) fn left(entry: &'static Entry) {
+    if entry.has(table::LEFT) {
+        table::set_all(entry, 0, table::LEFT);
+        page::left_behind(entry, Reason::Forked);
+    }
+}
+
+/// A descriptor goes to another process, which gets the kernel's socket. A listener that nobody waits for is the kernel's again.
+#[cold]
+pub(crate) fn passed(fd: c_int) {
+    let Some((entry, id)) = super::entry(fd).and_then(|entry| Some((entry, entry.on_stack()?))) else { return };
+    if entry.has(table::LISTENS) && table::leave_unused(id) {
+        super::close::give_back(&mut lock(), id);
+    } else {
+        page::left_behind(entry, Reason::Passed);
+    }
+}
+
 #[cold]
 fn now(fd: c_int, entry: &'static Entry, to: Option<SocketAddr>) -> Option<u32> {
+    if entry.has(table::LEFT) {
+        left(entry);
+        return None;
+    }
     let errno = crate::errno::get();
     let mut locked = lock();
     let state = &mut *locked;

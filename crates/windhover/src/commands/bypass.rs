@@ -144,17 +144,28 @@ fn prepare(arguments: &Run, capture: u64, output: &Output) -> Result<Vec<(OsStri
     if arguments.verbose {
         output.note(effective(&settings).trim_end());
     }
-    let stack = interface(arguments, output)?;
+    let stack = interface(arguments, &settings, output)?;
     if capture != 0 && stack.is_none() {
         output.warning("no packet is captured: tcpdump sees the kernel's");
     }
-    Ok(library.environment(Start { capture, ..settings.start(arguments.require, stack.as_ref()) }))
+    let start = settings.start((arguments.require, arguments.verbose), stack.as_ref());
+    Ok(library.environment(Start { capture, ..start }))
 }
 
 /// The interface of a stack in the program's process; none: the program gets the kernel's sockets, which spin.
-fn interface(arguments: &Run, output: &Output) -> Result<Option<Interface>, Failure> {
+fn interface(arguments: &Run, settings: &Settings, output: &Output) -> Result<Option<Interface>, Failure> {
     if arguments.stack == Stack::Spin {
         return Ok(None);
+    }
+    let not_used = |why: &dyn std::fmt::Display| -> Result<Option<Interface>, Failure> {
+        if arguments.stack == Stack::Xdp && arguments.require {
+            return Err(anyhow!("not accelerated, because {why}").into());
+        }
+        output.warning(format_args!("no stack xdp, because {why}; the program's calls spin on the kernel's sockets"));
+        Ok(None)
+    };
+    if let Some(one) = settings.without_stack() {
+        return not_used(&format_args!("{} is {} ({})", one.name, one.value, one.from));
     }
     let backend = arguments.backend.map(|backend| match backend {
         cli::Backend::ZeroCopy => Backend::ZeroCopy,
@@ -169,15 +180,7 @@ fn interface(arguments: &Run, output: &Output) -> Result<Option<Interface>, Fail
             }
             Ok(Some(interface))
         }
-        Err(error) if arguments.stack == Stack::Xdp && arguments.require => {
-            Err(anyhow!("not accelerated, because {error}").into())
-        }
-        Err(error) => {
-            output.warning(format_args!(
-                "no stack xdp, because {error}; the program's calls spin on the kernel's sockets"
-            ));
-            Ok(None)
-        }
+        Err(error) => not_used(&error),
     }
 }
 

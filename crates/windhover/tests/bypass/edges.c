@@ -365,8 +365,184 @@ static void numbers(void) {
     close(fd);
 }
 
+static void send_here(int fd, const char *text) {
+    struct sockaddr_in6 name;
+    socklen_t size = sizeof name;
+    getsockname(fd, (void *)&name, &size);
+    if (far.ss_family == AF_INET6) name.sin6_addr = in6addr_loopback;
+    else ((struct sockaddr_in *)&name)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    sendto(fd, text, strlen(text), 0, (void *)&name, far_size);
+}
+
+static int selects(int fd, int ms) {
+    fd_set read;
+    struct timeval time = {ms / 1000, ms % 1000 * 1000};
+    FD_ZERO(&read);
+    FD_SET(fd, &read);
+    return select(fd + 1, &read, NULL, NULL, &time);
+}
+
+static void nested(void) {
+    int inner = epoll_create1(0), outer = epoll_create1(0), b = connected(7001), a = make(SOCK_DGRAM);
+    connect(a, to(7000), far_size);
+    struct epoll_event event = {EPOLLIN, {.u32 = 9}}, found[4];
+    say("an instance in another", epoll_ctl(outer, EPOLL_CTL_ADD, inner, &event));
+    say("round about", epoll_ctl(inner, EPOLL_CTL_ADD, outer, &event));
+    event.data.u32 = 1;
+    say("a connection in it", epoll_ctl(inner, EPOLL_CTL_ADD, b, &event));
+    event.data.u32 = 2;
+    say("datagrams in it", epoll_ctl(inner, EPOLL_CTL_ADD, a, &event));
+    say("nothing", epoll_wait(outer, found, 4, 30));
+    say("poll of it", ready(inner, POLLIN, 30));
+    for (int i = 0; i < 2; i++) {
+        send(i ? a : b, "xyz", 3, 0);
+        say("the outer one", epoll_wait(outer, found, 4, 2000) * 10 + found[0].data.u32);
+        say("poll of it", ready(inner, POLLIN, 2000));
+        say("poll of the outer one", ready(outer, POLLIN, 2000));
+        say("select of it", selects(inner, 2000));
+        say("the inner one", epoll_wait(inner, found, 4, 2000) * 10 + found[0].data.u32);
+        recv(i ? a : b, buffer, 10, 0);
+        say("taken", epoll_wait(outer, found, 4, 30));
+        say("poll of it", ready(inner, POLLIN, 0));
+    }
+    event = (struct epoll_event){EPOLLIN | EPOLLET, {.u32 = 8}};
+    epoll_ctl(outer, EPOLL_CTL_MOD, inner, &event);
+    send(b, "x", 1, 0);
+    say("an edge", epoll_wait(outer, found, 4, 2000) * 10 + found[0].data.u32);
+    say("once", epoll_wait(outer, found, 4, 30));
+    send(b, "x", 1, 0);
+    say("another", epoll_wait(outer, found, 4, 2000));
+    usleep(30000);
+    recv(b, buffer, 10, 0);
+    close(inner);
+    send(b, "x", 1, 0);
+    say("it is closed", epoll_wait(outer, found, 4, 60));
+    recv(b, buffer, 10, 0);
+    close(outer);
+    close(a);
+    close(b);
+}
+
+static void instances(void) {
+    int set = epoll_create1(0), b = connected(7001), a = bound(SOCK_DGRAM);
+    struct epoll_event event = {EPOLLIN, {.u32 = 1}}, found[4];
+    epoll_ctl(set, EPOLL_CTL_ADD, b, &event);
+    int copy = dup(set);
+    send(b, "x", 1, 0);
+    say("a copy of an instance", epoll_wait(copy, found, 4, 2000));
+    close(set);
+    say("the other is closed", epoll_wait(copy, found, 4, 2000));
+    event.data.u32 = 7;
+    say("a change by the copy", epoll_ctl(copy, EPOLL_CTL_MOD, b, &event));
+    say("its data", epoll_wait(copy, found, 4, 2000) * 10 + found[0].data.u32);
+    recv(b, buffer, 4, 0);
+    close_range(copy, copy, 0);
+    set = epoll_create1(0);
+    int second = epoll_create1(0);
+    say("nothing in a new one", epoll_ctl(second, EPOLL_CTL_MOD, b, &event));
+    say("it can be added", epoll_ctl(second, EPOLL_CTL_ADD, b, &event));
+    send(b, "x", 1, 0);
+    say("and is ready", epoll_wait(second, found, 4, 2000));
+    event = (struct epoll_event){EPOLLIN | EPOLLET, {.u32 = 3}};
+    epoll_ctl(second, EPOLL_CTL_MOD, b, &event);
+    say("an edge by the change", epoll_wait(second, found, 4, 2000));
+    say("once", epoll_wait(second, found, 4, 20));
+    epoll_ctl(second, EPOLL_CTL_MOD, b, &event);
+    say("again by the change", epoll_wait(second, found, 4, 2000));
+    epoll_ctl(second, EPOLL_CTL_DEL, b, NULL);
+    event.events = EPOLLIN | EPOLLEXCLUSIVE | EPOLLONESHOT;
+    say("EPOLLEXCLUSIVE with more", epoll_ctl(second, EPOLL_CTL_ADD, b, &event));
+    event.events = EPOLLIN | EPOLLEXCLUSIVE;
+    say("EPOLLEXCLUSIVE", epoll_ctl(second, EPOLL_CTL_ADD, b, &event));
+    say("its event", epoll_wait(second, found, 4, 2000));
+    say("cannot be changed", epoll_ctl(second, EPOLL_CTL_MOD, b, &event));
+    event.events = EPOLLIN;
+    say("not even so", epoll_ctl(second, EPOLL_CTL_MOD, b, &event));
+    recv(b, buffer, 4, 0);
+    event = (struct epoll_event){EPOLLIN | EPOLLONESHOT, {.u32 = 5}};
+    epoll_ctl(set, EPOLL_CTL_ADD, a, &event);
+    for (int i = 0; i < 2; i++) {
+        if (i) sendto(a, "far", 3, 0, to(7000), far_size);
+        else send_here(a, "here");
+        say("one shot", epoll_wait(set, found, 4, 2000));
+        if (i) send_here(a, "here");
+        else sendto(a, "far", 3, 0, to(7000), far_size);
+        say("spent", epoll_wait(set, found, 4, 60));
+        say("armed again", epoll_ctl(set, EPOLL_CTL_MOD, a, &event));
+        say("one shot", epoll_wait(set, found, 4, 2000));
+        recv(a, buffer, 4, 0);
+        recv(a, buffer, 4, 0);
+        epoll_ctl(set, EPOLL_CTL_MOD, a, &event);
+    }
+    close(set);
+    close(second);
+    close(a);
+    close(b);
+}
+
+static void streams_of_stdio(void) {
+    int fd = connected(7001);
+    FILE *both = fdopen(fd, "r+");
+    say("fileno", fileno(both) == fd);
+    setvbuf(both, NULL, _IOLBF, 0);
+    say("fprintf", fprintf(both, "line %d\n", 1));
+    say("fgets", fgets(buffer, 100, both) != NULL);
+    text("it", strlen(buffer));
+    errno = 0;
+    say("fseek", fseek(both, 0, SEEK_SET));
+    say("fwrite", fwrite("abc\ndef\n", 1, 8, both));
+    say("fread", fread(buffer, 1, 8, both));
+    say("dprintf", dprintf(fd, "%s %d %g %s %s %s %d\n", "many", 7, 1.5, "a", "b", "c", -1));
+    say("fgets", fgets(buffer, 100, both) != NULL);
+    text("it", strlen(buffer));
+    shutdown(fd, SHUT_WR);
+    say("the end", fgets(buffer, 100, both) == NULL && feof(both) && !ferror(both));
+    say("fclose", fclose(both));
+    say("it is closed", fcntl(fd, F_GETFD));
+    fd = connected(7001);
+    FILE *in = fdopen(dup(fd), "r"), *out = fdopen(fd, "w");
+    for (int i = 0; i < 3000; i++) fprintf(out, "%d\n", i);
+    fflush(out);
+    long sum = 0;
+    for (int i = 0; i < 3000 && fgets(buffer, 100, in); i++) sum += atoi(buffer);
+    say("the sum of many lines", sum);
+    say("a wrong mode", fdopen(fd, "x") != NULL);
+    fclose(out);
+    fclose(in);
+    FILE *file = tmpfile();
+    say("dprintf to a file", dprintf(fileno(file), "%s %.2f\n", "file", 2.25));
+    fclose(file);
+}
+
+/* What another process does with a connection. */
+static int shared(const char *how) {
+    int fd = connected(7001), pair[2];
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    if (!strcmp(how, "pass")) {
+        char control[CMSG_SPACE(sizeof(int))], byte = 'x';
+        struct iovec part = {&byte, 1};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        *header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+        say("passed", sendmsg(pair[0], &message, 0));
+    } else if (fork() == 0) {
+        signal(SIGPIPE, SIG_IGN);
+        say("send", send(fd, "child", 5, 0));
+        _exit(0);
+    } else {
+        wait(NULL);
+    }
+    puts("shared");
+    fflush(stdout);
+    while (read(0, buffer, 1) > 0) {
+    }
+    return 0;
+}
+
 int main(int count, char **arguments) {
     begin(count, arguments);
+    if (count > 3) return shared(arguments[3]);
     numbers();
     threads_accept();
     the_number_is_anothers(count > 2 ? atoi(arguments[2]) : 200);
@@ -377,6 +553,9 @@ int main(int count, char **arguments) {
     of_devices();
     lingering();
     inheritance();
+    nested();
+    instances();
+    streams_of_stdio();
     printf("done\n");
     return 23;
 }

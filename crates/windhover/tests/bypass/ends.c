@@ -130,6 +130,12 @@ static void many(void) {
     close(set);
 }
 
+/* Waits until so many bytes are there. */
+static void arrives(int fd, int bytes) {
+    int waiting = 0;
+    for (double began = now(); waiting < bytes && now() - began < 5; usleep(1000)) ioctl(fd, FIONREAD, &waiting);
+}
+
 static void streams(void) {
     int fd = make(SOCK_STREAM), value = 0;
     socklen_t size = sizeof value;
@@ -168,7 +174,7 @@ static void streams(void) {
     text("MSG_WAITALL", recv(fd, buffer, 10, MSG_WAITALL));
     struct iovec parts[2] = {{"ab", 2}, {"cdefgh", 6}}, into[2] = {{buffer, 3}, {buffer + 3, 3}};
     say("writev", writev(fd, parts, 2));
-    usleep(50000);
+    arrives(fd, 8);
     ioctl(fd, FIONREAD, &value);
     say("FIONREAD", value);
     text("MSG_PEEK", recv(fd, buffer, 3, MSG_PEEK));
@@ -176,10 +182,10 @@ static void streams(void) {
     text("what is left", read(fd, buffer, 100));
     say("MSG_DONTWAIT", recv(fd, buffer, 4, MSG_DONTWAIT));
     send(fd, "1234", 4, 0);
-    usleep(50000);
+    arrives(fd, 4);
     text("MSG_WAITALL that does not wait", recv(fd, buffer, 10, MSG_WAITALL | MSG_DONTWAIT));
     send(fd, "5678", 4, 0);
-    usleep(50000);
+    arrives(fd, 4);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     text("MSG_WAITALL without blocking", recv(fd, buffer, 10, MSG_WAITALL));
     say("nothing left", recv(fd, buffer, 10, MSG_WAITALL));

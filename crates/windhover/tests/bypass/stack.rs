@@ -202,6 +202,41 @@ fn calls_at_the_edges_return_on_the_stack_what_the_kernel_returns() {
     compare("calls_at_the_edges_return_on_the_stack_what_the_kernel_returns", "edges");
 }
 
+/// Catches: a connection that another process cannot use, and nobody says so; a profile that does not help.
+#[test]
+fn a_connection_of_another_process_is_named_and_a_profile_helps() {
+    let test = "a_connection_of_another_process_is_named_and_a_profile_helps";
+    let folder = Folder::new("bypass-stack-shared");
+    let Some(program) = super::compile(&folder, test, "edges", &[]) else { return };
+    let profile = folder.file("own.toml", "extends = \"latency\"\n[program.edges]\nxdp = 0\n");
+    let near = move || {
+        let run = |profile: &str, how: &str| {
+            let arguments = ["run", "-v", "--stack", "xdp", "--profile", profile, "--", &program, REACHED[0], "0", how];
+            let (mut started, said) = Started::new(&mut bypass(&folder, &arguments), "shared");
+            let page = stat(&folder).into_iter().find(|page| page["pid"] == started.0.id()).unwrap();
+            let mut errors = started.0.stderr.take().unwrap();
+            assert_eq!(started.end(), Some(0));
+            let mut text = String::new();
+            errors.read_to_string(&mut text).unwrap();
+            (said, page["fall_backs"].clone(), page["carrier"].clone(), text)
+        };
+        for (how, reason) in [("fork", "forked"), ("pass", "passed")] {
+            let (said, reasons, carrier, text) = run("latency", how);
+            let times = reasons.as_array().unwrap().iter().find(|one| one["reason"] == reason).map(|one| &one["times"]);
+            assert_eq!(times, Some(&1.into()), "{said}: {reasons}");
+            assert!(!carrier.is_null() && text.contains("set xdp = 0"), "{text}");
+        }
+        let (said, reasons, carrier, text) = run(&profile, "fork");
+        assert!(said.contains("send: 5\n") && !reasons.to_string().contains("forked"), "{said}: {reasons}");
+        assert!(carrier.is_null() && text.contains("xdp is 0 (profile own, program edges)"), "{carrier}: {text}");
+        let arguments = ["run", "--stack", "xdp", "--require", "--profile", &profile, "--", &program, REACHED[0]];
+        let refused = bypass(&folder, &arguments).output().unwrap();
+        assert_code(&refused, 125);
+        assert!(stderr(&refused).contains("xdp is 0"), "{}", stderr(&refused));
+    };
+    with_wire(test, near, serve);
+}
+
 /// Catches: a program that is said to be on the stack and is not, figures that do not move, a program, port or queue that stays
 /// behind when a process is killed in the middle of a transfer.
 #[test]
