@@ -146,7 +146,7 @@ words! {
     LargeDescriptor "large-descriptor" "its number is 65536 or more: lower the limit of open files (ulimit -n 65536)";
     LargeSet "large-set" "select with more than 1024 descriptors";
     SharedConnect "shared-connect" "connect of a socket that was duplicated or inherited";
-    OtherSocket "other-socket" "no UDP or TCP socket";
+    OtherSocket "other-socket" "neither UDP nor TCP (UNIX, raw, netlink …): passed on unchanged";
     NoInterface "no-interface" "the interface cannot be opened: bypass run says why";
     Route "route" "the other end is not reached through the interface";
     OtherInterface "other-interface" "its address is none of the interface's";

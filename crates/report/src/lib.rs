@@ -62,6 +62,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 pub use layout::{Band, Column, Grid, paragraph};
+pub use units::commas;
 
 /// One run as a report needs it.
 #[derive(Debug, Clone, PartialEq)]

@@ -86,7 +86,8 @@ pub(crate) fn grouped(count: u64) -> String {
 }
 
 /// A count in groups of three, separated by commas: for sentences.
-pub(crate) fn commas(count: u64) -> String {
+#[must_use]
+pub fn commas(count: u64) -> String {
     in_threes(count, ',')
 }
 

@@ -1,14 +1,13 @@
 //! `windhover bypass`.
 
 use super::bypass_capture::{self, Recording};
+use super::bypass_stat;
 use super::launch::{OURS, become_program, exit_code, not_started};
 use super::signals;
 use crate::cli::bypass::{self as cli, BypassCommand, Run, Stack};
 use crate::output::{Failure, Output, paragraph, table};
 use anyhow::{Context as _, anyhow};
-use bypass::{
-    Audit, Backend, BypassError, Calls, Carrier, Effective, Interface, Library, Process, Profile, Settings, Start,
-};
+use bypass::{Audit, Backend, BypassError, Effective, Interface, Library, Profile, Settings, Start};
 use std::any::Any;
 use std::ffi::OsString;
 use std::path::Path;
@@ -29,7 +28,7 @@ pub(crate) fn run(command: BypassCommand, output: &Output) -> Result<u8, Failure
             })?;
             Ok(0)
         }
-        BypassCommand::Stat { pid, form } => stat(pid, form.is_json(), output),
+        BypassCommand::Stat { pid, form } => bypass_stat::run(pid, form.is_json(), output),
     }
 }
 
@@ -218,92 +217,4 @@ fn shown(profile: &Profile, json: bool) -> Result<String, Failure> {
     let rows = rows.map(|one| vec![one.name.to_owned(), amount(one), one.from.clone(), one.what.to_owned()]);
     let text = table(&["setting", "value", "from", "what it does"], rows.collect());
     Ok(format!("{}\n{text}", paragraph("", &profile.summary)))
-}
-
-fn stat(pid: Option<u32>, json: bool, output: &Output) -> Result<u8, Failure> {
-    let folder = bypass::folder();
-    let _ = bypass::clear(&folder);
-    let mut processes = bypass::pages(&folder);
-    if let Some(pid) = pid {
-        processes.retain(|process| process.pid == pid);
-        let missing = || {
-            anyhow!("process {pid} has no socket behind `windhover bypass run`, or another user's; see `bypass stat`")
-        };
-        if processes.is_empty() {
-            return Err(missing().into());
-        }
-    }
-    if json {
-        output.result(&format!("{}\n", serde_json::to_string_pretty(&processes)?))?;
-    } else if processes.is_empty() {
-        output.note("no program runs behind `windhover bypass run` with a socket");
-    } else {
-        let texts: Vec<String> = processes.iter().map(process_text).collect();
-        output.result(&texts.join("\n"))?;
-    }
-    Ok(0)
-}
-
-fn process_text(process: &Process) -> String {
-    const CALLS: [&str; 7] = ["ready", "found", "slept", "interrupted", "timed out", "not spun", "attempts"];
-    let counts = |calls: &Calls| {
-        let all =
-            [calls.ready, calls.found, calls.slept, calls.interrupted, calls.timed_out, calls.not_spun, calls.attempts];
-        all.map(|count| count.to_string())
-    };
-    let stack = process.carrier.as_ref().map_or_else(
-        || "spin".to_owned(),
-        |one| {
-            let Carrier { interface, backend, received, sent, dropped, ring_full } = one;
-            format!(
-                "xdp on {interface} ({backend}); frames: {received} received, {sent} sent, {dropped} dropped, ring full \
-                 {ring_full} times"
-            )
-        },
-    );
-    let mut text = format!("{} (process {}), stack {stack}\n", process.name, process.pid);
-    let rows = process
-        .calls
-        .iter()
-        .map(|(kind, calls)| std::iter::once((*kind).to_owned()).chain(counts(calls)).collect::<Vec<_>>());
-    if !process.calls.is_empty() {
-        text.push_str(&table(&[&["calls"], &CALLS[..]].concat(), rows.collect()));
-    }
-    let rows = process.sockets.iter().map(|socket| {
-        let address = |address: Option<std::net::SocketAddr>| address.map_or_else(String::new, |one| one.to_string());
-        let remote = match (socket.remote, socket.state) {
-            (None, Some(state)) => state.to_owned(),
-            (remote, _) => address(remote),
-        };
-        let what = [socket.descriptor.to_string(), socket.protocol.to_owned(), address(socket.local), remote];
-        let stack = socket.reason.map_or_else(|| socket.backend.to_owned(), |reason| format!("kernel: {reason}"));
-        let counted = [socket.calls.ready, socket.calls.found, socket.calls.slept].map(|count| count.to_string());
-        let queued = socket.connection.map_or_else(<[String; 3]>::default, |one| {
-            [one.unsent_bytes, one.unread_bytes, one.retransmits].map(|count| count.to_string())
-        });
-        what.into_iter().chain([stack]).chain(counted).chain(queued).collect::<Vec<_>>()
-    });
-    if !process.sockets.is_empty() {
-        let heads = [
-            "descriptor",
-            "protocol",
-            "local",
-            "remote",
-            "stack",
-            "ready",
-            "found",
-            "slept",
-            "unsent B",
-            "unread B",
-            "sent again",
-        ];
-        text.push_str(&table(&heads, rows.collect()));
-    }
-    if process.unlisted > 0 {
-        text.push_str(&paragraph("", &format!("{} more sockets found no room in the list", process.unlisted)));
-    }
-    for one in &process.fall_backs {
-        text.push_str(&paragraph("", &format!("{} × {}: {}", one.times, one.reason, one.what)));
-    }
-    text
 }

@@ -52,7 +52,7 @@ impl Candidate {
             Self::Block => "kernel UDP, block".to_owned(),
             Self::Spin => "kernel UDP, spin".to_owned(),
             Self::Frames(backend) => format!("frame, {backend}"),
-            Self::Memory => "shm (floor, no network)".to_owned(),
+            Self::Memory => "shm (no network)".to_owned(),
         }
     }
 
@@ -208,6 +208,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<u8, Failure>
     drop(stop);
     let (choice, sentence) = match (&arguments.to, is_ours) {
         (None, false) => (None, no_peer(&arguments.interface)),
+        _ if stopped && rows[0].p50_us().is_none() => (None, "Interrupted: no recommendation.".to_owned()),
         _ => recommend(&rows),
     };
     if arguments.form.is_json() {
@@ -229,13 +230,15 @@ fn measure(arguments: &Arguments, ends: &Ends, rows: &mut [Row], stop: &AtomicBo
     let until = Instant::now() + Duration::from_secs_f64(arguments.seconds);
     let ways = rows.len();
     for round in 0..MOST_ROUNDS {
-        // A round that has begun is finished: only whole ones can be compared.
         if stop.load(Ordering::Relaxed) || (round >= FEWEST_ROUNDS && Instant::now() >= until) {
             break;
         }
         for place in 0..ways {
             let row = &mut rows[(place + round) % ways];
-            if row.why_not.is_some() || stop.load(Ordering::Relaxed) {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            if row.why_not.is_some() {
                 row.rounds.push(None);
                 continue;
             }
@@ -254,6 +257,9 @@ fn measure(arguments: &Arguments, ends: &Ends, rows: &mut [Row], stop: &AtomicBo
             }
         }
     }
+    // Only whole rounds can be compared.
+    let whole = rows.iter().map(|row| row.rounds.len()).min().unwrap_or(0);
+    rows.iter_mut().for_each(|row| row.rounds.truncate(whole));
     Ok(())
 }
 
@@ -347,18 +353,19 @@ fn recommend(rows: &[Row]) -> (Option<Candidate>, String) {
         return (Some(row.way), sentence);
     }
     let beside = match best {
-        Some((row, _)) => format!("{} has {} of a spinning kernel socket's p50", row.way.word(), share(over_spin)),
+        Some((row, _)) => format!("the p50 of {} is {} of a spinning socket's", row.way.word(), share(over_spin)),
         None => "no way past the kernel opens".to_owned(),
     };
     if spin_high < 1.0 {
         let sentence = format!(
-            "Use kernel sockets that spin ('bypass run --stack spin'): {} of the p50 of blocking ones, without privileges; {beside}.",
+            "Use kernel sockets that spin ('bypass run --stack spin'): their p50 is {} of blocking ones', without privileges; {beside}.",
             share(over_block)
         );
         return (Some(Candidate::Spin), sentence);
     }
-    let sentence =
-        format!("Leave it to the kernel: spinning has {spin_ratio:.2} of a blocking socket's p50, and {beside}.");
+    let sentence = format!(
+        "Leave it to the kernel: the p50 of spinning sockets is {spin_ratio:.2} of blocking ones', and {beside}."
+    );
     (Some(Candidate::Block), sentence)
 }
 
@@ -387,7 +394,8 @@ fn text(arguments: &Arguments, place: &str, rows: &[Row], sentence: &str) -> Str
         text.push_str(&paragraph(
             "",
             &format!(
-                "{place}: {} bytes, policy {}, {rounds} rounds; medians over the rounds, RTT/2 in µs.",
+                "{place}: {} bytes, policy {}, {rounds} rounds; medians over the rounds, RTT/2 in µs; ratios to \
+                 UDP sockets that block.",
                 arguments.size, arguments.policy
             ),
         ));
@@ -395,9 +403,9 @@ fn text(arguments: &Arguments, place: &str, rows: &[Row], sentence: &str) -> Str
             ("p50", "µs"),
             ("p99", "µs"),
             ("p99.9", "µs"),
-            ("p50 / blocking UDP", "(95 %)"),
-            ("CPU here", "%"),
-            ("CPU there", "%"),
+            ("p50 / blocking", "(95 %)"),
+            ("here", "CPU %"),
+            ("there", "CPU %"),
         ];
         let columns =
             std::iter::once(Column::words("way")).chain(figures.map(|(name, unit)| Column::figures(name, unit)));
@@ -414,19 +422,22 @@ fn text(arguments: &Arguments, place: &str, rows: &[Row], sentence: &str) -> Str
         };
         let rows = rows.iter().filter(|row| row.why_not.is_none()).map(row).collect();
         text.push_str(&Grid { columns: columns.collect(), rows, ..Grid::default() }.text(width()));
+        text.push('\n');
     }
     for row in rows {
+        let missing = row.rounds.iter().filter(|round| round.is_none()).count();
         let spoilt = || {
-            let count = row.rounds.iter().filter(|round| round.is_none()).count();
             let mut words = row.untrusted.clone();
             words.sort_unstable();
             words.dedup();
-            format!("{count} rounds are left out, because they cannot be trusted ({})", words.join(", "))
+            let why = if words.is_empty() { "no figures".to_owned() } else { words.join(", ") };
+            let rounds = if missing == 1 { "1 round is".to_owned() } else { format!("{missing} rounds are") };
+            format!("{rounds} left out as not to be trusted ({why})")
         };
         let said = match &row.why_not {
             Some(why) => Some(format!("does not open: {why}")),
             None if block.is_none() => Some("opens".to_owned()),
-            None => (!row.untrusted.is_empty()).then(spoilt),
+            None => (missing > 0).then(spoilt),
         };
         if let Some(said) = said {
             text.push_str(&paragraph("", &format!("{}: {said}.", row.way.name())));
@@ -495,7 +506,11 @@ mod tests {
                 GENERIC,
                 "0.20 (0.20 to 0.20)",
             ),
-            (&[(Candidate::Block, 5.6), (Candidate::Spin, 2.0), (NATIVE, 2.3)], Candidate::Spin, "native has 1.15"),
+            (
+                &[(Candidate::Block, 5.6), (Candidate::Spin, 2.0), (NATIVE, 2.3)],
+                Candidate::Spin,
+                "the p50 of native is 1.15",
+            ),
             (&[(Candidate::Block, 5.6), (Candidate::Spin, 2.0)], Candidate::Spin, "no way past the kernel opens"),
             (
                 &[(Candidate::Block, 5.6), (Candidate::Spin, 5.7), (NATIVE, 6.0)],

@@ -5,6 +5,7 @@ mod ask;
 mod bypass;
 mod bypass_capture;
 mod bypass_probe;
+mod bypass_stat;
 mod campaign;
 mod capture;
 mod check;
