@@ -64,8 +64,8 @@ pub struct AckPolicy {
     /// How long an acknowledgment may wait for data that carry it, in ns; below 500 ms (RFC 9293, MUST-40). Default 40 ms.
     /// 0: none waits.
     pub delay_ns: u64,
-    /// Segments after the start, or after a pause, that are acknowledged at once as long as no answer has carried an
-    /// acknowledgment. Default 16, as Linux.
+    /// Segments after the start, and after one that was lost, reordered or doubled, that are acknowledged at once as long as no
+    /// answer has carried an acknowledgment. Default 16, as Linux.
     pub quick_segments: u8,
 }
 

@@ -167,3 +167,50 @@ fn a_flood_does_not_allocate() {
     let events: Vec<Event> = std::iter::from_fn(|| server.poll_event()).collect();
     assert!(events.len() < 5, "{events:?}");
 }
+
+/// Connections that are half open take little, and are given up; the next flood takes no more.
+#[test]
+fn ten_thousand_half_open_connections_are_bounded() {
+    const MOST: usize = 10_000;
+    let mut server = Stack::new(Config { max_half_open: MOST, ..Config::new([2; 6], vec![ip(1)], [7; 16]) });
+    server.set_hop(ip(0), Hop { mac: [2, 0, 0, 0, 0, 9], mtu: 1500, source: ip(1) });
+    let options = TcpOptions::default();
+    server.tcp_listen(SocketAddr::new(ip(1), 80), false, 16, options).unwrap();
+    let mut attacker = Stack::new(Config::new([2, 0, 0, 0, 0, 9], vec![ip(0)], [9; 16]));
+    attacker.set_hop(ip(1), Hop { mac: [2; 6], mtu: 1500, source: ip(0) });
+    let (mut frame, mut now) = (vec![0; 2000], Instant(1_000 * MS));
+    let mut frames = Vec::new();
+    for port in 10_000..30_000 {
+        let from = SocketAddr::new(ip(0), port);
+        let socket = attacker.tcp_connect(now, from, SocketAddr::new(ip(1), 80), options).unwrap();
+        let length = attacker.poll_transmit(now, &mut frame).unwrap();
+        frames.push(frame[..length].to_vec());
+        attacker.tcp_abort(socket).unwrap();
+        while attacker.poll_transmit(now, &mut frame).is_some() {}
+    }
+    let mut flood = |server: &mut Stack, now: Instant| {
+        let taken = allocation_counter::measure(|| {
+            for frame_in in &frames {
+                let _ = server.handle_frame(now, frame_in);
+                while server.poll_transmit(now, &mut frame).is_some() {}
+                while server.poll_event().is_some() {}
+            }
+        });
+        (taken.bytes_max, server.tcp_connections().count())
+    };
+    let (first, open) = flood(&mut server, now);
+    assert_eq!(open, MOST);
+    // Buffers come with the end of the handshake: 512 KiB each would be 5 GB.
+    assert!(first < 2048 * MOST as u64, "{first} bytes for {MOST}");
+    for _ in 0..400 {
+        now = now.after(1_000 * MS);
+        server.handle_timeout(now);
+        let mut sent = [0; 2000];
+        while server.poll_transmit(now, &mut sent).is_some() {}
+        while server.poll_event().is_some() {}
+    }
+    assert_eq!(server.tcp_connections().count(), 0, "they are given up");
+    let (second, open) = flood(&mut server, now);
+    assert_eq!(open, MOST);
+    assert!(second <= first, "{second} bytes, after {first}");
+}

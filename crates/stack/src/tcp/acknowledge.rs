@@ -32,8 +32,12 @@ impl Connection {
                 // A partial acknowledgment: the next one was lost too (RFC 6582).
                 self.lose_first();
             }
+            // The acknowledgment that ends a recovery leaves the window at the threshold (RFC 5681, section 3.2, step 6).
+            let is_repaired = matches!(self.send.recovery, Some(Recovery { timeout: false, .. }));
             self.end_recovery();
-            self.grow(advance, flying);
+            if !is_repaired {
+                self.grow(advance, flying);
+            }
         } else if is_duplicate {
             self.send.duplicate_acks += 1;
         }
@@ -127,7 +131,7 @@ impl Connection {
     fn duplicate_reported(&mut self, acknowledgment: Seq) {
         self.send.rack.duplicate_reported(acknowledgment, self.send.next);
         let by_timer = self.send.tail_probe.is_some() || self.send.recovery.is_some_and(|recovery| recovery.timeout);
-        if by_timer && self.send.flights.sacked() == 0 {
+        if by_timer && self.send.was_delayable && self.send.flights.sacked() == 0 {
             self.send.round_trip.was_impatient(&self.options);
         }
     }
@@ -141,13 +145,10 @@ impl Connection {
         }
     }
 
+    /// Widens the congestion window, outside of a fast recovery.
     pub(super) fn grow(&mut self, advance: u32, flying: u32) {
         let send = &mut self.send;
-        let after_timeout = match send.recovery {
-            Some(Recovery { timeout: false, .. }) => return,
-            Some(Recovery { timeout: true, .. }) => true,
-            None => false,
-        };
+        let after_timeout = send.recovery.is_some();
         let congestion = &mut send.congestion;
         let was_full = after_timeout
             || flying + send.mss > congestion.window

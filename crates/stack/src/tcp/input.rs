@@ -151,7 +151,7 @@ impl Connection {
         if end.at_most(self.receive.next) {
             self.receive.duplicate = Some((segment.sequence, end));
         }
-        self.receive.ack_now = true;
+        self.acknowledge_quickly();
     }
 
     /// Sends an acknowledgment for a segment that proves nothing, as often as the limit allows (RFC 5961, section 7).

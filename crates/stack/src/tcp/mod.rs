@@ -115,6 +115,8 @@ pub(crate) struct SendSide {
     pub(crate) silent_since: Option<Instant>,
     /// The end of a tail loss probe without answer, and whether it was sent before.
     pub(crate) tail_probe: Option<(Seq, bool)>,
+    /// When the timer last fired, so little was in flight that the other end may only have delayed its acknowledgment.
+    pub(crate) was_delayable: bool,
     /// The end of the last segment that was not full (Minshall's form of the Nagle algorithm).
     pub(crate) small_end: Seq,
     /// More data follow soon, as the application said.
@@ -242,6 +244,7 @@ impl Connection {
                 backoff: 0,
                 silent_since: None,
                 tail_probe: None,
+                was_delayable: false,
                 small_end: initial,
                 more: false,
                 urgent: None,

@@ -264,9 +264,7 @@ impl Connection {
         let template = self.template.as_ref()?;
         let whole = template.length() + header_length + data as usize;
         let segment = template.write(frame, header_length + data as usize)?;
-        let unit = (1 << self.receive.shift) - 1;
-        let window = self.receive.offered_edge(self.send.mss).since(self.receive.next).saturating_add(unit);
-        let window = (window >> self.receive.shift).min(65_535);
+        let window = self.receive.window_field(self.send.mss);
         let header = Header {
             source_port: self.flow.local_port,
             destination_port: self.flow.remote_port,

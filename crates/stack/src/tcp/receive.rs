@@ -122,6 +122,15 @@ impl ReceiveSide {
         if possible.after(self.edge) && possible.since(self.edge) >= step { possible } else { self.edge }
     }
 
+    /// The window field of a segment. It is rounded up, so that the edge does not move to the left; but not beyond the buffer:
+    /// with each rounding the edge moves on a little, and what lies behind the buffer could not be kept.
+    pub(crate) fn window_field(&self, mss: u32) -> u32 {
+        let (window, shift) = (self.offered_edge(mss).since(self.next), self.shift);
+        let up = window.saturating_add((1 << shift) - 1) >> shift;
+        let fits = (up << shift) as usize <= self.buffer.free();
+        if fits { up.min(65_535) } else { (window >> shift).min(65_535) }
+    }
+
     /// Puts a stretch behind a gap; false where there is no room to remember it.
     fn add_range(&mut self, start: Seq, end: Seq) -> bool {
         self.arrivals = self.arrivals.wrapping_add(1);
@@ -169,6 +178,14 @@ impl ReceiveSide {
 }
 
 impl Connection {
+    /// Segments were lost, doubled or reordered, or acknowledgments were lost: the next ones are acknowledged one by one, as Linux
+    /// does. The other end then sees what is missing, and does not wait for an acknowledgment that is delayed or was lost.
+    pub(super) fn acknowledge_quickly(&mut self) {
+        self.receive.quick = self.receive.quick.max(self.options.ack.quick_segments);
+        self.receive.interactive = false;
+        self.receive.ack_now = true;
+    }
+
     /// Takes data and FIN of a segment of which at least something lies in the window.
     pub(super) fn accept(&mut self, now: Instant, segment: &Segment<'_>) {
         let receive = &mut self.receive;
@@ -180,8 +197,9 @@ impl Connection {
             receive.duplicate = Some((start, start.plus(long(known.min(data.len())))));
             data = data.get(known..).unwrap_or_default();
             start = receive.next;
-            receive.ack_now = true;
+            self.acknowledge_quickly();
         }
+        let receive = &mut self.receive;
         let room = receive.edge.since(start) as usize;
         if data.len() > room {
             data = data.get(..room).unwrap_or_default();
@@ -198,7 +216,6 @@ impl Connection {
             self.accept_in_order(now, data);
         } else {
             receive.out_of_order += 1;
-            receive.ack_now = true;
             let end = start.plus(long(data.len()));
             if receive.ranges.iter().any(|range| range.start.at_most(start) && range.end.at_least(end)) {
                 receive.duplicate = Some((start, end));
@@ -207,6 +224,7 @@ impl Connection {
                 let offset = receive.buffer.length() + start.since(receive.next) as usize;
                 receive.buffer.write_at(offset, data);
             }
+            self.acknowledge_quickly();
         }
         if self.receive.fin == Some(self.receive.next) {
             self.fin_arrived(now);

@@ -116,7 +116,15 @@ impl Connection {
         let before = send.flights.lost();
         let mut look_again = Instant::NEVER;
         if self.sack {
-            if send.flights.sacked() == 0 && send.flights.resent() == 0 {
+            // Without any of these the segments are in the order in which they were sent: where the oldest was not sent before
+            // one that was delivered, none was.
+            if send.flights.sacked() == 0
+                && send.flights.resent() == 0
+                && send
+                    .flights
+                    .get(0)
+                    .is_none_or(|oldest| !later(send.rack.sent_at, send.rack.end, oldest.sent_at, oldest.end()))
+            {
                 return look_again;
             }
             let impatient = send.recovery.is_some() || send.flights.sacked() >= DUPLICATES;

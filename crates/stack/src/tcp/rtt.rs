@@ -54,17 +54,18 @@ impl RoundTrip {
         }
     }
 
-    /// RTO without back-off. The floor is added to SRTT as Linux does it, because what it has to cover, the delay of
+    /// RTO without back-off; `delayed`: the other end may delay its acknowledgment. The floor is added to SRTT as Linux does it, because what it has to cover, the delay of
     /// acknowledgments at the other end, adds to the time on the path.
-    pub(crate) fn timeout(&self, options: &TcpOptions) -> u64 {
+    pub(crate) fn timeout(&self, options: &TcpOptions, delayed: bool) -> u64 {
         if self.smoothed == 0 {
             return self.initial;
         }
-        (self.smoothed + (4 * self.variation).max(options.rto_min_ns).max(self.patience)).min(options.rto_max_ns)
+        let patience = if delayed { self.patience } else { 0 };
+        (self.smoothed + (4 * self.variation).max(options.rto_min_ns).max(patience)).min(options.rto_max_ns)
     }
 
-    /// A retransmission was not needed: the other end had the segment, and acknowledged late or its acknowledgment was
-    /// lost. The first makes the next one needless too, so patience grows; the second does not, so it wanes.
+    /// A retransmission of what may be acknowledged late was not needed: the other end had the segment, and its acknowledgment
+    /// was late or lost. The first makes the next one needless too, so patience grows; the second does not, so it wanes.
     pub(crate) fn was_impatient(&mut self, options: &TcpOptions) {
         self.patience = (2 * self.patience.max(options.rto_min_ns)).min(LONGEST_PATIENCE);
         self.calm = 0;
@@ -79,23 +80,23 @@ mod tests {
     fn the_timeout_follows_rfc_6298() {
         let options = TcpOptions { rto_min_ns: 1, ..TcpOptions::default() };
         let mut round_trip = RoundTrip::new(SECOND);
-        assert_eq!(round_trip.timeout(&options), SECOND);
+        assert_eq!(round_trip.timeout(&options, true), SECOND);
         round_trip.measured(100 * MS);
         assert_eq!((round_trip.smoothed, round_trip.variation), (100 * MS, 50 * MS));
-        assert_eq!(round_trip.timeout(&options), 300 * MS);
+        assert_eq!(round_trip.timeout(&options, true), 300 * MS);
         round_trip.measured(200 * MS);
         // RTTVAR <- 3/4 * 50 + 1/4 * 100; SRTT <- 7/8 * 100 + 1/8 * 200.
         assert_eq!((round_trip.smoothed, round_trip.variation), (112 * MS + MS / 2, 62 * MS + MS / 2));
         let floor = TcpOptions { rto_min_ns: 500 * MS, ..options };
-        assert_eq!(round_trip.timeout(&floor), 612 * MS + MS / 2);
-        assert_eq!(round_trip.timeout(&TcpOptions { rto_max_ns: 200 * MS, ..floor }), 200 * MS);
+        assert_eq!(round_trip.timeout(&floor, true), 612 * MS + MS / 2);
+        assert_eq!(round_trip.timeout(&TcpOptions { rto_max_ns: 200 * MS, ..floor }, true), 200 * MS);
     }
 
     #[test]
     fn a_lost_syn_makes_three_seconds() {
         let mut round_trip = RoundTrip::new(SECOND);
         round_trip.syn_was_lost();
-        assert_eq!(round_trip.timeout(&TcpOptions::default()), 3 * SECOND);
+        assert_eq!(round_trip.timeout(&TcpOptions::default(), true), 3 * SECOND);
     }
 
     #[test]
@@ -103,7 +104,7 @@ mod tests {
         let options = TcpOptions { rto_min_ns: 5 * MS, ..TcpOptions::default() };
         let mut round_trip = RoundTrip::new(SECOND);
         round_trip.measured(MS);
-        let floor = |round_trip: &RoundTrip| (round_trip.timeout(&options) - round_trip.smoothed) / MS;
+        let floor = |round_trip: &RoundTrip| (round_trip.timeout(&options, true) - round_trip.smoothed) / MS;
         assert_eq!(floor(&round_trip), 5);
         for expected in [10, 20, 40, 50, 50] {
             round_trip.was_impatient(&options);
@@ -118,6 +119,6 @@ mod tests {
         // It never adds to a floor that is longer.
         let usual = TcpOptions::default();
         round_trip.was_impatient(&usual);
-        assert_eq!((round_trip.timeout(&usual) - round_trip.smoothed) / MS, 200);
+        assert_eq!((round_trip.timeout(&usual, true) - round_trip.smoothed) / MS, 200);
     }
 }

@@ -37,9 +37,15 @@ impl Connection {
         }
     }
 
+    /// Whether the other end may delay the acknowledgment of all that is in flight: less than two full segments (RFC 5681,
+    /// section 4.2).
+    fn may_be_delayed(&self) -> bool {
+        self.send.next.since(self.send.unacknowledged) < 2 * self.send.mss
+    }
+
     /// RTO with back-off.
     pub(super) fn timeout(&self) -> u64 {
-        let timeout = self.send.round_trip.timeout(&self.options);
+        let timeout = self.send.round_trip.timeout(&self.options, self.may_be_delayed());
         timeout.saturating_mul(1 << self.send.backoff.min(32)).min(self.options.rto_max_ns)
     }
 
@@ -91,7 +97,8 @@ impl Connection {
             return;
         }
         let slack = if send.flights.len() == 1 { PROBE_SLACK_ALONE } else { PROBE_SLACK };
-        let slack = slack.min(self.options.rto_min_ns).max(send.round_trip.patience);
+        let patience = if self.may_be_delayed() { send.round_trip.patience } else { 0 };
+        let slack = slack.min(self.options.rto_min_ns).max(patience);
         let at = now.after(2 * send.round_trip.smoothed + slack);
         if at < self.timers.retransmit {
             (self.timers.retransmit, self.timers.purpose) = (at, Purpose::TailProbe);
@@ -115,6 +122,7 @@ impl Connection {
         match self.timers.purpose {
             Purpose::TailProbe => {
                 self.wanted.tail_probe = true;
+                self.send.was_delayable = self.may_be_delayed();
                 self.arm_timeout(now);
             }
             Purpose::Reordering => {
@@ -152,6 +160,7 @@ impl Connection {
         }
         self.send.timeouts += 1;
         if self.state.is_synchronized() {
+            self.send.was_delayable = self.may_be_delayed();
             self.lose_all();
             let send = &mut self.send;
             let in_flight = send.next.since(send.unacknowledged);

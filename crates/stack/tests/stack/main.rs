@@ -9,6 +9,7 @@ mod handshake;
 mod limits;
 mod options;
 mod recovery;
+mod rules;
 mod script;
 mod timers;
 mod transfer;

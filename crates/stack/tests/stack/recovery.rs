@@ -330,16 +330,41 @@ fn the_first_retransmission_is_not_held_back() {
          none
          +3ms
          > A 1:1001 ack 1
-         +10ms
-         # It was the last but two: the others are lost too, and a probe finds them.
-         < A 1 ack 2001
+         # It is lost, too, and so are the others: a probe finds them.
          +23ms
          > PA 3001:4001 ack 1
          +10ms
-         < A 1 ack 2001 sack 3001:4001
+         < A 1 ack 1 sack 1001:2001,3001:4001
+         > A 1:1001 ack 1
          > A 2001:3001 ack 1
          +10ms
          < A 1 ack 4001
          info timeouts 0",
+    );
+}
+
+/// RFC 8985, section 6.2, step 5: what was sent before a retransmission that arrived is lost, also where nothing was acknowledged
+/// selectively behind it.
+#[test]
+fn an_acknowledged_retransmission_shows_what_else_is_lost() {
+    let mut script = connected(options(), true);
+    script.run(
+        "send 4000
+         > A 1:1001 ack 1
+         > A 1001:2001 ack 1
+         > A 2001:3001 ack 1
+         > PA 3001:4001 ack 1
+         +10ms
+         < A 1 ack 1 sack 1001:2001
+         +3ms
+         > A 1:1001 ack 1
+         +10ms
+         < A 1 ack 2001
+         > A 2001:3001 ack 1
+         > PA 3001:4001 ack 1
+         +10ms
+         < A 1 ack 4001
+         info timeouts 0
+         info retransmits 3",
     );
 }
