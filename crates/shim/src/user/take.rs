@@ -4,7 +4,7 @@ use super::socket::Socket;
 use super::{Handle, State, address, datagram, lock, service};
 use crate::table::{self, Entry};
 use crate::{page, real, settings, thread};
-use bypass_abi::page::Reason;
+use bypass_abi::{Key, page::Reason};
 use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, c_int};
 use stack::{TcpOptions, UdpOptions};
 use std::net::SocketAddr;
@@ -264,7 +264,8 @@ fn tos(fd: c_int, is_v6: bool) -> u8 {
 
 /// Options of connections, as the kernel's socket has them.
 pub(super) fn tcp_options(fd: c_int, is_v6: bool) -> TcpOptions {
-    let mut options = TcpOptions { ttl: ttl(fd, is_v6), tos: tos(fd, is_v6), ..TcpOptions::default() };
+    let rto_min_ns = settings::ns(Key::RtoMin).max(1000);
+    let mut options = TcpOptions { ttl: ttl(fd, is_v6), tos: tos(fd, is_v6), rto_min_ns, ..TcpOptions::default() };
     for name in &super::options::COPIED {
         if let Some(value) = address::option(fd, name.0, name.1) {
             super::options::apply(&mut options, *name, value);
