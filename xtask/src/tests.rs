@@ -48,6 +48,9 @@ pub(crate) struct Arguments {
     /// what was seen. A few of them are among the tests on this machine.
     #[arg(long, conflicts_with_all = ["guest", "interop"])]
     bypass: bool,
+    /// With --bypass: how many programs are killed at any moment, to see what they leave; among the normal tests it is ten.
+    #[arg(long, value_name = "N", requires = "bypass")]
+    kills: Option<u32>,
     /// Passed on to `cargo test` before `--`, such as `-p windhover-net`; with --guest, tests to run, such as `nic` or
     /// `nic::rings`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -104,17 +107,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
         guest::run(&arguments.cargo)?
     } else if arguments.interop {
         packages::ensure(&INTEROP, "for the tests with others that speak PGM")?;
-        with_others("interop", ROW, "PGM with others", &arguments.cargo)?
+        with_others("interop", ROW, "PGM with others", &arguments.cargo, None)?
     } else if arguments.bypass {
         let why = "for the programs behind the preload library";
         packages::ensure(&PROGRAMS, why)?;
         packages::ensure(&[&python_tests()?], why)?;
-        with_others("bypass", BYPASS_ROW, "Programs behind the preload library", &arguments.cargo)?
+        // Alone, the kills are what is wanted.
+        let only_kills = ["a_killed_program_leaves_nothing".to_owned()];
+        let filters = match arguments.kills {
+            Some(_) if arguments.cargo.is_empty() => &only_kills[..],
+            _ => &arguments.cargo,
+        };
+        let kills = arguments.kills.map(|kills| ("WINDHOVER_TEST_KILLS", kills.to_string()));
+        with_others("bypass", BYPASS_ROW, "Programs behind the preload library", filters, kills)?
     } else {
         packages::ensure(&[&INTEROP[..], &PACKAGES].concat(), "for the tests")?;
         let workspace = ["--workspace".to_owned()];
         let cargo = if arguments.cargo.is_empty() { &workspace[..] } else { &arguments.cargo };
-        cargo_test(cargo, &["--show-output".to_owned()], &mut |_| ())?
+        cargo_test(cargo, &["--show-output".to_owned()], None, &mut |_| ())?
     };
     println!();
     for skipped in &counts.skipped {
@@ -172,13 +182,20 @@ fn python_tests() -> Result<String> {
     Ok(format!("libpython{}-testsuite", version.trim()))
 }
 
-/// Runs all tests of a file with programs of others, one after the other, and prints what each case saw.
-fn with_others(file: &str, mark: &str, title: &str, filters: &[String]) -> Result<Counts> {
+/// Runs all tests of a file with programs of others, one after the other, and prints what each case saw. They may be told
+/// something by a variable.
+fn with_others(
+    file: &str,
+    mark: &str,
+    title: &str,
+    filters: &[String],
+    told: Option<(&str, String)>,
+) -> Result<Counts> {
     let cargo = ["--package", "windhover", "--test", file].map(str::to_owned);
     let harness = ["--include-ignored", "--nocapture", "--test-threads=1"].map(str::to_owned);
     let mut rows = Vec::new();
     let began = Instant::now();
-    let counts = cargo_test(&cargo, &[&harness, filters].concat(), &mut |line| {
+    let counts = cargo_test(&cargo, &[&harness, filters].concat(), told, &mut |line| {
         // The harness may have begun the line.
         if let Some((_, row)) = line.split_once(mark) {
             rows.push(row.to_owned());
@@ -191,7 +208,12 @@ fn with_others(file: &str, mark: &str, title: &str, filters: &[String]) -> Resul
 
 /// Runs `cargo test` and reads its output. A test that cannot run prints `SKIPPED name: reason` and returns, which the
 /// test harness counts as passed; here it is taken out again. One that tries again prints `RETRIED what: reason`.
-fn cargo_test(extra: &[String], to_tests: &[String], each: &mut dyn FnMut(&str)) -> Result<Counts> {
+fn cargo_test(
+    extra: &[String],
+    to_tests: &[String],
+    told: Option<(&str, String)>,
+    each: &mut dyn FnMut(&str),
+) -> Result<Counts> {
     let mut arguments = vec!["test", "--locked", "--no-fail-fast"];
     arguments.extend(extra.iter().map(String::as_str));
     arguments.push("--");
@@ -199,6 +221,7 @@ fn cargo_test(extra: &[String], to_tests: &[String], each: &mut dyn FnMut(&str))
     let cargo = process::cargo();
     eprintln!("$ {cargo} {}", arguments.join(" "));
     let mut child = process::command(&cargo, &arguments)
+        .envs(told)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -1,7 +1,8 @@
 //! `bypass capture` and `bypass run --capture` between two namespaces: what is in the file, and what happens when an end is killed.
 
-use super::stack::{FAR, run, serve, with_wire};
+use super::stack::{run, serve};
 use super::support::{self, Folder, Server, assert_code, stderr, stdout};
+use super::wire::{FAR, with_wire};
 use super::{Started, bypass, stat};
 use net::capture::{Entry, Reader, Record};
 use nix::sys::signal::{Signal, kill};

@@ -9,10 +9,13 @@
 
 mod audit;
 mod capture;
+mod kills;
 mod programs;
 mod stack;
 #[path = "../support/mod.rs"]
 mod support;
+mod trouble;
+mod wire;
 
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _};

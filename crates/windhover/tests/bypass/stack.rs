@@ -1,61 +1,14 @@
-//! `--stack xdp` in network namespaces that the tests make: what calls return, what goes over the wire, and what stays behind.
+//! `--stack xdp` in network namespaces that the tests make: what calls return.
 
 use super::support::{Folder, assert_code, stderr, stdout};
+use super::wire::{FAR, REACHED, has_program, with_wire};
 use super::{Started, assert_same, bypass, stat};
-use nix::sched::{CloneFlags, unshare};
-use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-
-/// The last ones are of the link alone.
-const NEAR: [&str; 3] = ["10.9.0.1", "fd09::1", "fe80::1"];
-pub(super) const FAR: [&str; 3] = ["10.9.0.2", "fd09::2", "fe80::2"];
-/// Those that have a route.
-const REACHED: [&str; 2] = [FAR[0], FAR[1]];
-
-fn ip(arguments: &str) {
-    let done = Command::new("ip").args(arguments.split(' ')).output().unwrap();
-    assert!(done.status.success(), "ip {arguments}: {}", stderr(&done));
-}
-
-fn set_up(interface: &str, addresses: [&str; 3]) {
-    ip(&format!("address add {}/24 dev {interface}", addresses[0]));
-    ip(&format!("address add {}/64 dev {interface} nodad", addresses[1]));
-    ip(&format!("link set {interface} up"));
-    ip(&format!("address add {}/64 dev {interface} nodad", addresses[2]));
-}
-
-/// Runs `near` in a namespace with one end of a wire, and `far` before it on a thread in that of the other end.
-pub(super) fn with_wire(name: &str, near: impl FnOnce() + Send + 'static, far: impl FnOnce() + Send + 'static) {
-    let name = name.to_owned();
-    let thread = std::thread::spawn(move || {
-        if let Err(errno) = unshare(CloneFlags::CLONE_NEWNET) {
-            eprintln!("SKIPPED {name}: no network namespace of its own: {errno}: run as root");
-            return;
-        }
-        ip("link set lo up");
-        ip("link add near type veth peer name far");
-        let ((tell_thread, thread_id), (tell_moved, moved), (tell_ready, ready)) = (channel(), channel(), channel());
-        std::thread::spawn(move || {
-            unshare(CloneFlags::CLONE_NEWNET).unwrap();
-            tell_thread.send(nix::unistd::gettid()).unwrap();
-            let () = moved.recv().unwrap();
-            set_up("far", FAR);
-            far();
-            tell_ready.send(()).unwrap();
-        });
-        ip(&format!("link set far netns {}", thread_id.recv().unwrap()));
-        set_up("near", NEAR);
-        tell_moved.send(()).unwrap();
-        let () = ready.recv().unwrap();
-        near();
-    });
-    thread.join().unwrap();
-}
 
 /// What `ends.c` and `edges.c` talk to. Threads of this namespace, which end with the test.
 pub(super) fn serve() {
@@ -161,11 +114,6 @@ pub(super) fn run(command: &mut Command) -> Output {
     output
 }
 
-fn has_program() -> bool {
-    let shown = Command::new("ip").args(["-details", "link", "show", "near"]).output().unwrap();
-    stdout(&shown).contains("xdp")
-}
-
 /// Compares what a program prints on the kernel's stack and on ours, with each back-end.
 fn compare(test: &'static str, name: &str) {
     let folder = Folder::new(&format!("bypass-stack-{name}"));
@@ -233,44 +181,6 @@ fn a_connection_of_another_process_is_named_and_a_profile_helps() {
         let refused = bypass(&folder, &arguments).output().unwrap();
         assert_code(&refused, 125);
         assert!(stderr(&refused).contains("xdp is 0"), "{}", stderr(&refused));
-    };
-    with_wire(test, near, serve);
-}
-
-/// Catches: a program that is said to be on the stack and is not, figures that do not move, a program, port or queue that stays
-/// behind when a process is killed in the middle of a transfer.
-#[test]
-fn a_killed_program_leaves_nothing() {
-    let test = "a_killed_program_leaves_nothing";
-    let folder = Folder::new("bypass-stack-killed");
-    let Some(program) = super::compile(&folder, test, "ends", &[]) else { return };
-    let near = move || {
-        for round in 0..10 {
-            let backend = ["generic", "native", "packet"][round % 3];
-            let arguments =
-                ["run", "--stack", "xdp", "--backend", backend, "--require", "--", &program, FAR[round % 2], "flood"];
-            let (mut started, _) = Started::new(&mut bypass(&folder, &arguments), "flooding: 0");
-            assert_eq!(has_program(), backend != "packet", "round {round}");
-            let end = Instant::now() + Duration::from_secs(20);
-            let (mut sent, mut connection) = (0, Value::Null);
-            while sent < 1000 || connection["state"] != "established" {
-                assert!(Instant::now() < end, "round {round}: {sent} frames sent, {connection}");
-                std::thread::sleep(Duration::from_millis(20));
-                let page = stat(&folder).remove(0);
-                sent = page["carrier"]["sent"].as_u64().unwrap_or(0);
-                connection = page["sockets"][0].clone();
-            }
-            assert_eq!((&connection["backend"], &connection["protocol"]), (&"xdp".into(), &"tcp".into()));
-            let remote = connection["remote"].as_str().unwrap().to_owned();
-            assert!(remote.contains(FAR[round % 2]) && remote.ends_with(":7004"), "{connection}");
-            started.0.kill().unwrap();
-            started.0.wait().unwrap();
-            assert!(!has_program(), "round {round}: the XDP program stayed");
-            let tables =
-                ["tcp", "tcp6"].map(|name| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap());
-            // 7004 is 1B5C.
-            assert!(!tables.iter().any(|table| table.contains(":1B5C ")), "round {round}: {tables:?}");
-        }
     };
     with_wire(test, near, serve);
 }
