@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         if !tool.can(mode) || arguments.protocol.as_ref().is_some_and(|only| only != protocol) {
             return Ok(None);
         }
-        let figure = once(&lab, tool, commands(tool, protocol, mode, lab.address(), options.seconds));
+        let figure = once(&lab, tool, commands(tool, protocol, mode, &lab, options.seconds));
         figure.map(Some).with_context(|| format!("{} {protocol} {mode}", tool.name()))
     })?;
     drop(lab);
@@ -74,15 +74,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// The command lines of server and client.
-pub(super) fn commands(tool: Tool, protocol: &str, mode: &str, address: &str, seconds: u32) -> [String; 2] {
+pub(super) fn commands(tool: Tool, protocol: &str, mode: &str, lab: &Lab, seconds: u32) -> [String; 2] {
+    let (address, [cpu, remote_cpu]) = (lab.address(), lab.cpus());
     let flag = |is: bool, flag: &'static str| if is { flag } else { "" };
     let (spin, tcp) = (mode == "spin", protocol == "tcp");
     match tool {
         Tool::Windhover => [
             format!("windhover --quiet serve --bind {address}"),
             format!(
-                "windhover pingpong {protocol} {address} --size 32 --seconds {seconds} --receive {mode} --cpu 0 \
-                 --remote-cpu 1 --format json"
+                "windhover pingpong {protocol} {address} --size 32 --seconds {seconds} --receive {mode} --cpu {cpu} \
+                 --remote-cpu {remote_cpu} --format json"
             ),
         ],
         Tool::Sockperf => {
@@ -95,7 +96,10 @@ pub(super) fn commands(tool: Tool, protocol: &str, mode: &str, address: &str, se
         // It counts in ms and has 1 s as the default of both.
         Tool::Sfnt => [
             "sfnt-pingpong".to_owned(),
-            format!("sfnt-pingpong --affinity 0;1 --sizes=32 {} {protocol} {address}", flag(spin, "--spin")),
+            format!(
+                "sfnt-pingpong --affinity {cpu};{remote_cpu} --sizes=32 {} {protocol} {address}",
+                flag(spin, "--spin")
+            ),
         ],
         Tool::Netperf => [
             format!("netserver -D -N -4 -L {address}"),

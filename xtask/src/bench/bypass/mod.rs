@@ -1,7 +1,9 @@
 //! What `windhover bypass run` is worth: blocking programs on the kernel, the same programs behind `spin` and `xdp`, and programs
 //! that spin by themselves, all in every round; and which goals are met.
 
+mod loss;
 mod servers;
+mod shield;
 
 use super::lab::Lab;
 use super::peers::{self, Tool};
@@ -10,7 +12,7 @@ use crate::{packages, process};
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -22,6 +24,9 @@ pub(crate) struct Arguments {
     /// Only these parts.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Part::ALL)]
     parts: Vec<Part>,
+    /// Measure latency behind a shield, of both ends where there are CPUs enough, else of one. Needs root; everything is put back.
+    #[arg(long)]
+    shield: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -36,11 +41,13 @@ enum Part {
     Overhead,
     /// Bulk TCP without segmentation offload.
     Bulk,
+    /// TCP request and response with losses.
+    Loss,
 }
 
 impl Part {
-    /// In this order; the last one changes the lab.
-    const ALL: [Self; 5] = [Self::Latency, Self::Idle, Self::Redis, Self::Overhead, Self::Bulk];
+    /// In this order; bulk changes the lab, loss has one of its own.
+    const ALL: [Self; 6] = [Self::Latency, Self::Idle, Self::Redis, Self::Overhead, Self::Bulk, Self::Loss];
 }
 
 /// Priority of both ends: the highest that `serve` allows.
@@ -89,6 +96,25 @@ impl Arm {
             Self::Xdp => format!("xdp --backend {BACKEND}"),
         };
         format!("windhover bypass run --stack {stack} --require --profile {profile} --")
+    }
+
+    /// Why it cannot run here, by a trial.
+    fn obstacle(self, lab: &Lab) -> Option<String> {
+        let (trial, _server) = match self {
+            Self::Block | Self::Spin | Self::Own => return None,
+            Self::Xdp => (format!("{} true", self.prefix("safe")), None),
+            Self::Frame => {
+                let words = format!("--count 1 --warmup-count 1 --frame-backend {BACKEND}");
+                (format!("windhover --quiet pingpong frame {} {words}", lab.address()), lab.endpoint().ok())
+            }
+        };
+        let output = lab.command("a", "0", &trial).stderr(Stdio::piped()).output();
+        match output {
+            // 4: measured, but not to be trusted.
+            Ok(output) if matches!(output.status.code(), Some(0 | 4)) => None,
+            Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")),
+            Err(error) => Some(error.to_string()),
+        }
     }
 }
 
@@ -145,43 +171,78 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     packages::ensure(&["sockperf", "gcc", "libc6-dev"], "for the comparison")?;
     let (options, profile) = (&arguments.options, arguments.profile.as_str());
     let windhover = options.binary()?;
-    let lab = servers::lab(&windhover)?;
+    let mut lab = servers::lab(&windhover)?;
+    let bench = Bench { arguments, cannot: Arm::ALL.map(|arm| arm.obstacle(&lab)) };
     let mut text = format!(
         "32 bytes, {} rounds of {} s, all in every round, CPUs 0 and 1, SCHED_FIFO {PRIORITY}, profile {profile}, xdp and frames by \
          {BACKEND}; RTT/2 in µs, medians of the rounds; a goal is judged by the estimate.\n",
         options.rounds, options.seconds
     );
+    for (arm, obstacle) in Arm::ALL.into_iter().zip(&bench.cannot) {
+        if let Some(obstacle) = obstacle {
+            let _ = writeln!(text, "\n{}: cannot run, because {obstacle}", arm.name());
+        }
+    }
+    eprintln!("{text}");
     for part in Part::ALL.into_iter().filter(|part| arguments.parts.contains(part)) {
         text.push_str(&match part {
-            Part::Latency => latency(&lab, arguments)?,
-            Part::Idle => servers::idle(&lab, arguments)?,
-            Part::Redis => servers::redis(&lab, arguments)?,
+            Part::Latency if arguments.shield => shield::latency(&bench, &mut lab, &windhover)?,
+            Part::Latency => latency(&bench, &lab)?,
+            Part::Idle => servers::idle(&bench, &lab)?,
+            Part::Redis => servers::redis(&bench, &lab)?,
             Part::Overhead => overhead(&windhover, options.rounds)?,
-            Part::Bulk => servers::bulk(&lab, arguments)?,
+            Part::Bulk => servers::bulk(&bench, &lab)?,
+            Part::Loss => {
+                drop(lab);
+                lab = Lab::with_switch(&windhover)?;
+                loss::run(&bench, &lab)?
+            }
         });
     }
     drop(lab);
     options.output.publish(&text)
 }
 
-fn latency(lab: &Lab, arguments: &Arguments) -> Result<String> {
-    let measured = interleaved(arguments.options.rounds, [CASES.len(), Arm::ALL.len()], |case, arm| {
+/// What the parts share.
+struct Bench<'a> {
+    arguments: &'a Arguments,
+    /// Of each arm why it cannot run here.
+    cannot: [Option<String>; Arm::ALL.len()],
+}
+
+impl Bench<'_> {
+    fn options(&self) -> &Options<20, 1> {
+        &self.arguments.options
+    }
+
+    fn profile(&self) -> &str {
+        &self.arguments.profile
+    }
+
+    /// Why an arm cannot run here.
+    fn cannot(&self, arm: Arm) -> Option<&str> {
+        self.cannot[arm as usize].as_deref()
+    }
+}
+
+fn latency(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
+    let measured = interleaved(bench.options().rounds, [CASES.len(), Arm::ALL.len()], |case, arm| {
         let ((protocol, tool), arm) = (CASES[case], Arm::ALL[arm]);
-        if arm == Arm::Frame && case > 0 {
+        if arm == Arm::Frame && case > 0 || bench.cannot(arm).is_some() {
             return Ok(None);
         }
-        let figure = once(lab, arguments, tool, protocol, arm);
+        let figure = once(bench, lab, tool, protocol, arm);
         figure.map(Some).with_context(|| format!("{} {protocol} {arm:?}", tool.name()))
     })?;
     Ok(medians(&measured) + &goals(&measured))
 }
 
-fn once(lab: &Lab, arguments: &Arguments, tool: Tool, protocol: &str, arm: Arm) -> Result<Figure> {
+fn once(bench: &Bench<'_>, lab: &Lab, tool: Tool, protocol: &str, arm: Arm) -> Result<Figure> {
     let protocol = if arm == Arm::Frame { "frame" } else { protocol };
     let mode = if matches!(arm, Arm::Own | Arm::Frame) { "spin" } else { "block" };
     let real_time = if tool == Tool::Windhover { String::new() } else { real_time() };
-    let commands = peers::commands(tool, protocol, mode, lab.address(), arguments.options.seconds);
-    let behind = arm.prefix(&arguments.profile);
+    let commands = peers::commands(tool, protocol, mode, lab, bench.options().seconds);
+    let behind = arm.prefix(bench.profile());
     let [server, mut client] = commands.map(|command| format!("{real_time} {behind} {command}"));
     if tool == Tool::Windhover {
         let _ = write!(client, " --policy fifo:{PRIORITY} --remote-policy fifo:{PRIORITY}");
@@ -243,6 +304,9 @@ fn goals(measured: &Measured<Figure>) -> String {
     for (arm, other, wanted, goal) in RATIOS {
         for (case, (protocol, tool)) in cases().filter(|(_, (protocol, _))| *protocol == wanted) {
             let (ours, theirs) = (p50(case, arm), p50(case, other));
+            if ours.is_empty() || theirs.is_empty() {
+                continue;
+            }
             let judged = Goal::AtMost(goal).judge(stats::ratio(&ours, &theirs).0);
             let (names, ratio) = (format!("{} / {}", arm.name(), other.name()), ratio_text(&ours, &theirs));
             let _ = writeln!(text, "| {names} | {protocol} | {} | {ratio} | {judged} |", tool.name());
@@ -250,6 +314,9 @@ fn goals(measured: &Measured<Figure>) -> String {
     }
     for (case, (protocol, tool)) in cases().filter(|(_, (_, tool))| *tool == Tool::Windhover) {
         let mut row = |what: &str, us: &[f64], goal: f64| {
+            if us.is_empty() {
+                return;
+            }
             let (us, judged) = (stats::median(us), Goal::AtMost(goal).judge(stats::median(us)));
             let _ = writeln!(text, "| {what} | {protocol} | {} | {us:.3} | {judged} |", tool.name());
         };

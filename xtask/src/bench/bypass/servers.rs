@@ -2,7 +2,7 @@
 
 use super::super::lab::Lab;
 use super::super::{interleaved, ratio_text, unread};
-use super::{Arguments, Arm, Goal, real_time};
+use super::{Arm, Bench, Goal, real_time};
 use crate::process;
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
@@ -19,10 +19,14 @@ pub(super) fn lab(windhover: &Path) -> Result<Lab> {
 }
 
 /// One busy TCP connection beside idle ones.
-pub(super) fn idle(lab: &Lab, Arguments { options, profile, .. }: &Arguments) -> Result<String> {
+pub(super) fn idle(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
+    let (options, profile) = (bench.options(), bench.profile());
     const IDLE: [u32; 2] = [0, 1000];
     let (address, start) = (lab.address(), real_time());
     let measured = interleaved(options.rounds, [ARMS.len(), IDLE.len()], |arm, idle| {
+        if bench.cannot(ARMS[arm]).is_some() {
+            return Ok(None);
+        }
         let behind = ARMS[arm].prefix(profile);
         let _server = lab.serve(&format!("{start} {behind} idle server {address} 7700"))?;
         let words = format!("idle client {address} 7700 {} {}", IDLE[idle], options.seconds);
@@ -35,7 +39,7 @@ pub(super) fn idle(lab: &Lab, Arguments { options, profile, .. }: &Arguments) ->
          | arm | alone | beside them | ratio (95 %) | goal | |\n|---|---|---|---|---|---|\n",
         IDLE[1]
     );
-    for (arm, figures) in ARMS.iter().zip(&measured) {
+    for (arm, figures) in ARMS.iter().zip(&measured).filter(|(arm, _)| bench.cannot(**arm).is_none()) {
         let [alone, beside] = [0, 1].map(|at| figures[at].as_slice());
         let [alone_us, beside_us] = [alone, beside].map(stats::median);
         let judged = judge_xdp(*arm, &Goal::AtMost(1.05), stats::ratio(beside, alone).0);
@@ -46,12 +50,16 @@ pub(super) fn idle(lab: &Lab, Arguments { options, profile, .. }: &Arguments) ->
 }
 
 /// redis-benchmark, 50 connections. Both ends in SCHED_OTHER, because redis-server has other threads.
-pub(super) fn redis(lab: &Lab, Arguments { options, profile, .. }: &Arguments) -> Result<String> {
+pub(super) fn redis(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
+    let (options, profile) = (bench.options(), bench.profile());
     if ["redis-server", "redis-benchmark"].iter().any(|program| process::find(program).is_none()) {
         return Ok("\nredis-server and redis-benchmark are not on the PATH and are left out.\n".to_owned());
     }
     let address = lab.address();
     let measured = interleaved(options.rounds, [1, ARMS.len()], |_, arm| {
+        if bench.cannot(ARMS[arm]).is_some() {
+            return Ok(None);
+        }
         let behind = ARMS[arm].prefix(profile);
         let server = format!("redis-server --port 7701 --protected-mode no --save --appendonly no --bind {address}");
         let _server = lab.serve(&format!("{behind} {server}"))?;
@@ -65,7 +73,8 @@ pub(super) fn redis(lab: &Lab, Arguments { options, profile, .. }: &Arguments) -
 }
 
 /// Bulk TCP against the kernel without segmentation offload.
-pub(super) fn bulk(lab: &Lab, Arguments { options, profile, .. }: &Arguments) -> Result<String> {
+pub(super) fn bulk(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
+    let (options, profile) = (bench.options(), bench.profile());
     for (host, device) in ["a", "b"].into_iter().zip(lab.devices()) {
         let line = format!("ethtool -K {device} tso off gso off gro off");
         if !lab.command(host, "0", &line).status().is_ok_and(|status| status.success()) {
@@ -74,6 +83,9 @@ pub(super) fn bulk(lab: &Lab, Arguments { options, profile, .. }: &Arguments) ->
     }
     let (address, seconds) = (lab.address(), options.seconds);
     let measured = interleaved(options.rounds, [1, ARMS.len()], |_, arm| {
+        if bench.cannot(ARMS[arm]).is_some() {
+            return Ok(None);
+        }
         let behind = ARMS[arm].prefix(profile);
         let _server = lab.serve(&format!("{behind} windhover --quiet serve --bind {address}"))?;
         let flow =
@@ -95,7 +107,7 @@ fn judge_xdp(arm: Arm, goal: &Goal, value: f64) -> String {
 /// A table of rates.
 fn rates(title: &str, figures: &[Vec<f64>], goal: f64) -> String {
     let mut text = format!("\n{title}:\n\n| arm | rate | to block (95 %) | goal | |\n|---|---|---|---|---|\n");
-    for (arm, of_arm) in ARMS.into_iter().zip(figures) {
+    for (arm, of_arm) in ARMS.into_iter().zip(figures).filter(|(_, of_arm)| !of_arm.is_empty()) {
         let (rate, ratio) = (stats::median(of_arm), ratio_text(of_arm, &figures[0]));
         let judged = judge_xdp(arm, &Goal::AtLeast(goal), stats::ratio(of_arm, &figures[0]).0);
         let _ = writeln!(text, "| {} | {rate:.2} | {ratio} | {judged} |", arm.name());
