@@ -260,6 +260,12 @@ static void streams(void) {
 
 int main(int count, char **arguments) {
     begin(count, arguments);
+    if (count > 2) {
+        /* Without end, to whoever takes it. */
+        int fd = connected(7004);
+        say("flooding", send(fd, buffer, 100, 0) * 0);
+        for (;;) send(fd, buffer, sizeof buffer, 0);
+    }
     datagrams();
     streams();
     many();
