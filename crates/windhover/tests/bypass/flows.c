@@ -54,16 +54,26 @@ static void phases(int fork_each) {
     }
 }
 
-/* What eBPF objects this machine has: a line each. */
+/* What eBPF objects this machine has, a line each, but for the maps of programs: these live as long as their program. */
 static void objects(void) {
-    const int next[] = {BPF_PROG_GET_NEXT_ID, BPF_MAP_GET_NEXT_ID, BPF_LINK_GET_NEXT_ID};
-    const char *names[] = {"prog_id", "map_id", "link_id"};
+    static unsigned char used[1 << 24];
+    const int next[] = {BPF_PROG_GET_NEXT_ID, BPF_LINK_GET_NEXT_ID, BPF_MAP_GET_NEXT_ID};
+    const char *names[] = {"prog_id", "link_id", "map_id"};
     for (int kind = 0; kind < 3; kind++) {
         union bpf_attr at;
         memset(&at, 0, sizeof at);
         while (!syscall(SYS_bpf, next[kind], &at, sizeof at)) {
-            printf("%s %u\n", names[kind], at.next_id);
-            at.start_id = at.next_id;
+            unsigned id = at.start_id = at.next_id;
+            if (kind < 2 || !used[id % sizeof used]) printf("%s %u\n", names[kind], id);
+            if (kind > 0) continue;
+            union bpf_attr one = {.prog_id = id};
+            int fd = syscall(SYS_bpf, BPF_PROG_GET_FD_BY_ID, &one, sizeof one);
+            unsigned maps[64];
+            struct bpf_prog_info info = {.nr_map_ids = 64, .map_ids = (unsigned long)maps};
+            union bpf_attr ask = {.info = {.bpf_fd = fd, .info_len = sizeof info, .info = (unsigned long)&info}};
+            if (fd >= 0 && !syscall(SYS_bpf, BPF_OBJ_GET_INFO_BY_FD, &ask, sizeof ask))
+                for (unsigned i = 0; i < info.nr_map_ids && i < 64; i++) used[maps[i] % sizeof used] = 1;
+            close(fd);
         }
         if (errno != ENOENT) { perror("bpf"); exit(1); }
     }
