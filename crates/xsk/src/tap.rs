@@ -84,13 +84,13 @@ fn put<W: Deref<Target = [AtomicU64]>>(words: &W, index: usize, value: u64) {
     }
 }
 
-/// The ring's records from a position on: first those up to the ring's end, then those from its start.
-fn from<W: Deref<Target = [AtomicU64]>>(words: &W, position: u64) -> impl Iterator<Item = &AtomicU64> {
+/// The ring's records from a position on: those up to the ring's end, then those from its start.
+fn parts<W: Deref<Target = [AtomicU64]>>(words: &W, position: u64) -> (&[AtomicU64], &[AtomicU64]) {
     let records = words.get(HEAD_WORDS..).unwrap_or_default();
     let mask = records.len().saturating_sub(1);
     #[expect(clippy::cast_possible_truncation, reason = "the mask keeps what is below the ring's length")]
     let (before, behind) = records.split_at_checked(position as usize & mask).unwrap_or_default();
-    behind.iter().chain(before)
+    (behind, before)
 }
 
 /// Words for records in memory of so many words; none where that is no ring.
@@ -124,7 +124,9 @@ impl<W: Deref<Target = [AtomicU64]>> Writer<W> {
         self.capacity.saturating_sub(self.head.wrapping_sub(self.tail))
     }
 
-    fn frame(&mut self, time_ns: u64, leaving: bool, frame: &[u8]) {
+    /// Copies a frame; the time is asked for only where it has room.
+    #[inline]
+    fn frame(&mut self, time_ns: impl FnOnce() -> u64, leaving: bool, frame: &[u8]) {
         let kept = frame.get(..self.snap).unwrap_or(frame);
         let needed = RECORD_WORDS + kept.len().div_ceil(8) as u64;
         if self.room() < needed {
@@ -136,17 +138,31 @@ impl<W: Deref<Target = [AtomicU64]>> Writer<W> {
             }
         }
         let lengths = kept.len() as u64 | (frame.len() as u64 & LENGTH) << LENGTH_BITS;
+        let first = lengths | u64::from(leaving) << (2 * LENGTH_BITS);
         let (whole, rest) = kept.as_chunks::<8>();
-        let mut last = [0; 8];
-        last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-        let values = [lengths | u64::from(leaving) << (2 * LENGTH_BITS), time_ns].into_iter();
-        let values = values.chain(whole.iter().chain([&last]).map(|eight| u64::from_ne_bytes(*eight)));
-        // The word of the rest is written only where there is one.
-        let count = usize::try_from(needed).unwrap_or(0);
-        from(&self.words, self.head).zip(values).take(count).for_each(|(slot, value)| slot.store(value, Relaxed));
+        let content = self.head.wrapping_add(RECORD_WORDS);
+        self.store(self.head, &[first.to_ne_bytes(), time_ns().to_ne_bytes()]);
+        self.store(content, whole);
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+            self.store(content.wrapping_add(whole.len() as u64), &[last]);
+        }
         self.head = self.head.wrapping_add(needed);
         if let Some(head) = self.words.get(AT_HEAD) {
             head.store(self.head, Release);
+        }
+    }
+
+    /// Writes words from a position on, around the ring's end.
+    #[inline]
+    fn store(&self, position: u64, values: &[[u8; 8]]) {
+        let (behind, before) = parts(&self.words, position);
+        let (first, second) = values.split_at(values.len().min(behind.len()));
+        for (slots, values) in [(behind, first), (before, second)] {
+            for (slot, value) in slots.iter().zip(values) {
+                slot.store(u64::from_ne_bytes(*value), Relaxed);
+            }
         }
     }
 }
@@ -191,7 +207,8 @@ impl<W: Deref<Target = [AtomicU64]>> Reading<W> {
         if !(RECORD_WORDS..=self.capacity).contains(&waiting) {
             return Err(DamagedRing);
         }
-        let mut record = from(&self.words, self.tail).map(|word| word.load(Relaxed));
+        let (behind, before) = parts(&self.words, self.tail);
+        let mut record = behind.iter().chain(before).map(|word| word.load(Relaxed));
         let (Some(first), Some(time_ns)) = (record.next(), record.next()) else { return Err(DamagedRing) };
         let (kept, length) = (first & LENGTH, first >> LENGTH_BITS & LENGTH);
         let words = kept.div_ceil(8);
@@ -280,7 +297,7 @@ impl Tap {
 
     /// Copies a frame, with the time.
     pub fn frame(&mut self, leaving: bool, frame: &[u8]) {
-        self.ring.frame(sys::real_time_ns(), leaving, frame);
+        self.ring.frame(sys::real_time_ns, leaving, frame);
     }
 
     /// What it was opened with.
@@ -396,7 +413,7 @@ pub fn exercise_tap(bytes: &[u8]) {
     // The other direction: whatever the reader's position is said to be.
     if let Some(mut writer) = Writer::new(&*words) {
         let before = writer.dropped;
-        writer.frame(1, true, bytes);
+        writer.frame(|| 1, true, bytes);
         assert!(writer.dropped.wrapping_sub(before) <= 1);
     }
 }

@@ -26,7 +26,12 @@ pub(super) fn look() {
         0 => settings::capture(),
         asked => asked,
     };
-    if let Some(tap) = open(asked)
+    if asked == settings::capture() {
+        // A thread of the program may open the stack anew and begin it, too.
+        if let Some(engine) = lock().engine.as_mut().filter(|engine| engine.tap().is_none()) {
+            start(engine);
+        }
+    } else if let Some(tap) = open(asked)
         && let Some(engine) = &mut lock().engine
     {
         attach(engine, tap);
