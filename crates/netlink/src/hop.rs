@@ -19,6 +19,7 @@ const AF_INET6: u8 = 10;
 
 /// `struct rtmsg`: family, dst_len, src_len, tos, table, protocol, scope, type, flags.
 const ROUTE: usize = 12;
+const RTN_UNICAST: u8 = 1;
 const RTN_LOCAL: u8 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
@@ -57,6 +58,8 @@ const NUD_VALID: u16 = NUD_REACHABLE | NUD_NOARP | NUD_PERMANENT | 0x04 | 0x08 |
 pub struct Route {
     /// The packet never leaves this network namespace: the address is its own.
     pub local: bool,
+    /// It goes to one other host: the address is neither of this one, nor of a group, nor refused.
+    pub unicast: bool,
     /// The number of the interface it leaves through.
     pub interface: Option<u32>,
     /// The source address that the kernel would choose.
@@ -72,7 +75,8 @@ impl Route {
     #[must_use]
     pub fn read(kind: u16, body: &[u8]) -> Option<Self> {
         let route_type = *body.get(7).filter(|_| kind == RTM_NEWROUTE)?;
-        let mut found = Self { local: route_type == RTN_LOCAL, ..Self::default() };
+        let (local, unicast) = (route_type == RTN_LOCAL, route_type == RTN_UNICAST);
+        let mut found = Self { local, unicast, ..Self::default() };
         for (kind, payload) in Attributes(body.get(ROUTE..)?) {
             match kind {
                 RTA_OIF => found.interface = u32_at(payload, 0),
@@ -362,6 +366,7 @@ mod tests {
         let answer = of(RTM_NEWROUTE);
         let wanted = Route {
             local: true,
+            unicast: false,
             interface: Some(3),
             source: Some("192.0.2.1".parse().unwrap()),
             gateway: Some(IpAddr::from([0xfe; 16])),

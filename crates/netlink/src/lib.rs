@@ -14,7 +14,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd, RawFd};
 
 const NLMSG_NOOP: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
@@ -186,6 +186,12 @@ pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
 impl Socket {
     /// For routes, addresses, links and queueing disciplines: rtnetlink(7).
     ///
@@ -219,8 +225,10 @@ impl Socket {
     /// # Errors
     /// The kernel refuses, says nothing for a second (`WouldBlock`), or answers what is no answer (`InvalidData`).
     pub fn exchange(&self, request: Request, mut take: impl FnMut(u16, &[u8])) -> io::Result<()> {
-        send(self.0.as_raw_fd(), &request.finish(), MsgFlags::empty())?;
         let mut buffer = vec![0; 65_536];
+        // Answers to a question whose asker was cut short (a thread that is cancelled).
+        while recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT).is_ok() {}
+        send(self.0.as_raw_fd(), &request.finish(), MsgFlags::empty())?;
         loop {
             let length = recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
             let mut is_empty = true;

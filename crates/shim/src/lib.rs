@@ -5,8 +5,11 @@
 //! else are passed on after one look at a table.
 //!
 //! With a stack in this process (`user`) sockets leave the kernel; that part has one lock, a thread, and memory of its own, made
-//! before data flow. Nothing else here allocates, locks or starts a thread. Floor 1. Nothing unwinds but the C library's own thread cancellation, which
-//! passes through frames that have nothing to drop ("C-unwind"). Handed over and shown by `bypass-abi`.
+//! before data flow. Nothing else here allocates, locks or starts a thread. Floor 1. Handed over and shown by `bypass-abi`.
+//!
+//! Nothing unwinds but the C library's own thread cancellation ("C-unwind"). Calls that sleep hold no lock then, at most memory, which
+//! is freed as the unwinding passes. Calls that ask the kernel with the stack's lock held (routes, neighbours, its connections) give the
+//! lock back in the same way; the next question drops the answer that they did not wait for.
 #![expect(unsafe_code, reason = "it takes the place of C functions")]
 #![cfg_attr(test, allow(dead_code, reason = "under test the functions keep the C library's names free"))]
 

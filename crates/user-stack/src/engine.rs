@@ -1,7 +1,8 @@
 //! The engine: frames in, timers, frames out; and where packets go.
 
 use crate::EngineError;
-use crate::kernel::{self, Kernel};
+use crate::kernel::{self, Found, Kernel};
+use crate::refresh::{Answers, Snapshot};
 use nix::time::{ClockId, clock_gettime};
 use stack::{Config, Error, Event, Hop, Instant, ReceiveChecksum, Stack, UdpSocket};
 use std::collections::HashMap;
@@ -56,9 +57,9 @@ pub enum Sending {
 
 /// A remote address that is reached through the interface.
 #[derive(Debug, Clone, Copy)]
-struct Known {
-    next: IpAddr,
-    mac: [u8; 6],
+pub(crate) struct Known {
+    pub(crate) next: IpAddr,
+    pub(crate) mac: [u8; 6],
 }
 
 /// An address whose next hop the kernel resolves.
@@ -181,7 +182,9 @@ impl Engine {
     /// All descriptors whose copies keep the program attached or the queue taken: a forked child closes its own.
     #[must_use]
     pub fn all_descriptors(&self) -> Vec<RawFd> {
-        self.port.all_descriptors()
+        let mut all = self.port.all_descriptors();
+        all.push(self.kernel.descriptor());
+        all
     }
 
     /// Takes the frames for a port from now on; counts how often it was asked for.
@@ -329,19 +332,23 @@ impl Engine {
 
     /// Asks the kernel for path and next hop to an address.
     fn look_up(&mut self, remote: IpAddr, now: Instant) -> Route {
-        let is_group = remote.is_multicast() || remote.is_unspecified() || remote.is_loopback();
-        let is_near = matches!(remote, IpAddr::V6(v6) if v6.is_unicast_link_local());
-        let index = self.interface.index;
-        let path = if is_group { None } else { self.kernel.path(remote, is_near.then_some(index)) };
-        let path = path.filter(|path| path.interface == index);
-        let Some((path, source)) = path.and_then(|path| Some((path, path.source?))) else {
-            if self.elsewhere.len() >= MOST_REMEMBERED {
-                self.elsewhere.clear();
+        let found = self.kernel.find(remote, self.interface.index);
+        self.learn(remote, found, now)
+    }
+
+    /// Notes what the kernel said of an address.
+    fn learn(&mut self, remote: IpAddr, found: Found, now: Instant) -> Route {
+        let (path, source, mac) = match found {
+            Found::Elsewhere => {
+                if self.elsewhere.len() >= MOST_REMEMBERED {
+                    self.elsewhere.clear();
+                }
+                self.elsewhere.insert(remote, now);
+                return Route::Elsewhere;
             }
-            self.elsewhere.insert(remote, now);
-            return Route::Elsewhere;
+            Found::Unresolved => return Route::Unresolved,
+            Found::Here { path, source, mac } => (path, source, mac),
         };
-        let Some(mac) = self.kernel.neighbour(index, path.next) else { return Route::Unresolved };
         let mtu = path.mtu.map_or(self.interface.mtu, |mtu| mtu.min(self.interface.mtu));
         self.stack.set_hop(remote, Hop { mac, mtu: u16::try_from(mtu).unwrap_or(u16::MAX), source });
         if self.known.len() >= MOST_REMEMBERED {
@@ -353,7 +360,7 @@ impl Engine {
 
     /// The source address of packets to an address that is reached through the interface.
     pub fn source_for(&mut self, remote: IpAddr) -> Option<IpAddr> {
-        self.kernel.path(remote, None).and_then(|path| path.source)
+        self.kernel.path(remote, self.interface.index).and_then(|path| path.source)
     }
 
     /// Has the kernel resolve the next hop to an address; what waits for it is sent then.
@@ -387,28 +394,27 @@ impl Engine {
         self.transmit(now);
     }
 
-    /// Asks the kernel again for what it told before: neighbours may have another MAC address, routes lead elsewhere, the
-    /// interface have other addresses. To be called about once a second; takes some system calls.
-    pub fn refresh(&mut self) {
+    /// What [`Refresh::ask`] has to ask for.
+    #[must_use]
+    pub fn known(&self) -> Snapshot {
+        let known = self.known.iter().map(|(remote, known)| (*remote, *known)).collect();
+        Snapshot { interface: self.interface.index, known }
+    }
+
+    /// Takes what the kernel said.
+    pub fn refreshed(&mut self, answers: Answers) {
         let now = now();
-        if let Ok(addresses) = self.kernel.addresses(self.interface.index)
+        if let Some(addresses) = answers.addresses
             && addresses != self.addresses
             && self.port.set_addresses(&addresses).is_ok()
         {
             self.stack.set_addresses(&addresses);
             self.addresses = addresses;
         }
-        let remotes: Vec<(IpAddr, Known)> = self.known.iter().map(|(remote, known)| (*remote, *known)).collect();
-        for (remote, known) in remotes {
-            let path = self.kernel.path(remote, None);
-            let stays = path.is_none_or(|path| path.interface == self.interface.index && path.next == known.next);
-            let mac = self.kernel.neighbour(self.interface.index, known.next);
-            if stays && mac.is_none_or(|mac| mac == known.mac) {
-                continue;
-            }
+        for (remote, found) in answers.changed {
             self.stack.forget_hop(remote);
             self.known.remove(&remote);
-            let _ = self.look_up(remote, now);
+            let _ = self.learn(remote, found, now);
         }
     }
 }
@@ -428,7 +434,7 @@ fn usual_interface(kernel: &Kernel) -> Result<String, EngineError> {
         return up.pop().map(|(_, name)| name).ok_or(EngineError::NoInterface);
     }
     let far_away = FAR_AWAY.iter().filter_map(|text| text.parse().ok());
-    let default = far_away.filter_map(|address| kernel.path(address, None)).map(|path| path.interface).next();
+    let default = far_away.filter_map(|address| kernel.path(address, 0)).map(|path| path.interface).next();
     let names: Vec<String> = up.iter().map(|(_, name)| name.clone()).collect();
     match up.into_iter().find(|(index, _)| Some(*index) == default) {
         Some((_, name)) => Ok(name),

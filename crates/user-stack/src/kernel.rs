@@ -1,35 +1,22 @@
 //! What the kernel owns: links, addresses, routes and neighbours, asked over rtnetlink(7).
 
 use crate::EngineError;
-use netlink::{Asks, Attributes, Request, Socket, u16_at, u32_at};
-use nix::libc::{AF_INET, AF_INET6, RTM_GETADDR, RTM_GETLINK, RTM_GETNEIGH, RTM_GETROUTE};
+use netlink::{Asks, Attributes, Link, Request, Socket, u32_at};
+use nix::libc::{RTM_GETADDR, RTM_GETLINK};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd as _, RawFd};
 
-/// Attributes of linux/if_link.h, if_addr.h, rtnetlink.h and neighbour.h.
-const IFLA_IFNAME: u16 = 3;
+/// Attributes of linux/if_addr.h.
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
-const RTA_DST: u16 = 1;
-const RTA_OIF: u16 = 4;
-const RTA_GATEWAY: u16 = 5;
-const RTA_PREFSRC: u16 = 7;
-const RTA_METRICS: u16 = 8;
-const RTA_VIA: u16 = 18;
-const RTAX_MTU: u16 = 2;
-const NDA_DST: u16 = 1;
-const NDA_LLADDR: u16 = 2;
 
-/// Bytes of struct ifinfomsg, ifaddrmsg, rtmsg and ndmsg.
+/// Bytes of struct ifinfomsg and ifaddrmsg.
 const LINK: usize = 16;
 const ADDRESS: usize = 8;
-const ROUTE: usize = 12;
-const NEIGHBOUR: usize = 12;
 
-/// States of a neighbour whose MAC address may be used: reachable, stale, delay, probe, noarp, permanent.
-const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
-/// RTN_UNICAST: neither an address of this host, nor broadcast, multicast, or a refusal.
-const UNICAST: u8 = 1;
+/// ARPHRD_LOOPBACK of linux/if_arp.h.
+const LOOPBACK: u16 = 772;
 /// A port that discards what it gets (RFC 863).
 const DISCARD: u16 = 9;
 
@@ -46,6 +33,17 @@ pub(crate) struct Path {
     pub(crate) mtu: Option<u32>,
 }
 
+/// What the kernel says of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It is not reached through the interface.
+    Elsewhere,
+    /// The next hop is not resolved.
+    Unresolved,
+    /// Packets bear this source, and go to this MAC address.
+    Here { path: Path, source: IpAddr, mac: [u8; 6] },
+}
+
 /// The kernel's tables.
 #[derive(Debug)]
 pub(crate) struct Kernel(Socket);
@@ -57,18 +55,11 @@ impl Kernel {
 
     /// Names of the interfaces that are up, less loopback.
     pub(crate) fn interfaces(&self) -> Result<Vec<(u32, String)>, EngineError> {
-        const UP: u32 = 1;
-        const LOOPBACK: u32 = 8;
         let mut found = Vec::new();
         let request = Request::new(RTM_GETLINK, Asks::All, &[0; LINK]);
-        let taken = self.0.exchange(request, |_, body| {
-            let fields = u32_at(body, 4).zip(u32_at(body, 8));
-            let name = body.get(LINK..).and_then(|rest| Attributes(rest).of(IFLA_IFNAME));
-            if let (Some((index, flags)), Some(name)) = (fields, name)
-                && flags & (UP | LOOPBACK) == UP
-            {
-                found.push((index, String::from_utf8_lossy(name).trim_end_matches('\0').to_owned()));
-            }
+        let taken = self.0.exchange(request, |kind, body| {
+            let link = Link::read(kind, body).filter(|link| link.is_up && link.hardware != LOOPBACK);
+            found.extend(link.map(|link| (link.index, link.name)));
         });
         taken.map_err(|cause| EngineError::Kernel { what: "network interfaces", cause })?;
         Ok(found)
@@ -93,47 +84,34 @@ impl Kernel {
         Ok(found)
     }
 
-    /// The path to an address; none where it has no route, or is this host's own, or a group.
-    pub(crate) fn path(&self, to: IpAddr, interface: Option<u32>) -> Option<Path> {
-        let bits = if to.is_ipv4() { 32 } else { 128 };
-        let structure = [family(to), bits, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        let mut request = Request::new(RTM_GETROUTE, Asks::One, &structure).with(RTA_DST, &octets(to));
-        if let Some(interface) = interface {
-            request = request.with(RTA_OIF, &interface.to_ne_bytes());
-        }
-        let mut found = None;
-        let taken = self.0.exchange(request, |_, body| {
-            let (Some(kind), Some(rest)) = (body.get(7), body.get(ROUTE..)) else { return };
-            let of = |kind| Attributes(rest).of(kind);
-            // The first two bytes of RTA_VIA are the address' family.
-            let router = of(RTA_GATEWAY).or_else(|| of(RTA_VIA)?.get(2..)).and_then(ip);
-            if let Some(interface) = of(RTA_OIF).and_then(|oif| u32_at(oif, 0)).filter(|_| *kind == UNICAST) {
-                let mtu = of(RTA_METRICS).and_then(|all| u32_at(Attributes(all).of(RTAX_MTU)?, 0));
-                found = Some(Path {
-                    interface,
-                    next: router.unwrap_or(to),
-                    source: of(RTA_PREFSRC).and_then(ip),
-                    mtu: mtu.filter(|mtu| *mtu > 0),
-                });
-            }
-        });
-        taken.ok().and(found)
+    /// The path to an address; none where it has no route, or is this host's own, or a group. A link-local address is one of this interface.
+    pub(crate) fn path(&self, to: IpAddr, interface: u32) -> Option<Path> {
+        let is_near = matches!(to, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        let route = self.0.route_to(to, if is_near { interface } else { 0 }).ok().filter(|route| route.unicast)?;
+        let next = route.gateway.unwrap_or(to);
+        Some(Path { interface: route.interface?, next, source: route.source, mtu: route.mtu })
     }
 
     /// The MAC address of a neighbour, where the kernel knows it.
     pub(crate) fn neighbour(&self, interface: u32, address: IpAddr) -> Option<[u8; 6]> {
-        let mut structure = [0; NEIGHBOUR];
-        structure[0] = family(address);
-        structure[4..8].copy_from_slice(&interface.to_ne_bytes());
-        let request = Request::new(RTM_GETNEIGH, Asks::One, &structure).with(NDA_DST, &octets(address));
-        let mut found = None;
-        let taken = self.0.exchange(request, |_, body| {
-            let mac = body.get(NEIGHBOUR..).and_then(|rest| Attributes(rest).of(NDA_LLADDR));
-            if u16_at(body, 8).is_some_and(|state| state & NUD_VALID != 0) {
-                found = mac.and_then(|mac| mac.first_chunk().copied());
-            }
-        });
-        taken.ok().and(found)
+        self.0.neighbour(interface, address).ok().flatten()?.mac
+    }
+
+    /// Path and next hop to an address through an interface.
+    pub(crate) fn find(&self, remote: IpAddr, interface: u32) -> Found {
+        let is_group = remote.is_multicast() || remote.is_unspecified() || remote.is_loopback();
+        let path = if is_group { None } else { self.path(remote, interface) };
+        let path = path.filter(|path| path.interface == interface);
+        let Some((path, source)) = path.and_then(|path| Some((path, path.source?))) else { return Found::Elsewhere };
+        match self.neighbour(interface, path.next) {
+            Some(mac) => Found::Here { path, source, mac },
+            None => Found::Unresolved,
+        }
+    }
+
+    /// Its socket.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.0.as_raw_fd()
     }
 }
 
@@ -150,18 +128,6 @@ pub(crate) fn poke(to: IpAddr, interface: u32) -> io::Result<()> {
     let socket = UdpSocket::bind(any)?;
     socket.set_nonblocking(true)?;
     socket.send_to(&[], to).map(|_| ())
-}
-
-fn family(address: IpAddr) -> u8 {
-    let family = if address.is_ipv4() { AF_INET } else { AF_INET6 };
-    u8::try_from(family).unwrap_or(0)
-}
-
-fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(v4) => v4.octets().to_vec(),
-        IpAddr::V6(v6) => v6.octets().to_vec(),
-    }
 }
 
 fn ip(bytes: &[u8]) -> Option<IpAddr> {

@@ -8,6 +8,8 @@
 mod engine;
 mod error;
 mod kernel;
+mod refresh;
 
 pub use engine::{Engine, Route, Sending, now};
 pub use error::EngineError;
+pub use refresh::{Answers, Refresh, Snapshot};

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use user_stack::{Engine, Route, Sending, now};
+use user_stack::{Engine, Refresh, Route, Sending, now};
 use xsk::{Backend, Protocol};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -273,4 +273,32 @@ fn near_tcp(engine: &mut Engine) {
         complement(engine, socket, seed);
         engine.stack().listener_close(listener).unwrap();
     }
+}
+
+/// Catches: a neighbour with another MAC address that nobody notices, or one that is forgotten though nothing changed.
+#[test]
+fn what_the_kernel_changes_is_noticed() {
+    let remote: IpAddr = "10.9.0.2".parse().unwrap();
+    // The other end stays as long.
+    let (stays, gone) = channel::<()>();
+    let near = move |engine: &mut Engine| {
+        engine.want(remote);
+        until(engine, "a neighbour", |engine| (engine.route(remote) == Route::Here).then_some(()));
+        let refresh = Refresh::open().unwrap();
+        let mut refreshed = || {
+            let answers = refresh.ask(&engine.known());
+            engine.refreshed(answers);
+            (engine.stack().hop(remote).map(|hop| hop.mac), engine.has_address([10, 9, 0, 7].into()))
+        };
+        let (before, has_address) = refreshed();
+        assert!(before.is_some() && before == refreshed().0 && !has_address);
+        ip("neigh replace 10.9.0.2 lladdr 02:00:00:00:00:77 dev near nud permanent");
+        ip("address add 10.9.0.7/24 dev near");
+        assert_eq!(refreshed(), (Some([2, 0, 0, 0, 0, 0x77]), true));
+        ip("route add 10.9.0.2 dev lo");
+        assert_eq!(refreshed(), (None, true));
+        assert_eq!(engine.route([10, 9, 0, 255].into()), Route::Elsewhere, "broadcast");
+        drop(stays);
+    };
+    with_wire("what_the_kernel_changes_is_noticed", Backend::Generic, near, move || _ = gone.recv());
 }

@@ -184,7 +184,7 @@ unsafe fn recv_any(
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn recv(fd: c_int, data: *mut c_void, size: size_t, flags: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn recv(fd: c_int, data: *mut c_void, size: size_t, flags: c_int) -> ssize_t {
     // SAFETY: passed on as they came.
     unsafe { recv_any(fd, data, size, flags, |fd| real::recv.get()(fd, data, size, flags)) }
 }

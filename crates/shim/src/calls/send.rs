@@ -177,7 +177,102 @@ unsafe extern "C-unwind" fn sendfile64(to: c_int, from: c_int, offset: *mut off_
     unsafe { send_file(to, from, offset, size).unwrap_or_else(|| real::sendfile64.get()(to, from, offset, size)) }
 }
 
-/// Pipes reach only the kernel's sockets: programs that are refused copy by themselves.
+/// splice between a pipe and a connection on the stack: copied piece by piece.
+unsafe fn splice_pipe(
+    from: (c_int, *mut off_t),
+    to: (c_int, *mut off_t),
+    size: size_t,
+    flags: c_uint,
+) -> Option<ssize_t> {
+    const PIECE: usize = 16_384;
+    let on_stack = |fd: c_int| user::entry(fd).is_some_and(|entry| entry.on_stack().is_some());
+    let (reads, writes) = (on_stack(from.0), on_stack(to.0));
+    if !reads && !writes {
+        return None;
+    }
+    let (pipe, socket) = if reads { (to, from) } else { (from, to) };
+    let error = match is_pipe(pipe.0) {
+        true if !pipe.1.is_null() => libc::ESPIPE,
+        true if socket.1.is_null() => 0,
+        _ => libc::EINVAL,
+    };
+    if error != 0 {
+        errno::set(error);
+        return Some(-1);
+    }
+    let (from, to) = (from.0, to.0);
+    let (mut piece, waits) = ([0_u8; PIECE], flags & libc::SPLICE_F_NONBLOCK == 0);
+    let data = piece.as_mut_ptr();
+    let size = size.min(PIECE);
+    // SAFETY: the piece, and no more than its length.
+    Some(unsafe { if reads { to_pipe(from, to, data, size, waits) } else { from_pipe(from, to, data, size, flags) } })
+}
+
+fn is_pipe(fd: c_int) -> bool {
+    // SAFETY: a structure of integers, which the call fills.
+    unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &raw mut status) == 0 && status.st_mode & libc::S_IFMT == libc::S_IFIFO
+    }
+}
+
+/// Whether a pipe is ready; waits for that, or sets EAGAIN.
+fn pipe_ready(fd: c_int, events: libc::c_short, waits: bool) -> bool {
+    let mut one = libc::pollfd { fd, events, revents: 0 };
+    // SAFETY: one entry.
+    let ready = unsafe { real::poll.get()(&raw mut one, 1, if waits { -1 } else { 0 }) };
+    if ready == 0 {
+        errno::set(libc::EAGAIN);
+    }
+    ready > 0
+}
+
+/// What the connection has received leaves it when the pipe has it.
+unsafe fn to_pipe(from: c_int, to: c_int, data: *mut u8, size: size_t, waits: bool) -> ssize_t {
+    // SAFETY: the caller's buffer.
+    unsafe {
+        let got = super::receive::recv(from, data.cast(), size, libc::MSG_PEEK);
+        let Some(got) = usize::try_from(got).ok().filter(|got| *got > 0) else { return got };
+        let mut written = 0;
+        while written < got {
+            // A pipe that is ready takes so much without waiting.
+            let most = (got - written).min(libc::PIPE_BUF);
+            let done = if pipe_ready(to, libc::POLLOUT, waits && written == 0) {
+                real::write.get()(to, data.add(written).cast(), most)
+            } else {
+                -1
+            };
+            match usize::try_from(done) {
+                Ok(done) => written += done,
+                Err(_) if written == 0 => return -1,
+                Err(_) => break,
+            }
+        }
+        super::receive::recv(from, data.cast(), written, libc::MSG_DONTWAIT)
+    }
+}
+
+/// What a pipe gives has to find room, for it cannot be put back.
+unsafe fn from_pipe(from: c_int, to: c_int, data: *mut u8, size: size_t, flags: c_uint) -> ssize_t {
+    let room = user::room(to).unwrap_or(size);
+    if room == 0 {
+        errno::set(libc::EAGAIN);
+        return -1;
+    }
+    if !pipe_ready(from, libc::POLLIN, flags & libc::SPLICE_F_NONBLOCK == 0) {
+        return -1;
+    }
+    let more = if flags & libc::SPLICE_F_MORE == 0 { 0 } else { libc::MSG_MORE };
+    // SAFETY: the caller's buffer.
+    unsafe {
+        let got = real::read.get()(from, data.cast(), size.min(room));
+        match usize::try_from(got) {
+            Ok(got @ 1..) => send(to, data.cast(), got, more),
+            _ => got,
+        }
+    }
+}
+
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn splice(
     from: c_int,
@@ -187,9 +282,9 @@ unsafe extern "C-unwind" fn splice(
     size: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    if [from, to].into_iter().any(|fd| user::entry(fd).is_some_and(|entry| entry.on_stack().is_some())) {
-        errno::set(libc::EINVAL);
-        return -1;
+    // SAFETY: takes numbers, and whether there are offsets.
+    if let Some(done) = unsafe { splice_pipe((from, from_offset), (to, to_offset), size, flags) } {
+        return done;
     }
     // SAFETY: passed on as they came.
     unsafe { real::splice.get()(from, from_offset, to, to_offset, size, flags) }

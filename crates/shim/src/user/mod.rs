@@ -20,7 +20,7 @@ pub(crate) mod wait;
 pub(crate) use close::{after_fork, before_fork, closed, duplicated, end, forgotten, forked, release_guard};
 pub(crate) use datagram::{Outgoing, reconnected};
 pub(crate) use epoll::{control, wait_epoll};
-pub(crate) use options::{get, ioctl, name, set};
+pub(crate) use options::{get, ioctl, name, room, set};
 pub(crate) use ready::{Polled, poll};
 pub(crate) use socket::{Incoming, receive, send};
 pub(crate) use stream::{accept, connect, shut_down};

@@ -374,3 +374,14 @@ pub(crate) unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -
     unsafe { argument.cast::<c_int>().write_unaligned(c_int::try_from(bytes).unwrap_or(c_int::MAX)) };
     Some(0)
 }
+
+/// Bytes that a connection takes at once, where it does not block. None: it waits for room.
+pub(crate) fn room(fd: c_int) -> Option<usize> {
+    let entry = entry(fd).filter(|entry| entry.has(table::NONBLOCK))?;
+    let mut locked = lock();
+    locked.poll();
+    let (engine, socket) = locked.both(entry.on_stack()?)?;
+    let Handle::Tcp(handle) = socket.handle else { return None };
+    let (info, options) = (engine.stack().tcp_info(handle).ok()?, engine.stack().tcp_options(handle).ok()?);
+    Some(options.send_buffer.saturating_sub((info.unacknowledged + info.unsent) as usize))
+}

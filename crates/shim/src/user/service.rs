@@ -1,7 +1,7 @@
 //! The thread that runs timers and takes frames while no thread of the program does.
 
 use super::{ROUNDS, lock};
-use crate::{descriptor, page, real, thread};
+use crate::{descriptor, page, real, table, thread};
 use libc::{POLLIN, pollfd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
@@ -57,6 +57,10 @@ pub(super) fn forked() {
 
 fn run() {
     thread::widen();
+    let refresh = user_stack::Refresh::open().ok();
+    if let Some(refresh) = &refresh {
+        table::open(refresh.descriptor(), table::OWN);
+    }
     let (mut seen, mut tick) = (0, TICK_NS);
     let (mut refreshed, mut shown) = (thread::now_ns(), 0);
     loop {
@@ -73,8 +77,13 @@ fn run() {
         }
         if now - refreshed >= REFRESH_NS {
             refreshed = now;
-            if let Some(engine) = &mut lock().engine {
-                engine.refresh();
+            // Its answers come without the lock: calls of the program do not wait for them.
+            let known = lock().engine.as_ref().map(user_stack::Engine::known);
+            if let (Some(known), Some(refresh)) = (known, &refresh) {
+                let answers = refresh.ask(&known);
+                if let Some(engine) = &mut lock().engine {
+                    engine.refreshed(answers);
+                }
             }
         }
         if !is_idle {

@@ -514,6 +514,47 @@ static void streams_of_stdio(void) {
     fclose(file);
 }
 
+static void pipes(void) {
+    int fd = connected(7001), pair[2];
+    loff_t offset = 0;
+    if (pipe(pair)) exit(1);
+    say("into the pipe", write(pair[1], "through a pipe", 14));
+    say("splice to a connection", splice(pair[0], NULL, fd, NULL, 100, SPLICE_F_MOVE | SPLICE_F_MORE));
+    send(fd, "!", 1, 0);
+    for (int waiting = 0; waiting < 15; usleep(1000)) ioctl(fd, FIONREAD, &waiting);
+    say("splice from it", splice(fd, NULL, pair[1], NULL, 9, SPLICE_F_MOVE));
+    text("out of the pipe", read(pair[0], buffer, 100));
+    text("what is left", recv(fd, buffer, 100, 0));
+    say("an offset", splice(fd, &offset, pair[1], NULL, 9, 0));
+    say("no pipe", splice(fd, NULL, fd, NULL, 9, 0));
+    say("an empty pipe", splice(pair[0], NULL, fd, NULL, 9, SPLICE_F_NONBLOCK));
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    say("nothing received", splice(fd, NULL, pair[1], NULL, 9, 0));
+    fcntl(fd, F_SETFL, 0);
+    long sent = 0, back = 0, sum = 0;
+    for (int i = 0; i < 60000; i++) buffer[i] = i * 7;
+    while (back < 60000) {
+        if (sent < 60000) {
+            long got = write(pair[1], buffer + sent, 60000 - sent > 5000 ? 5000 : 60000 - sent);
+            for (long left = got; left > 0;) left -= splice(pair[0], NULL, fd, NULL, left, 0);
+            sent += got;
+        }
+        long got = splice(fd, NULL, pair[1], NULL, 7000, 0);
+        if (got <= 0) break;
+        char bytes[7000];
+        got = read(pair[0], bytes, got);
+        for (long i = 0; i < got; i++) sum += bytes[i] == (char)((back + i) * 7);
+        back += got;
+    }
+    say("much of it", back);
+    say("all right", sum);
+    shutdown(fd, SHUT_WR);
+    say("the end", splice(fd, NULL, pair[1], NULL, 9, 0));
+    close(pair[0]);
+    close(pair[1]);
+    close(fd);
+}
+
 /* What another process does with a connection. */
 static int shared(const char *how) {
     int fd = connected(7001), pair[2];
@@ -556,6 +597,7 @@ int main(int count, char **arguments) {
     nested();
     instances();
     streams_of_stdio();
+    pipes();
     printf("done\n");
     return 23;
 }

@@ -1,0 +1,58 @@
+//! Asking the kernel again for what it said before: neighbours may have another MAC address, routes lead elsewhere, the interface have other
+//! addresses. That takes system calls, so it is done beside the engine: whoever shares that does not hold its lock meanwhile.
+
+use crate::EngineError;
+use crate::engine::Known;
+use crate::kernel::{Found, Kernel};
+use std::net::IpAddr;
+use std::os::fd::RawFd;
+
+/// What an engine knows from the kernel.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub(crate) interface: u32,
+    pub(crate) known: Vec<(IpAddr, Known)>,
+}
+
+/// What the kernel says now.
+#[derive(Debug, Clone)]
+pub struct Answers {
+    /// Addresses of the interface; none where the kernel did not tell.
+    pub(crate) addresses: Option<Vec<IpAddr>>,
+    /// Remote addresses of which it says something else than before.
+    pub(crate) changed: Vec<(IpAddr, Found)>,
+}
+
+/// A way to the kernel's tables beside that of the engine.
+#[derive(Debug)]
+pub struct Refresh(Kernel);
+
+impl Refresh {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// [`EngineError::Kernel`]: no netlink.
+    pub fn open() -> Result<Self, EngineError> {
+        Kernel::open().map(Self)
+    }
+
+    /// Its descriptor, which nobody else may close.
+    #[must_use]
+    pub fn descriptor(&self) -> RawFd {
+        self.0.descriptor()
+    }
+
+    /// Asks for all that an engine knows. To be called about once a second.
+    #[must_use]
+    pub fn ask(&self, snapshot: &Snapshot) -> Answers {
+        let Snapshot { interface, known } = snapshot;
+        let changed = known.iter().filter(|(remote, known)| {
+            let path = self.0.path(*remote, *interface);
+            let stays = path.is_none_or(|path| path.interface == *interface && path.next == known.next);
+            let mac = self.0.neighbour(*interface, known.next);
+            !stays || mac.is_some_and(|mac| mac != known.mac)
+        });
+        let changed = changed.map(|(remote, _)| (*remote, self.0.find(*remote, *interface))).collect();
+        Answers { addresses: self.0.addresses(*interface).ok(), changed }
+    }
+}
