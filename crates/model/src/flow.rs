@@ -27,11 +27,26 @@ pub struct RateReport {
     pub saturated: Option<Saturated>,
 }
 
+words! {
+    /// What limits a rate.
+    pub enum Bottleneck {
+        /// The end that starts messages.
+        Initiator = "initiator",
+        /// An end that answers them.
+        Reflector = "reflector",
+        /// What is between the ends, or where a host sends.
+        Path = "path",
+        /// Read from a document of a newer version, with a word that this one does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
 /// What could not keep up with the rate.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Saturated {
-    /// `initiator`, `reflector` or `path`.
-    pub who: String,
+    /// What it was.
+    pub who: Bottleneck,
     /// The evidence, in figures.
     pub why: String,
 }
@@ -70,6 +85,42 @@ words! {
     }
 }
 
+words! {
+    /// Where time stamps of messages were taken.
+    #[derive(Default)]
+    pub enum StampSource {
+        /// By the applications, around their calls.
+        #[default]
+        Application = "application",
+        /// By the kernel: when the driver sent, when the stack received.
+        Kernel = "kernel",
+        /// By the NIC.
+        Hardware = "hardware",
+        /// Read from a document of a newer version, with a word that this one does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
+words! {
+    /// A part of the round trip, in the order of the path.
+    pub enum SegmentName {
+        /// Send call to the driver's stamp, here.
+        Send = "send",
+        /// All that is not in the others: both ways, and the far send.
+        Wire = "wire",
+        /// The far stack's receive stamp to its application.
+        FarKernel = "far-kernel",
+        /// The far application, receive to send.
+        FarApplication = "far-application",
+        /// The near stack's receive stamp to the application.
+        NearKernel = "near-kernel",
+        /// Read from a document of a newer version, with a word that this one does not know.
+        #[serde(other)]
+        Other = "other",
+    }
+}
+
 /// One-way times from the reflector's stamps in the answers.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct OneWay {
@@ -86,28 +137,21 @@ pub struct OneWay {
     pub drift_ppm: f64,
     /// Half the width within which the true offset lies; to be added to each one-way figure. 0 with `same-clock`.
     pub error_ns: u64,
-    /// Which stamps of the round trips the offset is from: `application`, `kernel` or `hardware`, the best there were at
-    /// both ends.
-    #[serde(default = "application")]
-    pub stamps: String,
+    /// Which stamps of the round trips the offset is from: the best there were at both ends.
+    #[serde(default)]
+    pub stamps: StampSource,
     /// With `kernel` and `hardware`: what this end and then the far one stamps with. Their errors are in `error_ns`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<crate::StampClock>,
 }
 
-fn application() -> String {
-    "application".to_owned()
-}
-
 /// A part of the round trip, between two stamps of one host each (so no offset of clocks is in it).
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Segment {
-    /// `send` (send call to the driver's stamp), `wire` (all that is not in the others: both ways, and the far send),
-    /// `far-kernel` (the far stack's receive stamp to its application), `far-application` (its receive to its send),
-    /// `near-kernel` (the near stack's receive stamp to the application), in this order.
-    pub name: String,
-    /// `application`, `kernel` or `hardware`: where its stamps were taken.
-    pub stamps: String,
+    /// Which part it is.
+    pub name: SegmentName,
+    /// Where its stamps were taken.
+    pub stamps: StampSource,
     /// Its times. RTT kind; figures are whole, not halved.
     pub latency: Latency,
 }

@@ -44,7 +44,8 @@ pub use error::ModelError;
 pub use event::Event;
 pub use facts::{HostFacts, MachineFacts, NicFacts, Substrate};
 pub use flow::{
-    FlowReport, OneWay, OneWayMethod, RateReport, ReflectorReport, Saturated, Segment, Signed, StreamReport,
+    Bottleneck, FlowReport, OneWay, OneWayMethod, RateReport, ReflectorReport, Saturated, Segment, SegmentName, Signed,
+    StampSource, StreamReport,
 };
 pub use limits::Limits;
 pub use live::LiveInterval;

@@ -65,6 +65,18 @@ words! {
     }
 }
 
+impl From<Stamps> for crate::StampSource {
+    /// What an end that was asked for `auto` takes is known only from its [`StampClock`].
+    fn from(stamps: Stamps) -> Self {
+        match stamps {
+            Stamps::None => Self::Application,
+            Stamps::Kernel => Self::Kernel,
+            Stamps::Hardware => Self::Hardware,
+            Stamps::Auto => Self::Other,
+        }
+    }
+}
+
 /// The time stamps that one end really takes, as times of its wall clock (CLOCK_REALTIME).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct StampClock {

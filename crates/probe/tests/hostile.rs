@@ -394,7 +394,7 @@ fn a_burst_that_a_reflector_s_buffer_does_not_hold_ends_the_sweep() {
     assert_eq!(all.len(), 1, "the higher rate would say the same");
     let rate = all[0].result.rate.as_ref().unwrap();
     let saturated = rate.saturated.as_ref().unwrap();
-    assert_eq!(saturated.who, "reflector", "{saturated:?}");
+    assert_eq!(saturated.who.word(), "reflector", "{saturated:?}");
     assert!(has(&all[0], FindingId::RateNotReached) && has(&all[0], FindingId::Loss));
     assert_eq!(sweep(true).len(), 2);
 }

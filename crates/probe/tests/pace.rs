@@ -183,7 +183,7 @@ fn stamps_of_the_kernel_cut_the_round_trip_into_parts() {
         let measured = one(&task(spec.clone(), served.address));
         check(&measured, 100);
         let segments = &measured.result.segments;
-        let names: Vec<&str> = segments.iter().map(|segment| segment.name.as_str()).collect();
+        let names: Vec<&str> = segments.iter().map(|segment| segment.name.word()).collect();
         assert_eq!(names, ["send", "wire", "far-kernel", "far-application", "near-kernel"], "{receive}");
         for segment in segments {
             assert!(segment.latency.count >= 95, "{receive} {}: {:?}", segment.name, segment.latency);
@@ -220,7 +220,7 @@ fn stamps_of_sends_are_had_whatever_carries_the_messages() {
             assert_eq!(measured.result.messages.received, 100);
             // Of messages of a stream that leave in one piece only the last one is stamped.
             whole(&measured, 90, &format!("{protocol} {receive}"));
-            assert!(measured.result.segments.iter().all(|segment| segment.stamps != "auto"));
+            assert!(measured.result.segments.iter().all(|segment| segment.stamps != model::StampSource::Other));
         }
         let mut spec = paced(protocol, PaceSpec { stamps: Stamps::Kernel, ..at(500.0) });
         spec.sizes = SizeList::one(100);
@@ -239,7 +239,7 @@ fn sizes_of_a_stream_are_told_apart_by_its_stamps() {
     outcome.unwrap();
     for measured in &all {
         let size = measured.result.size().unwrap();
-        let names: Vec<&str> = measured.result.segments.iter().map(|segment| segment.name.as_str()).collect();
+        let names: Vec<&str> = measured.result.segments.iter().map(|segment| segment.name.word()).collect();
         assert_eq!(names, ["send", "wire", "far-kernel", "far-application", "near-kernel"], "{size}");
         let count = measured.result.segments[1].latency.count;
         assert!(count >= 90, "{size}: {count}");

@@ -346,7 +346,7 @@ fn words(used: &[&ResultDocument]) -> BTreeMap<&'static str, String> {
     let all = [
         ("saturated", saturated),
         ("one-way", first(&|result| Some(result.one_way.as_ref()?.method.to_string()))),
-        ("stamps", first(&|result| Some(result.segments.first()?.stamps.clone()))),
+        ("stamps", first(&|result| Some(result.segments.first()?.stamps.to_string()))),
         ("carrier", first(&|result| Some(result.pgm.as_ref()?.carrier.to_string()))),
         ("parity", first(&|result| Some(result.pgm.as_ref()?.fec?.to_string()))),
         ("connect-each", first(&|result| Some(result.transactions.as_ref()?.connect_each.to_string()))),

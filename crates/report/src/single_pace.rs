@@ -7,7 +7,7 @@ use crate::single::Part;
 use crate::units::{commas, each_once, percent, plain, pps, span, us_or_dash};
 use model::quantity::{Group, Times};
 use model::result::Latency;
-use model::{OneWay, OneWayMethod, ResultDocument, Statistic};
+use model::{OneWay, OneWayMethod, ResultDocument, SegmentName, StampSource, Statistic};
 
 /// What is said before any table: a few sentences for a result, one or two for each of several.
 pub(crate) fn sentences(results: &[ResultDocument]) -> Vec<String> {
@@ -35,10 +35,13 @@ fn of_one(result: &ResultDocument, alone: bool) -> Vec<String> {
         }
         out.push(text);
     }
-    out.extend(result.rate.as_ref().and_then(|rate| rate.saturated.as_ref()).map(|saturated| {
-        let who = plain(&saturated.who);
-        format!("What could not keep up: the {who} ({}).", plain(&saturated.why))
-    }));
+    out.extend(
+        result
+            .rate
+            .as_ref()
+            .and_then(|rate| rate.saturated.as_ref())
+            .map(|saturated| format!("What could not keep up: the {} ({}).", saturated.who, plain(&saturated.why))),
+    );
     out
 }
 
@@ -138,7 +141,7 @@ fn bound(way: &OneWay) -> String {
              the true one-way times lie within ± {} of the figures, all of them to the same side.{}",
             us_or_dash(Some(way.offset_ns as f64)),
             way.drift_ppm,
-            plain(stamps_words(&way.stamps)),
+            stamps_words(way.stamps),
             span(way.error_ns as f64),
             relations(way)
         ),
@@ -147,12 +150,12 @@ fn bound(way: &OneWay) -> String {
 }
 
 /// Which stamps an offset is from.
-fn stamps_words(stamps: &str) -> &str {
+fn stamps_words(stamps: StampSource) -> &'static str {
     match stamps {
-        "application" => "the applications' own time stamps",
-        "kernel" => "time stamps of the kernels (driver and stack)",
-        "hardware" => "time stamps of the NICs",
-        other => other,
+        StampSource::Application => "the applications' own time stamps",
+        StampSource::Kernel => "time stamps of the kernels (driver and stack)",
+        StampSource::Hardware => "time stamps of the NICs",
+        StampSource::Other => "time stamps unknown here",
     }
 }
 
@@ -170,21 +173,21 @@ fn relations(way: &OneWay) -> String {
 }
 
 /// What a part of the round trip is.
-fn segment_words(name: &str) -> &'static str {
+fn segment_words(name: SegmentName) -> &'static str {
     match name {
-        "send" => "send call to the driver's stamp, here",
-        "wire" => "both ways and all that the others do not hold",
-        "far-kernel" => "the far stack to its application",
-        "far-application" => "the far application, receive to send",
-        "near-kernel" => "the stack here to the application",
-        _ => "",
+        SegmentName::Send => "send call to the driver's stamp, here",
+        SegmentName::Wire => "both ways and all that the others do not hold",
+        SegmentName::FarKernel => "the far stack to its application",
+        SegmentName::FarApplication => "the far application, receive to send",
+        SegmentName::NearKernel => "the stack here to the application",
+        SegmentName::Other => "a part unknown here",
     }
 }
 
 /// What the parts are, and where their stamps were taken.
 fn segments(results: &[ResultDocument]) -> Vec<String> {
     let word = |segment: &model::Segment| {
-        format!("{}: {} ({} stamps)", plain(&segment.name), segment_words(&segment.name), plain(&segment.stamps))
+        format!("{}: {} ({} stamps)", segment.name, segment_words(segment.name), segment.stamps)
     };
     let words = each_once(results.iter().flat_map(|result| &result.segments).map(word));
     vec![format!("{}.", words.join("; "))]

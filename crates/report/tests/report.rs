@@ -595,11 +595,12 @@ fn waited(repetition: u32, slow: u64, stored: bool) -> model::ResultDocument {
         offset_ns: 77,
         drift_ppm: 0.0,
         error_ns: 300 + u64::from(repetition),
-        stamps: "application".to_owned(),
+        stamps: model::StampSource::Application,
         clocks: Vec::new(),
     });
     let latency = model::Latency { p50_ns: Some(2500), ..intended };
-    one.segments = vec![model::Segment { name: "far-kernel".to_owned(), stamps: "kernel".to_owned(), latency }];
+    let (name, stamps) = (model::SegmentName::FarKernel, model::StampSource::Kernel);
+    one.segments = vec![model::Segment { name, stamps, latency }];
     one
 }
 

@@ -78,7 +78,7 @@ fn one_way_times_segments_and_reflectors() {
     assert!(text.contains("± 1.10 µs") && text.contains("-2.000"), "{text}");
     let mut by_nic = one.clone();
     let found = by_nic.one_way.as_mut().unwrap();
-    found.stamps = "hardware".to_owned();
+    found.stamps = model::StampSource::Hardware;
     found.clocks = serde_json::from_value(json!([
         { "stamps": "hardware", "relation": "PTP_SYS_OFFSET_EXTENDED of /dev/ptp0", "error_ns": 320 },
         { "stamps": "hardware", "relation": "PTP_SYS_OFFSET_PRECISE of /dev/ptp3", "error_ns": 301 }

@@ -2,7 +2,7 @@
 
 use super::{Group, Statistic};
 use crate::result::LatencyCorrected;
-use crate::{Fate, Latency, LatencyKind, Leg, Probe, ResultDocument, Signed};
+use crate::{Fate, Latency, LatencyKind, Leg, Probe, ResultDocument, SegmentName, Signed};
 
 /// The summary of a distribution as a result holds it.
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +148,7 @@ pub(super) fn one_way<'a>(result: &'a ResultDocument, host: Option<&str>) -> Opt
     }
 }
 
-fn segment<'a>(result: &'a ResultDocument, host: Option<&str>, name: &str) -> Option<Times<'a>> {
+fn segment<'a>(result: &'a ResultDocument, host: Option<&str>, name: SegmentName) -> Option<Times<'a>> {
     let found = result.segments.iter().find(|segment| segment.name == name);
     whole(host, latency(found.map(|segment| &segment.latency)))
 }
@@ -176,16 +176,16 @@ const BASE: Distribution = Distribution {
 };
 
 macro_rules! segment {
-    ($word:literal, $csv:literal, $name:literal) => {
+    ($segment:ident, $csv:literal, $name:literal) => {
         Distribution {
-            id: $word,
+            id: SegmentName::$segment.word(),
             csv: $csv,
-            title: $word,
+            title: SegmentName::$segment.word(),
             name: $name,
             in_csv: &[P50],
             compared: [&[P50], &[]],
             group: Group::Segments,
-            read: |result, host| segment(result, host, $word),
+            read: |result, host| segment(result, host, SegmentName::$segment),
             ..BASE
         }
     };
@@ -323,11 +323,11 @@ pub static DISTRIBUTIONS: &[Distribution] = &[
         read: |result, host| Some(Times::Signed(&one_way(result, host)?.back)),
         ..BASE
     },
-    segment!("send", "send_", "the part 'send'"),
-    segment!("wire", "wire_", "the part 'wire'"),
-    segment!("far-kernel", "far_kernel_", "the part 'far-kernel'"),
-    segment!("far-application", "far_application_", "the part 'far-application'"),
-    segment!("near-kernel", "near_kernel_", "the part 'near-kernel'"),
+    segment!(Send, "send_", "the part 'send'"),
+    segment!(Wire, "wire_", "the part 'wire'"),
+    segment!(FarKernel, "far_kernel_", "the part 'far-kernel'"),
+    segment!(FarApplication, "far_application_", "the part 'far-application'"),
+    segment!(NearKernel, "near_kernel_", "the part 'near-kernel'"),
     fate!(Untouched, "pgm_untouched_", "untouched by repairs", [&[P50, P99], &[P99]]),
     fate_part!(
         "untouched-intended",

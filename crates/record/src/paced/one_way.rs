@@ -9,7 +9,7 @@ use super::estimate::{Estimate, Exchange};
 use super::signed::SignedDistribution;
 use super::stamped::StampedExchanges;
 use crate::raw::signed_ns;
-use model::{OneWay, OneWayMethod, PacedSample, Sample, StampClock, Stamps, TickRate};
+use model::{OneWay, OneWayMethod, PacedSample, Sample, StampClock, StampSource, Stamps, TickRate};
 use std::collections::BTreeMap;
 
 /// Over the application's ticks: ours since the first message, theirs since their first stamp.
@@ -148,7 +148,7 @@ impl OneWayRecorder {
 
     /// The summary; `None` where no answer held stamps. After [`OneWayRecorder::end`].
     pub(super) fn report(&self, near: TickRate, first: u64) -> Option<OneWay> {
-        let of = |estimate: &Estimate, zero: i128, error_ns: u64, stamps: &str, clocks: &[StampClock]| {
+        let of = |estimate: &Estimate, zero: i128, error_ns: u64, stamps: StampSource, clocks: &[StampClock]| {
             let (lead_ns, slope) = estimate.course()?;
             let (out, back) = estimate.summaries()?;
             Some(OneWay {
@@ -158,7 +158,7 @@ impl OneWayRecorder {
                 offset_ns: i64::try_from(zero + i128::from(lead_ns)).unwrap_or(i64::MAX),
                 drift_ppm: slope * 1e6,
                 error_ns,
-                stamps: stamps.to_owned(),
+                stamps,
                 clocks: clocks.to_vec(),
             })
         };
@@ -171,17 +171,17 @@ impl OneWayRecorder {
                 offset_ns: 0,
                 drift_ppm: 0.0,
                 error_ns: 0,
-                stamps: "application".to_owned(),
+                stamps: StampSource::Application,
                 clocks: Vec::new(),
             });
         };
         if let (Some((stamped, error_ns)), Some(clocks)) = (self.stamped(), &self.clocks) {
             let hardware = clocks.iter().all(|clock| clock.stamps == Stamps::Hardware);
-            let word = if hardware { Stamps::Hardware } else { Stamps::Kernel }.word();
-            return of(&stamped.estimate, stamped.zero(), error_ns, word, clocks);
+            let by = if hardware { StampSource::Hardware } else { StampSource::Kernel };
+            return of(&stamped.estimate, stamped.zero(), error_ns, by, clocks);
         }
         let ticks = &estimates.ticks;
         let zero = i128::from(ticks.rate.ns(ticks.far_first.unwrap_or(0))) - i128::from(near.ns(first));
-        of(&ticks.estimate, zero, ticks.estimate.error_ns(), "application", &[])
+        of(&ticks.estimate, zero, ticks.estimate.error_ns(), StampSource::Application, &[])
     }
 }

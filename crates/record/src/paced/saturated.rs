@@ -8,7 +8,8 @@
 use super::figures::PaceFigures;
 use crate::Recorded;
 use crate::verdict::{ms, percent};
-use model::{Counters, EndUsage, Saturated};
+use model::Bottleneck::{Initiator, Path, Reflector};
+use model::{Bottleneck, Counters, EndUsage, Saturated};
 
 /// One reflector's own counts.
 #[derive(Debug, Clone, Copy)]
@@ -83,8 +84,8 @@ pub fn saturated(recorded: &Recorded, evidence: &RateEvidence<'_>) -> Option<Sat
     fell_behind(recorded, pace, evidence).or_else(|| lost(recorded, pace, evidence))
 }
 
-fn found(who: &str, why: String) -> Option<Saturated> {
-    Some(Saturated { who: who.to_owned(), why })
+fn found(who: Bottleneck, why: String) -> Option<Saturated> {
+    Some(Saturated { who, why })
 }
 
 /// The sender itself, or what held it up.
@@ -108,7 +109,7 @@ fn fell_behind(recorded: &Recorded, pace: &PaceFigures, evidence: &RateEvidence<
     }
     // Most of what was late was late by itself: the path may have refused what came in a clump afterwards.
     if pace.own_behind.saturating_mul(2) > rate.behind || sender.blocked == 0 {
-        return found("initiator", format!("{why}, though the path took what was sent"));
+        return found(Initiator, format!("{why}, though the path took what was sent"));
     }
     why.push_str(&format!(
         "; {} sends had to wait {:.1} ms in all, because the path took no more",
@@ -117,10 +118,10 @@ fn fell_behind(recorded: &Recorded, pace: &PaceFigures, evidence: &RateEvidence<
     ));
     match evidence.remotes.iter().find(|remote| remote.busy_percent() >= BUSY_PERCENT) {
         Some(remote) => found(
-            "reflector",
+            Reflector,
             format!("{why}, and the {} was busy {:.0} % of the time", remote.name, remote.busy_percent()),
         ),
-        None => found("path", why + &line(pace)),
+        None => found(Path, why + &line(pace)),
     }
 }
 
@@ -140,21 +141,21 @@ fn lost(recorded: &Recorded, pace: &PaceFigures, evidence: &RateEvidence<'_>) ->
     let missing = format!("{} of {asked} answers are missing ({:.1} %)", messages.lost, percent(messages.lost, asked));
     let full = |counters: &Counters| counters.socket_overflow.max(counters.udp_receive_buffer_errors);
     let initiator = evidence.initiator;
-    let mut causes: Vec<(u64, &str, String)> = Vec::new();
+    let mut causes: Vec<(u64, Bottleneck, String)> = Vec::new();
     for remote in evidence.remotes {
         let name = remote.name;
         causes.push((
             remote.over_rate,
-            "reflector",
+            Reflector,
             format!("{} were over the limit that the {name} sets", remote.over_rate),
         ));
         let count = full(remote.counters);
-        causes.push((count, "reflector", format!("{count} found the receive buffer of the {name} full")));
+        causes.push((count, Reflector, format!("{count} found the receive buffer of the {name} full")));
     }
     let count = full(initiator);
-    causes.push((count, "initiator", format!("{count} answers found the initiator's receive buffer full")));
+    causes.push((count, Initiator, format!("{count} answers found the initiator's receive buffer full")));
     let count = initiator.qdisc_drops.max(initiator.nic_send_drops).max(initiator.udp_send_buffer_errors);
-    causes.push((count, "path", format!("{count} were dropped where the initiator's host sends")));
+    causes.push((count, Path, format!("{count} were dropped where the initiator's host sends")));
     let late = messages.late.unwrap_or(0);
     if let Some(remote) = evidence.remotes.iter().find(|remote| remote.busy_percent() >= BUSY_PERCENT) {
         let why = format!(
@@ -162,7 +163,7 @@ fn lost(recorded: &Recorded, pace: &PaceFigures, evidence: &RateEvidence<'_>) ->
             remote.name,
             remote.busy_percent()
         );
-        causes.push((late, "reflector", why));
+        causes.push((late, Reflector, why));
     }
     // The first of equals; what explains less than a tenth is beside the point.
     let cause =
@@ -185,5 +186,5 @@ fn lost(recorded: &Recorded, pace: &PaceFigures, evidence: &RateEvidence<'_>) ->
         .iter()
         .map(|remote| format!("; {} messages reached the {}", remote.received, remote.name))
         .collect();
-    found("path", format!("{missing} and no buffer of either end was full{}{why}{line}", reached.concat()))
+    found(Path, format!("{missing} and no buffer of either end was full{}{why}{line}", reached.concat()))
 }

@@ -1,14 +1,14 @@
 //! The parts of a round trip between two stamps of one host each: see [`model::flow::Segment`].
 
 use crate::latency::Distribution;
-use model::{LatencyKind, Segment, StampTimes, Stamps};
+use model::{LatencyKind, Segment, SegmentName, StampSource, StampTimes, Stamps};
 use std::collections::BTreeMap;
 
 /// Names in the order of [`parts`].
-const NAMES: [&str; 5] = ["send", "wire", "far-kernel", "far-application", "near-kernel"];
-/// Of them, the part between two stamps of an application, and the one with a stamp of the far end.
-const APPLICATION: usize = 3;
-const FAR: usize = 2;
+const NAMES: [SegmentName; 5] = {
+    use SegmentName::{FarApplication, FarKernel, NearKernel, Send, Wire};
+    [Send, Wire, FarKernel, FarApplication, NearKernel]
+};
 
 /// The parts of one message in ns; `None` where a stamp is missing, or where the wall clock was set back between two.
 pub(super) fn parts(stamps: &StampTimes) -> [Option<u64>; 5] {
@@ -30,7 +30,7 @@ pub(super) fn parts(stamps: &StampTimes) -> [Option<u64>; 5] {
 pub(super) fn name(stamps: &StampTimes, named: &mut BTreeMap<String, i64>) {
     for (name, part) in NAMES.iter().zip(parts(stamps)) {
         if let Some(ns) = part.and_then(|ns| i64::try_from(ns).ok()) {
-            named.insert((*name).to_owned(), ns);
+            named.insert(name.word().to_owned(), ns);
         }
     }
 }
@@ -60,18 +60,13 @@ impl Segments {
 
     /// The parts that any message had, in the order of the path.
     pub(super) fn finish(&self) -> Vec<Segment> {
-        let of = |at: usize| match at {
-            APPLICATION => "application",
-            FAR => self.far.word(),
-            _ => self.stamps.word(),
+        let of = |name| match name {
+            SegmentName::FarApplication => StampSource::Application,
+            SegmentName::FarKernel => self.far.into(),
+            _ => self.stamps.into(),
         };
-        let each = self.each.iter().enumerate().filter(|(_, distribution)| distribution.moments.count() > 0);
-        each.map(|(at, one)| Segment {
-            name: NAMES[at].to_owned(),
-            stamps: of(at).to_owned(),
-            latency: one.summary(LatencyKind::Rtt),
-        })
-        .collect()
+        let each = NAMES.into_iter().zip(&self.each).filter(|(_, distribution)| distribution.moments.count() > 0);
+        each.map(|(name, one)| Segment { name, stamps: of(name), latency: one.summary(LatencyKind::Rtt) }).collect()
     }
 }
 
@@ -120,7 +115,7 @@ mod tests {
             segments.take(&StampTimes { driver_ns: 0, ..STAMPS });
         }
         let done = segments.finish();
-        let told: Vec<_> = done.iter().map(|one| (one.name.as_str(), one.stamps.as_str())).collect();
+        let told: Vec<_> = done.iter().map(|one| (one.name.word(), one.stamps.word())).collect();
         assert_eq!(told, [("far-kernel", "kernel"), ("far-application", "application"), ("near-kernel", "hardware")]);
         assert_eq!((done[0].latency.count, done[0].latency.max_ns), (3, Some(2000)));
     }

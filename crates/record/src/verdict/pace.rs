@@ -3,7 +3,7 @@
 use super::{OWN_LATE_PERCENT, ms, percent};
 use crate::Evidence;
 use crate::paced::{PaceFigures, SenderCounts};
-use model::{Finding, FindingId};
+use model::{Bottleneck, Finding, FindingId};
 use stats::Histogram;
 
 /// However short the distance of a schedule, a message within this of its time is in time: a sleeping sender wakes up
@@ -70,18 +70,18 @@ pub(super) fn time(ns: u64) -> String {
 pub(super) fn rate_not_reached(evidence: &Evidence<'_>) -> Vec<Finding> {
     let saturated = evidence.pace().and_then(|pace| pace.rate.saturated.as_ref());
     let finding = saturated.map(|saturated| {
-        let (who, remedy) = match saturated.who.as_str() {
-            "initiator" => (
+        let (who, remedy) = match saturated.who {
+            Bottleneck::Initiator => (
                 "the initiator",
                 "use --policy fifo:1, a faster CPU or --pacer spin on a CPU of its own, a larger --receive-buffer where that was full, or a lower --rate",
             ),
-            "reflector" => (
+            Bottleneck::Reflector => (
                 "the reflector",
                 "raise its receive buffer or its limits, give it a CPU of its own (--remote-cpu, --remote-policy), or lower --rate",
             ),
-            _ => ("the path", "lower --rate or --size, or look at the devices between the hosts"),
+            Bottleneck::Path | Bottleneck::Other => ("the path", "lower --rate or --size, or look at the devices between the hosts"),
         };
-        let end = Some(saturated.who.clone()).filter(|who| who != "path");
+        let end = matches!(saturated.who, Bottleneck::Initiator | Bottleneck::Reflector).then(|| saturated.who.to_string());
         Finding { id: FindingId::RateNotReached, end, detail: format!("{who} could not keep up: {}: {remedy}", saturated.why) }
     });
     finding.into_iter().collect()

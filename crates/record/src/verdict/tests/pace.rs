@@ -106,7 +106,7 @@ fn judged(mut recorded: Recorded, initiator: &Counters, far: &Counters, over_rat
 
 fn who(recorded: &Recorded) -> Option<(&str, &str)> {
     let saturated = recorded.pace.as_ref()?.rate.saturated.as_ref()?;
-    Some((saturated.who.as_str(), saturated.why.as_str()))
+    Some((saturated.who.word(), saturated.why.as_str()))
 }
 
 fn none() -> Counters {

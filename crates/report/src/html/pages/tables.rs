@@ -107,13 +107,13 @@ pub(super) fn distributions(results: &[&ResultDocument]) -> Table {
 
 fn error_words(result: &ResultDocument) -> String {
     let one_way = result.one_way.as_ref().filter(|one_way| one_way.method != OneWayMethod::SameClock);
-    let words = |one_way: &OneWay| format!(" (±{}, {} stamps)", span(one_way.error_ns as f64), plain(&one_way.stamps));
+    let words = |one_way: &OneWay| format!(" (±{}, {} stamps)", span(one_way.error_ns as f64), one_way.stamps);
     one_way.map(words).unwrap_or_default()
 }
 
 fn stamps_words(result: &ResultDocument, name: &str) -> String {
-    let segment = result.segments.iter().find(|segment| segment.name == name);
-    segment.map(|segment| format!(" ({} stamps)", plain(&segment.stamps))).unwrap_or_default()
+    let segment = result.segments.iter().find(|segment| segment.name.word() == name);
+    segment.map(|segment| format!(" ({} stamps)", segment.stamps)).unwrap_or_default()
 }
 
 /// What is counted: messages, the schedule, packets of PGM, streams, and what each end cost and dropped.
