@@ -11,6 +11,7 @@ use nix::sys::socket::{MsgFlags, recv};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
+use wire::RefuseCode;
 
 /// Between two looks whether the session still wants the proof.
 const LOOK: Duration = Duration::from_millis(50);
@@ -108,7 +109,10 @@ pub(crate) fn prove<const BYTES: usize>(
             let Some((bytes, Some(from))) = received else { continue };
             let shown = datagram.get(..bytes).and_then(|shown| shown.try_into().ok());
             if shown.and_then(&place) == Some(number) && client.may_use(from.ip()) {
-                socket.set_peer(from).map_err(failed)?;
+                socket.set_peer(from).map_err(|error| match error {
+                    NetError::FramesHeld { .. } => (RefuseCode::Busy, error.to_string()),
+                    other => failed(other),
+                })?;
                 proved[number] = true;
             }
         }

@@ -1,13 +1,20 @@
 //! Nobody makes a server send more than was asked for, or to another host, or takes more of it than its owner would give
-//! a stranger: forged datagrams of a client's own address, a token that was read on the way, floods.
+//! a stranger: forged datagrams of a client's own address, a token that was read on the way, floods, every interface's frames.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests fail loudly, and tests say what they skip"
+)]
 
 mod common;
 
 use common::{Client, PATIENCE, Server, exchange, request, rounds};
-use model::{EndSpec, Limits, Multicast, Policy, Probe, Protocol, StreamSpec};
+use model::{EndSpec, FrameBackend, Limits, Multicast, Policy, Probe, Protocol, StreamSpec};
 use net::DataSocket;
+use nix::sched::{CloneFlags, unshare};
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -242,5 +249,51 @@ fn silent_connections_to_a_data_port_do_not_end_its_session() {
         assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
         client.start(32, 32).unwrap();
         client.stop().unwrap();
+    }
+}
+
+/// How many XDP programs and packet sockets this thread's namespace has on its loopback interface.
+fn attached() -> (usize, usize) {
+    let shown = Command::new("ip").args(["link", "show", "lo"]).output().unwrap();
+    let sockets = std::fs::read_to_string("/proc/thread-self/net/packet").unwrap();
+    (String::from_utf8_lossy(&shown.stdout).matches("prog/xdp").count(), sockets.lines().count() - 1)
+}
+
+/// Catches: clients of a server that runs as root and attach to an interface as often as they like, a client that gets the
+/// frames of another, and an interface that stays taken by who hung up.
+#[test]
+fn an_interface_gives_its_frames_to_one_client_at_a_time() {
+    if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+        eprintln!("SKIPPED an_interface_gives_its_frames_to_one_client_at_a_time: no network namespace: {error}");
+        return;
+    }
+    assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
+    let server = Server::open();
+    for (backend, expected) in [(FrameBackend::Generic, (1, 0)), (FrameBackend::Packet, (0, 1))] {
+        let mut open = OpenRequest { max_size: 64, ..request(Protocol::Frame) };
+        open.socket.frame_backend = Some(backend);
+        let ask = |_| {
+            let mut client = Client::connect(server.address, None).unwrap();
+            let opened = client.opened(open.clone()).unwrap();
+            let address = client.data_address(&opened);
+            (client, opened, address, UdpSocket::bind("127.0.0.1:0").unwrap())
+        };
+        let mut clients: Vec<_> = (0..8).map(ask).collect();
+        for (_, opened, address, socket) in &clients {
+            socket.send_to(&data::prove(&opened.token), address).unwrap();
+        }
+        let outcomes: Vec<_> = clients.iter_mut().map(|(client, ..)| client.next()).collect();
+        assert_eq!(attached(), expected, "{backend}");
+        let is_proved = |outcome: &Result<ClientEvent, SessionError>| matches!(outcome, Ok(ClientEvent::Proved { .. }));
+        let holders: Vec<usize> = (0..clients.len()).filter(|&at| is_proved(&outcomes[at])).collect();
+        let [holder] = holders[..] else { unreachable!("{outcomes:?}") };
+        let held = format!("lo: the frame session of {} has", clients[holder].3.local_addr().unwrap());
+        for outcome in outcomes.into_iter().filter(|outcome| !is_proved(outcome)) {
+            refused(outcome.map(|_| ()), RefuseCode::Busy, &held);
+        }
+        // Without a word of its end.
+        drop(clients);
+        server.wait_sessions(0);
+        assert_eq!(attached(), (0, 0), "{backend}");
     }
 }

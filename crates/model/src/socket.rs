@@ -188,6 +188,12 @@ impl Protocol {
         matches!(self.traits().ends, Ends::Connect { .. } | Ends::Address)
     }
 
+    /// Whether its packets pass the kernel's network stack, where captures see them.
+    #[must_use]
+    pub fn passes_kernel(self) -> bool {
+        !self.is_local() && self != Self::Frame
+    }
+
     /// Whether a probe runs over it.
     #[must_use]
     pub fn carries(self, probe: Probe) -> bool {

@@ -37,6 +37,9 @@ pub enum NetError {
     /// An interface that gives no frames.
     #[error(transparent)]
     Frames(xsk::XskError),
+    /// Another peer has the interface's frames.
+    #[error("{interface}: the frame session of {holder} has its frames, and one at a time can: wait for its end")]
+    FramesHeld { interface: String, holder: SocketAddr },
     /// A kernel that makes no MPTCP sockets.
     #[error("this kernel makes no MPTCP socket ({cause}): {remedy}")]
     NoMptcp { cause: io::Error, remedy: &'static str },

@@ -10,9 +10,13 @@ use crate::path::PathError;
 use crate::transport::{ReceiveStep, Transport, broken};
 use crate::{NetError, interface, sys};
 use model::{EndSpec, FrameBackend, SocketSpec};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
-use std::time::Duration;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use xsk::{Backend, Interface, Port, Protocol, XskError};
 
 const MAC_HEADER: usize = 14;
@@ -22,6 +26,8 @@ const UDP: u8 = 17;
 /// How long a neighbour may take to answer: the kernel asks three times, a second apart. The control connection has usually
 /// found it already.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// How long the end of another session on the interface is waited for: it may have been told of its end just now.
+const HANDOVER: Duration = Duration::from_millis(500);
 /// Sends in a row that find no room before the way is given up: the interface takes nothing any more.
 const TRIES: u32 = 10_000;
 
@@ -31,11 +37,53 @@ pub(crate) struct Asked {
     backend: Option<FrameBackend>,
     ttl: u8,
     device: Option<String>,
+    /// A peer asked for them, and not the owner of this process: the interface is for one of them at a time.
+    by_peer: bool,
 }
 
 impl Asked {
-    pub(crate) fn new(spec: &SocketSpec, end: &EndSpec) -> Self {
-        Self { backend: spec.frame_backend, ttl: spec.ttl.unwrap_or(64), device: end.device.clone() }
+    /// None: the protocol is another.
+    pub(crate) fn new(spec: &SocketSpec, end: &EndSpec, by_peer: bool) -> Option<Self> {
+        let (ttl, device) = (spec.ttl.unwrap_or(64), end.device.clone());
+        (spec.protocol == model::Protocol::Frame).then_some(Self { backend: spec.frame_backend, ttl, device, by_peer })
+    }
+}
+
+/// The interfaces whose frames this process gave to a peer.
+static HELD: Mutex<BTreeMap<InterfaceKey, SocketAddr>> = Mutex::new(BTreeMap::new());
+
+/// An interface: its number, in the network namespace of this inode.
+type InterfaceKey = (u64, u32);
+
+/// An interface whose frames a peer has; given back when dropped.
+#[derive(Debug)]
+struct Held(InterfaceKey);
+
+impl Held {
+    /// Bounds what the clients of a server attach, and keeps their figures apart: one at a time for each interface.
+    fn take(interface: &Interface, peer: SocketAddr) -> Result<Self, NetError> {
+        let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |found| found.ino());
+        let key = (namespace, interface.index);
+        let until = Instant::now() + HANDOVER;
+        loop {
+            let holder = match HELD.lock().unwrap_or_else(PoisonError::into_inner).entry(key) {
+                Entry::Vacant(free) => {
+                    free.insert(peer);
+                    return Ok(Self(key));
+                }
+                Entry::Occupied(taken) => *taken.get(),
+            };
+            if Instant::now() >= until {
+                return Err(NetError::FramesHeld { interface: interface.name.clone(), holder });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
     }
 }
 
@@ -69,6 +117,8 @@ pub(crate) struct Frames {
     /// The longest message in bytes that the path's MTU lets through.
     longest: usize,
     foreign: u64,
+    /// Dropped last: the next one finds the interface free.
+    _held: Option<Held>,
 }
 
 impl Frames {
@@ -81,6 +131,7 @@ impl Frames {
         let hop = netlink::hop(peer.ip(), scope, PATIENCE).map_err(NetError::Hop)?;
         let interface = Interface::read(&hop.link.name).map_err(NetError::Frames)?;
         let source = if own.ip().is_unspecified() { hop.source } else { own.ip().to_canonical() };
+        let held = asked.by_peer.then(|| Held::take(&interface, peer)).transpose()?;
         let (backend, mut port) = open_port(&interface, asked.backend).map_err(NetError::Frames)?;
         port.set_addresses(&[source]).map_err(NetError::Frames)?;
         port.serve(Protocol::Udp, own.port()).map_err(NetError::Frames)?;
@@ -107,7 +158,7 @@ impl Frames {
         let longest = usize::try_from(hop.mtu).unwrap_or(0).saturating_sub(headers - MAC_HEADER);
         let expected = self::flow(peer, own);
         // No message is that long: the first one has its lengths filled in.
-        Ok(Self { port, backend, layout, header, built_for: usize::MAX, expected, longest, foreign: 0 })
+        Ok(Self { port, backend, layout, header, built_for: usize::MAX, expected, longest, foreign: 0, _held: held })
     }
 
     /// Fills in the lengths of a message, and what depends on them.

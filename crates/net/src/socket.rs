@@ -79,6 +79,7 @@ impl DataSocket {
                     _ => local.ip(),
                 };
                 let mut socket = Self::udp(spec, end, local, source, named)?;
+                socket.frame = frame::Asked::new(spec, end, false);
                 socket.set_peer(reflector)?;
                 Ok(socket)
             }
@@ -91,7 +92,8 @@ impl DataSocket {
 
     /// The reflector's end of `udp` or `frame`, bound to `local` (to [`EndSpec::bind`] and `local`'s port when that is set). Give
     /// the local address of the control connection and port 0. It has no peer until [`DataSocket::set_peer`]. With a
-    /// multicast group it listens for the group on the interface that owns that address, or on [`EndSpec::device`].
+    /// multicast group it listens for the group on the interface that owns that address, or on [`EndSpec::device`]. Of an
+    /// interface's frames only one such socket of the process can have a peer.
     ///
     /// # Errors
     /// An option was refused, the address is in use or not of this host, or the protocol is another.
@@ -106,7 +108,8 @@ impl DataSocket {
             Some(address) => with_scope(address, local.port(), scope_of(local)),
             None => local,
         };
-        Self::udp(spec, end, local, local.ip(), None)
+        let frame = frame::Asked::new(spec, end, true);
+        Ok(Self { frame, ..Self::udp(spec, end, local, local.ip(), None)? })
     }
 
     /// A bound UDP socket. `source` is the address that multicast messages are sent from.
@@ -141,7 +144,6 @@ impl DataSocket {
         Ok(Self {
             connect: spec.connected && spec.multicast.is_none(),
             group: spec.multicast.as_ref().map(|group| group.group),
-            frame: (spec.protocol == Protocol::Frame).then(|| frame::Asked::new(spec, end)),
             ..Self::local(spec.protocol, SocketKind::Unconnected, socket, None)
         })
     }
@@ -188,6 +190,8 @@ impl DataSocket {
         }
         if let Some(asked) = &self.frame {
             let own = own_address(self.read_fd()).map_err(failed)?.ok_or(NetError::NoPeer)?;
+            // Those to another peer have the interface.
+            self.frames = None;
             let frames = Frames::open(asked, own, peer)?;
             if frames.backend == FrameBackend::Packet {
                 frame::deafen(self.read_fd())?;

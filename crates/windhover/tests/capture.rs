@@ -348,7 +348,9 @@ fn who_may_not_capture_is_told_in_one_line() {
         assert!(text.contains("CAP_NET_RAW") && text.lines().count() == 1, "{text}");
         assert!(!std::path::Path::new(&file).exists());
     }
-    assert_refused(&["pingpong", "pipe", "--pcap", &file], 2, &["pipe", "--pcap"]);
+    for protocol in ["pipe", "frame"] {
+        assert_refused(&["pingpong", protocol, "--fork-both", "--pcap", &file], 2, &["do not see", protocol, "--pcap"]);
+    }
     let nowhere = format!("{}/none/x.pcapng", folder.path());
     assert_refused(&["pingpong", "udp", "--fork-both", "--pcap", &nowhere], 1, &["none/x.pcapng", "No such file"]);
     assert_refused(&["pingpong", "udp", "--fork-both", "--pcap", "/dev/full"], 1, &["/dev/full", "No space left"]);

@@ -3,10 +3,13 @@
 
 mod support;
 
+use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use support::{
-    BUSY, assert_code, assert_judged, assert_refused, can_make_namespaces, documents, invalid, run, stderr, stdout,
+    BUSY, Server, assert_code, assert_judged, assert_refused, can_make_namespaces, documents, invalid, run, stderr,
+    stdout, windhover,
 };
 
 /// Runs the binary in a network namespace of its own, after these commands.
@@ -72,6 +75,50 @@ fn what_cannot_be_is_one_line() {
     let output = output.unwrap();
     let said = stderr(&output);
     assert!(said.contains("CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF") || said.contains("Permission denied"), "{said}");
+}
+
+/// XDP programs on this thread's loopback interface, and packet sockets in its namespace.
+fn attached() -> (usize, usize) {
+    let shown = stdout(&Command::new("ip").args(["link", "show", "lo"]).output().unwrap());
+    let sockets = std::fs::read_to_string("/proc/thread-self/net/packet").unwrap();
+    (shown.matches("prog/xdp").count(), sockets.lines().count() - 1)
+}
+
+/// Waits for the program of the initiator and the packet socket of the reflector, or for none of them.
+#[track_caller]
+fn wait_attached(wanted: (usize, usize)) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while attached() != wanted {
+        assert!(Instant::now() < end, "{:?}, not {wanted:?}", attached());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Catches: two clients that share an interface's frames and spoil each other's figures, and a killed client after which a
+/// program, a socket or the server's word that the interface is taken stays behind.
+#[test]
+fn a_server_gives_frames_to_one_client_and_takes_them_back_when_it_is_killed() {
+    let test = "a_server_gives_frames_to_one_client_and_takes_them_back_when_it_is_killed";
+    if let Err(errno) = unshare(CloneFlags::CLONE_NEWNET) {
+        eprintln!("SKIPPED {test}: no network namespace of its own: {errno}");
+        return;
+    }
+    assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
+    let server = Server::start(&[]);
+    let client = |more: &[&str]| windhover(&[&["pingpong", "frame", &server.address], more].concat());
+    let mut first = client(&["--seconds", "60"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_attached((1, 1));
+    let second = client(&["--count", "100"]).output().unwrap();
+    assert_code(&second, 1);
+    let said = stderr(&second);
+    let is_named = said.contains("lo: the frame session of 127.0.0.1:") && said.contains("wait for its end");
+    assert!(is_named && said.trim_end().lines().count() == 1, "{said}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    wait_attached((0, 0));
+    let third = client(&["--count", "100", "--format", "json"]).output().unwrap();
+    assert_judged(&third, &invalid(&stdout(&third)), &BUSY);
+    wait_attached((0, 0));
 }
 
 fn way<'a>(document: &'a Value, word: &str) -> &'a Value {

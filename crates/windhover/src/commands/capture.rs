@@ -26,9 +26,11 @@ impl Recording {
         let Some(path) = wanted.file.clone() else { return Ok(None) };
         let spec = &task.spec;
         let protocol = spec.socket.protocol;
-        if protocol.is_local() {
-            let others = model::Protocol::words_of(|one| one.is_served() && one.carries(spec.probe));
-            refuse!("{protocol} passes no network interface: leave out --pcap, or measure {others}");
+        if !protocol.passes_kernel() {
+            let others = model::Protocol::words_of(|one| one.passes_kernel() && one.carries(spec.probe));
+            refuse!(
+                "captures do not see {protocol}, which does not pass the kernel's network stack: leave out --pcap, or measure {others}"
+            );
         }
         Ok(Some(Self::run(path, wanted.snap, comment(task), beside(spec))?))
     }
