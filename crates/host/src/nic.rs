@@ -68,6 +68,13 @@ pub fn xdp_features(device: &str) -> Option<u64> {
     napi::xdp_features(nix::net::if_::if_nametoindex(device).ok()?)
 }
 
+/// The number of the XDP program that is attached to a device of this namespace; `None` also where the kernel does not tell.
+#[must_use]
+pub fn xdp_program(device: &str) -> Option<u32> {
+    let index = nix::net::if_::if_nametoindex(device).ok()?;
+    netlink::Socket::route().ok()?.link(index).ok()?.xdp_program
+}
+
 impl NicMap {
     /// Looks at a device.
     ///

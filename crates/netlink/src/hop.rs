@@ -36,6 +36,9 @@ const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
+const IFLA_XDP: u16 = 43;
+/// The program's number, or in the driver's, the generic and the NIC's place where there are several.
+const IFLA_XDP_PROG_IDS: [u16; 4] = [4, 5, 6, 7];
 const IFF_UP: u32 = 0x1;
 const IFF_LOOPBACK: u32 = 0x8;
 const IFF_NOARP: u32 = 0x80;
@@ -114,6 +117,8 @@ pub struct Link {
     pub is_without_neighbours: bool,
     /// Which virtual device it is (`veth`, `bridge`, `tun`); absent for hardware and `lo`.
     pub kind: Option<String>,
+    /// The number of the XDP program that is attached to it.
+    pub xdp_program: Option<u32>,
 }
 
 impl Link {
@@ -126,6 +131,8 @@ impl Link {
         let flags = u32_at(body, 8)?;
         let attributes = Attributes(body.get(LINK..)?);
         let info = attributes.of(IFLA_LINKINFO).and_then(|info| Attributes(info).of(IFLA_INFO_KIND));
+        let xdp = attributes.of(IFLA_XDP).unwrap_or_default();
+        let number = |kind| Attributes(xdp).of(kind).and_then(|id| u32_at(id, 0)).filter(|id| *id != 0);
         Some(Self {
             index: u32_at(body, 4)?,
             name: text(attributes.of(IFLA_IFNAME)?),
@@ -135,6 +142,7 @@ impl Link {
             is_up: flags & IFF_UP != 0,
             is_without_neighbours: flags & (IFF_LOOPBACK | IFF_NOARP) != 0,
             kind: info.map(text),
+            xdp_program: IFLA_XDP_PROG_IDS.into_iter().find_map(number),
         })
     }
 }

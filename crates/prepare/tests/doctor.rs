@@ -452,18 +452,20 @@ fn which_bypass_stacks_can_run_follows_from_families_capabilities_and_devices() 
     let mut system = System::load("metal");
     let expected = SYSTEMS.iter().find(|expected| expected.system == "metal").unwrap();
     let nic = expected.nic.unwrap();
-    let mut says = |families: &str, capabilities: &str, features: Option<u64>, mtu: u32, id: &str| {
-        system.put("/proc/net/protocols", families);
-        system.put("/proc/self/status", &format!("Name:\twindhover\nCapEff:\t{capabilities}\n"));
-        let text = std::fs::read_to_string(system.root().join("windhover-snapshot.json")).unwrap();
-        let mut snapshot: doctor::Snapshot = serde_json::from_str(&text).unwrap();
-        snapshot.devices.entry(nic.to_owned()).or_default().xdp_features = features;
-        snapshot.host.nics.iter_mut().filter(|one| one.name == nic).for_each(|one| one.mtu = Some(mtu));
-        system.put("/windhover-snapshot.json", &serde_json::to_string(&snapshot).unwrap());
-        let document = examine(&Machine::at(system.root()), &options(expected));
-        let found = document.findings.iter().filter(|finding| finding.id == id);
-        found.map(|finding| (finding.severity, finding.text.clone())).collect::<Vec<_>>()
-    };
+    let mut says =
+        |families: &str, capabilities: &str, features: Option<u64>, (mtu, program): (u32, Option<u32>), id: &str| {
+            system.put("/proc/net/protocols", families);
+            system.put("/proc/self/status", &format!("Name:\twindhover\nCapEff:\t{capabilities}\n"));
+            let text = std::fs::read_to_string(system.root().join("windhover-snapshot.json")).unwrap();
+            let mut snapshot: doctor::Snapshot = serde_json::from_str(&text).unwrap();
+            let device = snapshot.devices.entry(nic.to_owned()).or_default();
+            (device.xdp_features, device.xdp_program) = (features, program);
+            snapshot.host.nics.iter_mut().filter(|one| one.name == nic).for_each(|one| one.mtu = Some(mtu));
+            system.put("/windhover-snapshot.json", &serde_json::to_string(&snapshot).unwrap());
+            let document = examine(&Machine::at(system.root()), &options(expected));
+            let found = document.findings.iter().filter(|finding| finding.id == id);
+            found.map(|finding| (finding.severity, finding.text.clone())).collect::<Vec<_>>()
+        };
     let (both, all) = ("protocol size\nXDP 960\nPACKET 1472\n", "000001ffffffffff");
     for (families, capabilities, severity, words) in [
         (both, all, Severity::Ok, "spin and xdp (over AF_XDP or AF_PACKET) can run here"),
@@ -474,19 +476,20 @@ fn which_bypass_stacks_can_run_follows_from_families_capabilities_and_devices() 
         (both, "0000000000000000", Severity::Note, "xdp cannot: it lacks CAP_NET_ADMIN and CAP_NET_RAW and CAP_BPF"),
         ("TCP 1\n", all, Severity::Note, "xdp cannot: it lacks AF_XDP and AF_PACKET"),
     ] {
-        let found = says(families, capabilities, None, 1500, "net.bypass");
+        let found = says(families, capabilities, None, (1500, None), "net.bypass");
         assert!(found.len() == 1 && found[0].0 == severity && found[0].1.contains(words), "{capabilities}: {found:?}");
     }
-    for (features, mtu, severity, words) in [
-        (0x7f, 1500, Severity::Ok, "AF_XDP zero-copy"),
-        (0x23, 1500, Severity::Ok, "AF_XDP native (with copies)"),
-        (0, 1500, Severity::Note, "AF_XDP generic or AF_PACKET only"),
-        (0x7f, 9000, Severity::Note, "AF_XDP takes 3822 at most"),
+    for (features, device, severity, words) in [
+        (0x7f, (1500, None), Severity::Ok, "AF_XDP zero-copy"),
+        (0x23, (1500, None), Severity::Ok, "AF_XDP native (with copies)"),
+        (0, (1500, None), Severity::Note, "AF_XDP generic or AF_PACKET only"),
+        (0x7f, (9000, None), Severity::Note, "AF_XDP takes 3822 at most"),
+        (0x7f, (1500, Some(12)), Severity::Note, "has an XDP program already (number 12)"),
     ] {
-        let found = says(both, all, Some(features), mtu, "nic.xdp");
+        let found = says(both, all, Some(features), device, "nic.xdp");
         assert!(found.iter().any(|one| one.0 == severity && one.1.contains(words)), "{features}: {found:?}");
     }
-    assert!(says(both, all, None, 1500, "nic.xdp").is_empty(), "nobody knows");
+    assert!(says(both, all, None, (1500, None), "nic.xdp").is_empty(), "nobody knows");
 }
 
 #[test]

@@ -49,6 +49,8 @@ pub struct Device {
     pub flow_rules: Option<Vec<String>>,
     /// What XDP can do on it (netlink family `netdev`): the bits of `XDP_IN_DRIVER` and the like.
     pub xdp_features: Option<u64>,
+    /// The number of the XDP program that is attached to it.
+    pub xdp_program: Option<u32>,
 }
 
 /// Bit of [`Device::xdp_features`]: the driver runs programs and redirects packets.
@@ -87,6 +89,7 @@ fn device(machine: &Machine, name: &str) -> Device {
         told.pause.extend(ask(EthtoolPart::Pause, what).map(|on| (what.to_owned(), on)));
     }
     told.xdp_features = host::nic::xdp_features(name);
+    told.xdp_program = host::nic::xdp_program(name);
     told.eee = ask(EthtoolPart::Eee, "enabled");
     if let Ok(map) = host::nic::NicMap::of(machine, name) {
         told.irqs = map.irqs.iter().map(|irq| irq.number).collect();

@@ -19,8 +19,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         id: "nic.xdp",
-        reads: "netlink netdev: xdp-features; the device's MTU",
-        when: "AF_XDP copies, works behind the driver only, or does not take the MTU",
+        reads: "netlink netdev: xdp-features; rtnetlink: IFLA_XDP, the device's MTU",
+        when: "AF_XDP works behind the driver only, does not take the MTU, or another XDP program is attached",
         why: "frames without copies, in the driver, behind the driver and by AF_PACKET cost differently on each device",
         evidence: &[Kernel("Documentation/networking/af_xdp.rst")],
         make: EachNic(back_ends),
@@ -86,6 +86,14 @@ fn back_ends(s: &Subject<'_>, nic: &NicFacts) -> Answer {
         ok(format!("{name} can carry bypass xdp by AF_XDP native (with copies), generic, or AF_PACKET"))
     } else {
         note(format!("{name} can carry bypass xdp by AF_XDP generic or AF_PACKET only: its driver has no XDP"))
+    };
+    let best = match device.and_then(|device| device.xdp_program) {
+        Some(program) => note(format!(
+            "{name} has an XDP program already (number {program}): bypass xdp can run over AF_PACKET only there"
+        ))
+        .read(format!("{name} xdp program"), program)
+        .advice("end the process that attached it, if AF_XDP is wanted"),
+        None => best,
     };
     let mut found = vec![best.read(format!("{name} xdp-features"), format!("{features:#x}"))];
     let is_software = name == "lo" || nic.driver.as_deref().is_some_and(|driver| SOFTWARE.contains(&driver));

@@ -6,6 +6,9 @@ use model::Policy;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// The variable of `--interface`; the others of its beginning override settings of the profile.
+pub(crate) const INTERFACE: &str = "WINDHOVER_BYPASS_INTERFACE";
+
 /// `windhover bypass`
 #[derive(Debug, Args)]
 pub(crate) struct Bypass {
@@ -60,7 +63,7 @@ pub(crate) struct Run {
     #[arg(long, value_enum, default_value_t = Stack::Spin, value_name = "STACK")]
     pub(crate) stack: Stack,
     /// With --stack xdp: the network interface [default: the only one that is up, or that of the default route]
-    #[arg(long, env = "WINDHOVER_BYPASS_INTERFACE", value_name = "IF")]
+    #[arg(long, env = INTERFACE, value_name = "IF")]
     pub(crate) interface: Option<String>,
     /// With --stack xdp: how frames get past the kernel [default: the first that opens]
     #[arg(long, value_enum, value_name = "BACKEND")]

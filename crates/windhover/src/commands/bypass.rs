@@ -132,7 +132,8 @@ fn prepare(arguments: &Run, capture: u64, output: &Output) -> Result<Vec<(OsStri
     }
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     let text = |word: OsString| word.into_string().ok();
-    let variables = std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+    let variables = std::env::vars_os().filter(|(name, _)| name != cli::INTERFACE);
+    let variables = variables.filter_map(|(name, value)| Some((text(name)?, text(value)?)));
     let not_accelerated = |error: BypassError| anyhow!("not accelerated, because of {error}");
     let profile = Profile::load(&arguments.profile).map_err(not_accelerated)?;
     let settings = profile.settings(&name, variables).map_err(not_accelerated)?;
