@@ -184,9 +184,13 @@ impl ProbeSpec {
     /// The first thing wrong, with the remedy.
     pub fn check(&self) -> Result<(), ModelError> {
         self.check_pgm()?;
-        self.sizes.check(self.socket.protocol)?;
         let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
         let protocol = self.socket.protocol;
+        if !protocol.carries(self.probe) {
+            let what = format!("{} does not go over {protocol}", self.probe);
+            return conflict(&what, &format!("use {}", Protocol::words_for(self.probe)));
+        }
+        self.sizes.check(protocol)?;
         if self.sizes.is_empty() {
             return conflict("no message size is left", "name at least one with --size");
         }
@@ -198,10 +202,6 @@ impl ProbeSpec {
         }
         if self.probe == Probe::Pace {
             self.pace.clone().unwrap_or_default().check()?;
-        }
-        if !protocol.carries(self.probe) {
-            let what = format!("{} does not go over {protocol}", self.probe);
-            return conflict(&what, &format!("use {}", Protocol::words_for(self.probe)));
         }
         if self.probe == Probe::Stream {
             crate::stream::check(self)?;

@@ -130,6 +130,7 @@ impl Engine for ClosedLoop<'_> {
             found,
             vanished,
             interrupted: done.end == PassEnd::Stopped,
+            carried: host::stack::carried(&net::data_sockets()),
             figures: Figures::Timed(Box::new(timed)),
         };
         Ok(Some(PassDone { parts, failure, saturated: false }))

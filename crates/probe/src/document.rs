@@ -33,6 +33,8 @@ pub(crate) struct Parts {
     pub vanished: Option<String>,
     /// Whether the program was asked to end before the stop rule was met.
     pub interrupted: bool,
+    /// What carried this end's data sockets, asked while they were open.
+    pub carried: Option<Vec<Carried>>,
     /// What was measured.
     pub figures: Figures,
 }
@@ -100,9 +102,8 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
         Figures::Stream(streamed) => streamed.messages(),
     };
     let preloads = host::stack::preloads();
-    let carried = host::stack::carried(&net::data_sockets());
-    let verdict = judge(spec, &parts, &messages, reflector.as_ref(), (&preloads, carried.as_deref()));
-    let Parts { path_info, map, usage, counters, self_cost, interrupted, figures, .. } = parts;
+    let verdict = judge(spec, &parts, &messages, reflector.as_ref(), &preloads);
+    let Parts { path_info, map, usage, counters, self_cost, interrupted, carried, figures, .. } = parts;
     let ends = Ends {
         initiator: EndReport {
             spec: spec.initiator.clone(),
@@ -143,7 +144,7 @@ fn judge(
     parts: &Parts,
     messages: &Messages,
     reflector: Option<&StopReport>,
-    (preloads, carried): (&[Preload], Option<&[Carried]>),
+    preloads: &[Preload],
 ) -> Verdict {
     let timed = match &parts.figures {
         Figures::Timed(timed) => Some(timed.as_ref()),
@@ -157,7 +158,7 @@ fn judge(
             usage: &parts.usage,
             counters: &parts.counters,
             preloads,
-            carried,
+            carried: parts.carried.as_deref(),
         },
         reflector: reflector.map(|report| EndEvidence {
             spec: &spec.reflector,
@@ -326,6 +327,7 @@ mod tests {
             found: Vec::new(),
             vanished: None,
             interrupted: false,
+            carried: None,
             figures: Figures::Timed(Box::new(timed)),
         };
         check(assemble(&task, Pass { size: 64, rate: None, first: true }, parts));

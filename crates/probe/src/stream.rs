@@ -22,6 +22,7 @@ use flow::{EndCounts, FlowControl, FlowPlan, FlowProgress, FlowResult};
 use host::CounterSampler;
 use model::result::SelfCost;
 use model::stream::{StreamInterval, StreamSent};
+use model::usage::Carried;
 use model::worker::{Measured, ProbeTask};
 use model::{Finding, Latency, LiveInterval, StreamSpec};
 use net::bulk::{self, TcpWatch};
@@ -99,6 +100,7 @@ struct StreamRun {
     counters: model::Counters,
     /// Datagrams that our sockets had no room for.
     overflow: u64,
+    carried: Option<Vec<Carried>>,
     map: model::ClockMap,
     managed: Managed,
     interrupted: bool,
@@ -203,6 +205,7 @@ impl Stream<'_> {
             ends,
             counters: counters.finish(),
             overflow: sockets.iter().filter_map(DataSocket::dropped).map(u64::from).sum(),
+            carried: host::stack::carried(&net::data_sockets()),
             map: map.finish(),
             managed: managed.unwrap_or_default(),
             interrupted: self.context.stopping(),
@@ -471,6 +474,7 @@ impl StreamRun {
             found,
             vanished,
             interrupted: self.interrupted,
+            carried: self.carried,
             figures: Figures::Stream(Box::new(streamed)),
         };
         PassDone { parts, failure, saturated: false }

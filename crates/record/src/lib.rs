@@ -29,4 +29,4 @@ pub use paced::{
     RepairNote, SenderCounts, saturated,
 };
 pub use recorder::{Recorded, Recorder, RecorderConfig, Schedule};
-pub use verdict::verdict;
+pub use verdict::{not_as_claimed, verdict};

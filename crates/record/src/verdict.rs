@@ -206,6 +206,12 @@ fn faults(evidence: &Evidence<'_>, end: &End<'_>) -> Option<String> {
     })
 }
 
+/// What is wrong with the stack that an end claims, a sentence each: the rules of `path-not-as-claimed` for the ends that are
+/// not in the [`Evidence`], which are the reflectors behind the first.
+pub fn not_as_claimed(end: &EndEvidence<'_>) -> impl Iterator<Item = String> {
+    [not_loaded(end), not_passed_on(end), not_accelerated(end)].into_iter().flatten()
+}
+
 /// A library that LD_PRELOAD names and the loader could not load: it warns on stderr and goes on with the kernel's stack,
 /// so the figure would stand under a wrong name.
 fn not_loaded(end: &EndEvidence<'_>) -> Option<String> {

@@ -318,7 +318,8 @@ fn two_ends(text: &str) -> (&str, &str) {
 #[must_use]
 pub fn capitalised(name: &str) -> String {
     let mut letters = name.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    let title: String = letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect());
+    title.replace('_', " ")
 }
 
 /// A value as people write it.

@@ -1,8 +1,8 @@
 //! From a plan to its cells.
 
-use super::{CellShield, Grid, Plan, STACKS, StackPlan};
+use super::{BuiltInStack, CellShield, Grid, Plan, STACKS, StackPlan};
 use crate::factor::{self, Factor, Record, Value};
-use crate::{LoadProfile, LoadSpec, ModelError, Probe, ProbeSpec, Protocol, Setting};
+use crate::{LoadProfile, LoadSpec, ModelError, Probe, ProbeSpec, Protocol, Setting, Stamps};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One combination of factors.
@@ -166,7 +166,7 @@ impl Plan {
         let (stack_initiator, stack_reflector) = self.stack(&stack)?;
         spec.initiator.preload = stack_initiator.environment.get("LD_PRELOAD").cloned();
         spec.reflector.preload = stack_reflector.environment.get("LD_PRELOAD").cloned();
-        let claimed = self.built_in(&stack).map(|_| stack);
+        let claimed = self.built_in(&stack).map(|built_in| built_in.carries(&spec).map(|()| stack)).transpose()?;
         (spec.initiator.stack, spec.reflector.stack) = (claimed.clone(), claimed);
         let reflectors = chosen("reflectors").map(|value| self.reflectors(value)).transpose()?;
         let mut factors = BTreeMap::new();
@@ -202,25 +202,31 @@ impl Plan {
     }
 
     /// Refuses what says nothing to any cell.
-    pub(super) fn check_needs(&self, probes: &BTreeSet<Probe>, any_pgm: bool) -> Result<(), ModelError> {
-        if self.measure.pgm.is_some() && !any_pgm {
+    pub(super) fn check_needs(&self, cells: &[Cell]) -> Result<(), ModelError> {
+        let probes: BTreeSet<Probe> = cells.iter().map(|cell| cell.spec.probe).collect();
+        let protocols: BTreeSet<Protocol> = cells.iter().map(|cell| cell.spec.socket.protocol).collect();
+        if self.measure.pgm.is_some() && !protocols.contains(&Protocol::Pgm) {
             let what = "measure.pgm has the groups of PGM, and no grid has it";
             return Err(ModelError::conflict(what, "add protocol = [\"pgm\"], or leave it out"));
         }
         for factor in factor::all() {
-            let served = factor.needs.is_empty() || factor.needs.iter().any(|probe| probes.contains(probe));
             let name = factor.name;
             let key = match self.measure.get(name) {
-                _ if served => continue,
                 Some(value) if *value != false => format!("measure.{name}"),
                 _ if self.is_axis(name) => format!("axis '{name}'"),
                 _ => continue,
             };
-            let words: Vec<&str> = factor.needs.iter().map(|probe| probe.word()).collect();
-            let words = words.join(" or ");
-            let first = factor.needs.first().map_or("", |probe| probe.word());
-            let what = format!("{key} is a setting of {words}, and no grid has {words}");
-            return Err(ModelError::conflict(what, format!("add probe = [\"{first}\"], or leave it out")));
+            let refuse = |axis: &str, words: Vec<&str>| {
+                let (first, words) = (words.first().copied().unwrap_or_default(), words.join(" or "));
+                let what = format!("{key} is a setting of {words}, and no grid has {words}");
+                Err(ModelError::conflict(what, format!("add {axis} = [\"{first}\"], or leave it out")))
+            };
+            if !factor.needs.is_empty() && !factor.needs.iter().any(|probe| probes.contains(probe)) {
+                return refuse("probe", factor.needs.iter().map(|probe| probe.word()).collect());
+            }
+            if !factor.protocols.is_empty() && !factor.protocols.iter().any(|one| protocols.contains(one)) {
+                return refuse("protocol", factor.protocols.iter().map(|one| one.word()).collect());
+            }
         }
         Ok(())
     }
@@ -249,21 +255,43 @@ impl Plan {
             let reflector = stack.reflector.as_deref().unwrap_or(stack).clone();
             return Ok((stack.clone(), reflector));
         }
-        let built_in = self.built_in(name).unwrap_or_default();
-        if built_in.is_empty() && name != "kernel" {
-            let known = STACKS.map(|(name, _)| name).join(" or ");
+        let built_in = self.built_in(name);
+        if built_in.is_none() && name != "kernel" {
+            let known = STACKS.map(|stack| stack.name).join(" or ");
             let remedy = format!("add [stacks.{name}], or use kernel, {known}");
             return Err(ModelError::conflict(format!("stack '{name}' is not known"), remedy));
         }
-        let stack =
-            StackPlan { prefix: built_in.iter().map(|word| (*word).to_owned()).collect(), ..StackPlan::default() };
+        let prefix = built_in.map(|stack| stack.prefix.map(str::to_owned).to_vec()).unwrap_or_default();
+        let stack = StackPlan { prefix, ..StackPlan::default() };
         Ok((stack.clone(), stack))
     }
 
-    /// The prefix of a stack that the plan does not define itself.
-    fn built_in(&self, name: &str) -> Option<&'static [&'static str]> {
-        let (_, prefix) = STACKS.iter().find(|(known, _)| *known == name && !self.stacks.contains_key(name))?;
-        Some(prefix)
+    /// A stack that the plan does not define itself.
+    fn built_in(&self, name: &str) -> Option<&'static BuiltInStack> {
+        STACKS.iter().find(|stack| stack.name == name && !self.stacks.contains_key(name))
+    }
+}
+
+impl BuiltInStack {
+    /// Refuses a cell whose sockets it can never carry.
+    fn carries(&self, spec: &ProbeSpec) -> Result<(), ModelError> {
+        let Self { name, protocols, leaves_options, .. } = self;
+        let protocol = spec.socket.protocol;
+        let refuse = |what: &str, that: &str| {
+            let remedy = format!("give {that} a [[grid]] of its own, with stack = [\"kernel\"]");
+            Err(ModelError::conflict(format!("stack {name} does not carry {what}"), remedy))
+        };
+        let stamped = spec.pace.as_ref().is_some_and(|pace| pace.stamps != Stamps::None);
+        if !protocols.contains(&protocol) {
+            let carried = Protocol::words_of(|one| protocols.contains(&one));
+            refuse(&format!("{protocol}, only {carried}"), protocol.word())
+        } else if *leaves_options && spec.socket.multicast.is_some() {
+            refuse("multicast", "mcast")
+        } else if *leaves_options && stamped {
+            refuse("sockets with time stamps", "stamps")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -298,6 +326,8 @@ mod tests {
             ("[[grid]]\nstack = [\"onload\"]\n", "onload"),
             ("[[grid]]\ncpu = [\"1\"]\nreceive = [\"spin\"]\n", "CPU 1"),
             ("[[grid]]\npolicy = [\"fifo:100\"]\n", "100"),
+            ("[[grid]]\nframe_backend = [\"generic\"]\n", "no grid has frame: add protocol = [\"frame\"]"),
+            ("[[grid]]\nprobe = [\"stream\"]\nprotocol = [\"frame\"]\n", "stream does not go over frame"),
         ]);
         for (reflectors, rest, word) in
             [("\"z\"", "", "grid"), ("\"z\"", "[[grid]]\n", "'z'"), ("", "[[grid]]\n", "no reflector")]
@@ -338,6 +368,30 @@ mod tests {
             (&["mine".to_owned()][..], &None)
         );
         assert_refused([("[[grid]]\nstack = [\"dpdk\"]\n", "use kernel, spin or xdp")]);
+    }
+
+    /// Such cells would all be invalid, which the user learns before the campaign and not after it.
+    #[test]
+    fn a_built_in_stack_is_refused_for_what_it_never_carries() {
+        for (grid, words) in [
+            ("protocol = [\"udp\", \"shm\"]\nstack = [\"kernel\", \"spin\"]\n", "stack spin does not carry shm"),
+            ("protocol = [\"frame\"]\nstack = [\"xdp\"]\n", "does not carry frame, only tcp or udp"),
+            ("protocol = [\"mptcp\"]\nstack = [\"xdp\"]\n", "stack xdp does not carry mptcp"),
+            (
+                "mcast = [\"239.1.2.3\"]\nstack = [\"kernel\", \"xdp\"]\n",
+                "stack xdp does not carry multicast: give mcast",
+            ),
+            ("probe = [\"pace\"]\nstamps = [\"auto\"]\nstack = [\"xdp\"]\n", "does not carry sockets with time stamps"),
+            ("probe = [\"ping\"]\nstack = [\"spin\"]\n", "give icmp a [[grid]] of its own, with stack = [\"kernel\"]"),
+        ] {
+            assert_refused([(format!("[[grid]]\n{grid}"), words)]);
+        }
+        let stays = "[[grid]]\nprotocol = [\"mptcp\", \"udp\"]\nmcast = [\"239.1.2.3\"]\nstack = [\"spin\"]\n";
+        assert_eq!(cells(stays).len(), 2);
+        assert_eq!(
+            cells("[[grid]]\nprotocol = [\"shm\"]\nstack = [\"spin\"]\n[stacks.spin]\nprefix = [\"env\"]\n").len(),
+            1
+        );
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub use pace::pgm_factors;
 pub use prepare::{CellShield, KnobPlan, ShieldPlan};
 pub use values::{Grid, Measure};
 
-use crate::{CpuList, LoadProfile, ModelError, Probe};
+use crate::{CpuList, LoadProfile, ModelError, Probe, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -177,11 +177,33 @@ pub struct StackPlan {
     pub reflector: Option<Box<StackPlan>>,
 }
 
-/// The stacks that need no definition, by name: those of `windhover bypass run`. Without `--require`, because the verdict judges
-/// each data socket by itself.
-pub const STACKS: [(&str, [&str; 6]); 2] = [
-    ("spin", ["windhover", "bypass", "run", "--stack", "spin", "--"]),
-    ("xdp", ["windhover", "bypass", "run", "--stack", "xdp", "--"]),
+/// A stack that needs no definition.
+#[derive(Debug)]
+pub struct BuiltInStack {
+    /// Its name in plans.
+    pub name: &'static str,
+    /// As [`StackPlan::prefix`].
+    pub prefix: [&'static str; 6],
+    /// The protocols whose sockets it can carry.
+    pub protocols: &'static [Protocol],
+    /// It leaves multicast, and sockets with time stamps, to the kernel.
+    pub leaves_options: bool,
+}
+
+/// Those of `windhover bypass run`. Without `--require`, because the verdict judges each data socket by itself.
+pub const STACKS: [BuiltInStack; 2] = [
+    BuiltInStack {
+        name: "spin",
+        prefix: ["windhover", "bypass", "run", "--stack", "spin", "--"],
+        protocols: &[Protocol::Tcp, Protocol::Mptcp, Protocol::Udp, Protocol::Pgm],
+        leaves_options: false,
+    },
+    BuiltInStack {
+        name: "xdp",
+        prefix: ["windhover", "bypass", "run", "--stack", "xdp", "--"],
+        protocols: &[Protocol::Tcp, Protocol::Udp],
+        leaves_options: true,
+    },
 ];
 
 impl Plan {
@@ -238,8 +260,7 @@ impl Plan {
         }
         let known = self.host_names();
         let cells = self.cells()?;
-        let pgm = cells.iter().any(|cell| cell.spec.socket.protocol == crate::Protocol::Pgm);
-        self.check_needs(&cells.iter().map(|cell| cell.spec.probe).collect(), pgm)?;
+        self.check_needs(&cells)?;
         if self.roles.reflectors.is_empty() && cells.iter().any(|cell| cell.needs_reflector()) {
             return conflict("the plan has no reflector", "set roles.reflectors = [\"b\"]");
         }

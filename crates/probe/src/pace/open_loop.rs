@@ -19,7 +19,9 @@ use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, SampleFlags, Shape};
 use net::{Fallback, PathOptions};
 use pgm_io::PgmSocketCounts;
-use record::{Delivered, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, RemoteEnd, SenderCounts};
+use record::{
+    Delivered, EndEvidence, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, RemoteEnd, SenderCounts,
+};
 use std::sync::atomic::AtomicBool;
 use wire::StopReport;
 
@@ -342,9 +344,19 @@ impl OpenLoop<'_> {
         let (lost, sent) = (recorded.messages.lost, done.send.sent.saturating_mul(reports.len() as u64));
         found.extend(driver::loss_by_direction(&self.task.spec, lost, sent, done.answered, &reports, ""));
         // The first one's are added with its report.
-        for (report, name) in reports.iter().zip(&names).skip(1) {
-            let notes = report.iter().flat_map(|report| &report.notes);
-            found.extend(notes.map(|note| Finding { detail: format!("{name}: {}", note.detail), ..note.clone() }));
+        let others = reports.iter().zip(&names).skip(1);
+        for (report, name) in others.filter_map(|(report, name)| Some((report.as_ref()?, name))) {
+            let of = |note: &Finding| Finding { detail: format!("{name}: {}", note.detail), ..note.clone() };
+            found.extend(report.notes.iter().map(of));
+            let end = EndEvidence {
+                spec: &self.task.spec.reflector,
+                usage: &report.usage,
+                counters: &report.counters,
+                preloads: &report.preloads,
+                carried: report.carried.as_deref(),
+            };
+            let claims = record::not_as_claimed(&end);
+            found.extend(claims.map(|why| of(&Finding::at(FindingId::PathNotAsClaimed, "reflector", why))));
         }
         let vanished = driver::vanished(failure.as_ref(), &mut found);
         let timed = TimedResult { recorded, rates: Vec::new(), width_percent: None, pgm, events: of_group.events };
@@ -358,6 +370,7 @@ impl OpenLoop<'_> {
             found,
             vanished,
             interrupted: done.end == PassEnd::Stopped,
+            carried: host::stack::carried(&net::data_sockets()),
             figures: Figures::Timed(Box::new(timed)),
         };
         PassDone { parts, failure, saturated: saturated && !self.pace.beyond_saturation }
