@@ -61,12 +61,11 @@ impl Report {
             out.push('\n');
         }
         for block in &document.blocks {
-            out.push_str(&format!(
-                "## {}\n\n{}. {}\n\n",
-                quote(&block.heading),
-                quote(&caption(document)),
-                quote(&fixed_line(document))
-            ));
+            out.push_str(&format!("## {}\n\n", quote(&block.heading)));
+            // Nothing of it holds for published rows.
+            if block.published.is_none() {
+                out.push_str(&format!("{}. {}\n\n", quote(&caption(document)), quote(&fixed_line(document))));
+            }
             out.push_str(&filled_table(&unbanded(text::grid(block, document))));
             out.push('\n');
         }

@@ -44,10 +44,16 @@ fn opening(document: &Document) -> String {
     };
     let substrates: BTreeSet<Substrate> = cells.iter().map(|info| info.substrate).collect();
     let places: Vec<String> = substrates.iter().map(|substrate| measured_on(*substrate).to_owned()).collect();
-    let wire = if substrates.iter().all(|substrate| matches!(substrate, Substrate::Netns | Substrate::Loopback)) {
-        "; no message crossed a wire, so the figures are those of the kernel's path and not of a network card"
-    } else {
-        ""
+    let by_kernel = |info: &CellInfo| {
+        !["frame", "shm"].contains(&info.protocol.as_str())
+            && info.factors.get("stack").is_none_or(|stack| is_baseline("stack", stack))
+    };
+    let wire = match substrates.iter().all(|substrate| matches!(substrate, Substrate::Netns | Substrate::Loopback)) {
+        false => "",
+        true if cells.iter().all(by_kernel) => {
+            "; no message crossed a wire, so the figures are those of the kernel's path and not of a network card"
+        }
+        true => "; no message crossed a wire, so no network card is part of the figures",
     };
     let mixed = if substrates.len() > 1 {
         " Figures of different substrates stand in separate tables and are not compared."
