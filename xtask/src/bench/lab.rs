@@ -69,16 +69,16 @@ impl Lab {
         let _ = Command::new("ip").args(["netns", "exec", SWITCH, "nft", "delete table bridge lose"]).output();
         // Frames of AF_XDP pass by the sender's queueing discipline, so netem there would spare them. Here all are the same.
         let rules = format!(
-            "add table bridge lose; add chain bridge lose all {{ type filter hook forward priority 0; }}; \
-             add rule bridge lose all meta l4proto tcp counter; \
-             add rule bridge lose all meta l4proto tcp numgen random mod 100 < {percent} counter drop"
+            "add table bridge lose; add chain bridge lose segments {{ type filter hook forward priority 0; }}; \
+             add rule bridge lose segments meta l4proto tcp counter; \
+             add rule bridge lose segments meta l4proto tcp numgen random mod 100 < {percent} counter drop"
         );
         process::run("ip", &["netns", "exec", SWITCH, "nft", &rules]).context("a switch that loses packets")
     }
 
     /// TCP segments that came to the switch since [`Lab::lose`], and those that it lost.
     pub(crate) fn counted(&self) -> Result<[f64; 2]> {
-        let text = process::output("ip", &["netns", "exec", SWITCH, "nft", "list chain bridge lose all"])?;
+        let text = process::output("ip", &["netns", "exec", SWITCH, "nft", "list chain bridge lose segments"])?;
         let counts = text.split("counter packets ").skip(1);
         let mut counts = counts.filter_map(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
         counts.next().zip(counts.next()).map(Into::into).with_context(|| format!("no counters in {text}"))
