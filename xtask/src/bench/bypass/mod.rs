@@ -112,7 +112,11 @@ impl Arm {
         match output {
             // 4: measured, but not to be trusted.
             Ok(output) if matches!(output.status.code(), Some(0 | 4)) => None,
-            Ok(output) => Some(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")),
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+                let why = said.strip_prefix("windhover: ").unwrap_or(&said);
+                Some(why.strip_prefix("not accelerated, because ").unwrap_or(why).to_owned())
+            }
             Err(error) => Some(error.to_string()),
         }
     }
