@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The only crates that may hold unsafe code.
-const UNSAFE_CRATES: [&str; 7] = ["clock", "task", "net", "host", "trace", "shim", "xsk"];
+const UNSAFE_CRATES: [&str; 8] = ["clock", "task", "net", "netlink", "host", "trace", "shim", "xsk"];
 
 pub(crate) fn run() -> Result<()> {
     let table = table()?;
