@@ -13,7 +13,7 @@ const INTEROP: [&str; 8] =
 /// What the tests start beside these and the code under test.
 const PACKAGES: [&str; 2] = ["sockperf", "chromium"];
 /// What `--bypass` runs behind the preload library, beside CPython's own tests.
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 20] = [
     "gcc",
     "libc6-dev",
     "sockperf",
@@ -26,6 +26,14 @@ const PROGRAMS: [&str; 12] = [
     "netcat-openbsd",
     "socat",
     "python3",
+    "default-jdk-headless",
+    "nodejs",
+    "iperf",
+    "memcached",
+    "haproxy",
+    "wrk",
+    "openssh-server",
+    "postgresql",
 ];
 /// What a test of that prints for the table begins with this.
 const ROW: &str = "INTEROP ";

@@ -159,6 +159,7 @@ words! {
     TooManySockets "too-many-sockets" "the stack in the process has no room for one more";
     Forked "forked" "its connection stayed with the process that forked this one: set xdp = 0 for this program in a profile";
     Passed "passed" "its descriptor went to another process in a message, its data stay here: set xdp = 0 for this program in a profile";
+    Sandbox "sandbox" "the process is about to give up system calls (PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS): those of the library could end it";
     Closed "closed" "another thread closed the descriptor during the spin: the call went on in the kernel";
 }
 
@@ -181,6 +182,7 @@ impl Reason {
                 | Self::SharedListener
                 | Self::Forked
                 | Self::Passed
+                | Self::Sandbox
         )
     }
 }

@@ -253,9 +253,14 @@ fn make() {
     if let Some(path) = path_of_page(&mut path)
         && let Some(file) = open_new(path)
     {
-        map(file);
-        // SAFETY: opened above; its number is used nowhere else.
-        unsafe { real::close.get()(file) };
+        let is_mapped = map(file);
+        // SAFETY: opened above, its number is used nowhere else; the path ends with NUL.
+        unsafe {
+            real::close.get()(file);
+            if !is_mapped {
+                libc::unlink(path.as_ptr());
+            }
+        }
     }
     errno::set(errno);
 }
@@ -264,7 +269,9 @@ fn make() {
 pub(crate) fn remove() {
     let is_mapped = !std::ptr::eq(WORDS.load(Relaxed), &raw const LOCAL);
     let mut path = [0; PATH];
+    // A sandbox may end the process for it; whoever looks next removes it.
     if is_mapped
+        && !table::has_left()
         && is_own_process()
         && let Some(path) = path_of_page(&mut path)
     {
@@ -320,19 +327,20 @@ fn open_new(path: &CStr) -> Option<c_int> {
     None
 }
 
-/// Moves the counters to the file.
-fn map(file: c_int) {
-    let Ok(length) = libc::off_t::try_from(page::BYTES) else { return };
+/// Moves the counters to the file; says whether it did. On a full disk they stay where they are.
+fn map(file: c_int) -> bool {
+    let Ok(length) = libc::off_t::try_from(page::BYTES) else { return false };
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice, of a file that is as long as the mapping.
     let mapped = unsafe {
-        if libc::ftruncate(file, length) != 0 {
-            return;
+        // A file with holes would end the program (SIGBUS) at its first write to a page for which there is no room.
+        if libc::posix_fallocate(file, 0, length) != 0 {
+            return false;
         }
         libc::mmap(std::ptr::null_mut(), page::BYTES, protection, libc::MAP_SHARED, file, 0)
     };
     if mapped == libc::MAP_FAILED {
-        return;
+        return false;
     }
     // SAFETY: mapped above, page-aligned, of this size, zeroed, and never unmapped.
     let new = unsafe { &*mapped.cast::<Words>() };
@@ -343,6 +351,7 @@ fn map(file: c_int) {
     if let Some(magic) = new.get(page::AT_MAGIC) {
         magic.store(page::MAGIC, Release);
     }
+    true
 }
 
 /// Who this process is.

@@ -126,6 +126,7 @@ reals! {
     fcntl: fn(c_int, c_int; ...) -> c_int;
     fcntl64: fn(c_int, c_int; ...) -> c_int;
     ioctl: fn(c_int, c_ulong; ...) -> c_int;
+    prctl: fn(c_int; ...) -> c_int;
     setsockopt: fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int;
     sigaction: fn(c_int, *const Action, *mut Action) -> c_int;
     siginterrupt: fn(c_int, c_int) -> c_int;

@@ -8,7 +8,7 @@ use crate::{descriptor, errno, page, thread, user};
 use bypass_abi::page::Reason;
 use libc::c_int;
 use std::sync::atomic::{
-    AtomicI32, AtomicU32,
+    AtomicBool, AtomicI32, AtomicU32,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 
@@ -86,6 +86,8 @@ const COUNT: u32 = CLOSING - 1;
 const GENERATION: u32 = 1 << 16;
 
 static TABLE: [Entry; SIZE] = [const { Entry::new() }; SIZE];
+/// Whether sockets are left to the kernel from now on: see [`leave_all`].
+static LEFT: AtomicBool = AtomicBool::new(false);
 /// Open files so far.
 static FILES: AtomicU32 = AtomicU32::new(0);
 /// One more than the highest descriptor that ever had an entry.
@@ -173,6 +175,9 @@ pub(crate) fn open(fd: c_int, flags: u32) {
         return;
     };
     forget(entry);
+    if has_left() {
+        return;
+    }
     HIGHEST.fetch_max(fd.unsigned_abs() + 1, Relaxed);
     entry.file.store(FILES.fetch_add(1, Relaxed) + 1, Relaxed);
     entry.state.store(flags & !ON_STACK, Relaxed);
@@ -180,6 +185,25 @@ pub(crate) fn open(fd: c_int, flags: u32) {
         let record = page::list(fd, flags).map_or(0, |record| u32::try_from(record + 1).unwrap_or(0));
         entry.record.store(record, Relaxed);
     }
+}
+
+/// Leaves all sockets to the kernel, but for those that are on the stack in this process already, and those to come.
+#[cold]
+pub(crate) fn leave_all() {
+    if !page::is_own_process() || LEFT.swap(true, Relaxed) {
+        return;
+    }
+    for entry in used().filter(|entry| !entry.has_any(ON_STACK)) {
+        if entry.backend() != Backend::Kernel {
+            page::fall_back(Some(entry), Reason::Sandbox);
+        }
+        entry.state.store(0, Relaxed);
+    }
+}
+
+/// Whether [`leave_all`] was called.
+pub(crate) fn has_left() -> bool {
+    LEFT.load(Relaxed)
 }
 
 /// Notes that a socket of ours was added to an epoll instance.

@@ -8,7 +8,7 @@ use stack::{Config, Error, Event, Hop, Instant, ReceiveChecksum, Stack, UdpSocke
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
-use xsk::{Backend, Interface, Port, PortCounters, Protocol, Tap};
+use xsk::{Backend, Interface, LONGEST_PACKET, Port, PortCounters, Protocol, Tap};
 
 /// Frames taken in one round, so that calls and timers get their turn.
 const BUDGET: usize = 64;
@@ -100,12 +100,16 @@ impl Engine {
             Some(name) => name.to_owned(),
             None => usual_interface(&kernel)?,
         };
-        let interface = Interface::read(&name)?;
+        let mut interface = Interface::read(&name)?;
         let addresses = kernel.addresses(interface.index)?;
         if addresses.is_empty() {
             return Err(EngineError::NoAddress { interface: name });
         }
         let mut port = open_port(&interface, backend)?;
+        if port.backend() != Backend::Packet {
+            // Loopback's MTU is larger; what is sent has to fit into one frame.
+            interface.mtu = interface.mtu.min(LONGEST_PACKET);
+        }
         port.set_addresses(&addresses)?;
         let mut secret = [0; 16];
         getrandom::fill(&mut secret).map_err(|cause| EngineError::Kernel {
@@ -332,6 +336,11 @@ impl Engine {
 
     /// Asks the kernel for path and next hop to an address.
     fn look_up(&mut self, remote: IpAddr, now: Instant) -> Route {
+        if self.is_own_loopback(remote) {
+            let mtu = u16::try_from(self.interface.mtu).unwrap_or(u16::MAX);
+            self.stack.set_hop(remote, Hop { mac: self.interface.mac, mtu, source: remote });
+            return Route::Here;
+        }
         let found = self.kernel.find(remote, self.interface.index);
         self.learn(remote, found, now)
     }
@@ -358,8 +367,16 @@ impl Engine {
         Route::Here
     }
 
+    /// Whether this is the loopback interface and the address its own: frames to it come back, without neighbours or routes.
+    fn is_own_loopback(&self, address: IpAddr) -> bool {
+        self.interface.mac == [0; 6] && self.has_address(address)
+    }
+
     /// The source address of packets to an address that is reached through the interface.
     pub fn source_for(&mut self, remote: IpAddr) -> Option<IpAddr> {
+        if self.is_own_loopback(remote) {
+            return Some(remote);
+        }
         self.kernel.path(remote, self.interface.index).and_then(|path| path.source)
     }
 

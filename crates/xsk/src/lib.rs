@@ -19,7 +19,7 @@ mod tap;
 pub use error::XskError;
 pub use interface::Interface;
 pub use packet::PacketPort;
-pub use socket::XdpPort;
+pub use socket::{LONGEST_PACKET, XdpPort};
 pub use tap::{DamagedRing, SharedWords, Tap, TapReader, TappedFrame, exercise_tap, is_tap_open};
 
 use std::net::IpAddr;

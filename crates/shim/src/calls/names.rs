@@ -1,7 +1,7 @@
 //! Calls that name, set and end sockets: passed on, but for what only the stack in this process knows.
 
 use crate::{errno, real, table, user};
-use libc::{c_int, c_void, sockaddr, sockaddr_in, socklen_t};
+use libc::{c_int, c_ulong, c_void, sockaddr, sockaddr_in, socklen_t};
 
 /// The entry of a socket that might come to the stack.
 fn socket(fd: c_int) -> Option<&'static table::Entry> {
@@ -69,6 +69,16 @@ unsafe extern "C-unwind" fn getsockname(fd: c_int, to: *mut sockaddr, size: *mut
 unsafe extern "C-unwind" fn getpeername(fd: c_int, to: *mut sockaddr, size: *mut socklen_t) -> c_int {
     // SAFETY: passed on as they came.
     unsafe { user::name(fd, true, to, size).unwrap_or_else(|| real::getpeername.get()(fd, to, size)) }
+}
+
+/// A process that gives up system calls may be ended by one that only this library makes.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn prctl(what: c_int, one: c_ulong, two: c_ulong, three: c_ulong, four: c_ulong) -> c_int {
+    if matches!(what, libc::PR_SET_SECCOMP | libc::PR_SET_NO_NEW_PRIVS) {
+        table::leave_all();
+    }
+    // SAFETY: passed on as they came; unused arguments hold whatever the registers hold.
+    unsafe { real::prctl.get()(what, one, two, three, four) }
 }
 
 /// The end of the process without the C library's other duties.

@@ -66,9 +66,19 @@ struct Watched {
     instance: u32,
     /// What the kernel is asked of it.
     kernel: pollfd,
+    /// What ends the call: the events asked for, and those that do so unasked.
+    ends: c_short,
 }
 
-const NOTHING: Watched = Watched { id: 0, instance: 0, kernel: pollfd { fd: -1, events: 0, revents: 0 } };
+const NOTHING: Watched = Watched { id: 0, instance: 0, kernel: pollfd { fd: -1, events: 0, revents: 0 }, ends: 0 };
+
+/// What ends a call that asks for events: to poll errors and the end of a connection are told in any case, to select only
+/// those that its sets stand for.
+fn ends(events: c_short, kind: Kind) -> c_short {
+    let is_asked = |asked: c_short| kind != Kind::Select || events & asked != 0;
+    let of_itself = [(POLLIN, POLLHUP), (POLLIN | POLLOUT, POLLERR)];
+    of_itself.iter().filter(|(asked, _)| is_asked(*asked)).fold(events | POLLNVAL, |all, (_, event)| all | event)
+}
 
 /// Descriptors that a call waits for.
 pub(crate) struct Polled<'a> {
@@ -112,6 +122,7 @@ pub(crate) fn poll(polled: &mut Polled<'_>) -> Option<c_int> {
     let mut kernels_own = false;
     for (one, fd) in watched.iter_mut().zip(polled.fds.iter()) {
         one.kernel = pollfd { fd: fd.fd, events: fd.events, revents: 0 };
+        one.ends = ends(fd.events, polled.kind);
         let entry = super::entry(fd.fd);
         one.id = entry.and_then(table::Entry::on_stack).unwrap_or(0);
         one.instance = instance(fd.fd).unwrap_or(0);
@@ -164,8 +175,8 @@ fn from_stack(fds: &mut [pollfd], watched: &[Watched]) -> c_int {
     for (fd, one) in fds.iter_mut().zip(watched) {
         fd.revents = match (one.id, one.instance) {
             (0, 0) => 0,
-            (0, number) => state.instance_events(number, 0) & fd.events,
-            (id, _) => state.readiness(id) & (fd.events | POLLERR | POLLHUP | POLLNVAL),
+            (0, number) => state.instance_events(number, 0) & one.ends,
+            (id, _) => state.readiness(id) & one.ends,
         };
         ready += c_int::from(fd.revents != 0);
     }
@@ -191,7 +202,7 @@ fn from_kernel(fds: &mut [pollfd], watched: &mut [Watched], mask: *const sigset_
     let mut from_sockets = false;
     let mut ready = 0;
     for ((fd, asked), one) in fds.iter_mut().zip(asked.iter()).zip(watched) {
-        fd.revents |= asked.revents;
+        fd.revents |= asked.revents & one.ends;
         from_sockets |= asked.revents != 0 && one.id != 0;
         ready += c_int::from(fd.revents != 0);
     }

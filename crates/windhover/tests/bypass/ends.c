@@ -213,6 +213,13 @@ static void streams(void) {
     say("send after it", send(fd, "x", 1, 0));
     say("the end", recv(fd, buffer, 4, 0));
     say("poll after both ends", ready(fd, POLLIN | POLLOUT | POLLRDHUP, 1000) & (POLLIN | POLLHUP | POLLRDHUP));
+    fd_set except;
+    FD_ZERO(&except);
+    FD_SET(fd, &except);
+    struct timeval little = {0, 60000};
+    began = now();
+    say("select that asks for neither", select(fd + 1, NULL, NULL, &except, &little));
+    took("its time", began, 0.055);
     close(fd);
     say("recv of a closed one", recv(fd, buffer, 4, 0));
     fd = connected(7003);
@@ -258,8 +265,39 @@ static void streams(void) {
     close(copy);
 }
 
+static char pattern(long at) { return (at * 2654435761 >> 13) & 255; }
+
+/* Bytes to the echo and back, as fast as it goes, each checked, until the standard input is closed. */
+static int carry(void) {
+    int fd = connected(7001), ends = 0;
+    long sent = 0, got = 0;
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    while (!ends || got < sent) {
+        struct pollfd both[2] = {{fd, POLLIN | (ends ? 0 : POLLOUT)}, {ends ? -1 : 0, POLLIN}};
+        if (poll(both, 2, 10000) < 1) { fprintf(stderr, "nothing for 10 s after %ld and %ld\n", sent, got); return 1; }
+        ends |= both[1].revents != 0;
+        if (both[0].revents & POLLOUT) {
+            for (long at = 0; at < sizeof buffer; at++) buffer[at] = pattern(sent + at);
+            long done = send(fd, buffer, sizeof buffer, 0);
+            if (done > 0) sent += done;
+        }
+        if (both[0].revents & (POLLIN | POLLERR | POLLHUP)) {
+            long done = recv(fd, buffer, sizeof buffer, 0);
+            if (done <= 0 && errno != EAGAIN) { perror("recv"); return 1; }
+            for (long at = 0; at < done; at++)
+                if (buffer[at] != pattern(got + at)) { fprintf(stderr, "wrong byte %ld\n", got + at); return 1; }
+            if (done > 0) {
+                if (!got) say("carrying", 0);
+                got += done;
+            }
+        }
+    }
+    return 0;
+}
+
 int main(int count, char **arguments) {
     begin(count, arguments);
+    if (count > 2 && !strcmp(arguments[2], "carry")) return carry();
     if (count > 2) {
         /* Without end, to whoever takes it. */
         int fd = connected(7004);

@@ -9,9 +9,12 @@
 
 mod audit;
 mod capture;
+mod hostile;
 mod kills;
 mod programs;
+mod python;
 mod refused;
+mod servers;
 mod stack;
 #[path = "../support/mod.rs"]
 mod support;
@@ -244,6 +247,23 @@ fn a_socket_that_cannot_be_accelerated_ends_a_program_that_requires_it() {
     assert_code(&output, 125);
     assert_eq!(stdout(&output), "before\n");
     assert!(stderr(&output).contains("SO_RCVLOWAT") && stderr(&output).lines().count() == 1, "{}", stderr(&output));
+}
+
+/// Catches: a system call of the library that the filter of a sandbox ends the program for.
+#[test]
+fn a_sandbox_goes_on() {
+    let folder = Folder::new("bypass-sandbox");
+    let Some(program) = compile(&folder, "a_sandbox_goes_on", "direct", &[]) else { return };
+    let plain = Command::new(&program).arg("sandbox").output().unwrap();
+    if plain.status.code() == Some(5) {
+        eprintln!("SKIPPED a_sandbox_goes_on: this machine has no seccomp filters");
+        return;
+    }
+    assert_code(&plain, 7);
+    assert_code(&bypass(&folder, &["run", &program, "sandbox"]).output().unwrap(), 7);
+    let required = bypass(&folder, &["run", "--require", &program, "sandbox"]).output().unwrap();
+    assert_code(&required, 125);
+    assert!(stderr(&required).contains("PR_SET_SECCOMP"), "{}", stderr(&required));
 }
 
 #[test]

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 const LIMIT_S: &str = "60";
 
 /// Which ends are behind the library: server, client.
-const PAIRINGS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
+pub(super) const PAIRINGS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
 /// What carries the ends that are behind the library.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stack {
+pub(super) enum Stack {
     /// Between processes of this host.
     Spin,
     /// Between two namespaces, because frames past the kernel need an interface.
@@ -27,15 +27,17 @@ enum Stack {
 }
 
 /// The state of a case.
-struct Case {
-    name: &'static str,
-    folder: Folder,
-    port: String,
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) folder: Folder,
+    pub(super) port: String,
     /// Where the server listens.
-    address: String,
-    stack: Stack,
+    pub(super) address: String,
+    /// Where clients are.
+    pub(super) near: String,
+    pub(super) stack: Stack,
     /// The lab's network namespaces: of clients, of the server.
-    namespaces: Option<[String; 2]>,
+    pub(super) namespaces: Option<[String; 2]>,
 }
 
 impl Drop for Case {
@@ -48,16 +50,16 @@ impl Drop for Case {
 
 impl Case {
     /// Nothing where a program is missing, or the stack cannot run.
-    fn new(name: &'static str, stack: Stack, programs: &[&str]) -> Option<Self> {
+    pub(super) fn new(name: &'static str, stack: Stack, programs: &[&str]) -> Option<Self> {
         if let Some(missing) = programs.iter().find(|program| !is_installed(program)) {
             eprintln!("SKIPPED programs::{name}: {missing} is not installed");
             return None;
         }
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = free.local_addr().unwrap().port().to_string();
-        let address = Ipv4Addr::LOCALHOST.to_string();
+        let [near, address] = [(); 2].map(|()| Ipv4Addr::LOCALHOST.to_string());
         let folder = Folder::new(&format!("bypass-{name}"));
-        let mut case = Self { name, folder, port, address, stack, namespaces: None };
+        let mut case = Self { name, folder, port, address, near, stack, namespaces: None };
         if stack == Stack::Xdp {
             if !can_make_namespaces(name) {
                 return None;
@@ -83,7 +85,8 @@ impl Case {
         let listed = call(&["lab", "list", "--format", "json"]);
         let labs: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
         let lab = labs.as_array().unwrap().iter().find(|lab| lab["name"] == self.lab()).unwrap();
-        lab["hosts"][1]["ipv4"].as_str().unwrap().clone_into(&mut self.address);
+        let address = |host: usize| lab["hosts"][host]["ipv4"].as_str().unwrap().to_owned();
+        (self.near, self.address) = (address(0), address(1));
         self.namespaces = Some(["a", "b"].map(|host| format!("wh-{}-{host}", self.lab())));
     }
 
@@ -92,12 +95,12 @@ impl Case {
         "byprog"
     }
 
-    fn state(&self) -> PathBuf {
+    pub(super) fn state(&self) -> PathBuf {
         self.folder.0.join("state")
     }
 
     /// A command, behind the library or not. `host`: 0 of clients, 1 of the server.
-    fn command(&self, host: usize, behind: bool, line: &[&str]) -> Command {
+    pub(super) fn command(&self, host: usize, behind: bool, line: &[&str]) -> Command {
         let stack = if self.stack == Stack::Xdp { "xdp" } else { "spin" };
         let windhover = env!("CARGO_BIN_EXE_windhover");
         let run = [windhover, "bypass", "run", "--stack", stack, "--require", "--profile", "latency", "--"];
@@ -112,7 +115,7 @@ impl Case {
     }
 
     /// A server that listens, and ends with the value.
-    fn serve(&self, behind: bool, line: &[&str], protocol: &str) -> Server {
+    pub(super) fn serve(&self, behind: bool, line: &[&str], protocol: &str) -> Server {
         let mut command = self.command(1, behind, line);
         let server = Server(command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().unwrap());
         let port = format!(":{:04X} ", self.port.parse::<u16>().unwrap());
@@ -126,7 +129,10 @@ impl Case {
                 })
             })
         };
-        let table = || stdout(&self.command(1, false, &["cat", &format!("/proc/net/{protocol}")]).output().unwrap());
+        let table = || {
+            let tables = ["", "6"].map(|family| format!("/proc/net/{protocol}{family}"));
+            stdout(&self.command(1, false, &["cat", &tables[0], &tables[1]]).output().unwrap())
+        };
         let end = Instant::now() + Duration::from_secs(20);
         while !table().lines().any(listens) && !on_stack() {
             assert!(Instant::now() < end, "{line:?} does not listen");
@@ -141,19 +147,19 @@ impl Case {
 
     /// Runs a client to its end.
     #[track_caller]
-    fn client(&self, behind: bool, line: &[&str]) -> Output {
+    pub(super) fn client(&self, behind: bool, line: &[&str]) -> Output {
         let output = self.command(0, behind, &[&["timeout", LIMIT_S], line].concat()).output().unwrap();
         assert!(output.status.success(), "{line:?}: {output:?}");
         output
     }
 
     /// A row of the table that `cargo xtask test --bypass` prints.
-    fn row(&self, what: &str) {
+    pub(super) fn row(&self, what: &str) {
         println!("\nBYPASS {}: {what}", self.name);
     }
 
     /// How many calls had to wait, in all processes behind the library.
-    fn waited(&self) -> u64 {
+    pub(super) fn waited(&self) -> u64 {
         let of_page = |page: &serde_json::Value| {
             page["calls"].as_object().unwrap().keys().map(|kind| waited(page, kind)).sum::<u64>()
         };
@@ -162,7 +168,7 @@ impl Case {
 }
 
 /// A server and its workers: a process group.
-struct Server(Child);
+pub(super) struct Server(pub(super) Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -182,21 +188,21 @@ fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-fn ends((server, client): (bool, bool)) -> String {
+pub(super) fn ends((server, client): (bool, bool)) -> String {
     let end = |behind| if behind { "bypass" } else { "kernel" };
     format!("server {}, client {}", end(server), end(client))
 }
 
 /// The number behind a word.
 #[track_caller]
-fn number(text: &str, word: &str) -> f64 {
+pub(super) fn number(text: &str, word: &str) -> f64 {
     let (_, rest) = text.split_once(word).unwrap_or_else(|| panic!("no '{word}' in: {text}"));
     let digits: String = rest.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
     digits.trim_end_matches('.').parse().unwrap_or_else(|_| panic!("no number behind '{word}' in: {text}"))
 }
 
 /// Bytes that compress badly and repeat late.
-fn content() -> Vec<u8> {
+pub(super) fn content() -> Vec<u8> {
     (0..1_000_000_u32).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
 }
 
@@ -388,17 +394,22 @@ fn nginx_with_curl_and_ab_on_xdp() {
     nginx_with_curl_and_ab_behind(Case::new("nginx_with_curl_and_ab_on_xdp", Stack::Xdp, &["nginx", "curl", "ab"]));
 }
 
-fn nginx_with_curl_and_ab_behind(case: Option<Case>) {
-    let Some(case) = case else { return };
+/// Its configuration: two workers, and the files of the case's folder.
+pub(super) fn nginx(case: &Case) -> String {
     let root = case.folder.path();
-    let configuration = format!(
+    let text = format!(
         "daemon off; worker_processes 2; user root; pid {root}/pid; error_log {root}/errors;\n\
          events {{ worker_connections 256; }}\n\
          http {{ access_log off; sendfile on; keepalive_timeout 65;\n\
          server {{ listen {}:{}; root {root}; }} }}\n",
         case.address, case.port
     );
-    let configuration = case.folder.file("nginx.conf", &configuration);
+    case.folder.file("nginx.conf", &text)
+}
+
+fn nginx_with_curl_and_ab_behind(case: Option<Case>) {
+    let Some(case) = case else { return };
+    let (root, configuration) = (case.folder.path(), nginx(&case));
     let content = content();
     std::fs::write(case.folder.0.join("content"), &content).unwrap();
     let url = |name: &str| format!("http://{}:{}/{name}", case.address, case.port);
@@ -460,51 +471,6 @@ fn netcat_and_socat_behind(case: Option<Case>) {
             case.row(&format!("{tool}, {}: {} bytes", ends(pairing), content.len()));
         }
     }
-}
-
-/// CPython's own tests of its sockets: each has the result that it has on the kernel.
-#[test]
-#[ignore = "cargo xtask test --bypass"]
-fn cpythons_own_tests() {
-    const PYTHON: &str = "/usr/bin/python3";
-    let Some(case) = Case::new("cpythons_own_tests", Stack::Spin, &[PYTHON]) else { return };
-    let has_tests = Command::new(PYTHON).args(["-c", "import test.test_socket"]).stderr(Stdio::null()).status();
-    if !has_tests.unwrap().success() {
-        eprintln!("SKIPPED programs::cpythons_own_tests: its tests are not installed (libpython3.N-testsuite)");
-        return;
-    }
-    for module in ["test_socket", "test_selectors", "test_select", "test_poll", "test_epoll", "test_asyncore"] {
-        // Sockets to virtual machines hang where there is no other machine.
-        let line = ["timeout", "--signal=KILL", "240", PYTHON, "-m", "test", "-v", "-i", "*VSOCK*", module];
-        let results = |behind: bool| {
-            let output = case.command(0, behind, &line).output().unwrap();
-            let results = python_results(&format!("{}{}", stdout(&output), stderr(&output)));
-            assert!(results.len() > 2 && output.status.code().is_some_and(|code| code != 137), "{module}: {output:?}");
-            results
-        };
-        let (plain, behind) = (results(false), results(true));
-        let differ: Vec<&String> = plain.iter().filter(|result| !behind.contains(result)).collect();
-        assert!(differ.is_empty() && plain.len() == behind.len(), "{module}: behind the library differ: {differ:?}");
-        let passed = plain.iter().filter(|result| result.ends_with(" ok")).count();
-        case.row(&format!("{module}: {} tests, {passed} passed, the same behind it", plain.len()));
-    }
-}
-
-/// `name result` of each test, sorted.
-fn python_results(text: &str) -> Vec<String> {
-    let mut name = "";
-    let mut results = Vec::new();
-    for line in text.lines() {
-        if let Some((first, _)) = line.split_once(" (test.") {
-            name = first;
-        }
-        let result = line.rsplit_once(" ... ").and_then(|(_, result)| result.split_whitespace().next());
-        if let Some(word) = result.filter(|word| ["ok", "skipped", "FAIL", "ERROR"].contains(word)) {
-            results.push(format!("{name} {word}"));
-        }
-    }
-    results.sort();
-    results
 }
 
 #[test]
