@@ -3,8 +3,8 @@
 use crate::{errno, page, real, table, thread, user};
 use bypass_abi::page::Reason;
 use libc::{
-    AF_INET, AF_INET6, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET, c_int, c_uint, c_ulong,
-    c_void, epoll_event, msghdr, socklen_t,
+    AF_INET, AF_INET6, IPPROTO_TCP, IPPROTO_UDP, SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM, SOL_SOCKET,
+    c_int, c_uint, c_ulong, c_void, epoll_event, msghdr, socklen_t,
 };
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -15,27 +15,32 @@ unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) 
         let flags = kind & SOCK_NONBLOCK;
         let kind = kind & !(SOCK_NONBLOCK | SOCK_CLOEXEC);
         // One that the stack makes for itself is the kernel's.
-        table::open(fd, if thread::is_in_stack() { 0 } else { flags_of(domain, kind, flags != 0) });
+        table::open(fd, if thread::is_in_stack() { 0 } else { flags_of(domain, kind, protocol, flags != 0) });
     }
     fd
 }
 
 /// Flags of a socket; none where it is not accelerated.
-fn flags_of(domain: c_int, kind: c_int, is_nonblocking: bool) -> u32 {
+fn flags_of(domain: c_int, kind: c_int, protocol: c_int, is_nonblocking: bool) -> u32 {
     if !matches!(domain, AF_INET | AF_INET6) || !matches!(kind, SOCK_STREAM | SOCK_DGRAM) {
         page::fall_back(None, Reason::OtherSocket);
         return 0;
     }
+    // UDP-Lite, MPTCP, SCTP and ICMP are datagrams or streams, too, and can spin.
+    let is_known = matches!((kind, protocol), (SOCK_STREAM, 0 | IPPROTO_TCP) | (SOCK_DGRAM, 0 | IPPROTO_UDP));
     let mut flags = table::SOCKET;
-    for (flag, has) in
-        [(table::STREAM, kind == SOCK_STREAM), (table::IPV6, domain == AF_INET6), (table::NONBLOCK, is_nonblocking)]
-    {
+    for (flag, has) in [
+        (table::STREAM, kind == SOCK_STREAM),
+        (table::IPV6, domain == AF_INET6),
+        (table::NONBLOCK, is_nonblocking),
+        (table::UNKNOWN_OPTION, !is_known),
+    ] {
         if has {
             flags |= flag;
         }
     }
     // A stream comes there when it connects or listens.
-    if user::is_enabled() && kind == SOCK_DGRAM {
+    if user::is_enabled() && kind == SOCK_DGRAM && is_known {
         flags |= table::CANDIDATE;
     }
     flags
@@ -62,13 +67,15 @@ pub(crate) fn inherited(fd: c_int) {
         let done = unsafe { libc::getsockopt(fd, SOL_SOCKET, name, (&raw mut value).cast(), &raw mut size) };
         (done == 0).then_some(value)
     };
-    let (Some(domain), Some(kind)) = (option(libc::SO_DOMAIN), option(libc::SO_TYPE)) else {
+    let (Some(domain), Some(kind), Some(protocol)) =
+        (option(libc::SO_DOMAIN), option(libc::SO_TYPE), option(libc::SO_PROTOCOL))
+    else {
         table::open(fd, 0);
         return;
     };
     // SAFETY: takes numbers only.
     let status = unsafe { real::fcntl.get()(fd, libc::F_GETFL) };
-    let mut flags = flags_of(domain, kind, status & libc::O_NONBLOCK != 0);
+    let mut flags = flags_of(domain, kind, protocol, status & libc::O_NONBLOCK != 0);
     if flags != 0 {
         flags |= table::SHARED;
     }
@@ -319,4 +326,26 @@ unsafe extern "C-unwind" fn epoll_ctl(fd: c_int, what: c_int, of: c_int, event: 
         table::add_to_epoll(fd);
     }
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stack_has_two_protocols() {
+        for (kind, protocol, is_known) in [
+            (SOCK_STREAM, 0, true),
+            (SOCK_STREAM, IPPROTO_TCP, true),
+            (SOCK_STREAM, libc::IPPROTO_MPTCP, false),
+            (SOCK_STREAM, libc::IPPROTO_SCTP, false),
+            (SOCK_DGRAM, 0, true),
+            (SOCK_DGRAM, IPPROTO_UDP, true),
+            (SOCK_DGRAM, libc::IPPROTO_UDPLITE, false),
+            (SOCK_DGRAM, libc::IPPROTO_ICMP, false),
+        ] {
+            let flags = flags_of(AF_INET, kind, protocol, false);
+            assert_eq!(flags & table::UNKNOWN_OPTION == 0, is_known, "{kind} {protocol}");
+        }
+    }
 }
