@@ -87,7 +87,7 @@ const GENERATION: u32 = 1 << 16;
 
 static TABLE: [Entry; SIZE] = [const { Entry::new() }; SIZE];
 /// Whether sockets are left to the kernel from now on: see [`leave_all`].
-static LEFT: AtomicBool = AtomicBool::new(false);
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 /// Open files so far.
 static FILES: AtomicU32 = AtomicU32::new(0);
 /// One more than the highest descriptor that ever had an entry.
@@ -175,7 +175,7 @@ pub(crate) fn open(fd: c_int, flags: u32) {
         return;
     };
     forget(entry);
-    if has_left() {
+    if flags & SOCKET != 0 && has_left() {
         return;
     }
     HIGHEST.fetch_max(fd.unsigned_abs() + 1, Relaxed);
@@ -190,20 +190,20 @@ pub(crate) fn open(fd: c_int, flags: u32) {
 /// Leaves all sockets to the kernel, but for those that are on the stack in this process already, and those to come.
 #[cold]
 pub(crate) fn leave_all() {
-    if !page::is_own_process() || LEFT.swap(true, Relaxed) {
+    if !page::is_own_process() || HAS_LEFT.swap(true, Relaxed) {
         return;
     }
-    for entry in used().filter(|entry| !entry.has_any(ON_STACK)) {
+    for entry in used().filter(|entry| !entry.has_any(ON_STACK | OWN)) {
         if entry.backend() != Backend::Kernel {
             page::fall_back(Some(entry), Reason::Sandbox);
         }
-        entry.state.store(0, Relaxed);
+        entry.state.fetch_and(INSTANCE, Relaxed);
     }
 }
 
 /// Whether [`leave_all`] was called.
 pub(crate) fn has_left() -> bool {
-    LEFT.load(Relaxed)
+    HAS_LEFT.load(Relaxed)
 }
 
 /// Notes that a socket of ours was added to an epoll instance.
