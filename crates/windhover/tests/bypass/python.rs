@@ -1,9 +1,16 @@
 //! CPython's own tests: each has the result behind the library that it has on the kernel.
 
+use super::stat;
 use super::support::{Folder, can_make_namespaces, stderr, stdout};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 const PYTHON: &str = "/usr/bin/python3";
+/// It receives with MSG_OOB, which the stack does not have.
+const OUT_OF_BAND: &str = "test_handle_expt";
 /// What the tests of a module are compared by: `name result`.
 type Results = Vec<String>;
 
@@ -87,5 +94,63 @@ fn on_spin() {
         assert!(differ.0.is_empty() && differ.1.is_empty(), "{name}: on the kernel and behind: {differ:?}");
         let passed = plain.iter().filter(|result| result.ends_with(" ok")).count();
         println!("\nBYPASS python on spin: {name}: {} tests, {passed} passed, the same behind it", plain.len());
+    }
+}
+
+/// What the stack carried while something ran, by its status pages.
+#[derive(Default)]
+struct Carried {
+    frames: u64,
+    fall_backs: BTreeMap<String, u64>,
+}
+
+impl Carried {
+    fn look(&mut self, pages: &[Value]) {
+        for page in pages {
+            self.frames = self.frames.max(page["carrier"]["received"].as_u64().unwrap_or(0));
+            for one in page["fall_backs"].as_array().into_iter().flatten() {
+                let times = self.fall_backs.entry(one["reason"].as_str().unwrap().to_owned()).or_default();
+                *times = one["times"].as_u64().unwrap().max(*times);
+            }
+        }
+    }
+}
+
+/// The interface is the loopback interface: both ends of nearly every connection are in the stack of one process.
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn on_xdp() {
+    if !can_make_namespaces("python::on_xdp") || !are_installed("on_xdp") {
+        return;
+    }
+    let folder = Folder::new("bypass-python-xdp");
+    for name in ["test_socket", "test_selectors", "test_select", "test_poll", "test_epoll", "test_asyncore"] {
+        let plain = module(&folder, name, &[]);
+        let (tell, done) = channel::<()>();
+        let (behind, carried) = std::thread::scope(|scope| {
+            let (folder, done) = (&folder, done);
+            let watch = scope.spawn(move || {
+                let mut carried = Carried::default();
+                while done.recv_timeout(Duration::from_millis(300)) == Err(RecvTimeoutError::Timeout) {
+                    carried.look(&stat(folder));
+                }
+                carried
+            });
+            let behind = module(folder, name, &["--stack", "xdp", "--interface", "lo", "--profile", "latency"]);
+            drop(tell);
+            (behind, watch.join().unwrap())
+        });
+        let is_known = |result: &String| result.contains(OUT_OF_BAND);
+        let differ = [missing(&plain, &behind), missing(&behind, &plain)].concat();
+        let others: Vec<&String> = differ.iter().filter(|result| !is_known(result)).collect();
+        assert!(others.is_empty(), "{name}: on the kernel and behind: {others:?}");
+        assert!(name != "test_socket" || carried.frames > 100, "{} frames past the kernel", carried.frames);
+        let left: Vec<String> = carried.fall_backs.iter().map(|(reason, times)| format!("{reason} {times}")).collect();
+        println!(
+            "\nBYPASS python on xdp: {name}: {} tests, the same but for {differ:?}; {} frames past the kernel; left to it: {}",
+            plain.len(),
+            carried.frames,
+            left.join(", ")
+        );
     }
 }
