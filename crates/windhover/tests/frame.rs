@@ -4,6 +4,7 @@
 mod support;
 
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -173,5 +174,37 @@ fn probe_without_a_peer_says_what_opens() {
     let text = stdout(&output);
     for words in ["frame, native: does not open: d0: the driver has no native XDP", "frame, generic: opens", "--to"] {
         assert!(text.replace('\n', " ").contains(words), "{text}");
+    }
+}
+
+/// Catches: namespaces, devices or processes that stay when the probe is interrupted or killed half way.
+#[test]
+fn an_ended_probe_leaves_nothing() {
+    let test = "an_ended_probe_leaves_nothing";
+    if !can_make_namespaces(test) {
+        return;
+    }
+    for (signal, code) in [(Signal::SIGINT, Some(130)), (Signal::SIGKILL, None)] {
+        let mut probe = support::windhover(&["bypass", "probe", "lo", "--seconds", "20"]);
+        let mut probe = probe.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let name = format!("wh-probe-{}-", probe.id());
+        let namespaces = || {
+            let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+            entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)).count()
+        };
+        let until = |what: &str, holds: &dyn Fn() -> bool| {
+            let end = Instant::now() + Duration::from_secs(20);
+            while !holds() {
+                assert!(Instant::now() < end, "{signal}: not within 20 s: {what}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        until("both namespaces", &|| namespaces() == 2);
+        std::thread::sleep(Duration::from_millis(500));
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(probe.id().cast_signed()), signal).unwrap();
+        assert_eq!(probe.wait().unwrap().code(), code, "{signal}");
+        until("the end of its namespaces", &|| namespaces() == 0);
+        let listed = stdout(&support::windhover(&["lab", "list"]).output().unwrap());
+        assert!(!listed.contains(&format!("probe-{}", probe.id())), "{listed}");
     }
 }
