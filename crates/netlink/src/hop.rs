@@ -337,13 +337,18 @@ fn resolve(socket: &Socket, link: &Link, next_hop: IpAddr, patience: Duration) -
         }
         return Ok(mac);
     }
-    socket.look_for_neighbour(link.index, next_hop).map_err(|cause| unknown(Some(cause)))?;
-    let until = Instant::now() + patience;
+    /// The kernel gives up after 3 s and asks no more by itself; while it still asks, this changes nothing.
+    const ASK_EACH: Duration = Duration::from_millis(500);
+    let (begun, mut asked) = (Instant::now(), None);
     loop {
+        if asked.is_none_or(|asked: Instant| asked.elapsed() >= ASK_EACH) {
+            socket.look_for_neighbour(link.index, next_hop).map_err(|cause| unknown(Some(cause)))?;
+            asked = Some(Instant::now());
+        }
         if let Some(mac) = ask()?.and_then(|known| known.mac) {
             return Ok(mac);
         }
-        if Instant::now() >= until {
+        if begun.elapsed() >= patience {
             return Err(unknown(None));
         }
         std::thread::sleep(Duration::from_millis(1));
