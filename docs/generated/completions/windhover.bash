@@ -100,6 +100,9 @@ _windhover() {
             windhover,worker)
                 cmd="windhover__subcmd__worker"
                 ;;
+            windhover__subcmd__bypass,capture)
+                cmd="windhover__subcmd__bypass__subcmd__capture"
+                ;;
             windhover__subcmd__bypass,probe)
                 cmd="windhover__subcmd__bypass__subcmd__probe"
                 ;;
@@ -210,6 +213,9 @@ _windhover() {
                 ;;
             windhover__subcmd__help,worker)
                 cmd="windhover__subcmd__help__subcmd__worker"
+                ;;
+            windhover__subcmd__help__subcmd__bypass,capture)
+                cmd="windhover__subcmd__help__subcmd__bypass__subcmd__capture"
                 ;;
             windhover__subcmd__help__subcmd__bypass,probe)
                 cmd="windhover__subcmd__help__subcmd__bypass__subcmd__probe"
@@ -383,12 +389,62 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__bypass)
-            opts="-h --color --quiet --help run probe profiles stat"
+            opts="-h --color --quiet --help run probe capture profiles stat"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__bypass__subcmd__capture)
+            opts="-w -c -s -h --write --count --seconds --snap --buffer --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --write)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -w)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --snap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -s)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --buffer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -473,7 +529,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__bypass__subcmd__run)
-            opts="-p -v -h --stack --interface --backend --profile --require --audit --verbose --color --quiet --help"
+            opts="-p -v -h --stack --interface --backend --profile --require --audit --capture --verbose --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -496,6 +552,10 @@ _windhover() {
                     return 0
                     ;;
                 -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --capture)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -853,8 +913,22 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__help__subcmd__bypass)
-            opts="run probe profiles stat"
+            opts="run probe capture profiles stat"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__bypass__subcmd__capture)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -595,15 +595,16 @@ complete -c windhover -n "__fish_windhover_using_subcommand run" -l report -d 'R
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l stopped -d 'Stop before the first instruction, for our parent'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -l quiet -d 'Print no progress and no notes, only results and errors'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -f -a "run" -d 'Start an unmodified program whose network calls spin before they sleep'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -f -a "probe" -d 'Measure every way past the kernel\'s network stack that an interface allows, and recommend one'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -f -a "profiles" -d 'List the profiles, or show what each setting of one does'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe profiles stat" -f -a "stat" -d 'Show the sockets of running programs, and how their calls waited'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -f -a "run" -d 'Start an unmodified program whose network calls spin before they sleep'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -f -a "probe" -d 'Measure every way past the kernel\'s network stack that an interface allows, and recommend one'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -f -a "capture" -d 'Write the packets of a running program on --stack xdp to a pcapng file, because tcpdump does not see them'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -f -a "profiles" -d 'List the profiles, or show what each setting of one does'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -f -a "stat" -d 'Show the sockets of running programs, and how their calls waited'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l stack -d 'What carries the program\'s packets' -r -f -a "spin\t'The kernel\'s sockets; blocking calls spin before they sleep'
 xdp\t'UDP and TCP in the program\'s process, past the kernel: needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF'
 auto\t'xdp where the interface can be opened, else spin'"
@@ -613,6 +614,7 @@ native\t'AF_XDP in the driver'
 generic\t'AF_XDP behind the driver: every interface'
 packet\t'AF_PACKET: every interface, needs CAP_NET_RAW only'"
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -s p -l profile -d 'How long calls spin: latency, latency-best, safe, or a file that ends in .toml' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l capture -d 'With --stack xdp: write the packets of accelerated sockets to FILE as pcapng, from the first one on' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -636,6 +638,16 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -s w -l write -d 'The file; what it held is gone. `-`: standard output' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -s c -l count -d 'Stop after so many packets' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -l seconds -d 'Stop so long after the start' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -s s -l snap -d 'Bytes kept of each packet' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -l buffer -d 'Memory between the program and this command in MiB, a power of two: what finds no room is counted as dropped' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from profiles" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
 json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from profiles" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -1084,6 +1096,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "reflect" -d 'Publish each message of a group again on the next one, for `pgm ping`'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "run" -d 'Start an unmodified program whose network calls spin before they sleep'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "probe" -d 'Measure every way past the kernel\'s network stack that an interface allows, and recommend one'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "capture" -d 'Write the packets of a running program on --stack xdp to a pcapng file, because tcpdump does not see them'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "profiles" -d 'List the profiles, or show what each setting of one does'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "stat" -d 'Show the sockets of running programs, and how their calls waited'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from shield" -f -a "exec" -d 'Put a shield up for as long as a command runs; its exit status is passed on'
