@@ -42,6 +42,7 @@ mod single;
 mod single_pace;
 mod single_stream;
 mod summary;
+mod summary_floors;
 mod summary_pace;
 mod text;
 mod units;

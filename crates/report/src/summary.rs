@@ -7,8 +7,8 @@ use crate::compare::{CellComparison, Comparisons, MetricComparison, Outcome, var
 use crate::document::{CellInfo, Document, Mark};
 use crate::idle::faster_under_load;
 use crate::names::{asked_first, is_baseline, label_word, measured_on, rank};
-use crate::summary_pace;
 use crate::units::{commas, counted, list, range, span};
+use crate::{summary_floors, summary_pace};
 use model::{FindingId, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +28,7 @@ pub(crate) fn sentences(
     out.extend(summary_pace::sentences(document));
     let pairs = pairs(document, cells, compared);
     out.extend(comparisons(document, &pairs));
+    out.extend(summary_floors::sentences(&document.cells, document.size_bytes));
     let explained = |one| runs.first().and_then(|run| faster_under_load(run, one));
     out.extend(compared.iter().flat_map(|all| &all.comparisons).find_map(explained));
     out.extend(tail(document));
