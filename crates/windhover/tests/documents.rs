@@ -345,6 +345,9 @@ impl Place {
         if has("ff08::1") {
             return Err("needs the route that the sentence tells of");
         }
+        if head(1) == "compare" && has("stack") {
+            return Err("needs a run with several stacks (tests/compare.rs has other axes)");
+        }
         if has("--udev") {
             return Err("needs the network device eth0");
         }
