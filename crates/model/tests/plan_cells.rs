@@ -101,9 +101,9 @@ fn cells_of_stored_plans() {
     assert_eq!(found, EXPECTED);
 }
 
-/// Name, cells and digest of each; taken before factors became a table.
+/// Name, cells and digest of each; taken before factors became a table, that of `bypass` after its campaign changed.
 const EXPECTED: [&str; 10] = [
-    "bypass 36 896379b72871a559",
+    "bypass 26 9633f713d1749f14",
     "heat-map 8 93921363128839b9",
     "pgm 10 45202304c438fea5",
     "shield 10 2ff7db3dbbf2ce17",
@@ -120,9 +120,9 @@ const EXPECTED: [&str; 10] = [
 fn the_example_of_the_bypass_stacks_is_a_plan() {
     let plan = Plan::parse("bypass.toml", include_str!("../../../campaigns/bypass.toml")).unwrap();
     let cells = plan.cells().unwrap();
-    for stack in [None, Some("spin"), Some("xdp")] {
+    // The two more without a stack are shared memory and bare frames.
+    for (stack, count) in [(None, 10), (Some("spin"), 8), (Some("xdp"), 8)] {
         let of_it = cells.iter().filter(|cell| cell.spec.initiator.stack.as_deref() == stack);
-        assert_eq!(of_it.count(), cells.len() / 3, "{stack:?}");
+        assert_eq!(of_it.count(), count, "{stack:?}");
     }
-    assert_eq!(cells.len(), 36);
 }
