@@ -411,7 +411,7 @@ impl Engine {
         self.transmit(now);
     }
 
-    /// What [`Refresh::ask`] has to ask for.
+    /// What [`crate::Refresh::ask`] has to ask for.
     #[must_use]
     pub fn known(&self) -> Snapshot {
         let known = self.known.iter().map(|(remote, known)| (*remote, *known)).collect();
