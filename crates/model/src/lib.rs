@@ -15,6 +15,7 @@ pub mod event;
 pub mod factor;
 pub mod facts;
 pub mod flow;
+pub mod kernel;
 pub mod limits;
 pub mod live;
 pub mod load;
@@ -47,6 +48,7 @@ pub use flow::{
     Bottleneck, FlowReport, OneWay, OneWayMethod, RateReport, ReflectorReport, Saturated, Segment, SegmentName, Signed,
     StampSource, StreamReport,
 };
+pub use kernel::{KernelChoice, KernelDriver};
 pub use limits::Limits;
 pub use live::LiveInterval;
 pub use load::{LoadProfile, LoadReport, LoadSpec};

@@ -1,0 +1,272 @@
+//! Which kernel a cell is measured on: `DRIVER[:WHAT][ WORD…]`.
+
+use crate::ModelError;
+use std::fmt;
+use std::str::FromStr;
+
+words! {
+    "kernel driver";
+    /// How a machine comes to a kernel.
+    #[derive(Default)]
+    pub enum KernelDriver {
+        /// The kernel that runs already.
+        #[default]
+        Current = "current",
+        /// Another preemption model of the kernel that runs (Documentation/scheduler, PREEMPT_DYNAMIC).
+        Preempt = "preempt",
+        /// A kernel in a virtual machine.
+        Guest = "guest",
+        /// kexec(8): a kernel started by the kernel that runs.
+        Kexec = "kexec",
+        /// An entry of GRUB's menu, for the next boot only.
+        Grub = "grub",
+        /// An entry of systemd-boot, for the next boot only.
+        Bootctl = "bootctl",
+    }
+}
+
+/// What a driver takes after its colon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operand {
+    /// Nothing.
+    None,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A kernel's name, or the absolute path of its file.
+    NameOrPath,
+    /// The absolute path of a kernel's file.
+    Path,
+    /// The id of a boot entry.
+    Entry,
+}
+
+/// What a driver takes and does.
+#[derive(Debug)]
+pub struct DriverRule {
+    /// The driver.
+    pub driver: KernelDriver,
+    /// What stands after its colon.
+    pub operand: Operand,
+    /// Why it takes no words for the kernel's command line, and what does; empty: it takes them.
+    pub no_words: &'static str,
+    /// Whether each visit of it is a new boot.
+    pub boots: bool,
+    /// A value, for help and errors.
+    pub example: &'static str,
+    /// What it does, for the reference.
+    pub about: &'static str,
+}
+
+/// All drivers, in the order of [`KernelDriver::ALL`].
+pub const DRIVERS: [DriverRule; 6] = [
+    DriverRule {
+        driver: KernelDriver::Current,
+        operand: Operand::None,
+        no_words: "the kernel runs already: boot one with them by kexec:PATH",
+        boots: false,
+        example: "current",
+        about: "the kernel that runs",
+    },
+    DriverRule {
+        driver: KernelDriver::Preempt,
+        operand: Operand::Word(&["none", "voluntary", "full", "lazy"]),
+        no_words: "the kernel runs already: boot one with them by kexec:PATH",
+        boots: false,
+        example: "preempt:full",
+        about: "another preemption model of it, without a boot (PREEMPT_DYNAMIC)",
+    },
+    DriverRule {
+        driver: KernelDriver::Guest,
+        operand: Operand::NameOrPath,
+        no_words: "",
+        boots: true,
+        example: "guest:debian-6.1 preempt=full",
+        about: "a kernel in a virtual machine, of a lab of kind guest",
+    },
+    DriverRule {
+        driver: KernelDriver::Kexec,
+        operand: Operand::Path,
+        no_words: "",
+        boots: true,
+        example: "kexec:/boot/vmlinuz-6.1.0-49-amd64 threadirqs",
+        about: "started by the kernel that runs",
+    },
+    DriverRule {
+        driver: KernelDriver::Grub,
+        operand: Operand::Entry,
+        no_words: "a boot entry has its own command line: make an entry with them, or use kexec:PATH",
+        boots: true,
+        example: "grub:1>2",
+        about: "an entry of GRUB's menu, for one boot",
+    },
+    DriverRule {
+        driver: KernelDriver::Bootctl,
+        operand: Operand::Entry,
+        no_words: "a boot entry has its own command line: make an entry with them, or use kexec:PATH",
+        boots: true,
+        example: "bootctl:debian-6.1.conf",
+        about: "an entry of systemd-boot, for one boot",
+    },
+];
+
+impl KernelDriver {
+    /// What it takes and does.
+    #[must_use]
+    pub const fn rule(self) -> &'static DriverRule {
+        // Both lists have one order, which a test checks.
+        &DRIVERS[self as usize]
+    }
+}
+
+/// One kernel of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct KernelChoice {
+    /// How the machine comes to it.
+    pub driver: KernelDriver,
+    /// Which kernel, model or entry; empty for `current`.
+    pub what: String,
+    /// Words added to the kernel's command line.
+    pub words: Vec<String>,
+}
+
+impl KernelChoice {
+    /// Whether each visit of it is a new boot.
+    #[must_use]
+    pub const fn boots(&self) -> bool {
+        self.driver.rule().boots
+    }
+}
+
+impl fmt::Display for KernelChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.driver.fmt(f)?;
+        if !self.what.is_empty() {
+            write!(f, ":{}", self.what)?;
+        }
+        self.words.iter().try_for_each(|word| write!(f, " {word}"))
+    }
+}
+
+impl FromStr for KernelChoice {
+    type Err = ModelError;
+
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        let mut parts = text.split_whitespace();
+        let first = parts.next().unwrap_or_default();
+        let words: Vec<String> = parts.map(str::to_owned).collect();
+        let (driver, what) = first.split_once(':').unwrap_or((first, ""));
+        let driver: KernelDriver = driver.parse().map_err(|_| {
+            let known = DRIVERS.map(|rule| rule.example);
+            crate::words::unknown("kernel", text, &known)
+        })?;
+        let rule = driver.rule();
+        let refuse = |why: String| Err(ModelError::grammar("kernel", text, why));
+        let such = format!("such as {}", rule.example);
+        let takes = match rule.operand {
+            Operand::None if !what.is_empty() => return refuse(format!("write {driver} alone")),
+            Operand::Word(known) if !known.contains(&what) => {
+                return refuse(format!("use {driver}:{}", crate::words::listed(known)));
+            }
+            Operand::None | Operand::Word(_) => "",
+            _ if what.is_empty() => return refuse(format!("{driver} needs to know which, {such}")),
+            Operand::Path if !what.starts_with('/') => "the kernel's file with its whole path",
+            Operand::NameOrPath if what.contains('/') && !what.starts_with('/') => {
+                "a kernel's name, or its file with the whole path"
+            }
+            // The boot loader's tools would take it for an option.
+            Operand::Entry if what.starts_with('-') => "an entry's id, which begins with no '-'",
+            Operand::Path | Operand::NameOrPath | Operand::Entry => "",
+        };
+        if !takes.is_empty() {
+            return refuse(format!("use {takes}, {such}"));
+        }
+        if !words.is_empty() && !rule.no_words.is_empty() {
+            return refuse(format!("{driver} takes no words for the command line: {}", rule.no_words));
+        }
+        if let Some(word) = words.iter().find(|word| !is_plain(word)) {
+            return refuse(format!(
+                "'{word}' is no word of a kernel command line: use NAME or NAME=VALUE without quotes"
+            ));
+        }
+        Ok(Self { driver, what: what.to_owned(), words })
+    }
+}
+
+/// Whether the kernel takes a word for one parameter of its own: a quote would join words, and after `--` all words are those
+/// of the first process.
+fn is_plain(word: &str) -> bool {
+    word != "--" && word.chars().all(|c| c.is_ascii_graphic() && c != '"')
+}
+
+impl From<KernelChoice> for String {
+    fn from(kernel: KernelChoice) -> Self {
+        kernel.to_string()
+    }
+}
+
+impl TryFrom<String> for KernelChoice {
+    type Error = ModelError;
+
+    fn try_from(text: String) -> Result<Self, ModelError> {
+        text.parse()
+    }
+}
+
+impl schemars::JsonSchema for KernelChoice {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "KernelChoice".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let drivers = KernelDriver::ALL.map(KernelDriver::word).join("|");
+        schemars::json_schema!({ "type": "string", "pattern": format!("^({drivers})(:[^ ]+)?( [^ ]+)*$") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_it_writes() {
+        for (driver, rule) in KernelDriver::ALL.into_iter().zip(&DRIVERS) {
+            assert_eq!(rule.driver, driver);
+            let kernel: KernelChoice = rule.example.parse().unwrap();
+            assert_eq!((kernel.driver, kernel.to_string().as_str()), (driver, rule.example));
+            assert_eq!(serde_json::from_value::<KernelChoice>(rule.example.into()).unwrap(), kernel);
+        }
+        let kernel: KernelChoice = " guest:debian-6.1   preempt=full  isolcpus=managed_irq,domain,1 ".parse().unwrap();
+        assert_eq!((kernel.what.as_str(), kernel.words.len()), ("debian-6.1", 2));
+        assert_eq!(kernel.to_string(), "guest:debian-6.1 preempt=full isolcpus=managed_irq,domain,1");
+        assert_eq!(KernelChoice::default(), "current".parse().unwrap());
+        assert_eq!("grub:Debian>6.1:rt".parse::<KernelChoice>().unwrap().what, "Debian>6.1:rt");
+    }
+
+    #[test]
+    fn what_is_refused_and_what_to_write() {
+        for (text, says) in [
+            ("", "use current, preempt:full"),
+            ("debian-6.1", "guest:debian-6.1"),
+            ("vm:debian", "guest:debian-6.1"),
+            ("current:6.1", "write current alone"),
+            ("current threadirqs", "kexec:PATH"),
+            ("preempt", "preempt:none, voluntary, full or lazy"),
+            ("preempt:rt", "preempt:none, voluntary, full or lazy"),
+            ("preempt:full threadirqs", "kexec:PATH"),
+            ("guest", "guest:debian-6.1"),
+            ("guest:", "guest:debian-6.1"),
+            ("guest: debian", "guest:debian-6.1"),
+            ("guest:boot/vmlinuz", "whole path"),
+            ("kexec:vmlinuz", "whole path"),
+            ("grub:--help", "begins with no '-'"),
+            ("grub:0 threadirqs", "make an entry"),
+            ("bootctl:a.conf quiet", "make an entry"),
+            ("guest:debian-6.1 a=\"b c\"", "without quotes"),
+            ("kexec:/boot/vmlinuz --", "'--' is no word"),
+        ] {
+            let error = text.parse::<KernelChoice>().unwrap_err().to_string();
+            assert!(error.contains(says) && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+}
