@@ -1,5 +1,6 @@
 //! What the data say, in a few sentences computed from the figures and never stronger than them: whether two cells differ is
-//! said by the comparison of both (`compare`), in its words, and by nothing else.
+//! said by the comparison of both (`compare`), in its words, and by nothing else. What is above a bare frame (`summary_floors`) is a
+//! plain difference, which claims nothing.
 
 use crate::RunInput;
 use crate::cells::Cell;

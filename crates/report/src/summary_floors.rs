@@ -1,55 +1,78 @@
-//! Figures beside the least that the machine allows: how much of a round trip is the wake-up, the kernel's path and a stack.
+//! Figures beside the least that the machine allows: what sockets, alone and behind a stack, take above a bare frame.
 
 use crate::document::CellInfo;
-use crate::names::is_baseline;
+use crate::names::{is_baseline, label_word};
 use crate::summary::is_trusted;
 use crate::units::{list, span};
+use std::collections::BTreeSet;
 
-/// None to three sentences: the floors that were measured, and for each protocol what is above a bare frame.
+/// None to three sentences: the floors that were measured, and for each protocol what is above a bare frame. Plain differences of
+/// two p50s, which nothing tests: `compare` says which cells differ.
 pub(crate) fn sentences(cells: &[CellInfo], size_bytes: u64) -> Vec<String> {
     let fit = |info: &&CellInfo| {
         let is_idle = info.factors.get("load").is_none_or(|load| is_baseline("load", load));
         info.probe == "pingpong" && info.size_bytes == size_bytes && is_idle && is_trusted(info)
     };
     let cells: Vec<&CellInfo> = cells.iter().filter(fit).collect();
-    if cells.windows(2).any(|two| two[0].substrate != two[1].substrate) {
+    let are_alike = |two: &[&CellInfo]| two[0].substrate == two[1].substrate && two[0].kind == two[1].kind;
+    let Some(kind) = cells.first().map(|info| info.kind).filter(|_| cells.windows(2).all(are_alike)) else {
         return Vec::new();
-    }
-    let [shm, frame] = ["shm", "frame"].map(|protocol| least(&cells, protocol, None));
-    let floors = [shm.map(|ns| format!("{} by shared memory between two CPUs (shm)", span(ns)))]
-        .into_iter()
-        .chain([frame.map(|ns| format!("{} as a bare frame (frame)", span(ns)))]);
-    let floors: Vec<String> = floors.flatten().collect();
+    };
+    let floors = [("shm", "by shared memory between two CPUs (shm)"), ("frame", "as a bare frame (frame)")];
+    let floors = floors.into_iter().filter_map(|(protocol, what)| {
+        let least = least(cells.iter().filter(|info| info.protocol == protocol))?;
+        Some(format!("{} {what}", span(least)))
+    });
+    let floors: Vec<String> = floors.collect();
     if floors.is_empty() {
         return Vec::new();
     }
-    let least_of_all = format!("The least p50 that was seen without a stack at {size_bytes} B: {}.", list(&floors));
-    let above = frame.into_iter().flat_map(|frame| ["udp", "tcp"].map(|protocol| above(&cells, protocol, frame)));
-    std::iter::once(least_of_all).chain(above.flatten()).collect()
+    let kind = kind.title();
+    let least_of_all =
+        format!("The least p50 of {kind} that was seen without a stack at {size_bytes} B: {}.", list(&floors));
+    let above = ["udp", "tcp"].map(|protocol| above(&cells, protocol));
+    std::iter::once(least_of_all).chain(above.into_iter().flatten()).collect()
 }
 
-/// The smallest p50 of a protocol, of the cells behind a stack where one is given, ns.
-fn least(cells: &[&CellInfo], protocol: &str, stack: Option<&str>) -> Option<f64> {
-    let of_stack = |info: &&&CellInfo| {
-        let own = info.factors.get("stack").map_or("kernel", String::as_str);
-        info.protocol == protocol && stack.is_none_or(|stack| stack == own)
-    };
-    cells.iter().filter(of_stack).filter_map(|info| info.value("p50")).min_by(f64::total_cmp)
+/// The smallest p50, ns.
+fn least<'a>(cells: impl Iterator<Item = &'a &'a CellInfo>) -> Option<f64> {
+    cells.filter_map(|info| info.value("p50")).min_by(f64::total_cmp)
 }
 
-/// What a protocol takes above a bare frame.
-fn above(cells: &[&CellInfo], protocol: &str, frame: f64) -> Option<String> {
-    let [kernel, spin, xdp] = ["kernel", "spin", "xdp"].map(|stack| least(cells, protocol, Some(stack)));
-    let path = spin.filter(|spin| *spin > frame);
-    let wake_up = kernel.zip(spin).filter(|(kernel, spin)| kernel > spin);
-    let stack = xdp.filter(|xdp| *xdp > frame);
-    let parts = [
-        path.map(|spin| format!("the kernel's path takes {} above the frame", span(spin - frame))),
-        wake_up.map(|(kernel, spin)| format!("the wake-up takes {} more (spin leaves it out)", span(kernel - spin))),
-        stack.map(|xdp| format!("the stack of xdp takes {} above the frame", span(xdp - frame))),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| format!("{}: {}.", protocol.to_uppercase(), list(&parts)))
+/// Whether two cells differ in nothing but how their messages are carried: a factor that only one of them has says nothing.
+fn are_like(one: &CellInfo, other: &CellInfo) -> bool {
+    let carry = ["stack", "receive"];
+    let mut shared = one.factors.iter().filter(|(name, _)| !carry.contains(&name.as_str()));
+    one.run == other.run && shared.all(|(name, value)| other.factors.get(name).is_none_or(|its| its == value))
+}
+
+/// What the blocking sockets of a protocol take above a bare frame, alone and behind a stack, in the first row of the table that
+/// has a frame of its kind.
+fn above(cells: &[&CellInfo], protocol: &str) -> Option<String> {
+    let blocks = |info: &CellInfo| info.factors.get("receive").is_none_or(|receive| receive == "block");
+    let mut own: Vec<&CellInfo> =
+        cells.iter().copied().filter(|info| info.protocol == protocol && blocks(info)).collect();
+    own.sort_by_key(|info| info.row);
+    let frames =
+        |first: &CellInfo| least(cells.iter().filter(|info| info.protocol == "frame" && are_like(info, first)));
+    let (first, frame) = own.iter().find_map(|first| Some((*first, frames(first)?)))?;
+    let (group, others): (Vec<&CellInfo>, Vec<&CellInfo>) = own.into_iter().partition(|info| are_like(info, first));
+    let parts = [("kernel", "for sockets of the kernel that block"), ("spin", "behind spin"), ("xdp", "behind xdp")];
+    let parts = parts.into_iter().filter_map(|(stack, what)| {
+        let is_of = |info: &&&CellInfo| info.factors.get("stack").map_or("kernel", String::as_str) == stack;
+        let above = least(group.iter().filter(is_of))? - frame;
+        let sign = if above < 0.0 { "−" } else { "" };
+        Some(format!("{sign}{} {what}", span(above.abs())))
+    });
+    let parts: Vec<String> = parts.collect();
+    // What tells this group from those that are not shown.
+    let tells = |(name, value): &(&String, &String)| others.iter().any(|info| info.factors.get(*name) != Some(*value));
+    let varied = first.factors.iter().filter(|(name, _)| name.as_str() != "stack").filter(tells);
+    let varied: BTreeSet<String> = varied.map(|(name, value)| label_word(name, value)).collect();
+    let varied = varied.into_iter().collect::<Vec<_>>().join(", ");
+    let of = if varied.is_empty() { String::new() } else { format!(" ({varied})") };
+    let (protocol, kind) = (protocol.to_uppercase(), first.kind.title());
+    (!parts.is_empty()).then(|| format!("{protocol}{of}, p50 of {kind} minus a bare frame's: {}.", list(&parts)))
 }
 
 #[cfg(test)]
@@ -82,9 +105,14 @@ mod tests {
         }
     }
 
+    fn with(mut cell: CellInfo, factors: &[(&str, &str)]) -> CellInfo {
+        cell.factors.extend(factors.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        cell
+    }
+
     /// Catches: a part that is computed from the wrong two figures, a floor that is not the least, loaded or untrusted cells.
     #[test]
-    fn a_round_trip_is_divided_by_its_floors() {
+    fn what_is_above_a_bare_frame() {
         let mut cells = vec![
             cell("shm", None, 110.0),
             cell("frame", None, 1500.0),
@@ -93,22 +121,54 @@ mod tests {
             cell("udp", Some("spin"), 2_100.0),
             cell("udp", Some("xdp"), 1_400.0),
         ];
-        let all = sentences(&cells, 32);
         assert_eq!(
-            all,
+            sentences(&cells, 32),
             [
-                "The least p50 that was seen without a stack at 32 B: 110 ns by shared memory between two CPUs (shm) and 1.10 µs as a \
-                 bare frame (frame).",
-                "UDP: the kernel's path takes 1.00 µs above the frame, the wake-up takes 20.0 µs more (spin leaves it out) and the \
-                 stack of xdp takes 300 ns above the frame.",
+                "The least p50 of RTT/2 that was seen without a stack at 32 B: 110 ns by shared memory between two CPUs (shm) and \
+                 1.10 µs as a bare frame (frame).",
+                "UDP, p50 of RTT/2 minus a bare frame's: 21.0 µs for sockets of the kernel that block, 1.00 µs behind spin and 300 ns \
+                 behind xdp.",
             ]
         );
         assert!(sentences(&cells, 64).is_empty(), "another size");
         cells[2].factors.insert("load".to_owned(), "build".to_owned());
-        assert!(sentences(&cells, 32)[0].contains("1.50 µs as a bare frame"));
+        let said = sentences(&cells, 32);
+        assert!(said[0].contains("1.50 µs as a bare frame"), "{said:?}");
+        assert!(said[1].ends_with("600 ns behind spin and −100 ns behind xdp."), "{said:?}");
         cells[1].mark = Mark::Invalid;
-        assert_eq!(sentences(&cells, 32).len(), 1, "without a frame nothing is divided");
+        assert_eq!(sentences(&cells, 32).len(), 1, "without a frame nothing is subtracted");
+        cells.iter_mut().for_each(|cell| cell.kind = LatencyKind::Rtt);
+        assert!(sentences(&cells, 32)[0].starts_with("The least p50 of RTT that"));
+        cells[3].kind = LatencyKind::RttHalf;
+        assert!(sentences(&cells, 32).is_empty(), "RTT and RTT/2");
+        cells[3].kind = LatencyKind::Rtt;
         cells[0].substrate = Substrate::Metal;
         assert!(sentences(&cells, 32).is_empty(), "two kinds of hosts");
+    }
+
+    /// Catches: a figure of one policy, run or receive mode that is subtracted from one of another.
+    #[test]
+    fn only_like_is_subtracted_from_like() {
+        let frame = || {
+            with(cell("frame", None, 1100.0), &[("receive", "spin"), ("policy", "fifo:1"), ("frame_backend", "any")])
+        };
+        let udp = |stack, p50, policy, receive| {
+            let row = if policy == "other" { 1 } else { 2 };
+            CellInfo { row, ..with(cell("udp", Some(stack), p50), &[("policy", policy), ("receive", receive)]) }
+        };
+        let mut cells = vec![
+            frame(),
+            udp("kernel", 3_100.0, "fifo:1", "spin"),
+            udp("kernel", 22_100.0, "fifo:1", "block"),
+            udp("spin", 2_100.0, "fifo:1", "block"),
+            udp("xdp", 900.0, "other", "block"),
+            udp("kernel", 9_100.0, "other", "block"),
+        ];
+        let said = sentences(&cells, 32);
+        let expected = "UDP (fifo:1), p50 of RTT/2 minus a bare frame's: 21.0 µs for sockets of the kernel that block and 1.00 µs \
+                        behind spin.";
+        assert_eq!(said[1..], [expected]);
+        cells.iter_mut().skip(1).for_each(|cell| cell.run = "another".to_owned());
+        assert_eq!(sentences(&cells, 32).len(), 1, "a frame of another run");
     }
 }
