@@ -58,8 +58,8 @@ fn two_programs_share_an_interface() {
     let folder = Folder::new("bypass-two");
     let Some(program) = super::compile(&folder, test, "ends", &[]) else { return };
     let near = move || {
-        let start = |address: &str| {
-            let line = ["run", "--stack", "xdp", "--require", "--", &program, address, "carry"];
+        let start = |address: &str, backend: &str| {
+            let line = ["run", "--stack", "xdp", "--backend", backend, "--require", "--", &program, address, "carry"];
             Started::new(&mut bypass(&folder, &line), "carrying: 0").0
         };
         let words = |expected: [&'static str; 2]| {
@@ -71,13 +71,13 @@ fn two_programs_share_an_interface() {
             found
         };
         for address in REACHED {
-            let (mut first, second) = (start(address), start(address));
+            let (mut first, second) = (start(address, "generic"), start(address, "packet"));
             let found = words(["generic", "packet"]);
             assert_eq!(found[0].0, u64::from(first.0.id()), "the first has the queue");
             first.0.kill().unwrap();
             first.0.wait().unwrap();
             assert!(!has_program());
-            let third = start(address);
+            let third = start(address, "generic");
             words(["generic", "packet"]);
             // Each of their bytes came back, in order.
             assert_eq!((second.end(), third.end()), (Some(0), Some(0)));

@@ -24,18 +24,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 struct Case {
     /// Word of `flows.c`.
     mode: &'static str,
-    backend: Option<&'static str>,
-    programs: usize,
+    /// One a program.
+    backends: &'static [&'static str],
 }
 
 const CASES: [Case; 6] = [
-    Case { mode: "phases", backend: Some("generic"), programs: 1 },
-    Case { mode: "phases", backend: Some("native"), programs: 1 },
-    Case { mode: "phases", backend: Some("packet"), programs: 1 },
-    // The first takes the queue, the second what is left.
-    Case { mode: "phases", backend: None, programs: 2 },
-    Case { mode: "fork", backend: Some("generic"), programs: 1 },
-    Case { mode: "fork", backend: None, programs: 2 },
+    Case { mode: "phases", backends: &["generic"] },
+    Case { mode: "phases", backends: &["native"] },
+    Case { mode: "phases", backends: &["packet"] },
+    // AF_XDP gives the queue to one process.
+    Case { mode: "phases", backends: &["generic", "packet"] },
+    Case { mode: "fork", backends: &["generic"] },
+    Case { mode: "fork", backends: &["generic", "packet"] },
 ];
 
 /// The words that `flows.c` says when a phase begins; before the first the library is loaded.
@@ -211,13 +211,12 @@ fn a_killed_program_leaves_nothing() {
         while done < kills {
             let case = CASES[usize::try_from(below(&mut seed, CASES.len() as u64)).unwrap()];
             let far = REACHED[done % 2];
-            let start = |_| {
-                let mut arguments = vec!["run", "--stack", "xdp", "--require"];
-                arguments.extend(case.backend.iter().flat_map(|backend| ["--backend", backend]));
-                arguments.extend(["--", &program, far, case.mode]);
-                Program::new(bypass(&folder, &arguments))
+            let start = |backend: &&str| {
+                let stack = ["run", "--stack", "xdp", "--backend", backend, "--require"];
+                let program = ["--", &program, far, case.mode];
+                Program::new(bypass(&folder, &[&stack[..], &program[..]].concat()))
             };
-            let mut programs: Vec<Program> = (0..case.programs).map(start).collect();
+            let mut programs: Vec<Program> = case.backends.iter().map(start).collect();
             // From nowhere at all to some connections later.
             let target = below(&mut seed, 4);
             let [phase, wait_us] = match target {

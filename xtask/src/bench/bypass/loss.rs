@@ -77,7 +77,7 @@ pub(super) fn run(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
 }
 
 fn once(bench: &Bench<'_>, lab: &Lab, arm: Arm) -> Result<Figure> {
-    let (behind, address) = (arm.prefix(bench.profile()), lab.address());
+    let (behind, address) = (bench.behind(arm), lab.address());
     let _server = lab.serve(&format!("{behind} windhover --quiet serve --bind {address}"))?;
     let [cpu, remote_cpu] = lab.cpus();
     let client = format!(

@@ -21,6 +21,9 @@ pub(crate) struct Arguments {
     /// Profile of `bypass run`.
     #[arg(long, default_value = "latency")]
     profile: String,
+    /// Frame back-end of `--stack xdp` and of bare frames. AF_PACKET is the fastest on the lab's veth devices.
+    #[arg(long, default_value = "packet")]
+    backend: String,
     /// Only these parts.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Part::ALL)]
     parts: Vec<Part>,
@@ -52,9 +55,6 @@ impl Part {
 
 /// Priority of both ends: the highest that `serve` allows.
 const PRIORITY: u32 = 49;
-
-/// The fastest back-end on the lab's veth devices, for `xdp` and for bare frames.
-const BACKEND: &str = "generic";
 
 /// What is compared.
 const CASES: [(&str, Tool); 4] =
@@ -89,22 +89,22 @@ impl Arm {
     }
 
     /// The words before a program.
-    fn prefix(self, profile: &str) -> String {
+    fn prefix(self, profile: &str, backend: &str) -> String {
         let stack = match self {
             Self::Block | Self::Own | Self::Frame => return String::new(),
             Self::Spin => "spin".to_owned(),
-            Self::Xdp => format!("xdp --backend {BACKEND}"),
+            Self::Xdp => format!("xdp --backend {backend}"),
         };
         format!("windhover bypass run --stack {stack} --require --profile {profile} --")
     }
 
     /// Why it cannot run here, by a trial.
-    fn obstacle(self, lab: &Lab) -> Option<String> {
+    fn obstacle(self, lab: &Lab, backend: &str) -> Option<String> {
         let (trial, _server) = match self {
             Self::Block | Self::Spin | Self::Own => return None,
-            Self::Xdp => (format!("{} true", self.prefix("safe")), None),
+            Self::Xdp => (format!("{} true", self.prefix("safe", backend)), None),
             Self::Frame => {
-                let words = format!("--count 1 --warmup-count 1 --frame-backend {BACKEND}");
+                let words = format!("--count 1 --warmup-count 1 --frame-backend {backend}");
                 (format!("windhover --quiet pingpong frame {} {words}", lab.address()), lab.endpoint().ok())
             }
         };
@@ -173,13 +173,13 @@ struct Figure {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     packages::ensure(&["sockperf", "gcc", "libc6-dev"], "for the comparison")?;
-    let (options, profile) = (&arguments.options, arguments.profile.as_str());
+    let Arguments { options, profile, backend, .. } = arguments;
     let windhover = options.binary()?;
     let mut lab = servers::lab(&windhover)?;
-    let bench = Bench { arguments, cannot: Arm::ALL.map(|arm| arm.obstacle(&lab)) };
+    let bench = Bench { arguments, cannot: Arm::ALL.map(|arm| arm.obstacle(&lab, backend)) };
     let mut text = format!(
         "32 bytes, {} rounds of {} s, all in every round, CPUs 0 and 1, SCHED_FIFO {PRIORITY}, profile {profile}, xdp and frames by \
-         {BACKEND}; RTT/2 in µs, medians of the rounds; a goal is judged by the estimate.\n",
+         {backend}; RTT/2 in µs, medians of the rounds; a goal is judged by the estimate.\n",
         options.rounds, options.seconds
     );
     for (arm, obstacle) in Arm::ALL.into_iter().zip(&bench.cannot) {
@@ -219,8 +219,9 @@ impl Bench<'_> {
         &self.arguments.options
     }
 
-    fn profile(&self) -> &str {
-        &self.arguments.profile
+    /// The words before a program.
+    fn behind(&self, arm: Arm) -> String {
+        arm.prefix(&self.arguments.profile, &self.arguments.backend)
     }
 
     /// Why an arm cannot run here.
@@ -246,13 +247,13 @@ fn once(bench: &Bench<'_>, lab: &Lab, tool: Tool, protocol: &str, arm: Arm) -> R
     let mode = if matches!(arm, Arm::Own | Arm::Frame) { "spin" } else { "block" };
     let real_time = if tool == Tool::Windhover { String::new() } else { real_time() };
     let commands = peers::commands(tool, protocol, mode, lab, bench.options().seconds);
-    let behind = arm.prefix(bench.profile());
+    let behind = bench.behind(arm);
     let [server, mut client] = commands.map(|command| format!("{real_time} {behind} {command}"));
     if tool == Tool::Windhover {
         let _ = write!(client, " --policy fifo:{PRIORITY} --remote-policy fifo:{PRIORITY}");
     }
     if arm == Arm::Frame {
-        let _ = write!(client, " --frame-backend {BACKEND}");
+        let _ = write!(client, " --frame-backend {}", bench.arguments.backend);
     }
     let _server = lab.serve(&server)?;
     let text = lab.client(&client)?;

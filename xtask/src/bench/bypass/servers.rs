@@ -20,14 +20,14 @@ pub(super) fn lab(windhover: &Path) -> Result<Lab> {
 
 /// One busy TCP connection beside idle ones.
 pub(super) fn idle(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
-    let (options, profile) = (bench.options(), bench.profile());
+    let options = bench.options();
     const IDLE: [u32; 2] = [0, 1000];
     let (address, start) = (lab.address(), real_time());
     let measured = interleaved(options.rounds, [ARMS.len(), IDLE.len()], |arm, idle| {
         if bench.cannot(ARMS[arm]).is_some() {
             return Ok(None);
         }
-        let behind = ARMS[arm].prefix(profile);
+        let behind = bench.behind(ARMS[arm]);
         let _server = lab.serve(&format!("{start} {behind} idle server {address} 7700"))?;
         let words = format!("idle client {address} 7700 {} {}", IDLE[idle], options.seconds);
         let text = lab.client(&format!("timeout 60 {start} {behind} {words}"))?;
@@ -51,7 +51,7 @@ pub(super) fn idle(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
 
 /// redis-benchmark, 50 connections. Both ends in SCHED_OTHER, because redis-server has other threads.
 pub(super) fn redis(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
-    let (options, profile) = (bench.options(), bench.profile());
+    let options = bench.options();
     if ["redis-server", "redis-benchmark"].iter().any(|program| process::find(program).is_none()) {
         return Ok("\nredis-server and redis-benchmark are not on the PATH and are left out.\n".to_owned());
     }
@@ -60,7 +60,7 @@ pub(super) fn redis(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
         if bench.cannot(ARMS[arm]).is_some() {
             return Ok(None);
         }
-        let behind = ARMS[arm].prefix(profile);
+        let behind = bench.behind(ARMS[arm]);
         let server = format!("redis-server --port 7701 --protected-mode no --save --appendonly no --bind {address}");
         let _server = lab.serve(&format!("{behind} {server}"))?;
         let client = format!("redis-benchmark -h {address} -p 7701 -c 50 -n 50000 -t get --csv");
@@ -74,7 +74,7 @@ pub(super) fn redis(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
 
 /// Bulk TCP against the kernel without segmentation offload.
 pub(super) fn bulk(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
-    let (options, profile) = (bench.options(), bench.profile());
+    let options = bench.options();
     for (host, device) in ["a", "b"].into_iter().zip(lab.devices()) {
         let line = format!("ethtool -K {device} tso off gso off gro off");
         if !lab.command(host, "0", &line).status().is_ok_and(|status| status.success()) {
@@ -86,7 +86,7 @@ pub(super) fn bulk(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
         if bench.cannot(ARMS[arm]).is_some() {
             return Ok(None);
         }
-        let behind = ARMS[arm].prefix(profile);
+        let behind = bench.behind(ARMS[arm]);
         let _server = lab.serve(&format!("{behind} windhover --quiet serve --bind {address}"))?;
         let flow =
             format!("stream tcp {address} --size 65536 --seconds {seconds} --cpu 0 --remote-cpu 1 --format json");
