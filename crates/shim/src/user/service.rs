@@ -12,9 +12,11 @@ const TICK_NS: u64 = 1_000_000;
 /// The same after they have gone on to do so for a while. When they then compute, frames wait no longer than this. Each look
 /// takes the CPU from a thread that spins, also from a real-time one (the fair server): tens of µs, so they are rare.
 const MOST_TICK_NS: u64 = 50_000_000;
-/// How often the kernel's tables are read again and the status page is written, ns.
+/// How often the kernel's tables are read again, ns.
 const REFRESH_NS: u64 = 1_000_000_000;
+/// How often the status page is written while anything happens, and while nothing does, ns.
 const SHOW_NS: u64 = 100_000_000;
+const SHOW_IDLE_NS: u64 = 10 * SHOW_NS;
 
 static RUNS: AtomicBool = AtomicBool::new(false);
 /// Its eventfd; -1: none.
@@ -63,12 +65,15 @@ fn run() {
     }
     let (mut seen, mut tick) = (0, TICK_NS);
     let (mut refreshed, mut shown) = (thread::now_ns(), 0);
+    // Something has happened since the status page was written.
+    let mut is_stale = true;
     loop {
         let now = thread::now_ns();
         let rounds = ROUNDS.load(Relaxed);
         let is_idle = rounds == seen;
+        is_stale |= !is_idle;
         if now - shown >= SHOW_NS {
-            shown = now;
+            (shown, is_stale) = (now, false);
             let mut state = lock();
             state.sweep();
             state.show();
@@ -99,14 +104,15 @@ fn run() {
             let mut state = lock();
             if let Some(engine) = &mut state.engine {
                 // A flood of frames does not keep the lock.
-                (0..MOST_ROUNDS).take_while(|_| engine.poll()).for_each(drop);
+                is_stale |= (0..MOST_ROUNDS).take_while(|_| engine.poll()).count() > 0;
             }
             state.dispatch();
             fds.iter_mut().zip(&state.descriptors).for_each(|(slot, fd)| slot.fd = *fd);
             state.next_timer()
         };
         fds[31].fd = BELL.load(Relaxed);
-        let until = timer.min(refreshed + REFRESH_NS).min(shown + SHOW_NS * 10);
+        let show = shown + if is_stale { SHOW_NS } else { SHOW_IDLE_NS };
+        let until = timer.min(refreshed + REFRESH_NS).min(show);
         sleep(&mut fds, until.saturating_sub(thread::now_ns()));
         if fds[31].revents != 0 {
             let mut count: u64 = 0;

@@ -25,7 +25,8 @@ impl Connection {
         if duplicate_reported {
             self.duplicate_reported(acknowledgment);
         }
-        self.end_tail_probe(acknowledgment, duplicate_reported);
+        let is_bare_duplicate = is_duplicate && options.blocks().is_empty();
+        self.end_tail_probe(acknowledgment, duplicate_reported || is_bare_duplicate);
         if advance > 0 {
             self.send.duplicate_acks = 0;
             if !self.sack && self.send.recovery.is_some_and(|recovery| acknowledgment.before(recovery.point)) {
@@ -61,18 +62,18 @@ impl Connection {
         if advance == 0 {
             return 0;
         }
-        let mut sample = None;
+        let (mut sample, mut ambiguous) = (None, false);
         while let Some(flight) = send.flights.take_acknowledged(acknowledgment) {
             if flight.fate != Fate::Sacked {
                 send.rack.delivered(now, &flight);
-                // Karn's algorithm: only what was sent once is measured.
-                if flight.retransmissions == 0 {
-                    sample = Some(now.since(flight.sent_at));
-                }
+                sample = Some(now.since(flight.sent_at));
+                ambiguous |= flight.retransmissions > 0;
             }
         }
         send.flights.trim(acknowledgment);
-        if let Some(sample) = sample {
+        // Karn's algorithm: only what was sent once is measured. What is acknowledged together with a retransmission may have
+        // arrived long before it, and its acknowledgment was lost.
+        if let Some(sample) = sample.filter(|_| !ambiguous) {
             send.round_trip.measured(sample);
         }
         let data = send.buffer.length().min(advance as usize);
@@ -129,18 +130,30 @@ impl Connection {
     }
 
     fn duplicate_reported(&mut self, acknowledgment: Seq) {
-        self.send.rack.duplicate_reported(acknowledgment, self.send.next);
+        if self.send.tail_probe.is_none() {
+            // That of a probe says nothing of reordering.
+            self.send.rack.duplicate_reported(acknowledgment, self.send.next);
+        }
         let by_timer = self.send.tail_probe.is_some() || self.send.recovery.is_some_and(|recovery| recovery.timeout);
         if by_timer && self.send.was_delayable && self.send.flights.sacked() == 0 {
             self.send.round_trip.was_impatient(&self.options);
         }
     }
 
-    /// RFC 8985, section 7.4: a tail loss probe that repaired a loss is a sign of congestion, as any other loss.
-    fn end_tail_probe(&mut self, acknowledgment: Seq, duplicate_reported: bool) {
-        let Some((_, resent)) = self.send.tail_probe.filter(|(end, _)| acknowledgment.at_least(*end)) else { return };
-        self.send.tail_probe = None;
-        if resent && !duplicate_reported && self.send.recovery.is_none() {
+    /// RFC 8985, section 7.4.2: a tail loss probe that repaired a loss is a sign of congestion, as any other loss. Where both the
+    /// segment and the probe arrived, the other end says so: by a duplicate report, or without SACK blocks by its number again.
+    fn end_tail_probe(&mut self, acknowledgment: Seq, was_needless: bool) {
+        let Some(end) = self.send.tail_probe.filter(|end| acknowledgment.at_least(*end)) else { return };
+        if was_needless {
+            self.send.tail_probe = None;
+        } else if acknowledgment.after(end) {
+            self.tail_was_lost();
+        }
+    }
+
+    /// No report of a duplicate came: the last tail loss probe repaired a loss.
+    pub(super) fn tail_was_lost(&mut self) {
+        if self.send.tail_probe.take().is_some() && self.send.recovery.is_none() {
             self.send.congestion.lost(self.send.congestion.window, self.send.mss);
         }
     }

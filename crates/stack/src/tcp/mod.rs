@@ -113,8 +113,8 @@ pub(crate) struct SendSide {
     pub(crate) backoff: u32,
     /// When the first of the retransmissions was due that are without answer.
     pub(crate) silent_since: Option<Instant>,
-    /// The end of a tail loss probe without answer, and whether it was sent before.
-    pub(crate) tail_probe: Option<(Seq, bool)>,
+    /// SND.NXT when the tail loss probe was sent that is without answer.
+    pub(crate) tail_probe: Option<Seq>,
     /// When the timer last fired, so little was in flight that the other end may only have delayed its acknowledgment.
     pub(crate) was_delayable: bool,
     /// The end of the last segment that was not full (Minshall's form of the Nagle algorithm).
@@ -136,7 +136,7 @@ pub(crate) struct SendSide {
 pub(crate) struct Wanted {
     pub(crate) syn: bool,
     pub(crate) reset: bool,
-    /// The retransmission of the tail, or new data (RFC 8985, section 7.3).
+    /// The retransmission of the tail (RFC 8985, section 7.3).
     pub(crate) tail_probe: bool,
     /// One byte into a closed window.
     pub(crate) window_probe: bool,

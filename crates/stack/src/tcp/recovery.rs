@@ -146,6 +146,8 @@ impl Connection {
             self.lose_first();
         }
         if self.send.flights.lost() > before {
+            // What a probe showed, recovery repairs: another one may be sent.
+            self.send.tail_probe = None;
             self.recover();
         }
         look_again

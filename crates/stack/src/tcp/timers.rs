@@ -6,8 +6,9 @@ use crate::ring::Ring;
 use crate::time::{MS, SECOND};
 use crate::{Error, Instant};
 
-/// A tail loss probe waits this much beyond two round trips, for an acknowledgment that the other end delays or that its
-/// scheduler holds up; never more than the floor of the retransmission time-out.
+/// A tail loss probe waits four variations of the round trip beyond two round trips, for an acknowledgment that the other end's
+/// scheduler holds up; so much at least and at most, and never more than the floor of the retransmission time-out.
+const PROBE_SLACK_LEAST: u64 = MS / 4;
 const PROBE_SLACK: u64 = 2 * MS;
 /// The same where only one segment is in flight, which the other end need not acknowledge at once.
 const PROBE_SLACK_ALONE: u64 = 50 * MS;
@@ -90,13 +91,14 @@ impl Connection {
         if !self.sack
             || self.timers.purpose != Purpose::Timeout
             || send.flights.lost() > 0
-            || send.tail_probe.is_some()
+            || send.tail_probe.is_some_and(|end| end.after(send.unacknowledged))
             || send.backoff > 0
             || send.round_trip.smoothed == 0
         {
             return;
         }
-        let slack = if send.flights.len() == 1 { PROBE_SLACK_ALONE } else { PROBE_SLACK };
+        let usual = (4 * send.round_trip.variation).clamp(PROBE_SLACK_LEAST, PROBE_SLACK);
+        let slack = if send.flights.len() == 1 { PROBE_SLACK_ALONE } else { usual };
         let patience = if self.may_be_delayed() { send.round_trip.patience } else { 0 };
         let slack = slack.min(self.options.rto_min_ns).max(patience);
         let at = now.after(2 * send.round_trip.smoothed + slack);

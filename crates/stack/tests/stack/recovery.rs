@@ -7,14 +7,14 @@ use crate::world::MS;
 use stack::TcpOptions;
 
 /// A connection with a round trip of 10 ms.
-fn connected(options: TcpOptions, sack: bool) -> Script {
+pub(crate) fn connected(options: TcpOptions, sack: bool) -> Script {
     let mut script = play(options, "connect\n> S 0\n+10ms");
     script.run(if sack { "< SA 0 ack 1 mss 1000 sackok\n> A 1 ack 1" } else { "< SA 0 ack 1 mss 1000\n> A 1 ack 1" });
     script
 }
 
 /// 5000 bytes in five segments, and the 10 ms that they take.
-const FIVE: &str = "send 5000
+pub(crate) const FIVE: &str = "send 5000
      > A 1:1001 ack 1
      > A 1001:2001 ack 1
      > A 2001:3001 ack 1
@@ -313,24 +313,26 @@ fn time_stamps_measure_a_handshake_with_a_lost_syn() {
     );
 }
 
+/// Four segments, of which only the second one arrives; the window is halved to two segments, two may be in flight.
+const FOUR: &str = "send 4000
+     > A 1:1001 ack 1
+     > A 1001:2001 ack 1
+     > A 2001:3001 ack 1
+     > PA 3001:4001 ack 1
+     +10ms
+     < A 1 ack 1 sack 1001:2001
+     none
+     +3ms
+     > A 1:1001 ack 1";
+
 /// RFC 6675, section 5, step 4.3: the first retransmission is not held back, although all that was sent after the lost
 /// segment may be in flight. And a probe shows what else is lost, also while recovery goes on.
 #[test]
 fn the_first_retransmission_is_not_held_back() {
     let mut script = connected(options(), true);
+    script.run(FOUR);
     script.run(
-        "send 4000
-         > A 1:1001 ack 1
-         > A 1001:2001 ack 1
-         > A 2001:3001 ack 1
-         > PA 3001:4001 ack 1
-         +10ms
-         # Only the second one arrives; the window is halved to two segments, two may be in flight.
-         < A 1 ack 1 sack 1001:2001
-         none
-         +3ms
-         > A 1:1001 ack 1
-         # It is lost, too, and so are the others: a probe finds them.
+        "# It is lost, too, and so are the others: a probe finds them.
          +23ms
          > PA 3001:4001 ack 1
          +10ms
@@ -348,17 +350,9 @@ fn the_first_retransmission_is_not_held_back() {
 #[test]
 fn an_acknowledged_retransmission_shows_what_else_is_lost() {
     let mut script = connected(options(), true);
+    script.run(FOUR);
     script.run(
-        "send 4000
-         > A 1:1001 ack 1
-         > A 1001:2001 ack 1
-         > A 2001:3001 ack 1
-         > PA 3001:4001 ack 1
-         +10ms
-         < A 1 ack 1 sack 1001:2001
-         +3ms
-         > A 1:1001 ack 1
-         +10ms
+        "+10ms
          < A 1 ack 2001
          > A 2001:3001 ack 1
          > PA 3001:4001 ack 1

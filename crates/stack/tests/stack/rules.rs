@@ -2,24 +2,18 @@
 //! in `docs/stack.md` has all of them.
 
 use crate::close::{established, options};
+use crate::recovery::{FIVE, connected};
 use crate::script::play;
 use crate::world::MS;
 use stack::TcpOptions;
 
-/// 5000 bytes in five segments, and the 10 ms that they take.
-const FIVE: &str = "send 5000
+/// Three segments, and a probe 23 ms later.
+const PROBED: &str = "send 3000
      > A 1:1001 ack 1
      > A 1001:2001 ack 1
-     > A 2001:3001 ack 1
-     > A 3001:4001 ack 1
-     > PA 4001:5001 ack 1
-     +10ms";
-
-/// A handshake of 10 ms, with or without SACK.
-fn slow(sack: bool) -> crate::script::Script {
-    let answer = if sack { "sackok" } else { "" };
-    play(options(), &format!("connect\n> S 0\n+10ms\n< SA 0 ack 1 mss 1000 {answer}\n> A 1 ack 1"))
-}
+     > PA 2001:3001 ack 1
+     +23ms
+     > PA 2001:3001 ack 1";
 
 /// RFC 9293, section 3.10.7.4, first check: the four cases of what may be taken.
 #[test]
@@ -70,7 +64,7 @@ fn a_segment_without_an_acknowledgment_is_dropped() {
 /// RFC 5681, section 3.2, and RFC 6675: however much of one flight is lost, the window is halved once.
 #[test]
 fn a_recovery_halves_the_window_once() {
-    let mut script = slow(true);
+    let mut script = connected(options(), true);
     script.run(FIVE);
     script.run(
         "info congestion_window 10000
@@ -93,7 +87,7 @@ fn a_recovery_halves_the_window_once() {
 /// The same without SACK, by RFC 6582.
 #[test]
 fn three_duplicates_halve_the_window_once() {
-    let mut script = slow(false);
+    let mut script = connected(options(), false);
     script.run(FIVE);
     script.run(
         "< A 1 ack 1
@@ -117,7 +111,7 @@ fn three_duplicates_halve_the_window_once() {
 /// nothing new leaves it alone.
 #[test]
 fn the_timer_begins_anew_with_acknowledgments_of_new_data() {
-    let mut script = slow(false);
+    let mut script = connected(options(), false);
     script.run(
         "send 2000
          > A 1:1001 ack 1
@@ -186,7 +180,7 @@ fn as_many_blocks_are_sent_as_fit() {
 /// RFC 2018, section 5: what was acknowledged selectively is not sent again.
 #[test]
 fn what_the_other_end_has_is_not_sent_again() {
-    let mut script = slow(true);
+    let mut script = connected(options(), true);
     script.run(FIVE);
     script.run(
         "< A 1 ack 1 sack 1001:2001
@@ -229,15 +223,10 @@ fn every_segment_has_time_stamps() {
 /// says nothing of what was sent before the retransmission.
 #[test]
 fn an_acknowledgment_too_early_for_a_retransmission_loses_nothing() {
-    let mut script = slow(true);
+    let mut script = connected(options(), true);
+    script.run(PROBED);
     script.run(
-        "send 3000
-         > A 1:1001 ack 1
-         > A 1001:2001 ack 1
-         > PA 2001:3001 ack 1
-         +23ms
-         > PA 2001:3001 ack 1
-         # 1 ms after the probe, and a round trip takes 10 ms.
+        "# 1 ms after the probe, and a round trip takes 10 ms.
          +1ms
          < A 1 ack 1 sack 2001:3001
          none
@@ -249,7 +238,7 @@ fn an_acknowledgment_too_early_for_a_retransmission_loses_nothing() {
 /// RFC 8985, section 7.3: one probe, then the time-out.
 #[test]
 fn one_probe_at_a_time() {
-    let mut script = slow(true);
+    let mut script = connected(options(), true);
     script.run(
         "send 2000
          > A 1:1001 ack 1
@@ -265,22 +254,38 @@ fn one_probe_at_a_time() {
     );
 }
 
-/// RFC 8985, section 7.4.2: a loss that only the probe repaired counts as a loss; a probe that was not needed does not.
+/// RFC 8985, section 7.4.2: a loss that only the probe repaired counts as a loss; a probe that was not needed does not, also where
+/// the late acknowledgment of the first transmission comes before the duplicate report.
 #[test]
 fn a_probe_that_repairs_a_loss_narrows_the_window() {
-    for (answer, window) in [("< A 1 ack 3001", 5000), ("< A 1 ack 3001 sack 2001:3001", 10_000)] {
-        let mut script = slow(true);
-        script.run(
-            "send 3000
-             > A 1:1001 ack 1
-             > A 1001:2001 ack 1
-             > PA 2001:3001 ack 1
-             +23ms
-             > PA 2001:3001 ack 1
-             +10ms",
-        );
-        script.run(&format!("{answer}\ninfo congestion_window {window}"));
+    let (late, report) = ("< A 1 ack 3001", "< A 1 ack 3001 sack 2001:3001");
+    for (answers, window) in [(vec![late], 5000), (vec![report], 10_000), (vec![late, report], 10_000)] {
+        let mut script = connected(options(), true);
+        script.run(PROBED);
+        script.run("+10ms");
+        script.run(&answers.join("\n"));
+        script.run("send 100\n> PA 3001:3101 ack 1\n+10ms\n< A 1 ack 3101");
+        script.run(&format!("info congestion_window {window}"));
     }
+}
+
+/// A probe is what the other end answers at once: the last segment again. New data alone it would acknowledge late, and where only
+/// the acknowledgment of a burst was lost, the time-out would come first.
+#[test]
+fn a_probe_repeats_the_last_segment_although_there_are_new_data() {
+    let mut script = connected(options(), true);
+    let ten: String = (0..10).map(|at| format!("\n> A {}:{} ack 1", 1000 * at + 1, 1000 * at + 1001)).collect();
+    script.run(&format!("send 12000{ten}"));
+    script.run(
+        "+23ms
+         > A 9001:10001 ack 1
+         +10ms
+         < A 1 ack 10001 sack 9001:10001
+         > A 10001:11001 ack 1
+         > PA 11001:12001 ack 1
+         info congestion_window 12000
+         info timeouts 0",
+    );
 }
 
 /// RFC 6298, section 5.5 and 2.4: the floor that can be set is kept, and doubled as any other.

@@ -184,3 +184,34 @@ fn a_connection_of_another_process_is_named_and_a_profile_helps() {
     };
     with_wire(test, near, serve);
 }
+
+/// Catches: figures of a program that has gone idle and lack its last work for up to a second.
+#[test]
+fn figures_are_whole_soon_after_a_program_goes_idle() {
+    let test = "figures_are_whole_soon_after_a_program_goes_idle";
+    let folder = Folder::new("bypass-stack-idle");
+    let Some(program) = super::compile(&folder, test, "flows", &[]) else { return };
+    let near = move || {
+        let run = ["run", "--stack", "xdp", "--require", "--", &program, FAR[0], "give"];
+        let mut started = Started(bypass(&folder, &run).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+        let figures = || {
+            let carrier = stat(&folder).into_iter().find_map(|page| Some(page["carrier"].as_object()?.clone()))?;
+            Some(["sent", "received"].map(|what| carrier[what].as_u64().unwrap()))
+        };
+        let input = started.0.stdin.as_mut().unwrap();
+        let mut before = [0; 2];
+        for megabytes in [1, 1, 1] {
+            input.write_all(&vec![7; megabytes << 20]).unwrap();
+            // Five times as long as the figures may be old; until now it was a second.
+            std::thread::sleep(Duration::from_millis(500));
+            let soon = figures().unwrap();
+            std::thread::sleep(Duration::from_millis(1500));
+            assert_eq!(Some(soon), figures(), "half a second after the work, and two");
+            assert!(soon[0] > before[0] + 700 && soon[1] > before[1], "{soon:?} after {before:?}");
+            before = soon;
+        }
+        drop(started.0.stdin.take());
+        assert!(started.0.wait().unwrap().success());
+    };
+    with_wire(test, near, serve);
+}

@@ -199,8 +199,12 @@ impl Transfers {
         let took = received.took.as_secs_f64();
         let [stall, own] = [received.stall, received.own_stall].map(|stall| stall.as_millis());
         let (bytes, counts) = (received.right, wire.end());
+        // With BBR a kernel does not heed losses; the stack does, as Reno and CUBIC do.
+        let control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
         let text = format!(
-            "{what}: {bytes} bytes in {took:.2} s, longest stall {stall} ms, {own} ms of them with a CPU; {counts}"
+            "{what}: {bytes} bytes in {took:.2} s, longest stall {stall} ms, {own} ms of them with a CPU; {counts}; \
+             congestion control of the kernel: {}",
+            control.trim()
         );
         assert!(received.all, "other bytes than were sent, or not all of them: {text}");
         (received, text)
