@@ -1,7 +1,7 @@
 //! What the hosts of a run are: asked once before the first cell, compared when a run is resumed.
 
 use crate::{CampaignError, Hosts};
-use model::plan::LabKind;
+use model::plan::{GuestMode, LabKind};
 use model::run::RunHost;
 use model::{HostFacts, MachineFacts, Plan, RunDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +55,8 @@ fn substrate<'a>(
         return match lab.kind {
             LabKind::Netns => Substrate::Netns,
             LabKind::Loopback => Substrate::Loopback,
+            LabKind::Guest if lab.mode == Some(GuestMode::Kvm) => Substrate::Vm,
+            LabKind::Guest => Substrate::Simulated,
         };
     }
     let facts: Vec<&HostFacts> = hosts.collect();

@@ -25,6 +25,8 @@ pub enum Progress<'a> {
         /// Estimate until the end.
         eta_ns: u64,
     },
+    /// What takes long before the first cell.
+    Note(&'a str),
     /// Something worth a line on stderr that does not stop the run.
     Warning(&'a str),
     /// A machine or host was prepared for the cells that follow.

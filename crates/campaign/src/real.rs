@@ -1,8 +1,8 @@
 //! The hosts of a plan: the built-in lab, or commands that open a pipe to an agent.
 
 use crate::{CampaignError, HostError, Hosts, Options, Preparation, WorkerId};
-use lab::{AgentCommand, Client, Lab, LabSpec, LaunchSpec, PipeError, Registry};
-use model::plan::StackPlan;
+use lab::{AgentCommand, Client, GuestSpec, Lab, LabSpec, LaunchSpec, PipeError, Program, Registry};
+use model::plan::{LabKind, LabPlan, StackPlan};
 use model::worker::{EndpointTask, Measured, ProbeTask};
 use model::{HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Plan, Prepared};
 use std::collections::BTreeMap;
@@ -51,19 +51,17 @@ impl Opener {
 impl LabHosts {
     /// Makes the lab where the plan has one, and opens an agent on each host. Must be called on a thread that lives as
     /// long as the hosts are used: agents end with the thread that started them.
-    pub(crate) fn open(plan: &Plan, options: &Options) -> Result<Self, CampaignError> {
+    /// `note` is told what takes long.
+    pub(crate) fn open(plan: &Plan, options: &Options, note: &mut dyn FnMut(&str)) -> Result<Self, CampaignError> {
         let (sender, notes) = mpsc::channel();
         let mut commands = BTreeMap::new();
         let mut addresses = BTreeMap::new();
         let mut devices = BTreeMap::new();
         let lab = match &plan.lab {
             Some(kind) => {
-                let name = format!("campaign-{}", std::process::id());
-                let keeper = Some(options.program.clone());
-                let spec = LabSpec { keeper, ..LabSpec::from_plan(&name, kind) };
-                let lab = Lab::up(&Registry::default(), &spec)?;
+                let lab = make_lab(kind, options, note)?;
                 for host in lab.hosts() {
-                    commands.insert(host.name.clone(), AgentCommand::on_lab_host(&options.program, host));
+                    commands.insert(host.name.clone(), lab.agent(&options.program, host));
                     addresses.insert(host.name.clone(), host.address());
                     devices.insert(host.name.clone(), host.device.clone());
                 }
@@ -109,6 +107,17 @@ impl LabHosts {
     }
 }
 
+fn make_lab(plan: &LabPlan, options: &Options, note: &mut dyn FnMut(&str)) -> Result<Lab, CampaignError> {
+    let name = format!("campaign-{}", std::process::id());
+    if plan.kind == LabKind::Guest {
+        let build = options.build.clone().unwrap_or_default();
+        let program = Program { path: options.program.clone(), build };
+        return Ok(Lab::boot(&name, &GuestSpec::from_plan(plan), &program, &options.stop, note)?);
+    }
+    let keeper = Some(options.program.clone());
+    Ok(Lab::up(&Registry::default(), &LabSpec { keeper, ..LabSpec::from_plan(&name, plan) })?)
+}
+
 fn unknown(host: &str) -> HostError {
     HostError::Failed { host: host.to_owned(), why: "it is not part of the lab: name a host of the plan".to_owned() }
 }
@@ -148,12 +157,10 @@ impl Hosts for LabHosts {
     }
 
     fn machine_agent(&mut self, host: &str) -> Result<String, HostError> {
-        if self.lab.is_none() {
-            return Ok(host.to_owned());
-        }
+        let Some(lab) = &self.lab else { return Ok(host.to_owned()) };
         if !self.clients.contains_key(MACHINE) {
-            let argv = [self.opener.program.to_string_lossy().into_owned(), "agent".to_owned()];
-            let client = self.opener.open(MACHINE, &AgentCommand::of(&argv)).map_err(failed)?;
+            let command = lab.machine_agent(&self.opener.program);
+            let client = self.opener.open(MACHINE, &command).map_err(failed)?;
             self.clients.insert(MACHINE.to_owned(), client);
         }
         Ok(MACHINE.to_owned())
@@ -233,6 +240,8 @@ impl Hosts for LabHosts {
     ) -> Result<Vec<Measured>, HostError> {
         let launch = launch(stack);
         let client = self.client(host)?;
+        // What is measured in a guest takes the guest's time.
+        let limit = limit.map(|limit| limit * client.patience());
         let mut results = Vec::new();
         let cancel = AtomicBool::new(false);
         let too_long = AtomicBool::new(false);
@@ -257,7 +266,8 @@ impl Hosts for LabHosts {
     }
 
     fn notes(&mut self) -> Vec<String> {
-        self.notes.try_iter().collect()
+        let guest = self.lab.as_mut().and_then(Lab::guest).map(|guest| guest.notes());
+        guest.into_iter().flatten().chain(self.notes.try_iter()).collect()
     }
 }
 

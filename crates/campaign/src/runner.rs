@@ -22,7 +22,7 @@ const SAME_FAILURES: u32 = 3;
 /// # Errors
 /// [`CampaignError`]; its exit code follows the design. What was measured before stays in the run directory.
 pub fn run(plan: &Plan, options: &Options, observer: &mut dyn Observer) -> Result<Summary, CampaignError> {
-    let mut hosts = LabHosts::open(plan, options)?;
+    let mut hosts = LabHosts::open(plan, options, &mut |note| observer.observe(&Progress::Note(note)))?;
     let ended = run_on(plan, &mut hosts, options, observer);
     close(hosts, observer);
     ended
@@ -95,7 +95,7 @@ pub fn run_on(
 /// [`CampaignError`]: the run cannot be read or is being written; its plan no longer fits; its hosts are others.
 pub fn resume(path: &Path, options: &Options, observer: &mut dyn Observer) -> Result<Summary, CampaignError> {
     resume_with(path, |dir, run, plan| {
-        let mut hosts = LabHosts::open(plan, options)?;
+        let mut hosts = LabHosts::open(plan, options, &mut |note| observer.observe(&Progress::Note(note)))?;
         let ended = go_on(dir, run, plan, &mut hosts, options, observer);
         close(hosts, observer);
         ended

@@ -2,7 +2,7 @@
 //! `ip` is told.
 
 use crate::{LabError, Owner, Subnet};
-use model::plan::{LabKind, LabPlan};
+use model::plan::{GuestMode, LabKind, LabPlan};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
@@ -136,8 +136,22 @@ pub struct LabRecord {
     /// The namespace that holds the bridge, when there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
+    /// The guest that its hosts are in, when it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<GuestRecord>,
     /// Its hosts.
     pub hosts: Vec<LabHost>,
+}
+
+/// A guest as the registry keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct GuestRecord {
+    /// The kernel as it was asked for, with the words of its command line.
+    pub kernel: String,
+    /// How its CPUs run.
+    pub mode: GuestMode,
+    /// Its sockets and its console.
+    pub folder: PathBuf,
 }
 
 /// Commands for one run of `ip -batch`, in one namespace.
@@ -193,6 +207,7 @@ impl LabRecord {
             owner: spec.owner.clone(),
             subnet,
             switch: bridged.then(|| format!("wh-{}-sw", spec.name)),
+            guest: None,
             hosts,
         }
     }

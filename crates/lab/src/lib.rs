@@ -1,5 +1,5 @@
-//! Where hosts come from: namespaces of this machine joined by veth pairs, this host itself, or any command that
-//! opens a pipe to an agent.
+//! Where hosts come from: namespaces of this machine joined by veth pairs, this host itself, a guest with namespaces in it,
+//! or any command that opens a pipe to an agent.
 //!
 //! Namespaces and links are made with iproute2's `ip`, started through `task`. Every lab is written down in a registry
 //! before anything is made, with its owner, so that what a killed owner left behind is found and removed. Nothing here
@@ -14,11 +14,14 @@ pub mod owner;
 pub mod pipe;
 pub mod registry;
 
+mod guest;
 mod ip;
 mod life;
 
+/// In the signatures of [`Lab::boot`].
+pub use ::guest::{GuestSpec, Program};
 pub use addresses::Subnet;
-pub use build::{LabHost, LabRecord, LabSpec, Port};
+pub use build::{GuestRecord, LabHost, LabRecord, LabSpec, Port};
 pub use error::LabError;
 pub use life::{Lab, LabStatus, down, down_stale, exec, keep, list};
 pub use owner::Owner;

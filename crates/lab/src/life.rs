@@ -25,6 +25,7 @@ pub struct Lab {
     record: LabRecord,
     registry: Registry,
     ours: bool,
+    guest: Option<guest::Guest>,
     /// Dropped after the lab was taken down: then it finds nothing to do.
     _keeper: Option<Keeper>,
 }
@@ -43,9 +44,12 @@ impl Lab {
     /// removed again. A loopback lab makes nothing and is not written down.
     pub fn up(registry: &Registry, spec: &LabSpec) -> Result<Self, LabError> {
         spec.check()?;
+        if spec.kind == LabKind::Guest {
+            return LabError::refused("a guest is booted, not made of namespaces: name its kernel");
+        }
         if spec.kind == LabKind::Loopback {
             let record = LabRecord::plan(spec, None, has_ipv6(), Vec::new());
-            return Ok(Self { record, registry: registry.clone(), ours: false, _keeper: None });
+            return Ok(Self { record, registry: registry.clone(), ours: false, guest: None, _keeper: None });
         }
         need_privileges()?;
         let lock = registry.lock()?;
@@ -72,7 +76,7 @@ impl Lab {
             let _ = remove(registry, &lock, &record);
             return Err(error);
         }
-        Ok(Self { record, registry: registry.clone(), ours, _keeper: keeper })
+        Ok(Self { record, registry: registry.clone(), ours, guest: None, _keeper: keeper })
     }
 
     /// A lab that is up already.
@@ -92,6 +96,16 @@ impl Lab {
         &self.record.hosts
     }
 
+    /// A lab whose hosts are in a guest.
+    pub(crate) fn with_guest(record: LabRecord, registry: Registry, guest: guest::Guest) -> Self {
+        Self { record, registry, ours: false, guest: Some(guest), _keeper: None }
+    }
+
+    /// The guest that its hosts are in, when it is one.
+    pub fn guest(&mut self) -> Option<&mut guest::Guest> {
+        self.guest.as_mut()
+    }
+
     /// Leaves it up when this value is dropped. It stays in the registry with its owner.
     pub fn keep(mut self) {
         self.ours = false;
@@ -103,6 +117,8 @@ impl Lab {
         match self.record.kind {
             LabKind::Netns => down(&self.registry, &self.record.name),
             LabKind::Loopback => Ok(()),
+            // What is in it goes with it: there is nothing to be put back.
+            LabKind::Guest => Ok(self.guest.take().map_or(Ok(()), guest::Guest::cut)?),
         }
     }
 }

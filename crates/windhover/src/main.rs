@@ -11,6 +11,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 fn main() -> ExitCode {
+    if guest::inside::is_first_process() {
+        guest::inside::first_process();
+    }
     let started = Instant::now();
     let cli = match cli::parse::parse() {
         Ok(cli) => cli,

@@ -31,6 +31,8 @@ pub struct Client {
     host: String,
     identity: Identity,
     transport: Transport,
+    /// As [`AgentCommand::patience`]; also for what the agent does in its own time.
+    patience: u32,
 }
 
 impl Client {
@@ -47,7 +49,8 @@ impl Client {
         on_stderr: impl FnMut(&str) + Send + 'static,
     ) -> Result<Self, PipeError> {
         let transport = Transport::start(host, command, on_stderr)?;
-        let mut client = Self { host: host.to_owned(), identity: Identity::default(), transport };
+        let (host_name, patience) = (host.to_owned(), command.patience.max(1));
+        let mut client = Self { host: host_name, identity: Identity::default(), transport, patience };
         let greeting = Request::Hello { build: build.to_owned(), protocol: PROTOCOL };
         let answer = client.ask("say who it is", &greeting, GREETING, |reply| match reply {
             Reply::Hello { build, protocol, boot_id, hostname, uid, pid } => {
@@ -64,6 +67,12 @@ impl Client {
         check_build(host, build, &identity.build, protocol)?;
         client.identity = identity;
         Ok(client)
+    }
+
+    /// How many times longer than usual what it does may take, in this machine's time.
+    #[must_use]
+    pub fn patience(&self) -> u32 {
+        self.patience
     }
 
     /// The host's name in the plan.
@@ -172,10 +181,10 @@ impl Client {
             match &mut looks_left {
                 None if cancel.load(Ordering::Relaxed) => {
                     self.transport.send(&Request::Cancel)?;
-                    looks_left = Some(CANCELLED_LOOKS);
+                    looks_left = Some(CANCELLED_LOOKS * self.patience);
                 }
                 None => {}
-                Some(0) => return Err(self.silent("stop a probe", LOOK * CANCELLED_LOOKS)),
+                Some(0) => return Err(self.silent("stop a probe", LOOK * CANCELLED_LOOKS * self.patience)),
                 Some(left) => *left -= 1,
             }
         }
@@ -193,7 +202,7 @@ impl Client {
         let step = "start a load";
         let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         self.transport.send(&Request::StartLoad { spec: spec.clone(), timeout_ms })?;
-        let limit = timeout.saturating_add(PROMPT);
+        let limit = timeout.saturating_add(PROMPT) * self.patience;
         let asked = Instant::now();
         let mut cancelled = false;
         loop {
@@ -235,6 +244,7 @@ impl Client {
         limit: Duration,
         answer: impl FnOnce(Reply) -> Option<T>,
     ) -> Result<T, PipeError> {
+        let limit = limit * self.patience;
         self.transport.send(request)?;
         match self.transport.receive(limit)? {
             Some(Reply::Failed { code, message }) => Err(self.failed(code, message)),

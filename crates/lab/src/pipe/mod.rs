@@ -12,26 +12,36 @@ use crate::LabError;
 use crate::build::LabHost;
 use std::path::{Path, PathBuf};
 
-/// A command whose stdin and stdout are a pipe to an agent.
+/// A command whose stdin and stdout are a pipe to an agent, or the socket of an agent that a guest starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentCommand {
     /// Program and arguments.
     pub argv: Vec<String>,
     /// Network namespace to start it in.
     pub netns: Option<PathBuf>,
+    /// A Unix socket that is the pipe; nothing is started then.
+    pub socket: Option<PathBuf>,
+    /// How many times longer than usual an answer may take: a guest's time may run slower than this machine's.
+    pub patience: u32,
 }
 
 impl AgentCommand {
     /// `PROGRAM agent` on a host of a lab.
     #[must_use]
     pub fn on_lab_host(program: &Path, host: &LabHost) -> Self {
-        Self { argv: vec![program.to_string_lossy().into_owned(), "agent".to_owned()], netns: host.netns_path() }
+        Self { netns: host.netns_path(), ..Self::of(&[program.to_string_lossy().into_owned(), "agent".to_owned()]) }
     }
 
     /// Any command, such as `ssh b windhover agent`.
     #[must_use]
     pub fn of(argv: &[String]) -> Self {
-        Self { argv: argv.to_vec(), netns: None }
+        Self { argv: argv.to_vec(), netns: None, socket: None, patience: 1 }
+    }
+
+    /// The socket of an agent's pipe, such as a guest has.
+    #[must_use]
+    pub fn at_socket(socket: PathBuf, patience: u32) -> Self {
+        Self { socket: Some(socket), patience, ..Self::of(&[]) }
     }
 }
 

@@ -3,7 +3,10 @@
 use super::{AgentCommand, PipeError};
 use crate::LabError;
 use std::io::{Read, Write};
-use std::process::{ChildStdin, ChildStdout};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use task::{Child, Launch, StderrTail, Stream};
@@ -20,10 +23,20 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Transport {
     host: String,
-    child: Child,
-    stdin: Option<ChildStdin>,
+    link: Link,
     replies: Receiver<Incoming>,
-    stderr: Option<StderrTail>,
+}
+
+/// What the agent is behind.
+#[derive(Debug)]
+enum Link {
+    Process {
+        child: Child,
+        stdin: Option<ChildStdin>,
+        stderr: Option<StderrTail>,
+    },
+    /// The agent is a guest's.
+    Socket(UnixStream),
 }
 
 /// What comes from the reading thread.
@@ -40,6 +53,9 @@ impl Transport {
         command: &AgentCommand,
         on_stderr: impl FnMut(&str) + Send + 'static,
     ) -> Result<Self, PipeError> {
+        if let Some(socket) = &command.socket {
+            return Self::connect(host, socket);
+        }
         let failed = |program: &str, why: String| PipeError::Start {
             host: host.to_owned(),
             why: LabError::not_started(program, why),
@@ -65,7 +81,19 @@ impl Transport {
         let stderr = stderr.map(|from| StderrTail::follow(&format!("stderr-{host}"), from, KEPT_LINES, on_stderr));
         let stderr = stderr.transpose().map_err(thread)?;
         let stdin = child.take_stdin();
-        Ok(Self { host: host.to_owned(), child, stdin, replies, stderr })
+        Ok(Self { host: host.to_owned(), link: Link::Process { child, stdin, stderr }, replies })
+    }
+
+    fn connect(host: &str, socket: &Path) -> Result<Self, PipeError> {
+        let failed = |error: std::io::Error| {
+            let why = LabError::Refused(format!("cannot connect to {}: {error}", socket.display()));
+            PipeError::Start { host: host.to_owned(), why }
+        };
+        let stream = UnixStream::connect(socket).map_err(failed)?;
+        let (from, (sender, replies)) = (stream.try_clone().map_err(failed)?, channel());
+        let name = format!("replies-{host}");
+        std::thread::Builder::new().name(name).spawn(move || read_replies(from, &sender)).map_err(failed)?;
+        Ok(Self { host: host.to_owned(), link: Link::Socket(stream), replies })
     }
 
     pub(super) fn send(&mut self, request: &Request) -> Result<(), PipeError> {
@@ -74,9 +102,10 @@ impl Transport {
             code: 2,
             message: format!("the request cannot be sent: {error}"),
         })?;
-        let sent = match &mut self.stdin {
-            Some(stdin) => stdin.write_all(&frame).and_then(|()| stdin.flush()),
-            None => Err(std::io::ErrorKind::BrokenPipe.into()),
+        let sent = match &mut self.link {
+            Link::Process { stdin: Some(stdin), .. } => stdin.write_all(&frame).and_then(|()| stdin.flush()),
+            Link::Process { stdin: None, .. } => Err(std::io::ErrorKind::BrokenPipe.into()),
+            Link::Socket(stream) => stream.write_all(&frame),
         };
         sent.map_err(|error| self.lost(&error.to_string()))
     }
@@ -93,25 +122,40 @@ impl Transport {
 
     /// Describes the loss by how the process ended and what it said last.
     fn lost(&mut self, seen: &str) -> PipeError {
-        self.stdin = None;
         let mut why = seen.to_owned();
-        if let Ok(Some(status)) = self.child.wait_timeout(LAST_WORDS) {
-            why = format!("{why}: {} ended with {status}", self.child.program());
-        }
-        if let Some(said) = self.stderr.as_ref().and_then(|stderr| stderr.joined(LAST_WORDS)) {
-            why = format!("{why}; it said last: {said}");
+        match &mut self.link {
+            Link::Process { child, stdin, stderr } => {
+                *stdin = None;
+                if let Ok(Some(status)) = child.wait_timeout(LAST_WORDS) {
+                    why = format!("{why}: {} ended with {status}", child.program());
+                }
+                if let Some(said) = stderr.as_ref().and_then(|stderr| stderr.joined(LAST_WORDS)) {
+                    why = format!("{why}; it said last: {said}");
+                }
+            }
+            Link::Socket(stream) => drop(stream.shutdown(Shutdown::Both)),
         }
         PipeError::Lost { host: self.host.clone(), why }
     }
 
     /// Closes the pipe and waits until the agent has undone what it did and ended; kills it when that takes too long.
     pub(super) fn close(&mut self) -> Result<(), PipeError> {
-        self.stdin = None;
-        match self.child.wait_timeout(GRACE) {
+        let child = match &mut self.link {
+            Link::Process { child, stdin, .. } => {
+                *stdin = None;
+                child
+            }
+            // The guest sees to the agent's end.
+            Link::Socket(stream) => {
+                let _ = stream.shutdown(Shutdown::Both);
+                return Ok(());
+            }
+        };
+        match child.wait_timeout(GRACE) {
             Ok(Some(status)) if status.success() => Ok(()),
             Ok(Some(_)) => Err(self.lost("it did not end well")),
             Ok(None) => {
-                let _ = self.child.kill();
+                let _ = child.kill();
                 Err(PipeError::Silent { host: self.host.clone(), step: "end", seconds: GRACE.as_secs() })
             }
             Err(error) => Err(PipeError::Lost { host: self.host.clone(), why: error.to_string() }),
@@ -121,14 +165,19 @@ impl Transport {
 
 impl Drop for Transport {
     fn drop(&mut self) {
-        // Without this the child would be killed at once and could undo nothing.
-        if self.stdin.take().is_some() {
-            let _ = self.child.wait_timeout(GRACE);
+        match &mut self.link {
+            // Without this the child would be killed at once and could undo nothing.
+            Link::Process { child, stdin, .. } => {
+                if stdin.take().is_some() {
+                    let _ = child.wait_timeout(GRACE);
+                }
+            }
+            Link::Socket(stream) => drop(stream.shutdown(Shutdown::Both)),
         }
     }
 }
 
-fn read_replies(mut stdout: ChildStdout, sender: &Sender<Incoming>) {
+fn read_replies(mut stdout: impl Read, sender: &Sender<Incoming>) {
     let mut decoder = Decoder::new(AGENT_LIMIT);
     let mut buffer = vec![0; 65_536];
     let why = loop {

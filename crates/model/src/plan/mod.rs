@@ -104,9 +104,82 @@ pub struct LabPlan {
     /// Real ports moved into the namespaces, one a host (default: a veth pair).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<String>,
+    /// Kernel of a guest: `debian-6.1`, `debian-6.1-rt`, `debian-6.12`, `debian-6.12-rt` or the path of a vmlinuz-RELEASE; words
+    /// behind it join the kernel's command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// How the CPUs of a guest run (default: `icount`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<GuestMode>,
+    /// CPUs of a guest (default: 1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
+    /// Memory of a guest in MB (default: 768).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u32>,
 }
 
 defaults! { two: u32 = 2; }
+
+impl LabPlan {
+    /// A lab with two hosts and nothing else said.
+    #[must_use]
+    pub fn new(kind: LabKind) -> Self {
+        let (ports, kernel, mode, cpus, memory_mb) = (Vec::new(), None, None, None, None);
+        Self { kind, hosts: 2, ports, kernel, mode, cpus, memory_mb }
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
+        if !(1..=26).contains(&self.hosts) {
+            return conflict(&format!("lab.hosts = {}", self.hosts), "use 1 to 26");
+        }
+        if !self.ports.is_empty() && self.ports.len() != self.hosts as usize {
+            let what = format!("lab.ports names {} ports for {} hosts", self.ports.len(), self.hosts);
+            return conflict(&what, "give each host one port");
+        }
+        if self.kind != LabKind::Guest {
+            let of_guest = [
+                ("kernel", self.kernel.is_some()),
+                ("mode", self.mode.is_some()),
+                ("cpus", self.cpus.is_some()),
+                ("memory_mb", self.memory_mb.is_some()),
+            ];
+            return match of_guest.iter().find(|(_, is_set)| *is_set) {
+                Some((key, _)) => {
+                    conflict(&format!("lab.{key} is for guests"), "set lab.kind = \"guest\", or remove it")
+                }
+                None => Ok(()),
+            };
+        }
+        if !self.ports.is_empty() {
+            return conflict("lab.ports with a guest", "remove it: a guest has no ports of this machine");
+        }
+        if self.cpus == Some(0) || (self.mode.unwrap_or_default() == GuestMode::Icount && self.cpus.unwrap_or(1) > 1) {
+            let what = format!("lab.cpus = {}", self.cpus.unwrap_or_default());
+            return conflict(&what, "use 1, or with mode kvm or tcg more: icount runs one CPU");
+        }
+        if self.memory_mb.is_some_and(|mb| mb < 256) {
+            return conflict("lab.memory_mb below 256", "use 256 or more: a guest keeps its files in memory");
+        }
+        Ok(())
+    }
+}
+
+words! {
+    "mode of guests";
+    /// How the CPUs of a guest run.
+    #[derive(Default)]
+    pub enum GuestMode {
+        /// Emulated, 2 ns of guest time an instruction, one CPU: simulated times, which repeat.
+        #[default]
+        Icount = "icount",
+        /// On this machine's CPUs, pinned, by hardware virtualization (/dev/kvm).
+        Kvm = "kvm",
+        /// Emulated: for function, its times mean nothing.
+        Tcg = "tcg",
+    }
+}
 
 /// What the built-in lab's hosts are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -116,6 +189,8 @@ pub enum LabKind {
     Netns,
     /// This host talking to itself over 127.0.0.1; needs nothing.
     Loopback,
+    /// Network namespaces of a virtual machine with a kernel of its own; needs QEMU, no root.
+    Guest,
 }
 
 /// One host that is not from the built-in lab.
@@ -250,12 +325,9 @@ impl Plan {
             _ => {}
         }
         if let Some(lab) = &self.lab {
-            if !(1..=26).contains(&lab.hosts) {
-                return conflict(&format!("lab.hosts = {}", lab.hosts), "use 1 to 26");
-            }
-            if !lab.ports.is_empty() && lab.ports.len() != lab.hosts as usize {
-                let what = format!("lab.ports names {} ports for {} hosts", lab.ports.len(), lab.hosts);
-                return conflict(&what, "give each host one port");
+            lab.check()?;
+            if lab.kind == LabKind::Guest && lab.kernel.is_none() {
+                return conflict("the guest has no kernel", "set lab.kernel = \"debian-6.1\"");
             }
         }
         let known = self.host_names();

@@ -10,8 +10,12 @@ use std::sync::LazyLock;
 use toml::de::DeTable;
 
 /// Plans that hold every key between them.
-pub const EXAMPLES: [&str; 3] =
-    [include_str!("examples/lab.toml"), include_str!("examples/hosts.toml"), include_str!("examples/pgm.toml")];
+pub const EXAMPLES: [&str; 4] = [
+    include_str!("examples/lab.toml"),
+    include_str!("examples/hosts.toml"),
+    include_str!("examples/pgm.toml"),
+    include_str!("examples/guest.toml"),
+];
 
 /// A component of a path that stands for a name of the plan's own choice.
 const NAME: &str = "NAME";

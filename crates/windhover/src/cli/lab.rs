@@ -11,6 +11,22 @@ pub(crate) struct Lab {
     pub(crate) command: LabCommand,
 }
 
+/// `windhover agent`
+#[derive(Debug, Args)]
+pub(crate) struct Agent {
+    /// Fingerprint of the program outside, when this is a guest: its file is another one here
+    #[arg(long, hide = true)]
+    pub(crate) build: Option<String>,
+}
+
+/// `windhover guest-init`
+#[derive(Debug, Args)]
+pub(crate) struct GuestInit {
+    /// How many hosts to make
+    #[arg(long, default_value_t = 0)]
+    pub(crate) hosts: u32,
+}
+
 /// Kinds of built-in labs.
 pub(crate) const LAB_KINDS: [Choice<LabKind>; 2] = [
     (LabKind::Netns, "netns", "Network namespaces joined by a veth pair or a bridge; needs root"),

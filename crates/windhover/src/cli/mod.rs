@@ -103,7 +103,7 @@ pub(crate) enum Command {
     /// Show a run in the terminal
     Show(campaign::Show),
     /// Supervise one host for a campaign: requests on stdin, replies on stdout
-    Agent,
+    Agent(lab::Agent),
     /// Put changed settings back as they were
     Undo(undo::Undo),
     /// Undo a change set when its owner vanishes
@@ -112,6 +112,9 @@ pub(crate) enum Command {
     /// Keep CPUs out of deep sleep until ended
     #[command(hide = true)]
     Hold(tune::Hold),
+    /// Serve the ports of a guest, as the process that its first one starts
+    #[command(hide = true)]
+    GuestInit(lab::GuestInit),
     /// Keep the worker contract: a spec on stdin, events on stdout
     #[command(hide = true)]
     Worker,

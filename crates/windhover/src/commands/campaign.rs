@@ -116,9 +116,10 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Plan, Failure> {
 pub(crate) fn with_lab(mut plan: Plan, kind: Option<LabKind>) -> Plan {
     let Some(kind) = kind else { return plan };
     match &mut plan.lab {
+        Some(lab) if lab.kind == LabKind::Guest => *lab = LabPlan { hosts: lab.hosts, ..LabPlan::new(kind) },
         Some(lab) => lab.kind = kind,
         None => {
-            plan.lab = Some(LabPlan { kind, hosts: 2, ports: Vec::new() });
+            plan.lab = Some(LabPlan::new(kind));
             plan.hosts.clear();
         }
     }
@@ -397,6 +398,7 @@ impl Observer for Watcher<'_> {
                 ));
                 self.json("begin", || Ok(json!({ "path": path, "steps": steps, "done": done })));
             }
+            Progress::Note(text) => self.line(text),
             Progress::Warning(text) => self.output.warning(text),
             Progress::Prepared { prepared } => {
                 self.line(&prepared_line(prepared));

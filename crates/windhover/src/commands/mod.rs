@@ -14,6 +14,7 @@ mod compare;
 mod doctor;
 mod dump;
 mod generate;
+mod guest_init;
 mod identity;
 mod key;
 mod lab;
@@ -65,7 +66,8 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Compare(arguments) => compare::run(&arguments, output),
         Command::Plot(arguments) => plot::run(&arguments, output),
         Command::Show(arguments) => report::show(&arguments, output),
-        Command::Agent => agent::run(),
+        Command::Agent(arguments) => agent::run(arguments.build),
+        Command::GuestInit(arguments) => guest_init::run(&arguments),
         Command::Undo(arguments) => undo::run(&arguments, output),
         Command::Keeper(arguments) => Ok(undo::keep(&arguments, output)),
         Command::Hold(arguments) => Ok(tune::hold(&arguments)),

@@ -1,0 +1,122 @@
+//! What is said over the control port: one JSON object a line.
+//!
+//! Guest and host are one program of one build, so the form may change with it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Name of the control port in the guest.
+pub const CONTROL: &str = "windhover.control";
+
+/// Name of an agent's port in the guest.
+#[must_use]
+pub fn agent_port(name: &str) -> String {
+    format!("windhover.agent.{name}")
+}
+
+/// The agent of the whole guest, in its first network namespace. No host has a name of more than one letter.
+pub const MACHINE: &str = "machine";
+
+/// A host in a guest.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct GuestHost {
+    /// `a`, `b` …
+    pub name: String,
+    /// Its network namespace in the guest.
+    pub netns: Option<String>,
+    /// Its IPv4 address.
+    pub ipv4: Ipv4Addr,
+    /// Its IPv6 address.
+    pub ipv6: Option<Ipv6Addr>,
+    /// The device that carries them.
+    pub device: String,
+}
+
+/// A guest that is ready.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Up {
+    /// Its hosts.
+    pub hosts: Vec<GuestHost>,
+    /// Release of the kernel that runs.
+    pub release: String,
+    /// Its boot id.
+    pub boot_id: String,
+    /// The kernel's command line.
+    pub command_line: String,
+    /// Guest time since its kernel started, in ms.
+    pub uptime_ms: u64,
+}
+
+/// From the host.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Run a program on a host, or in the guest's first namespace.
+    Run {
+        /// The host.
+        host: Option<String>,
+        /// Program and arguments.
+        argv: Vec<String>,
+    },
+    /// Power off.
+    PowerOff,
+}
+
+/// From the guest.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Told {
+    /// It is ready.
+    Up(Up),
+    /// It cannot become ready, or an order cannot be carried out: why.
+    Failed(String),
+    /// A line for people, from an agent or the first process.
+    Note(String),
+    /// A program wrote this (base64).
+    Output {
+        /// To standard error rather than standard output.
+        error: bool,
+        /// What.
+        bytes: String,
+    },
+    /// A program ended, with the status that a shell would give it.
+    Ended(i32),
+}
+
+impl Told {
+    /// What a program wrote.
+    #[must_use]
+    pub fn output(error: bool, bytes: &[u8]) -> Self {
+        Self::Output { error, bytes: STANDARD.encode(bytes) }
+    }
+}
+
+/// What a program wrote, as bytes.
+#[must_use]
+pub fn decoded(bytes: &str) -> Vec<u8> {
+    STANDARD.decode(bytes).unwrap_or_default()
+}
+
+/// A line of the port.
+pub(crate) fn line(value: &impl serde::Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(value).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_as_they_were() {
+        let every: Vec<u8> = (0..=255).collect();
+        let text = line(&Told::output(true, &every));
+        assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 1);
+        match serde_json::from_slice(&text).unwrap() {
+            Told::Output { error: true, bytes } => assert_eq!(decoded(&bytes), every),
+            other => panic!("{other:?}"),
+        }
+    }
+}

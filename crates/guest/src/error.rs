@@ -1,0 +1,45 @@
+//! What can go wrong with a guest.
+
+use std::path::{Path, PathBuf};
+
+/// A step that failed. Steps that differ only in their words share a variant.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
+pub enum GuestError {
+    /// What was asked for cannot be had here: what, and the remedy. Nothing was changed.
+    #[error("{0}")]
+    Refused(String),
+    /// A program failed, or the guest did not do what it should: what, and what it said.
+    #[error("{0}")]
+    Failed(String),
+    /// A file or folder cannot be used.
+    #[error("cannot {step} {}: {cause}", path.display())]
+    File { step: &'static str, path: PathBuf, cause: std::io::Error },
+}
+
+impl From<task::TaskError> for GuestError {
+    fn from(error: task::TaskError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+impl GuestError {
+    pub(crate) fn refused<T>(why: impl Into<String>) -> Result<T, Self> {
+        Err(Self::Refused(why.into()))
+    }
+
+    pub(crate) fn failed<T>(why: impl Into<String>) -> Result<T, Self> {
+        Err(Self::Failed(why.into()))
+    }
+
+    pub(crate) fn file(step: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |cause| Self::File { step, path, cause }
+    }
+
+    /// The design's exit code: 2 for what the caller can put right by asking otherwise, 1 for what failed on the way.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        if matches!(self, Self::Refused(_)) { 2 } else { 1 }
+    }
+}

@@ -1,0 +1,332 @@
+//! The guest's side: its first process, and the process that serves the ports.
+//!
+//! The first process mounts what Linux programs expect, loads the modules, starts the second and reaps whatever loses its
+//! parent. The second makes the hosts, keeps an agent behind each port that the host side has open, and runs programs.
+//! When it ends the guest is switched off.
+
+use crate::control::{self, CONTROL, GuestHost, MACHINE, Order, Told, Up, agent_port};
+use crate::image;
+use nix::errno::Errno;
+use nix::kmod::{ModuleInitFlags, finit_module};
+use nix::mount::{MsFlags, mount};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::reboot::{RebootMode, reboot};
+use nix::sys::wait::{WaitStatus, waitpid};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use task::{Child, Launch, Stream};
+
+/// What is mounted, in this order: type, folder, options.
+const MOUNTS: [(&str, &str, &str); 9] = [
+    ("proc", "/proc", ""),
+    ("sysfs", "/sys", ""),
+    ("devtmpfs", "/dev", ""),
+    ("devpts", "/dev/pts", ""),
+    ("tmpfs", "/dev/shm", ""),
+    ("tmpfs", "/run", "mode=755"),
+    ("tracefs", "/sys/kernel/tracing", ""),
+    ("debugfs", "/sys/kernel/debug", ""),
+    // As systemd leaves it: version 2 only, and no controller given to the children yet.
+    ("cgroup2", "/sys/fs/cgroup", ""),
+];
+/// Word of the kernel's command line with the number of hosts.
+pub(crate) const HOSTS: &str = "windhover.hosts";
+/// Programs are looked for here.
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+/// How often an agent's port is looked at while the host side has it closed.
+const LOOK: Duration = Duration::from_millis(100);
+/// Bytes of a program's output in one line.
+const CHUNK: usize = 16_384;
+
+/// Whether this is the first process of a guest. The kernel hands it the words of the command line that it does not know
+/// itself, so that the arguments say nothing.
+#[must_use]
+pub fn is_first_process() -> bool {
+    let by_kernel = std::env::args_os().next().is_some_and(|name| name == image::INIT);
+    by_kernel && std::process::id() == 1 && Path::new(image::BUILD).is_file()
+}
+
+/// The guest's first process; does not return, since its end would be the kernel's. Switches off whatever machine it is on:
+/// ask [`is_first_process`] before.
+pub fn first_process() -> ! {
+    if let Err(why) = start() {
+        // The console: the host side shows its last lines.
+        tell_console(&format!("windhover guest: {why}"));
+    }
+    loop {
+        let _ = reboot(RebootMode::RB_POWER_OFF);
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn tell_console(text: &str) {
+    if let Ok(mut console) = OpenOptions::new().write(true).open("/dev/console") {
+        let _ = writeln!(console, "{text}");
+    }
+}
+
+/// The number of hosts that the kernel's command line asks for.
+fn hosts(command_line: &str) -> u32 {
+    let word = command_line.split_ascii_whitespace().find_map(|word| word.strip_prefix(HOSTS)?.strip_prefix('='));
+    word.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+fn start() -> Result<(), String> {
+    for (kind, folder, options) in MOUNTS {
+        let _ = std::fs::create_dir_all(folder);
+        let mounted = mount(Some(kind), folder, Some(kind), MsFlags::empty(), Some(options));
+        // Not every kernel has all of them; what needs one says so.
+        if let Err(error) = mounted
+            && matches!(folder, "/proc" | "/sys" | "/dev")
+        {
+            return Err(format!("cannot mount {kind} on {folder}: {error}"));
+        }
+    }
+    let _ = nix::unistd::sethostname("guest");
+    load_modules()?;
+    let hosts = hosts(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default());
+    let second = Launch::new(image::PROGRAM)
+        .args(["guest-init", "--hosts", &hosts.to_string()])
+        .env("PATH", PATH)
+        .env("HOME", "/root")
+        .directory("/root")
+        .stdout(Stream::Inherit)
+        .start();
+    let second = second.map_err(|error| error.to_string())?;
+    let wanted = i32::try_from(second.pid()).unwrap_or_default();
+    // Reaped here and not by its handle, which only knows this one child.
+    std::mem::forget(second);
+    loop {
+        match waitpid(None, None) {
+            Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..)) if pid.as_raw() == wanted => return Ok(()),
+            Err(Errno::ECHILD) => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+fn load_modules() -> Result<(), String> {
+    let order = Path::new(image::MODULES).join("order");
+    let order = std::fs::read_to_string(&order).map_err(|error| format!("{}: {error}", order.display()))?;
+    for name in order.lines() {
+        let path = Path::new(image::MODULES).join(name);
+        let file = File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        match finit_module(&file, c"", ModuleInitFlags::empty()) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(error) => return Err(format!("module {name} cannot be loaded: {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// Makes the hosts of a guest, in it.
+pub type MakeHosts<'a> = &'a mut dyn FnMut(u32) -> Result<Vec<GuestHost>, String>;
+
+/// The second process: serves the ports until it is told to power off. `make` makes the hosts.
+///
+/// # Errors
+/// A line for the console, where the control port cannot be used.
+pub fn serve(hosts: u32, make: MakeHosts<'_>) -> Result<(), String> {
+    let control = port(CONTROL).ok_or_else(|| format!("there is no port {CONTROL}"))?;
+    let open = || OpenOptions::new().read(true).write(true).open(&control);
+    let file = open().map_err(|error| format!("{}: {error}", control.display()))?;
+    let host = HostSide(Arc::new(Mutex::new(file.try_clone().map_err(|error| error.to_string())?)));
+    let made = if hosts == 0 { Ok(Vec::new()) } else { make(hosts) };
+    let made = match made {
+        Ok(made) => made,
+        Err(why) => {
+            host.tell(&Told::Failed(why.clone()));
+            return Err(why);
+        }
+    };
+    for (name, netns) in made.iter().map(|host| (host.name.as_str(), netns(host))).chain([(MACHINE, None)]) {
+        if let Some(path) = port(&agent_port(name)) {
+            let (name, host) = (name.to_owned(), host.clone());
+            let keep = move || keep_agent(&name, &path, netns.as_deref(), &host);
+            std::thread::Builder::new().spawn(keep).map_err(|error| error.to_string())?;
+        }
+    }
+    host.tell(&Told::Up(up(made.clone())));
+    orders(file, &made, &host)
+}
+
+fn up(hosts: Vec<GuestHost>) -> Up {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let uptime = read("/proc/uptime");
+    let seconds = uptime.split(' ').next().and_then(|text| text.parse::<f64>().ok()).unwrap_or_default();
+    Up {
+        hosts,
+        release: read("/proc/sys/kernel/osrelease"),
+        boot_id: read("/proc/sys/kernel/random/boot_id"),
+        command_line: read("/proc/cmdline"),
+        uptime_ms: u64::try_from(Duration::from_secs_f64(seconds).as_millis()).unwrap_or_default(),
+    }
+}
+
+fn netns(host: &GuestHost) -> Option<PathBuf> {
+    host.netns.as_ref().map(|netns| Path::new("/run/netns").join(netns))
+}
+
+/// The device of a virtio-serial port, by the port's name. No udev makes links here.
+fn port(name: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir("/sys/class/virtio-ports").ok()?;
+    let is_it = |path: &PathBuf| std::fs::read_to_string(path.join("name")).is_ok_and(|found| found.trim() == name);
+    let found = entries.flatten().map(|entry| entry.path()).find(is_it)?;
+    Some(Path::new("/dev").join(found.file_name()?))
+}
+
+/// Where lines to the host side are written, by all threads.
+#[derive(Clone)]
+struct HostSide(Arc<Mutex<File>>);
+
+impl HostSide {
+    fn tell(&self, told: &Told) {
+        let mut port = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A host side that is gone ends the guest, or asks again.
+        let _ = port.write_all(&control::line(told)).and_then(|()| port.flush());
+    }
+}
+
+/// Keeps an agent behind a port for as long as the host side has the port open, one after the other.
+fn keep_agent(name: &str, path: &Path, netns: Option<&Path>, host: &HostSide) {
+    let build = std::fs::read_to_string(image::BUILD).unwrap_or_default();
+    loop {
+        let Ok(port) = OpenOptions::new().read(true).write(true).open(path) else { return };
+        wait_until_open(&port);
+        let (Ok(input), Ok(output)) = (port.try_clone(), port.try_clone()) else { return };
+        let mut agent = Launch::new(image::PROGRAM)
+            .args(["agent", "--build", build.trim()])
+            .stdin(Stream::File(OwnedFd::from(input)))
+            .stdout(Stream::File(OwnedFd::from(output)))
+            .stderr(Stream::Pipe);
+        if let Some(netns) = netns {
+            agent = agent.netns(netns);
+        }
+        let mut agent = match agent.start() {
+            Ok(agent) => agent,
+            Err(error) => {
+                host.tell(&Told::Note(format!("host '{name}': {error}")));
+                return;
+            }
+        };
+        for line in agent.take_stderr().into_iter().flat_map(|from| BufReader::new(from).lines()).map_while(Result::ok)
+        {
+            host.tell(&Told::Note(format!("host '{name}': {line}")));
+        }
+        let _ = agent.wait();
+    }
+}
+
+/// A port whose other end is closed reads as ended.
+fn wait_until_open(port: &File) {
+    loop {
+        let mut entry = [PollFd::new(port.as_fd(), PollFlags::POLLOUT)];
+        match poll(&mut entry, PollTimeout::ZERO) {
+            Ok(_) if entry[0].revents().is_some_and(|seen| !seen.contains(PollFlags::POLLHUP)) => return,
+            _ => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+/// Carries out what the host side asks for, one order at a time. A host side that goes away ends the program that it had
+/// started.
+fn orders(port: File, hosts: &[GuestHost], host: &HostSide) -> Result<(), String> {
+    let (sender, orders) = channel();
+    std::thread::Builder::new().spawn(move || read_orders(port, &sender)).map_err(|error| error.to_string())?;
+    while let Ok(order) = orders.recv() {
+        match order {
+            None => {}
+            Some(Order::PowerOff) => return Ok(()),
+            Some(Order::Run { host: name, argv }) => {
+                let place = match &name {
+                    None => Ok(None),
+                    Some(name) => match hosts.iter().find(|host| host.name == *name) {
+                        Some(host) => Ok(netns(host)),
+                        None => Err(format!("there is no host '{name}' in the guest")),
+                    },
+                };
+                match place.and_then(|netns| run(&argv, netns, &orders, host)) {
+                    Ok(None) => {}
+                    Ok(Some(status)) => host.tell(&Told::Ended(status)),
+                    Err(why) => host.tell(&Told::Failed(why)),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `None`: the host side went away.
+fn read_orders(port: File, sender: &Sender<Option<Order>>) {
+    let mut lines = BufReader::new(port);
+    let (mut text, mut is_open) = (String::new(), true);
+    loop {
+        match lines.read_line(&mut text) {
+            Ok(0) | Err(_) => {
+                if std::mem::replace(&mut is_open, false) && sender.send(None).is_err() {
+                    return;
+                }
+                std::thread::sleep(LOOK);
+            }
+            Ok(_) => {
+                is_open = true;
+                if let Ok(order) = serde_json::from_str(&text)
+                    && sender.send(Some(order)).is_err()
+                {
+                    return;
+                }
+                text.clear();
+            }
+        }
+    }
+}
+
+/// Runs a program and passes on what it writes. Nothing comes back when the host side went away and the program was killed.
+fn run(
+    argv: &[String],
+    netns: Option<PathBuf>,
+    orders: &Receiver<Option<Order>>,
+    host: &HostSide,
+) -> Result<Option<i32>, String> {
+    let Some((program, arguments)) = argv.split_first() else { return Err("no program was named".to_owned()) };
+    let mut launch = Launch::new(program).args(arguments).stdout(Stream::Pipe).stderr(Stream::Pipe);
+    if let Some(netns) = netns {
+        launch = launch.netns(netns);
+    }
+    let mut child: Child = launch.start().map_err(|error| error.to_string())?;
+    let (stdout, stderr) = (child.take_stdout(), child.take_stderr());
+    std::thread::scope(|scope| {
+        if let Some(stdout) = stdout {
+            scope.spawn(|| pass_on(stdout, false, host));
+        }
+        if let Some(stderr) = stderr {
+            scope.spawn(|| pass_on(stderr, true, host));
+        }
+        loop {
+            match child.wait_timeout(LOOK) {
+                Ok(Some(status)) => {
+                    return Ok(Some(status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1)));
+                }
+                Err(error) => return Err(error.to_string()),
+                Ok(None) if matches!(orders.try_recv(), Ok(None)) => {
+                    let _ = child.kill();
+                    return Ok(None);
+                }
+                Ok(None) => {}
+            }
+        }
+    })
+}
+
+fn pass_on(mut from: impl Read, error: bool, host: &HostSide) {
+    let mut buffer = vec![0; CHUNK];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        host.tell(&Told::output(error, buffer.get(..length).unwrap_or_default()));
+    }
+}

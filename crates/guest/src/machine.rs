@@ -1,0 +1,544 @@
+//! One guest: QEMU, from its start to its end.
+
+use crate::control::{self, CONTROL, MACHINE, Order, Told, Up, agent_port};
+use crate::{Cache, GuestError, Kernel, Program, image, inside};
+use model::CpuList;
+use model::plan::{GuestMode, LabPlan};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+use task::{Child, Launch, Stream};
+
+/// The emulator.
+const QEMU: &str = "qemu-system-x86_64";
+/// What KVM is opened by.
+const KVM: &str = "/dev/kvm";
+/// How long QEMU may take to make its sockets.
+const SOCKETS: Duration = Duration::from_secs(20);
+/// How often the end of QEMU and the stop flag are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a guest may take to power off before it is switched off.
+const POWER_OFF: Duration = Duration::from_secs(60);
+/// Lines of the console in an error.
+const CONSOLE_LINES: usize = 3;
+
+/// How QEMU runs a guest's CPUs.
+struct ModeRule {
+    mode: GuestMode,
+    arguments: &'static [&'static str],
+    /// Added to the kernel's command line.
+    words: &'static str,
+}
+
+const MODES: [ModeRule; 3] = [
+    ModeRule {
+        mode: GuestMode::Icount,
+        // 2 ns an instruction. The model of the CPU is a small one, which is emulated at half the cost.
+        arguments: &["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-cpu", "qemu64"],
+        // Without a reliable TSC each look at the clock is an emulated device's register. The others take out chance.
+        words: "tsc=reliable nokaslr norandmaps random.trust_cpu=off",
+    },
+    ModeRule { mode: GuestMode::Kvm, arguments: &["-accel", "kvm", "-cpu", "host"], words: "" },
+    ModeRule {
+        mode: GuestMode::Tcg,
+        // Where cmpxchg16b is emulated, guests panic at random. A busy host's timer can fail the check at boot.
+        arguments: &["-accel", "tcg,thread=multi", "-cpu", "max,-cx16"],
+        words: "no_timer_check",
+    },
+];
+
+fn rule(mode: GuestMode) -> &'static ModeRule {
+    MODES.iter().find(|rule| rule.mode == mode).unwrap_or(&MODES[0])
+}
+
+/// A guest as asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestSpec {
+    /// A kernel's name or path, as [`Kernel::find`] takes it.
+    pub kernel: String,
+    /// Words added to the kernel's command line.
+    pub words: Vec<String>,
+    /// How its CPUs run.
+    pub mode: GuestMode,
+    /// How many CPUs.
+    pub cpus: u32,
+    /// Its memory, in MB.
+    pub memory_mb: u32,
+    /// How many hosts (network namespaces) it has.
+    pub hosts: u32,
+    /// Modules to load beside the usual ones.
+    pub modules: Vec<String>,
+    /// An archive (cpio) whose files join the image and replace those of the same name.
+    pub overlay: Option<PathBuf>,
+    /// Arguments for QEMU, for devices of tests.
+    pub devices: Vec<String>,
+    /// Longest time from the start to the first word of the guest.
+    pub boot_limit: Duration,
+}
+
+impl GuestSpec {
+    /// Two hosts, one CPU, instruction counting.
+    #[must_use]
+    pub fn new(kernel: &str) -> Self {
+        Self {
+            kernel: kernel.to_owned(),
+            words: Vec::new(),
+            mode: GuestMode::Icount,
+            cpus: 1,
+            memory_mb: 768,
+            hosts: 2,
+            modules: Vec::new(),
+            overlay: None,
+            devices: Vec::new(),
+            boot_limit: Duration::from_secs(300),
+        }
+    }
+
+    /// The guest of a plan's lab.
+    #[must_use]
+    pub fn from_plan(plan: &LabPlan) -> Self {
+        let mut words = plan.kernel.iter().flat_map(|kernel| kernel.split_ascii_whitespace());
+        let usual = Self::new(words.next().unwrap_or_default());
+        let mode = plan.mode.unwrap_or_default();
+        Self {
+            words: words.map(str::to_owned).collect(),
+            mode,
+            cpus: plan.cpus.unwrap_or(1),
+            memory_mb: plan.memory_mb.unwrap_or(usual.memory_mb),
+            hosts: plan.hosts,
+            ..usual
+        }
+    }
+
+    /// Refuses what cannot be had here, before anything is fetched or made.
+    fn check(&self) -> Result<(), GuestError> {
+        if self.mode == GuestMode::Icount && self.cpus != 1 {
+            let remedy = "use 1, or mode tcg or kvm";
+            return GuestError::refused(format!("mode icount cannot run {} CPUs: {remedy}", self.cpus));
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        if !std::env::split_paths(&path).any(|folder| folder.join(QEMU).is_file()) {
+            return GuestError::refused(format!("there is no {QEMU}: install qemu-system-x86 (with seabios)"));
+        }
+        if self.mode == GuestMode::Kvm
+            && let Err(error) = File::options().read(true).write(true).open(KVM)
+        {
+            let remedy = "use mode icount or tcg, or a machine with hardware virtualization and your user in group kvm";
+            return GuestError::refused(format!("mode kvm cannot open {KVM} ({error}): {remedy}"));
+        }
+        if let Some(overlay) = &self.overlay {
+            File::open(overlay).map_err(GuestError::file("read", overlay))?;
+        }
+        Ok(())
+    }
+}
+
+/// The socket of an agent's pipe, in a guest's folder.
+#[must_use]
+pub fn agent_socket(folder: &Path, host: &str) -> PathBuf {
+    folder.join(format!("agent-{host}"))
+}
+
+fn control_socket(folder: &Path) -> PathBuf {
+    folder.join("control")
+}
+
+/// A guest that runs. Dropping it switches it off, and its end is QEMU's in any case: QEMU dies with the thread that started
+/// it (prctl(2), PR_SET_PDEATHSIG), so start it from one that stays.
+#[derive(Debug)]
+pub struct Guest {
+    /// What its kernel is.
+    pub kernel: Kernel,
+    up: Up,
+    qemu: Child,
+    line: Line,
+    folder: RunFolder,
+}
+
+/// CPU time of QEMU, in ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// In user mode.
+    pub user_ms: u64,
+    /// In the kernel.
+    pub system_ms: u64,
+}
+
+impl Guest {
+    /// Fetches what is missing, makes the image, boots, and waits until the guest is ready, or `stop` is raised.
+    ///
+    /// # Errors
+    /// [`GuestError::Refused`] before anything was started; [`GuestError::Failed`] with the last lines of the console.
+    pub fn boot(
+        spec: &GuestSpec,
+        program: &Program,
+        cache: &Cache,
+        stop: &AtomicBool,
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Self, GuestError> {
+        spec.check()?;
+        let kernel = Kernel::find(&spec.kernel, cache, note)?;
+        let image = image::ready(&kernel, &spec.modules, program, cache)?;
+        let folder = RunFolder::make()?;
+        let image = match &spec.overlay {
+            None => image,
+            Some(overlay) => joined(&image, overlay, &folder.path.join("image"))?,
+        };
+        let arguments = arguments(spec, &kernel, &image, &folder.path);
+        let errors = folder.path.join("qemu");
+        let errors = File::create(&errors).map_err(GuestError::file("write", &errors))?;
+        let qemu = Launch::new(QEMU)
+            .args(arguments)
+            .stdout(Stream::Null)
+            .stderr(Stream::File(OwnedFd::from(errors)))
+            .die_with_parent()
+            .start()?;
+        let mut guest = Starting { qemu, folder };
+        let line = guest.connect()?;
+        if spec.mode == GuestMode::Kvm {
+            pin(&guest.qemu, spec.cpus);
+        }
+        let up = guest.wait_up(&line, spec.boot_limit, stop)?;
+        if up.release != kernel.release {
+            return GuestError::failed(format!("the guest runs {} and not {}", up.release, kernel.release));
+        }
+        let Starting { qemu, folder } = guest;
+        Ok(Self { kernel, up, qemu, line, folder })
+    }
+
+    /// What it told of itself.
+    #[must_use]
+    pub fn up(&self) -> &Up {
+        &self.up
+    }
+
+    /// The folder with its sockets.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder.path
+    }
+
+    /// What its kernel and its first process printed.
+    #[must_use]
+    pub fn console(&self) -> String {
+        console(&self.folder.path)
+    }
+
+    /// Lines for people since the last call.
+    pub fn notes(&mut self) -> Vec<String> {
+        let told = self.line.told.try_iter();
+        told.filter_map(|told| if let Told::Note(text) = told { Some(text) } else { None }).collect()
+    }
+
+    /// Runs a program in it, on a host or in its first namespace, and waits for the end; gives back the status as a shell
+    /// would. `output` gets what it writes, the flag says to standard error.
+    ///
+    /// # Errors
+    /// [`GuestError::Failed`] when the program cannot be started, the guest ends or `limit` passes; then the guest has to be
+    /// switched off.
+    pub fn run(
+        &mut self,
+        host: Option<&str>,
+        argv: &[String],
+        limit: Option<Duration>,
+        stop: &AtomicBool,
+        output: &mut dyn FnMut(bool, &[u8]),
+    ) -> Result<i32, GuestError> {
+        self.line.order(&Order::Run { host: host.map(str::to_owned), argv: argv.to_vec() })?;
+        let began = Instant::now();
+        loop {
+            match self.line.told.recv_timeout(LOOK) {
+                Ok(Told::Output { error, bytes }) => output(error, &control::decoded(&bytes)),
+                Ok(Told::Ended(status)) => return Ok(status),
+                Ok(Told::Failed(why)) => return GuestError::failed(why),
+                Ok(Told::Up(_) | Told::Note(_)) => {}
+                Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
+                    return GuestError::failed("interrupted");
+                }
+                Err(RecvTimeoutError::Timeout) if limit.is_some_and(|limit| began.elapsed() >= limit) => {
+                    let seconds = limit.unwrap_or_default().as_secs();
+                    return GuestError::failed(format!("{} was not done in {seconds} s", argv.join(" ")));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return GuestError::failed(format!("the guest ended{}", last_lines(&self.folder.path)));
+                }
+            }
+        }
+    }
+
+    /// CPU time of QEMU so far.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        usage(self.qemu.pid())
+    }
+
+    /// Has it power off, and switches it off where it does not.
+    pub fn power_off(mut self) -> Result<(), GuestError> {
+        let asked = self.line.order(&Order::PowerOff);
+        if asked.is_ok() && matches!(self.qemu.wait_timeout(POWER_OFF), Ok(Some(_))) {
+            return Ok(());
+        }
+        self.qemu.kill()?;
+        Ok(())
+    }
+
+    /// Switches it off at once, as a reset button would end it.
+    pub fn cut(mut self) -> Result<(), GuestError> {
+        self.qemu.kill()?;
+        Ok(())
+    }
+}
+
+/// user and system time of a process (fields 14 and 15 of /proc/PID/stat).
+fn usage(pid: u32) -> Usage {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    // Ticks of 10 ms (USER_HZ), and the two fields before are cut off.
+    let ms = |index: usize| fields.get(index).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default() * 10;
+    Usage { user_ms: ms(11), system_ms: ms(12) }
+}
+
+/// QEMU before the guest is ready.
+struct Starting {
+    qemu: Child,
+    folder: RunFolder,
+}
+
+impl Starting {
+    /// Connects to the control port as soon as QEMU has made its socket.
+    fn connect(&mut self) -> Result<Line, GuestError> {
+        let (socket, began) = (control_socket(&self.folder.path), Instant::now());
+        loop {
+            match UnixStream::connect(&socket) {
+                Ok(stream) => return Line::start(stream).map_err(GuestError::file("use", &socket)),
+                Err(_) if began.elapsed() < SOCKETS => {}
+                Err(error) => return Err(GuestError::file("connect to", &socket)(error)),
+            }
+            if let Some(status) = self.qemu.wait_timeout(Duration::from_millis(10))? {
+                let said = std::fs::read_to_string(self.folder.path.join("qemu")).unwrap_or_default();
+                let said = said.lines().next_back().unwrap_or("without a word").to_owned();
+                return GuestError::failed(format!("{QEMU} ended with {status}: {said}"));
+            }
+        }
+    }
+
+    fn wait_up(&mut self, line: &Line, limit: Duration, stop: &AtomicBool) -> Result<Up, GuestError> {
+        let began = Instant::now();
+        loop {
+            match line.told.recv_timeout(LOOK) {
+                Ok(Told::Up(up)) => return Ok(up),
+                Ok(Told::Failed(why)) => return GuestError::failed(format!("the guest could not start: {why}")),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    let said = last_lines(&self.folder.path);
+                    return GuestError::failed(format!("the guest ended before it was up{said}"));
+                }
+                Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
+                    return GuestError::failed("interrupted");
+                }
+                Err(RecvTimeoutError::Timeout) if began.elapsed() >= limit => {
+                    let said = last_lines(&self.folder.path);
+                    let seconds = limit.as_secs();
+                    return GuestError::failed(format!("the guest was not up after {seconds} s{said}"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+fn console(folder: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(folder.join("console")).unwrap_or_default()).into_owned()
+}
+
+/// What the console said last, for an error on one line, and where all of it is kept.
+fn last_lines(folder: &Path) -> String {
+    let console = console(folder);
+    let lines: Vec<&str> = console.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let last = lines.get(lines.len().saturating_sub(CONSOLE_LINES)..).unwrap_or_default().join(" | ");
+    let kept = Cache::usual().and_then(|cache| cache.part("consoles")).ok().and_then(|consoles| {
+        let kept = consoles.join("last");
+        std::fs::write(&kept, &console).ok().map(|()| kept)
+    });
+    match kept {
+        _ if lines.is_empty() => "; its console is empty".to_owned(),
+        Some(kept) => format!("; its console ends: {last} (all of it: {})", kept.display()),
+        None => format!("; its console ends: {last}"),
+    }
+}
+
+/// The control port.
+#[derive(Debug)]
+struct Line {
+    stream: UnixStream,
+    told: Receiver<Told>,
+}
+
+impl Line {
+    fn start(stream: UnixStream) -> std::io::Result<Self> {
+        let (sender, told) = channel();
+        let from = stream.try_clone()?;
+        std::thread::Builder::new().name("guest-control".to_owned()).spawn(move || follow(from, &sender))?;
+        Ok(Self { stream, told })
+    }
+
+    fn order(&mut self, order: &Order) -> Result<(), GuestError> {
+        let sent = self.stream.write_all(&control::line(order));
+        sent.map_err(|error| GuestError::Failed(format!("the guest's control port: {error}")))
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // Ends the reading thread.
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+fn follow(from: UnixStream, sender: &Sender<Told>) {
+    for line in BufReader::new(from).lines().map_while(Result::ok) {
+        if let Ok(told) = serde_json::from_str(&line)
+            && sender.send(told).is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// What QEMU is started with.
+fn arguments(spec: &GuestSpec, kernel: &Kernel, image: &Path, folder: &Path) -> Vec<String> {
+    let mode = rule(spec.mode);
+    let mut arguments: Vec<String> = ["-machine", "q35", "-nodefaults", "-no-user-config", "-display", "none"]
+        .into_iter()
+        .chain(["-no-reboot", "-name", "windhover,debug-threads=on"])
+        .chain(mode.arguments.iter().copied())
+        .map(str::to_owned)
+        .collect();
+    let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
+    add("-smp", spec.cpus.to_string());
+    add("-m", spec.memory_mb.to_string());
+    if spec.mode == GuestMode::Icount {
+        add("-rtc", "base=utc,clock=vm".to_owned());
+    }
+    add("-kernel", kernel.image.display().to_string());
+    add("-initrd", image.display().to_string());
+    // A crash ends the guest at once, by the reboot that QEMU is told not to do.
+    let words: Vec<&str> = mode.words.split(' ').filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = words.into_iter().chain(spec.words.iter().map(String::as_str)).collect();
+    let words = words.join(" ");
+    let (init, hosts) = (image::INIT, format!("{}={}", inside::HOSTS, spec.hosts));
+    add("-append", format!("console=ttyS0 quiet oops=panic panic=-1 rdinit={init} {hosts} {words}"));
+    add("-serial", format!("file:{}", folder.join("console").display()));
+    add("-device", "virtio-serial-pci,max_ports=31".to_owned());
+    let mut ports = vec![(CONTROL.to_owned(), control_socket(folder))];
+    let letters = ('a'..='z').take(spec.hosts as usize).map(String::from);
+    ports.extend(letters.chain([MACHINE.to_owned()]).map(|name| (agent_port(&name), agent_socket(folder, &name))));
+    for (number, (name, socket)) in ports.iter().enumerate() {
+        let id = format!("port{number}");
+        add("-chardev", format!("socket,id={id},path={},server=on,wait=off", socket.display()));
+        add("-device", format!("virtserialport,chardev={id},name={name}"));
+    }
+    arguments.extend(spec.devices.iter().cloned());
+    arguments
+}
+
+/// One file with both archives: the kernel unpacks them one after the other.
+fn joined(image: &Path, overlay: &Path, into: &Path) -> Result<PathBuf, GuestError> {
+    let mut file = File::create(into).map_err(GuestError::file("write", into))?;
+    for part in [image, overlay] {
+        let mut from = File::open(part).map_err(GuestError::file("read", part))?;
+        std::io::copy(&mut from, &mut file).map_err(GuestError::file("write", into))?;
+    }
+    Ok(into.to_owned())
+}
+
+/// Gives each vCPU a CPU of its own, as far as there are so many, that of the last first: others use the first ones.
+fn pin(qemu: &Child, cpus: u32) {
+    let allowed: Vec<u32> = task::allowed_cpus().map(|cpus| cpus.iter().collect()).unwrap_or_default();
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", qemu.pid())).into_iter().flatten().flatten();
+    for task in tasks.map(|entry| entry.path()) {
+        let name = std::fs::read_to_string(task.join("comm")).unwrap_or_default();
+        let number = name.strip_prefix("CPU ").and_then(|rest| rest.split('/').next()?.parse::<usize>().ok());
+        let thread = task.file_name().and_then(|name| name.to_str()?.parse::<i32>().ok());
+        if let (Some(number), Some(thread)) = (number, thread)
+            && allowed.len() >= cpus as usize
+            && let Some(cpu) = allowed.iter().rev().nth(number)
+        {
+            // A guest that is not pinned runs, too: its substrate says that it is a virtual machine.
+            let _ = task::set_affinity_of(thread, &[*cpu].into_iter().collect::<CpuList>());
+        }
+    }
+}
+
+/// A guest's folder: sockets, console, what QEMU complained of. Goes with the value.
+#[derive(Debug)]
+struct RunFolder {
+    path: PathBuf,
+}
+
+/// What the folders are called before the process id of the owner.
+const PREFIX: &str = "windhover-guest-";
+
+impl RunFolder {
+    fn make() -> Result<Self, GuestError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let all = std::env::temp_dir();
+        remove_stale(&all);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = all.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        host::private::folder(&path).map_err(GuestError::file("make the folder", &path))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes the folders of owners that were killed. A number that is somebody else's now only keeps a folder a while longer.
+fn remove_stale(all: &Path) {
+    for path in std::fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mode_has_its_rule() {
+        assert!(GuestMode::ALL.iter().all(|mode| rule(*mode).mode == *mode));
+    }
+
+    #[test]
+    fn instruction_counting_has_one_cpu() {
+        let spec = GuestSpec { cpus: 2, ..GuestSpec::new("debian-6.1") };
+        assert!(spec.check().unwrap_err().to_string().starts_with("mode icount cannot run 2 CPUs"));
+    }
+
+    #[test]
+    fn folders_of_dead_owners_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let (dead, alive) = (folder.path().join(format!("{PREFIX}999999999-0")), folder.path().join("other"));
+        for path in [&dead, &alive] {
+            std::fs::create_dir(path).unwrap();
+        }
+        let own = folder.path().join(format!("{PREFIX}{}-0", std::process::id()));
+        std::fs::create_dir(&own).unwrap();
+        remove_stale(folder.path());
+        assert_eq!([dead.exists(), alive.exists(), own.exists()], [false, true, true]);
+    }
+}
