@@ -150,7 +150,8 @@ impl<'a, W: Write> Supervisor<'a, W> {
     fn facts(&mut self) -> &(MachineFacts, HostFacts) {
         self.facts.get_or_insert_with(|| {
             let here = host::knob::Machine::running();
-            let (machine, mut host) = (host::facts::machine(&here), host::facts::host(&here));
+            let (mut machine, mut host) = (host::facts::machine(&here), host::facts::host(&here));
+            machine.kernel_config = host::facts::kernel_config(&here);
             let examined = prepare::doctor::record(&here);
             host.environment = examined.ok().and_then(|examined| serde_json::to_value(examined).ok());
             (machine, host)

@@ -40,7 +40,12 @@ pub(crate) fn gather(plan: &Plan, hosts: &mut dyn Hosts) -> Result<Gathered, Cam
         let address = hosts.address(&name).map(|address| address.to_string());
         found.insert(name, RunHost { role: role.to_owned(), facts, address });
     }
-    let substrate = substrate(plan, &machines, found.values().map(|host| &host.facts));
+    let substrate = match substrate(plan, &machines, found.values().map(|host| &host.facts)) {
+        Substrate::Simulated if machines.values().any(|machine| machine.simulated_time == Some(true)) => {
+            Substrate::SimulatedTime
+        }
+        other => other,
+    };
     Ok(Gathered { machines, hosts: found, substrate })
 }
 

@@ -62,6 +62,19 @@ impl Stat {
     }
 }
 
+/// A policy's number (SCHED_*) and priority in words: `fifo:50`.
+pub(crate) fn policy_words(policy: u32, priority: u32) -> String {
+    match policy {
+        0 => "other".to_owned(),
+        1 => format!("fifo:{priority}"),
+        2 => format!("rr:{priority}"),
+        3 => "batch".to_owned(),
+        5 => "idle".to_owned(),
+        6 => "deadline".to_owned(),
+        number => format!("policy {number}"),
+    }
+}
+
 /// SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
 fn is_real_time(policy: u32) -> bool {
     matches!(policy, 1 | 2 | 6)
@@ -124,15 +137,7 @@ impl Task {
     /// Its policy in words, with its priority: `fifo:50`.
     #[must_use]
     pub fn policy_words(&self) -> String {
-        match self.policy {
-            0 => "other".to_owned(),
-            1 => format!("fifo:{}", self.priority),
-            2 => format!("rr:{}", self.priority),
-            3 => "batch".to_owned(),
-            5 => "idle".to_owned(),
-            6 => "deadline".to_owned(),
-            number => format!("policy {number}"),
-        }
+        policy_words(self.policy, self.priority)
     }
 
     /// Whether it handles an interrupt (`irq/N-name`). Such a thread must never be moved as a task: its CPUs follow its

@@ -5,6 +5,7 @@
 //! wait on the run queue; /proc/thread-self/sched for migrations. Nothing here may be called inside a measured loop
 //! except [`Sampler::observe_cpu`].
 
+use crate::knob::Machine;
 use model::EndUsage;
 use nix::sched::sched_getcpu;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -12,6 +13,7 @@ use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 /// CPU time of one line of /proc/stat, in clock ticks of user space (10 ms on nearly every machine).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -200,6 +202,7 @@ struct State {
     before: ProcStat,
     wait_before: Option<u64>,
     migrations_before: Option<u64>,
+    ksoftirqd_before: Option<u64>,
     seen_cpu: Option<usize>,
     seen_moves: u64,
     started_ns: u64,
@@ -228,6 +231,7 @@ impl Sampler {
             before: ProcStat::default(),
             wait_before: None,
             migrations_before: None,
+            ksoftirqd_before: ksoftirqd_ns(),
             seen_cpu: None,
             seen_moves: 0,
             started_ns: 0,
@@ -273,6 +277,7 @@ impl Sampler {
         self.observe_cpu();
         let state = &mut *self.0;
         let waited = state.run_queue.ns();
+        let ksoftirqd = ksoftirqd_ns();
         let migrations = state.sched.read().and_then(parse_sched_migrations);
         let cpu = state.cpu;
         let after = state.stat.read().map(|text| parse_proc_stat(text, cpu)).unwrap_or_default();
@@ -298,6 +303,7 @@ impl Sampler {
             process_system_ns,
             machine_busy_ns: busy_ns(&machine, elapsed_ns, after.cpus),
             machine_softirq_ns: ns(machine.softirq),
+            ksoftirqd_ns: difference(ksoftirqd, state.ksoftirqd_before),
             machine_irq_ns: ns(machine.irq),
             machine_steal_ns: ns(machine.steal),
             cpus: after.cpus,
@@ -328,6 +334,20 @@ fn busy_ns(machine: &CpuTicks, elapsed_ns: u64, cpus: u32) -> u64 {
     }
     let capacity = u128::from(elapsed_ns) * u128::from(cpus);
     u64::try_from(capacity * u128::from(total - machine.idle) / u128::from(total)).unwrap_or(u64::MAX)
+}
+
+/// CPU time that the threads ksoftirqd have had so far, ns. `None` where /proc does not show them (a process namespace of its
+/// own), or does not count.
+fn ksoftirqd_ns() -> Option<u64> {
+    // There is one a CPU from boot on, so that one search is enough.
+    static FILES: OnceLock<Vec<String>> = OnceLock::new();
+    let files = FILES.get_or_init(|| {
+        let here = Machine::running();
+        let found = crate::tasks::processes(&here).filter(|(_, name)| name.starts_with("ksoftirqd/"));
+        found.map(|(id, _)| format!("/proc/{id}/schedstat")).collect()
+    });
+    let ran = |file: &String| parse_schedstat(&std::fs::read_to_string(file).ok()?)[0];
+    files.iter().filter_map(ran).reduce(u64::saturating_add).filter(|ns| *ns > 0)
 }
 
 fn difference(after: Option<u64>, before: Option<u64>) -> Option<u64> {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 words! {
-    /// What the hosts of a run are made of. Tables never mix these without saying so.
+    "substrate";
+    /// What the hosts of a run are made of. Runs of different ones stand side by side only where a person names both.
     pub enum Substrate {
         /// Separate computers.
         Metal = "metal",
@@ -11,10 +12,20 @@ words! {
         Vm = "vm",
         /// Simulated hardware.
         Simulated = "simulated",
+        /// Simulated hardware in simulated time: the clocks count instructions.
+        SimulatedTime = "simulated-time",
         /// Network namespaces of one machine.
         Netns = "netns",
         /// One network namespace.
         Loopback = "loopback",
+    }
+}
+
+impl Substrate {
+    /// Whether this is among the allowed ones. `simulated` allows simulated time too.
+    #[must_use]
+    pub fn is_among(self, allowed: &[Self]) -> bool {
+        allowed.contains(&self) || (self == Self::SimulatedTime && allowed.contains(&Self::Simulated))
     }
 }
 
@@ -50,6 +61,28 @@ pub struct MachineFacts {
     pub realtime_variant: Option<String>,
     /// Timer frequency in Hz where the kernel's configuration is readable.
     pub hz: Option<u32>,
+    /// Names the kernel's configuration: equal for equal options, whatever their order. `kernels/RELEASE-ID.config` in a run
+    /// directory has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_config_id: Option<String>,
+    /// The lines of the kernel's configuration that set something; only on its way from a host, and in what
+    /// `windhover doctor --save` writes. Run directories keep it in a file of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_config: Option<String>,
+    /// Whether interrupts are handled in threads: a real-time kernel, or `threadirqs` on the command line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threadirqs: Option<bool>,
+    /// Policies of the kernel's threads that handle interrupts and packets, by a name that is the same on each boot:
+    /// `irq eth0-rx-0`, `napi eth0`, `ksoftirqd`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub interrupt_threads: BTreeMap<String, String>,
+    /// What the fair server may take from real-time tasks in each second, in ns (`50000000`); with the CPUs where these differ
+    /// (`50000000 on CPU 0-1, 0 on CPU 2-3`). Absent before Linux 6.12, and where debugfs cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair_server_runtime_ns: Option<String>,
+    /// Tracers that ftrace has, separated by blanks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracers: Option<String>,
     /// /proc/cmdline.
     pub command_line: Option<String>,
     /// CPU model name.
@@ -68,12 +101,19 @@ pub struct MachineFacts {
     pub memory_bytes: Option<u64>,
     /// The kernel's clock source.
     pub clocksource: Option<String>,
+    /// Whether its clocks count instructions (a guest of QEMU with `-icount`). The machine cannot see that itself: the lab
+    /// that made it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulated_time: Option<bool>,
     /// Whether the CPU says its time stamp counter is invariant (constant_tsc and nonstop_tsc).
     pub tsc_invariant: Option<bool>,
     /// Scaling governor of CPU 0.
     pub cpufreq_governor: Option<String>,
     /// cpuidle driver.
     pub cpuidle_driver: Option<String>,
+    /// Idle states of the CPUs with the time to leave them: `POLL 0 µs`, `C6 133 µs off`, `C1 2 µs off on CPU 2-3`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpuidle_states: Vec<String>,
     /// CPU vulnerability files by name.
     pub mitigations: BTreeMap<String, String>,
     /// Hypervisor, or `none` on bare metal.

@@ -18,6 +18,10 @@ pub struct EndUsage {
     pub machine_busy_ns: u64,
     /// Machine-wide softirq time over all CPUs (/proc/stat).
     pub machine_softirq_ns: u64,
+    /// CPU time of the kernel's threads ksoftirqd, over all CPUs (schedstat): softirqs that wait for the scheduler. Absent
+    /// where these threads are not seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ksoftirqd_ns: Option<u64>,
     /// Machine-wide hard interrupt time over all CPUs (/proc/stat).
     pub machine_irq_ns: u64,
     /// Machine-wide steal time over all CPUs (/proc/stat).

@@ -529,6 +529,106 @@ fn what_was_measured_decides_over_what_was_read() {
 }
 
 #[test]
+fn each_real_time_variant_has_its_own_advice() {
+    let advice = |name: &str, change: &dyn Fn(&mut System)| -> String {
+        let mut system = System::load(name);
+        change(&mut system);
+        let document = examine(&Machine::at(system.root()), &DoctorOptions::default());
+        let said = document.of("sched.variant").map(|finding| {
+            assert!(finding.severity <= Severity::Note, "{name}: {finding:?}");
+            let steps: Vec<String> = finding.remedies.iter().map(ToString::to_string).collect();
+            format!("{} | {}", finding.text, steps.join(" | "))
+        });
+        said.collect::<Vec<_>>().join("\n")
+    };
+    let asis = |_: &mut System| {};
+    for (name, words) in [
+        (
+            "redhawk",
+            &["processes: CPU 1, interrupts: CPU 1, local timers: CPU 1", "-p is procs, -i is irqs, -l is ltmrs"][..],
+        ),
+        ("rhel8-tuned", &["profile realtime", "tuna"]),
+        (
+            "suse-rt",
+            &["profile is not realtime (throughput-performance)", "cset shield needs control groups of version 1"],
+        ),
+        ("ubuntu-rt", &["pro enable realtime-kernel"]),
+        ("xenomai-mercury", &["figures are those of the kernel"]),
+        (
+            "xenomai-cobalt",
+            &["xeno-config --skin=posix", "corectl --status", "RTnet has a network stack", "none is for 10 Gbit/s"],
+        ),
+        ("evl", &["out-of-band ports are eth0", "SOCK_OOB", "docs/foreign-workers.md"]),
+        ("rros", &["fork of libevl"]),
+    ] {
+        let said = advice(name, &asis);
+        for words in words {
+            assert!(said.contains(words), "{name}: {words}\n{said}");
+        }
+    }
+    assert_eq!(advice("metal", &asis), "", "a stock kernel has no such advice");
+    // RedHawk's user space is RHEL's, its kernel is not.
+    assert!(!advice("redhawk", &asis).contains("tuna"));
+    let without = |system: &mut System| std::fs::remove_dir_all(system.root().join("proc/shield")).unwrap();
+    assert!(advice("redhawk", &without).contains("without its files /proc/shield"));
+    let no_port = |system: &mut System| system.put("/sys/class/net/eth0/oob_port", "0\n");
+    assert!(advice("evl", &no_port).contains("no device is an out-of-band port"));
+    assert!(advice("evl", &no_port).contains("evl net -ei DEV"));
+    let nics = |system: &mut System| {
+        let nic = |name: &str, driver: &str| serde_json::json!({"name": name, "driver": driver, "bus": "0000:01:00.0"});
+        let snapshot = serde_json::json!({"host": {"nics": [nic("eth0", "igb"), nic("eth1", "ixgbe")]}});
+        system.put("/windhover-snapshot.json", &snapshot.to_string());
+    };
+    let said = advice("xenomai-cobalt", &nics);
+    assert!(said.contains("it has a driver for eth0 (igb); it has none for eth1 (ixgbe)"), "{said}");
+}
+
+#[test]
+fn a_known_change_needs_the_version_and_what_was_measured() {
+    let found = |release: &str, visitor: &str| {
+        let mut system = System::load("metal");
+        system.put("/proc/sys/kernel/osrelease", &format!("{release}\n"));
+        let snapshot = serde_json::json!({"measured": {"cpu": 1, "duration_ns": 1, "visitors": [
+            {"kind": "kernel thread", "name": visitor, "count": 12}]}});
+        system.put("/windhover-snapshot.json", &snapshot.to_string());
+        let document = examine(&Machine::at(system.root()), &DoctorOptions::default());
+        let mut own = document.of("sched.known-change").map(|finding| (finding.severity, format!("{finding:?}")));
+        own.next().unwrap()
+    };
+    let (severity, text) = found("6.1.0-49-amd64", "ksoftirqd/1");
+    assert!(
+        severity == Severity::Warning && text.contains("d15121be7485") && text.contains("12 times to CPU 1"),
+        "{text}"
+    );
+    assert!(text.contains("may have the revert earlier"), "{text}");
+    assert_eq!(found("6.1.0-49-amd64", "kworker/1:0").0, Severity::Ok);
+    assert_eq!(found("6.8.9-200.fc39.x86_64", "ksoftirqd/1").0, Severity::Ok);
+}
+
+#[test]
+fn two_kernels_are_told_apart_by_their_options() {
+    let of = |config: Option<&str>, id: &str| {
+        let mut document = examine(&Machine::at(System::load("metal").root()), &DoctorOptions::default());
+        document.machine.kernel_config = config.map(str::to_owned);
+        document.machine.kernel_config_id = Some(id.to_owned());
+        document.machine.interrupt_threads.insert("irq eth0".to_owned(), format!("fifo:{}", id.len()));
+        document
+    };
+    let (a, b) = (of(Some("CONFIG_HZ=250\nCONFIG_VETH=m\n"), "1"), of(Some("CONFIG_HZ=1000\nCONFIG_VETH=y\n"), "22"));
+    let compared = compare(&a, &b);
+    let find = |words: &str| compared.differences.iter().find(|one| one.what.contains(words)).unwrap();
+    assert!(find("CONFIG_HZ (ticks").should_match && find("CONFIG_HZ").b.as_deref() == Some("1000"));
+    assert!(!find("further options").should_match);
+    assert_eq!(find("thread irq eth0").a.as_deref(), Some("fifo:1"));
+    assert_eq!(compared.differences.len(), 3, "{compared:#?}");
+    let unsaved = compare(&a, &of(None, "22"));
+    assert!(
+        unsaved.differences.iter().any(|one| one.what == "kernel configuration" && one.should_match),
+        "{unsaved:#?}"
+    );
+}
+
+#[test]
 fn the_fair_server_matters_where_somebody_can_starve() {
     let mut system = System::load("preempt-rt");
     system.put("/sys/kernel/debug/sched/fair_server/cpu3/runtime", "50000000\n");

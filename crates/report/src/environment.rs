@@ -104,6 +104,12 @@ fn machine_facts(heading: &str, machine: &MachineFacts) -> Facts {
     pairs.push("kernel build", machine.kernel_version.as_deref());
     pairs.push("preemption", machine.preemption.as_deref());
     pairs.push("timer frequency", machine.hz.map(|hz| format!("{hz} Hz")));
+    pairs.push("configuration", machine.kernel_config_id.as_deref());
+    pairs.push("interrupts in threads", machine.threadirqs.map(yes_no));
+    let threads = machine.interrupt_threads.iter().map(|(name, policy)| format!("{name} {policy}"));
+    pairs.push("policies of interrupt and NAPI threads", Some(threads.collect::<Vec<_>>().join(", ")));
+    pairs.push("fair server, ns of each second", machine.fair_server_runtime_ns.as_deref());
+    pairs.push("tracers", machine.tracers.as_deref());
     pairs.push("command line", machine.command_line.as_deref());
     pairs.push("architecture", machine.architecture.as_deref());
     pairs.push("CPU", machine.cpu_model.as_deref());
@@ -114,9 +120,11 @@ fn machine_facts(heading: &str, machine: &MachineFacts) -> Facts {
     pairs.push("NUMA nodes", machine.numa_nodes);
     pairs.push("memory", machine.memory_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0)));
     pairs.push("clock source", machine.clocksource.as_deref());
+    pairs.push("simulated time", machine.simulated_time.map(yes_no));
     pairs.push("invariant TSC", machine.tsc_invariant.map(yes_no));
     pairs.push("frequency governor", machine.cpufreq_governor.as_deref());
     pairs.push("idle driver", machine.cpuidle_driver.as_deref());
+    pairs.push("idle states", Some(machine.cpuidle_states.join(", ")));
     pairs.push("virtualisation", machine.virtualisation.as_deref());
     pairs.push("product", machine.product.as_deref());
     pairs.push("services running", Some(machine.services.join(", ")));

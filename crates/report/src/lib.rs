@@ -27,6 +27,7 @@ mod figure;
 pub mod heat;
 mod html;
 mod idle;
+mod known;
 mod layout;
 mod markdown;
 mod names;
@@ -114,8 +115,7 @@ impl RunInput {
 
 impl From<store::Run> for RunInput {
     fn from(run: store::Run) -> Self {
-        let name =
-            run.path.file_name().map_or_else(|| run.run.name.clone(), |name| name.to_string_lossy().into_owned());
+        let name = run.name();
         let with_factors = |(step, mut result): (RunStep, ResultDocument)| {
             for (axis, value) in &step.factors {
                 result.factors.entry(axis.clone()).or_insert_with(|| value.clone());

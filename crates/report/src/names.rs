@@ -27,6 +27,7 @@ pub(crate) fn measured_on(substrate: Substrate) -> &'static str {
         Substrate::Metal => "between separate computers",
         Substrate::Vm => "between virtual machines",
         Substrate::Simulated => "on simulated hardware",
+        Substrate::SimulatedTime => "in simulated time, by counted instructions",
         Substrate::Netns => "between network namespaces of one machine",
         Substrate::Loopback => "on the loopback of one machine",
     }

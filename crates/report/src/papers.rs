@@ -150,7 +150,8 @@ fn number_rows(cells: &mut [Cell], axes: &[String]) -> Vec<RowKey> {
                 .filter(|((axis, value), varies)| **varies && value.as_str() != "–" && axis.as_str() != left_out)
                 .map(|((axis, value), _)| label_word(axis, value))
                 .collect();
-            words.extend((substrates > 1).then(|| substrate.word().to_owned()));
+            let says_so = substrates > 1 || substrate == Substrate::SimulatedTime;
+            words.extend(says_so.then(|| substrate.word().to_owned()));
             if words.is_empty() { "all cells".to_owned() } else { words.join(" · ") }
         };
         RowKey { substrate, label: label(""), series: label("rate"), values }

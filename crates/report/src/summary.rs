@@ -9,7 +9,7 @@ use crate::document::{CellInfo, Document, Mark};
 use crate::idle::faster_under_load;
 use crate::names::{asked_first, is_baseline, label_word, measured_on, rank};
 use crate::units::{commas, counted, list, range, span};
-use crate::{summary_floors, summary_pace};
+use crate::{known, summary_floors, summary_pace};
 use model::{FindingId, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,6 +34,7 @@ pub(crate) fn sentences(
     out.extend(compared.iter().flat_map(|all| &all.comparisons).find_map(explained));
     out.extend(tail(document));
     out.extend(stalls(cells));
+    out.extend(known::sentences(cells, runs));
     out.push(verdicts(document));
     out
 }
@@ -62,8 +63,14 @@ fn opening(document: &Document) -> String {
     } else {
         ""
     };
+    let counted_time = if substrates.contains(&Substrate::SimulatedTime) {
+        " Simulated time counts instructions and knows no cache: its figures compare kernels and settings with each other, and are \
+         no performance of any hardware."
+    } else {
+        ""
+    };
     let runs = if document.runs.len() > 1 { format!(" in {} runs", document.runs.len()) } else { String::new() };
-    format!("{} {times}{runs}, {}{wire}.{mixed}", counted(cells.len(), "cell"), list(&places))
+    format!("{} {times}{runs}, {}{wire}.{mixed}{counted_time}", counted(cells.len(), "cell"), list(&places))
 }
 
 struct Pair<'a> {

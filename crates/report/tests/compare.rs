@@ -260,6 +260,57 @@ fn substrates_are_never_mixed_silently() {
 }
 
 #[test]
+fn comparisons_in_simulated_time_say_so_at_each_figure() {
+    let (mut a, mut b) = (runs("a", 4, &SIZES, 1), runs("b", 4, &by(1.5), 2));
+    for run in a.iter_mut().chain(&mut b) {
+        run.document.substrate = Substrate::SimulatedTime;
+    }
+    let made = Comparisons::new(&a, &b, &options()).unwrap();
+    let text = made.text(400, true);
+    assert!(text.contains("in simulated time, by counted instructions"), "{text}");
+    assert!(made.csv().lines().skip(1).all(|line| line.contains("simulated-time")), "{}", made.csv());
+}
+
+#[test]
+fn options_of_the_kernel_that_differ_stand_beside_the_effect() {
+    let (mut a, mut b) = (runs("a", 4, &SIZES, 1), runs("b", 4, &by(1.5), 2));
+    let set = |runs: &mut [RunInput], text: Option<&str>, id: &str| {
+        for machine in runs.iter_mut().flat_map(|run| run.document.machines.values_mut()) {
+            machine.kernel_config = text.map(str::to_owned);
+            machine.kernel_config_id = Some(id.to_owned());
+        }
+    };
+    set(&mut a, Some("CONFIG_HZ=250\nCONFIG_VETH=m\nCONFIG_ACPI=y\n"), "a");
+    set(&mut b, Some("CONFIG_HZ=250\nCONFIG_PREEMPT_RT=y\nCONFIG_VETH=y\nCONFIG_ACPI=y\n"), "b");
+    let lines = |a: &[RunInput], b: &[RunInput]| -> Vec<String> {
+        let made = Comparisons::new(a, b, &options()).unwrap();
+        let all = made.comparisons[0].differences.iter().filter(|one| one.what.contains("kernel "));
+        all.map(|one| format!("{}: {:?} {:?}", one.what, one.a, one.b)).collect()
+    };
+    let found = lines(&a, &b);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found[0].contains("initiator: CONFIG_PREEMPT_RT (") && found[0].ends_with("Some(\"not set\") Some(\"y\")"),
+        "{found:?}"
+    );
+    assert!(found[1].contains("further options") && found[1].contains("1 differ, 0 set here only"), "{found:?}");
+    // Without the options, only that they differ is known.
+    set(&mut b, None, "b");
+    let found = lines(&a, &b);
+    assert!(found.len() == 1 && found[0].starts_with("kernel configuration of the initiator"), "{found:?}");
+    set(&mut b, None, "a");
+    assert!(lines(&a, &b).is_empty());
+}
+
+#[test]
+fn a_report_compares_runs_of_one_substrate_alone() {
+    let (mut a, b) = (run("a", 4, &SIZES, 1), run("b", 4, &SIZES, 2));
+    assert_eq!(Comparisons::for_report(&[a.clone(), b.clone()], false)[0].comparisons.len(), 1);
+    a.document.substrate = Substrate::Metal;
+    assert_eq!(Comparisons::for_report(&[a, b], false), []);
+}
+
+#[test]
 fn cells_of_one_run() {
     let cells =
         [("other", 32, 1.0), ("fifo:50", 32, 0.5), ("other", 64, 1.0), ("fifo:50", 64, 0.5), ("rr:50", 32, 0.5)];

@@ -251,6 +251,59 @@ fn substrates_never_share_a_block() {
 }
 
 #[test]
+fn simulated_time_is_named_wherever_its_figures_are() {
+    let plain = report(&[small()]);
+    let report = report(&[sample::run(&Recipe { substrate: Substrate::SimulatedTime, ..SMALL })]);
+    let place = "in simulated time, by counted instructions";
+    assert!(report.document().summary[0].contains(place), "{:?}", report.document().summary);
+    assert!(report.document().summary[0].contains("no performance of any hardware"));
+    for text in [report.table_text(120), report.markdown(), report.page().unwrap().html] {
+        assert!(text.contains(place), "{text}");
+    }
+    assert!(report.cells_text(400).contains(place));
+    let lines = |text: &str| text.lines().skip(1).map(|line| line.contains("simulated-time")).collect::<Vec<_>>();
+    assert!(lines(&report.csv()).iter().all(|says| *says), "{}", report.csv());
+    assert!(report.document().cells.iter().all(|info| info.label.contains("simulated-time")));
+    assert!(!plain.table_text(120).contains("simulated"));
+}
+
+#[test]
+fn a_known_change_of_the_kernel_is_quoted_where_version_and_symptom_fit() {
+    let quoted = |release: &str, ksoftirqd_ns: Option<u64>, preemption: &str| {
+        let mut run = sample::run(&Recipe { policies: &["other"], ..SMALL });
+        for machine in run.document.machines.values_mut() {
+            machine.kernel_release = Some(release.to_owned());
+            machine.preemption = Some(preemption.to_owned());
+        }
+        for result in &mut run.results {
+            let loaded = result.factor("load").is_some_and(|load| load != "none");
+            let usage = &mut result.ends.initiator.usage;
+            usage.elapsed_ns = 1_000_000_000;
+            usage.ksoftirqd_ns = ksoftirqd_ns.filter(|_| loaded);
+        }
+        let summary = report(&[run]).document().summary.join("\n");
+        summary.lines().find(|line| line.contains("known change")).map(str::to_owned)
+    };
+    let some = quoted("6.1.0-49-amd64", Some(20_000_000), "PREEMPT_DYNAMIC (voluntary)").unwrap();
+    for words in [
+        "ksoftirqd ran 2.00 % of the time at the initiator",
+        "d15121be7485",
+        "on Linux 6.1.0-49-amd64",
+        "may have the revert",
+    ] {
+        assert!(some.contains(words), "{some}");
+    }
+    for (release, ns, preemption) in [
+        ("6.12.9", Some(20_000_000), "none"),
+        ("6.1.0-49-amd64", Some(500_000), "none"),
+        ("6.1.0-49-amd64", None, "none"),
+        ("6.1.0-49-rt-amd64", Some(20_000_000), "PREEMPT_RT"),
+    ] {
+        assert_eq!(quoted(release, ns, preemption), None, "{release} {ns:?} {preemption}");
+    }
+}
+
+#[test]
 fn the_same_conditions_from_two_runs_stay_apart() {
     let again = sample::run(&Recipe { name: "again", ..SMALL });
     let both = report(&[small(), again]);

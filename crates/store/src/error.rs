@@ -34,6 +34,10 @@ pub enum StoreError {
     Encode { what: String, why: String },
     #[error("run name '{0}': use letters, digits, '-', '_' and '.', and do not begin with '.'")]
     Name(String),
+    #[error(
+        "these runs are of different substrates: {who}: what differs between those would be part of every figure; to put them side by side all the same, give --mix-substrates {all}"
+    )]
+    Substrates { who: String, all: String },
     /// A time outside the years that have a text form.
     #[error("time {0} ns since 1970 has no calendar date: check the clock")]
     Time(u64),
@@ -68,6 +72,7 @@ impl StoreError {
             | Self::Name { .. }
             | Self::NoPlan { .. }
             | Self::DamagedLine { .. }
+            | Self::Substrates { .. }
             | Self::Document(_) => 2,
             _ => 1,
         }

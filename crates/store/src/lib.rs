@@ -6,6 +6,7 @@
 //! <name>-<UTC time>/
 //!   plan.toml                   the campaign as given
 //!   run.json                    model::RunDocument: seed, order, machines, hosts, substrate, start and end
+//!   kernels/RELEASE-ID.config   the configuration of a kernel: the lines that set something; where a host could read it
 //!   journal.jsonl               model::JournalLine, one a step, fsynced; its file lock marks a live runner
 //!   cells/NNNN.json             model::ResultDocument of one repetition, in execution order
 //!   cells/NNNN.hlog             HdrHistogram interval log (V2)
@@ -42,7 +43,7 @@ pub use csv::{CsvRow, csv, csv_line};
 pub use error::StoreError;
 pub use json::json;
 pub use list::{RunState, RunSummary, list};
-pub use read::{Run, load_many, mixed};
-pub use rundir::RunDir;
+pub use read::{Run, load_many, one_substrate};
+pub use rundir::{RunDir, kernel_config_file};
 pub use schema::schemas;
 pub use time::utc_text;

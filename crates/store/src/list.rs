@@ -72,7 +72,7 @@ impl fmt::Display for RunSummary {
         let started = crate::utc_text(self.started_ns).unwrap_or_else(|_| "?".to_owned());
         let steps = format!("{}/{}", self.done, self.steps);
         let substrate = self.substrate.map_or("", Substrate::word);
-        write!(f, "{:<11} {steps:>9}  {started}  {substrate:<9} {path}", self.state.to_string())?;
+        write!(f, "{:<11} {steps:>9}  {started}  {substrate:<14} {path}", self.state.to_string())?;
         if self.failed > 0 {
             write!(f, "  {} failed", self.failed)?;
         }

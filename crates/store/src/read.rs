@@ -5,7 +5,7 @@ use model::run::RunStep;
 use model::{JournalLine, ModelError, ResultDocument, RunDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// A run as it stands on disk.
@@ -28,13 +28,23 @@ pub struct Run {
 }
 
 impl Run {
+    /// What the run is called: the name of its directory, else that of its plan.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.path.file_name().map_or_else(|| self.run.name.clone(), |name| name.to_string_lossy().into_owned())
+    }
+
     /// Reads a run directory. Cells that are missing are not done, whatever the reason that the run ended.
     ///
     /// # Errors
     /// [`StoreError::NotARun`]; [`StoreError::Document`] when `run.json` is damaged, or when any document is of a newer
     /// format; [`StoreError::DamagedLine`] for the journal. Each names the file.
     pub fn load(path: &Path) -> Result<Self, StoreError> {
-        let run = read_run(path)?;
+        let mut run = read_run(path)?;
+        for machine in run.machines.values_mut() {
+            let file = crate::kernel_config_file(path, machine);
+            machine.kernel_config = file.and_then(|file| kernel_config(&file));
+        }
         let mut problems = Vec::new();
         let plan_path = path.join("plan.toml");
         let plan = fs::read_to_string(&plan_path).unwrap_or_else(|cause| {
@@ -107,6 +117,15 @@ fn last_words(journal: &[JournalLine]) -> BTreeMap<u32, End<'_>> {
     ends
 }
 
+/// A kernel's configuration; `None` where there is none. It only explains, so that damage is no error.
+fn kernel_config(file: &Path) -> Option<String> {
+    /// Several times the largest.
+    const MOST_BYTES: u64 = 4 << 20;
+    let mut text = String::new();
+    fs::File::open(file).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
 /// Reads and checks `run.json`.
 pub(crate) fn read_run(path: &Path) -> Result<RunDocument, StoreError> {
     let file = path.join("run.json");
@@ -171,18 +190,26 @@ fn read_cell(run: &Path, step: &RunStep) -> Result<Result<ResultDocument, String
     }
 }
 
-/// One line to print when runs are of different substrates, with who is what.
-#[must_use]
-pub fn mixed(runs: &[Run]) -> Option<String> {
-    let substrates: BTreeSet<Substrate> = runs.iter().map(|run| run.run.substrate).collect();
+/// Refuses runs (name and substrate of each) that are not of one substrate, unless `allowed` has all of theirs. Then the
+/// answer is one line to print, with who is what; absent where all are of one.
+///
+/// # Errors
+/// [`StoreError::Substrates`].
+pub fn one_substrate(runs: &[(String, Substrate)], allowed: &[Substrate]) -> Result<Option<String>, StoreError> {
+    let substrates: BTreeSet<Substrate> = runs.iter().map(|(_, substrate)| *substrate).collect();
+    if substrates.len() < 2 {
+        return Ok(None);
+    }
     let of = |substrate: &Substrate| {
-        let own = runs.iter().filter(|run| run.run.substrate == *substrate);
-        let name = |run: &Run| run.path.file_name().map(|name| name.display().to_string());
-        let names: Vec<String> = own.map(|run| name(run).unwrap_or_else(|| run.run.name.clone())).collect();
-        format!("{substrate} ({})", names.join(", "))
+        let own = runs.iter().filter(|(_, other)| other == substrate).map(|(name, _)| name.as_str());
+        format!("{substrate} ({})", own.collect::<Vec<_>>().join(", "))
     };
-    let parts: Vec<String> = substrates.iter().map(of).collect();
-    (parts.len() > 1).then(|| format!("these runs are of different substrates: {}", parts.join("; ")))
+    let who = substrates.iter().map(of).collect::<Vec<_>>().join("; ");
+    if substrates.iter().all(|substrate| substrate.is_among(allowed)) {
+        return Ok(Some(format!("these runs are of different substrates: {who}")));
+    }
+    let all = substrates.iter().map(|substrate| substrate.word()).collect::<Vec<_>>().join(",");
+    Err(StoreError::Substrates { who, all })
 }
 
 /// Loads several runs in the order asked for; a run named twice is loaded once.

@@ -2,10 +2,23 @@
 
 use crate::journal::JournalWriter;
 use crate::{CellFiles, Run, StoreError, atomic, cell, utc_text};
-use model::{Finding, JournalLine, RunDocument};
+use model::{Finding, JournalLine, MachineFacts, RunDocument};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// The folder of a run directory that has the configurations of kernels.
+const KERNELS: &str = "kernels";
+
+/// Where a run directory has the configuration of a machine's kernel; `None` where the machine's facts name none, or name it
+/// as no file may be called.
+#[must_use]
+pub fn kernel_config_file(run: &Path, machine: &MachineFacts) -> Option<PathBuf> {
+    let (release, id) = (machine.kernel_release.as_deref()?, machine.kernel_config_id.as_deref()?);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+~".contains(c);
+    let is_plain = release.chars().all(plain) && !release.starts_with('.') && id.chars().all(|c| c.is_ascii_hexdigit());
+    is_plain.then(|| run.join(KERNELS).join(format!("{release}-{id}.config")))
+}
 
 /// A run directory that this process writes; no other can meanwhile.
 #[derive(Debug)]
@@ -97,13 +110,25 @@ impl RunDir {
         atomic::write_synced(&self.path.join("plan.toml"), text.as_bytes())
     }
 
-    /// Writes `run.json`; an older one is replaced in one step.
+    /// Writes `run.json`; an older one is replaced in one step. Configurations of kernels go into files of their own, each once
+    /// (see [`kernel_config_file`](crate::kernel_config_file)).
     ///
     /// # Errors
     /// [`StoreError::DiskFull`], [`StoreError::Write`] (an older one is still whole then), [`StoreError::Encode`].
     pub fn write_run(&mut self, run: &RunDocument) -> Result<(), StoreError> {
         self.steps = steps(run);
-        let mut text = serde_json::to_string_pretty(run).map_err(|error| StoreError::encoding("run.json", &error))?;
+        let mut run = run.clone();
+        for machine in run.machines.values_mut() {
+            let (file, text) = (kernel_config_file(&self.path, machine), machine.kernel_config.take());
+            if let (Some(file), Some(text)) = (file, text)
+                && !file.exists()
+            {
+                let folder = self.path.join(KERNELS);
+                fs::create_dir_all(&folder).map_err(|cause| StoreError::writing(&folder, cause))?;
+                atomic::write_synced(&file, text.as_bytes())?;
+            }
+        }
+        let mut text = serde_json::to_string_pretty(&run).map_err(|error| StoreError::encoding("run.json", &error))?;
         text.push('\n');
         atomic::write_synced(&self.path.join("run.json"), text.as_bytes())
     }

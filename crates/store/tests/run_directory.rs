@@ -280,9 +280,54 @@ fn runs_are_listed_and_put_side_by_side() {
 
     let many = store::load_many(&[&first_path, &second_path, &first_path]).unwrap();
     assert_eq!(many.len(), 2);
-    let mixed = store::mixed(&many).unwrap();
-    assert!(mixed.contains("metal") && mixed.contains("netns"), "{mixed}");
-    assert_eq!(store::mixed(&many[..1]), None);
+    let of = |runs: &[Run]| runs.iter().map(|run| (run.name(), run.run.substrate)).collect::<Vec<_>>();
+    let error = store::one_substrate(&of(&many), &[Substrate::Metal]).unwrap_err();
+    assert!(error.to_string().contains("--mix-substrates metal,netns") && error.exit_code() == 2, "{error}");
+    let mixed = store::one_substrate(&of(&many), &[Substrate::Netns, Substrate::Metal]).unwrap().unwrap();
+    assert!(mixed.contains("metal (u-") && mixed.contains("netns (t-"), "{mixed}");
+    assert_eq!(store::one_substrate(&of(&many[..1]), &[]).unwrap(), None);
+}
+
+#[test]
+fn the_configuration_of_a_kernel_is_kept_once_and_beside_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut dir = RunDir::create(folder.path(), "k", 0).unwrap();
+    let mut document = run_document(1);
+    let machine = |release: &str, id: &str, text: &str| model::MachineFacts {
+        kernel_release: Some(release.to_owned()),
+        kernel_config_id: Some(id.to_owned()),
+        kernel_config: Some(text.to_owned()),
+        ..Default::default()
+    };
+    for (boot, facts) in [
+        ("one", machine("6.1.0-1", "00ff", "CONFIG_HZ=250\n")),
+        ("two", machine("6.1.0-1", "00ff", "CONFIG_HZ=250\n")),
+        ("other build", machine("6.1.0-1", "00fe", "CONFIG_HZ=100\n")),
+        ("hostile", machine("../../x", "00ff", "CONFIG_HZ=1\n")),
+    ] {
+        document.machines.insert(boot.to_owned(), facts);
+    }
+    dir.write_plan("").unwrap();
+    dir.write_run(&document).unwrap();
+    let names = |path: &std::path::Path| {
+        let mut names: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&dir.path().join("kernels")), ["6.1.0-1-00fe.config", "6.1.0-1-00ff.config"]);
+    assert!(!fs::read_to_string(dir.path().join("run.json")).unwrap().contains("CONFIG_"));
+    assert_eq!(names(folder.path()).len(), 1);
+    let path = dir.path().to_owned();
+    drop(dir);
+    let config = |boot: &str| Run::load(&path).unwrap().run.machines[boot].kernel_config.clone();
+    assert_eq!(config("two").as_deref(), Some("CONFIG_HZ=250\n"));
+    assert_eq!(config("other build").as_deref(), Some("CONFIG_HZ=100\n"));
+    assert_eq!(config("hostile"), None);
+    // A run that is written again keeps them.
+    let (mut dir, run) = RunDir::open_for_resume(&path).unwrap();
+    dir.write_run(&run.run).unwrap();
+    drop(dir);
+    assert_eq!(config("one").as_deref(), Some("CONFIG_HZ=250\n"));
 }
 
 #[test]

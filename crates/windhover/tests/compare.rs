@@ -92,6 +92,54 @@ fn exit_codes_of_gates() {
 }
 
 #[test]
+fn substrates_stay_apart_unless_all_are_named() {
+    let folder = Folder::new("compare-substrates");
+    let a = several(&folder, "a", 4, &CELLS, true);
+    let b = several(&folder, "b", 4, &SLOWER, true);
+    for path in &b {
+        let text = fs::read_to_string(format!("{path}/run.json")).unwrap();
+        let other = text.replace("\"substrate\":\"netns\"", "\"substrate\":\"simulated-time\"");
+        fs::write(format!("{path}/run.json"), other).unwrap();
+    }
+    let both = [a[0].as_str(), b[0].as_str()];
+    let report = |flags: &[&str]| run(&[&["report"][..], &both, flags].concat());
+    let plot = |flags: &[&str]| run(&[&["plot", "--list"][..], &both, flags].concat());
+    let refusals = [
+        compared(&a, &b, &[]),
+        compared(&a, &b, &["--fail-if", "p99 > +10%"]),
+        compared(&a, &b, &["--mix-substrates", "netns,metal"]),
+        compared(&a[..2], &[&a[2..], &b[..1]].concat(), &["--mix-substrates", "netns"]),
+        run(&["compare", both[0], both[1]]),
+        report(&["--format", "table"]),
+        report(&["--format", "csv"]),
+        plot(&[]),
+    ];
+    for output in refusals {
+        assert_code(&output, 2);
+        let text = stderr(&output);
+        assert!(text.contains("netns (a") && text.contains("simulated-time (b1"), "{text}");
+        assert!(text.contains("--mix-substrates simulated-time,netns") && text.lines().count() == 1, "{text}");
+        assert_eq!(stdout(&output), "");
+    }
+    let mix = ["--mix-substrates", "simulated,netns"];
+    let made = compared(&a, &b, &mix);
+    assert_code(&made, 0);
+    assert!(stdout(&made).contains("The sides are of different substrates"), "{}", stdout(&made));
+    assert!(stderr(&made).contains("these runs are of different substrates"), "{}", stderr(&made));
+    assert_code(&compared(&a, &b, &[&mix[..], &["--fail-if", "p99 > +10%"]].concat()), 3);
+    let table = report(&[&mix[..], &["--format", "table"]].concat());
+    assert_code(&table, 0);
+    // Also then they share no row.
+    for block in ["Measured between network namespaces", "Measured in simulated time"] {
+        assert_eq!(stdout(&table).matches(block).count(), 1, "{}", stdout(&table));
+    }
+    assert_code(&plot(&mix), 0);
+    let unknown = report(&["--mix-substrates", "netns,paper"]);
+    assert_code(&unknown, 2);
+    assert!(stderr(&unknown).contains("simulated-time"), "{}", stderr(&unknown));
+}
+
+#[test]
 fn what_cannot_be_decided_is_no_pass() {
     let folder = Folder::new("compare-undecided");
     // 3 against 1 repetitions of one run, 3.3 times as slow, and 71 times.

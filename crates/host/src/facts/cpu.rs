@@ -1,4 +1,8 @@
-//! /proc/cpuinfo.
+//! /proc/cpuinfo, and the CPUs' idle states.
+
+use super::read;
+use crate::knob::Machine;
+use model::CpuList;
 
 /// What is taken from /proc/cpuinfo.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,4 +36,22 @@ pub fn parse_cpuinfo(text: &str) -> CpuInfo {
         }
     }
     info
+}
+
+/// The idle states of CPU 0, each with the time to leave it and the CPUs that may not use it.
+pub(crate) fn idle_states(machine: &Machine) -> Vec<String> {
+    const FOLDER: &str = "/sys/devices/system/cpu";
+    let cpus = machine.numbers(FOLDER, "cpu");
+    let state = |number: u32| {
+        let of = |cpu: u32, file: &str| read(machine, &format!("{FOLDER}/cpu{cpu}/cpuidle/state{number}/{file}"));
+        let off: CpuList = cpus.iter().copied().filter(|cpu| of(*cpu, "disable").as_deref() == Some("1")).collect();
+        let latency = of(0, "latency").map(|us| format!(" {us} µs")).unwrap_or_default();
+        let off = match off.len() {
+            0 => String::new(),
+            all if all == cpus.len() => " off".to_owned(),
+            _ => format!(" off on CPU {off}"),
+        };
+        Some(format!("{}{latency}{off}", of(0, "name")?))
+    };
+    machine.numbers(format!("{FOLDER}/cpu0/cpuidle"), "state").into_iter().filter_map(state).collect()
 }

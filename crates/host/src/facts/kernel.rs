@@ -2,6 +2,9 @@
 
 use super::read;
 use crate::knob::Machine;
+use model::CpuList;
+use std::collections::BTreeMap;
+use std::io::Read as _;
 
 /// PRETTY_NAME from the text of os-release(5), else NAME.
 #[must_use]
@@ -26,6 +29,47 @@ pub fn parse_config_hz(config: &str) -> Option<u32> {
 #[must_use]
 pub fn boot_value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.split_ascii_whitespace().filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).next_back()
+}
+
+/// Where distributions keep the configuration of a kernel; `*` is its release.
+const CONFIGS: [&str; 4] =
+    ["/boot/config-*", "/lib/modules/*/config", "/usr/lib/modules/*/config", "/lib/modules/*/build/.config"];
+
+/// The running kernel's configuration.
+pub(crate) fn config(machine: &Machine) -> Option<String> {
+    let release = read(machine, "/proc/sys/kernel/osrelease").filter(|release| !release.contains('/'))?;
+    let packed = || {
+        let mut text = String::new();
+        let file = std::fs::File::open(machine.path("/proc/config.gz".as_ref())).ok()?;
+        // A configuration has some 300 KB.
+        flate2::read::GzDecoder::new(file).take(16 << 20).read_to_string(&mut text).ok()?;
+        Some(text)
+    };
+    CONFIGS.iter().find_map(|path| read(machine, &path.replace('*', &release))).or_else(packed)
+}
+
+/// Whether interrupts are handled in threads; `None` where nothing tells.
+pub(crate) fn threadirqs(preemption: Option<&str>, command_line: Option<&str>) -> Option<bool> {
+    let asked = || Some(command_line?.split_ascii_whitespace().any(|word| word == "threadirqs"));
+    if preemption == Some("PREEMPT_RT") { Some(true) } else { asked() }
+}
+
+/// What the fair server may take on each CPU, in ns, with the CPUs where these differ.
+pub(crate) fn fair_server(machine: &Machine) -> Option<String> {
+    const FOLDER: &str = "/sys/kernel/debug/sched/fair_server";
+    let mut by_runtime: BTreeMap<u64, CpuList> = BTreeMap::new();
+    for cpu in machine.numbers(FOLDER, "cpu") {
+        if let Some(ns) = read(machine, &format!("{FOLDER}/cpu{cpu}/runtime")).and_then(|text| text.parse().ok()) {
+            let cpus = by_runtime.entry(ns).or_default();
+            *cpus = cpus.union(&[cpu].into_iter().collect());
+        }
+    }
+    let words = |(ns, cpus): (&u64, &CpuList)| format!("{ns} on CPU {cpus}");
+    match by_runtime.len() {
+        0 => None,
+        1 => by_runtime.keys().next().map(u64::to_string),
+        _ => Some(by_runtime.iter().rev().map(words).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// What tells of the preemption model.

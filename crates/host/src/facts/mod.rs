@@ -5,6 +5,7 @@ mod kernel;
 mod nic;
 mod services;
 mod sysctls;
+mod threads;
 mod variant;
 mod virtualisation;
 
@@ -25,12 +26,21 @@ fn read(machine: &Machine, path: &str) -> Option<String> {
     machine.trimmed(path).ok()
 }
 
+/// Where ftrace lists its tracers.
+const TRACERS: [&str; 2] = ["/sys/kernel/tracing/available_tracers", "/sys/kernel/debug/tracing/available_tracers"];
+
+/// The lines of the running kernel's configuration that set something; `None` where it cannot be read.
+#[must_use]
+pub fn kernel_config(machine: &Machine) -> Option<String> {
+    kernel::config(machine).as_deref().map(model::kconfig::set_lines)
+}
+
 /// Facts of the machine: the same for all its network namespaces.
 #[must_use]
 pub fn machine(machine: &Machine) -> MachineFacts {
     let release = read(machine, "/proc/sys/kernel/osrelease");
     let version = read(machine, "/proc/sys/kernel/version");
-    let config = release.as_ref().and_then(|release| read(machine, &format!("/boot/config-{release}")));
+    let config = kernel::config(machine);
     let command_line = read(machine, "/proc/cmdline");
     let cpu = read(machine, "/proc/cpuinfo").map(|text| parse_cpuinfo(&text)).unwrap_or_default();
     let list = |path: &str| read(machine, path).map(|text| if text == "(null)" { String::new() } else { text });
@@ -52,8 +62,15 @@ pub fn machine(machine: &Machine) -> MachineFacts {
             .or_else(|| read(machine, "/usr/lib/os-release"))
             .and_then(|t| parse_os_release(&t)),
         architecture: kernel::architecture(machine),
+        threadirqs: kernel::threadirqs(preemption.as_deref(), command_line.as_deref()),
         preemption,
         hz: config.as_deref().and_then(parse_config_hz),
+        kernel_config_id: config.as_deref().map(model::kconfig::id),
+        // It is large: who stores it asks for it.
+        kernel_config: None,
+        interrupt_threads: threads::policies(machine),
+        fair_server_runtime_ns: kernel::fair_server(machine),
+        tracers: TRACERS.iter().find_map(|path| read(machine, path)),
         cpus_online: list("/sys/devices/system/cpu/online"),
         cpus_isolated: list("/sys/devices/system/cpu/isolated"),
         cpus_nohz_full: list("/sys/devices/system/cpu/nohz_full"),
@@ -67,9 +84,11 @@ pub fn machine(machine: &Machine) -> MachineFacts {
             .and_then(|nodes| u32::try_from(nodes.len()).ok()),
         memory_bytes: read(machine, "/proc/meminfo").and_then(|text| memory_bytes(&text)),
         clocksource: read(machine, "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        simulated_time: None,
         tsc_invariant: cpu.tsc_invariant,
         cpufreq_governor: read(machine, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         cpuidle_driver: read(machine, "/sys/devices/system/cpu/cpuidle/current_driver"),
+        cpuidle_states: cpu::idle_states(machine),
         mitigations: directory(machine, "/sys/devices/system/cpu/vulnerabilities"),
         virtualisation: virtualisation::name(machine, &cpu),
         product: virtualisation::product(machine),

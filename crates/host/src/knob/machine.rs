@@ -89,10 +89,7 @@ impl Machine {
     /// Version and patch level of the kernel: `6.18.44-x` is (6, 18).
     #[must_use]
     pub fn kernel_version(&self) -> Option<(u32, u32)> {
-        let release = self.trimmed("/proc/sys/kernel/osrelease").ok()?;
-        let (major, rest) = release.split_once('.')?;
-        let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        Some((major.parse().ok()?, minor.parse().ok()?))
+        model::known::version(&self.trimmed("/proc/sys/kernel/osrelease").ok()?)
     }
 
     /// Writes a file that exists with a single write(2) of the value and a newline, as echo(1) does: the kernel parses

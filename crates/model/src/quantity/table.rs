@@ -425,6 +425,7 @@ fn cpu(role: &'static str) -> Vec<Quantity> {
         "softirq | softirq_us | softirq | softirq time | Softirq time of the machine a received message or transaction (/proc/stat)." Us Mean Lower => end.usage.softirq_us(result.messages.received);
         "own-time |  | own CPU time | CPU time of the process | CPU time of the measuring process by wall time." Share Mean Lower => per_elapsed(end, Some(end.usage.process_user_ns + end.usage.process_system_ns));
         "softirq-time |  | softirq time | softirq time | Softirq time of the machine by wall time; more than 1 on several CPUs." Share Mean Lower => per_elapsed(end, Some(end.usage.machine_softirq_ns));
+        "ksoftirqd |  | ksoftirqd | time of ksoftirqd | CPU time of the ksoftirqd threads of the machine by wall time: softirqs that waited for the scheduler." Share Mean Lower => per_elapsed(end, end.usage.ksoftirqd_ns);
         "irq-time |  | interrupt time | interrupt time | Hard interrupt time of the machine by wall time." Share Mean Lower => per_elapsed(end, Some(end.usage.machine_irq_ns));
         "steal-time |  | stolen from the machine | stolen time | Steal of all CPUs of the machine by wall time." Share Mean Lower => per_elapsed(end, Some(end.usage.machine_steal_ns));
         "other-tasks |  | other tasks on its CPU | time of other tasks | Time that other tasks ran on the measuring CPU by wall time; absent when not pinned." Share Mean Lower => per_elapsed(end, end.usage.other_tasks_ns);

@@ -1,7 +1,7 @@
 //! Two documents compared: the two ends of a measurement, or one machine before and after.
 
 use super::document::{Document, Severity};
-use model::NicFacts;
+use model::{NicFacts, kconfig};
 use std::collections::BTreeSet;
 
 /// What differs between two documents.
@@ -66,9 +66,18 @@ pub fn compare(a: &Document, b: &Document) -> Comparison {
     add("real-time variant", variants(a), variants(b), true);
     let (left, right) = (fields(&a.machine), fields(&b.machine));
     /// Facts that are another's on each machine, or that only say where it is.
-    const MAY_DIFFER: [&str; 4] = ["command_line", "memory_bytes", "product", "cpus_online"];
+    const MAY_DIFFER: [&str; 5] = ["command_line", "memory_bytes", "product", "cpus_online", "tracers"];
     /// Facts that are compared in another place, or are never the same.
-    const LEFT_OUT: [&str; 5] = ["boot_id", "sysctls", "mitigations", "services", "realtime_variant"];
+    const LEFT_OUT: [&str; 8] = [
+        "boot_id",
+        "sysctls",
+        "mitigations",
+        "services",
+        "realtime_variant",
+        "interrupt_threads",
+        "kernel_config",
+        "kernel_config_id",
+    ];
     for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
         if !LEFT_OUT.contains(&name.as_str()) {
             let of = |map: &Fields| map.get(name).filter(|value| !value.is_null()).map(word);
@@ -79,10 +88,20 @@ pub fn compare(a: &Document, b: &Document) -> Comparison {
         ("sysctl", &a.machine.sysctls, &b.machine.sysctls),
         ("sysctl", &a.host.sysctls, &b.host.sysctls),
         ("mitigation", &a.machine.mitigations, &b.machine.mitigations),
+        ("thread", &a.machine.interrupt_threads, &b.machine.interrupt_threads),
     ] {
         for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
             add(&format!("{kind} {name}"), left.get(name).cloned(), right.get(name).cloned(), true);
         }
+    }
+    match (&a.machine.kernel_config, &b.machine.kernel_config) {
+        (Some(left), Some(right)) => {
+            for [what, a, b] in kconfig::in_words(left, right) {
+                add(&format!("kernel {what}"), Some(a), Some(b), what.starts_with("CONFIG_"));
+            }
+        }
+        // The one or the other was not saved with its options.
+        _ => add("kernel configuration", a.machine.kernel_config_id.clone(), b.machine.kernel_config_id.clone(), true),
     }
     add("services", known(&a.machine.services.join(", ")), known(&b.machine.services.join(", ")), true);
     for (left, right) in pairs(a, b) {

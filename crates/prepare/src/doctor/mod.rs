@@ -27,6 +27,7 @@ mod stacks;
 mod subject;
 mod substrate;
 mod table;
+mod variants;
 
 pub(crate) use check::names_of;
 pub use check::{Check, Evidence, some_of};
@@ -60,6 +61,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         power::CHECKS,
         noise::CHECKS,
         sched::CHECKS,
+        variants::CHECKS,
         mem::CHECKS,
         irq::CHECKS,
         nic::CHECKS,

@@ -5,13 +5,13 @@ use super::Difference;
 use crate::RunInput;
 use crate::names::data_nic;
 use crate::units::{each_once, plain};
-use model::ResultDocument;
 use model::run::RunHost;
+use model::{MachineFacts, ResultDocument, kconfig};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Facts that are never the same, or that say only where something is.
-const OWN: [&str; 14] = [
+const OWN: [&str; 16] = [
     "boot_id",
     "hostname",
     "netns",
@@ -26,6 +26,8 @@ const OWN: [&str; 14] = [
     "memory_bytes",
     "link",
     "netns_initial",
+    "kernel_config",
+    "kernel_config_id",
 ];
 
 #[derive(Default)]
@@ -121,6 +123,7 @@ pub(super) fn of_runs(a: &RunInput, b: &RunInput) -> Vec<Difference> {
             && machines.insert((boot_a, boot_b))
         {
             found.fields(&format!("machine of the {role}"), &object(p), &object(q));
+            kernel_options(&mut found, role, p, q);
         }
         found.fields(&format!("the {role}"), &object(&x.facts), &object(&y.facts));
         if let (Some(p), Some(q)) = (data_nic(x), data_nic(y)) {
@@ -129,6 +132,20 @@ pub(super) fn of_runs(a: &RunInput, b: &RunInput) -> Vec<Difference> {
         doctor(&mut found, role, x.facts.environment.as_ref(), y.facts.environment.as_ref());
     }
     found.0
+}
+
+/// Options that the kernels of two machines set differently: those that matter for latency by name, the others counted.
+fn kernel_options(found: &mut Found, role: &str, a: &MachineFacts, b: &MachineFacts) {
+    let (Some(left), Some(right)) = (&a.kernel_config, &b.kernel_config) else {
+        return found.add(
+            format!("kernel configuration of the {role}"),
+            a.kernel_config_id.clone(),
+            b.kernel_config_id.clone(),
+        );
+    };
+    for [what, a, b] in kconfig::in_words(left, right) {
+        found.add(format!("kernel of the {role}: {what}"), Some(a), Some(b));
+    }
 }
 
 /// What differs between the runs of one side, which are to be repetitions of the same thing: the first against each other.

@@ -57,12 +57,14 @@ impl Comparisons {
             let prepared = rest
                 .iter()
                 .zip('B'..='Z')
+                .filter(|(run, _)| run.document.substrate == first.document.substrate)
                 .filter_map(|(run, letter)| {
                     let right = sides::of_runs(std::slice::from_ref(run))?;
                     of_two(&left, &right, ["A", &letter.to_string()], &options).ok()
                 })
                 .collect();
-            return finish(prepared, "The runs compared".to_owned(), &options).into_iter().collect();
+            let made = finish(prepared, "The runs compared".to_owned(), &options).into_iter();
+            return made.filter(|made| !made.comparisons.is_empty()).collect();
         }
         // Each axis is a question of its own, corrected by itself.
         let mut axes: Vec<String> = left.factors().into_iter().collect();
@@ -196,7 +198,10 @@ fn prepare<'a>(
         }
     };
     let cells: Vec<CellComparison> = matched.pairs.iter().map(cell).collect();
-    let overall = overall(&matched.pairs, &cells, &metrics, sample, options);
+    let mut overall = overall(&matched.pairs, &cells, &metrics, sample, options);
+    for all in &mut overall {
+        all.label.push_str(&sides::simulated([a.substrate, b.substrate]));
+    }
     let mut differences = if interleaved { Vec::new() } else { differs::of_runs(a.run, b.run) };
     let results = |of: fn(&Pair<'a>) -> Vec<&'a ResultDocument>| matched.pairs.iter().flat_map(of).collect::<Vec<_>>();
     differences.extend(differs::of_results(&results(|pair| pair.a.results()), &results(|pair| pair.b.results())));

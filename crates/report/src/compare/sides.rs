@@ -229,8 +229,9 @@ pub(super) fn matched<'a>(
         return Err(CompareError::Nothing { a: names[0].to_owned(), b: names[1].to_owned() });
     }
     let shared: BTreeSet<String> = varying(pairs.iter().map(|pair| &pair.factors));
+    let simulated = simulated([a.substrate, b.substrate]);
     for pair in &mut pairs {
-        pair.label = label(&pair.factors, &shared);
+        pair.label = label(&pair.factors, &shared) + &simulated;
     }
     pairs.sort_by_cached_key(|pair| order(&pair.factors));
     Ok(Matched { pairs, differing, unmatched })
@@ -269,6 +270,15 @@ fn label(factors: &BTreeMap<String, String>, varying: &BTreeSet<String>) -> Stri
     );
     words.retain(|word| !word.is_empty());
     words.join(" · ")
+}
+
+/// What labels say of figures in simulated time, as their end.
+pub(super) fn simulated([a, b]: [Substrate; 2]) -> String {
+    match (a == Substrate::SimulatedTime || b == Substrate::SimulatedTime, a == b) {
+        (false, _) => String::new(),
+        (true, true) => format!(" · {a}"),
+        (true, false) => format!(" · {a} against {b}"),
+    }
 }
 
 /// Probe and protocol first, then the other factors, then size and rate by number.

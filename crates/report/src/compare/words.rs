@@ -6,9 +6,9 @@ use super::{CellSide, Comparison, KEPT, MetricComparison, Outcome, Over, Sample,
 use crate::names::{axis_title, measured_on};
 use crate::units::figure as figure_of;
 use crate::units::{counted, list, range};
-use model::LatencyKind;
 use model::factor::capitalised;
 use model::quantity::Unit;
+use model::{LatencyKind, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the figures of a side are.
@@ -252,6 +252,13 @@ pub(super) fn summary(comparison: &Comparison, sets: usize, siblings: &Siblings)
             b.name,
             measured_on(b.substrate),
             b.substrate
+        ));
+    }
+    if a.substrate == Substrate::SimulatedTime && a.substrate == b.substrate {
+        out.push(format!(
+            "Both sides were measured {} ({}): the figures are no performance of any hardware.",
+            measured_on(a.substrate),
+            a.substrate
         ));
     }
     let mixed: Vec<String> = KEPT

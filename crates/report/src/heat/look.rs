@@ -6,6 +6,7 @@ use crate::chart::{Area, Domain, Marks, Ticks, axis_x, axis_y};
 use crate::figure::{Anchor, Colour, Figure, Pixels, Style, Text, words};
 use crate::names::label_word;
 use crate::units::{commas, tick};
+use model::Substrate;
 
 /// How maps are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -229,7 +230,7 @@ pub(crate) fn framed(figure: &mut Figure, left: f64, top: f64, pixels: Pixels) -
 
 /// A cell's key as people read it.
 pub(crate) fn label(map: &Map) -> String {
-    let words: Vec<String> = map
+    let mut words: Vec<String> = map
         .cell
         .split(',')
         .filter_map(|part| part.split_once('='))
@@ -240,6 +241,7 @@ pub(crate) fn label(map: &Map) -> String {
             _ => label_word(axis, value),
         })
         .collect();
+    words.extend((map.substrate == Substrate::SimulatedTime).then(|| map.substrate.word().to_owned()));
     let name = if words.is_empty() { map.cell.clone() } else { words.join(" · ") };
     let name = if name.is_empty() { format!("cell {:04}", map.index) } else { name };
     if map.repetition > 1 { format!("{name} · repetition {}", map.repetition) } else { name }

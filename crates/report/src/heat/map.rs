@@ -1,8 +1,8 @@
 //! A map: what the log of one cell and tag says, as counts.
 
 use super::{Bin, Layout, Rows};
-use model::Event;
 use model::result::Outlier;
+use model::{Event, Substrate};
 use std::collections::BTreeMap;
 
 fn add(sums: &mut BTreeMap<u32, u64>, cells: &[(u32, u64)], rows: u32) {
@@ -241,6 +241,8 @@ pub struct Map {
     pub lost: u64,
     /// Version of the tool that measured.
     pub tool_version: String,
+    /// What the hosts are.
+    pub substrate: Substrate,
 }
 
 /// A message with its place on a map.

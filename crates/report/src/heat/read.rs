@@ -139,6 +139,7 @@ pub fn of_step(
             received,
             lost,
             tool_version: plain(&document.tool_version),
+            substrate: document.substrate,
         };
         if tag == "rtt" && map.total() != map.received {
             heat.problems.push(format!(

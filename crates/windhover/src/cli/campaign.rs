@@ -1,7 +1,7 @@
 //! Flags of `campaign`, `report` and `show`.
 
 use super::lab::LAB_KINDS;
-use super::shared::{one_of, pair};
+use super::shared::{MixArgs, one_of, pair};
 use clap::{Args, Subcommand, ValueEnum};
 use model::plan::LabKind;
 use std::path::PathBuf;
@@ -113,6 +113,8 @@ pub(crate) struct ReportCommand {
     /// Add the papers' published rows, marked as measured on other hardware
     #[arg(long, help_heading = "Output")]
     pub(crate) reference: bool,
+    #[command(flatten)]
+    pub(crate) mix: MixArgs,
     /// Message size of the papers' table in bytes [default: 32, or the nearest size that the runs have]
     #[arg(long, value_name = "BYTES", help_heading = "Output")]
     pub(crate) size: Option<u64>,

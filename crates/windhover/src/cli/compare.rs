@@ -1,6 +1,6 @@
 //! Flags of `compare`.
 
-use super::shared::{Form, FormArgs, pair};
+use super::shared::{Form, FormArgs, MixArgs, pair};
 use clap::{Args, ValueEnum};
 use model::Statistic;
 use model::quantity::{self, Compared, Group};
@@ -65,6 +65,8 @@ pub(crate) struct Compare {
     /// Show every pair of cells, not only all together
     #[arg(long)]
     pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) mix: MixArgs,
     #[command(flatten)]
     pub(crate) form: FormArgs<CompareFormat>,
     /// Seed of the permutation test, where there are too many permutations to try all

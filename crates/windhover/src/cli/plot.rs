@@ -1,6 +1,6 @@
 //! Flags of `plot`.
 
-use super::shared::{Choice, one_of};
+use super::shared::{Choice, MixArgs, one_of};
 use clap::{Args, ValueEnum};
 use report::charts::ChartKind;
 use report::heat::{Look, Mode, Palette, Saturation, Theme};
@@ -36,6 +36,8 @@ pub(crate) struct Plot {
     /// What a heat map shows: rtt, rtt_intended, lateness, or one reflector's, such as rtt@b
     #[arg(long, value_name = "TAG", default_value = "rtt")]
     pub(crate) tag: String,
+    #[command(flatten)]
+    pub(crate) mix: MixArgs,
     /// Form of the files [default: from the ending of --output, else png]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<PlotFormat>,

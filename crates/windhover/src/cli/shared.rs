@@ -4,6 +4,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use host::knob::Machine;
 use host::undo::StateDir;
+use model::Substrate;
 use prepare::Kernel;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -68,6 +69,14 @@ pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(all: &'static [Choice<T>]
         let found = all.iter().find(|(_, word, _)| *word == text).map(|(value, ..)| value.clone());
         found.ok_or("it is none of the possible values")
     })
+}
+
+/// Runs of different substrates.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MixArgs {
+    /// Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback)
+    #[arg(long = "mix-substrates", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) substrates: Vec<Substrate>,
 }
 
 /// The system whose settings are meant.

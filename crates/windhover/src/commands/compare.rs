@@ -1,5 +1,6 @@
 //! `windhover compare`.
 
+use super::report::same_substrate;
 use crate::cli::compare::{Compare, CompareFormat};
 use crate::output::{Failure, Output, width};
 use report::RunInput;
@@ -21,6 +22,8 @@ pub(crate) fn run(arguments: &Compare, output: &Output) -> Result<u8, Failure> {
     let mut options = options(arguments).map_err(failure)?;
     let load_all = |paths: &[PathBuf]| paths.iter().map(|path| load(path, output)).collect::<Result<Vec<_>, _>>();
     let (a, b) = (load_all(first)?, load_all(second)?);
+    let all = a.iter().chain(&b).map(|run| (run.name.clone(), run.document.substrate));
+    same_substrate(all, &arguments.mix, output)?;
     if !b.is_empty() && a.len().min(b.len()) == 1 {
         options.siblings = siblings(&a, &b);
     }

@@ -1,5 +1,6 @@
 //! `windhover plot`.
 
+use super::report::same_substrate;
 use crate::cli::plot::{Plot, PlotFormat};
 use crate::output::{Failure, Output, table, width, write_file};
 use anyhow::{Context as _, anyhow};
@@ -19,6 +20,7 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
     for problem in runs.iter().flat_map(|run| &run.problems) {
         output.warning(problem);
     }
+    same_substrate(runs.iter().map(|run| (run.name(), run.run.substrate)), &arguments.mix, output)?;
     let wanted = Wanted {
         kinds: arguments.figures.clone(),
         all: arguments.all,

@@ -1,8 +1,10 @@
 //! `windhover report` and `windhover show`.
 
 use crate::cli::campaign::{ReportCommand, ReportFormat, Show};
+use crate::cli::shared::MixArgs;
 use crate::output::{Failure, Output, width, write_file};
 use anyhow::anyhow;
+use model::Substrate;
 
 /// Reports runs in one of several forms.
 pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, Failure> {
@@ -16,9 +18,7 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
     for problem in runs.iter().flat_map(|run| &run.problems) {
         output.warning(problem);
     }
-    if let Some(mixed) = store::mixed(&runs) {
-        output.warning(mixed);
-    }
+    same_substrate(runs.iter().map(|run| (run.name(), run.run.substrate)), &arguments.mix, output)?;
     let default = report::Options::default();
     let size = arguments.size.unwrap_or(default.size);
     let options = report::Options { reference: arguments.reference, size, ..default };
@@ -60,6 +60,19 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
         (None, None) => output.result(&text)?,
     }
     Ok(0)
+}
+
+/// Refuses runs of different substrates unless all of these were named; then a warning says who is what.
+pub(crate) fn same_substrate(
+    runs: impl Iterator<Item = (String, Substrate)>,
+    allowed: &MixArgs,
+    output: &Output,
+) -> Result<(), Failure> {
+    let runs: Vec<_> = runs.collect();
+    if let Some(mixed) = store::one_substrate(&runs, &allowed.substrates).map_err(Failure::usage)? {
+        output.warning(mixed);
+    }
+    Ok(())
 }
 
 /// The form that is named, else that of the file's ending.

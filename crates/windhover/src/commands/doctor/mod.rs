@@ -62,9 +62,12 @@ fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
         let scope = doctor::scope_of(&machine, &options);
         measure(&scope, &mut snapshot, output)?;
     }
-    let document = doctor::examine_with(&machine, &options, snapshot);
+    let mut document = doctor::examine_with(&machine, &options, snapshot);
     if let Some(file) = &arguments.save {
+        document.machine.kernel_config = host::facts::kernel_config(&machine);
         save(file, &document, arguments.force)?;
+        // Thousands of lines, for `doctor diff` alone.
+        document.machine.kernel_config = None;
         output.note(format_args!("saved: {}", file.display()));
     }
     let options = TextOptions { colour: output.colours_results(), verbose: arguments.verbose };

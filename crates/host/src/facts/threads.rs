@@ -1,0 +1,41 @@
+//! Policies of the kernel's threads that handle interrupts and packets.
+
+use super::read;
+use crate::knob::Machine;
+use crate::tasks::{parse_stat, policy_words};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How the names of such threads begin, and what they are called here, before what is the same on each boot of their name.
+const KINDS: [(&str, &str); 6] = [
+    ("irq/", "irq"),
+    ("napi/", "napi"),
+    ("ksoftirqd/", "ksoftirqd"),
+    ("ktimers/", "ktimers"),
+    ("rcuc/", "rcuc"),
+    ("rcub/", "rcub"),
+];
+
+/// What a thread is called on each boot: numbers of interrupts, NAPI instances and CPUs are left out (`irq/25-eth0-rx-0` is
+/// `irq eth0-rx-0`, `napi/eth0-8193` is `napi eth0`, `ksoftirqd/3` is `ksoftirqd`). `None` of other threads.
+fn stable_name(name: &str) -> Option<String> {
+    let (kind, rest) = KINDS.iter().find_map(|(start, kind)| Some((*kind, name.strip_prefix(start)?)))?;
+    let of = match kind {
+        "irq" => rest.split_once('-').map(|(_, of)| of),
+        "napi" => rest.rsplit_once('-').map(|(of, _)| of),
+        _ => None,
+    };
+    Some(of.map_or_else(|| kind.to_owned(), |of| format!("{kind} {of}")))
+}
+
+/// The policies of these threads, by name; several of one name whose policies differ are joined. Empty where /proc shows none.
+pub(crate) fn policies(machine: &Machine) -> BTreeMap<String, String> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (id, name) in crate::tasks::processes(machine) {
+        let Some(name) = stable_name(&name) else { continue };
+        let stat = read(machine, &format!("/proc/{id}/stat")).and_then(|text| parse_stat(&text));
+        if let Some(stat) = stat.filter(|stat| stat.is_kernel()) {
+            found.entry(name).or_default().insert(policy_words(stat.policy, stat.priority));
+        }
+    }
+    found.into_iter().map(|(name, policies)| (name, policies.into_iter().collect::<Vec<_>>().join(" "))).collect()
+}

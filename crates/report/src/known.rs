@@ -1,0 +1,94 @@
+//! Changes of the kernel that are known to move tails, quoted where the kernel's version and the symptom fit.
+
+use crate::RunInput;
+use crate::cells::Cell;
+use crate::document::CellInfo;
+use crate::summary::is_trusted;
+use crate::units::{counted, percent, span};
+use model::MachineFacts;
+use model::known::{Symptom, fitting};
+use std::collections::BTreeMap;
+
+/// The roles whose machines carry a cell's messages.
+const ENDS: [&str; 2] = ["initiator", "reflector"];
+
+/// What was seen of a symptom in a cell: how strongly, and as words.
+type Seen = (f64, String);
+
+/// Whether a cell shows a symptom at one end; `None`: it does not, or that was not counted.
+fn seen(cell: &Cell, symptom: Symptom, end: &str, machine: &MachineFacts) -> Option<Seen> {
+    let info = &cell.info;
+    match symptom {
+        Symptom::KsoftirqdTail => {
+            /// 1 ms in each second: without backlog these threads sleep.
+            const LEAST_SHARE: f64 = 0.001;
+            let share = info.value(&format!("{end}.ksoftirqd")).filter(|share| *share >= LEAST_SHARE)?;
+            let (id, tail) = long_tail(info)?;
+            let p50 = info.value("p50")?;
+            let ran = percent(share, 1.0);
+            Some((
+                share,
+                format!("ksoftirqd ran {ran} of the time at the {end}, {id} {} with p50 {}", span(tail), span(p50)),
+            ))
+        }
+        Symptom::UnlimitedStall => {
+            let unlimited = machine.sysctls.get("kernel.sched_rt_runtime_us").is_some_and(|us| us == "-1");
+            (unlimited && cell.stalls > 0).then(|| {
+                let stalls = counted(usize::try_from(cell.stalls).unwrap_or(usize::MAX), "message");
+                (cell.stalls as f64, format!("{stalls} took about 50 ms there and back"))
+            })
+        }
+    }
+}
+
+/// The quantile that shows a long tail, with its value.
+fn long_tail(info: &CellInfo) -> Option<(&'static str, f64)> {
+    let p50 = info.value("p50")?;
+    [("p99", 3.0), ("p99.9", 5.0)].into_iter().find_map(|(id, times)| {
+        let value = info.value(id)?;
+        (value >= times * p50).then_some((id, value))
+    })
+}
+
+/// One sentence a change, about the cell that shows it most.
+pub(crate) fn sentences(cells: &[Cell], runs: &[RunInput]) -> Vec<String> {
+    /// How many cells show a change, and the one that shows it most.
+    type Found<'c> = (usize, Seen, &'c Cell, &'c str);
+    let mut found: BTreeMap<&str, (Found<'_>, String)> = BTreeMap::new();
+    for cell in cells.iter().filter(|cell| is_trusted(&&cell.info)) {
+        let Some(run) = runs.get(cell.run) else { continue };
+        let mut counted: Vec<&str> = Vec::new();
+        for (end, machine) in machines(run) {
+            let release = machine.kernel_release.as_deref().unwrap_or_default();
+            for symptom in Symptom::ALL {
+                let Some(own) = seen(cell, symptom, end, machine) else { continue };
+                for change in fitting(release, machine.preemption.as_deref(), symptom) {
+                    let more = usize::from(!counted.contains(&change.id.as_str()));
+                    counted.push(&change.id);
+                    let entry = found.entry(&change.id);
+                    let ((cells, worst, at, kernel), _) =
+                        entry.or_insert_with(|| ((0, (f64::MIN, String::new()), cell, release), change.sentence()));
+                    *cells += more;
+                    if own.0 > worst.0 {
+                        (*worst, *at, *kernel) = (own.clone(), cell, release);
+                    }
+                }
+            }
+        }
+    }
+    let sentence = |((cells, (_, what), cell, kernel), change): (Found<'_>, String)| {
+        let info = &cell.info;
+        let place = format!("{} {}, {}", info.protocol.to_uppercase(), info.probe, info.label);
+        let cells = if cells > 1 { format!(" ({} in all)", counted(cells, "cell")) } else { String::new() };
+        format!("A known change of the kernel fits: in {place}{cells} {what}, on Linux {kernel}: {change}")
+    };
+    found.into_values().map(sentence).collect()
+}
+
+/// The ends of a run with their machines.
+fn machines(run: &RunInput) -> impl Iterator<Item = (&'static str, &MachineFacts)> {
+    ENDS.into_iter().filter_map(|end| {
+        let host = run.document.hosts.values().find(|host| host.role == end)?;
+        Some((end, run.document.machines.get(&host.facts.boot_id)?))
+    })
+}
