@@ -40,12 +40,10 @@ pub(crate) fn gather(plan: &Plan, hosts: &mut dyn Hosts) -> Result<Gathered, Cam
         let address = hosts.address(&name).map(|address| address.to_string());
         found.insert(name, RunHost { role: role.to_owned(), facts, address });
     }
-    let substrate = match substrate(plan, &machines, found.values().map(|host| &host.facts)) {
-        Substrate::Simulated if machines.values().any(|machine| machine.simulated_time == Some(true)) => {
-            Substrate::SimulatedTime
-        }
-        other => other,
-    };
+    let substrate = substrate(plan, &machines, found.values().map(|host| &host.facts));
+    for machine in machines.values_mut().filter(|_| substrate == Substrate::SimulatedTime) {
+        machine.simulated_time = Some(true);
+    }
     Ok(Gathered { machines, hosts: found, substrate })
 }
 
@@ -60,8 +58,11 @@ fn substrate<'a>(
         return match lab.kind {
             LabKind::Netns => Substrate::Netns,
             LabKind::Loopback => Substrate::Loopback,
-            LabKind::Guest if lab.mode == Some(GuestMode::Kvm) => Substrate::Vm,
-            LabKind::Guest => Substrate::Simulated,
+            LabKind::Guest => match lab.mode.unwrap_or_default() {
+                GuestMode::Icount => Substrate::SimulatedTime,
+                GuestMode::Tcg => Substrate::Simulated,
+                GuestMode::Kvm => Substrate::Vm,
+            },
         };
     }
     let facts: Vec<&HostFacts> = hosts.collect();
@@ -145,6 +146,21 @@ mod tests {
         let text = "name = \"t\"\n[hosts.a]\nagent_command = [\"x\"]\n[hosts.b]\nagent_command = [\"x\"]\n[roles]\n\
                     initiator = \"a\"\nreflectors = [\"b\"]\n[[grid]]\n";
         Plan::parse("t", text).unwrap()
+    }
+
+    #[test]
+    fn only_counted_instructions_are_simulated_time() {
+        for (mode, expected) in [
+            ("", Substrate::SimulatedTime),
+            ("mode = \"icount\"", Substrate::SimulatedTime),
+            ("mode = \"tcg\"", Substrate::Simulated),
+            ("mode = \"kvm\"", Substrate::Vm),
+        ] {
+            let lab = format!("[lab]\nkind = \"guest\"\nkernel = \"debian-6.1\"\n{mode}\n");
+            let text = format!("name = \"t\"\n{lab}[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n[[grid]]\n");
+            let plan = Plan::parse("t", &text).unwrap();
+            assert_eq!(substrate(&plan, &BTreeMap::new(), std::iter::empty()), expected, "{mode}");
+        }
     }
 
     #[test]
