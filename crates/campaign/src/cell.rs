@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const STEADY_LIMIT: Duration = Duration::from_secs(10);
 
 /// Who takes part in the cells of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Cast {
     pub(crate) initiator: String,
     /// The reflectors with their addresses; several only for `pace`.

@@ -25,6 +25,14 @@ pub enum CampaignError {
     /// A host could not do something before the first cell.
     #[error(transparent)]
     Host(HostError),
+    /// A host cannot come to a kernel of the plan; nothing was changed.
+    #[error("kernel '{kernel}': {cause}")]
+    Kernel {
+        /// The kernel.
+        kernel: model::KernelChoice,
+        /// Which host, and why.
+        cause: HostError,
+    },
     /// No host sends messages back.
     #[error("the plan has no reflector: set roles.reflectors = [\"b\"]")]
     MissingReflector,
@@ -109,6 +117,8 @@ impl CampaignError {
             | Self::OtherSubstrate { .. }
             | Self::PlanChanged { .. } => 2,
             Self::AgentLost { .. } | Self::Host(HostError::Lost { .. }) => 5,
+            Self::Kernel { cause: HostError::Lost { .. }, .. } => 5,
+            Self::Kernel { .. } => 2,
             Self::Host(HostError::Interrupted) => 130,
             Self::Store(error) => error.exit_code(),
             Self::Lab(error) => match error {

@@ -15,6 +15,18 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
+    /// Of hosts that do not answer before their first kernel was booted.
+    pub(crate) fn unseen(plan: &Plan) -> Self {
+        let (machines, hosts) = (BTreeMap::new(), BTreeMap::new());
+        Self { substrate: substrate(plan, &machines, std::iter::empty()), machines, hosts }
+    }
+
+    /// The machine of each host.
+    pub(crate) fn by_host(&self) -> BTreeMap<String, MachineFacts> {
+        let machine = |host: &RunHost| self.machines.get(&host.facts.boot_id).cloned();
+        self.hosts.iter().filter_map(|(name, host)| Some((name.clone(), machine(host)?))).collect()
+    }
+
     /// One host of each machine: what is machine-wide is asked of these.
     pub(crate) fn one_a_machine(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
@@ -80,7 +92,8 @@ fn substrate<'a>(
 ///
 /// Another computer, or another substrate, is an error: its cells would stand in one table with the old ones. A kernel,
 /// command line or operating system that changed is a warning, one line each.
-pub(crate) fn compare(run: &RunDocument, now: &Gathered) -> Result<Vec<String>, CampaignError> {
+/// Of a run that boots kernels the latter say nothing.
+pub(crate) fn compare(run: &RunDocument, now: &Gathered, boots: bool) -> Result<Vec<String>, CampaignError> {
     if run.substrate != now.substrate {
         return Err(CampaignError::OtherSubstrate { before: run.substrate, now: now.substrate });
     }
@@ -111,7 +124,7 @@ pub(crate) fn compare(run: &RunDocument, now: &Gathered) -> Result<Vec<String>, 
             ("operating system", &old.os, &new.os),
             ("clock source", &old.clocksource, &new.clocksource),
         ] {
-            if before != now {
+            if before != now && !boots {
                 let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "not known".to_owned());
                 warnings.push(format!(
                     "host '{name}': the {what} is '{}', it was '{}' when the run began",

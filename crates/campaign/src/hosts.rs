@@ -1,6 +1,6 @@
 //! What a campaign needs of its hosts: the border to the lab, so that tests can put other hosts behind it.
 
-use crate::Preparation;
+use crate::{Boot, Preparation};
 use model::plan::StackPlan;
 use model::worker::{EndpointTask, Measured, ProbeTask};
 use model::{HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Prepared};
@@ -50,7 +50,7 @@ pub enum HostError {
 ///
 /// A probe, or a load that becomes steady, is cancelled within about a tenth of a second once `stop` is raised, and
 /// [`HostError::Interrupted`] comes back; the other calls are short and end by themselves.
-pub trait Hosts {
+pub trait Hosts: Boot {
     /// What the machine and the host are.
     fn facts(&mut self, host: &str) -> Result<(MachineFacts, HostFacts), HostError>;
 

@@ -6,6 +6,7 @@
 //! is told to an [`Observer`].
 
 mod attach;
+mod boot;
 mod cell;
 mod error;
 mod estimate;
@@ -21,6 +22,7 @@ mod runner;
 mod summary;
 mod trial;
 
+pub use boot::{Boot, Entered};
 pub use error::CampaignError;
 pub use estimate::{cell_ns, plan_ns, too_few_repetitions};
 pub use hosts::{HostError, Hosts, WorkerId};

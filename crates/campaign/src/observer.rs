@@ -39,6 +39,22 @@ pub enum Progress<'a> {
         /// The agent that did it.
         agent: &'a str,
     },
+    /// Hosts are brought to a kernel.
+    Booting {
+        /// Which.
+        kernel: &'a model::KernelChoice,
+        /// Which attempt of this visit, from 1.
+        attempt: u32,
+        /// Of how many.
+        attempts: u32,
+    },
+    /// They run it.
+    Booted {
+        /// Which.
+        kernel: &'a model::KernelChoice,
+        /// How long it took, in ns.
+        took_ns: u64,
+    },
     /// A cell begins.
     CellStarted {
         /// Which.

@@ -5,12 +5,14 @@
 //! - Cells that share the values of all costly factors ([`model::factor::Scope::is_costly`]) are a plot. Within each
 //!   repetition plots are visited once, in shuffled order, and the cells of a plot are shuffled. A shield or a knob is thus
 //!   changed once per plot and repetition, not for each cell.
+//! - Kernels are dearer still: plots of one kernel are visited together, and kernels in shuffled order like plots. Each visit of
+//!   a kernel holds `kernels.per_boot` repetitions.
 //!
 //! A plot is never visited twice in a row where there are others, so two visits are two changes of the setting.
 //! The same plan and seed give the same order on every machine.
 
 use model::run::RunStep;
-use model::{Cell, ModelError, Plan, factor};
+use model::{Cell, KernelChoice, ModelError, Plan, factor};
 use stats::SplitMix64;
 use std::collections::BTreeMap;
 
@@ -26,6 +28,12 @@ pub struct PlannedCell {
 }
 
 impl PlannedCell {
+    /// Which visit of its kernel it belongs to, from 1.
+    #[must_use]
+    pub fn visit(&self, per_boot: u32) -> u32 {
+        self.repetition.div_ceil(per_boot.max(1))
+    }
+
     /// The step as `run.json` has it.
     #[must_use]
     pub fn record(&self) -> RunStep {
@@ -48,7 +56,7 @@ pub fn plan_order(plan: &Plan, seed: u64) -> Result<Vec<PlannedCell>, ModelError
     if steps > MAX_STEPS {
         return Err(ModelError::range("number of cells times repetitions", steps, format!("at most {MAX_STEPS}")));
     }
-    let order = arrange(&cells, plan.repetitions, seed);
+    let order = arrange(&cells, plan.repetitions, plan.kernels().per_boot, seed);
     let numbered = (1u32..).zip(order);
     Ok(numbered
         .map(|(index, (place, repetition))| PlannedCell { index, cell: cells[place].clone(), repetition })
@@ -59,17 +67,24 @@ pub fn plan_order(plan: &Plan, seed: u64) -> Result<Vec<PlannedCell>, ModelError
 const MAX_STEPS: u64 = 1_000_000;
 
 /// Indices of `cells` with the repetition, in execution order.
-fn arrange(cells: &[Cell], repetitions: u32, seed: u64) -> Vec<(usize, u32)> {
+fn arrange(cells: &[Cell], repetitions: u32, per_boot: u32, seed: u64) -> Vec<(usize, u32)> {
     let mut rng = SplitMix64::new(seed);
-    let plots = plots(cells);
+    let kernels: Vec<Vec<Vec<usize>>> = kernels(cells).iter().map(|own| plots(cells, own)).collect();
     let mut order = Vec::with_capacity(cells.len() * repetitions as usize);
     let mut last = None;
-    for repetition in 1..=repetitions {
-        for visited in visiting_order(&mut rng, plots.len(), last) {
-            last = Some(visited);
-            let mut plot = plots[visited].clone();
-            rng.shuffle(&mut plot);
-            order.extend(plot.into_iter().map(|cell| (cell, repetition)));
+    let mut last_plots = vec![None; kernels.len()];
+    for first in (1..=repetitions).step_by(per_boot.max(1) as usize) {
+        for kernel in visiting_order(&mut rng, kernels.len(), last) {
+            last = Some(kernel);
+            let (plots, last) = (&kernels[kernel], &mut last_plots[kernel]);
+            for repetition in (first..=repetitions).take(per_boot.max(1) as usize) {
+                for visited in visiting_order(&mut rng, plots.len(), *last) {
+                    *last = Some(visited);
+                    let mut plot = plots[visited].clone();
+                    rng.shuffle(&mut plot);
+                    order.extend(plot.into_iter().map(|cell| (cell, repetition)));
+                }
+            }
         }
     }
     order
@@ -85,11 +100,20 @@ fn visiting_order(rng: &mut SplitMix64, count: usize, last: Option<usize>) -> Ve
     places
 }
 
-/// Cells grouped by their values of the costly factors.
-fn plots(cells: &[Cell]) -> Vec<Vec<usize>> {
+/// Cells grouped by their kernel.
+fn kernels(cells: &[Cell]) -> Vec<Vec<usize>> {
+    let mut groups: BTreeMap<Option<&KernelChoice>, Vec<usize>> = BTreeMap::new();
+    for (index, cell) in cells.iter().enumerate() {
+        groups.entry(cell.kernel.as_ref()).or_default().push(index);
+    }
+    groups.into_values().collect()
+}
+
+/// Some of the cells grouped by their values of the costly factors.
+fn plots(cells: &[Cell], some: &[usize]) -> Vec<Vec<usize>> {
     let is_costly = |name: &str| factor::recorded(name).is_some_and(|factor| factor.scope.is_costly());
     let mut groups: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
-    for (index, cell) in cells.iter().enumerate() {
+    for (index, cell) in some.iter().map(|&index| (index, &cells[index])) {
         // A shield of the ends' own CPUs is another one on other CPUs.
         let moves = cell.shield.as_ref().is_some_and(|shield| shield.plan.cpus.is_none());
         let values = cell.factors.iter().filter(|(name, _)| is_costly(name) || (moves && *name == "cpu"));
@@ -148,12 +172,49 @@ mod tests {
         }
     }
 
+    #[test]
+    fn kernels_are_whole_plots_of_several_visits() {
+        let kernels = "kernel = [\"kexec:/a\", \"kexec:/b\", \"kexec:/c quiet\"]\nstack = [\"kernel\", \"fast\"]\n";
+        let mut plan = plan(6, &format!("{GRID}{kernels}"));
+        for (per_boot, visits) in [(1, 6), (2, 3)] {
+            plan.kernels = Some(model::plan::KernelsPlan { per_boot, ..Default::default() });
+            assert_eq!(plan.kernel_visits(), visits);
+            for seed in 0..50 {
+                let steps = plan_order(&plan, seed).unwrap();
+                assert_eq!(steps.len(), 3 * 2 * 16 * 6);
+                let mut visited: Vec<(String, u32)> =
+                    steps.iter().map(|step| (step.cell.factors["kernel"].to_string(), step.visit(per_boot))).collect();
+                visited.dedup();
+                assert_eq!(visited.len(), 3 * visits as usize, "each kernel is entered once a visit (seed {seed})");
+                for round in visited.chunks(3) {
+                    assert_eq!(round.iter().map(|(kernel, _)| kernel).collect::<BTreeSet<_>>().len(), 3, "interleaved");
+                }
+                assert!(visited.windows(2).all(|pair| pair[0].0 != pair[1].0), "never twice on end (seed {seed})");
+                let mut stacks: Vec<(u32, String)> =
+                    steps.iter().map(|step| (step.repetition, step.cell.factors["stack"].to_string())).collect();
+                stacks.dedup();
+                assert!(stacks.len() <= 3 * 6 * 2, "the other costly factors stay plots within a kernel");
+            }
+        }
+        let orders: BTreeSet<String> = (0..50)
+            .map(|seed| {
+                plan_order(&plan, seed)
+                    .unwrap()
+                    .iter()
+                    .step_by(64)
+                    .map(|step| step.cell.factors["kernel"].to_string())
+                    .collect()
+            })
+            .collect();
+        assert!(orders.len() > 5, "{orders:?}");
+    }
+
     /// The order of a seed is part of what a run is: it stays what it was before factors were a table.
     #[test]
     fn the_order_of_a_seed_stays() {
         let plan = plan(2, &format!("{GRID}stack = [\"kernel\", \"fast\"]\nknob = [\"none\", \"memory.ksm=0\"]\n"));
         let cells = plan.cells().unwrap();
-        let order: Vec<(usize, u32)> = arrange(&cells, 2, 2012);
+        let order: Vec<(usize, u32)> = arrange(&cells, 2, 1, 2012);
         let digest = order.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, (cell, repetition)| {
             (sum ^ (*cell as u64 * 8 + u64::from(*repetition))).wrapping_mul(0x0100_0000_01b3)
         });

@@ -186,6 +186,12 @@ impl Preparer {
         Ok(())
     }
 
+    /// Machines were booted: what was in force is gone.
+    pub(crate) fn forget(&mut self) {
+        self.hosts.clear();
+        self.machines.clear();
+    }
+
     /// Puts everything back; what cannot be is told and counted.
     pub(crate) fn restore_all(&mut self, hosts: &mut dyn Hosts, observer: &mut dyn Observer) {
         let on_top = std::mem::take(&mut self.hosts).into_keys();

@@ -1,6 +1,6 @@
 //! The hosts of a plan: the built-in lab, or commands that open a pipe to an agent.
 
-use crate::{CampaignError, HostError, Hosts, Options, Preparation, WorkerId};
+use crate::{Boot, CampaignError, HostError, Hosts, Options, Preparation, WorkerId};
 use lab::{AgentCommand, Client, GuestSpec, Lab, LabSpec, LaunchSpec, PipeError, Program, Registry};
 use model::plan::{LabKind, LabPlan, StackPlan};
 use model::worker::{EndpointTask, Measured, ProbeTask};
@@ -142,6 +142,8 @@ fn failed(error: PipeError) -> HostError {
 fn launch(stack: &StackPlan) -> LaunchSpec {
     LaunchSpec { prefix: stack.prefix.clone(), environment: stack.environment.clone(), ..LaunchSpec::default() }
 }
+
+impl Boot for LabHosts {}
 
 impl Hosts for LabHosts {
     fn facts(&mut self, host: &str) -> Result<(MachineFacts, HostFacts), HostError> {

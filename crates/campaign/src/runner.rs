@@ -1,5 +1,8 @@
 //! Running a plan, and going on with a run.
 
+mod arrive;
+
+use crate::boot::{self, Kernels};
 use crate::cell::{Cast, Failure, now_ns};
 use crate::estimate::Estimate;
 use crate::facts::{self, Gathered};
@@ -8,8 +11,8 @@ use crate::real::LabHosts;
 use crate::{
     CampaignError, HostError, Hosts, Observer, Options, Outcome, PlannedCell, Progress, Summary, cell, key, order,
 };
-use model::{CpuList, JournalLine, Plan, Prepared, RunDocument};
-use std::collections::BTreeMap;
+use model::{CpuList, JournalLine, KernelChoice, Plan, Prepared, RunDocument};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 use store::{CellFiles, RunDir};
@@ -52,10 +55,13 @@ pub fn run_on(
         None => key::seed()?,
     };
     let steps = order::plan_order(&plan, seed)?;
-    let gathered = facts::gather(&plan, hosts)?;
-    let cast = cast(&plan, &gathered, hosts, &steps)?;
-    Preparer::check(&cast, hosts).map_err(CampaignError::Host)?;
-    observer.observe(&Progress::HostsReady { hosts: &plan.host_names(), substrate: gathered.substrate });
+    let cells = plan.cells()?;
+    let kernels = Kernels::new(&plan, &cells);
+    if let Some(few) = plan.too_few_visits(&cells) {
+        observer.observe(&Progress::Warning(&few));
+    }
+    let (gathered, cast) = look(&plan, hosts, &steps, observer)?;
+    check_kernels(&plan, hosts)?;
     let started_ns = now_ns();
     let mut labels = plan.labels.clone();
     labels.extend(options.labels.clone());
@@ -85,7 +91,7 @@ pub fn run_on(
         let _ = dir.discard();
         return Err(error.into());
     }
-    Runner::new(dir, document, hosts, options, observer, cast).all(&steps)
+    Runner::new(dir, document, (&plan, kernels), hosts, options, observer, cast).all(&steps)
 }
 
 /// Goes on with a run that was interrupted, killed, or had failed cells: measures the cells that have no result yet, in
@@ -181,17 +187,22 @@ fn go_on(
         };
         steps.push(PlannedCell { index: step.index, cell: cell.clone(), repetition: step.repetition });
     }
-    let gathered = facts::gather(plan, hosts)?;
-    for warning in facts::compare(&run.run, &gathered)? {
+    let mut kernels = Kernels::new(plan, &plan.cells()?);
+    kernels.take_up(&run.journal);
+    // A run that boots its own machine is resumed by each boot: what failed once is not tried by each of them.
+    steps.retain(|step| !kernels.boots || !kernels.failed.contains(&step.index));
+    let (gathered, cast) = look(plan, hosts, &steps, observer)?;
+    for warning in facts::compare(&run.run, &gathered, kernels.boots)? {
         observer.observe(&Progress::Warning(&warning));
     }
     if run.run.tool_version != options.tool_version {
         let (now, before) = (&options.tool_version, &run.run.tool_version);
         observer.observe(&Progress::Warning(&format!("this is windhover {now}, the run began with {before}")));
     }
-    let cast = cast(plan, &gathered, hosts, &steps)?;
-    Preparer::check(&cast, hosts).map_err(CampaignError::Host)?;
-    observer.observe(&Progress::HostsReady { hosts: &plan.host_names(), substrate: gathered.substrate });
+    if !kernels.is_open() {
+        check_kernels(plan, hosts)?;
+    }
+    let came_to = kernels.compare(&gathered.by_host());
     let mut document = run.run.clone();
     document.labels.extend(options.labels.clone());
     // A machine that was booted meanwhile joins the list; the old entry tells what the first cells ran on.
@@ -202,9 +213,41 @@ fn go_on(
     let mut dir = dir;
     dir.write_run(&document)?;
     dir.journal(&JournalLine::Begin { at_ns: now_ns(), tool_version: options.tool_version.clone() })?;
-    let mut runner = Runner::new(dir, document, hosts, options, observer, cast);
+    if let Some((visit, boots)) = came_to {
+        dir.journal(&JournalLine::Booted { at_ns: now_ns(), visit, boots })?;
+    }
+    let mut runner = Runner::new(dir, document, (plan, kernels), hosts, options, observer, cast);
     (runner.done, runner.untrusted) = (run.results.len(), untrusted(run));
     runner.all(&steps)
+}
+
+/// What the hosts are and who takes part, where they answer already.
+fn look(
+    plan: &Plan,
+    hosts: &mut dyn Hosts,
+    steps: &[PlannedCell],
+    observer: &mut dyn Observer,
+) -> Result<(Gathered, Cast), CampaignError> {
+    if !hosts.answers() {
+        return Ok((Gathered::unseen(plan), Cast::default()));
+    }
+    let gathered = facts::gather(plan, hosts)?;
+    let cast = cast(plan, &gathered, hosts, steps)?;
+    Preparer::check(&cast, hosts).map_err(CampaignError::Host)?;
+    observer.observe(&Progress::HostsReady { hosts: &plan.host_names(), substrate: gathered.substrate });
+    Ok((gathered, cast))
+}
+
+/// Asks the hosts about every kernel of the plan before anything is changed.
+fn check_kernels(plan: &Plan, hosts: &mut dyn Hosts) -> Result<(), CampaignError> {
+    let kernels: BTreeSet<KernelChoice> = plan.cells()?.into_iter().filter_map(|cell| cell.kernel).collect();
+    for kernel in kernels {
+        for host in boot::targets(plan) {
+            let checked = hosts.check_kernel(&host, &kernel);
+            checked.map_err(|cause| CampaignError::Kernel { kernel: kernel.clone(), cause })?;
+        }
+    }
+    Ok(())
 }
 
 /// Who takes part, checked before anything is written.
@@ -279,7 +322,19 @@ fn check_cpus(cell: &model::Cell, cast: &Cast, gathered: &Gathered) -> Result<()
     Ok(())
 }
 
+/// What became of bringing hosts to the kernel of a step.
+enum Arrival {
+    There,
+    /// No further attempt is made; why.
+    CouldNotBoot(String),
+    Interrupted,
+    /// This machine goes down.
+    Down,
+}
+
 struct Runner<'a> {
+    plan: &'a Plan,
+    kernels: Kernels,
     dir: RunDir,
     document: RunDocument,
     hosts: &'a mut dyn Hosts,
@@ -297,13 +352,28 @@ impl<'a> Runner<'a> {
     fn new(
         dir: RunDir,
         document: RunDocument,
+        (plan, kernels): (&'a Plan, Kernels),
         hosts: &'a mut dyn Hosts,
         options: &'a Options,
         observer: &'a mut dyn Observer,
         cast: Cast,
     ) -> Self {
         let (total, preparer) = (document.order.len(), Preparer::default());
-        Self { dir, document, hosts, options, observer, cast, total, done: 0, failed: 0, untrusted: 0, preparer }
+        Self {
+            plan,
+            kernels,
+            dir,
+            document,
+            hosts,
+            options,
+            observer,
+            cast,
+            total,
+            done: 0,
+            failed: 0,
+            untrusted: 0,
+            preparer,
+        }
     }
 
     fn all(mut self, steps: &[PlannedCell]) -> Result<Summary, CampaignError> {
@@ -313,7 +383,13 @@ impl<'a> Runner<'a> {
             Ok(outcome) => *outcome,
             Err(_) => Outcome::Failed,
         };
-        let closed = end(&mut self.dir, &mut self.document, outcome);
+        let closed = match outcome {
+            Outcome::Rebooting => Ok(()),
+            _ => end(&mut self.dir, &mut self.document, outcome),
+        };
+        if outcome == Outcome::Done {
+            self.go_home();
+        }
         // What ended the run is told rather than what followed from it (a disk that is still full).
         ended?;
         told?;
@@ -343,6 +419,18 @@ impl<'a> Runner<'a> {
                 return Ok(Outcome::Interrupted);
             }
             let record = step.record();
+            match self.come_to(steps, place)? {
+                Arrival::There => {}
+                Arrival::CouldNotBoot(why) => {
+                    let why = format!("could not boot: {why}");
+                    self.could_not_boot(step, &why)?;
+                    let eta_ns = estimate.steps(&steps[place + 1..]);
+                    self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
+                    continue;
+                }
+                Arrival::Interrupted => return Ok(Outcome::Interrupted),
+                Arrival::Down => return Ok(Outcome::Rebooting),
+            }
             self.dir.journal(&JournalLine::Start { index: step.index, at_ns: now_ns() })?;
             let eta_ns = estimate.steps(&steps[place..]);
             self.observer.observe(&Progress::CellStarted { step: &record, eta_ns });
@@ -358,6 +446,7 @@ impl<'a> Runner<'a> {
             }
             match measured {
                 Ok(mut outcome) => {
+                    outcome.measured.result.boot = self.boot_of(step);
                     let files = CellFiles::of(&outcome.measured, &outcome.events);
                     if let Some(finding) = self.dir.write_cell(step.index, &files, now_ns())? {
                         self.observer.observe(&Progress::Warning(&finding.detail));
@@ -380,7 +469,16 @@ impl<'a> Runner<'a> {
                 Err(
                     Failure::Host(cause @ HostError::Lost { .. }) | Failure::Prepare(cause @ HostError::Lost { .. }),
                 ) => {
-                    self.fail(step, &cause.to_string())?;
+                    let why = cause.to_string();
+                    self.fail(step, &why)?;
+                    if self.kernels.boots {
+                        // Its kernel may have crashed: the next cell boots it anew, and that is an attempt.
+                        self.kernels.entered = None;
+                        self.preparer.forget();
+                        let eta_ns = estimate.steps(&steps[place + 1..]);
+                        self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
+                        continue;
+                    }
                     return Err(CampaignError::AgentLost { run: self.dir.path().to_owned(), cause });
                 }
                 Err(ref failure @ (Failure::Prepare(ref cause) | Failure::Host(ref cause))) => {
@@ -427,9 +525,17 @@ impl<'a> Runner<'a> {
     }
 
     fn fail(&mut self, step: &PlannedCell, why: &str) -> Result<(), CampaignError> {
+        self.write_failed(step, why, false)
+    }
+
+    fn could_not_boot(&mut self, step: &PlannedCell, why: &str) -> Result<(), CampaignError> {
+        self.write_failed(step, why, true)
+    }
+
+    fn write_failed(&mut self, step: &PlannedCell, why: &str, could_not_boot: bool) -> Result<(), CampaignError> {
         self.failed += 1;
         let why = why.replace('\n', " ");
-        Ok(self.dir.journal(&JournalLine::Failed { index: step.index, at_ns: now_ns(), why })?)
+        Ok(self.dir.journal(&JournalLine::Failed { index: step.index, at_ns: now_ns(), why, could_not_boot })?)
     }
 }
 

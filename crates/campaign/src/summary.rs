@@ -7,6 +7,8 @@ model::words! {
     pub enum Outcome {
         /// All steps were tried.
         Done = "done",
+        /// The machine of this process is booted into another kernel, and the run goes on there.
+        Rebooting = "rebooting",
         /// A person ended it.
         Interrupted = "interrupted",
         /// It gave up.
@@ -40,6 +42,7 @@ impl Summary {
         match self.outcome {
             Outcome::Interrupted => 130,
             Outcome::Failed => 1,
+            Outcome::Rebooting => 0,
             Outcome::Done if self.failed > 0 || self.not_restored > 0 => 1,
             Outcome::Done if self.untrusted > 0 => 4,
             Outcome::Done => 0,

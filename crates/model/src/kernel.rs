@@ -1,6 +1,6 @@
 //! Which kernel a cell is measured on: `DRIVER[:WHAT][ WORD…]`.
 
-use crate::ModelError;
+use crate::{ModelError, Setting};
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,6 +24,9 @@ words! {
         Bootctl = "bootctl",
     }
 }
+
+/// The setting of the preemption model.
+pub const PREEMPT_KEY: &str = "sched.preempt";
 
 /// What a driver takes after its colon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +134,13 @@ pub struct KernelChoice {
 }
 
 impl KernelChoice {
+    /// The setting that it is, where it needs no boot (`windhover tune`).
+    #[must_use]
+    pub fn setting(&self) -> Option<Setting> {
+        let is_setting = self.driver == KernelDriver::Preempt;
+        is_setting.then(|| Setting { key: PREEMPT_KEY.to_owned(), value: self.what.clone() })
+    }
+
     /// Whether each visit of it is a new boot.
     #[must_use]
     pub const fn boots(&self) -> bool {

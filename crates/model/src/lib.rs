@@ -60,7 +60,7 @@ pub use plan::{Cell, Plan};
 pub use policy::Policy;
 pub use quantity::{Quantity, Statistic};
 pub use result::{Latency, LatencyKind, Messages, ResultDocument};
-pub use run::{JournalLine, Prepared, RunDocument};
+pub use run::{CellBoot, JournalLine, KernelImage, Prepared, RunDocument, Visit};
 pub use sample::{PacedSample, Repaired, Sample, SampleFlags, StampTimes};
 pub use schedule::RateList;
 pub use shield::{Setting, ShieldBackend, ShieldReport, ShieldSpec};

@@ -332,6 +332,9 @@ pub struct ResultDocument {
     /// What was changed for the measurement, machine by machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepared: Vec<crate::run::Prepared>,
+    /// The boot that it was measured in, where the plan names kernels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<crate::run::CellBoot>,
     /// Whether the program was asked to end before the stop rule was met.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,

@@ -1,6 +1,6 @@
 //! The run directory's own documents: `run.json` and the lines of `journal.jsonl`.
 
-use crate::{HostFacts, MachineFacts, ModelError, Setting, ShieldReport, Substrate};
+use crate::{HostFacts, KernelChoice, MachineFacts, ModelError, Setting, ShieldReport, Substrate};
 use std::collections::BTreeMap;
 
 /// One host of a run.
@@ -44,6 +44,62 @@ pub struct Prepared {
     /// What is worth knowing: one line each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// What a kernel will say that it is, as far as that is known before it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct KernelImage {
+    /// uname release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
+    /// uname version, which has the number and the date of its build.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Words that its command line has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<String>,
+}
+
+impl KernelImage {
+    /// What a machine runs instead, in words; `None` where it runs this one.
+    #[must_use]
+    pub fn differs(&self, machine: &MachineFacts) -> Option<String> {
+        for (what, wanted, runs) in
+            [("kernel", &self.release, &machine.kernel_release), ("build", &self.version, &machine.kernel_version)]
+        {
+            if let Some(wanted) = wanted
+                && Some(wanted) != runs.as_ref()
+            {
+                let runs = runs.as_deref().unwrap_or("not known");
+                return Some(format!("the {what} that runs is '{runs}', wanted is '{wanted}'"));
+            }
+        }
+        let line = machine.command_line.as_deref().unwrap_or_default();
+        let missing = self.words.iter().find(|word| !line.split_whitespace().any(|has| has == *word));
+        missing.map(|word| format!("the kernel's command line has no '{word}'"))
+    }
+}
+
+/// The boot of a cell: cells with the same one are no independent observations of their kernel.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(default)]
+pub struct CellBoot {
+    /// Which visit of its kernel it was, from 1.
+    pub visit: u32,
+    /// Boot ids by host.
+    pub ids: BTreeMap<String, String>,
+}
+
+/// A visit of a kernel: in which one a cell was measured.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Visit {
+    /// The kernel, as the plan has it.
+    pub kernel: KernelChoice,
+    /// Which visit of it, from 1.
+    pub visit: u32,
 }
 
 /// `run.json`: one execution of a plan.
@@ -121,6 +177,30 @@ pub enum JournalLine {
         #[serde(default)]
         problems: Vec<String>,
     },
+    /// Hosts are about to be brought to a kernel, which may end this process with its machine.
+    Intent {
+        /// Wall clock since 1970.
+        at_ns: u64,
+        /// Which kernel.
+        #[serde(flatten)]
+        visit: Visit,
+        /// Which attempt of this visit, from 1.
+        attempt: u32,
+        /// What it will say that it is, by host.
+        images: BTreeMap<String, KernelImage>,
+        /// Boot ids before, by host.
+        before: BTreeMap<String, String>,
+    },
+    /// The hosts run that kernel.
+    Booted {
+        /// Wall clock since 1970.
+        at_ns: u64,
+        /// Which kernel.
+        #[serde(flatten)]
+        visit: Visit,
+        /// Boot ids now, by host.
+        boots: BTreeMap<String, String>,
+    },
     /// A cell is about to be measured.
     Start {
         /// Place in execution order.
@@ -143,6 +223,9 @@ pub enum JournalLine {
         at_ns: u64,
         /// Why, on one line.
         why: String,
+        /// Whether its kernel could not be booted.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        could_not_boot: bool,
     },
     /// The run ended.
     End {

@@ -111,6 +111,8 @@ fn last_words(journal: &[JournalLine]) -> BTreeMap<u32, End<'_>> {
             JournalLine::Begin { .. }
             | JournalLine::Prepared { .. }
             | JournalLine::Restored { .. }
+            | JournalLine::Intent { .. }
+            | JournalLine::Booted { .. }
             | JournalLine::End { .. } => None,
         };
     }

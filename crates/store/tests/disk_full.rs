@@ -96,7 +96,7 @@ fn a_full_disk_costs_the_cell_in_flight_only() {
     // The journal meets the full disk too: no half line stays behind, and later lines can be written.
     let filler = folder.path().join("filler");
     fill(&filler);
-    let long = JournalLine::Failed { index: 2, at_ns: 6, why: "w".repeat(5000) };
+    let long = JournalLine::Failed { index: 2, at_ns: 6, why: "w".repeat(5000), could_not_boot: false };
     let error = dir.journal(&long).unwrap_err();
     assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
     let run = Run::load(&path).unwrap();

@@ -231,7 +231,8 @@ fn a_failed_step_is_missing_until_it_is_done() {
     let folder = tempfile::tempdir().unwrap();
     let mut dir = make_run(folder.path(), 2, 1);
     dir.journal(&JournalLine::Start { index: 2, at_ns: 4 }).unwrap();
-    dir.journal(&JournalLine::Failed { index: 2, at_ns: 5, why: "no route".to_owned() }).unwrap();
+    dir.journal(&JournalLine::Failed { index: 2, at_ns: 5, why: "no route".to_owned(), could_not_boot: false })
+        .unwrap();
     let run = Run::load(dir.path()).unwrap();
     assert_eq!(run.failed.len(), 1);
     assert_eq!(run.failed[0].1, "no route");

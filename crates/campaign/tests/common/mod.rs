@@ -2,14 +2,17 @@
 
 use model::plan::StackPlan;
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Plan, Prepared, ShieldReport};
+use model::{
+    HostFacts, KernelChoice, KernelImage, LiveInterval, LoadReport, LoadSpec, MachineFacts, Plan, Prepared,
+    ShieldReport,
+};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use windhover_campaign::{HostError, Hosts, Options, Preparation, WorkerId};
+use windhover_campaign::{Boot, Entered, HostError, Hosts, Options, Preparation, WorkerId};
 
 /// What the next probe does instead of measuring.
 pub(crate) type Script = Box<dyn FnMut(&ProbeTask, u32) -> Option<HostError>>;
@@ -42,6 +45,12 @@ pub(crate) struct Fake {
     pub(crate) no_endpoint: BTreeSet<String>,
     /// Hosts whose agents are gone by the end of a measurement.
     pub(crate) lost: BTreeSet<String>,
+    /// What boots come to, how many there were, and the command line of the last.
+    pub(crate) boots: Boots,
+    pub(crate) boot: u32,
+    command_line: String,
+    /// Whether the runner is on the machine that boots.
+    pub(crate) own_machine: bool,
     next: u32,
 }
 
@@ -69,6 +78,12 @@ impl Fake {
             reflectors: false,
             no_endpoint: BTreeSet::new(),
             lost: BTreeSet::new(),
+            boots: Box::new(|kernel, _| {
+                Ok(if kernel.what.is_empty() { "6.1".to_owned() } else { kernel.what.clone() })
+            }),
+            boot: 0,
+            command_line: String::new(),
+            own_machine: false,
             next: 0,
         }
     }
@@ -86,12 +101,45 @@ impl Fake {
     }
 }
 
+/// What a boot of a kernel comes to: the release that runs then.
+pub(crate) type Boots = Box<dyn FnMut(&KernelChoice, u32) -> Result<String, HostError>>;
+
+impl Boot for Fake {
+    fn check_kernel(&mut self, host: &str, kernel: &KernelChoice) -> Result<KernelImage, HostError> {
+        if kernel.what.ends_with("missing") {
+            let why = format!("{} is not there: install it", kernel.what);
+            return Err(HostError::Failed { host: host.to_owned(), why });
+        }
+        let release = kernel.boots().then(|| kernel.what.clone());
+        Ok(KernelImage { release, words: kernel.words.clone(), ..KernelImage::default() })
+    }
+
+    fn enter(
+        &mut self,
+        hosts: &[String],
+        kernel: &KernelChoice,
+        _limit: Duration,
+        _stop: &AtomicBool,
+    ) -> Result<Entered, HostError> {
+        assert!(self.running.is_empty(), "nothing is measured while hosts boot: {:?}", self.running);
+        self.boot += 1;
+        self.log.push(format!("enter {kernel} on {}", hosts.join(" ")));
+        let release = (self.boots)(kernel, self.boot)?;
+        for host in hosts {
+            self.hosts.insert(host.clone(), (format!("boot-{}", self.boot + 1), release.clone()));
+        }
+        self.command_line = kernel.words.join(" ");
+        Ok(if self.own_machine { Entered::GoingDown } else { Entered::Up })
+    }
+}
+
 impl Hosts for Fake {
     fn facts(&mut self, host: &str) -> Result<(MachineFacts, HostFacts), HostError> {
         let (boot_id, kernel) = self.hosts[host].clone();
         let machine = MachineFacts {
             boot_id: boot_id.clone(),
             kernel_release: Some(kernel),
+            command_line: Some(self.command_line.clone()),
             cpu_model: Some("Model 1".to_owned()),
             cpus_online: self.cpus.get(host).cloned(),
             ..MachineFacts::default()

@@ -17,7 +17,7 @@ pub(crate) use kind::{AxisSeed, ValueSeed};
 pub use kind::{AxisValues, ValueType, scaled};
 pub use serde_json::Value;
 
-pub(crate) use setup::{PROBE, PROTOCOL};
+pub(crate) use setup::{KERNEL, PROBE, PROTOCOL};
 
 use crate::{EndSpec, ModelError, PaceSpec, Probe, ProbeSpec, Protocol, StreamSpec};
 use std::net::IpAddr;
@@ -31,6 +31,8 @@ pub enum Scope {
     Stack,
     /// Settings of the whole machine.
     Machine,
+    /// The machine's kernel, which may have to be booted.
+    Kernel,
 }
 
 impl Scope {

@@ -26,9 +26,23 @@ pub(crate) const PROBE: Factor = setup("probe", "Probe: `pingpong`, `rr`, `ping`
 pub(crate) const PROTOCOL: Factor =
     setup("protocol", Protocol::LISTED).default("udp").shown(Shown { values: &["tcp", "udp"], ..NAMED });
 
-pub(super) static FACTORS: [Factor; 7] = [
+pub(crate) const KERNEL: Factor = costly(
+    setup(
+        "kernel",
+        "Kernel: `current`, `preempt:MODEL`, `guest:NAME`, `kexec:PATH`, `grub:ENTRY` or `bootctl:ENTRY`; words behind a \
+         space are added to its command line (docs/kernels.md).",
+    )
+    .record(Record::Named)
+    .default("current")
+    .shown(Shown { values: &["current"], ..PLAIN }),
+    Scope::Kernel,
+);
+
+pub(super) static FACTORS: [Factor; 8] = [
     PROBE,
     PROTOCOL,
+    // Factors name it only where the plan does, so that keys of older runs stay what they were.
+    KERNEL,
     REFLECTORS,
     setup("load", "Load: `none`, `build`, `cpu`, `memory`, `disk`, `net`, `context`, or a name from `[loads]`.")
         .default("none")
@@ -38,7 +52,7 @@ pub(super) static FACTORS: [Factor; 7] = [
             labels: &[("none", "no load"), ("no", "no load")],
             ..NAMED
         }),
-    // Factors name it only where the plan does, so that keys of older runs stay what they were.
+    // As the kernel.
     costly(
         setup(
             "shield",

@@ -2,7 +2,7 @@
 
 use super::{BuiltInStack, CellShield, Grid, Plan, STACKS, StackPlan};
 use crate::factor::{self, Factor, Record, Value};
-use crate::{LoadProfile, LoadSpec, ModelError, Probe, ProbeSpec, Protocol, Setting, Stamps};
+use crate::{KernelChoice, LoadProfile, LoadSpec, ModelError, Probe, ProbeSpec, Protocol, Setting, Stamps};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One combination of factors.
@@ -22,6 +22,8 @@ pub struct Cell {
     pub stack_reflector: StackPlan,
     /// The shield that is up meanwhile.
     pub shield: Option<CellShield>,
+    /// The kernel that it is measured on, where the plan names kernels.
+    pub kernel: Option<KernelChoice>,
     /// The settings in force meanwhile.
     pub settings: Vec<Setting>,
     /// How many of the plan's reflectors take part, from the first on; absent: all.
@@ -155,7 +157,8 @@ impl Plan {
         spec.check()?;
         let chosen = |name: &str| choices.iter().find(|(factor, _)| factor.name == name).map(|(_, value)| value);
         let word = |name: &str| chosen(name).map(factor::word).unwrap_or_default();
-        let settings = self.cell_settings(&word("knob"))?;
+        let kernel = self.cell_kernel(&word("kernel"))?;
+        let settings = self.cell_settings(&word("knob"), kernel.as_ref())?;
         self.check_placement(&spec, &settings)?;
         let load = self.load(&word("load"))?;
         let shield = self.cell_shield(&word("shield"))?;
@@ -188,7 +191,18 @@ impl Plan {
         factors.extend(super::pace::pgm_factors(&spec));
         let key = factors.iter().map(|(name, value)| format!("{name}={}", factor::word(value)));
         let key = key.collect::<Vec<_>>().join(",");
-        Ok(Some(Cell { key, factors, spec, load, stack_initiator, stack_reflector, shield, settings, reflectors }))
+        Ok(Some(Cell {
+            key,
+            factors,
+            spec,
+            load,
+            stack_initiator,
+            stack_reflector,
+            shield,
+            kernel,
+            settings,
+            reflectors,
+        }))
     }
 
     /// How many reflectors take part, as far as the plan has so many.

@@ -26,6 +26,7 @@
 
 mod blame;
 mod expand;
+mod kernel;
 mod pace;
 mod prepare;
 pub mod reference;
@@ -37,6 +38,7 @@ mod values;
 
 pub use crate::factor::AxisValues;
 pub use expand::Cell;
+pub use kernel::KernelsPlan;
 pub use pace::pgm_factors;
 pub use prepare::{CellShield, KnobPlan, ShieldPlan};
 pub use values::{Grid, Measure};
@@ -86,6 +88,9 @@ pub struct Plan {
     /// Sets of settings by name, for the axis `knob`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub knobs: BTreeMap<String, KnobPlan>,
+    /// How hosts come to the kernels of the axis `kernel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<KernelsPlan>,
     /// Products of axes.
     pub grid: Vec<Grid>,
 }
@@ -191,6 +196,16 @@ pub enum LabKind {
     Loopback,
     /// Network namespaces of a virtual machine with a kernel of its own; needs QEMU, no root.
     Guest,
+}
+
+impl LabKind {
+    /// Whether the hosts are in a virtual machine that the campaign boots.
+    #[must_use]
+    pub const fn is_guest(self) -> bool {
+        match self {
+            Self::Netns | Self::Loopback => false,
+        }
+    }
 }
 
 /// One host that is not from the built-in lab.
@@ -333,6 +348,7 @@ impl Plan {
         let known = self.host_names();
         let cells = self.cells()?;
         self.check_needs(&cells)?;
+        self.check_kernels(&cells)?;
         if self.roles.reflectors.is_empty() && cells.iter().any(|cell| cell.needs_reflector()) {
             return conflict("the plan has no reflector", "set roles.reflectors = [\"b\"]");
         }

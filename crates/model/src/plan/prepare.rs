@@ -1,7 +1,7 @@
 //! What a plan says about preparing machines: the shield and the knobs of its cells.
 
 use super::{LabKind, Plan};
-use crate::{CpuList, ModelError, Pacer, Probe, ProbeSpec, Receive, Setting, ShieldBackend, ShieldSpec};
+use crate::{CpuList, KernelChoice, ModelError, Pacer, Probe, ProbeSpec, Receive, Setting, ShieldBackend, ShieldSpec};
 use std::collections::BTreeSet;
 
 /// How the cells of a plan are shielded, beside the value of their axis `shield`.
@@ -84,12 +84,14 @@ impl Plan {
     }
 
     /// The settings that a value of the axis `knob` stands for: a name from `[knobs]`, or `KEY=VALUE[;KEY=VALUE…]`.
-    pub(super) fn cell_settings(&self, word: &str) -> Result<Vec<Setting>, ModelError> {
+    /// A kernel that is a setting comes first.
+    pub(super) fn cell_settings(&self, word: &str, kernel: Option<&KernelChoice>) -> Result<Vec<Setting>, ModelError> {
+        let own = kernel.and_then(KernelChoice::setting);
         if word == "none" {
-            return Ok(Vec::new());
+            return Ok(own.into_iter().collect());
         }
         let read = |texts: &mut dyn Iterator<Item = &str>| texts.map(str::parse).collect::<Result<Vec<Setting>, _>>();
-        let settings = match self.knobs.get(word) {
+        let named = match self.knobs.get(word) {
             Some(knob) if knob.settings.is_empty() => {
                 return conflict(format!("knob '{word}' has no setting"), "give it settings = [\"KEY=VALUE\"]");
             }
@@ -102,6 +104,7 @@ impl Plan {
                 );
             }
         };
+        let settings: Vec<Setting> = own.into_iter().chain(named).collect();
         let mut keys = BTreeSet::new();
         if let Some(double) = settings.iter().find(|setting| !keys.insert(&setting.key)) {
             return conflict(format!("knob '{word}' sets {} twice", double.key), "keep one of them");

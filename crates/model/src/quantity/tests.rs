@@ -11,6 +11,7 @@ const NO_QUANTITY: &[(&str, &str)] = &[
     ("series/values", "figures over time are drawn, each is in the whole too"),
     ("clock", "how ticks become time"),
     ("prepared", "what was changed for it"),
+    ("boot", "which one it is"),
     ("load/spec", "what was asked for"),
     ("ends/initiator", "what it was told"),
     ("ends/initiator/usage/cpu", "where it ran"),

@@ -196,6 +196,9 @@ fn show_plan(path: &Path, output: &Output) -> Result<u8, Failure> {
     if let Some(few) = campaign::too_few_repetitions(&plan, cells.len()) {
         output.warning(few);
     }
+    if let Some(few) = plan.too_few_visits(&cells) {
+        output.warning(few);
+    }
     Ok(0)
 }
 
@@ -409,6 +412,14 @@ impl Observer for Watcher<'_> {
                         self.line(&format!("  {note}"));
                     }
                 }
+            }
+            Progress::Booting { kernel, attempt, attempts } => {
+                self.json("booting", || Ok(json!({ "kernel": kernel, "attempt": attempt })));
+                self.line(&format!("booting {kernel} (attempt {attempt} of {attempts})"));
+            }
+            Progress::Booted { kernel, took_ns } => {
+                self.json("booted", || Ok(json!({ "kernel": kernel, "took_ns": took_ns })));
+                self.line(&format!("{kernel} runs after {}", duration(*took_ns)));
             }
             Progress::Restored { agent } => self.line(&format!("{agent}: put back")),
             Progress::CellStarted { step, eta_ns } => {
