@@ -69,6 +69,11 @@ impl Preparation {
         Self { kernel: Kernel::running(), state, own, lines, shield: None, settings: None }
     }
 
+    /// The running system.
+    pub(crate) fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
     /// Makes the machine as asked for, putting back what is in force and not asked for. After a refusal nothing is in
     /// force. `shielded`: another agent of the same run keeps a shield up.
     pub(crate) fn prepare(

@@ -4,7 +4,7 @@ use crate::events::Event;
 use crate::preparation::{Made, Preparation};
 use crate::worker::{News, Phase, Role, Worker};
 use crate::{AgentError, Context};
-use model::{HostFacts, MachineFacts, WorkerEvent, WorkerSpec};
+use model::{HostFacts, KernelChoice, MachineFacts, WorkerEvent, WorkerSpec};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::mpsc::{Receiver, Sender};
@@ -22,6 +22,10 @@ const LOAD_PATIENCE: Duration = Duration::from_secs(15);
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
 /// Exit code of what was interrupted.
 const INTERRUPTED: u8 = 130;
+/// Exit code of what a machine refuses.
+const REFUSED: u8 = 2;
+/// What an answer gets to travel before the machine goes down: by ssh it passes another process.
+const PARTING: Duration = Duration::from_millis(500);
 
 pub(crate) struct Supervisor<'a, W> {
     context: &'a Context,
@@ -142,9 +146,32 @@ impl<'a, W: Write> Supervisor<'a, W> {
                 let problems = self.preparation.restore();
                 self.reply(&Reply::Restored { problems })
             }
+            Request::CheckKernel { kernel } => match prepare::boot::check(self.preparation.kernel(), &kernel) {
+                Ok(image) => self.reply(&Reply::Kernel { image }),
+                Err(error) => self.fail(REFUSED, error.to_string()),
+            },
+            Request::EnterKernel { kernel } => self.enter_kernel(&kernel),
             // It ended the loop.
             Request::Bye => Ok(()),
         }
+    }
+
+    /// Loads a kernel and goes down into it. The answer leaves before; when the machine stays up nobody hears of it but on
+    /// stderr.
+    fn enter_kernel(&mut self, kernel: &KernelChoice) -> Result<(), AgentError> {
+        let problems = self.preparation.restore();
+        problems.iter().for_each(|problem| (self.context.lines)(problem));
+        let machine = self.preparation.kernel().clone();
+        let down = match prepare::boot::load(&machine, kernel) {
+            Ok(down) => down,
+            Err(error) => return self.fail(REFUSED, error.to_string()),
+        };
+        self.reply(&Reply::GoingDown)?;
+        std::thread::sleep(PARTING);
+        if let Err(error) = prepare::boot::go_down(&machine, down) {
+            (self.context.lines)(&error.to_string());
+        }
+        Ok(())
     }
 
     fn facts(&mut self) -> &(MachineFacts, HostFacts) {

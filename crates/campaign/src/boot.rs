@@ -24,6 +24,21 @@ pub trait Boot {
         true
     }
 
+    /// Whether one of the hosts is the machine of this process, which then ends with each boot.
+    fn is_here(&self, hosts: &[String]) -> bool {
+        let _ = hosts;
+        false
+    }
+
+    /// Waits until hosts answer again whose kernel was lost, `limit` at most.
+    ///
+    /// # Errors
+    /// [`HostError`] of the first one that does not.
+    fn reconnect(&mut self, limit: Duration, stop: &AtomicBool) -> Result<(), HostError> {
+        let _ = (limit, stop);
+        Ok(())
+    }
+
     /// Whether a host can come to a kernel, and what that will say that it is. Changes nothing.
     ///
     /// # Errors
@@ -62,6 +77,8 @@ pub(crate) struct Kernels {
     pub(crate) boots: bool,
     /// Attempts of each visit so far.
     attempts: BTreeMap<Visit, u32>,
+    /// Whether a host was lost since the last attempt.
+    pub(crate) lost: bool,
     /// The kernel that the hosts are at, and the boot ids there.
     pub(crate) entered: Option<(Visit, BTreeMap<String, String>)>,
     /// The visit that is over before it began, and why.

@@ -33,6 +33,14 @@ pub enum CampaignError {
         /// Which host, and why.
         cause: HostError,
     },
+    /// The run could not be noted for the next boot.
+    #[error("{}: {cause}; without it the run does not go on after a boot: make the folder writable", .link.display())]
+    Link {
+        /// The link.
+        link: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
     /// No host sends messages back.
     #[error("the plan has no reflector: set roles.reflectors = [\"b\"]")]
     MissingReflector,
@@ -126,7 +134,7 @@ impl CampaignError {
                 _ => 2,
             },
             Self::Pipe(error) => error.exit_code(),
-            Self::Host(_) | Self::SameFailure { .. } | Self::Random { .. } => 1,
+            Self::Host(_) | Self::Link { .. } | Self::SameFailure { .. } | Self::Random { .. } => 1,
         }
     }
 }

@@ -27,7 +27,7 @@ pub use error::CampaignError;
 pub use estimate::{cell_ns, plan_ns, too_few_repetitions};
 pub use hosts::{HostError, Hosts, WorkerId};
 pub use observer::{Observer, Progress, Silent};
-pub use options::Options;
+pub use options::{Options, RESUME_LINK};
 pub use order::{PlannedCell, plan_order};
 pub use prepare::Preparation;
 pub use runner::{resume, resume_on, run, run_on};

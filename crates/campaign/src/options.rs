@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// What packaging/systemd/windhover-resume.service resumes.
+pub const RESUME_LINK: &str = "/var/lib/windhover/resume";
+
 /// Options of [`crate::run`] and [`crate::resume`].
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -24,6 +27,8 @@ pub struct Options {
     pub build: Option<String>,
     /// The windhover program that agents are started from.
     pub program: PathBuf,
+    /// Link to the run directory while a run boots the machine of this process: a unit resumes it there after each boot.
+    pub resume_link: PathBuf,
     /// Raised (by a signal handler) to end the run cleanly.
     pub stop: Arc<AtomicBool>,
 }
@@ -41,6 +46,7 @@ impl Options {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             build: None,
             program: program.into(),
+            resume_link: PathBuf::from(RESUME_LINK),
             stop: Arc::new(AtomicBool::new(false)),
         }
     }

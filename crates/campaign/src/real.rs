@@ -1,10 +1,10 @@
 //! The hosts of a plan: the built-in lab, or commands that open a pipe to an agent.
 
-use crate::{Boot, CampaignError, HostError, Hosts, Options, Preparation, WorkerId};
-use lab::{AgentCommand, Client, GuestSpec, Lab, LabSpec, LaunchSpec, PipeError, Program, Registry};
+use crate::{Boot, CampaignError, Entered, HostError, Hosts, Options, Preparation, WorkerId};
+use lab::{AgentCommand, Client, GuestSpec, Lab, LabError, LabSpec, LaunchSpec, PipeError, Program, Registry};
 use model::plan::{LabKind, LabPlan, StackPlan};
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Plan, Prepared};
+use model::{HostFacts, KernelChoice, KernelImage, LiveInterval, LoadReport, LoadSpec, MachineFacts, Plan, Prepared};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -17,12 +17,15 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct LabHosts {
     clients: BTreeMap<String, Client>,
+    commands: BTreeMap<String, AgentCommand>,
     addresses: BTreeMap<String, IpAddr>,
     /// The device of each host, where one is known.
     devices: BTreeMap<String, String>,
     notes: Receiver<String>,
     opener: Opener,
     lab: Option<Lab>,
+    /// The guests of a plan that names kernels, each of which is booted when it is entered.
+    guests: Option<LabPlan>,
 }
 
 /// The agent of the built-in lab's machine, in the namespaces that this process is in: those of the hosts see and change
@@ -51,13 +54,21 @@ impl Opener {
 impl LabHosts {
     /// Makes the lab where the plan has one, and opens an agent on each host. Must be called on a thread that lives as
     /// long as the hosts are used: agents end with the thread that started them.
-    /// `note` is told what takes long.
-    pub(crate) fn open(plan: &Plan, options: &Options, note: &mut dyn FnMut(&str)) -> Result<Self, CampaignError> {
+    /// An agent that does not answer is tried again until `patience` is over. `note` is told what takes long. Guests of a plan
+    /// that names kernels are booted when they are entered.
+    pub(crate) fn open(
+        plan: &Plan,
+        options: &Options,
+        patience: Duration,
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Self, CampaignError> {
         let (sender, notes) = mpsc::channel();
         let mut commands = BTreeMap::new();
         let mut addresses = BTreeMap::new();
         let mut devices = BTreeMap::new();
+        let guests = plan.lab.clone().filter(|lab| lab.kind == LabKind::Guest && plan.names("kernel"));
         let lab = match &plan.lab {
+            Some(_) if guests.is_some() => None,
             Some(kind) => {
                 let lab = make_lab(kind, options, note)?;
                 for host in lab.hosts() {
@@ -78,10 +89,17 @@ impl LabHosts {
         };
         let build = options.build.clone().unwrap_or_default();
         let opener = Opener { program: options.program.clone(), build, notes: sender };
-        let mut hosts = Self { clients: BTreeMap::new(), addresses, devices, notes, opener, lab };
-        for (name, command) in commands {
-            let client = hosts.opener.open(&name, &command)?;
-            hosts.clients.insert(name, client);
+        let clients = BTreeMap::new();
+        let mut hosts = Self { clients, commands, addresses, devices, notes, opener, lab, guests };
+        let until = Instant::now() + patience;
+        for (name, command) in &hosts.commands {
+            let client = loop {
+                match hosts.opener.open(name, command) {
+                    Err(_) if Instant::now() < until && !options.stopped() => thread::sleep(BETWEEN_TRIES),
+                    opened => break opened?,
+                }
+            };
+            hosts.clients.insert(name.clone(), client);
         }
         Ok(hosts)
     }
@@ -143,7 +161,161 @@ fn launch(stack: &StackPlan) -> LaunchSpec {
     LaunchSpec { prefix: stack.prefix.clone(), environment: stack.environment.clone(), ..LaunchSpec::default() }
 }
 
-impl Boot for LabHosts {}
+/// How far apart a host that boots is tried.
+const BETWEEN_TRIES: Duration = Duration::from_secs(1);
+
+/// The link of the unit that resumes a run after each boot, once it is enabled.
+const RESUME_UNIT: &str = "/etc/systemd/system/multi-user.target.wants/windhover-resume.service";
+
+impl LabHosts {
+    /// Opens the agent of a host whose machine boots, once its boot id is another one than `before`.
+    fn reopen(&mut self, host: &str, before: &str, until: Instant, stop: &AtomicBool) -> Result<(), HostError> {
+        let command = self.commands.get(host).ok_or_else(|| unknown(host))?;
+        loop {
+            let mut why = "it is still up".to_owned();
+            match self.opener.open(host, command) {
+                Ok(client) if client.identity().boot_id != before => {
+                    self.clients.insert(host.to_owned(), client);
+                    return Ok(());
+                }
+                Ok(client) => drop(client),
+                Err(error @ PipeError::Build(_)) => return Err(failed(error)),
+                Err(error) => why = error.to_string(),
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(HostError::Interrupted);
+            }
+            if Instant::now() >= until {
+                let why = format!("it did not come up in time ({why}): see its console, or raise kernels.boot_seconds");
+                return Err(HostError::Failed { host: host.to_owned(), why });
+            }
+            thread::sleep(BETWEEN_TRIES);
+        }
+    }
+}
+
+impl LabHosts {
+    /// Switches the guest off that runs, and boots another one.
+    fn boot_guest(
+        &mut self,
+        plan: LabPlan,
+        kernel: &KernelChoice,
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> Result<(), HostError> {
+        // They go with their guest, which need not answer any more.
+        self.clients.clear();
+        let told = |error: LabError| HostError::Failed { host: MACHINE.to_owned(), why: error.to_string() };
+        self.lab.take().map_or(Ok(()), Lab::down).map_err(told)?;
+        let name = format!("campaign-{}", std::process::id());
+        let program = Program { path: self.opener.program.clone(), build: self.opener.build.clone() };
+        let spec = GuestSpec { boot_limit: limit, ..guest_of(&plan, kernel) };
+        let notes = self.opener.notes.clone();
+        let mut note = |text: &str| drop(notes.send(text.to_owned()));
+        let lab =
+            Lab::boot(&name, &spec, &program, stop, &mut note).map_err(|error| match stop.load(Ordering::Relaxed) {
+                true => HostError::Interrupted,
+                false => told(error),
+            })?;
+        for host in lab.hosts() {
+            let client = self.opener.open(&host.name, &lab.agent(&self.opener.program, host)).map_err(failed)?;
+            self.clients.insert(host.name.clone(), client);
+            self.addresses.insert(host.name.clone(), host.address());
+            self.devices.insert(host.name.clone(), host.device.clone());
+        }
+        self.lab = Some(lab);
+        Ok(())
+    }
+}
+
+/// The guest of a lab with a kernel of the axis.
+fn guest_of(plan: &LabPlan, kernel: &KernelChoice) -> GuestSpec {
+    let words = std::iter::once(kernel.what.as_str()).chain(kernel.words.iter().map(String::as_str));
+    let kernel = Some(words.collect::<Vec<_>>().join(" "));
+    GuestSpec::from_plan(&LabPlan { kernel, ..plan.clone() })
+}
+
+impl Boot for LabHosts {
+    fn answers(&self) -> bool {
+        self.guests.is_none() || self.lab.is_some()
+    }
+
+    fn is_here(&self, hosts: &[String]) -> bool {
+        let here = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let is_here =
+            |host: &String| self.clients.get(host).is_some_and(|client| client.identity().boot_id == here.trim());
+        hosts.iter().any(is_here)
+    }
+
+    fn reconnect(&mut self, limit: Duration, stop: &AtomicBool) -> Result<(), HostError> {
+        let until = Instant::now() + limit;
+        let names: Vec<String> = self.commands.keys().cloned().collect();
+        for name in names {
+            if self.clients.get_mut(&name).is_none_or(|client| client.facts().is_err_and(|error| error.is_lost())) {
+                self.clients.remove(&name);
+                self.reopen(&name, "", until, stop)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_kernel(&mut self, host: &str, kernel: &KernelChoice) -> Result<KernelImage, HostError> {
+        if let Some(plan) = &self.guests {
+            let notes = self.opener.notes.clone();
+            let mut note = |text: &str| drop(notes.send(text.to_owned()));
+            let release = Lab::check_guest(&guest_of(plan, kernel), &mut note)
+                .map_err(|error| HostError::Failed { host: host.to_owned(), why: error.to_string() })?;
+            return Ok(KernelImage { release: Some(release), version: None, words: kernel.words.clone() });
+        }
+        let by_unit = || std::path::Path::new("/run/systemd/system").is_dir();
+        if kernel.boots()
+            && self.is_here(&[host.to_owned()])
+            && by_unit()
+            && std::fs::symlink_metadata(RESUME_UNIT).is_err()
+        {
+            let why = "this machine would not go on after its boot: systemctl enable windhover-resume".to_owned();
+            return Err(HostError::Failed { host: host.to_owned(), why });
+        }
+        let agent = self.machine_agent(host)?;
+        self.client(&agent)?.check_kernel(kernel).map_err(failed)
+    }
+
+    fn enter(
+        &mut self,
+        hosts: &[String],
+        kernel: &KernelChoice,
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Entered, HostError> {
+        if let Some(plan) = self.guests.clone() {
+            return self.boot_guest(plan, kernel, limit, stop).map(|()| Entered::Up);
+        }
+        let until = Instant::now() + limit;
+        let mut machines: BTreeMap<String, String> = BTreeMap::new();
+        for host in hosts {
+            let boot_id = self.client(host)?.identity().boot_id.clone();
+            machines.entry(boot_id).or_insert_with(|| host.clone());
+        }
+        // This machine goes last: nobody would wait for the others.
+        let (here, others): (Vec<_>, Vec<_>) =
+            machines.into_iter().partition(|(_, host)| self.is_here(std::slice::from_ref(host)));
+        let mut down = Vec::new();
+        for (boot_id, host) in others {
+            self.client(&host)?.enter_kernel(kernel).map_err(failed)?;
+            let on_it = self.clients.iter().filter(|(_, client)| client.identity().boot_id == boot_id);
+            let names: Vec<String> = on_it.map(|(name, _)| name.clone()).collect();
+            for name in names {
+                self.clients.remove(&name);
+                down.push((name, boot_id.clone()));
+            }
+        }
+        down.iter().try_for_each(|(name, boot_id)| self.reopen(name, boot_id, until, stop))?;
+        let Some((_, host)) = here.into_iter().next() else { return Ok(Entered::Up) };
+        let agent = self.machine_agent(&host)?;
+        self.client(&agent)?.enter_kernel(kernel).map_err(failed)?;
+        Ok(Entered::GoingDown)
+    }
+}
 
 impl Hosts for LabHosts {
     fn facts(&mut self, host: &str) -> Result<(MachineFacts, HostFacts), HostError> {

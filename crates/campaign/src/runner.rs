@@ -14,7 +14,7 @@ use crate::{
 use model::{CpuList, JournalLine, KernelChoice, Plan, Prepared, RunDocument};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use store::{CellFiles, RunDir};
 
 /// After so many cells in a row that failed alike, something is wrong that no further cell will mend.
@@ -25,7 +25,7 @@ const SAME_FAILURES: u32 = 3;
 /// # Errors
 /// [`CampaignError`]; its exit code follows the design. What was measured before stays in the run directory.
 pub fn run(plan: &Plan, options: &Options, observer: &mut dyn Observer) -> Result<Summary, CampaignError> {
-    let mut hosts = LabHosts::open(plan, options, &mut |note| observer.observe(&Progress::Note(note)))?;
+    let mut hosts = LabHosts::open(plan, options, Duration::ZERO, &mut |note| observer.observe(&Progress::Note(note)))?;
     let ended = run_on(plan, &mut hosts, options, observer);
     close(hosts, observer);
     ended
@@ -101,7 +101,11 @@ pub fn run_on(
 /// [`CampaignError`]: the run cannot be read or is being written; its plan no longer fits; its hosts are others.
 pub fn resume(path: &Path, options: &Options, observer: &mut dyn Observer) -> Result<Summary, CampaignError> {
     resume_with(path, |dir, run, plan| {
-        let mut hosts = LabHosts::open(plan, options, &mut |note| observer.observe(&Progress::Note(note)))?;
+        // Hosts may be on their way up.
+        let mut kernels = Kernels::new(plan, &plan.cells()?);
+        kernels.take_up(&run.journal);
+        let patience = Duration::from_secs(if kernels.is_open() { kernels.plan.boot_seconds.into() } else { 0 });
+        let mut hosts = LabHosts::open(plan, options, patience, &mut |note| observer.observe(&Progress::Note(note)))?;
         let ended = go_on(dir, run, plan, &mut hosts, options, observer);
         close(hosts, observer);
         ended
@@ -125,6 +129,8 @@ fn resume_with(
     path: &Path,
     go_on: impl FnOnce(RunDir, &store::Run, &Plan) -> Result<Summary, CampaignError>,
 ) -> Result<Summary, CampaignError> {
+    // The link of a run that boots its own machine is removed at its end.
+    let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (dir, run) = RunDir::open_for_resume(path)?;
     if run.missing().is_empty() {
         return nothing_missing(dir, &run);
@@ -377,7 +383,8 @@ impl<'a> Runner<'a> {
     }
 
     fn all(mut self, steps: &[PlannedCell]) -> Result<Summary, CampaignError> {
-        let ended = self.steps(steps);
+        let linked = self.link(true);
+        let ended = linked.and_then(|()| self.steps(steps));
         let told = self.restore_all();
         let outcome = match &ended {
             Ok(outcome) => *outcome,
@@ -387,6 +394,9 @@ impl<'a> Runner<'a> {
             Outcome::Rebooting => Ok(()),
             _ => end(&mut self.dir, &mut self.document, outcome),
         };
+        if outcome != Outcome::Rebooting {
+            self.link(false)?;
+        }
         if outcome == Outcome::Done {
             self.go_home();
         }
@@ -473,7 +483,7 @@ impl<'a> Runner<'a> {
                     self.fail(step, &why)?;
                     if self.kernels.boots {
                         // Its kernel may have crashed: the next cell boots it anew, and that is an attempt.
-                        self.kernels.entered = None;
+                        (self.kernels.entered, self.kernels.lost) = (None, true);
                         self.preparer.forget();
                         let eta_ns = estimate.steps(&steps[place + 1..]);
                         self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });

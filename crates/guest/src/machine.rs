@@ -116,7 +116,10 @@ impl GuestSpec {
     }
 
     /// Refuses what cannot be had here, before anything is fetched or made.
-    fn check(&self) -> Result<(), GuestError> {
+    ///
+    /// # Errors
+    /// [`GuestError::Refused`], with the remedy.
+    pub fn check(&self) -> Result<(), GuestError> {
         if self.mode == GuestMode::Icount && self.cpus != 1 {
             let remedy = "use 1, or mode tcg or kvm";
             return GuestError::refused(format!("mode icount cannot run {} CPUs: {remedy}", self.cpus));

@@ -7,6 +7,7 @@
 
 #![expect(unsafe_code, reason = "ethtool ioctls have no safe wrapper")]
 
+pub mod boot;
 pub mod counters;
 pub mod ended;
 pub mod exercise;

@@ -5,7 +5,7 @@ use crate::life::Lab;
 use crate::pipe::AgentCommand;
 use crate::{LabError, Owner, Registry};
 use guest::control::MACHINE;
-use guest::{Cache, Guest, GuestError, GuestHost, GuestMode, GuestSpec, Program, agent_socket};
+use guest::{Cache, Guest, GuestError, GuestHost, GuestMode, GuestSpec, Kernel, Program, agent_socket};
 use model::plan::LabKind;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -57,6 +57,12 @@ impl Lab {
             hosts: guest.up().hosts.iter().map(outside).collect(),
         };
         Ok(Self::with_guest(record, Registry::default(), guest))
+    }
+
+    /// Whether a guest can be had here; the release of its kernel, which is fetched where it is not there yet.
+    pub fn check_guest(spec: &GuestSpec, note: &mut dyn FnMut(&str)) -> Result<String, LabError> {
+        spec.check()?;
+        Ok(Kernel::find(&spec.kernel, &Cache::usual()?, note)?.release)
     }
 
     /// The pipe to the agent of a host: `PROGRAM agent` in its namespace, or the one that the guest starts.

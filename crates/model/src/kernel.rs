@@ -28,6 +28,9 @@ words! {
 /// The setting of the preemption model.
 pub const PREEMPT_KEY: &str = "sched.preempt";
 
+/// The preemption models that a kernel may have (kernel/sched/core.c, preempt_modes).
+pub const PREEMPT_MODELS: [&str; 4] = ["none", "voluntary", "full", "lazy"];
+
 /// What a driver takes after its colon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operand {
@@ -72,7 +75,7 @@ pub const DRIVERS: [DriverRule; 6] = [
     },
     DriverRule {
         driver: KernelDriver::Preempt,
-        operand: Operand::Word(&["none", "voluntary", "full", "lazy"]),
+        operand: Operand::Word(&PREEMPT_MODELS),
         no_words: "the kernel runs already: boot one with them by kexec:PATH",
         boots: false,
         example: "preempt:full",

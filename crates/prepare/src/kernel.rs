@@ -15,6 +15,7 @@ const SERVICE_TIME: Duration = Duration::from_secs(30);
 pub struct Kernel {
     machine: Machine,
     systemctl: Option<PathBuf>,
+    tools: Option<PathBuf>,
     windhover: Option<PathBuf>,
 }
 
@@ -29,13 +30,19 @@ impl Kernel {
     /// services need [`Kernel::with_systemctl`].
     #[must_use]
     pub fn at(machine: Machine) -> Self {
-        Self { machine, systemctl: None, windhover: None }
+        Self { machine, systemctl: None, tools: None, windhover: None }
     }
 
     /// Another program in the place of systemctl(1).
     #[must_use]
     pub fn with_systemctl(self, program: impl Into<PathBuf>) -> Self {
         Self { systemctl: Some(program.into()), ..self }
+    }
+
+    /// A folder with tools of boot loaders that are used instead of those in PATH.
+    #[must_use]
+    pub fn with_tools(self, folder: impl Into<PathBuf>) -> Self {
+        Self { tools: Some(folder.into()), ..self }
     }
 
     /// Another program than this process's own for what has to live on (`windhover hold`).
@@ -116,11 +123,18 @@ impl Kernel {
         if !self.machine.is_running() {
             return Err(KnobError::absent(knob));
         }
+        self.program("systemctl").ok_or_else(|| KnobError::absent(knob))
+    }
+
+    /// A program by its name. Tools of boot loaders are often in folders that PATH leaves out.
+    pub(crate) fn program(&self, name: &str) -> Option<PathBuf> {
+        if let Some(folder) = &self.tools {
+            return Some(folder.join(name)).filter(|program| program.is_file());
+        }
         let places = std::env::var_os("PATH").unwrap_or_default();
-        let found = std::env::split_paths(&places)
-            .map(|place| place.join("systemctl"))
-            .find(|program| program.is_absolute() && program.is_file());
-        found.ok_or_else(|| KnobError::absent(knob))
+        let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+        let found = std::env::split_paths(&places).chain(usual).map(|place| place.join(name));
+        found.into_iter().find(|program| program.is_absolute() && program.is_file())
     }
 
     fn write_latency(&self, knob: &Knob, value: &str) -> Result<(), KnobError> {

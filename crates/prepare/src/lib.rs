@@ -2,6 +2,7 @@
 //!
 //! Floor 2. Every setting goes through the undo log of `host`; processes are started by `task`. Prints nothing.
 
+pub mod boot;
 pub mod doctor;
 pub mod exercise;
 mod flows;

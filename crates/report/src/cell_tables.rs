@@ -1,5 +1,6 @@
 //! Tables of cells: which quantities stand in them, in which order. Titles, units and values come from the catalogue.
 
+use crate::boots;
 use crate::document::{CellInfo, Document, Figures};
 use crate::layout::{Band, Column, Grid};
 use crate::units::{self, bits, commas, span, three_digits, us_or_dash, us_short};
@@ -257,7 +258,8 @@ pub(crate) fn all(document: &Document) -> Vec<(String, Grid)> {
         title => title.to_owned(),
     };
     let tables = [PACED, ONE_WAY, PGM, STREAMS];
-    tables.iter().filter_map(|table| Some((title(table), table.grid(document)?))).collect()
+    let of_cells = tables.iter().filter_map(|table| Some((title(table), table.grid(document)?)));
+    of_cells.chain(boots::table(&document.boots)).collect()
 }
 
 /// The quantities of a table of all cells: behind those of all probes the rate of `rr`.

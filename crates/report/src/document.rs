@@ -50,6 +50,9 @@ pub struct Document {
     pub blocks: Vec<Block>,
     /// Every cell with all its figures.
     pub cells: Vec<CellInfo>,
+    /// The boots of each cell, where kernels were measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub boots: Vec<crate::boots::BootSpread>,
     /// Footnotes of the marks.
     pub notes: Vec<Note>,
     /// What else a reader has to know: failed steps, unreadable histograms.

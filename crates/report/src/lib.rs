@@ -11,6 +11,7 @@
 //!
 //! Every latency says whether it is RTT or RTT/2. Documents hold nanoseconds; people read microseconds.
 
+mod boots;
 mod cell_tables;
 mod cells;
 mod chart;
@@ -48,6 +49,7 @@ mod summary_pace;
 mod text;
 mod units;
 
+pub use boots::{BootFigures, BootSpread};
 pub use csv::csv_columns;
 pub use document::{
     Block, CellInfo, Document, FORMAT, Figure, Figures, FindingCount, Headline, Headlines, Mark, Note, ReflectorInfo,

@@ -6,7 +6,7 @@ use crate::document::{Block, CellInfo, Document, Headline, Headlines, Mark, RunI
 use crate::names::{ROW_AXES, label_word, measured_on, rank};
 use crate::reference::{PublishedRow, published};
 use crate::units::{each_once, plain, range, utc};
-use crate::{Options, RunInput, notes, summary};
+use crate::{Options, RunInput, boots, notes, summary};
 use model::{LatencyKind, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,6 +41,7 @@ pub(crate) fn digest(inputs: &[RunInput], options: &Options, compared: &[Compari
         axes,
         blocks,
         cells: cells.iter().map(|cell| cell.info.clone()).collect(),
+        boots: boots::of(inputs, options.rtt),
         notes,
         remarks,
     };

@@ -8,13 +8,14 @@ use crate::frame::{self, AGENT_LIMIT};
 use crate::session::{from_payload, to_payload};
 use model::worker::{EndpointTask, LINE_MARK, Measured, ProbeTask};
 use model::{
-    HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Setting, ShieldReport, ShieldSpec, WorkerEvent,
+    HostFacts, KernelChoice, KernelImage, LiveInterval, LoadReport, LoadSpec, MachineFacts, Setting, ShieldReport,
+    ShieldSpec, WorkerEvent,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Version of the agent's protocol.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// How a worker is started, beside its spec: what makes a network stack of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -95,6 +96,16 @@ pub enum Request {
     },
     /// Puts back everything that [`Request::Prepare`] changed; answered by [`Reply::Restored`].
     Restore,
+    /// Asks whether this machine can come to a kernel; answered by [`Reply::Kernel`]. Changes nothing.
+    CheckKernel {
+        /// Which.
+        kernel: KernelChoice,
+    },
+    /// Brings this machine to a kernel; answered by [`Reply::GoingDown`] just before the machine goes down.
+    EnterKernel {
+        /// Which.
+        kernel: KernelChoice,
+    },
     /// Stops the probe that runs, which is answered by what it measured so far, then [`Reply::Failed`] with code 130; and
     /// the load that is not steady yet, which is answered by the latter alone.
     Cancel,
@@ -187,6 +198,13 @@ pub enum Reply {
         /// Knobs that another changed meanwhile or that resist: one line each.
         problems: Vec<String>,
     },
+    /// The machine can come to a kernel.
+    Kernel {
+        /// What that will say that it is.
+        image: KernelImage,
+    },
+    /// The machine goes down.
+    GoingDown,
     /// The request failed; the agent goes on.
     Failed {
         /// The design's exit code.

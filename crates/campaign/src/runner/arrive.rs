@@ -8,6 +8,8 @@ use crate::prepare::Preparer;
 use crate::{CampaignError, HostError, PlannedCell, Progress};
 use model::{CellBoot, JournalLine, KernelChoice, KernelDriver, KernelImage, Visit};
 use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
 /// What came of one attempt.
@@ -71,12 +73,26 @@ impl Runner<'_> {
         self.preparer.forget();
         self.kernels.entered = None;
         let targets = boot::targets(self.plan);
+        let limit = Duration::from_secs(self.kernels.plan.boot_seconds.into());
+        // A machine that crashed may still be on its way up.
+        if std::mem::take(&mut self.kernels.lost)
+            && let Err(error) = self.hosts.reconnect(limit, &self.options.stop)
+        {
+            self.kernels.lost = true;
+            return Ok(if error == HostError::Interrupted {
+                Attempt::Interrupted
+            } else {
+                Attempt::Failed(error.to_string())
+            });
+        }
         let mut images: BTreeMap<String, KernelImage> = BTreeMap::new();
         for host in &targets {
             match self.hosts.check_kernel(host, &visit.kernel) {
                 Ok(image) => drop(images.insert(host.clone(), image)),
-                // A machine that crashed may still be on its way up.
-                Err(HostError::Lost { .. }) => {}
+                Err(error @ HostError::Lost { .. }) => {
+                    self.kernels.lost = true;
+                    return Ok(Attempt::Failed(error.to_string()));
+                }
                 Err(error) => return Ok(Attempt::Hopeless(error.to_string())),
             }
         }
@@ -88,19 +104,22 @@ impl Runner<'_> {
         self.dir.journal(&line)?;
         let attempts = self.kernels.plan.attempts;
         self.observer.observe(&Progress::Booting { kernel: &visit.kernel, attempt, attempts });
-        let limit = Duration::from_secs(self.kernels.plan.boot_seconds.into());
         match self.hosts.enter(&targets, &visit.kernel, limit, &self.options.stop) {
             Ok(Entered::Up) => {}
             Ok(Entered::GoingDown) => return Ok(Attempt::Down),
             Err(HostError::Interrupted) => return Ok(Attempt::Interrupted),
-            Err(error) => return Ok(Attempt::Failed(error.to_string())),
+            Err(error) => {
+                self.kernels.lost = true;
+                return Ok(Attempt::Failed(error.to_string()));
+            }
         }
         let gathered = match facts::gather(self.plan, self.hosts) {
             Ok(gathered) => gathered,
             Err(error) => return Ok(Attempt::Failed(error.to_string())),
         };
         for (host, machine) in gathered.by_host().iter().filter(|(host, _)| targets.contains(host)) {
-            if before.get(host).is_some_and(|before| *before == machine.boot_id) {
+            let is_guest = visit.kernel.driver == KernelDriver::Guest;
+            if !is_guest && before.get(host).is_some_and(|before| *before == machine.boot_id) {
                 return Ok(Attempt::Failed(format!("host '{host}' was not booted: its boot id is as before")));
             }
             // The default kernel after a panic, or another entry than the one asked for.
@@ -155,6 +174,23 @@ impl Runner<'_> {
         let all = self.document.hosts.iter();
         let ids = all.map(|(name, host)| (name.clone(), host.facts.boot_id.clone())).collect();
         Some(CellBoot { visit, ids })
+    }
+
+    /// Makes or removes the link by which this run goes on after a boot of this process's own machine.
+    pub(super) fn link(&self, make: bool) -> Result<(), CampaignError> {
+        let link = &self.options.resume_link;
+        if !self.kernels.boots || !self.hosts.is_here(&boot::targets(self.plan)) {
+            return Ok(());
+        }
+        let failed = |cause| CampaignError::Link { link: link.clone(), cause };
+        match std::fs::remove_file(link) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(failed(cause)),
+            _ if !make => return Ok(()),
+            _ => {}
+        }
+        let run = std::fs::canonicalize(self.dir.path()).map_err(failed)?;
+        link.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
+        symlink(run, link).map_err(failed)
     }
 
     /// Boots hosts into their default kernel once all cells were tried, where they run another one.

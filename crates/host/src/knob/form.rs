@@ -13,8 +13,8 @@ pub enum Form {
     CpuList,
     /// A CPU mask: `ffffffff,00000003`.
     CpuMask,
-    /// Several words of which the kernel puts the chosen one in brackets: `always [madvise] never`. The value is the
-    /// chosen word.
+    /// Several words of which the kernel puts the chosen one in brackets: `always [madvise] never`, `none (full)`. The value is
+    /// the chosen word.
     Choice,
     /// On or off, whichever way it is written: `Y`, `1`, `on`, `enabled`.
     Switch,
@@ -29,8 +29,12 @@ impl Form {
         let words = content.split_ascii_whitespace();
         match self {
             Self::Choice => {
-                let chosen = words.clone().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
-                chosen.map_or_else(|| words.collect::<Vec<_>>().join(" "), str::to_owned)
+                let within = |word: &'_ str, [open, close]: [char; 2]| {
+                    Some(word.strip_prefix(open)?.strip_suffix(close)?.to_owned())
+                };
+                let chosen =
+                    words.clone().find_map(|word| within(word, ['[', ']']).or_else(|| within(word, ['(', ')'])));
+                chosen.unwrap_or_else(|| words.collect::<Vec<_>>().join(" "))
             }
             _ => words.collect::<Vec<_>>().join(" "),
         }
@@ -93,6 +97,7 @@ mod tests {
         assert!(!Form::CpuMask.same("3", "1"));
         assert!(Form::Choice.same("always [madvise] never", "madvise"));
         assert!(!Form::Choice.same("always [madvise] never", "never"));
+        assert!(Form::Choice.same("none voluntary (full) lazy", "full"));
         assert!(Form::Switch.same("Y", "1"));
         assert!(!Form::Switch.same("Y", "0"));
         assert!(!Form::Switch.same("foo", "bar"));

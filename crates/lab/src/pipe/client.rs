@@ -4,7 +4,10 @@ use super::transport::Transport;
 use super::{AgentCommand, Identity, PipeError, StartedEndpoint, StartedLoad};
 use crate::LabError;
 use model::worker::{EndpointTask, Measured, ProbeTask};
-use model::{HostFacts, LiveInterval, LoadReport, LoadSpec, MachineFacts, Prepared, Setting, ShieldSpec};
+use model::{
+    HostFacts, KernelChoice, KernelImage, LiveInterval, LoadReport, LoadSpec, MachineFacts, Prepared, Setting,
+    ShieldSpec,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wire::agent::{PROTOCOL, check_build};
@@ -125,6 +128,21 @@ impl Client {
         self.ask("put settings back", &Request::Restore, SETTINGS, |reply| match reply {
             Reply::Restored { problems } => Some(problems),
             _ => None,
+        })
+    }
+
+    /// Whether its machine can come to a kernel, and what that will say that it is.
+    pub fn check_kernel(&mut self, kernel: &KernelChoice) -> Result<KernelImage, PipeError> {
+        self.ask("check a kernel", &Request::CheckKernel { kernel: kernel.clone() }, SETTINGS, |reply| match reply {
+            Reply::Kernel { image } => Some(image),
+            _ => None,
+        })
+    }
+
+    /// Sends its machine into a kernel. It goes down once this returns, and the pipe with it.
+    pub fn enter_kernel(&mut self, kernel: &KernelChoice) -> Result<(), PipeError> {
+        self.ask("boot a kernel", &Request::EnterKernel { kernel: kernel.clone() }, SETTINGS, |reply| {
+            matches!(reply, Reply::GoingDown).then_some(())
         })
     }
 

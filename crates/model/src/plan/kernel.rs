@@ -1,6 +1,6 @@
 //! What a plan says about kernels: which a cell is measured on, and how hosts come to them.
 
-use super::Plan;
+use super::{LabKind, Plan};
 use crate::{Cell, KernelChoice, KernelDriver, ModelError, factor};
 use std::collections::BTreeSet;
 
@@ -88,7 +88,7 @@ impl Plan {
                 format!("use one of: {}", known.join(", ")),
             );
         }
-        let guests = self.lab.as_ref().is_some_and(|lab| lab.kind.is_guest());
+        let guests = self.lab.as_ref().is_some_and(|lab| lab.kind == LabKind::Guest);
         for kernel in cells.iter().filter_map(|cell| cell.kernel.as_ref()) {
             match (guests, kernel.driver == KernelDriver::Guest) {
                 (false, true) => {
@@ -112,6 +112,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use crate::Plan;
     use crate::plan::testing::{assert_refused, cells, plan};
 
     #[test]
@@ -150,6 +151,15 @@ mod tests {
             ("[[grid]]\nkernel = [\"guest:debian-6.1\"]\n".to_owned(), "[lab] kind = \"guest\""),
             ("[[grid]]\nkernel = [\"preempt:rt\"]\n".to_owned(), "preempt:none, voluntary, full or lazy"),
         ]);
+        let of_guests = |kernels: &str| {
+            let text = format!(
+                "name = \"t\"\n[lab]\nkind = \"guest\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n[[grid]]\nkernel = {kernels}\n"
+            );
+            Plan::parse("t", &text)
+        };
+        of_guests("[\"guest:debian-6.1\", \"guest:debian-6.1-rt threadirqs\"]").unwrap();
+        let mixed = of_guests("[\"guest:debian-6.1\", \"current\"]").unwrap_err().to_string();
+        assert!(mixed.contains("'current' is none of a guest lab"), "{mixed}");
         let many = plan(&format!("[kernels]\nper_boot = 3\n{grid}")).unwrap();
         let warning = many.too_few_visits(&many.cells().unwrap()).unwrap();
         assert!(warning.contains("1 times") && warning.contains("repetitions to 9"), "{warning}");

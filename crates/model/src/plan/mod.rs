@@ -198,16 +198,6 @@ pub enum LabKind {
     Guest,
 }
 
-impl LabKind {
-    /// Whether the hosts are in a virtual machine that the campaign boots.
-    #[must_use]
-    pub const fn is_guest(self) -> bool {
-        match self {
-            Self::Netns | Self::Loopback => false,
-        }
-    }
-}
-
 /// One host that is not from the built-in lab.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -341,8 +331,8 @@ impl Plan {
         }
         if let Some(lab) = &self.lab {
             lab.check()?;
-            if lab.kind == LabKind::Guest && lab.kernel.is_none() {
-                return conflict("the guest has no kernel", "set lab.kernel = \"debian-6.1\"");
+            if lab.kind == LabKind::Guest && lab.kernel.is_none() && !self.names(crate::factor::KERNEL.name) {
+                return conflict("the guest has no kernel", "set lab.kernel = \"debian-6.1\", or the axis kernel");
             }
         }
         let known = self.host_names();

@@ -2,6 +2,7 @@
 
 use super::TuneError;
 use host::knob::{EthtoolPart, FlowRule, ethtool_names, is_switch};
+use model::kernel::{PREEMPT_KEY, PREEMPT_MODELS};
 use model::{CpuList, Setting};
 use std::fmt;
 use std::str::FromStr;
@@ -27,6 +28,8 @@ pub enum Key {
     ThpDefrag,
     /// `memory.ksm`
     Ksm,
+    /// `sched.preempt`
+    Preempt,
     /// `sysctl.NAME`
     Sysctl(String),
     /// `nic.channels.NAME`, `nic.ring.NAME`, `nic.coalesce.NAME`, `nic.feature.NAME`, `nic.pause.NAME`, `nic.eee`
@@ -44,7 +47,7 @@ pub enum Key {
 }
 
 /// Keys without a free part.
-fn fixed() -> [(&'static str, Key); 13] {
+fn fixed() -> [(&'static str, Key); 14] {
     [
         ("cpufreq.governor", Key::Governor),
         ("cpufreq.epp", Key::Epp),
@@ -54,6 +57,7 @@ fn fixed() -> [(&'static str, Key); 13] {
         ("memory.thp", Key::Thp),
         ("memory.thp-defrag", Key::ThpDefrag),
         ("memory.ksm", Key::Ksm),
+        (PREEMPT_KEY, Key::Preempt),
         ("nic.rps-cpus", Key::RpsCpus),
         ("nic.xps-cpus", Key::XpsCpus),
         ("nic.irq-cpus", Key::IrqCpus),
@@ -157,6 +161,7 @@ impl Key {
             Self::Boost => switch(),
             // The kernel takes a signed 32-bit number.
             Self::LatencyUs => number(0, 2_000_000_000),
+            Self::Preempt => one_of(&PREEMPT_MODELS),
             Self::Thp => one_of(&["always", "madvise", "never"]),
             Self::ThpDefrag => one_of(&["always", "defer", "defer+madvise", "madvise", "never"]),
             Self::Ksm => match given {
@@ -255,6 +260,7 @@ mod tests {
             "memory.thp",
             "memory.thp-defrag",
             "memory.ksm",
+            "sched.preempt",
             "service.irqbalance",
             "nic.coalesce.rx-usecs",
             "nic.ring.rx",
@@ -305,6 +311,7 @@ mod tests {
             ("nic.coalesce.rx-usecs", "max"),
             ("cpufreq.min-perf-percent", "101"),
             ("memory.thp", "sometimes"),
+            ("sched.preempt", "rt"),
             ("service.sshd", "ban-cpus"),
             ("nic.irq-cpus", "none"),
             ("nic.flow", "udp4"),

@@ -179,10 +179,10 @@ fn p_of(gate: &Gate, figure: &MetricComparison) -> Option<f64> {
 fn undecided(found: &Found<'_>, sets: usize, options: &CompareOptions) -> Option<(String, String)> {
     let (figure, word) = (found.figure, found.sample.word());
     let needed = evidence::repetitions_needed(sets);
-    let single = found.sample == Sample::Run && figure.a_values.len().min(figure.b_values.len()) < 2;
+    let single = found.sample != Sample::Repetition && figure.a_values.len().min(figure.b_values.len()) < 2;
     let relative = found.relative;
     if relative && single {
-        return Some((format!("{needed} runs a side"), words::limit_of(figure, found.sample, sets)));
+        return Some((format!("{needed} {word}s a side"), words::limit_of(figure, found.sample, sets)));
     }
     if !options.significant {
         return None;

@@ -172,14 +172,18 @@ fn prepare<'a>(
     named: &BTreeSet<String>,
     options: &CompareOptions,
 ) -> Result<Prepared<'a>, CompareError> {
-    let matched = sides::matched(a, b, names, named)?;
+    let mut matched = sides::matched(a, b, names, named)?;
     let metrics = metrics(options);
     let interleaved = std::ptr::eq(a.run, b.run) || (a.run == b.run && a.runs.len() == 1 && b.runs.len() == 1);
-    let sample = if interleaved { Sample::Repetition } else { Sample::Run };
+    let sample = match interleaved {
+        true if sides::split_boots(&mut matched) => Sample::Boot,
+        true => Sample::Repetition,
+        false => Sample::Run,
+    };
     let siblings: Vec<Cells<'_>> =
         options.siblings.groups.iter().filter_map(|group| sides::of_runs(group)).filter(|_| !interleaved).collect();
     let cell = |pair: &Pair<'a>| {
-        let (side_a, side_b) = (cell_side(&pair.a), cell_side(&pair.b));
+        let (side_a, side_b) = (cell_side(&pair.a, sample), cell_side(&pair.b, sample));
         let trusted = [&pair.a, &pair.b].iter().all(|side| side.results().iter().any(|one| one.verdict.trusted));
         let excluded = (!trusted).then(|| words::excluded(names, &side_a, &side_b));
         let mut figures = figures(pair, &metrics, sample, options.rtt);
@@ -280,7 +284,7 @@ fn samples(runs: &[Vec<&ResultDocument>], metric: Metric, sample: Sample, rtt: b
             let all = runs.concat();
             (each(&all, metric, rtt), all.len())
         }
-        Sample::Run => {
+        Sample::Run | Sample::Boot => {
             let measured: Vec<&Vec<&ResultDocument>> = runs.iter().filter(|run| !run.is_empty()).collect();
             let centres = measured.iter().filter_map(|run| evidence::centre(&each(run, metric, rtt), metric.unit()));
             (centres.collect(), measured.len())
@@ -308,7 +312,7 @@ fn single_runs(
         {
             continue;
         }
-        if sample == Sample::Run && figure.a_values.len().min(figure.b_values.len()) == 1 {
+        if sample != Sample::Repetition && figure.a_values.len().min(figure.b_values.len()) == 1 {
             let spread = spread_of_runs(pair, metric, siblings, figure.by_ratio, rtt);
             figure.widen(&[each(&x, metric, rtt), each(&y, metric, rtt)], spread);
         }
@@ -410,7 +414,7 @@ fn rounds(cells: &[&SideCell<'_>], metric: Metric, sample: Sample, rtt: bool) ->
                 Sample::Repetition => {
                     found.into_iter().for_each(|(round, value)| by_round.entry(round).or_default().push(value));
                 }
-                Sample::Run => {
+                Sample::Run | Sample::Boot => {
                     let values: Vec<f64> = found.into_iter().map(|(_, value)| value).collect();
                     by_round.entry(place).or_default().extend(evidence::centre(&values, metric.unit()));
                 }
@@ -429,7 +433,7 @@ fn rounds(cells: &[&SideCell<'_>], metric: Metric, sample: Sample, rtt: bool) ->
 }
 
 /// What the latency of some results is shown as.
-fn kind_of(results: &[&ResultDocument], rtt: bool) -> LatencyKind {
+pub(crate) fn kind_of(results: &[&ResultDocument], rtt: bool) -> LatencyKind {
     let stored = results.iter().find_map(|one| Some((one.probe, one.latency.as_ref()?.kind)));
     let probe = results.first().map_or(Probe::Pingpong, |result| result.probe);
     let (probe, kind) = stored.unwrap_or((probe, LatencyKind::Rtt));
@@ -466,12 +470,13 @@ fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) 
     Ok(Comparisons { format: model::FORMAT, title, tests, level: LEVEL, comparisons, gates })
 }
 
-fn cell_side(side: &SideCell<'_>) -> CellSide {
+fn cell_side(side: &SideCell<'_>, sample: Sample) -> CellSide {
     let (used, results) = (used(side), side.results());
     let repetitions = used.iter().map(Vec::len).sum();
     let findings = results.iter().flat_map(|result| result.verdict.iter()).map(|finding| finding.id.word());
+    let measured = used.iter().filter(|run| !run.is_empty()).count();
     CellSide {
-        runs: used.iter().filter(|run| !run.is_empty()).count(),
+        runs: if sample == Sample::Boot { measured.min(1) } else { measured },
         repetitions,
         left_out: results.len() - repetitions,
         mark: mark(&results),

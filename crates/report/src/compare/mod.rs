@@ -1,7 +1,7 @@
 //! Comparison of cells and of runs: how far apart, how surely, and whether by more than chance.
 //!
 //! Cells are matched on the factors that both sides share (`sides`). Within one run a sample is a repetition, because the
-//! order of the run mixes both sides. Between runs a sample is a run: the repetitions of a run share its moment, and the
+//! order of the run mixes both sides. Of two kernels it is a boot: repetitions within one share its page placement. Between runs a sample is a run: the repetitions of a run share its moment, and the
 //! spread within a run does not show how far runs of the same thing lie apart. A side's figure is the geometric mean over
 //! its trusted samples (of shares the mean). The interval is Welch's, over samples; the test permutes the labels of samples,
 //! whatever their figures' distribution is, and is corrected for all figures of all cells: within a cell by step-down maxT,
@@ -131,6 +131,8 @@ pub enum Sample {
     Repetition,
     /// A run, whose repetitions are one value together.
     Run,
+    /// A boot, whose repetitions are one value together: kernels of one run are compared.
+    Boot,
 }
 
 /// What an interval is over.
@@ -189,7 +191,7 @@ pub struct MetricComparison {
     pub difference: f64,
     /// 95 % interval of the difference.
     pub difference_ci95: Option<[f64; 2]>,
-    /// What the interval is over: `repetitions`, `runs`, `repetitions of one run each`, `one run each and its siblings` (the
+    /// What the interval is over: `repetitions`, `runs`, `boots`, `repetitions of one run each`, `one run each and its siblings` (the
     /// same and the spread between other runs of the plan), or `batches` within one repetition each.
     pub interval_over: Option<String>,
     #[serde(skip)]
@@ -415,6 +417,7 @@ impl Comparison {
     }
 }
 
+pub(crate) use judge::kind_of;
 pub(crate) use sides::{KEPT, varying};
 pub(crate) use words::FIGURES;
 pub use write::csv_columns;

@@ -9,11 +9,14 @@ use crate::RunInput;
 use crate::cells::{self, Key};
 use crate::names::{axis_title, label_word, rank, rate_word};
 use crate::units::{counted, list, plain, size};
-use model::{ResultDocument, Substrate};
+use model::{CellBoot, ResultDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Factors that must agree, whatever the sides are: those of the message.
 pub(crate) const KEPT: [&str; 4] = ["probe", "protocol", "size", "rate"];
+
+/// The factor whose observations are boots.
+const KERNEL: &str = "kernel";
 
 /// What a filter says: a factor and the value that is wanted.
 pub type Where = (String, String);
@@ -157,6 +160,30 @@ pub(super) struct Matched<'a> {
     pub(super) differing: BTreeMap<String, (Option<String>, Option<String>)>,
     /// Cells that only one side has, one line a side.
     pub(super) unmatched: Vec<String>,
+}
+
+/// Makes an entry of each boot, where the sides are kernels and every result says its boot: a boot is one observation of its
+/// kernel. Whether it did.
+pub(super) fn split_boots(matched: &mut Matched<'_>) -> bool {
+    let sides = || matched.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
+    let all = sides().all(|side| side.runs.iter().flatten().all(|result| result.boot.is_some()));
+    if !matched.differing.contains_key(KERNEL) || !all {
+        return false;
+    }
+    let boots =
+        |side: &SideCell<'_>| side.results().into_iter().filter_map(|result| result.boot.clone()).collect::<Vec<_>>();
+    // Places are the same in each cell, so that rounds over all cells are boots.
+    let a: BTreeSet<CellBoot> = matched.pairs.iter().flat_map(|pair| boots(&pair.a)).collect();
+    let b: BTreeSet<CellBoot> = matched.pairs.iter().flat_map(|pair| boots(&pair.b)).collect();
+    for pair in &mut matched.pairs {
+        for (side, known) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
+            let all = side.results();
+            let of =
+                |boot: &CellBoot| all.iter().copied().filter(|result| result.boot.as_ref() == Some(boot)).collect();
+            side.runs = known.iter().map(of).collect();
+        }
+    }
+    true
 }
 
 /// Finds the cells that belong together. `named`: factors that were given a value on both sides.

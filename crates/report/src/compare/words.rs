@@ -46,6 +46,7 @@ impl Sample {
         match self {
             Self::Repetition => "repetition",
             Self::Run => "run",
+            Self::Boot => "boot",
         }
     }
 }
@@ -55,6 +56,8 @@ impl Over {
         match (self, sample) {
             (Self::Samples, Sample::Repetition) => "repetitions",
             (Self::Samples, Sample::Run) => "runs",
+            (Self::Samples, Sample::Boot) => "boots",
+            (Self::OneRun, Sample::Boot) => "repetitions of one boot each",
             (Self::OneRun, _) => "repetitions of one run each",
             (Self::Siblings, _) => "one run each and its siblings",
             (Self::Batches, _) => "batches",
@@ -290,7 +293,7 @@ pub(super) fn summary(comparison: &Comparison, sets: usize, siblings: &Siblings)
 
 /// What has to be said first where a side has one run: what it cannot show, and what to do.
 fn one_run(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Option<String> {
-    if comparison.sample == Sample::Repetition || comparison.a.runs.len().min(comparison.b.runs.len()) > 1 {
+    if comparison.sample != Sample::Run || comparison.a.runs.len().min(comparison.b.runs.len()) > 1 {
         return None;
     }
     let used = comparison.cells.iter().flat_map(|cell| &cell.metrics).any(|figure| figure.over == Over::Siblings);
@@ -325,6 +328,11 @@ fn opening(comparison: &Comparison) -> String {
     };
     let times = match (comparison.sample, comparison.a.runs.len(), comparison.b.runs.len()) {
         (Sample::Repetition, ..) => format!("{times} a side"),
+        (Sample::Boot, ..) => {
+            let boots = |figure: &MetricComparison| figure.a_values.len().min(figure.b_values.len());
+            let boots = range(comparison.cells.iter().flat_map(|cell| cell.metrics.iter().map(boots)));
+            format!(", {boots} boots a side{times} of each cell on a side")
+        }
         (Sample::Run, a, b) if a == b => format!(", {} a side{times} of each cell on a side", counted(a, "run")),
         (Sample::Run, a, b) => format!(", {a} and {b} runs{times} of each cell on a side"),
     };

@@ -1,9 +1,11 @@
 //! The tables of all cells as data for the template.
 
 use super::{FigureCell, data};
+use crate::boots;
 use crate::cell_tables::{self, CellRow, CellTable, Part, Room, Rows, heading, text};
 use crate::chart;
 use crate::document::{CellInfo, Document, FindingCount};
+use crate::layout::Grid;
 use crate::markdown::unbanded;
 use crate::summary_pace::REACHED;
 use crate::units::{each_once, figure, grouped, spans};
@@ -141,10 +143,22 @@ fn evidence(info: &CellInfo) -> String {
     info.findings.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What PGM repaired, apart from the rest; nothing without it. A heading is its lines.
+/// What PGM repaired, apart from the rest; nothing without it.
 pub(super) fn pgm(document: &Document) -> Option<Value> {
-    let grid = unbanded(cell_tables::PGM.grid(document)?);
+    Some(whole(unbanded(cell_tables::PGM.grid(document)?)))
+}
+
+/// The boots of each cell; nothing without kernels.
+pub(super) fn boots(document: &Document) -> Option<Value> {
+    let (title, mut grid) = boots::table(&document.boots)?;
+    grid.drop_empty();
+    let (name, about) = title.split_once(": ").unwrap_or((&title, ""));
+    Some(context! { name, about, table => whole(grid) })
+}
+
+/// A heading is its lines.
+fn whole(grid: Grid) -> Value {
     let lines = |heading: Vec<String>| heading.into_iter().filter(|line| !line.is_empty()).collect();
     let heads: Vec<Vec<String>> = grid.columns.into_iter().map(|column| lines(column.heading)).collect();
-    Some(context! { heads, rows => grid.rows })
+    context! { heads, rows => grid.rows }
 }

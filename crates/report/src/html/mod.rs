@@ -109,6 +109,7 @@ impl Report {
             rr => has("rr"),
             streams => has("stream"),
             pgm => cells::pgm(document),
+            boots => cells::boots(document),
             runs => data(&document.runs),
             environments => data(environment::of(&self.inputs)),
         })?;

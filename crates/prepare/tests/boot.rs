@@ -1,0 +1,249 @@
+//! Whether a machine can come to a kernel, on trees of files; GRUB by its own tools on a folder, where they are to be had.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+
+use host::knob::Machine;
+use host::undo::StateDir;
+use model::{KernelChoice, Setting};
+use prepare::Kernel;
+use prepare::boot::{self, BootError};
+use prepare::tune::{self, Profile};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use windhover_prepare as prepare;
+
+struct Tree(tempfile::TempDir);
+
+impl Tree {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join("root").join(path)
+    }
+
+    fn file(&self, path: &str, content: &[u8]) -> &Self {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        self
+    }
+
+    fn folder(&self, path: &str) -> &Self {
+        fs::create_dir_all(self.path(path)).unwrap();
+        self
+    }
+
+    fn kernel_file(&self, path: &str, release: &str) -> &Self {
+        let mut image = vec![0_u8; 0x400];
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x20e] = 0x40;
+        image.splice(0x240.., format!("{release} (d@d) #1 SMP Debian\0").into_bytes());
+        self.file(path, &image)
+    }
+
+    /// A program in the place of one of the boot loader's.
+    fn tool(&self, name: &str, script: &str) -> &Self {
+        let path = self.0.path().join("tools").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self
+    }
+
+    fn kernel(&self) -> Kernel {
+        fs::create_dir_all(self.0.path().join("root")).unwrap();
+        Kernel::at(Machine::at(self.0.path().join("root"))).with_tools(self.0.path().join("tools"))
+    }
+
+    fn refused(&self, kernel: &str, words: &[&str]) {
+        let error = boot::check(&self.kernel(), &choice(kernel)).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)) && !error.contains('\n'), "{kernel}: {error}");
+    }
+}
+
+fn choice(kernel: &str) -> KernelChoice {
+    kernel.parse().unwrap()
+}
+
+const MODEL: &str = "sys/kernel/debug/sched/preempt";
+
+#[test]
+fn a_preemption_model_that_cannot_be_had_is_told_with_its_remedy() {
+    let tree = Tree::new();
+    tree.refused("preempt:full", &["/sys/kernel/debug/sched is not there", "mount -t debugfs"]);
+    tree.folder("sys/kernel/debug/sched");
+    tree.refused("preempt:full", &["preempt is not there", "PREEMPT_DYNAMIC"]);
+    tree.file(MODEL, b"none (voluntary) full\n");
+    tree.refused("preempt:lazy", &["no preemption model 'lazy'", "none, voluntary, full"]);
+    boot::check(&tree.kernel(), &choice("preempt:full")).unwrap();
+    tree.file("sys/kernel/security/lockdown", b"none [integrity] confidentiality\n");
+    tree.refused("preempt:full", &["locked down (integrity)", "lockdown=none"]);
+}
+
+#[test]
+fn a_preemption_model_is_put_back_as_any_setting() {
+    let tree = Tree::new();
+    tree.file(MODEL, b"none (voluntary) full lazy\n");
+    let (kernel, state) = (tree.kernel(), StateDir::at(tree.0.path().join("state")));
+    let setting: Setting = "sched.preempt=full".parse().unwrap();
+    let profile = Profile { name: "t".to_owned(), ..Profile::default() }.with(&[setting]).unwrap();
+    let plan = tune::plan_profile(&profile, None, &kernel).unwrap();
+    let text = || fs::read_to_string(tree.path(MODEL)).unwrap().trim().to_owned();
+    let report = tune::apply(&plan, &kernel, &state, "test").unwrap();
+    assert_eq!((report.changed.len(), text().as_str()), (1, "full"), "{report:?}");
+    let lock = state.lock(std::time::Duration::from_secs(5)).unwrap();
+    state.undo(&lock, &kernel, report.set.as_ref().unwrap(), false, std::time::Duration::from_secs(5)).unwrap();
+    assert_eq!(text(), "voluntary");
+    // One that the kernel does not have is left out, and says why.
+    tree.file(MODEL, b"none (voluntary) full\n");
+    let lazy: Setting = "sched.preempt=lazy".parse().unwrap();
+    let profile = Profile { name: "t".to_owned(), ..Profile::default() }.with(&[lazy]).unwrap();
+    let plan = tune::plan_profile(&profile, None, &kernel).unwrap();
+    let report = tune::apply(&plan, &kernel, &state, "test").unwrap();
+    assert!(report.changed.is_empty() && report.skipped[0].why.contains("no preemption model 'lazy'"), "{report:?}");
+}
+
+#[test]
+fn what_kexec_needs_is_looked_at_before_anything_is_loaded() {
+    let tree = Tree::new();
+    let kernel = "kexec:/boot/vmlinuz-6.1-rt threadirqs";
+    tree.refused(kernel, &["CONFIG_KEXEC_FILE"]);
+    tree.file("sys/kernel/kexec_loaded", b"0\n");
+    tree.refused(kernel, &["/boot/vmlinuz-6.1-rt is not there", "install that kernel"]);
+    tree.file("boot/vmlinuz-6.1-rt", b"no kernel");
+    tree.refused(kernel, &["is no kernel", "bzImage"]);
+    tree.kernel_file("boot/vmlinuz-6.1-rt", "6.1.0-49-rt-amd64");
+    tree.refused(kernel, &["/lib/modules/6.1.0-49-rt-amd64 is not there", "install the modules"]);
+    tree.folder("lib/modules/6.1.0-49-rt-amd64");
+    let image = boot::check(&tree.kernel(), &choice(kernel)).unwrap();
+    assert_eq!(image.release.as_deref(), Some("6.1.0-49-rt-amd64"));
+    assert_eq!((image.version.as_deref(), image.words), (Some("#1 SMP Debian"), vec!["threadirqs".to_owned()]));
+    tree.file("proc/sys/kernel/kexec_load_disabled", b"1\n");
+    tree.refused(kernel, &["kexec_load_disabled is 1", "next boot"]);
+}
+
+const GRUB_CFG: &str = "if [ \"${next_entry}\" ] ; then set default=\"${next_entry}\"; fi\n\
+    menuentry 'Debian' $menuentry_id_option 'gnulinux-simple' {\n\tlinux /vmlinuz-6.12 root=/dev/sda1\n}\n\
+    submenu 'Advanced' $menuentry_id_option 'advanced' {\n\tmenuentry 'Debian 6.1' $menuentry_id_option 'old' {\n\
+    \t\tlinux /vmlinuz-6.1 root=/dev/sda1\n\t}\n}\n";
+
+fn grub_tree() -> Tree {
+    let tree = Tree::new();
+    tree.file("boot/grub/grub.cfg", GRUB_CFG.as_bytes()).file("boot/grub/grubenv", b"");
+    tree.kernel_file("boot/vmlinuz-6.1", "6.1.0-49-amd64").kernel_file("boot/vmlinuz-6.12", "6.12.0-amd64");
+    tree.tool("grub-reboot", "exit 1").tool("grub-editenv", "exit 1");
+    tree
+}
+
+#[test]
+fn what_grub_needs_is_looked_at_before_anything_is_chosen() {
+    Tree::new().refused("grub:0", &["/boot/grub is not there", "kexec:PATH"]);
+    let tree = grub_tree();
+    let image = boot::check(&tree.kernel(), &choice("grub:advanced>old")).unwrap();
+    assert_eq!(image.release.as_deref(), Some("6.1.0-49-amd64"));
+    tree.refused("grub:older", &["entry 'older'", "gnulinux-simple, advanced>old"]);
+    let mounted = |device: &str, kind: &str| {
+        format!("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 {device} / /boot rw - {kind} /dev/x rw\n")
+    };
+    for (kind, file, content, says) in [
+        ("ext4", "sys/dev/block/254:3/dm/uuid", "LVM-abc", "on LVM"),
+        ("ext4", "sys/dev/block/254:3/md/level", "raid1", "on MD"),
+        ("btrfs", "sys/dev/block/254:3/size", "1", "on btrfs"),
+    ] {
+        let tree = grub_tree();
+        tree.file("proc/self/mountinfo", mounted("254:3", kind).as_bytes()).file(file, content.as_bytes());
+        tree.refused("grub:old", &[says, "would stay the default", "kexec:PATH"]);
+    }
+    tree.file("proc/self/mountinfo", mounted("8:2", "ext4").as_bytes());
+    boot::check(&tree.kernel(), &choice("grub:old")).unwrap();
+    tree.file("boot/grub/grub.cfg", b"menuentry 'x' {\n}\n");
+    tree.refused("grub:0", &["next_entry", "update-grub"]);
+    let tree = grub_tree();
+    fs::remove_file(tree.0.path().join("tools/grub-reboot")).unwrap();
+    tree.refused("grub:old", &["grub-reboot", "grub-common"]);
+}
+
+/// GRUB's own tools: from the system, or from a folder that `dpkg -x` made of grub-common and grub2-common.
+fn real_grub(tree: &Tree) -> Option<PathBuf> {
+    let root = std::env::var_os("WINDHOVER_TEST_GRUB").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    let editenv = root.join("usr/bin/grub-editenv");
+    let reboot = fs::read_to_string(root.join("usr/sbin/grub-reboot")).ok()?;
+    let editenv = editenv.is_file().then_some(editenv)?;
+    // Its script knows where it was installed.
+    let usr = root.join("usr").display().to_string();
+    let reboot =
+        reboot.replace("=/usr\n", &format!("={usr}\n")).replace("=\"/usr/share\"", &format!("=\"{usr}/share\""));
+    tree.tool("grub-reboot", &reboot).tool("grub-editenv", &format!("exec {} \"$@\"", editenv.display()));
+    Some(editenv)
+}
+
+#[test]
+fn by_grubs_own_tools_an_entry_is_chosen_once_and_the_default_stays() {
+    let tree = grub_tree();
+    let Some(editenv) = real_grub(&tree) else {
+        eprintln!(
+            "SKIPPED by_grubs_own_tools_an_entry_is_chosen_once_and_the_default_stays: no grub-reboot: install grub2-common, or name \
+             a folder that it was unpacked into in WINDHOVER_TEST_GRUB"
+        );
+        return;
+    };
+    let environment = tree.path("boot/grub/grubenv");
+    let run = |words: &[&str]| {
+        let done = Command::new(&editenv).arg(&environment).args(words).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    fs::remove_file(&environment).unwrap();
+    run(&["create"]);
+    run(&["set", "saved_entry=gnulinux-simple"]);
+    assert_eq!(boot::load(&tree.kernel(), &choice("grub:advanced>old")).unwrap(), host::boot::Down::Reboot);
+    let listed = run(&["list"]);
+    assert!(listed.contains("saved_entry=gnulinux-simple\n"), "the default is as it was: {listed}");
+    assert!(listed.contains("next_entry=advanced>old\n"), "{listed}");
+    // What GRUB does at a boot: it takes the choice, and clears it.
+    run(&["unset", "next_entry"]);
+    assert_eq!(run(&["list"]).trim(), "saved_entry=gnulinux-simple");
+    // A choice that cannot be made leaves everything as it was.
+    let before = fs::read(&environment).unwrap();
+    assert!(matches!(boot::load(&tree.kernel(), &choice("grub:none")), Err(BootError::Missing { .. })));
+    assert_eq!(fs::read(&environment).unwrap(), before);
+}
+
+/// A tool that says it chose, and changed the default: a fixture.
+#[test]
+fn a_tool_that_changes_the_default_is_caught() {
+    let tree = grub_tree();
+    let environment = tree.path("boot/grub/grubenv").display().to_string();
+    fs::write(&environment, "saved_entry=gnulinux-simple\n").unwrap();
+    tree.tool("grub-editenv", "case $2 in list) cat \"$1\";; esac");
+    tree.tool("grub-reboot", &format!("echo \"saved_entry=$2\" > {environment}"));
+    let error = boot::load(&tree.kernel(), &choice("grub:old")).unwrap_err().to_string();
+    assert!(error.contains("changed the default entry"), "{error}");
+    fs::write(&environment, "saved_entry=gnulinux-simple\n").unwrap();
+    tree.tool("grub-reboot", "exit 0");
+    let error = boot::load(&tree.kernel(), &choice("grub:old")).unwrap_err().to_string();
+    assert!(error.contains("did not choose 'old'"), "{error}");
+}
+
+/// A fixture of bootctl(1): what it lists is as systemd 252 prints it, and it notes what it was asked for.
+#[test]
+fn an_entry_of_systemd_boot_is_chosen_once() {
+    let tree = Tree::new();
+    tree.refused("bootctl:a.conf", &["needs UEFI"]);
+    tree.folder("sys/firmware/efi");
+    tree.refused("bootctl:a.conf", &["program bootctl is not there"]);
+    let asked = tree.0.path().join("asked");
+    let list = "[{\"type\":\"type1\",\"id\":\"a.conf\",\"root\":\"/efi\",\"linux\":\"/m/6.1/linux\"},{\"id\":\"auto-reboot\"}]";
+    tree.tool("bootctl", &format!("case $1 in list) echo '{list}';; *) echo \"$*\" >> {};; esac", asked.display()));
+    tree.refused("bootctl:b.conf", &["entry 'b.conf'", "a.conf, auto-reboot"]);
+    tree.refused("bootctl:a.conf", &["/efi/m/6.1/linux", "another entry"]);
+    tree.kernel_file("efi/m/6.1/linux", "6.1.0-49-amd64");
+    let image = boot::check(&tree.kernel(), &choice("bootctl:a.conf")).unwrap();
+    assert_eq!(image.release.as_deref(), Some("6.1.0-49-amd64"));
+    assert!(!Path::new(&asked).exists(), "a check changes nothing");
+    boot::load(&tree.kernel(), &choice("bootctl:a.conf")).unwrap();
+    assert_eq!(fs::read_to_string(&asked).unwrap().trim(), "set-oneshot a.conf", "never set-default");
+}

@@ -1,0 +1,167 @@
+//! How far boots of a kernel lie apart, and repetitions within a boot: what a difference of two kernels has to exceed.
+
+use crate::RunInput;
+use crate::cells;
+use crate::compare::{Metric, varying};
+use crate::layout::{Column, Grid};
+use crate::names::label_word;
+use crate::units::{counted, us_or_dash};
+use model::{CellBoot, LatencyKind, ResultDocument};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The boots of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct BootSpread {
+    /// The run it is from.
+    pub run: String,
+    /// The kernel, as the plan has it.
+    pub kernel: String,
+    /// The cell without its kernel: `pingpong udp 32 B · load build`.
+    pub label: String,
+    /// What the figures are.
+    pub kind: LatencyKind,
+    /// Each boot in the order of its visit.
+    pub boots: Vec<BootFigures>,
+    /// How p50 scatters between boots: the standard deviation of the boots' logarithms in percent; `null` with one boot.
+    pub p50_between_percent: Option<f64>,
+    /// How p50 scatters between repetitions of one boot, pooled over the boots; `null` with one repetition each.
+    pub p50_within_percent: Option<f64>,
+    /// As `p50_between_percent`, of p99.9.
+    pub p99_9_between_percent: Option<f64>,
+    /// As `p50_within_percent`, of p99.9.
+    pub p99_9_within_percent: Option<f64>,
+}
+
+/// The figures of a cell in one boot: geometric means over its trusted repetitions, of the maximum the largest.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct BootFigures {
+    /// Which visit of the kernel it was, from 1.
+    pub visit: u32,
+    /// Boot ids by host.
+    pub ids: BTreeMap<String, String>,
+    /// Repetitions in it.
+    pub repetitions: usize,
+    /// Median.
+    pub p50_ns: Option<f64>,
+    /// 99.9th percentile.
+    pub p99_9_ns: Option<f64>,
+    /// Largest.
+    pub max_ns: Option<f64>,
+}
+
+/// The boots of all cells of some runs; none of runs that name no kernels.
+pub(crate) fn of(inputs: &[RunInput], rtt: bool) -> Vec<BootSpread> {
+    inputs.iter().flat_map(|run| of_run(run, rtt)).collect()
+}
+
+fn of_run(run: &RunInput, rtt: bool) -> Vec<BootSpread> {
+    let groups = cells::group(run);
+    let varying = varying(groups.keys().map(|key| &key.factors));
+    let mut out = Vec::new();
+    for (key, places) in &groups {
+        let results: Vec<&ResultDocument> = places.iter().filter_map(|place| run.results.get(*place)).collect();
+        let any = results.iter().any(|result| result.verdict.trusted);
+        let used = results.iter().copied().filter(|result| !any || result.verdict.trusted);
+        let mut boots: BTreeMap<&CellBoot, Vec<&ResultDocument>> = BTreeMap::new();
+        for result in used {
+            if let Some(boot) = &result.boot {
+                boots.entry(boot).or_default().push(result);
+            }
+        }
+        let Some(kernel) = key.factors.get("kernel").filter(|_| !boots.is_empty()) else { continue };
+        let own = key.factors.iter().filter(|(name, _)| name.as_str() != "kernel" && varying.contains(*name));
+        let mut label = vec![format!("{} {} {} B", key.probe, key.protocol, key.size)];
+        label.extend(own.map(|(name, value)| label_word(name, value)));
+        let spread = |name: &str| spread(boots.values(), name, rtt);
+        let ([p50_between, p50_within], [p99_9_between, p99_9_within]) = (spread("p50"), spread("p99.9"));
+        out.push(BootSpread {
+            run: run.name.clone(),
+            kernel: kernel.clone(),
+            label: label.join(" · "),
+            kind: crate::compare::kind_of(&results, rtt),
+            boots: boots.iter().map(|(boot, results)| figures(boot, results, rtt)).collect(),
+            p50_between_percent: p50_between,
+            p50_within_percent: p50_within,
+            p99_9_between_percent: p99_9_between,
+            p99_9_within_percent: p99_9_within,
+        });
+    }
+    out.sort_by(|a, b| (&a.run, &a.label, &a.kernel).cmp(&(&b.run, &b.label, &b.kernel)));
+    out
+}
+
+fn figures(boot: &CellBoot, results: &[&ResultDocument], rtt: bool) -> BootFigures {
+    let centre = |name: &str| {
+        let logs = logarithms(results, name, rtt);
+        (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+    };
+    let largest = values(results, "max", rtt).into_iter().reduce(f64::max);
+    let (visit, ids, repetitions) = (boot.visit, boot.ids.clone(), results.len());
+    BootFigures { visit, ids, repetitions, p50_ns: centre("p50"), p99_9_ns: centre("p99.9"), max_ns: largest }
+}
+
+fn values(results: &[&ResultDocument], name: &str, rtt: bool) -> Vec<f64> {
+    let metric: Option<Metric> = name.parse().ok();
+    results.iter().filter_map(|result| metric?.of(result, rtt)).collect()
+}
+
+fn logarithms(results: &[&ResultDocument], name: &str, rtt: bool) -> Vec<f64> {
+    values(results, name, rtt).into_iter().filter(|value| *value > 0.0).map(f64::ln).collect()
+}
+
+/// The spread between boots and within them, in percent.
+fn spread<'a>(boots: impl Iterator<Item = &'a Vec<&'a ResultDocument>>, name: &str, rtt: bool) -> [Option<f64>; 2] {
+    let boots: Vec<Vec<f64>> =
+        boots.map(|results| logarithms(results, name, rtt)).filter(|boot| !boot.is_empty()).collect();
+    let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
+    let squares = |all: &[f64]| all.iter().map(|value| (value - mean(all)).powi(2)).sum::<f64>();
+    let deviation = |squares: f64, freedom: usize| (freedom > 0).then(|| 100.0 * (squares / freedom as f64).sqrt());
+    let centres: Vec<f64> = boots.iter().map(|boot| mean(boot)).collect();
+    let freedom = boots.iter().map(|boot| boot.len() - 1).sum();
+    let within = boots.iter().map(|boot| squares(boot)).sum();
+    [deviation(squares(&centres), centres.len().saturating_sub(1)), deviation(within, freedom)]
+}
+
+/// Its heading and table; nothing without boots.
+pub(crate) fn table(spreads: &[BootSpread]) -> Option<(String, Grid)> {
+    let first = spreads.first()?;
+    let kinds: BTreeSet<&str> = spreads.iter().map(|spread| spread.kind.title()).collect();
+    let kinds: Vec<&str> = kinds.into_iter().collect();
+    let heading = format!(
+        "Boots: figures of each boot of a kernel in µs ({}), and how far they scatter between boots and within one \
+         (standard deviation)",
+        kinds.join(", ")
+    );
+    let several = spreads.iter().any(|spread| spread.run != first.run);
+    let mut grid = Grid::default();
+    grid.columns.extend(several.then(|| Column::words("run")));
+    grid.columns.extend(["cell", "kernel", "boots", "p50 of each"].map(Column::words));
+    grid.columns.extend(["between", "within"].map(|title| Column::figures(title, "%")));
+    grid.columns.push(Column::words("p99.9 of each"));
+    grid.columns.extend(["between", "within"].map(|title| Column::figures(title, "%")));
+    grid.columns.push(Column::figures("max", "µs"));
+    (grid.merged, grid.keys) = (1 + usize::from(several), 2 + usize::from(several));
+    let percent = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
+    for spread in spreads {
+        let each = |of: fn(&BootFigures) -> Option<f64>| {
+            spread.boots.iter().map(|boot| us_or_dash(of(boot))).collect::<Vec<_>>().join(", ")
+        };
+        let repetitions = spread.boots.iter().map(|boot| boot.repetitions).max().unwrap_or(0);
+        let boots = if repetitions > 1 {
+            format!("{} of {}", spread.boots.len(), counted(repetitions, "repetition"))
+        } else {
+            spread.boots.len().to_string()
+        };
+        let mut row = Vec::new();
+        row.extend(several.then(|| spread.run.clone()));
+        row.extend([spread.label.clone(), spread.kernel.clone(), boots, each(|boot| boot.p50_ns)]);
+        row.extend([percent(spread.p50_between_percent), percent(spread.p50_within_percent)]);
+        row.push(each(|boot| boot.p99_9_ns));
+        row.extend([percent(spread.p99_9_between_percent), percent(spread.p99_9_within_percent)]);
+        row.push(us_or_dash(spread.boots.iter().filter_map(|boot| boot.max_ns).reduce(f64::max)));
+        grid.rows.push(row);
+    }
+    Some((heading, grid))
+}
