@@ -198,7 +198,7 @@ impl LabHosts {
     /// Switches the guest off that runs, and boots another one.
     fn boot_guest(
         &mut self,
-        plan: LabPlan,
+        plan: &LabPlan,
         kernel: &KernelChoice,
         limit: Duration,
         stop: &AtomicBool,
@@ -209,7 +209,7 @@ impl LabHosts {
         self.lab.take().map_or(Ok(()), Lab::down).map_err(told)?;
         let name = format!("campaign-{}", std::process::id());
         let program = Program { path: self.opener.program.clone(), build: self.opener.build.clone() };
-        let spec = GuestSpec { boot_limit: limit, ..guest_of(&plan, kernel) };
+        let spec = GuestSpec { boot_limit: limit, ..guest_of(plan, kernel) };
         let notes = self.opener.notes.clone();
         let mut note = |text: &str| drop(notes.send(text.to_owned()));
         let lab =
@@ -288,7 +288,7 @@ impl Boot for LabHosts {
         stop: &AtomicBool,
     ) -> Result<Entered, HostError> {
         if let Some(plan) = self.guests.clone() {
-            return self.boot_guest(plan, kernel, limit, stop).map(|()| Entered::Up);
+            return self.boot_guest(&plan, kernel, limit, stop).map(|()| Entered::Up);
         }
         let until = Instant::now() + limit;
         let mut machines: BTreeMap<String, String> = BTreeMap::new();
