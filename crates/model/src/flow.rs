@@ -181,7 +181,7 @@ pub struct FlowReport {
     pub flows: u32,
     /// Payload that reached the receiving application.
     pub bytes: u64,
-    /// Time over which it was received.
+    /// Time over which it was received; of datagrams the sending end's time, where that was longer.
     pub elapsed_ns: u64,
     /// Payload delivered, in bits a second.
     pub bits_per_second: f64,

@@ -305,7 +305,7 @@ fn flow(direction: Direction) -> Vec<Quantity> {
     rows! { of, |flow|
         "flows | flows | flows | parallel flows | Parallel flows." Count Max Neither => flow.flows;
         "bytes | bytes | transfer | payload | Payload that reached the receiving application." Bytes Sum Neither => flow.bytes;
-        "elapsed | elapsed_ns | over | time | Time over which it was received." Ns Sum Neither => flow.elapsed_ns;
+        "elapsed | elapsed_ns | over | time | Time over which it was received; of datagrams the sending end's time, where that was longer." Ns Sum Neither => flow.elapsed_ns;
         "bits | bits_per_s/bits_per_second | payload | payload | Payload delivered, in bits a second." Bits Mean Higher => flow.bits_per_second, Asked "carries more" "carries less";
         "datagrams | datagrams_per_s | datagrams/s | datagrams | Datagrams delivered a second; not of TCP." PerSecond Mean Higher => flow.datagrams_per_second;
         "sent | sent | sent | datagrams sent | Datagrams sent; not of TCP." Count Sum Neither => flow.sent;

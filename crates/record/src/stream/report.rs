@@ -49,8 +49,15 @@ impl FlowEnds<'_> {
         if self.direction == Direction::Down { "reflector" } else { "initiator" }
     }
 
+    /// Over which time it was received. Where datagrams came for a moment only, that is the sending end's time: the rate in such a
+    /// moment says nothing of the stream.
+    fn elapsed_ns(&self) -> u64 {
+        let sent = self.sent.filter(|_| self.datagrams).map_or(0, |sent| sent.elapsed_ns);
+        self.received.map_or(0, |received| received.elapsed_ns.max(sent))
+    }
+
     fn bits_per_second(&self) -> f64 {
-        self.received.map_or(0.0, |received| per_second(received.bytes as f64 * 8.0, received.elapsed_ns))
+        self.received.map_or(0.0, |received| per_second(received.bytes as f64 * 8.0, self.elapsed_ns()))
     }
 }
 
@@ -68,11 +75,11 @@ pub fn flow_report(sides: &FlowEnds<'_>) -> FlowReport {
         direction: sides.direction,
         flows: sides.spec.flows,
         bytes: received.bytes,
-        elapsed_ns: received.elapsed_ns,
+        elapsed_ns: sides.elapsed_ns(),
         bits_per_second: sides.bits_per_second(),
         sent: sides.sent.and_then(|sent| datagrams(sent.datagrams)),
         received: datagrams(received.received),
-        datagrams_per_second: sides.datagrams.then(|| per_second(received.received as f64, received.elapsed_ns)),
+        datagrams_per_second: sides.datagrams.then(|| per_second(received.received as f64, sides.elapsed_ns())),
         lost: sides.lost(),
         reordered: datagrams(received.reordered),
         duplicated: datagrams(received.duplicated),

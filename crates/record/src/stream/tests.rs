@@ -189,6 +189,21 @@ fn what_is_lost_at_the_end_is_lost_too() {
     assert_eq!(FlowEnds { sent: None, ..sides }.lost(), Some(0), "a sender that vanished tells nothing");
 }
 
+/// Catches: the rate of a burst as that of a stream of which nearly everything was lost.
+#[test]
+fn datagrams_that_came_for_a_moment_are_no_rate() {
+    let received = merge(&[count(&[0, 1, 2], 1000)]);
+    let sent = StreamSent { datagrams: 3000, elapsed_ns: 2_000_000_000, ..StreamSent::default() };
+    let spec = StreamSpec::default();
+    let report = flow_report(&sides(&sent, &received, &spec));
+    assert_eq!((report.elapsed_ns, report.bits_per_second), (2_000_000_000, 1200.0));
+    assert_eq!(report.datagrams_per_second, Some(1.5));
+    // What comes later than it was sent, or is a stream of bytes, took as long as it came.
+    let later = StreamSent { elapsed_ns: 1000, ..sent.clone() };
+    assert_eq!(flow_report(&sides(&later, &received, &spec)).elapsed_ns, 2000);
+    assert_eq!(flow_report(&FlowEnds { datagrams: false, ..sides(&sent, &received, &spec) }).elapsed_ns, 2000);
+}
+
 #[test]
 fn long_streams_join_their_intervals() {
     let mut counter = FlowCounter::new(u32::MAX, false);
