@@ -1,28 +1,51 @@
 //! A ring of bytes of fixed size.
 
+use std::sync::{Mutex, PoisonError};
+
+/// Memory of rings that are no more, for the next ones: a short connection would else pay for pages that the allocator takes from the
+/// kernel and gives back, or for zeroes that nobody reads.
+static SPARE: Mutex<Vec<Box<[u8]>>> = Mutex::new(Vec::new());
+/// Pieces kept, and from which size on.
+const MOST_SPARE: usize = 64;
+const WORTH_KEEPING: usize = 1 << 15;
+
 /// Bytes in the order in which they were added; more may lie behind them already, where later ones came first.
 #[derive(Default)]
 pub(crate) struct Ring {
     bytes: Box<[u8]>,
+    /// Bytes that it takes at most.
+    most: usize,
     start: usize,
     length: usize,
 }
 
 impl std::fmt::Debug for Ring {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} of {} bytes", self.length, self.bytes.len())
+        write!(formatter, "{} of {} bytes", self.length, self.most)
     }
 }
 
 impl Ring {
-    /// Room for at least so many bytes. The memory is zeroed by the allocator, so untouched pages cost nothing.
+    /// Room for at least so many bytes. New memory is zeroed by the allocator, so untouched pages cost nothing.
     pub(crate) fn new(capacity: usize) -> Self {
         let capacity = if capacity == 0 { 0 } else { capacity.next_power_of_two() };
-        Self { bytes: vec![0; capacity].into_boxed_slice(), start: 0, length: 0 }
+        let kept = (capacity >= WORTH_KEEPING).then(|| {
+            let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = spare.iter().rposition(|bytes| bytes.len() == capacity)?;
+            Some(spare.swap_remove(at))
+        });
+        let bytes = kept.flatten().unwrap_or_else(|| vec![0; capacity].into_boxed_slice());
+        Self { bytes, most: capacity, start: 0, length: 0 }
     }
 
     pub(crate) fn capacity(&self) -> usize {
-        self.bytes.len()
+        self.most
+    }
+
+    /// Takes so many bytes at most from now on, as far as its memory goes; how many. What it has stays.
+    pub(crate) fn limit(&mut self, most: usize) -> usize {
+        self.most = most.min(self.bytes.len());
+        self.most
     }
 
     pub(crate) fn length(&self) -> usize {
@@ -30,7 +53,7 @@ impl Ring {
     }
 
     pub(crate) fn free(&self) -> usize {
-        self.bytes.len() - self.length
+        self.most.saturating_sub(self.length)
     }
 
     /// Where the byte at this offset lies.
@@ -47,7 +70,7 @@ impl Ring {
 
     /// Writes bytes at an offset from the start, as far as there is room; how many.
     pub(crate) fn write_at(&mut self, offset: usize, bytes: &[u8]) -> usize {
-        let length = bytes.len().min(self.bytes.len().saturating_sub(offset));
+        let length = bytes.len().min(self.most.saturating_sub(offset));
         if length == 0 {
             return 0;
         }
@@ -106,6 +129,17 @@ impl Ring {
     }
 }
 
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.bytes.len() >= WORTH_KEEPING {
+            let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+            if spare.len() < MOST_SPARE {
+                spare.push(std::mem::take(&mut self.bytes));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +162,32 @@ mod tests {
             let (one, other) = ring.slices();
             assert!(one.iter().chain(other).eq(expected.iter()));
         }
+    }
+
+    /// Catches: bytes of an ended connection in the next one's.
+    #[test]
+    fn memory_that_was_used_before_holds_nothing() {
+        let mut used = Ring::new(WORTH_KEEPING);
+        used.push(&[7; WORTH_KEEPING]);
+        let place = used.bytes.as_ptr();
+        drop(used);
+        let mut next = Ring::new(WORTH_KEEPING);
+        assert_eq!((next.bytes.as_ptr(), next.length(), next.slices()), (place, 0, (&[][..], &[][..])));
+        next.write_at(1, b"b");
+        next.push(b"a");
+        next.extend(1);
+        assert_eq!(next.slices(), (&b"ab"[..], &[][..]));
+    }
+
+    #[test]
+    fn a_limit_holds_what_is_added() {
+        let mut ring = Ring::new(16);
+        ring.push(b"abcdefgh");
+        assert_eq!((ring.limit(10), ring.free(), ring.push(b"ijkl"), ring.free()), (10, 2, 2, 0));
+        assert_eq!((ring.limit(4), ring.push(b"k"), ring.free(), ring.length()), (4, 0, 0, 10));
+        ring.consume(8);
+        assert_eq!((ring.push(b"klm"), ring.slices().0), (2, &b"ijkl"[..]));
+        assert_eq!((ring.limit(99), ring.free()), (16, 12));
     }
 
     #[test]

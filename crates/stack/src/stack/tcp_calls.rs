@@ -325,6 +325,19 @@ impl Stack {
         self.connections.iter().map(|(_, one)| (one.flow.local_socket(), one.flow.remote_socket(), one.info()))
     }
 
+    /// Whether a connection between these ends is not over yet, closed by the application or not. TIME-WAIT counts as over.
+    #[must_use]
+    pub fn tcp_lives(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        let flow = Flow {
+            local: local.ip().into(),
+            remote: remote.ip().into(),
+            local_port: local.port(),
+            remote_port: remote.port(),
+        };
+        let connection = self.flows.get(&flow).and_then(|index| self.connections.get(self.connections.key(*index)?));
+        connection.is_some_and(|one| !matches!(one.state, TcpState::TimeWait | TcpState::Closed))
+    }
+
     /// Local and remote end.
     ///
     /// # Errors
@@ -342,8 +355,8 @@ impl Stack {
         Ok(self.connection(socket)?.options)
     }
 
-    /// Changes options of a connection. Buffer sizes, the largest segment and what is offered in the SYN keep their values
-    /// once the connection has begun.
+    /// Changes options of a connection. The receive buffer, the largest segment and what is offered in the SYN keep their values
+    /// once the connection has begun; the send buffer grows no larger than it was made.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] where one is out of its range.
@@ -356,8 +369,10 @@ impl Stack {
         let hop = self.hops.get(remote).copied();
         let connection = self.connection_mut(socket)?;
         let before = connection.options;
+        let buffer = &mut connection.send.buffer;
+        let has_buffer = buffer.capacity() > 0;
         connection.options = TcpOptions {
-            send_buffer: before.send_buffer,
+            send_buffer: if has_buffer { buffer.limit(options.send_buffer) } else { options.send_buffer },
             receive_buffer: before.receive_buffer,
             max_segment: before.max_segment,
             window_scale: before.window_scale,
