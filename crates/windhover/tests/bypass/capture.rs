@@ -1,6 +1,7 @@
 //! `bypass capture` and `bypass run --capture` between two namespaces: what is in the file, and what happens when an end is killed.
 
-use super::stack::{run, serve};
+use super::hostile::until;
+use super::stack::{run, start_on_stack, with_program};
 use super::support::{self, Folder, Server, assert_code, stderr, stdout};
 use super::wire::{FAR, with_wire};
 use super::{Started, bypass, stat};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Where `windhover serve` listens at the other end.
 const ENDPOINT: &str = "10.9.0.2:7100";
@@ -82,12 +83,11 @@ fn start(folder: &Folder, arguments: &[&str]) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < end, "not within 20 s: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// A program that sends without end on the stack, and that its page shows.
+fn flooding(folder: &Folder, program: &str, backend: &str) -> Started {
+    let started = start_on_stack(folder, &["--backend", backend], [program, FAR[0], "flood"], "flooding: 0");
+    until("the stack's row in the page", || stat(folder)[0]["carrier"].is_object());
+    started
 }
 
 /// Its end, which has to come by itself.
@@ -180,11 +180,9 @@ fn a_program_is_captured_from_its_first_packet_to_its_last() {
 #[test]
 fn a_running_program_is_captured_and_what_cannot_be_is_refused() {
     let test = "a_running_program_is_captured_and_what_cannot_be_is_refused";
-    let folder = Folder::new("bypass-capture-attach");
-    let Some(program) = super::compile(&folder, test, "ends", &[]) else { return };
-    let near = move || {
+    with_program(test, "ends", |folder, program| {
         let refused = |arguments: &[&str], code: i32, words: &str| {
-            let output = run(&mut bypass(&folder, &[&["capture"], arguments].concat()));
+            let output = run(&mut bypass(folder, &[&["capture"], arguments].concat()));
             assert_code(&output, code);
             assert!(stderr(&output).contains(words) && stderr(&output).lines().count() == 1, "{}", stderr(&output));
         };
@@ -192,12 +190,10 @@ fn a_running_program_is_captured_and_what_cannot_be_is_refused() {
         refused(&["nosuch"], 1, "'nosuch' does not run behind");
         refused(&["4194305"], 1, "process 4194305 does not run behind");
         refused(&["--buffer", "3"], 2, "power of two");
-        let (spin, _) = Started::new(&mut bypass(&folder, &["run", "--", &program, FAR[0], "flood"]), "flooding: 0");
+        let (spin, _) = Started::new(&mut bypass(folder, &["run", "--", program, FAR[0], "flood"]), "flooding: 0");
         refused(&["ends"], 1, "has no socket on --stack xdp");
         drop(spin);
-        let flood = ["run", "--stack", "xdp", "--backend", "generic", "--require", "--", &program, FAR[0], "flood"];
-        let (first, _) = Started::new(&mut bypass(&folder, &flood), "flooding: 0");
-        until("the stack's row in the page", || stat(&folder)[0]["carrier"].is_object());
+        let first = flooding(folder, program, "generic");
         let id = first.0.id().to_string();
         let at = |name: &str| folder.0.join(name);
         // By name, by number, and without either; each ends by its own limit.
@@ -207,7 +203,7 @@ fn a_running_program_is_captured_and_what_cannot_be_is_refused() {
             (&["--seconds", "0.3", "--snap", "100"], 0, 100),
         ] {
             let file = at("attached.pcapng");
-            let output = run(&mut bypass(&folder, &[&["capture", "-w", file.to_str().unwrap()], arguments].concat()));
+            let output = run(&mut bypass(folder, &[&["capture", "-w", file.to_str().unwrap()], arguments].concat()));
             assert_code(&output, 0);
             let line = format!("capturing ends (process {id}) on near (generic)");
             assert!(stderr(&output).starts_with(&line), "{}", stderr(&output));
@@ -230,11 +226,11 @@ fn a_running_program_is_captured_and_what_cannot_be_is_refused() {
         // One at a time. Stopped, it loses frames and counts them; the program is not held up.
         until("the ring's end in the program", || !has_ring(first.0.id()));
         let file = at("full.pcapng");
-        let capture = start(&folder, &[&id, "-w", file.to_str().unwrap(), "--buffer", "1"]);
+        let capture = start(folder, &[&id, "-w", file.to_str().unwrap(), "--buffer", "1"]);
         until("packets in the file", || std::fs::metadata(&file).is_ok_and(|facts| facts.len() > 5000));
         refused(&[&id], 1, &format!("is captured already, by process {}", capture.id()));
         signal(&capture, Signal::SIGSTOP);
-        let sent = || stat(&folder)[0]["carrier"]["sent"].as_u64().unwrap();
+        let sent = || stat(folder)[0]["carrier"]["sent"].as_u64().unwrap();
         let before = sent();
         until("frames past a full ring", || sent() > before + 5000);
         signal(&capture, Signal::SIGCONT);
@@ -245,25 +241,20 @@ fn a_running_program_is_captured_and_what_cannot_be_is_refused() {
         assert!(dropped > Some(100) && packets.len() > 100, "{dropped:?}");
         assert!(stderr(&output).ends_with(&format!(", {} dropped\n", dropped.unwrap())), "{}", stderr(&output));
         assert_eq!(summary(&file)["dropped"], dropped.unwrap());
-    };
-    with_wire(test, near, serve);
+    });
 }
 
 /// Catches: a killed capture that costs its program for ever, a killed program whose capture does not end, and what stays of either.
 #[test]
 fn nothing_is_left_when_an_end_is_killed() {
     let test = "nothing_is_left_when_an_end_is_killed";
-    let folder = Folder::new("bypass-capture-killed");
-    let Some(program) = super::compile(&folder, test, "ends", &[]) else { return };
-    let near = move || {
-        let flood = ["run", "--stack", "xdp", "--backend", "packet", "--require", "--", &program, FAR[0], "flood"];
-        let (mut flooding, _) = Started::new(&mut bypass(&folder, &flood), "flooding: 0");
-        until("the stack's row in the page", || stat(&folder)[0]["carrier"].is_object());
+    with_program(test, "ends", |folder, program| {
+        let mut flooding = flooding(folder, program, "packet");
         let process = flooding.0.id();
         let file = folder.0.join("killed.pcapng");
         let path = file.to_str().unwrap();
         for _ in 0..2 {
-            let mut capture = start(&folder, &["-w", path]);
+            let mut capture = start(folder, &["-w", path]);
             until("packets in the file", || std::fs::metadata(&file).is_ok_and(|facts| facts.len() > 5000));
             assert!(has_ring(process));
             capture.kill().unwrap();
@@ -272,8 +263,8 @@ fn nothing_is_left_when_an_end_is_killed() {
             assert!(read(&file).0.len() > 10);
             std::fs::remove_file(&file).unwrap();
         }
-        assert_eq!(left(&folder).len(), 1, "beside the page: {:?}", left(&folder));
-        let capture = start(&folder, &["-w", path]);
+        assert_eq!(left(folder).len(), 1, "beside the page: {:?}", left(folder));
+        let capture = start(folder, &["-w", path]);
         until("packets in the file", || std::fs::metadata(&file).is_ok_and(|facts| facts.len() > 5000));
         flooding.0.kill().unwrap();
         flooding.0.wait().unwrap();
@@ -282,8 +273,7 @@ fn nothing_is_left_when_an_end_is_killed() {
         let (packets, dropped) = read(&file);
         assert!(packets.len() > 10 && dropped.is_some());
         assert_eq!(summary(&file)["packets"], packets.len());
-        assert!(stat(&folder).is_empty());
-        assert_eq!(left(&folder), [] as [PathBuf; 0]);
-    };
-    with_wire(test, near, serve);
+        assert!(stat(folder).is_empty());
+        assert_eq!(left(folder), [] as [PathBuf; 0]);
+    });
 }

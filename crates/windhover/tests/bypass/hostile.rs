@@ -1,10 +1,10 @@
 //! What goes wrong around a program: a full disk, another program on its interface, a hostile peer.
 
 use super::programs::{Case, Stack, number};
-use super::stack::serve;
+use super::stack::{start_on_stack, with_program};
 use super::support::{Folder, can_make_namespaces, stderr, stdout};
-use super::wire::{REACHED, has_program, with_wire};
-use super::{Started, bypass, stat};
+use super::wire::{REACHED, has_program};
+use super::{Started, stat};
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -55,17 +55,14 @@ pub(super) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
 #[test]
 fn two_programs_share_an_interface() {
     let test = "two_programs_share_an_interface";
-    let folder = Folder::new("bypass-two");
-    let Some(program) = super::compile(&folder, test, "ends", &[]) else { return };
-    let near = move || {
+    with_program(test, "ends", |folder, program| {
         let start = |address: &str, backend: &str| {
-            let line = ["run", "--stack", "xdp", "--backend", backend, "--require", "--", &program, address, "carry"];
-            Started::new(&mut bypass(&folder, &line), "carrying: 0").0
+            start_on_stack(folder, &["--backend", backend], [program, address, "carry"], "carrying: 0")
         };
         let words = |expected: [&'static str; 2]| {
             let mut found = Vec::new();
             until(&format!("the programs' back-ends are not {expected:?}"), || {
-                found = carriers(&folder);
+                found = carriers(folder);
                 found.iter().map(|(_, word)| word.as_str()).eq(expected)
             });
             found
@@ -83,8 +80,7 @@ fn two_programs_share_an_interface() {
             assert_eq!((second.end(), third.end()), (Some(0), Some(0)));
             assert!(!has_program());
         }
-    };
-    with_wire(test, near, serve);
+    });
 }
 
 /// Resident memory of a process in KiB.

@@ -16,20 +16,63 @@ struct Pair<'a> {
     result: &'a dyn Fn(&str) -> String,
 }
 
+/// Those of them whose server is on the kernel.
+const OF_CLIENTS: &[(bool, bool)] = PAIRINGS.split_at(2).0;
+
 impl Case {
     /// Runs both ends in all pairings.
     #[track_caller]
     fn compare(&self, pair: &Pair<'_>) {
+        self.compare_in(&PAIRINGS, pair);
+    }
+
+    #[track_caller]
+    fn compare_in(&self, pairings: &[(bool, bool)], pair: &Pair<'_>) {
         let mut plain = None;
-        for pairing in PAIRINGS {
+        for pairing in pairings {
             let server = self.serve(pairing.0, pair.server, pair.protocol);
-            let said = (pair.result)(&stdout(&self.client(pairing.1, pair.client)));
+            let said = (pair.result)(&self.client_says(pairing.1, pair.client, pair.protocol));
             assert!(!said.is_empty(), "{} said nothing", pair.what);
-            assert_eq!(plain.get_or_insert_with(|| said.clone()), &said, "{}, {}", pair.what, ends(pairing));
+            assert_eq!(plain.get_or_insert_with(|| said.clone()), &said, "{}, {}", pair.what, ends(*pairing));
             let carried = if pairing.0 { self.assert_carried(pair.what) } else { String::new() };
-            self.row(&format!("{}, {}: the same as on the kernel{carried}", pair.what, ends(pairing)));
+            self.row(&format!("{}, {}: the same as on the kernel{carried}", pair.what, ends(*pairing)));
             drop(server);
         }
+    }
+
+    /// A server and a client of one program, in several ways, each with its protocol.
+    #[track_caller]
+    fn compare_ways(&self, program: &[&str], ways: [(&str, &str); 3]) {
+        for (how, protocol) in ways {
+            let line = |role| [program, &[role, how, &self.address, &self.port]].concat();
+            self.compare(&Pair {
+                what: how,
+                server: &line("server"),
+                protocol,
+                client: &line("client"),
+                result: &whole,
+            });
+        }
+    }
+
+    /// Runs a client to its end; on xdp, the kernel of its namespace begins no connection for it.
+    #[track_caller]
+    fn client_says(&self, behind: bool, line: &[&str], protocol: &str) -> String {
+        let before = self.opened_by_kernel();
+        let said = stdout(&self.client(behind, line));
+        if self.stack == Stack::Xdp && protocol == "tcp" {
+            let by_kernel = self.opened_by_kernel() - before;
+            assert_eq!(by_kernel == 0.0, behind, "{line:?}: {by_kernel} connections of the client's kernel");
+        }
+        said
+    }
+
+    /// Connections that the kernel of the clients' namespace has begun.
+    fn opened_by_kernel(&self) -> f64 {
+        let text = stdout(&self.command(0, false, &["cat", "/proc/net/snmp"]).output().unwrap());
+        let row = |at: usize| text.lines().filter(|line| line.starts_with("Tcp:")).nth(at).unwrap().split(' ');
+        let at = row(0).position(|name| name == "ActiveOpens").unwrap();
+        row(1).nth(at).unwrap().parse().unwrap()
     }
 
     /// Asserts that the server's calls went through the library; on xdp, that frames did not go through the kernel.
@@ -62,16 +105,8 @@ fn java() {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bypass/Ends.java");
         let built = Command::new("javac").args(["-d", case.folder.path(), source]).output().unwrap();
         assert!(built.status.success(), "{built:?}");
-        for (how, protocol) in [("blocking", "tcp"), ("channels", "tcp"), ("datagrams", "udp")] {
-            let line = |role| ["java", "-cp", case.folder.path(), "Ends", role, how, &case.address, &case.port];
-            case.compare(&Pair {
-                what: how,
-                server: &line("server"),
-                protocol,
-                client: &line("client"),
-                result: &whole,
-            });
-        }
+        let program = ["java", "-cp", case.folder.path(), "Ends"];
+        case.compare_ways(&program, [("blocking", "tcp"), ("channels", "tcp"), ("datagrams", "udp")]);
     }
 }
 
@@ -81,16 +116,7 @@ fn node() {
     for stack in BOTH {
         let Some(case) = Case::new("node", stack, &["node"]) else { return };
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bypass/ends.js");
-        for (how, protocol) in [("net", "tcp"), ("http", "tcp"), ("dgram", "udp")] {
-            let line = |role| ["node", source, role, how, &case.address, &case.port];
-            case.compare(&Pair {
-                what: how,
-                server: &line("server"),
-                protocol,
-                client: &line("client"),
-                result: &whole,
-            });
-        }
+        case.compare_ways(&["node", source], [("net", "tcp"), ("http", "tcp"), ("dgram", "udp")]);
     }
 }
 
@@ -106,9 +132,18 @@ fn iperf2() {
             assert!(number(last, "MBytes ") > 0.0, "{text}");
             "bytes came".to_owned()
         };
-        let server = [&["iperf", "-s", "-B", &case.address], &place[..]].concat();
-        let client = [&["iperf", "-c", &case.address, "-t", "1", "-P", "2"], &place[..]].concat();
-        case.compare(&Pair { what: "TCP", server: &server, protocol: "tcp", client: &client, result: &result });
+        for (protocol, to_server, to_client) in
+            [("tcp", &[][..], &["-P", "2"][..]), ("udp", &["-u"], &["-u", "-b", "20M"])]
+        {
+            let server = [&["iperf", "-s", "-B", &case.address], to_server, &place].concat();
+            let client = [&["iperf", "-c", &case.address, "-t", "1"], to_client, &place].concat();
+            // By UDP the server asks for time stamps, which only the kernel has.
+            let pairings = if (stack, protocol) == (Stack::Xdp, "udp") { OF_CLIENTS } else { &PAIRINGS };
+            case.compare_in(
+                pairings,
+                &Pair { what: protocol, server: &server, protocol, client: &client, result: &result },
+            );
+        }
     }
 }
 
@@ -242,8 +277,17 @@ fn pythons_forking_server() {
 #[test]
 #[ignore = "cargo xtask test --bypass"]
 fn ssh() {
+    for (stack, pairings) in SERVERS_OF_MANY {
+        let Some(case) = Case::new("ssh", stack, &["/usr/sbin/sshd", "ssh"]) else { return };
+        ssh_behind(&case, pairings);
+    }
+}
+
+/// How servers that hand connections to other processes are compared: on xdp their clients alone.
+const SERVERS_OF_MANY: [(Stack, &[(bool, bool)]); 2] = [(Stack::Spin, &PAIRINGS), (Stack::Xdp, OF_CLIENTS)];
+
+fn ssh_behind(case: &Case, pairings: &[(bool, bool)]) {
     const START: &str = "mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec /usr/sbin/sshd -D -f $0";
-    let Some(case) = Case::new("ssh", Stack::Spin, &["/usr/sbin/sshd", "ssh"]) else { return };
     let root = case.folder.path();
     for name in ["host", "user"] {
         let mut made = Command::new("ssh-keygen");
@@ -261,24 +305,33 @@ fn ssh() {
         "-F none -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o BatchMode=yes";
     let fetch =
         format!("for at in 1 2 3; do ssh {options} -i {root}/user -p $1 root@$0 cat {root}/content | sha256sum; done");
-    case.compare(&Pair {
-        what: "4 MB, three times",
-        server: &["unshare", "-m", "sh", "-c", START, &configuration],
-        protocol: "tcp",
-        client: &["sh", "-c", &fetch, &case.address, &case.port],
-        result: &|text| {
-            assert!(text.lines().count() == 3 && !text.contains("e3b0c44298fc1c14"), "no bytes: {text}");
-            whole(text)
+    case.compare_in(
+        pairings,
+        &Pair {
+            what: "4 MB, three times",
+            server: &["unshare", "-m", "sh", "-c", START, &configuration],
+            protocol: "tcp",
+            client: &["sh", "-c", &fetch, &case.address, &case.port],
+            result: &|text| {
+                assert!(text.lines().count() == 3 && !text.contains("e3b0c44298fc1c14"), "no bytes: {text}");
+                whole(text)
+            },
         },
-    });
+    );
 }
 
 /// A process for each connection, of a server that runs without root's rights.
 #[test]
 #[ignore = "cargo xtask test --bypass"]
 fn postgresql() {
+    for (stack, pairings) in SERVERS_OF_MANY {
+        let Some(case) = Case::new("postgresql", stack, &["runuser", "pg_lsclusters"]) else { return };
+        postgresql_behind(&case, pairings);
+    }
+}
+
+fn postgresql_behind(case: &Case, pairings: &[(bool, bool)]) {
     use std::os::unix::fs::{PermissionsExt as _, chown};
-    let Some(case) = Case::new("postgresql", Stack::Spin, &["runuser", "pg_lsclusters"]) else { return };
     let versions = std::fs::read_dir("/usr/lib/postgresql").unwrap();
     let folder = versions.flatten().map(|version| version.path().join("bin")).max().unwrap();
     let program = |name: &str| folder.join(name).to_str().unwrap().to_owned();
@@ -297,6 +350,7 @@ fn postgresql() {
         .output()
         .unwrap();
     assert!(set_up.status.success(), "{set_up:?}");
+    std::fs::write(format!("{data}/pg_hba.conf"), "host all all all trust\n").unwrap();
     let (state, postgres) = (format!("WINDHOVER_STATE={state}"), program("postgres"));
     let run = [&windhover, "bypass", "run", "--require", "--"];
     let server = [&postgres, "-D", &data, "-h", &case.address, "-p", &case.port, "-k", ""];
@@ -309,14 +363,14 @@ fn postgresql() {
         pgbench = program("pgbench")
     );
     let mut plain = None;
-    for pairing in PAIRINGS {
+    for pairing in pairings {
         let behind: &[&str] = if pairing.0 { &run } else { &[] };
         let line = [&["runuser", "-u", "postgres", "--", "env", &state], behind, &server].concat();
         let server = case.serve(false, &line, "tcp");
-        let said = stdout(&case.client(pairing.1, &["sh", "-c", &talk]));
+        let said = case.client_says(pairing.1, &["sh", "-c", &talk], "tcp");
         assert!(said.contains("failed transactions: 0 "), "{said}");
-        assert_eq!(plain.get_or_insert_with(|| said.clone()), &said, "{}", ends(pairing));
-        case.row(&format!("psql and pgbench, {}: the same as on the kernel", ends(pairing)));
+        assert_eq!(plain.get_or_insert_with(|| said.clone()), &said, "{}", ends(*pairing));
+        case.row(&format!("psql and pgbench, {}: the same as on the kernel", ends(*pairing)));
         drop(server);
     }
 }

@@ -60,7 +60,7 @@ fn leave_unread(stream: TcpStream) {
 
 fn in_two_parts(mut stream: TcpStream) {
     let _ = stream.write_all(b"abcde");
-    std::thread::sleep(Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(100));
     let _ = stream.write_all(b"fghij");
 }
 
@@ -114,19 +114,36 @@ pub(super) fn run(command: &mut Command) -> Output {
     output
 }
 
+/// Runs `near` with one of the programs beside this file and a folder, at one end of a wire; [`serve`] is at the other end.
+pub(super) fn with_program(test: &str, name: &str, near: impl FnOnce(&Folder, &str) + Send + 'static) {
+    let folder = Folder::new(&format!("bypass-stack-{test}"));
+    if let Some(program) = super::compile(&folder, test, name, &[]) {
+        with_wire(test, move || near(&folder, &program), serve);
+    }
+}
+
+/// Starts `ends` on the stack; it talks to an address without end.
+pub(super) fn start_on_stack(
+    folder: &Folder,
+    how: &[&str],
+    [program, address, what]: [&str; 3],
+    line: &str,
+) -> Started {
+    let line_of_command = [&["run", "--stack", "xdp", "--require"], how, &["--", program, address, what]].concat();
+    Started::new(&mut bypass(folder, &line_of_command), line).0
+}
+
 /// Compares what a program prints on the kernel's stack and on ours, with each back-end.
 fn compare(test: &'static str, name: &str) {
-    let folder = Folder::new(&format!("bypass-stack-{name}"));
-    let Some(program) = super::compile(&folder, test, name, &[]) else { return };
-    let near = move || {
+    with_program(test, name, |folder, program| {
         for address in REACHED {
-            let plain = run(Command::new(&program).arg(address));
+            let plain = run(Command::new(program).arg(address));
             assert_code(&plain, 23);
             let plain = stdout(&plain);
             assert!(plain.lines().count() > 70 && !plain.contains("too "), "{plain}");
             for (backend, us) in [("generic", "3000"), ("generic", "5000000"), ("native", "0"), ("packet", "3000")] {
-                let arguments = ["run", "--stack", "xdp", "--backend", backend, "--", &program, address];
-                let mut command = bypass(&folder, &arguments);
+                let arguments = ["run", "--stack", "xdp", "--backend", backend, "--", program, address];
+                let mut command = bypass(folder, &arguments);
                 let output = run(super::budget(&mut command, us.parse().unwrap()));
                 let what = format!("by {backend} with a budget of {us} µs: {}", stderr(&output));
                 assert_same(&plain, &stdout(&output), &what);
@@ -134,8 +151,7 @@ fn compare(test: &'static str, name: &str) {
                 assert!(!has_program(), "{what}");
             }
         }
-    };
-    with_wire(test, near, serve);
+    });
 }
 
 /// Catches: a call that returns another value, errno or address than the kernel's, waits too long or too short, or misses an edge.
@@ -154,14 +170,12 @@ fn calls_at_the_edges_return_on_the_stack_what_the_kernel_returns() {
 #[test]
 fn a_connection_of_another_process_is_named_and_a_profile_helps() {
     let test = "a_connection_of_another_process_is_named_and_a_profile_helps";
-    let folder = Folder::new("bypass-stack-shared");
-    let Some(program) = super::compile(&folder, test, "edges", &[]) else { return };
-    let profile = folder.file("own.toml", "extends = \"latency\"\n[program.edges]\nxdp = 0\n");
-    let near = move || {
+    with_program(test, "edges", |folder, program| {
+        let profile = folder.file("own.toml", "extends = \"latency\"\n[program.edges]\nxdp = 0\n");
         let run = |profile: &str, how: &str| {
-            let arguments = ["run", "-v", "--stack", "xdp", "--profile", profile, "--", &program, REACHED[0], "0", how];
-            let (mut started, said) = Started::new(&mut bypass(&folder, &arguments), "shared");
-            let page = stat(&folder).into_iter().find(|page| page["pid"] == started.0.id()).unwrap();
+            let arguments = ["run", "-v", "--stack", "xdp", "--profile", profile, "--", program, REACHED[0], "0", how];
+            let (mut started, said) = Started::new(&mut bypass(folder, &arguments), "shared");
+            let page = stat(folder).into_iter().find(|page| page["pid"] == started.0.id()).unwrap();
             let mut errors = started.0.stderr.take().unwrap();
             assert_eq!(started.end(), Some(0));
             let mut text = String::new();
@@ -177,12 +191,39 @@ fn a_connection_of_another_process_is_named_and_a_profile_helps() {
         let (said, reasons, carrier, text) = run(&profile, "fork");
         assert!(said.contains("send: 5\n") && !reasons.to_string().contains("forked"), "{said}: {reasons}");
         assert!(carrier.is_null() && text.contains("xdp is 0 (profile own, program edges)"), "{carrier}: {text}");
-        let arguments = ["run", "--stack", "xdp", "--require", "--profile", &profile, "--", &program, REACHED[0]];
-        let refused = bypass(&folder, &arguments).output().unwrap();
+        let arguments = ["run", "--stack", "xdp", "--require", "--profile", &profile, "--", program, REACHED[0]];
+        let refused = bypass(folder, &arguments).output().unwrap();
         assert_code(&refused, 125);
         assert!(stderr(&refused).contains("xdp is 0"), "{}", stderr(&refused));
-    };
-    with_wire(test, near, serve);
+    });
+}
+
+/// Catches: a second socket of a poll that stays the kernel's until it is received from; multicast that is shown as past the kernel.
+#[test]
+fn each_datagram_socket_is_shown_as_it_is_carried() {
+    let test = "each_datagram_socket_is_shown_as_it_is_carried";
+    with_program(test, "edges", |folder, program| {
+        for address in REACHED {
+            let line = ["run", "--stack", "xdp", "--", program, address, "0", "show"];
+            let (started, said) = Started::new(&mut bypass(folder, &line), "shown");
+            let page = stat(folder).remove(0);
+            let expected: Vec<_> = said
+                .lines()
+                .filter_map(|line| line.split_once(' '))
+                .filter(|(word, _)| ["xdp", "kernel"].contains(word))
+                .collect();
+            assert_eq!(expected.len(), 4, "{said}");
+            for (carrier, port) in expected {
+                let sockets = page["sockets"].as_array().unwrap();
+                let end = format!(":{port}");
+                let shown = sockets.iter().find(|one| one["local"].as_str().is_some_and(|local| local.ends_with(&end)));
+                let shown = shown.unwrap_or_else(|| panic!("no {port} in {page}"));
+                let reason = if carrier == "kernel" { "option".into() } else { serde_json::Value::Null };
+                assert_eq!((&shown["backend"], &shown["reason"]), (&carrier.into(), &reason), "{said}: {page}");
+            }
+            assert_eq!(started.end(), Some(0));
+        }
+    });
 }
 
 /// Catches: figures of a program that has gone idle and lack its last work for up to a second.
