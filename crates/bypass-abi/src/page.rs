@@ -152,14 +152,14 @@ words! {
     OtherInterface "other-interface" "its address is none of the interface's";
     PortInUse "port-in-use" "another socket of the process has the port";
     ReusePort "reuse-port" "SO_REUSEPORT: the kernel shares the port out";
-    Option "option" "it has an option that only the kernel knows: time stamps, packet information, errors of the network";
+    Option "option" "only the kernel can do what it is for: multicast groups, time stamps, packet information, errors of the network";
     QueueTaken "queue-taken" "another process has the interface's queue: its parent or a sibling";
     SharedListener "shared-listener" "AF_PACKET: several processes listen on this socket, and all would answer";
     KernelConnections "kernel-connections" "the kernel has connections of its port: it is tried again when they are over";
     TooManySockets "too-many-sockets" "the stack in the process has no room for one more";
     Forked "forked" "its connection stayed with the process that forked this one: set xdp = 0 for this program in a profile";
     Passed "passed" "its descriptor went to another process in a message, its data stay here: set xdp = 0 for this program in a profile";
-    Sandbox "sandbox" "the process is about to give up system calls (PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS): those of the library could end it";
+    Sandbox "sandbox" "the process is about to give up system calls (seccomp): those of the library could end it";
     Closed "closed" "another thread closed the descriptor during the spin: the call went on in the kernel";
 }
 

@@ -3,8 +3,8 @@
 
 use crate::calls::Functions;
 use libc::{
-    FILE, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t, pollfd,
-    sigaction as Action, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+    FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t,
+    pollfd, sigaction as Action, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 use std::marker::PhantomData;
 use std::ptr::null_mut;
@@ -127,6 +127,7 @@ reals! {
     fcntl64: fn(c_int, c_int; ...) -> c_int;
     ioctl: fn(c_int, c_ulong; ...) -> c_int;
     prctl: fn(c_int; ...) -> c_int;
+    syscall: fn(c_long; ...) -> c_long;
     setsockopt: fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int;
     sigaction: fn(c_int, *const Action, *mut Action) -> c_int;
     siginterrupt: fn(c_int, c_int) -> c_int;

@@ -304,14 +304,24 @@ pub(crate) fn put_on_stack(entry: &'static Entry, id: u32) {
     set_all(entry, ON_STACK, CANDIDATE);
 }
 
-/// Takes a listener from the stack that nobody has waited for; says whether it was one.
-pub(crate) fn leave_unused(id: u32) -> bool {
-    let Some(entry) = used().find(|entry| entry.on_stack() == Some(id)) else { return false };
-    let is_unused = !same(entry).any(|one| one.has_any(USED));
-    if is_unused {
-        set_all(entry, CANDIDATE, ON_STACK);
-    }
-    is_unused
+/// A descriptor of a socket on the stack.
+pub(crate) fn of_stack(id: u32) -> Option<(c_int, &'static Entry)> {
+    (0..).zip(used()).find(|(_, entry)| entry.on_stack() == Some(id))
+}
+
+/// Datagram sockets that the kernel carries for good, but not this descriptor and its copies.
+pub(crate) fn kernels_datagrams(but: c_int) -> impl Iterator<Item = c_int> {
+    let own = entry(but).map(|entry| entry.file.load(Relaxed));
+    let is_one = |entry: &Entry| entry.has(SOCKET) && !entry.has_any(STREAM | ON_STACK | CANDIDATE);
+    let all = (0..).zip(used()).filter(move |(_, entry)| is_one(entry) && Some(entry.file.load(Relaxed)) != own);
+    all.map(|(fd, _)| fd)
+}
+
+/// A descriptor of a listener on the stack that nobody has waited for. It may come back there.
+pub(crate) fn leave_unused(id: u32) -> Option<c_int> {
+    let (fd, entry) = of_stack(id).filter(|(_, entry)| !same(entry).any(|one| one.has_any(USED)))?;
+    set_all(entry, CANDIDATE, ON_STACK);
+    Some(fd)
 }
 
 /// No socket is on the stack any more.
@@ -432,7 +442,7 @@ pub(crate) fn closing(fd: c_int) {
     if entry.has_any(ON_STACK) {
         user::closed(fd, entry);
     } else if !entry.has_any(OWN) {
-        user::forgotten(fd);
+        user::forgotten(fd, entry);
     }
     if entry.visitors.load(SeqCst) & COUNT > 0 && !thread::visits(|visit| visit.is_of(entry)) {
         hand_over(fd, entry);
@@ -443,8 +453,8 @@ pub(crate) fn closing(fd: c_int) {
 /// Lets the threads that spin on a descriptor go on with a copy of it, and waits until none uses the number any more.
 #[cold]
 fn hand_over(fd: c_int, entry: &Entry) {
-    /// Longer than a spinning thread takes for one attempt, unless it has no CPU; then one call of it may hit another file.
-    const PATIENCE_NS: u64 = 200_000_000;
+    /// Longer than a spinning thread takes for one attempt, and than it waits for a CPU; after that one call of it may hit another file.
+    const PATIENCE_NS: u64 = 3_000_000_000;
     let errno = errno::get();
     let heir = descriptor::copy(fd);
     if let Some(user) = self::entry(heir) {

@@ -1,7 +1,7 @@
 //! Calls that name, set and end sockets: passed on, but for what only the stack in this process knows.
 
 use crate::{errno, real, table, user};
-use libc::{c_int, c_ulong, c_void, sockaddr, sockaddr_in, socklen_t};
+use libc::{c_int, c_long, c_ulong, c_void, sockaddr, sockaddr_in, socklen_t};
 
 /// The entry of a socket that might come to the stack.
 fn socket(fd: c_int) -> Option<&'static table::Entry> {
@@ -71,14 +71,34 @@ unsafe extern "C-unwind" fn getpeername(fd: c_int, to: *mut sockaddr, size: *mut
     unsafe { user::name(fd, true, to, size).unwrap_or_else(|| real::getpeername.get()(fd, to, size)) }
 }
 
-/// A process that gives up system calls may be ended by one that only this library makes.
+/// A process that gives up system calls may be ended by one that only this library makes. (PR_SET_NO_NEW_PRIVS comes before a
+/// filter, but haproxy and others set it alone.)
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn prctl(what: c_int, one: c_ulong, two: c_ulong, three: c_ulong, four: c_ulong) -> c_int {
-    if matches!(what, libc::PR_SET_SECCOMP | libc::PR_SET_NO_NEW_PRIVS) {
+    if what == libc::PR_SET_SECCOMP {
         table::leave_all();
     }
     // SAFETY: passed on as they came; unused arguments hold whatever the registers hold.
     unsafe { real::prctl.get()(what, one, two, three, four) }
+}
+
+/// seccomp(2) has no function of its own in the C library: libseccomp and others call it by number.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn syscall(
+    number: c_long,
+    one: c_ulong,
+    two: c_ulong,
+    three: c_ulong,
+    four: c_ulong,
+    five: c_ulong,
+    six: c_ulong,
+) -> c_long {
+    let sets = [libc::SECCOMP_SET_MODE_STRICT, libc::SECCOMP_SET_MODE_FILTER];
+    if number == libc::SYS_seccomp && sets.iter().any(|mode| c_ulong::from(*mode) == one) {
+        table::leave_all();
+    }
+    // SAFETY: passed on as they came; unused arguments hold whatever is in their places.
+    unsafe { real::syscall.get()(number, one, two, three, four, five, six) }
 }
 
 /// The end of the process without the C library's other duties.

@@ -1,6 +1,6 @@
 //! The end of sockets: close, the process' end, and fork.
 
-use super::{Handle, Locked, Orphan, State, lock, service, wait};
+use super::{Handle, Locked, Orphan, State, lock, service, take, wait};
 use crate::table::{self, Entry};
 use crate::{descriptor, page, thread};
 use libc::c_int;
@@ -110,13 +110,13 @@ impl State {
     /// Whether a connection between these ends, or of this port, still needs the port.
     fn lives(&mut self, local: std::net::SocketAddr, remote: Option<std::net::SocketAddr>) -> bool {
         let Some(engine) = &mut self.engine else { return false };
-        engine.stack().tcp_connections().any(|(from, to, info)| {
-            let same = match remote {
-                Some(remote) => (from, to) == (local, remote),
-                None => from.port() == local.port(),
-            };
-            same && !matches!(info.state, TcpState::TimeWait | TcpState::Closed)
-        })
+        let stack = engine.stack();
+        match remote {
+            Some(remote) => stack.tcp_lives(local, remote),
+            None => stack.tcp_connections().any(|(from, _, info)| {
+                from.port() == local.port() && !matches!(info.state, TcpState::TimeWait | TcpState::Closed)
+            }),
+        }
     }
 
     /// Lets go of ports whose last connection is over.
@@ -136,6 +136,14 @@ impl State {
 }
 
 impl State {
+    /// The same of a socket; its descriptor hears again what the stack had taken.
+    pub(super) fn release(&mut self, id: u32, fd: Option<c_int>) {
+        if let (Some(engine), Some(fd)) = (&self.engine, fd) {
+            take::unquiet(engine, fd);
+        }
+        end_socket(self, id, Port::Released);
+    }
+
     /// Before a fork: a listener that nobody has waited for is perhaps meant for the children. The first process that waits for it
     /// takes it over, with the interface, where this one has no other socket.
     fn leave_unused(&mut self) {
@@ -148,8 +156,8 @@ impl State {
             .map(|(_, id)| *id)
             .collect();
         for id in ids {
-            if table::leave_unused(id) {
-                end_socket(self, id, Port::Released);
+            if let Some(fd) = table::leave_unused(id) {
+                self.release(id, Some(fd));
             }
         }
         if is_xdp && self.by_handle.is_empty() && self.orphans.is_empty() {
@@ -174,7 +182,8 @@ pub(crate) fn release_guard(port: u16) -> bool {
 
 /// The kernel has a socket again, which the stack had.
 pub(super) fn give_back(state: &mut State, id: u32) {
-    end_socket(state, id, Port::Released);
+    let is_connection = state.socket(id).is_some_and(|socket| matches!(socket.handle, Handle::Tcp(_)));
+    state.release(id, table::of_stack(id).map(|(fd, _)| fd).filter(|_| !is_connection));
 }
 
 /// A descriptor was copied.
@@ -267,9 +276,18 @@ pub(crate) fn forked() {
     service::forked();
 }
 
-/// A descriptor is closed that epoll instances may have, or one is closed itself.
-pub(crate) fn forgotten(fd: c_int) {
-    if super::is_enabled() && !thread::is_in_stack() {
-        lock().unwatch(fd);
+/// Before a descriptor is closed that is not on the stack: epoll instances may have it, it may be one itself, or another thread is
+/// just about to take it over.
+pub(crate) fn forgotten(fd: c_int, entry: &'static Entry) {
+    if !super::is_enabled() || thread::is_in_stack() {
+        return;
     }
+    let mut state = lock();
+    if entry.has(table::ON_STACK) {
+        drop(state);
+        closed(fd, entry);
+        return;
+    }
+    state.unwatch(fd);
+    entry.clear(table::SOCKET | table::CANDIDATE);
 }

@@ -2,7 +2,7 @@
 
 use super::socket::{Incoming, Socket};
 use super::wait::{For, Waited, finish, wait};
-use super::{Handle, address, close, entry, lock, take};
+use super::{Handle, State, address, close, entry, lock, take};
 use crate::spin::Call;
 use crate::table::{self, Entry};
 use crate::{errno, page};
@@ -177,6 +177,28 @@ fn follow(fd: c_int, engine: &mut Engine, socket: &Socket) -> bool {
     let remote = peer.and_then(on_link).filter(|remote| engine.route(remote.ip()) != Route::Elsewhere);
     let both = take::both_families(fd, socket.is_v6);
     remote.is_some() == peer.is_some() && engine.stack().udp_rebind(handle, local, both, remote).is_ok()
+}
+
+/// The kernel has a socket again, and with it all others of its port: frames go there or here, whichever socket they are for.
+pub(super) fn leave_port(state: &mut State, id: u32, reason: Reason) {
+    let Some((port, is_udp)) = state.socket(id).map(|socket| (socket.port, matches!(socket.handle, Handle::Udp(_))))
+    else {
+        return;
+    };
+    let is_same =
+        |(handle, other): (&Handle, &u32)| (matches!(handle, Handle::Udp(_)) || *other == id).then_some(*other);
+    let others: Vec<u32> = state.by_handle.iter().filter_map(is_same).collect();
+    for other in others {
+        if other == id || is_udp && state.socket(other).is_some_and(|socket| socket.port == port) {
+            close::give_back(state, other);
+            table::of_stack(other).inspect(|(_, entry)| not_taken(entry, reason));
+        }
+    }
+}
+
+/// Whether the kernel carries another datagram socket of this process with this port.
+pub(super) fn kernel_has(fd: c_int, port: u16) -> bool {
+    table::kernels_datagrams(fd).any(|other| address::of_socket(other).is_some_and(|local| local.port() == port))
 }
 
 /// Why the kernel carries a datagram socket.

@@ -113,14 +113,14 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
     let known = number.and_then(|number| state.sets.get(&number)?.watches.get(&fd)).copied();
     let id = table::entry(fd).and_then(Entry::on_stack).unwrap_or(0);
     if id == 0 && known.is_none_or(|known| known.id == 0) {
-        drop(locked);
+        // With the lock held: another thread may be about to take the socket to the stack.
         // SAFETY: passed on as it came.
         let done = unsafe { real::epoll_ctl.get()(set, what, fd, event.cast_mut()) };
         if done == 0 {
             table::add_to_epoll(set);
             // SAFETY: the kernel has read it.
             let event = unsafe { event.as_ref() }.map_or((0, 0), |event| (event.events, event.u64));
-            lock().note(set, what, (fd, inner), event);
+            state.note(set, what, (fd, inner), event);
         }
         return Some(done);
     }

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use user_stack::now;
 
 /// Options that a connection of the stack takes over: level and name.
-pub(super) const COPIED: [(c_int, c_int); 11] = [
+pub(super) const COPIED: [(c_int, c_int); 13] = [
     (IPPROTO_TCP, libc::TCP_NODELAY),
     (IPPROTO_TCP, libc::TCP_CORK),
     (IPPROTO_TCP, libc::TCP_KEEPIDLE),
@@ -22,17 +22,17 @@ pub(super) const COPIED: [(c_int, c_int); 11] = [
     (IPPROTO_IP, libc::IP_TOS),
     (IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
     (IPPROTO_IPV6, libc::IPV6_TCLASS),
+    (SOL_SOCKET, libc::SO_RCVBUF),
+    (SOL_SOCKET, libc::SO_SNDBUF),
     // The last: it makes use of the times above.
     (SOL_SOCKET, libc::SO_KEEPALIVE),
 ];
 
 /// Options that a connection has from its listener besides [`COPIED`].
-const INHERITED: [(c_int, c_int); 12] = [
+const INHERITED: [(c_int, c_int); 10] = [
     (SOL_SOCKET, libc::SO_RCVTIMEO),
     (SOL_SOCKET, libc::SO_SNDTIMEO),
     (SOL_SOCKET, libc::SO_LINGER),
-    (SOL_SOCKET, libc::SO_RCVBUF),
-    (SOL_SOCKET, libc::SO_SNDBUF),
     (SOL_SOCKET, libc::SO_RCVLOWAT),
     (SOL_SOCKET, libc::SO_OOBINLINE),
     (SOL_SOCKET, libc::SO_MARK),
@@ -120,7 +120,8 @@ impl Socket {
     }
 }
 
-/// Options after which only the kernel gives a datagram socket what it wants: control data, errors, groups of packets.
+/// Options after which only the kernel gives a datagram socket what it wants: control data, errors, several datagrams as one, and
+/// those of multicast groups.
 const UNKNOWN: [(c_int, &[c_int]); 4] = [
     (
         SOL_SOCKET,
@@ -135,19 +136,55 @@ const UNKNOWN: [(c_int, &[c_int]); 4] = [
             libc::SO_TXTIME,
         ],
     ),
-    (IPPROTO_IP, &[libc::IP_PKTINFO, libc::IP_RECVTTL, libc::IP_RECVTOS, libc::IP_RECVERR, libc::IP_OPTIONS]),
-    (IPPROTO_IPV6, &[libc::IPV6_RECVPKTINFO, libc::IPV6_RECVHOPLIMIT, libc::IPV6_RECVTCLASS, libc::IPV6_RECVERR]),
+    (
+        IPPROTO_IP,
+        &[
+            libc::IP_PKTINFO,
+            libc::IP_RECVTTL,
+            libc::IP_RECVTOS,
+            libc::IP_RECVERR,
+            libc::IP_OPTIONS,
+            libc::IP_ADD_MEMBERSHIP,
+            libc::IP_ADD_SOURCE_MEMBERSHIP,
+            libc::MCAST_JOIN_GROUP,
+            libc::MCAST_JOIN_SOURCE_GROUP,
+        ],
+    ),
+    (
+        IPPROTO_IPV6,
+        &[
+            libc::IPV6_RECVPKTINFO,
+            libc::IPV6_RECVHOPLIMIT,
+            libc::IPV6_RECVTCLASS,
+            libc::IPV6_RECVERR,
+            libc::IPV6_ADD_MEMBERSHIP,
+            libc::MCAST_JOIN_GROUP,
+            libc::MCAST_JOIN_SOURCE_GROUP,
+        ],
+    ),
     // SOL_UDP: UDP_SEGMENT, UDP_GRO.
     (libc::IPPROTO_UDP, &[103, 104]),
 ];
 
 const SECOND: u64 = 1_000_000_000;
 
+/// Sizes of the stack's buffers that SO_SNDBUF and SO_RCVBUF set; without them they have the largest. Bytes.
+const BUFFERS: std::ops::RangeInclusive<usize> = 4 << 10..=256 << 10;
+
+/// The size of a buffer, where the program has set it. The kernel says twice what was set (socket(7)).
+fn buffer(name: (c_int, c_int), value: c_int) -> Option<usize> {
+    let default = inheritable().position(|one| one == name).and_then(|at| DEFAULTS[0].get(at)?.as_ref());
+    let is_set = default.is_some_and(|(bytes, _)| !bytes.starts_with(&value.to_ne_bytes()));
+    is_set.then(|| usize::try_from(value / 2).unwrap_or(0).clamp(*BUFFERS.start(), *BUFFERS.end()))
+}
+
 /// Sets one of [`COPIED`] in the stack's options.
 pub(super) fn apply(options: &mut TcpOptions, name: (c_int, c_int), value: c_int) {
     let number = u64::from(value.unsigned_abs());
     let mut keep = options.keep_alive.unwrap_or_default();
     match name {
+        (SOL_SOCKET, libc::SO_SNDBUF) => options.send_buffer = buffer(name, value).unwrap_or(options.send_buffer),
+        (SOL_SOCKET, libc::SO_RCVBUF) => options.receive_buffer = buffer(name, value).unwrap_or(options.receive_buffer),
         (IPPROTO_TCP, libc::TCP_NODELAY) => options.nodelay = value != 0,
         (IPPROTO_TCP, libc::TCP_CORK) => options.cork = value != 0,
         (IPPROTO_TCP, libc::TCP_KEEPIDLE) => keep.idle_ns = number.max(1) * SECOND,
@@ -184,14 +221,12 @@ pub(crate) unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_v
     } else {
         0
     };
-    if !entry.has(table::STREAM)
-        && number != 0
-        && UNKNOWN.iter().any(|(of, names)| *of == level && names.contains(&name))
-    {
+    // A group's request may begin with interface 0; it is longer than any switch.
+    let is_on = number != 0 || size > 16;
+    if !entry.has(table::STREAM) && is_on && UNKNOWN.iter().any(|(of, names)| *of == level && names.contains(&name)) {
         entry.set(table::UNKNOWN_OPTION);
         if let Some(id) = entry.on_stack() {
-            super::close::give_back(&mut lock(), id);
-            super::datagram::not_taken(entry, Reason::Option);
+            super::datagram::leave_port(&mut lock(), id, Reason::Option);
         }
         return;
     }
@@ -208,9 +243,7 @@ pub(crate) unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_v
         (SOL_SOCKET, libc::SO_BINDTODEVICE | libc::SO_BINDTOIFINDEX)
             if !matches!(socket.handle, Handle::Tcp(_)) && !address::is_on_link(fd, engine.interface().index) =>
         {
-            super::close::give_back(&mut locked, id);
-            drop(locked);
-            super::datagram::not_taken(entry, Reason::OtherInterface);
+            super::datagram::leave_port(&mut locked, id, Reason::OtherInterface);
         }
         key if COPIED.contains(&key) => match socket.handle {
             Handle::Tcp(handle) => {
@@ -220,6 +253,7 @@ pub(crate) unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_v
                 if let Ok(mut options) = engine.stack().tcp_options(handle) {
                     if matches!(key.0, IPPROTO_TCP | SOL_SOCKET) {
                         (options.nodelay, options.cork) = (copied.nodelay, copied.cork);
+                        options.send_buffer = copied.send_buffer;
                         (options.keep_alive, options.user_timeout_ns) = (copied.keep_alive, copied.user_timeout_ns);
                     } else {
                         (options.ttl, options.tos) = (copied.ttl, copied.tos);

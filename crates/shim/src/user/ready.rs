@@ -88,14 +88,12 @@ pub(crate) struct Polled<'a> {
     pub(crate) kind: Kind,
 }
 
-/// Whether one of the descriptors is on the stack, or may come there now.
-fn has_any(fds: &[pollfd]) -> bool {
-    fds.iter().any(|one| {
-        super::entry(one.fd).is_some_and(|entry| take::used(one.fd, entry).is_some())
-            || instance(one.fd).is_some_and(|number| {
-                take_members(number, 0);
-                true
-            })
+/// Takes over those of the descriptors that may be; whether one is on the stack, or an instance of epoll.
+fn take_all(fds: &[pollfd]) -> bool {
+    fds.iter().fold(false, |any, one| {
+        let is_taken = super::entry(one.fd).is_some_and(|entry| take::used(one.fd, entry).is_some());
+        let instance = instance(one.fd).inspect(|number| take_members(*number, 0));
+        any || is_taken || instance.is_some()
     })
 }
 
@@ -106,7 +104,7 @@ fn instance(fd: c_int) -> Option<u32> {
 
 /// poll where sockets of the stack are among the descriptors. None: the kernel's.
 pub(crate) fn poll(polled: &mut Polled<'_>) -> Option<c_int> {
-    if !super::is_enabled() || !has_any(polled.fds) {
+    if !super::is_enabled() || !take_all(polled.fds) {
         return None;
     }
     let before = errno::get();

@@ -237,7 +237,8 @@ fn begin(
         }
         None
     };
-    if entry.has(table::LISTENS) || entry.has(table::UNKNOWN_OPTION) {
+    // Another thread may have closed it meanwhile.
+    if entry.has_any(table::LISTENS | table::UNKNOWN_OPTION) || !entry.has(table::SOCKET) {
         return Err(None);
     }
     let is_v6 = entry.has(table::IPV6);

@@ -63,10 +63,9 @@ pub(super) fn left(entry: &'static Entry) {
 #[cold]
 pub(crate) fn passed(fd: c_int) {
     let Some((entry, id)) = super::entry(fd).and_then(|entry| Some((entry, entry.on_stack()?))) else { return };
-    if entry.has(table::LISTENS) && table::leave_unused(id) {
-        super::close::give_back(&mut lock(), id);
-    } else {
-        page::left_behind(entry, Reason::Passed);
+    match entry.has(table::LISTENS).then(|| table::leave_unused(id)).flatten() {
+        Some(fd) => lock().release(id, Some(fd)),
+        None => page::left_behind(entry, Reason::Passed),
     }
 }
 
@@ -79,9 +78,10 @@ fn now(fd: c_int, entry: &'static Entry, to: Option<SocketAddr>) -> Option<u32> 
     let errno = crate::errno::get();
     let mut locked = lock();
     let state = &mut *locked;
-    // Another thread may have done it meanwhile.
+    // Another thread may have done it meanwhile, or closed the descriptor.
     let taken = match entry.on_stack() {
         Some(id) => Ok(id),
+        None if !entry.has(table::CANDIDATE) => Err(Not::Yet),
         None if entry.has(table::STREAM) => listener(state, fd, entry),
         None => datagrams(state, fd, entry, to),
     };
@@ -150,6 +150,9 @@ pub(super) fn serve(engine: &mut Engine, protocol: Protocol, port: u16) -> Resul
 }
 
 fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<SocketAddr>) -> Result<u32, Not> {
+    if to.is_some_and(|to| to.ip().is_multicast()) {
+        return Err(Not::Ever(Reason::Option));
+    }
     let is_v6 = entry.has(table::IPV6);
     let engine = state.engine()?;
     let interface = engine.interface().index;
@@ -167,6 +170,9 @@ fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<Soc
         None => None,
     };
     allowed(engine, fd, entry, local, remote)?;
+    if datagram::kernel_has(fd, local.port()) {
+        return Err(Not::Ever(Reason::PortInUse));
+    }
     let options = UdpOptions { ttl: ttl(fd, is_v6), tos: tos(fd, is_v6), ..UdpOptions::default() };
     let made = engine.stack().udp_bind(local, both_families(fd, is_v6), options);
     let handle = made.map_err(|_| Not::Ever(Reason::PortInUse))?;
@@ -279,6 +285,13 @@ pub(super) fn tcp_options(fd: c_int, is_v6: bool) -> TcpOptions {
 pub(super) fn quiet(engine: &Engine, fd: c_int, is_stream: bool) {
     if engine.backend() == Backend::Packet {
         filter(engine, fd, is_stream);
+    }
+}
+
+/// Undoes [`quiet`].
+pub(super) fn unquiet(engine: &Engine, fd: c_int) {
+    if engine.backend() == Backend::Packet {
+        unfilter(fd);
     }
 }
 

@@ -652,15 +652,52 @@ static pthread_t start_receiving(struct waiting *waiting, int fd, void *(*how)(v
     return thread;
 }
 
+static cpu_set_t all_cpus, first_cpu, other_cpus;
+
+/* Has a CPU for itself. */
+static void *keep_busy(void *argument) {
+    (void)argument;
+    struct sched_param lowest = {1};
+    pthread_setaffinity_np(pthread_self(), sizeof first_cpu, &first_cpu);
+    pthread_setschedparam(pthread_self(), SCHED_FIFO, &lowest);
+    for (long began = now_ms(); now_ms() - began < 600;) {
+    }
+    return NULL;
+}
+
+/* Takes a thread's CPU away for a while; nothing where there is one alone, or no right to do so. */
+static pthread_t starve(pthread_t thread) {
+    pthread_t busy;
+    int first = 0;
+    sched_getaffinity(0, sizeof all_cpus, &all_cpus);
+    while (!CPU_ISSET(first, &all_cpus)) {
+        first++;
+    }
+    CPU_ZERO(&first_cpu);
+    CPU_SET(first, &first_cpu);
+    other_cpus = all_cpus;
+    CPU_CLR(first, &other_cpus);
+    pthread_setaffinity_np(thread, sizeof first_cpu, &first_cpu);
+    pthread_setaffinity_np(pthread_self(), sizeof other_cpus, &other_cpus);
+    if (pthread_create(&busy, NULL, keep_busy, NULL)) {
+        abort();
+    }
+    pause_ms(DELAY_MS);
+    return busy;
+}
+
 static void threads(void) {
     int pair[2], other[2];
-    pthread_t thread;
+    pthread_t thread, busy;
     struct waiting waiting;
     /* Another thread closes, and the number is taken again: the call stays with its socket. */
     for (int round = 0; round < 10; round++) {
         tcp_pair(pair);
         int filler = open("/dev/null", O_RDONLY);
         thread = start_receiving(&waiting, pair[0], receive);
+        if (round == 9) {
+            busy = starve(thread);
+        }
         close(pair[0]);
         udp_pair(other);
         send(other[1], "new", 3, 0);
@@ -679,6 +716,8 @@ static void threads(void) {
         close(filler);
         close_pair(other);
     }
+    pthread_join(busy, NULL);
+    pthread_setaffinity_np(pthread_self(), sizeof all_cpus, &all_cpus);
     tcp_pair(pair);
     thread = start_receiving(&waiting, pair[0], receive);
     shutdown(pair[0], SHUT_RDWR);

@@ -224,8 +224,9 @@ static void handlers_for_one_signal(void) {
 }
 
 static void least_to_receive(void) {
-    int fd = connected(7003), value;
+    int fd = connected(7003), value = 0;
     set(fd, SOL_SOCKET, SO_RCVLOWAT, 8);
+    for (double began = now(); !value && now() - began < 2; usleep(500)) ioctl(fd, FIONREAD, &value);
     say("not enough", ready(fd, POLLIN, 25));
     text("what is there", recv(fd, buffer, 100, MSG_DONTWAIT | MSG_PEEK));
     say("enough", ready(fd, POLLIN, 2000));
@@ -480,6 +481,37 @@ static void instances(void) {
     close(b);
 }
 
+static pthread_barrier_t both;
+static void *receive_nothing(void *argument) {
+    char byte;
+    pthread_barrier_wait(&both);
+    recv(*(int *)argument, &byte, 1, MSG_DONTWAIT);
+    return NULL;
+}
+
+/* A socket comes to an instance in the moment in which another thread uses it for the first time. */
+static void used_while_it_is_added(void) {
+    enum { ROUNDS = 300 };
+    int set = epoll_create1(0), rounds = 0, told = 1;
+    pthread_barrier_init(&both, NULL, 2);
+    for (; rounds < ROUNDS && told == 1; rounds++) {
+        int fd = bound(SOCK_DGRAM);
+        struct epoll_event event = {.events = EPOLLIN};
+        pthread_t thread;
+        pthread_create(&thread, NULL, receive_nothing, &fd);
+        pthread_barrier_wait(&both);
+        for (volatile int wait = rounds % 30 * 100; wait > 0; wait--) {
+        }
+        epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+        pthread_join(thread, NULL);
+        sendto(fd, "x", 1, 0, to(7000), far_size);
+        told = epoll_wait(set, &event, 1, 2000);
+        close(fd);
+    }
+    printf("added while it is used: %d of %d told\n", told == 1 ? rounds : rounds - 1, ROUNDS);
+    close(set);
+}
+
 static void streams_of_stdio(void) {
     int fd = connected(7001);
     FILE *both = fdopen(fd, "r+");
@@ -581,9 +613,100 @@ static int shared(const char *how) {
     return 0;
 }
 
+static void exchanged(const char *what, int fd, int other) {
+    send(fd, "there and back", 14, 0);
+    ready(fd, POLLIN, 2000);
+    text(what, recv(fd, buffer, 100, MSG_DONTWAIT));
+    text("its neighbour", recv(other, buffer, 100, MSG_DONTWAIT));
+}
+
+/* Another socket of a port, which is used. */
+static int bound_as(int port) {
+    struct sockaddr_storage any = {.ss_family = far.ss_family};
+    ((struct sockaddr_in *)&any)->sin_port = htons(port);
+    int other = make(SOCK_DGRAM);
+    set(other, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (bind(other, (void *)&any, far_size)) perror("bind");
+    recv(other, buffer, 1, MSG_DONTWAIT);
+    return other;
+}
+
+/* A socket is closed in the moment in which another thread uses it for the first time: its port is free again. */
+static void closed_while_it_is_used(void) {
+    enum { ROUNDS = 300 };
+    int rounds = 0, answered = 1;
+    for (; rounds < ROUNDS && answered == 1; rounds++) {
+        int fd = bound(SOCK_DGRAM), port = port_of(fd);
+        pthread_t thread;
+        pthread_create(&thread, NULL, receive_nothing, &fd);
+        pthread_barrier_wait(&both);
+        for (volatile int wait = rounds % 30 * 100; wait > 0; wait--) {
+        }
+        close(fd);
+        pthread_join(thread, NULL);
+        int next = bound_as(port);
+        sendto(next, "x", 1, 0, to(7000), far_size);
+        answered = ready(next, POLLIN, 2000);
+        close(next);
+    }
+    printf("closed while it is used: %d of %d answered\n", answered == 1 ? rounds : rounds - 1, ROUNDS);
+}
+
+/* Sockets of one port, of which one wants what only the kernel has: as iperf 2 does by UDP. */
+static void neighbours_of_a_port(void) {
+    int fd = bound(SOCK_DGRAM);
+    set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    recv(fd, buffer, 1, MSG_DONTWAIT);
+    connect(fd, to(7000), far_size);
+    int before = bound_as(port_of(fd));
+    exchanged("two of a port", fd, before);
+    set(fd, SOL_SOCKET, SO_TIMESTAMP, 1);
+    exchanged("with time stamps", fd, before);
+    close(before);
+    int after = bound_as(port_of(fd));
+    exchanged("a new neighbour", fd, after);
+    close(after);
+    close(fd);
+}
+
+static void small_buffers(void) {
+    int fd = connected(7004);
+    set(fd, SOL_SOCKET, SO_SNDBUF, 4096);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    long took = send(fd, buffer, sizeof buffer, 0);
+    say("SO_SNDBUF", took > 0 && took < 60000);
+    close(fd);
+}
+
+static void show(const char *what, int fd) { printf("%s %d\n", what, port_of(fd)); }
+
+/* Datagram sockets, for who looks at how they are carried. */
+static int shown(void) {
+    int fds[4] = {bound(SOCK_DGRAM), bound(SOCK_DGRAM), bound(SOCK_DGRAM), bound(SOCK_DGRAM)};
+    struct pollfd polled[2] = {{fds[0], POLLIN}, {fds[1], POLLIN}};
+    say("polled", poll(polled, 2, 0));
+    struct group_req join = {.gr_group = far};
+    struct sockaddr_storage group = far;
+    if (far.ss_family == AF_INET) inet_pton(AF_INET, "239.9.9.9", &((struct sockaddr_in *)&group)->sin_addr);
+    else inet_pton(AF_INET6, "ff15::9", &((struct sockaddr_in6 *)&group)->sin6_addr);
+    join.gr_group = group;
+    join.gr_interface = if_nametoindex("near");
+    recv(fds[2], buffer, 1, MSG_DONTWAIT);
+    int level = far.ss_family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
+    say("joined", setsockopt(fds[2], level, MCAST_JOIN_GROUP, &join, sizeof join));
+    set(fds[3], level, level == IPPROTO_IP ? IP_MULTICAST_IF : IPV6_MULTICAST_IF, level == IPPROTO_IP ? 0 : join.gr_interface);
+    say("sent to a group", sendto(fds[3], "x", 1, 0, (void *)&group, far_size));
+    for (int i = 0; i < 4; i++) show(i < 2 ? "xdp" : "kernel", fds[i]);
+    puts("shown");
+    fflush(stdout);
+    while (read(0, buffer, 1) > 0) {
+    }
+    return 0;
+}
+
 int main(int count, char **arguments) {
     begin(count, arguments);
-    if (count > 3) return shared(arguments[3]);
+    if (count > 3) return strcmp(arguments[3], "show") ? shared(arguments[3]) : shown();
     numbers();
     threads_accept();
     the_number_is_anothers(count > 2 ? atoi(arguments[2]) : 200);
@@ -596,6 +719,10 @@ int main(int count, char **arguments) {
     inheritance();
     nested();
     instances();
+    used_while_it_is_added();
+    closed_while_it_is_used();
+    neighbours_of_a_port();
+    small_buffers();
     streams_of_stdio();
     pipes();
     printf("done\n");

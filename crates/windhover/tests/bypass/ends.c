@@ -1,5 +1,5 @@
 /* Calls of one end of UDP and TCP, with what each returns: run on the kernel's stack and on another, the output is the same. The
-   other end, at the address in argv[1]: 7000 UDP echo; TCP: 7001 echo, 7002 closes with data unread, 7003 says "abcde", 50 ms
+   other end, at the address in argv[1]: 7000 UDP echo; TCP: 7001 echo, 7002 closes with data unread, 7003 says "abcde", 100 ms
    later "fghij", then its end, 7004 takes everything. Nothing listens on 7009. */
 #include "ends.h"
 
