@@ -179,7 +179,7 @@ static void connected_with_some_waiting(void) {
         usleep(60000);
         say("waiting", ready(fd, POLLIN, 2000));
         sendto(fd, "third", 5, 0, to(7000), far_size);
-        usleep(60000);
+        usleep(150000);
         say("connect", connect(fd, to(other ? 7009 : 7000), far_size));
         for (int i = 0; i < 3; i++) text("what waited", recvfrom(fd, buffer, 100, MSG_DONTWAIT, (void *)&from, &size));
         printf("from the first: %d\n", !memcmp(&from, to(7000), 8));
