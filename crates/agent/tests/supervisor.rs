@@ -163,6 +163,7 @@ fn measured(size: u64) -> Measured {
         reflectors: Vec::new(),
         stream: None,
         pgm: None,
+        wake: None,
         mdev_ns: None,
         series: vec![],
         histogram: None,

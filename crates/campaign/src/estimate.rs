@@ -1,7 +1,7 @@
 //! How long cells take: what their specs say, and what measuring them really cost so far.
 
 use crate::{PlannedCell, prepare};
-use model::{Cell, ModelError, Plan};
+use model::{Cell, ModelError, Plan, Probe};
 
 /// Start and end of the workers of a cell, in ns, until it has been measured.
 const OVERHEAD_NS: u64 = 300_000_000;
@@ -21,6 +21,9 @@ pub fn cell_ns(cell: &Cell) -> u64 {
         _ if spec.stop.max_ms != u32::MAX => u64::from(spec.stop.max_ms) * 1_000_000,
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
         Some(rate) => (spec.stop.max_count as f64 / rate * 1e9) as u64,
+        None if spec.probe == Probe::Wake => {
+            spec.stop.max_count.saturating_mul(1000 * u64::from(spec.interval_us.unwrap_or(model::wake::INTERVAL_US)))
+        }
         None => COUNTED_NS,
     };
     measuring + u64::from(spec.warmup.time_ms) * 1_000_000

@@ -3,7 +3,7 @@
 
 use crate::cell::{Cast, now_ns};
 use crate::{HostError, Hosts, Observer, Progress};
-use model::{Cell, CpuList, JournalLine, LoadSpec, Prepared, Probe, Setting, ShieldSpec};
+use model::{Cell, CpuList, JournalLine, LoadSpec, Prepared, Setting, ShieldSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one agent shall keep in force.
@@ -35,11 +35,9 @@ pub(crate) fn belongs_to_host(key: &str) -> bool {
 fn ends_on(cell: &Cell, cast: &Cast, speaker: &str) -> CpuList {
     let spec = &cell.spec;
     let here = |host: &str| cast.speaker(host) == speaker;
-    let receiver = spec.pace.as_ref().and_then(|pace| pace.receive_cpu);
-    let initiator = spec.initiator.cpu.into_iter().chain(receiver).filter(|_| here(&cast.initiator));
-    let reflects_here = match (spec.probe, spec.socket.protocol.is_local(), cast.reflectors_of(cell)) {
-        // The kernel answers an echo.
-        (Probe::Ping, ..) => false,
+    let initiator = spec.initiator_cpus().flatten().filter(|_| here(&cast.initiator));
+    let reflects_here = match (spec.has_reflector(), spec.socket.protocol.is_local(), cast.reflectors_of(cell)) {
+        (false, ..) => false,
         (_, false, reflectors @ [_, ..]) => reflectors.iter().any(|(host, _)| here(host)),
         // The reflector of a protocol within one machine is a child of the initiator.
         _ => here(&cast.initiator),
@@ -68,9 +66,8 @@ pub(crate) fn load_on(cell: &Cell, cast: &Cast, speaker: &str) -> Option<LoadSpe
 
 /// What tells cells apart that need other preparations, however they are spread over machines.
 pub(crate) fn differs(a: &Cell, b: &Cell) -> bool {
-    let receiver = |cell: &Cell| cell.spec.pace.as_ref().and_then(|pace| pace.receive_cpu);
-    let ends =
-        |cell: &Cell| cell.shield.as_ref().map(|_| (cell.spec.initiator.cpu, cell.spec.reflector.cpu, receiver(cell)));
+    let cpus = |cell: &Cell| cell.spec.initiator_cpus().collect::<Vec<_>>();
+    let ends = |cell: &Cell| cell.shield.as_ref().map(|_| (cpus(cell), cell.spec.reflector.cpu));
     a.shield != b.shield || a.settings != b.settings || ends(a) != ends(b)
 }
 

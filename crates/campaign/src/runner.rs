@@ -310,12 +310,7 @@ fn check_cpus(cell: &model::Cell, cast: &Cast, gathered: &Gathered) -> Result<()
         _ => Ok(()),
     };
     let spec = &cell.spec;
-    if let Some(cpu) = spec.initiator.cpu {
-        check(&cast.initiator, "initiator", cpu)?;
-    }
-    if let Some(cpu) = spec.pace.as_ref().and_then(|pace| pace.receive_cpu) {
-        check(&cast.initiator, "receiver", cpu)?;
-    }
+    spec.initiator_cpus().flatten().try_for_each(|cpu| check(&cast.initiator, "initiator", cpu))?;
     if let Some(cpu) = spec.reflector.cpu {
         // The reflector of a protocol within one machine is a child of the initiator.
         let local = spec.socket.protocol.is_local() || cast.reflectors.is_empty();

@@ -59,6 +59,12 @@ impl Clock {
         Self::timed(ClockSource::Raw, TickRate::NANOSECONDS)
     }
 
+    /// CLOCK_MONOTONIC, by which the kernel's timers go; one tick is one nanosecond.
+    #[must_use]
+    pub fn monotonic() -> Self {
+        Self::timed(ClockSource::Monotonic, TickRate::NANOSECONDS)
+    }
+
     /// With what a read costs.
     fn timed(source: ClockSource, rate: TickRate) -> Self {
         let clock = Self { source, rate, read_ns: 0.0 };
@@ -73,6 +79,7 @@ impl Clock {
     pub fn now(&self) -> u64 {
         match self.source {
             ClockSource::Raw => system::raw_ns(),
+            ClockSource::Monotonic => system::monotonic_ns(),
             ClockSource::Tsc | ClockSource::Cntvct => counter::read(),
         }
     }

@@ -10,6 +10,8 @@ pub enum ClockSource {
     Cntvct,
     /// CLOCK_MONOTONIC_RAW through the vDSO; one tick is one nanosecond.
     Raw,
+    /// CLOCK_MONOTONIC, the clock of timers; one tick is one nanosecond.
+    Monotonic,
 }
 
 /// Ticks to nanoseconds as a fraction: ns = ticks × `mult` / 2^`shift`.

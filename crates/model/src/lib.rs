@@ -38,6 +38,7 @@ pub mod spec;
 pub mod stream;
 pub mod usage;
 pub mod verdict;
+pub mod wake;
 pub mod worker;
 
 pub use clockmap::{ClockMap, ClockPoint, ClockSource, TickRate};
@@ -70,6 +71,7 @@ pub use spec::{Gap, OutlierRule, Probe, ProbeSpec, StopRule, Warmup};
 pub use stream::{Direction, StreamSpec};
 pub use usage::{Counters, EndUsage};
 pub use verdict::{Finding, FindingId, Verdict};
+pub use wake::{WakeReport, WakeSpec, WakeThread};
 pub use worker::{WorkerEvent, WorkerSpec};
 
 /// Format number of every document that this version writes.

@@ -2,7 +2,8 @@
 //!
 //! JSON, one document a size. Times are integers in nanoseconds in fields that end in `_ns` (mean and standard
 //! deviation are fractions); absent figures are `null`, never 0. `latency` is in the unit that `kind` names: RTT/2
-//! (`rtt_half`, the default of ping-pong, as in the papers) or RTT. The histogram always holds RTT.
+//! (`rtt_half`, the default of ping-pong, as in the papers), RTT, or wake-up latency. The histogram holds RTT, or of `wake`
+//! the wake-up latency.
 //!
 //! A quantile with fewer than 10 samples beyond it is `null`, and a `few-samples` finding says so.
 
@@ -23,9 +24,22 @@ pub enum LatencyKind {
     Rtt,
     /// One way between two clocks; signed.
     OneWay,
+    /// How late a thread woke up from a sleep until a given time.
+    WakeUp,
 }
 
 impl LatencyKind {
+    /// The word in CSV files and documents.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::RttHalf => "rtt_half",
+            Self::Rtt => "rtt",
+            Self::OneWay => "one_way",
+            Self::WakeUp => "wake_up",
+        }
+    }
+
     /// How tables head such a column.
     #[must_use]
     pub fn title(self) -> &'static str {
@@ -33,6 +47,7 @@ impl LatencyKind {
             Self::RttHalf => "RTT/2",
             Self::Rtt => "RTT",
             Self::OneWay => "one-way",
+            Self::WakeUp => "wake-up latency",
         }
     }
 }
@@ -307,6 +322,9 @@ pub struct ResultDocument {
     /// What PGM did, where it carried the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pgm: Option<crate::PgmReport>,
+    /// Deadlines and timers (`wake`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake: Option<crate::WakeReport>,
     /// Mean deviation of ICMP echo as ping prints it (sqrt of mean square less square of mean), RTT.
     pub mdev_ns: Option<f64>,
     /// Quantities over time.

@@ -21,6 +21,9 @@ impl SampleFlags {
     /// The message asked for no answer (`pace` with one answer in N): only its lateness counts.
     pub const UNASKED: Self = Self(64);
 
+    /// A deadline of `wake` that passed before the thread had woken up from the one before: it was not slept until.
+    pub const PASSED: Self = Self(128);
+
     /// Whether all bits of `other` are set.
     #[must_use]
     #[inline]

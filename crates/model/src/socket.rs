@@ -27,6 +27,8 @@ words! {
         Icmp = "icmp",
         /// PGM, reliable multicast (RFC 3208; only `pace`).
         Pgm = "pgm",
+        /// No message: a timer of the kernel wakes a thread up (only `wake`).
+        Timer = "timer",
     }
 }
 
@@ -50,7 +52,7 @@ enum Ends {
     Address,
     /// Two processes of one machine that have inherited their ends.
     Inherit,
-    /// The far kernel answers.
+    /// A kernel answers.
     Kernel,
 }
 
@@ -137,6 +139,13 @@ impl Protocol {
                 max_size: 65_507,
                 probes: &[Probe::Pace],
             },
+            Self::Timer => Traits {
+                about: "A timer of the kernel",
+                ends: Ends::Kernel,
+                is_stream: false,
+                max_size: 0,
+                probes: &[Probe::Wake],
+            },
         }
     }
 
@@ -150,6 +159,18 @@ impl Protocol {
     #[must_use]
     pub fn is_stream(self) -> bool {
         self.traits().is_stream
+    }
+
+    /// Whether it is asked for by its name: of the others the probe says enough.
+    #[must_use]
+    pub fn is_named(self) -> bool {
+        self.traits().ends != Ends::Kernel
+    }
+
+    /// The only protocol of a probe that has but one.
+    #[must_use]
+    pub fn only_of(probe: Probe) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| !one.is_named() && one.carries(probe))
     }
 
     /// Whether both ends are processes of one machine without a network between them.
@@ -228,7 +249,7 @@ impl FromStr for Protocol {
         let wanted = text.to_ascii_lowercase().replace('_', "-");
         let wanted = if wanted == "unix-datagram" { "unix-dgram" } else { wanted.as_str() };
         Self::ALL.into_iter().find(|protocol| protocol.word() == wanted).ok_or_else(|| {
-            let known = Self::ALL.into_iter().filter(|protocol| *protocol != Self::Icmp);
+            let known = Self::ALL.into_iter().filter(|protocol| protocol.is_named());
             words::unknown("protocol", text, &known.map(Self::word).collect::<Vec<_>>())
         })
     }

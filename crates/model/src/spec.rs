@@ -1,7 +1,7 @@
 //! What one measurement does, as the command line or a plan asks for it.
 
 use crate::error::within;
-use crate::{EndSpec, ModelError, PaceSpec, Protocol, Receive, SizeList, SocketSpec, StreamSpec};
+use crate::{EndSpec, ModelError, PaceSpec, Protocol, Receive, SizeList, SocketSpec, StreamSpec, WakeSpec};
 
 words! {
     "probe";
@@ -19,6 +19,8 @@ words! {
         Pace = "pace",
         /// Bulk data.
         Stream = "stream",
+        /// Timer wake-ups of sleeping threads: how late each is, as cyclictest measures it.
+        Wake = "wake",
     }
 }
 
@@ -146,6 +148,9 @@ pub struct ProbeSpec {
     /// The data of `stream`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamSpec>,
+    /// The threads of `wake`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake: Option<WakeSpec>,
 }
 
 defaults! { one: u32 = 1; second: u32 = 1000; }
@@ -160,13 +165,13 @@ impl ProbeSpec {
             socket: SocketSpec { nodelay: probe != Probe::Stream, ..SocketSpec::new(protocol) },
             initiator: EndSpec::default(),
             reflector: EndSpec::default(),
-            sizes: SizeList::one(32),
+            sizes: SizeList::one(if probe == Probe::Wake { 0 } else { 32 }),
             response_size: None,
             connect_each: false,
             pings: 1,
             pongs: 1,
             gap: Gap::default(),
-            interval_us: None,
+            interval_us: (probe == Probe::Wake).then_some(crate::wake::INTERVAL_US),
             warmup: Warmup::default(),
             stop: StopRule::default(),
             timeout_ms: 1000,
@@ -175,6 +180,7 @@ impl ProbeSpec {
             outliers: OutlierRule::default(),
             pace: (probe == Probe::Pace).then(PaceSpec::default),
             stream: (probe == Probe::Stream).then(StreamSpec::default),
+            wake: (probe == Probe::Wake).then(WakeSpec::default),
         }
     }
 
@@ -205,6 +211,9 @@ impl ProbeSpec {
         }
         if self.probe == Probe::Stream {
             crate::stream::check(self)?;
+        }
+        if self.probe == Probe::Wake {
+            crate::wake::check(self)?;
         }
         if self.stop.max_ms == 0 || self.stop.max_count == 0 {
             return conflict("the stop rule ends before the first message", "give --seconds or --count above 0");
@@ -290,6 +299,20 @@ impl ProbeSpec {
             return conflict("pgm has its own times and no stamps", "leave --stamps out");
         }
         Ok(())
+    }
+
+    /// Whether a process of ours sends messages back: a kernel answers an ICMP echo, and a timer has no far end.
+    #[must_use]
+    pub fn has_reflector(&self) -> bool {
+        !matches!(self.probe, Probe::Ping | Probe::Wake)
+    }
+
+    /// The CPUs that the threads of the initiator are pinned to; `None` stands for one that is not pinned.
+    pub fn initiator_cpus(&self) -> impl Iterator<Item = Option<u32>> {
+        let several = self.wake.as_ref().filter(|wake| !wake.cpus.is_empty());
+        let first = if several.is_some() { Vec::new() } else { vec![self.initiator.cpu] };
+        let receiver = self.pace.as_ref().and_then(|pace| pace.receive_cpu).map(Some);
+        first.into_iter().chain(several.into_iter().flat_map(|wake| wake.cpus.iter().map(Some))).chain(receiver)
     }
 
     /// The shortest message over PGM: it has room for what repairs cost it on its way there.

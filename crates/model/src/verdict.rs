@@ -24,6 +24,8 @@ pub enum FindingId {
     PeerVanished,
     /// A send or receive call failed at one end before the stop rule was met (invalid).
     PathBroken,
+    /// Nearly all wake-ups of `wake` came after the next deadline (invalid).
+    IntervalTooShort,
     /// Most of a closed loop's time went into waiting for answers that did not come in time (invalid).
     TimedOut,
     /// A closed loop stood still for a notable share of the time, which its percentiles hide (disturbed).
@@ -36,6 +38,8 @@ pub enum FindingId {
     IntervalNotReached,
     /// The sender was late, and the sender is what is measured: the figures from the intended time hold it (disturbed).
     SenderLate,
+    /// Wake-ups so late that further deadlines passed meanwhile (disturbed).
+    DeadlinesMissed,
     /// The rate asked for was not reached: the detail names what could not keep up (disturbed).
     RateNotReached,
     /// Messages were lost (disturbed).

@@ -13,7 +13,7 @@ pub(crate) fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, Pr
 /// Checks the initiator's side against this machine. The policy is tried on a thread of its own, so that a refusal is
 /// reported before the peer is contacted.
 pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
-    try_placement(spec.initiator.cpu, spec.initiator.policy)?;
+    spec.initiator_cpus().try_for_each(|cpu| try_placement(cpu, spec.initiator.policy))?;
     let several = spec.pings > 1 || spec.pongs > 1;
     if spec.socket.more && several && !spec.socket.protocol.is_stream() {
         return conflict(
@@ -71,11 +71,8 @@ pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
     if pace.stamps != Stamps::None && protocol.is_local() {
         return conflict(format!("{protocol} has no time stamps of the kernel"), "leave --stamps out");
     }
-    if let Some(cpu) = pace.receive_cpu {
-        if pace.pacer == Pacer::Spin {
-            return conflict("a spinning sender receives by itself, on its own CPU", "leave --receive-cpu out");
-        }
-        try_placement(Some(cpu), spec.initiator.policy)?;
+    if pace.receive_cpu.is_some() && pace.pacer == Pacer::Spin {
+        return conflict("a spinning sender receives by itself, on its own CPU", "leave --receive-cpu out");
     }
     one_cpu(spec, &pace)
 }

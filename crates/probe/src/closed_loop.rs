@@ -119,6 +119,7 @@ impl Engine for ClosedLoop<'_> {
             width_percent: done.width_percent,
             pgm: None,
             events: Vec::new(),
+            wake: None,
         };
         let parts = Parts {
             path_info: self.peer.path_info.clone(),

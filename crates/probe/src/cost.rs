@@ -71,7 +71,7 @@ fn loop_ns(clock: Clock, plan: Plan) -> f64 {
     quickest((0..TRIALS).filter_map(|_| trial()))
 }
 
-fn record_ns(clock: Clock, config: RecorderConfig) -> f64 {
+pub(crate) fn record_ns(clock: Clock, config: RecorderConfig) -> f64 {
     let config = RecorderConfig { max_ms: 1000, raw_capacity: 0, ..config };
     let mut recorder = Recorder::new(config);
     // Round trips of 10 to 12 µs, one after the other, as a quiet path has them.

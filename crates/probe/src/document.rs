@@ -7,7 +7,7 @@ use model::usage::{Carried, Preload};
 use model::worker::{Measured, ProbeTask};
 use model::{
     ClockMap, Counters, EndUsage, Event, Finding, FindingId, FrameBackend, LatencyKind, Messages, PgmReport, Probe,
-    ProbeSpec, ResultDocument, TickRate, Verdict,
+    ProbeSpec, ResultDocument, TickRate, Verdict, WakeReport,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
@@ -58,6 +58,8 @@ pub(crate) struct TimedResult {
     pub pgm: Option<PgmReport>,
     /// Protocol events.
     pub events: Vec<Event>,
+    /// Deadlines and timers, of `wake`.
+    pub wake: Option<WakeReport>,
 }
 
 /// Where messages go. The same for all sizes of a session.
@@ -81,6 +83,9 @@ pub(crate) struct PathInfo {
 
 /// What `latency` is reported as.
 pub(crate) fn kind(spec: &ProbeSpec) -> LatencyKind {
+    if spec.probe == Probe::Wake {
+        return LatencyKind::WakeUp;
+    }
     // Out and back differ in an open loop, so half of the sum has no meaning.
     if spec.rtt || spec.probe == Probe::Pace { LatencyKind::Rtt } else { LatencyKind::RttHalf }
 }
@@ -116,7 +121,8 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
             frame_backend: path_info.frame_backend,
             carried,
         },
-        reflector: Some(reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
+        reflector: (spec.probe != Probe::Wake)
+            .then(|| reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
     };
     let rate = map.rate;
     let result = ResultDocument {
@@ -209,7 +215,7 @@ fn reflector_end(spec: &ProbeSpec, report: StopReport, address: Option<String>) 
 impl TimedResult {
     /// Fills in the figures of timed messages.
     fn fill(self, measured: &mut Measured, spec: &ProbeSpec, size: u32, rate: TickRate) {
-        let Self { mut recorded, rates, pgm, events, .. } = self;
+        let Self { mut recorded, rates, pgm, events, wake, .. } = self;
         let result = &mut measured.result;
         result.started_ns = recorded.started_ns;
         result.elapsed_ns = recorded.elapsed_ns;
@@ -222,7 +228,7 @@ impl TimedResult {
             (result.rate, result.one_way) = (Some(pace.rate), pace.one_way);
             (result.segments, result.reflectors) = (pace.segments, pace.reflectors);
         }
-        result.pgm = pgm;
+        (result.pgm, result.wake) = (pgm, wake);
         result.mdev_ns = recorded.mdev_ns.filter(|_| spec.probe == Probe::Ping);
         result.series = recorded.series;
         // It fails only for counts above 2^63.
@@ -242,7 +248,9 @@ impl TimedResult {
 fn factors(task: &ProbeTask, pass: Pass) -> BTreeMap<String, serde_json::Value> {
     let mut factors = task.factors.clone();
     factors.insert("protocol".to_owned(), task.spec.socket.protocol.word().into());
-    factors.insert("size".to_owned(), pass.size.into());
+    if task.spec.probe != Probe::Wake {
+        factors.insert("size".to_owned(), pass.size.into());
+    }
     if let Some(rate) = pass.rate {
         factors.insert("rate".to_owned(), number(rate));
     }
@@ -316,6 +324,7 @@ mod tests {
             width_percent: None,
             pgm: None,
             events: Vec::new(),
+            wake: None,
         };
         let parts = Parts {
             path_info: PathInfo { loopback_intended: true, ..PathInfo::default() },

@@ -28,6 +28,7 @@ mod session;
 mod size;
 mod stop;
 mod stream;
+mod wake;
 
 pub use context::{Context, LiveSink, Outcome};
 pub use error::ProbeError;
@@ -51,6 +52,9 @@ pub fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) 
     let clock = clock::Clock::calibrate()?;
     if task.spec.probe == model::Probe::Stream {
         return stream::run(task, context, clock, sink);
+    }
+    if task.spec.probe == model::Probe::Wake {
+        return wake::run(task, context, sink);
     }
     measuring_thread::run_on_measuring_thread(&task.spec, context, sink, |give| {
         if task.spec.probe == model::Probe::Pace {

@@ -3,7 +3,7 @@
 use crate::Recorded;
 use crate::recorder::{SLOW_MEDIANS, SLOW_NS};
 use model::result::LatencyCorrected;
-use model::{LatencyKind, ProbeSpec};
+use model::{LatencyKind, Probe, ProbeSpec};
 
 /// What an open loop with the same distance of messages would have seen; nothing where there is a schedule, which says it
 /// itself, and where nothing came back.
@@ -11,7 +11,8 @@ use model::{LatencyKind, ProbeSpec};
 /// See [`LatencyCorrected`] for the formula. The interval is the median round trip with the gap between rounds.
 #[must_use]
 pub fn corrected(spec: &ProbeSpec, recorded: &Recorded) -> Option<LatencyCorrected> {
-    if recorded.schedule.is_some() {
+    // Of `wake` each deadline has its own figure.
+    if recorded.schedule.is_some() || spec.probe == Probe::Wake {
         return None;
     }
     let gap_us = u64::from(spec.gap.sleep_us) + u64::from(spec.gap.spin_us);

@@ -268,7 +268,8 @@ impl Recorder {
     #[cold]
     fn look_at(&mut self, sample: &Sample, rtt_ns: u64) {
         self.outliers.offer(self.kept(sample, rtt_ns, false));
-        if rtt_ns >= self.slow_from && self.slow.len() < MOST_SLOW {
+        // Deadlines that a thread slept through are part of one stall.
+        if rtt_ns >= self.slow_from && self.slow.len() < MOST_SLOW && !sample.flags.has(SampleFlags::PASSED) {
             self.slow.push((self.since_first(sample.sent), rtt_ns));
         }
         self.set_notable();
@@ -337,8 +338,9 @@ impl Recorder {
             done.histogram.set_exact_range(min, max);
         }
         let mut log = Log::new(times.started_ns);
+        let tag = if kind == LatencyKind::WakeUp { "wake_up" } else { "rtt" };
         for (start_ns, histogram) in &done.seconds {
-            log.add("rtt", *start_ns, done.second_ns.min(elapsed_ns.saturating_sub(*start_ns)), histogram);
+            log.add(tag, *start_ns, done.second_ns.min(elapsed_ns.saturating_sub(*start_ns)), histogram);
         }
         if let Some(scheduled) = &self.scheduled {
             log.add("rtt_intended", 0, elapsed_ns, &scheduled.times.intended.histogram);

@@ -1,5 +1,6 @@
 //! Tables of cells: which quantities stand in them, in which order. Titles, units and values come from the catalogue.
 
+use crate::beside;
 use crate::boots;
 use crate::document::{CellInfo, Document, Figures};
 use crate::layout::{Band, Column, Grid};
@@ -236,6 +237,15 @@ const STREAMS: CellTable = CellTable {
     marked: true,
 };
 
+const WAKE: CellTable = CellTable {
+    title: "Timer wake-ups, all repetitions together: how late sleeping threads woke up",
+    probe: Some(Probe::Wake),
+    rows: Rows::Whole,
+    parts: &[("", &["count", "mean", "stdev", "min", "p50", "p99", "p99.9", "p99.99", "max", "wake.missed"])],
+    room: Room::Narrow,
+    marked: true,
+};
+
 /// What stands above the table of one-way times and parts: what it has.
 fn one_way_title(document: &Document) -> String {
     let rows = ONE_WAY.rows(document);
@@ -257,9 +267,9 @@ pub(crate) fn all(document: &Document) -> Vec<(String, Grid)> {
         "" => one_way_title(document),
         title => title.to_owned(),
     };
-    let tables = [PACED, ONE_WAY, PGM, STREAMS];
+    let tables = [PACED, ONE_WAY, PGM, STREAMS, WAKE];
     let of_cells = tables.iter().filter_map(|table| Some((title(table), table.grid(document)?)));
-    of_cells.chain(boots::table(&document.boots)).collect()
+    of_cells.chain(beside::table(&document.cells)).chain(boots::table(&document.boots)).collect()
 }
 
 /// The quantities of a table of all cells: behind those of all probes the rate of `rr`.

@@ -39,7 +39,7 @@ const COLUMNS: &[Column] = &[
     Words("probe", |info| info.probe.clone()),
     Words("protocol", |info| info.protocol.clone()),
     Words("size_bytes", |info| info.size_bytes.to_string()),
-    Words("kind", |info| word(info.kind).to_owned()),
+    Words("kind", |info| info.kind.word().to_owned()),
     Words("repetitions", |info| info.repetitions.to_string()),
     Words("left_out", |info| info.left_out.to_string()),
     Figures(Group::Latency),
@@ -89,14 +89,6 @@ pub(crate) fn number(value: Option<f64>) -> String {
 
 fn ns(value: Option<f64>) -> String {
     value.map(|ns| format!("{ns:.1}").trim_end_matches(".0").to_owned()).unwrap_or_default()
-}
-
-fn word(kind: LatencyKind) -> &'static str {
-    match kind {
-        LatencyKind::RttHalf => "rtt_half",
-        LatencyKind::Rtt => "rtt",
-        LatencyKind::OneWay => "one_way",
-    }
 }
 
 impl Report {
@@ -155,7 +147,7 @@ fn published(source: &str, probe: &str, protocol: &str, kind: LatencyKind, headl
         ("probe", probe.to_owned()),
         ("protocol", protocol.to_owned()),
         ("size_bytes", "32".to_owned()),
-        ("kind", word(kind).to_owned()),
+        ("kind", kind.word().to_owned()),
         ("mean_ns", ns(Some(headline.mean_ns))),
         ("stdev_ns", ns(headline.stdev_ns)),
     ];

@@ -6,7 +6,7 @@
 use crate::ReportError;
 use crate::error::json_text;
 use crate::names::cell_word;
-use model::{LatencyKind, Substrate};
+use model::{LatencyKind, Protocol, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -253,6 +253,16 @@ pub struct ReflectorInfo {
     pub host: String,
     /// Those that it has by itself.
     pub figures: Figures,
+}
+
+impl CellInfo {
+    /// What was measured: `pingpong udp 32 B`; a timer has no protocol and no size.
+    pub(crate) fn what(&self) -> String {
+        if self.protocol == Protocol::Timer.word() {
+            return self.probe.clone();
+        }
+        format!("{} {} {} B", self.probe, self.protocol, self.size_bytes)
+    }
 }
 
 /// One cell: all repetitions of one combination of factors, probe, protocol and size.

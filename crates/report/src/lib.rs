@@ -11,6 +11,7 @@
 //!
 //! Every latency says whether it is RTT or RTT/2. Documents hold nanoseconds; people read microseconds.
 
+mod beside;
 mod boots;
 mod cell_tables;
 mod cells;
@@ -43,6 +44,7 @@ mod sfnt;
 mod single;
 mod single_pace;
 mod single_stream;
+mod single_wake;
 mod summary;
 mod summary_floors;
 mod summary_pace;

@@ -22,10 +22,11 @@ pub(crate) const NARROW: [Statistic; 7] = [
     Statistic::Max,
 ];
 
-/// Each of several reflectors that a result has figures of by itself.
+/// Each of several reflectors, or of several threads of `wake`, that a result has figures of by itself.
 pub(crate) fn hosts(result: &ResultDocument) -> Vec<&str> {
     let fates = result.pgm.iter().flat_map(|pgm| &pgm.fates).filter_map(|fate| fate.host.as_deref());
-    each_once(result.reflectors.iter().map(|one| one.host.as_str()).chain(fates))
+    let threads = result.wake.iter().flat_map(|wake| &wake.threads).map(|thread| thread.name.as_str());
+    each_once(result.reflectors.iter().map(|one| one.host.as_str()).chain(fates).chain(threads))
 }
 
 /// The distributions of some groups in a result: those of the whole first, then those of each of several reflectors.

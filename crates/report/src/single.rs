@@ -5,7 +5,7 @@ use crate::markdown::{filled_table, quote};
 use crate::names::label_word;
 use crate::result_tables::{About, Keys, Shape, named, rows};
 use crate::units::{plain, whole};
-use crate::{single_pace, single_stream};
+use crate::{single_pace, single_stream, single_wake};
 use model::factor::{self, Sets, ValueType};
 use model::result::EndReport;
 use model::{ClockSource, Finding, LatencyKind, Probe, ResultDocument};
@@ -50,14 +50,16 @@ impl Printed {
         let (sentences, mut parts) = match first.probe {
             Probe::Pace => (single_pace::sentences(results), single_pace::parts(results)),
             Probe::Stream => (single_stream::sentences(results), single_stream::parts(results)),
+            Probe::Wake => (single_wake::sentences(first), single_wake::parts(results)),
             Probe::Pingpong | Probe::Rr | Probe::Ping => (Vec::new(), closed_loop(results)),
         };
         parts.retain(|part| !part.grid.rows.is_empty());
         let reflector = first.ends.reflector.as_ref().filter(|_| first.probe != Probe::Ping);
-        let ends = [("initiator", Some(&first.ends.initiator)), ("reflector", reflector)];
+        let near = if first.probe == Probe::Wake { "threads" } else { "initiator" };
+        let ends = [(near, Some(&first.ends.initiator)), ("reflector", reflector)];
         Some(Self {
             heading: heading(first),
-            ends: ends.into_iter().filter_map(|(role, end)| Some((role, end_words(end?)))).collect(),
+            ends: ends.into_iter().filter_map(|(role, end)| Some((role, end_words(end?, first)))).collect(),
             sentences,
             parts,
             verdict: verdict(results),
@@ -143,6 +145,9 @@ fn heading(first: &ResultDocument) -> String {
         LatencyKind::RttHalf => "RTT/2 (round trip divided by two) in µs; stdev is the jitter",
         LatencyKind::Rtt => "RTT (round trip) in µs; stdev is the jitter",
         LatencyKind::OneWay => "one-way time in µs; stdev is the jitter",
+        LatencyKind::WakeUp => {
+            "wake-up latency (time from the deadline to the thread's next instruction) in µs; stdev is the jitter"
+        }
     };
     let words: Vec<String> = match first.probe {
         // One flow and one datagram a call are what everybody expects.
@@ -160,16 +165,21 @@ fn heading(first: &ResultDocument) -> String {
     };
     let words = words.join(", ");
     let words = if words.is_empty() { words } else { format!("; {words}") };
-    format!("{} {}{load}: {figures}{words}", first.probe, factor("protocol").unwrap_or_default())
+    let protocol = factor("protocol").filter(|_| first.probe != Probe::Wake);
+    let protocol = protocol.map(|protocol| format!(" {protocol}")).unwrap_or_default();
+    format!("{}{protocol}{load}: {figures}{words}", first.probe)
 }
 
-fn end_words(end: &EndReport) -> String {
+fn end_words(end: &EndReport, result: &ResultDocument) -> String {
     let mut words = Vec::new();
     words.extend(end.host.as_deref().map(plain));
     words.extend(end.address.as_deref().map(plain));
-    words.push(format!("receive {}", end.spec.receive));
+    words.extend(result.wake.is_none().then(|| format!("receive {}", end.spec.receive)));
     words.push(format!("policy {}", end.spec.policy));
-    words.push(end.spec.cpu.map_or_else(|| "any CPU".to_owned(), |cpu| format!("CPU {cpu}")));
+    match result.wake.as_ref().map(|wake| wake.threads.as_slice()) {
+        Some(threads @ [_, ..]) => words.extend(threads.iter().map(|thread| plain(&thread.name))),
+        _ => words.push(end.spec.cpu.map_or_else(|| "any CPU".to_owned(), |cpu| format!("CPU {cpu}"))),
+    }
     words.extend(end.spec.busy_poll_us.map(|us| format!("busy poll {us} µs")));
     words.extend(end.spec.device.as_deref().map(|device| format!("device {}", plain(device))));
     words.extend(end.frame_backend.map(|backend| format!("frames {backend}")));
@@ -193,6 +203,11 @@ const ROUNDS: [&str; 11] =
     ["count", "mean", "stdev", "min", "p50", "p50.low", "p50.high", "p99", "p99.9", "max", "lost"];
 const TRANSACTIONS: [&str; 11] =
     ["response", "transactions", "transactions-ci95", "count", "mean", "stdev", "p50", "p99", "p99.9", "max", "lost"];
+
+/// Whole figures, without what only messages have.
+pub(crate) fn figures(results: &[ResultDocument], keys: Keys, ids: &[&str]) -> Part {
+    Part::new("", rows(results, keys, Shape::WHOLE, &named(ids)))
+}
 
 fn closed_loop(results: &[ResultDocument]) -> Vec<Part> {
     let rates = results.iter().any(|result| result.transactions.is_some());
@@ -303,9 +318,16 @@ fn own_cost(result: &ResultDocument) -> String {
         ClockSource::Tsc => "tsc, ",
         ClockSource::Cntvct => "cntvct, ",
         ClockSource::Raw => "CLOCK_MONOTONIC_RAW, ",
+        ClockSource::Monotonic => "CLOCK_MONOTONIC, ",
     });
     if result.probe == Probe::Stream {
         return format!("own cost: clock {clock}{:.0} ns a read, one read a call", cost.clock_read_ns);
+    }
+    if result.probe == Probe::Wake {
+        return format!(
+            "own cost: clock {clock}{:.0} ns a read, one in each figure above; recording {:.0} ns a wake-up, on another thread",
+            cost.clock_read_ns, cost.record_ns
+        );
     }
     format!(
         "own cost: clock {clock}{:.0} ns a read; loop {:.0} ns a round, included above; recording {:.0} ns a message, outside the timed part",

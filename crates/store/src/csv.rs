@@ -29,7 +29,7 @@
 use crate::{Run, StoreError};
 use model::quantity::{self, Group};
 use model::run::RunStep;
-use model::{Finding, LatencyKind, ResultDocument};
+use model::{Finding, ResultDocument};
 use std::collections::BTreeSet;
 
 /// One row: a result, with its run where it is of one.
@@ -154,17 +154,13 @@ impl Fields {
         fields.push("reflector_host", ends.and_then(|(_, end)| end?.host.as_ref()));
         fields.push("started_ns", result.map(|result| result.started_ns));
         fields.groups(&[Group::Tool], result);
-        let kind = result.and_then(|result| result.latency.as_ref()).map(|latency| match latency.kind {
-            LatencyKind::RttHalf => "rtt_half",
-            LatencyKind::Rtt => "rtt",
-            LatencyKind::OneWay => "one_way",
-        });
+        let kind = result.and_then(|result| result.latency.as_ref()).map(|latency| latency.kind.word());
         fields.push("latency_kind", kind);
         fields.groups(&[Group::Latency, Group::Intended, Group::Lateness, Group::Schedule], result);
         let rate = result.and_then(|result| result.rate.as_ref());
         fields.push("saturated", rate.and_then(|rate| rate.saturated.as_ref()).map(|saturated| &saturated.who));
         fields.groups(&[Group::OneWay, Group::Pgm, Group::Fates, Group::Flows, Group::Stream, Group::Working], result);
-        fields.groups(&[Group::Ping, Group::Messages, Group::Transactions], result);
+        fields.groups(&[Group::Ping, Group::Messages, Group::Wake, Group::Transactions], result);
         let transactions = result.and_then(|result| result.transactions.as_ref());
         fields.push("connect_each", transactions.map(|transactions| transactions.connect_each));
         fields.groups(&[Group::Cpu, Group::Load], result);

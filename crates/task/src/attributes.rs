@@ -162,6 +162,18 @@ pub fn set_timer_slack(slack: Duration) -> Result<(), TaskError> {
     check(answer).map_err(|cause| TaskError::refused("the timer slack cannot be set", cause))
 }
 
+/// The timer slack of the calling thread in ns (PR_GET_TIMERSLACK, prctl(2)), as the kernel applies it: 0 under a real-time
+/// policy.
+pub fn timer_slack_ns() -> Result<u64, TaskError> {
+    if attributes(0)?.is_some_and(|own| own.is_real_time()) {
+        return Ok(0);
+    }
+    // SAFETY: takes numbers only and returns the slack.
+    let answer = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) };
+    check(answer).map_err(|cause| TaskError::refused("the timer slack cannot be read", cause))?;
+    Ok(u64::try_from(answer).unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

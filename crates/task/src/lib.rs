@@ -26,7 +26,7 @@ mod signal;
 mod stderr_tail;
 mod stdio;
 
-pub use attributes::{Attributes, Class, attributes, set_attributes, set_timer_slack};
+pub use attributes::{Attributes, Class, attributes, set_attributes, set_timer_slack, timer_slack_ns};
 pub use become_program::become_program;
 pub use children::{ChildrenUsage, children_usage, send_signal};
 pub use cpu::{

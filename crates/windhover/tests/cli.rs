@@ -15,6 +15,7 @@ fn help_of_every_command() {
         "rr",
         "ping",
         "pace",
+        "wake",
         "pgm",
         "pgm send",
         "pgm recv",

@@ -358,7 +358,7 @@ impl Place {
             return Err("names flags without operands");
         }
         let first = words.first().map(String::as_str).unwrap_or_default();
-        if ["pingpong", "rr", "pace", "stream", "ping"].contains(&first) {
+        if ["pingpong", "rr", "pace", "stream", "ping", "wake"].contains(&first) {
             return Ok(self.measuring(words));
         }
         let only_looks =
@@ -445,7 +445,7 @@ fn is_fine(words: &[String], output: &Output) -> bool {
     let said = stdout(output);
     match (words[0].as_str(), output.status.code()) {
         (_, Some(0)) => true,
-        ("pingpong" | "rr" | "pace" | "stream" | "ping", Some(4)) => {
+        ("pingpong" | "rr" | "pace" | "stream" | "ping" | "wake", Some(4)) => {
             let found = invalid(&said);
             !found.is_empty() && found.iter().all(|word| BUSY.contains(&word.as_str()))
         }

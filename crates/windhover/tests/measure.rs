@@ -169,6 +169,56 @@ fn transactions_have_a_rate_and_a_cost() {
     }
 }
 
+/// Catches: a wake-up called a round trip, a reflector or a size that it does not have, deadlines that are not those asked for,
+/// a thread that is not where it should be, and a timer slack that is not the one in force.
+#[test]
+fn wake_ups_of_a_thread_on_each_cpu() {
+    let cpus = std::thread::available_parallelism().unwrap().get().min(2);
+    let list = if cpus > 1 { "0-1" } else { "0" };
+    let line = ["wake", "--cpu", list, "--interval-us", "2000", "--count", "100", "--timer-slack-ns", "1000"];
+    let output = run(&[&line[..], &["--format", "json"]].concat());
+    let document = documents(&output).remove(0);
+    let (wake, latency) = (&document["wake"], &document["latency"]);
+    let deadlines = 100 * cpus as u64;
+    assert_eq!((document["probe"].as_str(), latency["kind"].as_str()), (Some("wake"), Some("wake_up")), "{document}");
+    assert_eq!(
+        (wake["deadlines"].as_u64(), latency["count"].as_u64()),
+        (Some(deadlines), Some(deadlines)),
+        "{document}"
+    );
+    assert_eq!(
+        (wake["interval_ns"].as_u64(), wake["timer_slack_ns"].as_u64()),
+        (Some(2_000_000), Some(1000)),
+        "{document}"
+    );
+    assert!(document["ends"]["reflector"].is_null() && document["factors"]["size"].is_null(), "{document}");
+    assert!(
+        latency["min_ns"].as_u64() <= latency["p50_ns"].as_u64() && latency["max_ns"].as_u64() > Some(0),
+        "{document}"
+    );
+    let threads = wake["threads"].as_array().map_or(0, Vec::len);
+    assert_eq!(threads, if cpus > 1 { 2 } else { 0 }, "{document}");
+    let elapsed = document["elapsed_ns"].as_u64().unwrap();
+    let last = 99 * 2_000_000;
+    assert!((last..last + latency["max_ns"].as_u64().unwrap() + 2_000_000).contains(&elapsed), "{document}");
+    let text = stdout(&run(&line));
+    for words in ["wake-up latency", "timer slack 1.00 µs", &format!("{deadlines} deadlines"), "CPU 0"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("RTT") && !text.contains("receive block"), "{text}");
+    let far = run(&["wake", "--format", "json", "--interval-us", "10", "--count", "2000"]);
+    let document = documents(&far).remove(0);
+    // A machine that wakes up within 10 µs is no reason to fail; one that does not must say so.
+    let (missed, id) = (document["wake"]["overslept"].as_u64().unwrap(), "interval-too-short");
+    let woke = document["wake"]["deadlines"].as_u64().unwrap() - document["wake"]["missed"].as_u64().unwrap();
+    let told = document["verdict"]["invalid"].as_array().unwrap().iter().any(|found| found["id"] == id);
+    assert_eq!(told, missed * 10 > woke * 9, "{document}");
+    assert!(!told || far.status.code() == Some(4), "{document}");
+    assert_refused(&["wake", "--cpu", "4000"], 2, &["CPU 4000"]);
+    assert_refused(&["wake", "--interval-us", "3"], 2, &["10 to 10000000"]);
+    assert_refused(&["wake", "--count", "0"], 2, &["--count"]);
+}
+
 #[test]
 fn icmp_echo_to_this_host() {
     let output = run(&["ping", "127.0.0.1", "-c", "3"]);

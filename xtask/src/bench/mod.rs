@@ -11,6 +11,7 @@ mod raw;
 mod render;
 mod shield;
 mod stream;
+mod wake;
 
 use crate::process;
 use anyhow::{Context as _, Result};
@@ -53,6 +54,8 @@ enum Bench {
         #[command(flatten)]
         output: Output,
     },
+    /// Timer wake-ups beside cyclictest, interleaved.
+    Wake(wake::Arguments),
     /// What recording one sample costs.
     Record,
     /// From the start of the process to the first message.
@@ -120,6 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Bench::Capture(arguments) => capture::run(arguments),
         Bench::Stream(arguments) => stream::run(arguments),
         Bench::Pgm(arguments) => pgm::run(arguments),
+        Bench::Wake(arguments) => wake::run(arguments),
         Bench::Record => {
             println!("{}", example("windhover-record", "ingest_cost", &[])?);
             Ok(())

@@ -4,7 +4,7 @@ use super::flag::{ENDS, Flag, Gives, IDLE, SOCKET};
 use super::{
     Factor, NAMED, PLAIN, Record, Sets, Shown, ValueType, address, on, parsed, sets, text, unless_unset, whole, word,
 };
-use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream};
+use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream, Wake};
 use crate::{EndSpec, ModelError, Multicast, Probe, ProbeSpec, Protocol};
 
 /// The commands with an endpoint.
@@ -26,7 +26,18 @@ const fn both(long: &'static str, on: &'static [Probe], value_name: &'static str
 
 /// A flag of `ping`, which has one end.
 const fn echo(long: &'static str, value_name: &'static str, help: &'static str, far: &'static str) -> Flag {
-    Flag::value(long, &[Ping], value_name, help).gives(Gives::Local(far))
+    alone(long, &[Ping], value_name, help, far)
+}
+
+/// A flag of probes that have one end.
+const fn alone(
+    long: &'static str,
+    on: &'static [Probe],
+    value_name: &'static str,
+    help: &'static str,
+    far: &'static str,
+) -> Flag {
+    Flag::value(long, on, value_name, help).gives(Gives::Local(far))
 }
 
 const fn socket(flag: Flag) -> Flag {
@@ -81,6 +92,7 @@ pub(super) static FACTORS: [Factor; 22] = [
     .default("block")
     .shown(Shown { values: &["block", "spin", "poll", "select", "epoll", "epoll-mod", "epoll-adddel"], ..PLAIN })
     .record(Record::Always)
+    .of_messages()
     .flags(&[
         this(
             "receive",
@@ -100,7 +112,8 @@ pub(super) static FACTORS: [Factor; 22] = [
         this("policy", "POLICY", "Scheduling policy of this end: other, batch, idle, fifo:N, rr:N", "other")
             .default("other"),
         far("remote-policy", "POLICY", "Scheduling policy of the far end [default: other]"),
-        echo("policy", "POLICY", "Scheduling policy: other, batch, idle, fifo:N, rr:N", "other").default("other"),
+        alone("policy", &[Ping, Wake], "POLICY", "Scheduling policy: other, batch, idle, fifo:N, rr:N", "other")
+            .default("other"),
     ]),
     Factor::new("cpu", ValueType::Text, Sets::Ends(cpu))
         .about("CPU of each end: a number, or `any`.")
@@ -117,18 +130,22 @@ pub(super) static FACTORS: [Factor; 22] = [
         ]),
     Factor::new("busy_poll_us", ValueType::Whole, sets!(Ends, busy_poll_us = unless_unset(whole)))
     .about("SO_BUSY_POLL in µs (default: the system's).")
+    .of_messages()
     .flags(&[
         this("busy-poll", "US", "SO_BUSY_POLL of this end in µs", "default"),
         far("remote-busy-poll", "US", "SO_BUSY_POLL of the far end in µs"),
     ]),
     Factor::new("send_buffer", ValueType::Whole, sets!(Ends, send_buffer_bytes = unless_unset(whole)))
     .about("SO_SNDBUF of both ends in bytes (default: the system's).")
+    .of_messages()
     .flags(&[both("send-buffer", ENDED, "BYTES", "SO_SNDBUF of both ends in bytes")]),
     Factor::new("receive_buffer", ValueType::Whole, sets!(Ends, receive_buffer_bytes = unless_unset(whole)))
     .about("SO_RCVBUF of both ends in bytes (default: the system's).")
+    .of_messages()
     .flags(&[both("receive-buffer", ENDED, "BYTES", "SO_RCVBUF of both ends in bytes")]),
     Factor::new("bind", ValueType::Address, sets!(Ends, bind = unless_unset(address)))
     .about("Local address of the data socket of each end (default: as routed, for the reflector the one it serves at).")
+    .of_messages()
     .flags(&[
         this("bind", "ADDR", "Local address of the data socket", "default"),
         far("remote-bind", "ADDR", "Local address of the far end's data socket [default: the one that it serves at]"),
@@ -136,6 +153,7 @@ pub(super) static FACTORS: [Factor; 22] = [
     ]),
     Factor::new("device", ValueType::Text, sets!(Ends, device = unless_unset(text)))
     .about("Network device that the data socket of each end is bound to (default: none).")
+    .of_messages()
     .flags(&[
         this("device", "DEV", "Network device that the data socket is bound to", "default")
             .aliases(&["bindtodev", "bind-dev"]),
@@ -150,6 +168,7 @@ pub(super) static FACTORS: [Factor; 22] = [
     idle!("idle_tcp_listen", tcp_listening, "idle-tcp-listen", "Idle listening TCP sockets", "n-tcpl"),
     Factor::new("nodelay", ValueType::Switch, sets!(Spec, socket.nodelay = on))
     .about("TCP_NODELAY (default true, for `stream` false).")
+    .of_messages()
     .flags(&[
         socket(Flag::switch("no-nodelay", MESSAGES, "false", "Leave Nagle's algorithm on (no TCP_NODELAY)")),
         socket(Flag::switch(
@@ -185,6 +204,7 @@ pub(super) static FACTORS: [Factor; 22] = [
         }),
     )
     .about("Time to live, or hop limit, of data (default: the system's, 1 for multicast).")
+    .of_messages()
     .flags(&[
         socket(Flag::value("ttl", ENDED, "N", "Time to live, or hop limit, of data")),
         Flag::value("ttl", &[Ping], "N", "Time to live, or hop limit"),

@@ -162,6 +162,12 @@ impl Factor {
         self
     }
 
+    /// Says nothing to a probe without messages.
+    const fn of_messages(mut self) -> Self {
+        self.probes = &[Probe::Pingpong, Probe::Rr, Probe::Ping, Probe::Pace, Probe::Stream];
+        self
+    }
+
     const fn over(mut self, protocols: &'static [Protocol]) -> Self {
         self.protocols = protocols;
         self

@@ -1,17 +1,19 @@
 //! Factors of rounds: how many messages, how long, when it is enough, and what is kept.
 
 use super::flag::{Flag, Gives, MESSAGES, OUTPUT, STOP};
-use super::{Factor, Sets, ValueType, in_ms, long, number, on, sets, some, whole};
-use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream};
+use super::{Factor, Record, Sets, ValueType, in_ms, long, number, on, parsed, sets, some, whole};
+use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream, Wake};
 use crate::error::within;
-use crate::{Probe, Protocol};
+use crate::{CpuList, Probe, Protocol};
 
 /// The commands of a closed loop.
 const ROUNDS: &[Probe] = &[Pingpong, Rr];
 /// Those that stop by time or count.
 const TIMED: &[Probe] = &[Pingpong, Rr, Pace];
 /// Those that keep single messages.
-const KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace];
+const KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace, Wake];
+/// Those of them that have messages.
+const MESSAGES_KEPT: &[Probe] = &[Pingpong, Rr, Ping, Pace];
 
 const fn message(long: &'static str, value_name: &'static str, help: &'static str) -> Flag {
     Flag::value(long, &[Pingpong], value_name, help).heading(MESSAGES)
@@ -21,7 +23,7 @@ const fn stop(long: &'static str, on: &'static [Probe], value_name: &'static str
     Flag::value(long, on, value_name, help).heading(STOP)
 }
 
-pub(super) static FACTORS: [Factor; 19] = [
+pub(super) static FACTORS: [Factor; 22] = [
     Factor::new("pings", ValueType::Whole, sets!(Spec, pings = whole))
     .default("1")
     .of(&[Pingpong])
@@ -70,6 +72,42 @@ pub(super) static FACTORS: [Factor; 19] = [
     )
     .short(&['i'])
     .default("0.1")]),
+    Factor::new("interval_us", ValueType::Whole, sets!(Spec, interval_us = some(whole)))
+    .about("Time between two deadlines of a thread of `wake` in µs.")
+    .default("1000")
+    .of(&[Wake])
+    .record(Record::Changed)
+    .flags(&[Flag::value("interval-us", &[Wake], "US", "Time between two deadlines of a thread in µs")
+        .short(&['i'])
+        .aliases(&["interval"])
+        .default("1000")]),
+    Factor::new("cpus", ValueType::Text, Sets::Spec(|spec, value| {
+        let cpus: CpuList = parsed(value)?;
+        let first = cpus.iter().next();
+        match first.filter(|_| cpus.len() == 1) {
+            Some(one) => spec.initiator.cpu = Some(one),
+            None => spec.wake.get_or_insert_default().cpus = cpus,
+        }
+        Ok(())
+    }))
+    .about("CPUs of the threads of `wake`, one thread each (default: one thread, on `cpu`).")
+    .of(&[Wake])
+    .record(Record::Changed)
+    .flags(&[Flag::value("cpu", &[Wake], "LIST", "CPUs: one thread on each, as 1 or 1-3,5 [default: one thread, on any CPU]")
+        .aliases(&["cpus"])]),
+    Factor::new("timer_slack_ns", ValueType::Whole, Sets::Spec(|spec, value| {
+        spec.wake.get_or_insert_default().timer_slack_ns = Some(whole(value)?);
+        Ok(())
+    }))
+    .about("Timer slack of the threads of `wake` in ns (PR_SET_TIMERSLACK; default: the system's). Real-time policies have none.")
+    .of(&[Wake])
+    .record(Record::Changed)
+    .flags(&[Flag::value(
+        "timer-slack-ns",
+        &[Wake],
+        "NS",
+        "How late the kernel may let the timers be in ns (PR_SET_TIMERSLACK) [default: the system's, 50000]; real-time policies have none",
+    )]),
     // With a count and no time there is no limit of time, so the count comes first.
     Factor::new(
         "count",
@@ -86,6 +124,8 @@ pub(super) static FACTORS: [Factor; 19] = [
         Flag::value("count", &[Ping], "N", "Send so many echoes; the median needs 20, p99 1000")
             .short(&['c'])
             .default("20"),
+        Flag::value("count", &[Wake], "N", "Wake up so many times, each thread; the median needs 20, p99 1000")
+            .aliases(&["loops"]),
     ]),
     Factor::new("seconds", ValueType::Number, sets!(Spec, stop.max_ms = in_ms("seconds")))
     .about("Length of a cell in seconds.")
@@ -98,6 +138,7 @@ pub(super) static FACTORS: [Factor; 19] = [
             .conflicts(&["seconds"])
             .hidden(),
         Flag::value("seconds", &[Stream], "S", "Stream so long [default: 10]").short(&['t']),
+        Flag::value("seconds", &[Wake], "S", "Measure so long [default: 10, or until --count]").short(&['t']),
     ]),
     Factor::new("min_seconds", ValueType::Number, sets!(Spec, stop.min_ms = in_ms("min_seconds")))
     .of(ROUNDS)
@@ -135,16 +176,19 @@ pub(super) static FACTORS: [Factor; 19] = [
     .default("200")
     .flags(&[stop("warmup", TIMED, "MS", "Untimed rounds before each size for so many ms")
         .default("200")
-        .aliases(&["warmupms"])]),
+        .aliases(&["warmupms"]),
+        Flag::value("warmup", &[Wake], "MS", "Untimed wake-ups for so many ms").default("200")]),
     Factor::new("warmup_count", ValueType::Whole, sets!(Spec, warmup.count = whole))
     .about("Warm-up in rounds.")
     .default("1000")
+    .of_messages()
     .flags(&[stop("warmup-count", ROUNDS, "N", "And at least so many untimed rounds")
         .default("1000")
         .aliases(&["warmupiter"])]),
     Factor::new("timeout_ms", ValueType::Whole, sets!(Spec, timeout_ms = whole))
     .about("Time-out of a message in ms.")
     .default("1000")
+    .of_messages()
     .flags(&[
         stop("timeout", TIMED, "MS", "A datagram is lost, a stream broken, after so many ms").default("1000"),
         Flag::value("timeout", &[Ping], "MS", "An echo is lost after so many ms").default("1000"),
@@ -166,7 +210,9 @@ pub(super) static FACTORS: [Factor; 19] = [
         }),
     )
     .about("Keep messages over this RTT in µs one by one, beside the worst.")
-    .flags(&[Flag::value("over", KEPT, "US", "Keep messages over this RTT in µs one by one").heading(OUTPUT)]),
+    .flags(&[Flag::value("over", MESSAGES_KEPT, "US", "Keep messages over this RTT in µs one by one").heading(OUTPUT),
+        Flag::value("over", &[Wake], "US", "Keep wake-ups later than so many µs one by one").heading(OUTPUT),
+    ]),
 ];
 
 const RESPONSE: Factor = {

@@ -124,6 +124,7 @@ pub(super) static SWEPT: [Factor; 4] = [
              own (default 32, for `stream` 1472 over udp and 131072 over tcp).",
         )
         .record(Record::Always)
+        .of_messages()
         .flags(&[
             Flag::value(
                 "size",

@@ -19,9 +19,9 @@ const REFLECTORS: Factor = {
     factor
 };
 
-pub(crate) const PROBE: Factor = setup("probe", "Probe: `pingpong`, `rr`, `ping`, `pace` or `stream`.")
+pub(crate) const PROBE: Factor = setup("probe", "Probe: `pingpong`, `rr`, `ping`, `pace`, `stream` or `wake`.")
     .default("pingpong")
-    .shown(Shown { values: &["pingpong", "rr", "ping", "pace", "stream"], ..NAMED });
+    .shown(Shown { values: &["pingpong", "rr", "ping", "pace", "stream", "wake"], ..NAMED });
 
 pub(crate) const PROTOCOL: Factor =
     setup("protocol", Protocol::LISTED).default("udp").shown(Shown { values: &["tcp", "udp"], ..NAMED });
@@ -81,6 +81,7 @@ pub(super) static FACTORS: [Factor; 8] = [
             "Network stack: `kernel`, `spin`, `xdp` (those of `windhover bypass run`), or a name from `[stacks]`.",
         )
         .default("kernel")
+        .of_messages()
         .shown(Shown {
             values: &["kernel", "spin", "xdp"],
             labels: &[("spin", "bypass spin"), ("xdp", "bypass xdp")],

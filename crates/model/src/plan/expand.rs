@@ -31,10 +31,10 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Whether a second process has to reflect (everything but ICMP echo and protocols within one machine).
+    /// Whether a process of another host has to reflect.
     #[must_use]
     pub fn needs_reflector(&self) -> bool {
-        self.spec.probe != Probe::Ping && !self.spec.socket.protocol.is_local()
+        self.spec.has_reflector() && !self.spec.socket.protocol.is_local()
     }
 }
 
@@ -68,8 +68,14 @@ impl Plan {
     fn expand(&self, grid: &Grid, varied: &BTreeSet<&'static str>, cells: &mut Vec<Cell>) -> Result<(), ModelError> {
         for probe in self.values(grid, &factor::PROBE, Probe::Pingpong, Protocol::Udp)? {
             let probe: Probe = factor::word(&probe).parse()?;
-            for protocol in self.values(grid, &factor::PROTOCOL, probe, Protocol::Udp)? {
-                let protocol = if probe == Probe::Ping { Protocol::Icmp } else { factor::word(&protocol).parse()? };
+            let protocols = match Protocol::only_of(probe) {
+                Some(only) => vec![only],
+                None => {
+                    let named = self.values(grid, &factor::PROTOCOL, probe, Protocol::Udp)?;
+                    named.iter().map(|value| factor::word(value).parse()).collect::<Result<_, _>>()?
+                }
+            };
+            for protocol in protocols {
                 // The last factor varies fastest.
                 let mut all: Vec<Vec<Choice>> = vec![Vec::new()];
                 for factor in factor::all().filter(|factor| factor.applies(probe, protocol)) {
@@ -165,7 +171,8 @@ impl Plan {
         if let Some(shield) = &shield {
             self.check_shield(&spec, shield, load.as_ref().and_then(|load| load.cpus.as_ref()))?;
         }
-        let stack = word("stack");
+        // Of what has no messages there is none.
+        let stack = chosen("stack").map_or_else(|| "kernel".to_owned(), factor::word);
         let (stack_initiator, stack_reflector) = self.stack(&stack)?;
         spec.initiator.preload = stack_initiator.environment.get("LD_PRELOAD").cloned();
         spec.reflector.preload = stack_reflector.environment.get("LD_PRELOAD").cloned();
@@ -313,6 +320,38 @@ impl BuiltInStack {
 mod tests {
     use crate::plan::testing::{assert_refused, cells, plan_of};
     use crate::{Policy, Receive};
+
+    /// Catches: a wake-up cell for each protocol and size, a reflector asked for, factors of messages in its key, and the CPUs of
+    /// its threads unknown to the shield.
+    #[test]
+    fn a_wake_up_has_no_message_and_stands_once_in_a_grid() {
+        let grid = "[[grid]]\nprobe = [\"pingpong\", \"wake\"]\nprotocol = [\"tcp\", \"udp\"]\nsize = [32, 64]\n\
+                    policy = [\"other\", \"fifo:50;other\"]\ncpu = [\"1\"]\nload = [\"none\", \"build\"]\n";
+        let all = cells(grid);
+        let wake: Vec<&super::Cell> = all.iter().filter(|cell| cell.spec.probe == crate::Probe::Wake).collect();
+        assert_eq!((all.len(), wake.len()), (2 * 2 * 2 * 2 + 4, 4));
+        assert_eq!(wake[1].key, "cpu=1,load=none,policy=fifo:50;other,probe=wake,protocol=timer");
+        assert!(wake.iter().all(|cell| !cell.needs_reflector() && cell.spec.interval_us == Some(1000)));
+        assert_eq!(wake[0].spec.initiator_cpus().collect::<Vec<_>>(), [Some(1)]);
+        let several =
+            "[[grid]]\nprobe = [\"wake\"]\ncpus = [\"1-2\"]\ninterval_us = [200, 1000]\ntimer_slack_ns = [1]\n";
+        let several = cells(several);
+        assert_eq!(several[0].spec.initiator_cpus().collect::<Vec<_>>(), [Some(1), Some(2)]);
+        assert_eq!(
+            several[0].key,
+            "cpu=any,cpus=1-2,interval_us=200,load=none,policy=other,probe=wake,protocol=timer,timer_slack_ns=1"
+        );
+        assert_refused([
+            ("[[grid]]\ninterval_us = [200]\n".to_owned(), "add probe = [\"wake\"]"),
+            ("[[grid]]\nprobe = [\"wake\"]\ninterval_us = [5]\n".to_owned(), "10 to 10000000 µs"),
+            ("[[grid]]\nprobe = [\"wake\"]\ntimer_slack_ns = [0]\n".to_owned(), "timer slack 0"),
+            (
+                "[measure]\nseconds = 0.5\n[[grid]]\nprobe = [\"wake\"]\ninterval_us = [1000000]\n".to_owned(),
+                "before the first deadline",
+            ),
+            ("[[grid]]\nprotocol = [\"timer\"]\n".to_owned(), "does not go over timer"),
+        ]);
+    }
 
     #[test]
     fn grids_add_up() {

@@ -1,7 +1,7 @@
 //! What a plan says about preparing machines: the shield and the knobs of its cells.
 
 use super::{LabKind, Plan};
-use crate::{CpuList, KernelChoice, ModelError, Pacer, Probe, ProbeSpec, Receive, Setting, ShieldBackend, ShieldSpec};
+use crate::{CpuList, KernelChoice, ModelError, Pacer, ProbeSpec, Receive, Setting, ShieldBackend, ShieldSpec};
 use std::collections::BTreeSet;
 
 /// How the cells of a plan are shielded, beside the value of their axis `shield`.
@@ -149,10 +149,8 @@ impl Plan {
         load: Option<&CpuList>,
     ) -> Result<(), ModelError> {
         // The kernel answers an ICMP echo, wherever the request arrives.
-        let ends: &[Option<u32>] =
-            if spec.probe == Probe::Ping { &[spec.initiator.cpu] } else { &[spec.initiator.cpu, spec.reflector.cpu] };
-        let receiver = spec.pace.as_ref().and_then(|pace| pace.receive_cpu).map(Some);
-        let Some(pinned) = ends.iter().copied().chain(receiver).collect::<Option<CpuList>>() else {
+        let reflector = spec.has_reflector().then_some(spec.reflector.cpu);
+        let Some(pinned) = spec.initiator_cpus().chain(reflector).collect::<Option<CpuList>>() else {
             return conflict(
                 format!("a cell with shield {} does not pin both ends", shield.backend),
                 "set cpu = \"1\" (both ends on CPU 1) or \"1;2\"",

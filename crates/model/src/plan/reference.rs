@@ -288,7 +288,6 @@ mod tests {
     #[test]
     fn told_defaults_are_the_real_ones() {
         let head = "name = \"t\"\n[lab]\nkind = \"netns\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n";
-        let probes = ["pingpong", "rr", "ping", "pace", "stream"];
         let mut told = 0;
         for key in &sections().iter().find(|section| section.heading == "[measure]").unwrap().keys {
             let value = key.default.trim_matches('`');
@@ -297,7 +296,7 @@ mod tests {
                 continue;
             }
             told += 1;
-            let tried = probes.iter().filter_map(|probe| {
+            let tried = crate::Probe::ALL.into_iter().filter_map(|probe| {
                 let grid = format!("[[grid]]\nprobe = [\"{probe}\"]\n");
                 let plain = Plan::parse("t", &format!("{head}{grid}")).unwrap().cells().unwrap();
                 let told = Plan::parse("t", &format!("{head}{words}{grid}")).ok()?.cells().unwrap();

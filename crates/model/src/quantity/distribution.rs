@@ -113,7 +113,7 @@ pub fn scale(probe: Probe, stored: LatencyKind, rtt: bool) -> (f64, LatencyKind)
     let whole = matches!(probe, Probe::Ping | Probe::Pace | Probe::Stream);
     let wanted = if rtt || whole { LatencyKind::Rtt } else { LatencyKind::RttHalf };
     match (stored, wanted) {
-        (LatencyKind::OneWay, _) => (1.0, LatencyKind::OneWay),
+        (LatencyKind::OneWay | LatencyKind::WakeUp, _) => (1.0, stored),
         (LatencyKind::Rtt, LatencyKind::RttHalf) => (0.5, wanted),
         (LatencyKind::RttHalf, LatencyKind::Rtt) => (2.0, wanted),
         _ => (1.0, wanted),
@@ -139,6 +139,12 @@ fn whole<'a>(host: Option<&str>, times: Option<Times<'a>>) -> Option<Times<'a>> 
 
 fn reflector<'a>(result: &'a ResultDocument, host: &str) -> Option<&'a crate::ReflectorReport> {
     result.reflectors.iter().find(|one| one.host == host)
+}
+
+/// The latency of a part: of a reflector, or of a thread of `wake`.
+fn part<'a>(result: &'a ResultDocument, name: &str) -> Option<Times<'a>> {
+    let thread = result.wake.iter().flat_map(|wake| &wake.threads).find(|thread| thread.name == name);
+    latency(reflector(result, name).and_then(|one| one.latency.as_ref()).or(thread.map(|one| &one.latency)))
 }
 
 pub(super) fn one_way<'a>(result: &'a ResultDocument, host: Option<&str>) -> Option<&'a crate::OneWay> {
@@ -242,7 +248,7 @@ pub static DISTRIBUTIONS: &[Distribution] = &[
         compared: [&[P50, P99, P99_9, Max, Mean, Stdev], &[P50, P99]],
         read: |result, host| match host {
             None => latency(result.latency.as_ref()),
-            Some(host) => latency(reflector(result, host)?.latency.as_ref()),
+            Some(host) => part(result, host),
         },
         stored: Some(|result| result.histogram.as_deref()),
         ..BASE

@@ -146,6 +146,8 @@ words! {
         Load = "The load beside",
         /// ICMP echo.
         Ping = "ICMP echo",
+        /// Timer wake-ups.
+        Wake = "Timer wake-ups",
         /// The measurement itself and the tool's own cost.
         Tool = "The measurement itself",
     }

@@ -469,6 +469,17 @@ fn tool() -> Vec<Quantity> {
     let mut all = rows! { figures(Group::Ping), |result|
         "mdev | mdev_ns | mdev | mean deviation | Mean deviation of RTT as ping prints it: root of mean square less square of mean." Ns Deviation Lower => result.mdev_ns;
     };
+    all.extend(rows! { figures(Group::Wake), |result|
+        "wake.interval | wake_interval_ns/ | interval | time between two deadlines | Time between two deadlines of a thread (`wake`)." Ns First Neither => result.wake.as_ref()?.interval_ns;
+        "wake.slack | wake_slack_ns/ | timer slack | timer slack | By how much the kernel may delay the threads' timers (PR_SET_TIMERSLACK); 0 under a real-time policy." Ns First Neither => result.wake.as_ref()?.timer_slack_ns;
+        "wake.deadlines | wake_deadlines/ | deadlines | deadlines | Deadlines of all threads." Count Sum Neither => result.wake.as_ref()?.deadlines;
+        "wake.missed | wake_missed/ | missed | deadlines missed | Deadlines that passed while the thread had not yet woken up from the one before." Count Sum Lower => result.wake.as_ref()?.missed;
+        "wake.overslept | wake_overslept/ | overslept | wake-ups after the next deadline | Wake-ups that came after the next deadline." Count Sum Lower => result.wake.as_ref()?.overslept;
+        "wake.missed-share |  | missed | share of deadlines missed | Missed deadlines by all deadlines." Share Ratio Lower => {
+            let wake = result.wake.as_ref()?;
+            share(wake.missed, wake.deadlines)
+        };
+    });
     all.extend(rows! { figures(Group::Tool), |result|
         "elapsed | elapsed_ns | elapsed | time measured | From the first timed message to the last." Ns Sum Neither => result.elapsed_ns;
         "cost.clock-read |  | clock read | clock read | One clock read, median, measured just before." Ns Middle Neither => result.self_cost.clock_read_ns;

@@ -25,6 +25,7 @@ const NO_QUANTITY: &[(&str, &str)] = &[
     ("one_way/clocks/error_ns", "in the error of one-way times"),
     ("reflectors/one_way/clocks/error_ns", "in the error of one-way times"),
     ("latency_corrected/interval_ns", "what the correction assumes"),
+    ("wake/threads", "each thread by itself; all together are the result's own figures"),
 ];
 
 /// Numeric fields within any distribution that no quantity reads, and why.

@@ -17,8 +17,8 @@ mod open_loop;
 mod phase;
 pub(crate) mod ring;
 mod schedule;
-mod threads;
-mod usage;
+pub(crate) mod threads;
+pub(crate) mod usage;
 mod wire_size;
 
 pub(crate) use loop_clock::HYBRID_NS;

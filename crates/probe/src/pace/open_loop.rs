@@ -359,7 +359,8 @@ impl OpenLoop<'_> {
             found.extend(claims.map(|why| of(&Finding::at(FindingId::PathNotAsClaimed, "reflector", why))));
         }
         let vanished = driver::vanished(failure.as_ref(), &mut found);
-        let timed = TimedResult { recorded, rates: Vec::new(), width_percent: None, pgm, events: of_group.events };
+        let timed =
+            TimedResult { recorded, rates: Vec::new(), width_percent: None, pgm, events: of_group.events, wake: None };
         let parts = Parts {
             path_info: remotes.first().map(|remote| remote.path_info.clone()).unwrap_or_default(),
             map: done.map,

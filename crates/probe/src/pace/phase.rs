@@ -228,7 +228,7 @@ impl LoopContext<'_> {
     #[inline(never)]
     fn prepare_thread(&self, role: ThreadRole) -> Result<Option<LoopConfig>, ProbeError> {
         let placed = place_thread(self.placement, role);
-        let begin = self.barrier.arrive(role, placed.is_ok());
+        let begin = self.barrier.arrive(usize::from(role == ThreadRole::Receiver), placed.is_ok());
         placed?;
         Ok(begin.map(|begin| LoopConfig {
             begin,

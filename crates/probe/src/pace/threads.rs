@@ -4,7 +4,7 @@ use crate::{ProbeError, driver};
 use clock::Clock;
 use model::{CpuList, Pacer, Policy};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use task::Interrupter;
 
@@ -45,28 +45,33 @@ pub(crate) fn place_thread(placement: &ThreadPlacement, role: ThreadRole) -> Res
 }
 
 /// Common start of the measuring threads and the counting thread; at the end it interrupts the former.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct StartBarrier {
-    expected: u32,
-    attending: AtomicU32,
+    attending: AtomicUsize,
     failed: AtomicBool,
     cancelled: AtomicBool,
     /// When the schedule begins, in ticks; 0 until that is known.
     begin: AtomicU64,
-    interrupters: [OnceLock<Interrupter>; 2],
+    interrupters: Vec<OnceLock<Interrupter>>,
 }
 
 impl StartBarrier {
-    pub(crate) fn new(expected: u32) -> Self {
-        Self { expected, ..Self::default() }
+    pub(crate) fn new(expected: usize) -> Self {
+        Self {
+            attending: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            begin: AtomicU64::new(0),
+            interrupters: (0..expected).map(|_| OnceLock::new()).collect(),
+        }
     }
 
-    /// A measuring thread is ready. Returns the tick at which the schedule begins, or nothing when the phase was
+    /// A measuring thread, the one of this number, is ready. Returns the tick at which the schedule begins, or nothing when the phase was
     /// cancelled.
-    pub(crate) fn arrive(&self, role: ThreadRole, placed: bool) -> Option<u64> {
+    pub(crate) fn arrive(&self, number: usize, placed: bool) -> Option<u64> {
         match Interrupter::for_current_thread() {
             Ok(own) if placed => {
-                let _ = self.interrupters[usize::from(role == ThreadRole::Receiver)].set(own);
+                let _ = self.interrupters.get(number).map(|place| place.set(own));
             }
             _ => self.failed.store(true, Ordering::Release),
         }
@@ -84,7 +89,7 @@ impl StartBarrier {
 
     /// Waits for all threads and sets the start; nothing when one of them could not be prepared.
     pub(crate) fn begin(&self, clock: Clock, lead_ns: u64) -> Option<u64> {
-        while self.attending.load(Ordering::Acquire) < self.expected {
+        while self.attending.load(Ordering::Acquire) < self.interrupters.len() {
             std::thread::sleep(LOOK);
         }
         if self.failed.load(Ordering::Acquire) {

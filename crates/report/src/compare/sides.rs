@@ -9,7 +9,7 @@ use crate::RunInput;
 use crate::cells::{self, Key};
 use crate::names::{axis_title, label_word, rank, rate_word};
 use crate::units::{counted, list, plain, size};
-use model::{CellBoot, ResultDocument, Substrate};
+use model::{CellBoot, Protocol, ResultDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Factors that must agree, whatever the sides are: those of the message.
@@ -279,8 +279,11 @@ pub(crate) fn varying<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>
 /// `pingpong udp 32 B · load build`: the message always, other factors where they vary.
 fn label(factors: &BTreeMap<String, String>, varying: &BTreeSet<String>) -> String {
     let get = |name: &str| factors.get(name).map(String::as_str);
-    let mut message: Vec<String> = ["probe", "protocol"].into_iter().filter_map(get).map(str::to_owned).collect();
-    message.extend(get("size").map(|bytes| {
+    // A timer has no protocol and no size.
+    let kept = if get("protocol") == Some(Protocol::Timer.word()) { &KEPT[..1] } else { &KEPT[..] };
+    let get_kept = |name: &str| get(name).filter(|_| kept.contains(&name));
+    let mut message: Vec<String> = ["probe", "protocol"].into_iter().filter_map(get_kept).map(str::to_owned).collect();
+    message.extend(get_kept("size").map(|bytes| {
         let word = bytes.parse::<u64>().map_or_else(|_| bytes.to_owned(), size);
         match word.strip_suffix(['k', 'M']) {
             Some(number) => format!("{number} {}iB", if word.ends_with('k') { 'K' } else { 'M' }),

@@ -1,6 +1,7 @@
 //! The tables of all cells as data for the template.
 
 use super::{FigureCell, data};
+use crate::beside;
 use crate::boots;
 use crate::cell_tables::{self, CellRow, CellTable, Part, Room, Rows, heading, text};
 use crate::chart;
@@ -33,6 +34,10 @@ const FLOWS: &[Part] = &[
     ("", &["up.bits", "up.datagrams", "up.lost", "up.reordered", "up.rfc3550-jitter", "up.retransmits"]),
     ("TCP's RTT", &["up.tcp-rtt", "up.tcp-rtt-max"]),
 ];
+const WAKE: &[Part] = &[(
+    "",
+    &["count", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "wake.missed"],
+)];
 const BESIDE: &[Part] = &[
     ("CPU at both ends", &["initiator.us-per-kib", "reflector.us-per-kib"]),
     ("RTT idle", &["idle.p50", "idle.p99"]),
@@ -40,13 +45,14 @@ const BESIDE: &[Part] = &[
 ];
 
 /// The tables with their probe and what they are about; of a stream a row a direction.
-const TABLES: [(&str, Probe, &[Part], &str); 7] = [
+const TABLES: [(&str, Probe, &[Part], &str); 8] = [
     ("pingpong", Probe::Pingpong, CLOSED, "one message at a time"),
     ("rr", Probe::Rr, RATES, "request/response as netperf measures it"),
     ("rr: CPU", Probe::Rr, RATES_CPU, "what a transaction costs at both ends"),
     ("ping", Probe::Ping, ECHO, "ICMP echo, answered by the far kernel"),
     ("pace", Probe::Pace, PACED, "messages at a fixed rate, the whole round trip"),
     ("stream", Probe::Stream, FLOWS, "bulk data"),
+    ("wake", Probe::Wake, WAKE, "how late sleeping threads woke up"),
     (
         "stream: CPU and RTT",
         Probe::Stream,
@@ -143,22 +149,25 @@ fn evidence(info: &CellInfo) -> String {
     info.findings.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What PGM repaired, apart from the rest; nothing without it.
-pub(super) fn pgm(document: &Document) -> Option<Value> {
-    Some(whole(unbanded(cell_tables::PGM.grid(document)?)))
-}
-
-/// The boots of each cell; nothing without kernels.
-pub(super) fn boots(document: &Document) -> Option<Value> {
-    let (title, mut grid) = boots::table(&document.boots)?;
-    grid.drop_empty();
-    let (name, about) = title.split_once(": ").unwrap_or((&title, ""));
-    Some(context! { name, about, table => whole(grid) })
+/// Tables as text has them: what PGM repaired, apart from the rest, round trips beside wake-ups, and the boots of each cell.
+pub(super) fn grids(document: &Document) -> Vec<Value> {
+    const PGM: [&str; 2] = [
+        "PGM: loss and repair apart from the rest",
+        "RTT from the actual send in µs. Untouched: scheduling and the path alone. Held: arrived in time, and waited behind a repair",
+    ];
+    let pgm = cell_tables::PGM.grid(document).map(|grid| table(PGM, grid));
+    let told = |(title, mut grid): (String, Grid)| {
+        grid.drop_empty();
+        table(title.split_once(": ").unwrap_or((&title, "")).into(), grid)
+    };
+    let others = beside::table(&document.cells).into_iter().chain(boots::table(&document.boots)).map(told);
+    pgm.into_iter().chain(others).collect()
 }
 
 /// A heading is its lines.
-fn whole(grid: Grid) -> Value {
+fn table([name, about]: [&str; 2], grid: Grid) -> Value {
+    let grid = unbanded(grid);
     let lines = |heading: Vec<String>| heading.into_iter().filter(|line| !line.is_empty()).collect();
     let heads: Vec<Vec<String>> = grid.columns.into_iter().map(|column| lines(column.heading)).collect();
-    context! { heads, rows => grid.rows }
+    context! { name, about, heads, rows => grid.rows }
 }

@@ -108,8 +108,7 @@ impl Report {
             pace => has("pace"),
             rr => has("rr"),
             streams => has("stream"),
-            pgm => cells::pgm(document),
-            boots => cells::boots(document),
+            grids => cells::grids(document),
             runs => data(&document.runs),
             environments => data(environment::of(&self.inputs)),
         })?;

@@ -16,6 +16,7 @@ pub(crate) struct Flags<const PROBE: usize>(Vec<(&'static Factor, Value)>);
 
 pub(crate) type PingFlags = Flags<{ Probe::Ping as usize }>;
 pub(crate) type PaceFlags = Flags<{ Probe::Pace as usize }>;
+pub(crate) type WakeFlags = Flags<{ Probe::Wake as usize }>;
 pub(crate) type StreamFlags = Flags<{ Probe::Stream as usize }>;
 
 /// The flags of a command with their factors. Sizes and rates come first in help, as people think of them first.

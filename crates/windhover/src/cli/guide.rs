@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// Purposes in the order of a first experiment, each with its commands.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
-    ("Measure", &["serve", "pingpong", "rr", "ping", "pace", "stream", "pgm", "key"]),
+    ("Measure", &["serve", "pingpong", "rr", "ping", "pace", "stream", "wake", "pgm", "key"]),
     ("Prepare a host", &["doctor", "shield", "tune", "run", "bypass", "load", "undo"]),
     ("Experiment", &["lab", "campaign", "agent"]),
     ("Look at results", &["show", "report", "compare", "plot", "dump"]),
@@ -55,6 +55,11 @@ stream
       four TCP flows for 10 s
   windhover stream udp 10.0.0.2 --key-file key -b 500M -R --working-latency
       UDP from there, and what it does to latency
+wake
+  windhover wake --policy fifo:80 --cpu 1
+      a real-time thread on CPU 1 that shall wake up each ms, for 10 s
+  windhover wake --policy fifo:80 --cpu 0-1 --interval-us 200 --seconds 60
+      a thread on each of two CPUs
 pgm send
   windhover pgm send 239.192.0.1 --count 10000 --rate 1k
       numbered messages

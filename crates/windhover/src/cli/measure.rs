@@ -1,7 +1,7 @@
 //! Flags of the measuring commands.
 
 use super::Format;
-use super::factors::{Flags, PingFlags};
+use super::factors::{Flags, PingFlags, WakeFlags};
 use super::shared::{Family, FormArgs};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// Reads the word of a protocol that has a reflector.
 fn protocol() -> impl TypedValueParser<Value = Protocol> {
-    let listed = Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::Icmp);
+    let listed = Protocol::ALL.into_iter().filter(|protocol| protocol.is_named());
     PossibleValuesParser::new(listed.map(|protocol| PossibleValue::new(protocol.word()).help(protocol.about())))
         .try_map(|word| word.parse())
 }
@@ -85,6 +85,15 @@ pub(crate) struct Ping {
     pub(crate) output: Output,
 }
 
+/// `windhover wake`
+#[derive(Debug, Args)]
+pub(crate) struct Wake {
+    #[command(flatten)]
+    flags: WakeFlags,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
 impl Output {
     /// Puts what was typed into a specification with the command's own defaults, and checks it.
     pub(super) fn fill<const PROBE: usize>(
@@ -119,6 +128,15 @@ impl Ping {
         (spec.stop.max_ms, spec.stop.max_count) = (u32::MAX, 20);
         spec.interval_us = Some(100_000);
         spec.warmup = model::Warmup { time_ms: 0, count: 0 };
+        self.output.fill(&self.flags, spec)
+    }
+}
+
+impl Wake {
+    /// The measurement asked for: 10 s unless a count or a time is given.
+    pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
+        let mut spec = ProbeSpec::new(Probe::Wake, Protocol::Timer);
+        spec.stop.max_ms = 10_000;
         self.output.fill(&self.flags, spec)
     }
 }

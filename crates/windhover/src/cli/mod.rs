@@ -73,6 +73,8 @@ pub(crate) enum Command {
     Pace(Box<pace::Pace>),
     /// Send bulk data one way or both and count what arrives; shows what the load does to latency
     Stream(Box<stream::Stream>),
+    /// Time how late sleeping threads wake up, as cyclictest does
+    Wake(measure::Wake),
     /// Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)
     #[command(subcommand)]
     Pgm(pgm::Pgm),

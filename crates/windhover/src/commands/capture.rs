@@ -122,8 +122,7 @@ impl Recording {
 /// CPUs for the capture: not those of the measured threads, as far as others are left.
 fn beside(spec: &ProbeSpec) -> CpuList {
     let mut cpus = task::housekeeping_cpus(spec.initiator.cpu);
-    let receiving = spec.pace.as_ref().and_then(|pace| pace.receive_cpu);
-    for taken in [receiving, spec.reflector.cpu].into_iter().flatten() {
+    for taken in spec.initiator_cpus().chain([spec.reflector.cpu]).flatten() {
         let fewer: CpuList = cpus.iter().filter(|&cpu| cpu != taken).collect();
         if !fewer.is_empty() {
             cpus = fewer;

@@ -1,4 +1,4 @@
-//! `windhover pingpong`, `rr`, `ping` and `pace`: a measurement typed by hand is the worker itself.
+//! `windhover pingpong`, `rr`, `ping`, `pace` and `wake`: a measurement typed by hand is the worker itself.
 
 use super::capture::Recording;
 use super::child::Worker;
@@ -6,7 +6,7 @@ use super::live::Live;
 use super::{identity, key, signals};
 use crate::cli::Format;
 use crate::cli::dump::Pcap;
-use crate::cli::measure::{Output as Wanted, Peer, Ping, Rounds};
+use crate::cli::measure::{Output as Wanted, Peer, Ping, Rounds, Wake};
 use crate::cli::pace::Pace;
 use crate::output::{Failure, Output};
 use anyhow::anyhow;
@@ -29,6 +29,12 @@ pub(crate) fn ping(arguments: &Ping, output: &Output, started: Instant) -> Resul
     let spec = arguments.spec().map_err(Failure::usage)?;
     let control = resolved(&arguments.address, family(arguments.family))?;
     let task = ProbeTask::new(spec, Target { control, key: None, host: None });
+    run(&task, &arguments.output, None, Live::new(false, output)?, output, started)
+}
+
+pub(crate) fn wake(arguments: &Wake, output: &Output, started: Instant) -> Result<u8, Failure> {
+    let spec = arguments.spec().map_err(Failure::usage)?;
+    let task = ProbeTask::new(spec, Target::default());
     run(&task, &arguments.output, None, Live::new(false, output)?, output, started)
 }
 

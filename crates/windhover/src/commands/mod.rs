@@ -50,6 +50,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Pingpong(arguments) => measure::rounds(&arguments, output, started),
         Command::Rr(arguments) => measure::rounds(&arguments, output, started),
         Command::Ping(arguments) => measure::ping(&arguments, output, started),
+        Command::Wake(arguments) => measure::wake(&arguments, output, started),
         Command::Pace(arguments) => measure::pace(&arguments, output, started),
         Command::Stream(arguments) => stream::run(&arguments, output, started),
         Command::Pgm(command) => pgm::run(command, output),

@@ -25,14 +25,14 @@ pub(crate) fn check(prefix: &Path) -> Result<(), Failure> {
 /// Writes PREFIX-SIZE.dat: send time since the first timed send and RTT, both in ns, in the order of sending; a lost
 /// message has `-` for its RTT. Of `pace` it is PREFIX-SIZE-RATE.dat with the intended send time before them, and a
 /// message that asked for no answer has `.` for its RTT; where there are several reflectors, the number of each, from 0,
-/// stands behind.
+/// stands behind. Of `wake` it is PREFIX-wake.dat with deadlines and latencies.
 ///
 /// Where the disk is full, what fits stays there, up to its last whole line, and the failure says how much that is.
 pub(crate) fn write(prefix: &Path, result: &ResultDocument, raw: &str) -> Result<(), Failure> {
     let bytes = STANDARD.decode(raw).context("raw samples")?;
     let paced = result.probe == Probe::Pace;
     let lines = text(&bytes, paced).ok_or_else(|| anyhow!("raw samples of this build cannot be read"))?;
-    let size = result.size().unwrap_or_default();
+    let size = result.size().map_or_else(|| result.probe.to_string(), |size| size.to_string());
     let rate = result.factor("rate").filter(|_| paced).map(|rate| format!("-{rate}")).unwrap_or_default();
     let name = prefix.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let path = prefix.with_file_name(format!("{name}-{size}{rate}.dat"));

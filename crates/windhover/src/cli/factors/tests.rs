@@ -1,6 +1,6 @@
 use super::*;
 use crate::cli::Cli;
-use crate::cli::measure::{Ping, Pingpong, Rr};
+use crate::cli::measure::{Ping, Pingpong, Rr, Wake};
 use crate::cli::pace::Pace;
 use crate::cli::stream::Stream;
 use clap::CommandFactory as _;
@@ -86,8 +86,8 @@ fn plans_reach_every_flag() {
 fn by_flags(probe: Probe, protocol: Protocol, words: &[String]) -> serde_json::Value {
     static DEFINITION: LazyLock<Command> = LazyLock::new(crate::cli::parse::definition);
     let mut line = vec![probe.word().to_owned()];
-    line.extend((probe != Probe::Ping).then(|| protocol.word().to_owned()));
-    line.push("10.0.0.2".to_owned());
+    line.extend(Protocol::only_of(probe).is_none().then(|| protocol.word().to_owned()));
+    line.extend((probe != Probe::Wake).then(|| "10.0.0.2".to_owned()));
     line.extend_from_slice(words);
     let matches = DEFINITION.find_subcommand(probe.word()).unwrap().clone().try_get_matches_from(&line);
     let matches = matches.unwrap_or_else(|error| panic!("{line:?}: {error}"));
@@ -95,6 +95,7 @@ fn by_flags(probe: Probe, protocol: Protocol, words: &[String]) -> serde_json::V
         Probe::Pingpong => Pingpong::from_arg_matches(&matches).unwrap().spec().unwrap(),
         Probe::Rr => Rr::from_arg_matches(&matches).unwrap().spec().unwrap(),
         Probe::Ping => Ping::from_arg_matches(&matches).unwrap().spec().unwrap(),
+        Probe::Wake => Wake::from_arg_matches(&matches).unwrap().spec().unwrap(),
         Probe::Pace => Pace::from_arg_matches(&matches).unwrap().spec().unwrap().0,
         Probe::Stream => Stream::from_arg_matches(&matches).unwrap().spec(|| Ok(1472)).unwrap().0,
     };

@@ -1,0 +1,126 @@
+//! Round trip and wake-up side by side: a row a combination of the factors that both have.
+
+use crate::cell_tables::{Room, cell, heading};
+use crate::document::{CellInfo, Mark};
+use crate::layout::{Column, Grid};
+use model::{Probe, factor};
+
+/// What stands of each of them.
+const FIGURES: [&str; 5] = ["p50", "p99", "p99.9", "max", "stdev"];
+
+const TITLE: &str = "Round trip and timer wake-up side by side: same host, policy and load; a message that is waited for asleep needs a \
+     wake-up, too";
+
+/// The table below its title.
+pub(crate) fn table(cells: &[CellInfo]) -> Option<(String, Grid)> {
+    Some((TITLE.to_owned(), grid(cells)?))
+}
+
+/// The table; nothing where no ping-pong has a wake-up beside it.
+fn grid(cells: &[CellInfo]) -> Option<Grid> {
+    let rows = rows(cells);
+    let first = rows.first()?;
+    let differs = |pick: fn(&CellInfo) -> String| rows.windows(2).any(|two| pick(two[0].0) != pick(two[1].0));
+    let protocols = differs(|cell| cell.protocol.clone());
+    let sizes = differs(|cell| cell.size_bytes.to_string());
+    let mut grid = Grid { columns: vec![Column::words("cell")], ..Grid::default() };
+    grid.columns.extend(protocols.then(|| Column::words("protocol")));
+    grid.columns.extend(sizes.then(|| Column::figures("size", "B")));
+    let keys = grid.columns.len();
+    let band = |place: usize, info: &CellInfo| {
+        let from = keys + place * FIGURES.len();
+        (from, from + FIGURES.len() - 1, info.kind.title().to_owned())
+    };
+    grid.bands.push(vec![band(0, first.0), band(1, first.1)]);
+    for _ in 0..2 {
+        grid.columns.extend(
+            FIGURES.map(|id| heading(id, true, Room::Narrow)).map(|[title, unit]| Column::figures(title, unit)),
+        );
+    }
+    grid.columns.push(Column::words(""));
+    for (trip, wake) in &rows {
+        let mut cells = vec![trip.label.clone()];
+        cells.extend(protocols.then(|| trip.protocol.clone()));
+        cells.extend(sizes.then(|| trip.size_bytes.to_string()));
+        for info in [trip, wake] {
+            cells.extend(FIGURES.map(|id| cell(&info.figures, id, Room::Narrow)));
+        }
+        let mark = [trip, wake].into_iter().map(|info| info.mark).max_by_key(|mark| match mark {
+            Mark::Clean => 0,
+            Mark::Disturbed => 1,
+            Mark::Invalid => 2,
+        });
+        cells.push(mark.map_or("", |mark| mark.sign()).to_owned());
+        grid.rows.push(cells);
+    }
+    Some(grid)
+}
+
+/// Each ping-pong with the wake-up cell that agrees with it in every factor that both have.
+fn rows(cells: &[CellInfo]) -> Vec<(&CellInfo, &CellInfo)> {
+    let of = |probe: Probe| cells.iter().filter(move |cell| cell.probe == probe.word() && cell.value("p50").is_some());
+    of(Probe::Pingpong).filter_map(|trip| Some((trip, of(Probe::Wake).find(|wake| agree(trip, wake))?))).collect()
+}
+
+/// A wake-up has no far end, so of factors with two values it has the first.
+fn agree(trip: &CellInfo, wake: &CellInfo) -> bool {
+    let near = |name: &str, value: &str| match factor::recorded(name) {
+        Some(factor) if factor.is_two_ended() => value.split(';').next().unwrap_or(value).trim().to_owned(),
+        _ => value.to_owned(),
+    };
+    let same = |(name, value): (&String, &String)| {
+        trip.factors.get(name).is_none_or(|other| near(name, other) == near(name, value))
+    };
+    trip.run == wake.run && trip.substrate == wake.substrate && wake.factors.iter().all(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{Figure, Figures};
+    use model::{LatencyKind, Substrate};
+    use std::collections::BTreeMap;
+
+    fn cell(probe: Probe, kind: LatencyKind, factors: &[(&str, &str)], p50: f64) -> CellInfo {
+        CellInfo {
+            run: "run".to_owned(),
+            row: 0,
+            colour: 0,
+            label: factors.iter().map(|(_, value)| *value).collect::<Vec<_>>().join(" "),
+            substrate: Substrate::Simulated,
+            factors: factors.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            probe: probe.word().to_owned(),
+            protocol: "udp".to_owned(),
+            size_bytes: 32,
+            kind,
+            repetitions: 1,
+            left_out: 0,
+            figures: Figures([("p50", Figure { value: p50, range: None })].into_iter().collect()),
+            reflectors: Vec::new(),
+            words: BTreeMap::new(),
+            mark: Mark::Clean,
+            findings: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Catches: a wake-up beside the round trip of another policy, load, kernel or run; two ends compared with one.
+    #[test]
+    fn a_round_trip_stands_beside_the_wake_up_of_the_same_factors() {
+        let trip = |factors: &[(&str, &str)], p50| cell(Probe::Pingpong, LatencyKind::RttHalf, factors, p50);
+        let wake = |factors: &[(&str, &str)], p50| cell(Probe::Wake, LatencyKind::WakeUp, factors, p50);
+        let cells = vec![
+            trip(&[("load", "none"), ("policy", "fifo:50;other"), ("stack", "kernel")], 1000.0),
+            trip(&[("load", "none"), ("policy", "other"), ("stack", "kernel")], 2000.0),
+            trip(&[("load", "build"), ("policy", "other"), ("stack", "kernel")], 3000.0),
+            wake(&[("load", "none"), ("policy", "fifo:50"), ("interval_us", "500")], 10.0),
+            wake(&[("load", "none"), ("policy", "other"), ("interval_us", "500")], 20.0),
+            CellInfo { run: "other".to_owned(), ..wake(&[("load", "build"), ("policy", "other")], 30.0) },
+        ];
+        let pairs: Vec<_> = rows(&cells).iter().map(|(trip, wake)| (trip.value("p50"), wake.value("p50"))).collect();
+        assert_eq!(pairs, [(Some(1000.0), Some(10.0)), (Some(2000.0), Some(20.0))]);
+        let grid = grid(&cells).unwrap();
+        assert_eq!(grid.bands[0].iter().map(|band| band.2.as_str()).collect::<Vec<_>>(), ["RTT/2", "wake-up latency"]);
+        assert_eq!((grid.rows[0][1].as_str(), grid.rows[0][6].as_str()), ("1.0", "0.0"));
+    }
+}
