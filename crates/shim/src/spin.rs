@@ -84,8 +84,8 @@ impl Call {
             self.count(Outcome::NotSpun);
             return Spun::Spent;
         }
-        // Sockets on the stack know by themselves when they are closed.
-        let visit = self.entry.filter(|entry| !entry.has(table::ON_STACK)).map(Visit::begin);
+        // Sockets that are on the stack, or may come there, know by themselves when they are closed.
+        let visit = self.entry.filter(|entry| !entry.has_any(table::ON_STACK | table::CANDIDATE)).map(Visit::begin);
         let mut attempts = 0;
         let limits = Limits { began, budget_ns, timeout_ns, by_any_signal };
         let spun = self.rounds(&limits, visit.as_ref(), &mut attempts, &mut attempt);

@@ -131,6 +131,11 @@ impl Entry {
         self.state.fetch_and(!flags, Relaxed);
     }
 
+    /// The same for all descriptors of an open file.
+    pub(crate) fn file(&self) -> u32 {
+        self.file.load(Relaxed)
+    }
+
     /// Record in the status page.
     pub(crate) fn record(&self) -> Option<usize> {
         (self.record.load(Relaxed) as usize).checked_sub(1)
@@ -166,7 +171,7 @@ pub(crate) fn is_socket(fd: c_int) -> bool {
     entry(fd).is_some_and(|entry| entry.has_any(SOCKET | EPOLL))
 }
 
-/// Notes a new descriptor with its flags.
+/// Notes a new descriptor with its flags; [`ON_STACK`]: it is to come there at once.
 pub(crate) fn open(fd: c_int, flags: u32) {
     let Some(entry) = entry(fd) else {
         if flags & SOCKET != 0 {
@@ -175,7 +180,7 @@ pub(crate) fn open(fd: c_int, flags: u32) {
         return;
     };
     forget(entry);
-    if flags & SOCKET != 0 && has_left() {
+    if flags & (SOCKET | ON_STACK) == SOCKET && has_left() {
         return;
     }
     HIGHEST.fetch_max(fd.unsigned_abs() + 1, Relaxed);
@@ -193,11 +198,13 @@ pub(crate) fn leave_all() {
     if !page::is_own_process() || HAS_LEFT.swap(true, Relaxed) {
         return;
     }
+    // Instances may have sockets of the stack.
+    let kept = if user::is_enabled() { INSTANCE | EPOLL } else { INSTANCE };
     for entry in used().filter(|entry| !entry.has_any(ON_STACK | OWN)) {
         if entry.backend() != Backend::Kernel {
             page::fall_back(Some(entry), Reason::Sandbox);
         }
-        entry.state.fetch_and(INSTANCE, Relaxed);
+        entry.state.fetch_and(kept, Relaxed);
     }
 }
 
@@ -218,7 +225,7 @@ pub(crate) fn add_to_epoll(fd: c_int) {
 
 /// The number of an epoll instance: one for all of its descriptors.
 pub(crate) fn instance(fd: c_int) -> Option<u32> {
-    entry(fd).filter(|entry| entry.has(INSTANCE)).map(|entry| entry.file.load(Relaxed))
+    entry(fd).filter(|entry| entry.has(INSTANCE)).map(Entry::file)
 }
 
 /// A descriptor of an epoll instance, but not this one.
@@ -311,17 +318,15 @@ pub(crate) fn of_stack(id: u32) -> Option<(c_int, &'static Entry)> {
 
 /// Datagram sockets that the kernel carries for good, but not this descriptor and its copies.
 pub(crate) fn kernels_datagrams(but: c_int) -> impl Iterator<Item = c_int> {
-    let own = entry(but).map(|entry| entry.file.load(Relaxed));
+    let own = entry(but).map(Entry::file);
     let is_one = |entry: &Entry| entry.has(SOCKET) && !entry.has_any(STREAM | ON_STACK | CANDIDATE);
-    let all = (0..).zip(used()).filter(move |(_, entry)| is_one(entry) && Some(entry.file.load(Relaxed)) != own);
+    let all = (0..).zip(used()).filter(move |(_, entry)| is_one(entry) && Some(entry.file()) != own);
     all.map(|(fd, _)| fd)
 }
 
-/// A descriptor of a listener on the stack that nobody has waited for. It may come back there.
-pub(crate) fn leave_unused(id: u32) -> Option<c_int> {
-    let (fd, entry) = of_stack(id).filter(|(_, entry)| !same(entry).any(|one| one.has_any(USED)))?;
-    set_all(entry, CANDIDATE, ON_STACK);
-    Some(fd)
+/// A descriptor of a listener on the stack that nobody has waited for.
+pub(crate) fn unused(id: u32) -> Option<c_int> {
+    of_stack(id).filter(|(_, entry)| !same(entry).any(|one| one.has_any(USED))).map(|(fd, _)| fd)
 }
 
 /// No socket is on the stack any more.

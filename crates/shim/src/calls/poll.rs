@@ -186,7 +186,7 @@ unsafe extern "C-unwind" fn __ppoll_chk(
 /// The entry of an epoll instance that has a socket of ours.
 #[inline(always)]
 fn epoll(fd: c_int) -> Option<&'static Entry> {
-    table::entry(fd).filter(|entry| entry.has(table::EPOLL))
+    table::entry(fd).filter(|entry| entry.has(table::EPOLL) && !table::has_left())
 }
 
 /// The waiting calls of epoll. `real` gets a time-out in ms, negative for none.
@@ -235,7 +235,7 @@ fn ms_of(ns: u64) -> c_int {
     c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX)
 }
 
-/// The waiting calls of epoll with sockets of the stack in this process in the instance.
+/// The waiting calls of epoll where sockets of the stack in this process may be in the instance, or may come to be.
 unsafe fn epoll_stack(
     fd: c_int,
     events: *mut epoll_event,
@@ -243,8 +243,11 @@ unsafe fn epoll_stack(
     timeout_ns: u64,
     mask: *const sigset_t,
 ) -> Option<c_int> {
-    if !user::is_enabled() || epoll(fd).is_none() {
+    if !user::is_enabled() {
         return None;
+    }
+    if let Some(entry) = epoll(fd) {
+        busy::set_epoll(fd, entry);
     }
     // SAFETY: the caller's promises about the pointers are those of epoll_pwait(2).
     unsafe { user::wait_epoll(fd, events, most, timeout_ns, mask) }

@@ -7,7 +7,7 @@ use libc::c_int;
 use stack::TcpState;
 use std::cell::RefCell;
 use user_stack::now;
-use xsk::Protocol;
+use xsk::{Backend, Protocol};
 
 /// How long the process' end waits for what was sent to be acknowledged, without anything happening.
 const PATIENCE_NS: u64 = 2_000_000_000;
@@ -29,7 +29,7 @@ pub(crate) fn closed(fd: c_int, entry: &'static Entry) {
     let lingers = socket.linger_s.filter(|seconds| *seconds > 0).is_some() && !entry.has(table::NONBLOCK);
     let (lingers_ns, ends) = (u64::from(socket.linger_s.unwrap_or(0)) * 1_000_000_000, socket.ends);
     end_socket(state, id, Port::Guarded(fd));
-    state.wake(Some(id));
+    state.wake(id);
     drop(locked);
     if lingers && let Some((local, remote)) = ends {
         let began = thread::now_ns();
@@ -148,7 +148,7 @@ impl State {
     /// takes it over, with the interface, where this one has no other socket.
     fn leave_unused(&mut self) {
         let Some(engine) = &self.engine else { return };
-        let is_xdp = engine.backend() != xsk::Backend::Packet;
+        let is_xdp = engine.backend() != Backend::Packet;
         let ids: Vec<u32> = self
             .by_handle
             .iter()
@@ -156,8 +156,8 @@ impl State {
             .map(|(_, id)| *id)
             .collect();
         for id in ids {
-            if let Some(fd) = table::leave_unused(id) {
-                self.release(id, Some(fd));
+            if let Some(fd) = table::unused(id) {
+                give_back(self, fd, id, table::CANDIDATE, 0);
             }
         }
         if is_xdp && self.by_handle.is_empty() && self.orphans.is_empty() {
@@ -180,10 +180,16 @@ pub(crate) fn release_guard(port: u16) -> bool {
     released
 }
 
-/// The kernel has a socket again, which the stack had.
-pub(super) fn give_back(state: &mut State, id: u32) {
+/// The kernel has a socket again, which the stack had. `set` and `clear` are flags of its descriptors.
+pub(super) fn give_back(state: &mut State, fd: c_int, id: u32, set: u32, clear: u32) {
+    if let Some(entry) = table::entry(fd) {
+        table::set_all(entry, set, clear | table::ON_STACK);
+    }
     let is_connection = state.socket(id).is_some_and(|socket| matches!(socket.handle, Handle::Tcp(_)));
-    state.release(id, table::of_stack(id).map(|(fd, _)| fd).filter(|_| !is_connection));
+    state.unwatched(id);
+    state.release(id, Some(fd).filter(|_| !is_connection));
+    state.wake(id);
+    state.turned();
 }
 
 /// A descriptor was copied.

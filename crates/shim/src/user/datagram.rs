@@ -156,14 +156,13 @@ unsafe fn send_once(id: u32, to: Option<SocketAddr>, outgoing: &Outgoing) -> Opt
 /// After the kernel's socket was connected: the stack's gets the same ends, and keeps what it has received. One that cannot be
 /// connected there is the kernel's; its next call sees whether it may come back.
 pub(crate) fn reconnected(fd: c_int) {
-    let Some((entry, id)) = entry(fd).and_then(|entry| Some((entry, entry.on_stack()?))) else { return };
+    let Some(id) = entry(fd).and_then(Entry::on_stack) else { return };
     let before = errno::get();
     let mut state = lock();
     // What has come so far came before.
     state.poll();
     if !state.both(id).is_some_and(|(engine, socket)| follow(fd, engine, socket)) {
-        close::give_back(&mut state, id);
-        table::set_all(entry, table::CANDIDATE, table::ON_STACK);
+        close::give_back(&mut state, fd, id, table::CANDIDATE, 0);
     }
     errno::set(before);
 }
@@ -190,8 +189,9 @@ pub(super) fn leave_port(state: &mut State, id: u32, reason: Reason) {
     let others: Vec<u32> = state.by_handle.iter().filter_map(is_same).collect();
     for other in others {
         if other == id || is_udp && state.socket(other).is_some_and(|socket| socket.port == port) {
-            close::give_back(state, other);
-            table::of_stack(other).inspect(|(_, entry)| not_taken(entry, reason));
+            let Some((fd, entry)) = table::of_stack(other) else { continue };
+            close::give_back(state, fd, other, 0, table::CANDIDATE);
+            page::fall_back(Some(entry), reason);
         }
     }
 }

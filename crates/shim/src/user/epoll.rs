@@ -1,11 +1,11 @@
 //! epoll instances with sockets of the stack among their members. The kernel's instance goes on to have the others, and the
 //! kernel's sockets of datagrams and listeners.
 
-use super::wait::{For, Waited, finish, wait};
-use super::{State, lock, take};
+use super::wait::{For, TURNED, Waited, finish, wait};
+use super::{State, TURNS, Wakes, lock, take};
 use crate::spin::Call;
 use crate::table::{self, Entry};
-use crate::{errno, real};
+use crate::{errno, real, thread};
 use bypass_abi::page::{Kind, Outcome};
 use libc::{
     EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLONESHOT,
@@ -13,6 +13,7 @@ use libc::{
     timespec,
 };
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Attempts between two that ask the kernel's instance.
 const ATTEMPTS_A_KERNEL: u32 = 32;
@@ -172,7 +173,7 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
     }
     state.list(number, fd, 0);
     // A thread may wait for it already.
-    state.wake(None);
+    state.turned();
     Some(0)
 }
 
@@ -214,7 +215,7 @@ impl State {
             outer.retain(|one| *one != (number, fd));
             outer.push((number, fd));
             self.list(number, fd, 0);
-            self.wake(None);
+            self.turned();
         }
     }
 
@@ -267,6 +268,26 @@ impl State {
         }
         if let Some(socket) = self.socket(id) {
             socket.watched.extend(watched);
+        }
+    }
+
+    /// A socket leaves the stack: the kernel's instances have it again, and all that was asked for.
+    pub(super) fn unwatched(&mut self, id: u32) {
+        let watched = self.socket(id).map(|socket| std::mem::take(&mut socket.watched)).unwrap_or_default();
+        for (number, fd) in watched {
+            let Some(set) = self.sets.get_mut(&number) else { continue };
+            let instance = set.fd;
+            let Some(watch) = set.watches.get_mut(&fd) else { continue };
+            watch.id = 0;
+            set.waiting += 1;
+            if std::mem::replace(&mut watch.in_kernel, true) {
+                // EPOLL_CTL_MOD cannot change one with EPOLLEXCLUSIVE.
+                in_kernel(instance, EPOLL_CTL_DEL, fd, 0, 0);
+            } else {
+                set.in_kernel += 1;
+            }
+            let events = if watch.is_spent { EPOLLONESHOT.cast_unsigned() } else { watch.events };
+            in_kernel(instance, EPOLL_CTL_ADD, fd, events, watch.data);
         }
     }
 
@@ -359,7 +380,7 @@ impl State {
     }
 
     /// Whether the kernel's instance has all that is in this one.
-    fn is_kernels(&self, number: u32, depth: u32) -> bool {
+    pub(super) fn is_kernels(&self, number: u32, depth: u32) -> bool {
         self.sets.get(&number).is_none_or(|set| {
             let members = || set.watches.values().filter(|watch| watch.inner != 0);
             set.waiting + set.inner == set.watches.len()
@@ -369,7 +390,7 @@ impl State {
     }
 }
 
-/// The waiting calls of epoll where the instance has sockets of the stack. None: the kernel's.
+/// The waiting calls of epoll, where the instance has sockets of the stack or may get some. None: the kernel's.
 pub(crate) unsafe fn wait_epoll(
     set: c_int,
     events: *mut epoll_event,
@@ -379,29 +400,84 @@ pub(crate) unsafe fn wait_epoll(
 ) -> Option<c_int> {
     let most = usize::try_from(most).ok().filter(|most| *most > 0 && !events.is_null())?;
     let number = table::instance(set)?;
-    take_members(number, 0);
-    if lock().is_kernels(number, 0) {
-        return None;
-    }
     // SAFETY: the caller's promise: room for `most` events.
     let events = unsafe { std::slice::from_raw_parts_mut(events, most) };
-    let before = errno::get();
-    let call = Call::new(Kind::Epoll, None);
-    let mut attempt = |asks: bool| attempt_once((set, number), events, mask, asks);
-    let first = attempt(timeout_ns == 0);
-    if first.is_some() || timeout_ns == 0 {
-        call.count(Outcome::Ready);
-        return Some(finish(Waited::Done(first.unwrap_or(Ok(0))), before, 0));
-    }
-    let kernel = [pollfd { fd: set, events: POLLIN, revents: 0 }];
-    let what = For { socket: None, kernel: &kernel, mask, timeout_ns, by_any_signal: true };
-    Some(match wait(&call, &what, attempt) {
-        Waited::TimedOut => {
-            errno::set(before);
-            0
+    again_where_turned(timeout_ns, |timeout_ns| {
+        let mut turns = TURNS.load(Relaxed);
+        take_members(number, 0);
+        let is_kernels = lock().is_kernels(number, 0);
+        if is_kernels && (timeout_ns == 0 || table::has_left()) {
+            return None;
         }
-        waited => finish(waited, before, 0),
+        let call = Call::new(Kind::Epoll, None);
+        let mut attempt = |asks: bool| match is_kernels {
+            true => attempt_in_kernel((set, number), events, mask, &mut turns),
+            false => attempt_once((set, number), events, mask, asks),
+        };
+        let first = attempt(timeout_ns == 0);
+        if first.is_some() || timeout_ns == 0 {
+            call.count(Outcome::Ready);
+            return Some(Waited::Done(first.unwrap_or(Ok(0))));
+        }
+        let kernel = [pollfd { fd: set, events: POLLIN, revents: 0 }];
+        let wakes = if is_kernels { Wakes::Turns } else { Wakes::Any };
+        // Instances without sockets are none of this library's.
+        let spins = table::entry(set).is_some_and(|entry| entry.has(table::EPOLL));
+        let what = For { wakes, spins, kernel: &kernel, mask, timeout_ns, by_any_signal: true };
+        Some(wait(&call, &what, attempt))
     })
+}
+
+/// Makes a call that waits for several, and makes it again for the rest of its time where others have to be asked meanwhile. What it
+/// returns; none: the kernel's.
+pub(super) fn again_where_turned(
+    timeout_ns: u64,
+    mut call: impl FnMut(u64) -> Option<Waited<Result<c_int, c_int>>>,
+) -> Option<c_int> {
+    let before = errno::get();
+    let began = if timeout_ns == 0 { 0 } else { thread::now_ns() };
+    let mut rest_ns = timeout_ns;
+    loop {
+        match call(rest_ns)? {
+            Waited::Done(Err(TURNED)) if timeout_ns == u64::MAX => {}
+            Waited::Done(Err(TURNED)) => {
+                rest_ns = timeout_ns.saturating_sub(thread::now_ns().saturating_sub(began));
+            }
+            Waited::TimedOut => return Some(finish(Waited::Done(Ok(0)), before, 0)),
+            waited => return Some(finish(waited, before, 0)),
+        }
+    }
+}
+
+/// An attempt where the kernel's instance has all members.
+fn attempt_in_kernel(
+    (fd, number): (c_int, u32),
+    events: &mut [epoll_event],
+    mask: *const sigset_t,
+    turns: &mut u32,
+) -> Option<Result<c_int, c_int>> {
+    let now = TURNS.load(Relaxed);
+    if std::mem::replace(turns, now) != now && !lock().is_kernels(number, 0) {
+        return Some(Err(TURNED));
+    }
+    let most = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
+    // SAFETY: room for the events.
+    let found = unsafe { real::epoll_wait.get()(fd, events.as_mut_ptr(), most, 0) };
+    match usize::try_from(found) {
+        Ok(0) => let_signals_in(mask),
+        Ok(count) => {
+            lock().spend(number, events.get(..count).unwrap_or_default());
+            Some(Ok(found))
+        }
+        Err(_) => Some(Err(errno::get())),
+    }
+}
+
+/// The mask of a call may let a signal in that has come before.
+fn let_signals_in(mask: *const sigset_t) -> Option<Result<c_int, c_int>> {
+    // SAFETY: no descriptors, a time, and the caller's mask.
+    let is_handled = !mask.is_null() && unsafe { real::ppoll.get()(std::ptr::null_mut(), 0, &raw const NOW, mask) } < 0;
+    is_handled.then(|| Err(errno::get()))
 }
 
 /// Takes over the members that may be.
@@ -455,14 +531,7 @@ fn attempt_once(
     if found > 0 {
         return Some(Ok(count(found)));
     }
-    if !mask.is_null() {
-        // SAFETY: no descriptors, a time, and the caller's mask.
-        let done = unsafe { real::ppoll.get()(std::ptr::null_mut(), 0, &raw const NOW, mask) };
-        if done < 0 {
-            return Some(Err(errno::get()));
-        }
-    }
-    None
+    let_signals_in(mask)
 }
 
 /// A socket that both report is one event; how many of the kernel's are left.

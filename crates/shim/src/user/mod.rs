@@ -51,9 +51,19 @@ pub(super) enum Handle {
 struct Waiter {
     /// Its eventfd.
     fd: c_int,
-    /// The socket that it waits for; none: several.
-    socket: Option<u32>,
+    wakes: Wakes,
     is_woken: bool,
+}
+
+/// What wakes a thread that sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wakes {
+    /// Something happens to this socket.
+    One(u32),
+    /// To any.
+    Any,
+    /// It waits for the kernel's sockets: one comes to the stack.
+    Turns,
 }
 
 /// A place for a socket, with how often it was used.
@@ -78,8 +88,8 @@ pub(crate) struct State {
     is_refused: bool,
     /// It was forked: its listeners are its parent's and siblings', too.
     is_child: bool,
-    /// When a listener may be tried again that the kernel had connections of, ns.
-    retry_ns: u64,
+    /// Listeners that the kernel had connections of, by their open files: when they may be tried again, ns.
+    retries: HashMap<u32, u64>,
     /// What [`Engine::descriptors`] gives.
     descriptors: Vec<c_int>,
     places: Vec<Place>,
@@ -99,7 +109,7 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
         engine: None,
         is_refused: false,
         is_child: false,
-        retry_ns: 0,
+        retries: HashMap::new(),
         descriptors: Vec::new(),
         places: Vec::with_capacity(256),
         by_handle: HashMap::with_capacity(256),
@@ -112,6 +122,8 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
 });
 /// Counts rounds of the program's own threads: while it changes, the service thread has nothing to do.
 static ROUNDS: AtomicU32 = AtomicU32::new(0);
+/// Counts up when a socket comes to the stack or leaves it, or an instance gets one: threads that wait look again whom to ask.
+static TURNS: AtomicU32 = AtomicU32::new(0);
 
 /// The state, locked. Signal handlers of the program wait until it is free again: they may call any of this.
 pub(super) struct Locked(ManuallyDrop<MutexGuard<'static, State>>);
@@ -204,16 +216,24 @@ impl State {
         for (set, fd) in self.socket(id).map(|socket| socket.watched.clone()).unwrap_or_default() {
             self.list(set, fd, 0);
         }
-        self.wake(Some(id));
+        self.wake(id);
     }
 
-    /// Wakes those that sleep for a socket, or all.
-    fn wake(&mut self, id: Option<u32>) {
-        for waiter in self.waiters.iter_mut().filter(|waiter| !waiter.is_woken) {
-            if id.is_none() || waiter.socket.is_none() || waiter.socket == id {
-                waiter.is_woken = true;
-                wait::ring(waiter.fd);
-            }
+    /// Wakes those that sleep for a socket.
+    fn wake(&mut self, id: u32) {
+        self.wake_those(|wakes| wakes == Wakes::Any || wakes == Wakes::One(id));
+    }
+
+    /// A socket has come to the stack or left it, or an instance has got one.
+    fn turned(&mut self) {
+        TURNS.fetch_add(1, Relaxed);
+        self.wake_those(|wakes| !matches!(wakes, Wakes::One(_)));
+    }
+
+    fn wake_those(&mut self, are_meant: impl Fn(Wakes) -> bool) {
+        for waiter in self.waiters.iter_mut().filter(|waiter| !waiter.is_woken && are_meant(waiter.wakes)) {
+            waiter.is_woken = true;
+            wait::ring(waiter.fd);
         }
     }
 

@@ -225,8 +225,9 @@ pub(crate) unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_v
     let is_on = number != 0 || size > 16;
     if !entry.has(table::STREAM) && is_on && UNKNOWN.iter().any(|(of, names)| *of == level && names.contains(&name)) {
         entry.set(table::UNKNOWN_OPTION);
+        let mut locked = lock();
         if let Some(id) = entry.on_stack() {
-            super::datagram::leave_port(&mut lock(), id, Reason::Option);
+            super::datagram::leave_port(&mut locked, id, Reason::Option);
         }
         return;
     }

@@ -1,8 +1,8 @@
 //! poll, and select by way of it, where sockets of the stack are among the descriptors.
 
-use super::epoll::take_members;
-use super::wait::{For, Waited, finish, wait};
-use super::{Handle, State, lock, take};
+use super::epoll::{again_where_turned, take_members};
+use super::wait::{For, TURNED, Waited, wait};
+use super::{Handle, State, TURNS, Wakes, lock, take};
 use crate::spin::Call;
 use crate::table;
 use crate::{errno, real};
@@ -60,6 +60,8 @@ impl State {
 /// One of the descriptors that a call waits for.
 #[derive(Clone, Copy)]
 struct Watched {
+    /// Its open file, where it is a socket.
+    file: u32,
     /// Its number on the stack; 0: none.
     id: u32,
     /// That of an epoll instance; 0: none.
@@ -70,7 +72,7 @@ struct Watched {
     ends: c_short,
 }
 
-const NOTHING: Watched = Watched { id: 0, instance: 0, kernel: pollfd { fd: -1, events: 0, revents: 0 }, ends: 0 };
+const NOTHING: Watched = Watched { file: 0, id: 0, instance: 0, kernel: pollfd { fd: -1, events: 0, revents: 0 }, ends: 0 };
 
 /// What ends a call that asks for events: to poll errors and the end of a connection are told in any case, to select only
 /// those that its sets stand for.
@@ -88,26 +90,46 @@ pub(crate) struct Polled<'a> {
     pub(crate) kind: Kind,
 }
 
-/// Takes over those of the descriptors that may be; whether one is on the stack, or an instance of epoll.
-fn take_all(fds: &[pollfd]) -> bool {
-    fds.iter().fold(false, |any, one| {
-        let is_taken = super::entry(one.fd).is_some_and(|entry| take::used(one.fd, entry).is_some());
-        let instance = instance(one.fd).inspect(|number| take_members(*number, 0));
-        any || is_taken || instance.is_some()
+/// Takes over those of the descriptors that may be. Whether one is on the stack; none of them now, but perhaps later: `Some(false)`.
+fn take_all(fds: &[pollfd]) -> Option<bool> {
+    let (mut is_any, mut may_later) = (false, false);
+    for one in fds {
+        if let Some(entry) = super::entry(one.fd) {
+            is_any |= take::used(one.fd, entry).is_some();
+            may_later |= entry.has(table::CANDIDATE);
+        } else if let Some(number) = table::instance(one.fd) {
+            take_members(number, 0);
+            is_any |= !lock().is_kernels(number, 0);
+            may_later = true;
+        }
+    }
+    (is_any || may_later && !table::has_left()).then_some(is_any)
+}
+
+/// Whether others have to be asked than when the call looked.
+fn has_turned(fds: &[pollfd], watched: &[Watched], is_kernels: bool) -> bool {
+    fds.iter().zip(watched).any(|(fd, one)| {
+        let entry = table::entry(fd.fd).filter(|entry| entry.has(table::SOCKET) && entry.file() == one.file);
+        entry.is_some_and(|entry| entry.on_stack().unwrap_or(0) != one.id)
+            || is_kernels && one.instance != 0 && !lock().is_kernels(one.instance, 0)
     })
 }
 
-/// The number of an epoll instance that has a socket.
-fn instance(fd: c_int) -> Option<u32> {
-    table::entry(fd).filter(|entry| entry.has(table::EPOLL)).and_then(|_| table::instance(fd))
-}
-
-/// poll where sockets of the stack are among the descriptors. None: the kernel's.
+/// poll where sockets of the stack are among the descriptors, or may come to be. None: the kernel's.
 pub(crate) fn poll(polled: &mut Polled<'_>) -> Option<c_int> {
-    if !super::is_enabled() || !take_all(polled.fds) {
+    if !super::is_enabled() {
         return None;
     }
-    let before = errno::get();
+    again_where_turned(polled.timeout_ns, |timeout_ns| poll_until(polled, timeout_ns))
+}
+
+fn poll_until(polled: &mut Polled<'_>, timeout_ns: u64) -> Option<Waited<Result<c_int, c_int>>> {
+    let mut turns = TURNS.load(Relaxed);
+    let is_kernels = !take_all(polled.fds)?;
+    if is_kernels && timeout_ns == 0 {
+        return None;
+    }
+    let mut spins = false;
     let mut few = [NOTHING; FEW];
     let mut many = Vec::new();
     let watched: &mut [Watched] = if polled.fds.len() <= FEW {
@@ -122,8 +144,10 @@ pub(crate) fn poll(polled: &mut Polled<'_>) -> Option<c_int> {
         one.kernel = pollfd { fd: fd.fd, events: fd.events, revents: 0 };
         one.ends = ends(fd.events, polled.kind);
         let entry = super::entry(fd.fd);
+        one.file = entry.map_or(0, table::Entry::file);
         one.id = entry.and_then(table::Entry::on_stack).unwrap_or(0);
-        one.instance = instance(fd.fd).unwrap_or(0);
+        one.instance = table::instance(fd.fd).unwrap_or(0);
+        spins |= table::is_socket(fd.fd);
         if one.id != 0 {
             one.kernel.events &= !(POLLOUT | POLLWRNORM);
             // Of a connection the kernel knows nothing; a listener has brought one if it is readable.
@@ -142,6 +166,14 @@ pub(crate) fn poll(polled: &mut Polled<'_>) -> Option<c_int> {
     let mut kernel_in = if kernels_own { 0 } else { CALLS.fetch_add(1, Relaxed) % (ATTEMPTS_A_KERNEL + 1) };
     let (fds, mask) = (&mut *polled.fds, polled.mask);
     let mut attempt = |watched: &mut [Watched], asks: bool| {
+        let now = TURNS.load(Relaxed);
+        if std::mem::replace(&mut turns, now) != now && has_turned(fds, watched, is_kernels) {
+            return Some(Err(TURNED));
+        }
+        if is_kernels {
+            fds.iter_mut().for_each(|fd| fd.revents = 0);
+            return from_kernel(fds, watched, mask);
+        }
         let ready = from_stack(fds, watched);
         kernel_in = if kernel_in == 0 { ATTEMPTS_A_KERNEL } else { kernel_in - 1 };
         if ready > 0 && !kernels_own || !in_kernel || !asks && kernel_in != ATTEMPTS_A_KERNEL {
@@ -149,20 +181,15 @@ pub(crate) fn poll(polled: &mut Polled<'_>) -> Option<c_int> {
         }
         from_kernel(fds, watched, mask)
     };
-    let first = attempt(watched, polled.timeout_ns == 0 && kernels_own);
-    if first.is_some() || polled.timeout_ns == 0 {
+    let first = attempt(watched, timeout_ns == 0 && kernels_own);
+    if first.is_some() || timeout_ns == 0 {
         call.count(Outcome::Ready);
-        return Some(finish(Waited::Done(first.unwrap_or(Ok(0))), before, 0));
+        return Some(Waited::Done(first.unwrap_or(Ok(0))));
     }
     let kernel: Vec<pollfd> = if in_kernel { watched.iter().map(|one| one.kernel).collect() } else { Vec::new() };
-    let what = For { socket: None, kernel: &kernel, mask, timeout_ns: polled.timeout_ns, by_any_signal: true };
-    Some(match wait(&call, &what, |asks| attempt(watched, asks)) {
-        Waited::TimedOut => {
-            errno::set(before);
-            0
-        }
-        waited => finish(waited, before, 0),
-    })
+    let wakes = if is_kernels { Wakes::Turns } else { Wakes::Any };
+    let what = For { wakes, spins, kernel: &kernel, mask, timeout_ns, by_any_signal: true };
+    Some(wait(&call, &what, |asks| attempt(watched, asks)))
 }
 
 /// What the stack says; how many are ready.

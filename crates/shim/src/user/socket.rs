@@ -1,7 +1,7 @@
 //! A socket on the stack, and what its receive and send calls have in common.
 
 use super::options::Inherited;
-use super::wait::{For, Waited, finish, wait};
+use super::wait::{For, TURNED, Waited, finish, is_kernels_again, wait, wait_beside};
 use super::{Handle, State, datagram, entry, lock, stream, take};
 use crate::errno;
 use crate::spin::Call;
@@ -145,8 +145,12 @@ impl Incoming {
 #[inline]
 pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c_int) -> ssize_t) -> Option<ssize_t> {
     let entry = entry(fd)?;
-    let id = take::used(fd, entry)?;
+    let Some(id) = take::used(fd, entry) else {
+        // SAFETY: the caller's promises about the buffers.
+        return unsafe { receive_beside(fd, entry, incoming, real) };
+    };
     let before = errno::get();
+    let file = entry.file();
     let nonblocking = entry.has(table::NONBLOCK) || incoming.flags & MSG_DONTWAIT != 0;
     if nonblocking {
         // Such a call returns what is there, also with MSG_WAITALL.
@@ -173,7 +177,39 @@ pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c
         errno::set(before);
         return Some(done.cast_signed());
     }
+    if is_kernels_again(&waited, entry, file) {
+        // SAFETY: as above.
+        return unsafe { receive(fd, incoming, real) };
+    }
     Some(finish(waited, before, libc::EAGAIN))
+}
+
+/// The same of a socket that may come to the stack, by a call of another thread.
+#[cold]
+unsafe fn receive_beside(
+    fd: c_int,
+    entry: &'static Entry,
+    incoming: &mut Incoming,
+    real: impl Fn(c_int) -> ssize_t,
+) -> Option<ssize_t> {
+    let nonblocking = entry.has(table::NONBLOCK) || incoming.flags & MSG_DONTWAIT != 0;
+    if !entry.has(table::CANDIDATE) || nonblocking || table::has_left() {
+        return None;
+    }
+    let before = errno::get();
+    let call = Call::new(Kind::Recv, Some(entry));
+    let attempt = || match real(MSG_DONTWAIT) {
+        got @ 0.. => Some(Ok(got)),
+        _ => Some(errno::get()).filter(|error| *error != libc::EAGAIN).map(Err),
+    };
+    match wait_beside(&call, (fd, entry), crate::calls::timeout_ns(fd, libc::SO_RCVTIMEO), attempt) {
+        // SAFETY: as above.
+        Waited::Done(Err(TURNED)) => unsafe { receive(fd, incoming, real) },
+        waited => {
+            incoming.is_kernels = true;
+            Some(finish(waited, before, libc::EAGAIN))
+        }
+    }
 }
 
 /// An attempt: the result, or none where the call has to wait. `done`: bytes that it has got already.

@@ -2,7 +2,7 @@
 
 use super::socket::{Incoming, Socket, visit};
 use super::take::{self, Not, quiet, serve, tcp_options};
-use super::wait::{For, Waited, finish, wait};
+use super::wait::{For, TURNED, Waited, finish, is_kernels_again, wait, wait_beside};
 use super::{Handle, State, address, datagram, entry, lock};
 use crate::spin::Call;
 use crate::table::{self, Entry};
@@ -150,8 +150,9 @@ pub(crate) unsafe fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) ->
     let call = Call::new(Kind::Connect, Some(entry));
     let mut locked = lock();
     let state = &mut *locked;
+    let is_again = entry.on_stack().is_some();
     let known = match entry.on_stack() {
-        Some(id) => match again(state, id, entry.has(table::NONBLOCK)) {
+        Some(id) => match again(state, fd, entry, id) {
             Ok(()) => Some(id),
             Err(Some(error)) => {
                 errno::set(error);
@@ -166,7 +167,16 @@ pub(crate) unsafe fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) ->
         Some(id) => id,
         None => match begin(state, fd, entry, remote) {
             Ok(id) => id,
-            Err(error) => return Some(finish(Waited::Done(Err::<c_int, _>(error?)), before, 0)),
+            Err(Some(error)) => return Some(finish(Waited::Done(Err::<c_int, _>(error)), before, 0)),
+            Err(None) => {
+                if is_again && state.engine.as_ref().is_some_and(|engine| engine.backend() == Backend::Packet) {
+                    // It listens since the connection before, and hears nothing: see below.
+                    take::unfilter(fd);
+                    // SAFETY: takes numbers only.
+                    unsafe { real::shutdown.get()(fd, libc::SHUT_RD) };
+                }
+                return None;
+            }
         },
     };
     drop(locked);
@@ -205,21 +215,21 @@ fn connected(state: &mut State, id: u32) -> Option<Result<c_int, c_int>> {
 }
 
 /// connect of a socket that is connected, or was to be: `Err(None)` where a new connection may begin.
-fn again(state: &mut State, id: u32, nonblocking: bool) -> Result<(), Option<c_int>> {
+fn again(state: &mut State, fd: c_int, entry: &'static Entry, id: u32) -> Result<(), Option<c_int>> {
     let Some((engine, socket)) = state.both(id) else { return Err(Some(libc::EBADF)) };
     let Handle::Tcp(handle) = socket.handle else { return Err(Some(libc::EISCONN)) };
     let Ok(ready) = engine.stack().tcp_readiness(handle) else { return Err(Some(libc::EBADF)) };
     match engine.stack().tcp_take_error(handle) {
         Ok(Some(error)) => Err(Some(error.errno())),
         _ if ready.hang_up => {
-            super::close::give_back(state, id);
+            super::close::give_back(state, fd, id, 0, 0);
             Err(None)
         }
         _ if ready.writable || !socket.is_connecting => {
             let was = std::mem::take(&mut socket.is_connecting);
             if was { Ok(()) } else { Err(Some(libc::EISCONN)) }
         }
-        _ if nonblocking => Err(Some(libc::EALREADY)),
+        _ if entry.has(table::NONBLOCK) => Err(Some(libc::EALREADY)),
         _ => Ok(()),
     }
 }
@@ -288,14 +298,19 @@ fn begin(
     socket.is_connecting = true;
     socket.ends = Some((local, remote));
     state.dispatch();
-    state.keep(entry, socket).map_err(not)
+    let id = state.keep(entry, socket).map_err(not)?;
+    state.came(id, entry);
+    Ok(id)
 }
 
 /// accept. None: the kernel's.
 pub(crate) unsafe fn accept(fd: c_int, from: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> Option<c_int> {
     let entry = entry(fd).filter(|entry| entry.has(table::STREAM))?;
-    let id = take::used(fd, entry)?;
-    let before = errno::get();
+    let Some(id) = take::used(fd, entry) else {
+        // SAFETY: as above.
+        return unsafe { accept_beside((fd, entry), (from, size), flags) };
+    };
+    let (before, file) = (errno::get(), entry.file());
     let call = Call::new(Kind::Accept, Some(entry));
     // SAFETY: the caller's promises about the address.
     let attempt = |asks| unsafe { accept_once((fd, entry), id, (from, size), flags, asks) };
@@ -309,7 +324,38 @@ pub(crate) unsafe fn accept(fd: c_int, from: *mut sockaddr, size: *mut socklen_t
     }
     let timeout_ns = lock().socket(id).map_or(u64::MAX, |socket| socket.receive_ns);
     let kernel = [pollfd { fd, events: POLLIN, revents: 0 }];
-    Some(finish(wait(&call, &For::one(id, &kernel, timeout_ns), attempt), before, libc::EAGAIN))
+    let waited = wait(&call, &For::one(id, &kernel, timeout_ns), attempt);
+    if is_kernels_again(&waited, entry, file) {
+        // SAFETY: as above.
+        return unsafe { accept(fd, from, size, flags) };
+    }
+    Some(finish(waited, before, libc::EAGAIN))
+}
+
+/// accept of a listener that may come to the stack. None: the kernel's.
+unsafe fn accept_beside(
+    (fd, entry): (c_int, &'static Entry),
+    (from, size): (*mut sockaddr, *mut socklen_t),
+    flags: c_int,
+) -> Option<c_int> {
+    if !entry.has(table::CANDIDATE) || entry.has(table::NONBLOCK) || table::has_left() {
+        return None;
+    }
+    let before = errno::get();
+    let call = Call::new(Kind::Accept, Some(entry));
+    let timeout_ns = crate::calls::timeout_ns(fd, libc::SO_RCVTIMEO);
+    // SAFETY: the caller's promises about the address.
+    let attempt = || unsafe { accept_in_kernel(fd, from, size, flags) }.filter(|got| *got != Err(libc::EAGAIN));
+    match wait_beside(&call, (fd, entry), timeout_ns, attempt) {
+        // SAFETY: as above.
+        Waited::Done(Err(TURNED)) => unsafe { accept(fd, from, size, flags) },
+        waited => {
+            if let Waited::Done(Ok(new)) = waited {
+                crate::calls::accepted(fd, new, flags);
+            }
+            Some(finish(waited, before, libc::EAGAIN))
+        }
+    }
 }
 
 unsafe fn accept_once(
@@ -359,7 +405,7 @@ unsafe fn accept_once(
         unsafe { address::write(ends.1, is_v6, interface, from, size) };
         let nonblocking = if flags & SOCK_NONBLOCK != 0 { table::NONBLOCK } else { 0 };
         let family = if is_v6 { table::IPV6 } else { 0 };
-        table::open(new, table::SOCKET | table::STREAM | nonblocking | family);
+        table::open(new, table::SOCKET | table::STREAM | table::ON_STACK | nonblocking | family);
         if let Some(entry) = table::entry(new) {
             let _ = locked.keep(entry, socket);
         }
@@ -418,9 +464,7 @@ pub(crate) fn shut_down(fd: c_int, how: c_int) -> Option<c_int> {
         let listens = matches!(socket.handle, Handle::Listener(_));
         if listens {
             // It listens no more: the kernel's socket does the same.
-            super::close::give_back(&mut locked, id);
-            table::set_all(entry, 0, table::ON_STACK | table::LISTENS);
-            locked.wake(Some(id));
+            super::close::give_back(&mut locked, fd, id, 0, table::LISTENS);
         }
         return None;
     };

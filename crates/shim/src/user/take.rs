@@ -63,9 +63,10 @@ pub(super) fn left(entry: &'static Entry) {
 #[cold]
 pub(crate) fn passed(fd: c_int) {
     let Some((entry, id)) = super::entry(fd).and_then(|entry| Some((entry, entry.on_stack()?))) else { return };
-    match entry.has(table::LISTENS).then(|| table::leave_unused(id)).flatten() {
-        Some(fd) => lock().release(id, Some(fd)),
-        None => page::left_behind(entry, Reason::Passed),
+    if entry.has(table::LISTENS) && table::unused(id).is_some() {
+        super::close::give_back(&mut lock(), fd, id, table::CANDIDATE, 0);
+    } else {
+        page::left_behind(entry, Reason::Passed);
     }
 }
 
@@ -139,8 +140,13 @@ impl State {
         let id = self.insert(socket).ok_or(Not::Ever(Reason::TooManySockets))?;
         table::put_on_stack(entry, id);
         page::on_stack(entry);
-        self.watch(id, entry);
         Ok(id)
+    }
+
+    /// Threads and epoll instances that wait for a socket ask it on the stack from now on.
+    pub(super) fn came(&mut self, id: u32, entry: &'static Entry) {
+        self.watch(id, entry);
+        self.turned();
     }
 }
 
@@ -185,12 +191,14 @@ fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<Soc
         return Err(not);
     }
     quiet(engine, fd, false);
-    state.keep(entry, Socket::of_kernels(fd, Handle::Udp(handle), local.port(), is_v6))
+    let id = state.keep(entry, Socket::of_kernels(fd, Handle::Udp(handle), local.port(), is_v6))?;
+    state.came(id, entry);
+    Ok(id)
 }
 
 fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, Not> {
     let is_v6 = entry.has(table::IPV6);
-    if thread::now_ns() < state.retry_ns {
+    if state.retries.get(&entry.file()).is_some_and(|retry_ns| thread::now_ns() < *retry_ns) {
         return Err(Not::Yet);
     }
     let engine = state.engine()?;
@@ -204,7 +212,9 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
     filter(engine, fd, true);
     if has_connections(local.port()) {
         unfilter(fd);
-        state.retry_ns = thread::now_ns() + RETRY_NS;
+        let now = thread::now_ns();
+        state.retries.retain(|_, retry_ns| now < *retry_ns);
+        state.retries.insert(entry.file(), now + RETRY_NS);
         page::fall_back(Some(entry), Reason::KernelConnections);
         return Err(Not::Yet);
     }
@@ -222,7 +232,9 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
     let handle = served?;
     let mut socket = Socket::of_kernels(fd, Handle::Listener(handle), local.port(), is_v6);
     socket.inherited = super::options::inherited(fd, is_v6);
-    state.keep(entry, socket)
+    let id = state.keep(entry, socket)?;
+    state.came(id, entry);
+    Ok(id)
 }
 
 /// Whether the stack can do what the socket was set to.
@@ -312,7 +324,7 @@ fn has_connections(port: u16) -> bool {
 }
 
 /// Takes a filter off.
-fn unfilter(fd: c_int) {
+pub(super) fn unfilter(fd: c_int) {
     let none: c_int = 0;
     // SAFETY: an int, which is not read.
     unsafe { real::setsockopt.get()(fd, SOL_SOCKET, libc::SO_DETACH_FILTER, (&raw const none).cast(), 4) };

@@ -1,8 +1,9 @@
 //! Waiting for what the stack brings: spin as for kernel sockets, then sleep on the interface's descriptors, a bell of this
 //! thread and the kernel's own socket.
 
-use super::{State, Waiter, lock};
+use super::{State, Waiter, Wakes, lock};
 use crate::spin::{Call, Spun};
+use crate::table::{self, Entry};
 use crate::thread::{self, Handled};
 use crate::{descriptor, errno, real};
 use libc::{POLLIN, c_int, pollfd, sigset_t};
@@ -16,6 +17,9 @@ thread_local! {
 /// Entries of a sleep that are kept on the stack; more need memory.
 const FEW: usize = 64;
 
+/// In the place of an error number: another has to be asked from now on, the kernel or the stack.
+pub(super) const TURNED: c_int = -1;
+
 /// How waiting ended.
 pub(super) enum Waited<T> {
     Done(T),
@@ -26,8 +30,9 @@ pub(super) enum Waited<T> {
 /// What is waited for.
 #[derive(Clone, Copy)]
 pub(super) struct For<'a> {
-    /// The socket; none: several.
-    pub(super) socket: Option<u32>,
+    pub(super) wakes: Wakes,
+    /// Whether it spins before it sleeps.
+    pub(super) spins: bool,
     /// The kernel's descriptors beside.
     pub(super) kernel: &'a [pollfd],
     /// Signal mask of the call; null: none of its own.
@@ -42,7 +47,7 @@ impl<'a> For<'a> {
     /// One socket, with its own time-out.
     pub(super) fn one(socket: u32, kernel: &'a [pollfd], timeout_ns: u64) -> Self {
         let by_any_signal = timeout_ns != u64::MAX;
-        Self { socket: Some(socket), kernel, mask: std::ptr::null(), timeout_ns, by_any_signal }
+        Self { wakes: Wakes::One(socket), spins: true, kernel, mask: std::ptr::null(), timeout_ns, by_any_signal }
     }
 }
 
@@ -85,7 +90,8 @@ pub(super) fn forked() {
 #[inline(always)]
 pub(super) fn wait<T>(call: &Call, what: &For<'_>, mut attempt: impl FnMut(bool) -> Option<T>) -> Waited<T> {
     let began = thread::now_ns();
-    match call.spin(what.timeout_ns, what.by_any_signal, || attempt(false)) {
+    let spun = if what.spins { call.spin(what.timeout_ns, what.by_any_signal, || attempt(false)) } else { Spun::Spent };
+    match spun {
         Spun::Found(found) => return Waited::Done(found),
         Spun::Interrupted => return Waited::Interrupted,
         Spun::TimedOut => return Waited::TimedOut,
@@ -104,16 +110,19 @@ fn sleep<T>(what: &For<'_>, handled: Handled, began: u64, mut attempt: impl FnMu
     loop {
         let (used, timer) = {
             let mut state = lock();
-            state.waiters.push(Waiter { fd: bell, socket: what.socket, is_woken: false });
-            let used = 1 + state.descriptors.len() + what.kernel.len();
+            state.waiters.push(Waiter { fd: bell, wakes: what.wakes, is_woken: false });
+            // Who waits for the kernel's sockets takes no frames.
+            let is_kernels = what.wakes == Wakes::Turns;
+            let interface = if is_kernels { &[][..] } else { &state.descriptors };
+            let used = 1 + interface.len() + what.kernel.len();
             if used > FEW {
                 many.resize(used, none);
             }
             let fds = if used > FEW { &mut many[..] } else { &mut few[..] };
-            let own = state.descriptors.iter().map(|fd| pollfd { fd: *fd, ..none });
+            let own = interface.iter().map(|fd| pollfd { fd: *fd, ..none });
             let all = std::iter::once(pollfd { fd: bell, ..none }).chain(own).chain(what.kernel.iter().copied());
             fds.iter_mut().zip(all).for_each(|(slot, one)| *slot = one);
-            (used, state.next_timer())
+            (used, if is_kernels { u64::MAX } else { state.next_timer() })
         };
         let fds = if used > FEW { &mut many[..used] } else { &mut few[..used] };
         // What came since the last attempt rang no bell.
@@ -149,6 +158,37 @@ fn sleep<T>(what: &For<'_>, handled: Handled, began: u64, mut attempt: impl FnMu
             return Waited::TimedOut;
         }
     }
+}
+
+/// Waits by the kernel's socket of one that may come to the stack meanwhile. `attempt` does not wait, and has the lock: who closes the
+/// number waits for it. Ends with [`TURNED`] where others have to be asked.
+pub(super) fn wait_beside<T>(
+    call: &Call,
+    (fd, entry): (c_int, &'static Entry),
+    timeout_ns: u64,
+    attempt: impl Fn() -> Option<Result<T, c_int>>,
+) -> Waited<Result<T, c_int>> {
+    let kernel = [pollfd { fd, events: POLLIN, revents: 0 }];
+    let what = For { wakes: Wakes::Turns, ..For::one(0, &kernel, timeout_ns) };
+    let file = entry.file();
+    wait(call, &what, |_| {
+        let _locked = lock();
+        if !entry.has(table::SOCKET) || entry.file() != file {
+            return Some(Err(libc::EBADF));
+        }
+        if !entry.has(table::CANDIDATE) {
+            return Some(Err(TURNED));
+        }
+        attempt()
+    })
+}
+
+/// Whether a call found its socket no longer on the stack because the kernel has it again, and not because it was closed.
+pub(super) fn is_kernels_again<T>(waited: &Waited<Result<T, c_int>>, entry: &Entry, file: u32) -> bool {
+    matches!(waited, Waited::Done(Err(libc::EBADF)))
+        && entry.on_stack().is_none()
+        && entry.has(table::SOCKET)
+        && entry.file() == file
 }
 
 /// The longest sleep without a look around, ns.

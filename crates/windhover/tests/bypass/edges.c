@@ -1,10 +1,8 @@
 /* Calls at the edges: threads, signals, options, accepted connections, epoll instances in others, files and pipes. As `ends.c`, which
    says what the other end does; besides: 7005 takes "PORT COUNT\n", connects so often to that port of this end, and echoes there;
    7006 says "!" and reads to the end, and 7007 says how the last of those ended. */
-#include "ends.h"
+#include "edges.h"
 #include <net/if.h>
-#include <netinet/in.h>
-#include <pthread.h>
 
 static void say_option(const char *what, int fd, int level, int name, int bytes) {
     int value[4] = {0, 0, 0, 0};
@@ -12,58 +10,6 @@ static void say_option(const char *what, int fd, int level, int name, int bytes)
     int got = getsockopt(fd, level, name, value, &size);
     if (got) say(what, got);
     else printf("%s: %d %d %d %d\n", what, value[0], value[1], value[2], value[3]);
-}
-
-static void set(int fd, int level, int name, int value) {
-    if (setsockopt(fd, level, name, &value, sizeof value)) say("setsockopt", -1);
-}
-
-static int port_of(int fd) {
-    struct sockaddr_in6 name;
-    socklen_t size = sizeof name;
-    getsockname(fd, (void *)&name, &size);
-    return ntohs(name.sin6_port);
-}
-
-/* A socket on any address, any port. */
-static int bound(int kind) {
-    int fd = make(kind);
-    struct sockaddr_storage any = {.ss_family = far.ss_family};
-    if (bind(fd, (void *)&any, far_size)) { perror("bind"); exit(1); }
-    return fd;
-}
-
-static int listening(void) {
-    int fd = bound(SOCK_STREAM);
-    listen(fd, 50);
-    return fd;
-}
-
-/* Asks the other end to connect here. */
-static void call_back(int port, int count) {
-    static int asked = -1;
-    if (asked < 0) asked = connected(7005);
-    char line[32];
-    send(asked, line, sprintf(line, "%d %d\n", port, count), 0);
-}
-
-/* Connects to a listener of this process by loopback. */
-static int connect_here(int port) {
-    int fd = make(SOCK_STREAM);
-    struct sockaddr_storage here = far;
-    if (here.ss_family == AF_INET) {
-        ((struct sockaddr_in *)&here)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        ((struct sockaddr_in *)&here)->sin_port = htons(port);
-    } else {
-        ((struct sockaddr_in6 *)&here)->sin6_addr = in6addr_loopback;
-        ((struct sockaddr_in6 *)&here)->sin6_port = htons(port);
-    }
-    if (connect(fd, (void *)&here, far_size)) { perror("connect"); exit(1); }
-    return fd;
-}
-
-static void wait_until(volatile int *count, int least, int ms) {
-    for (double began = now(); *count < least && now() - began < ms / 1000.0;) usleep(100);
 }
 
 enum { ACCEPTING = 8 };
@@ -364,23 +310,6 @@ static void numbers(void) {
     close(got);
     close(listener);
     close(fd);
-}
-
-static void send_here(int fd, const char *text) {
-    struct sockaddr_in6 name;
-    socklen_t size = sizeof name;
-    getsockname(fd, (void *)&name, &size);
-    if (far.ss_family == AF_INET6) name.sin6_addr = in6addr_loopback;
-    else ((struct sockaddr_in *)&name)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    sendto(fd, text, strlen(text), 0, (void *)&name, far_size);
-}
-
-static int selects(int fd, int ms) {
-    fd_set read;
-    struct timeval time = {ms / 1000, ms % 1000 * 1000};
-    FD_ZERO(&read);
-    FD_SET(fd, &read);
-    return select(fd + 1, &read, NULL, NULL, &time);
 }
 
 static void nested(void) {

@@ -166,6 +166,13 @@ fn calls_at_the_edges_return_on_the_stack_what_the_kernel_returns() {
     compare("calls_at_the_edges_return_on_the_stack_what_the_kernel_returns", "edges");
 }
 
+/// Catches: a thread that waits for the kernel's sockets when one of them comes to the stack, or for the stack's when it leaves it, and
+/// members of epoll instances that are lost on the way.
+#[test]
+fn sockets_come_to_the_stack_and_leave_it_while_threads_wait() {
+    compare("sockets_come_to_the_stack_and_leave_it_while_threads_wait", "turns");
+}
+
 /// Catches: a connection that another process cannot use, and nobody says so; a profile that does not help.
 #[test]
 fn a_connection_of_another_process_is_named_and_a_profile_helps() {
