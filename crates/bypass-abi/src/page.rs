@@ -30,7 +30,8 @@ pub const AT_REASONS: usize = AT_KINDS + Kind::ALL.len() * COUNTERS;
 pub const AT_ENGINE: usize = 112;
 /// Words of it: the interface's name (2), back-end + 1, frames received, sent, dropped, times the ring was full.
 pub const ENGINE_WORDS: usize = 7;
-/// Index of the capture that is asked for: what `xsk::TapReader::request` gives, 0 for none. The only word that others write.
+/// Index of the capture that is asked for: what `xsk::TapReader::request` gives, 0 for none. A capture writes
+/// it; besides, forked children count in their parent's [`AT_REASONS`] what stayed behind there. Nobody else writes.
 pub const AT_CAPTURE: usize = 120;
 /// Index of the error number with which the last one was refused.
 pub const AT_CAPTURE_REFUSED: usize = 121;

@@ -146,7 +146,7 @@ impl Call {
             is_last_round = thread::lost_cpu(last, now, None, contention_ns);
             last = now;
             if elapsed >= yield_ns {
-                let before = *switches.get_or_insert_with(thread::switches);
+                let before = switches.get_or_insert_with(thread::switches);
                 thread::yield_cpu();
                 last = thread::now_ns();
                 is_last_round |= thread::lost_cpu(now, last, Some(before), contention_ns);

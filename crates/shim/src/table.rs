@@ -90,8 +90,9 @@ static TABLE: [Entry; SIZE] = [const { Entry::new() }; SIZE];
 static HAS_LEFT: AtomicBool = AtomicBool::new(false);
 /// Open files so far.
 static FILES: AtomicU32 = AtomicU32::new(0);
-/// One more than the highest descriptor that ever had an entry.
+/// One more than the highest descriptor that ever had an entry, but for [`OWN`] ones; and with those, which have high numbers.
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
+static HIGHEST_OWN: AtomicU32 = AtomicU32::new(0);
 
 impl Entry {
     const fn new() -> Self {
@@ -183,7 +184,10 @@ pub(crate) fn open(fd: c_int, flags: u32) {
     if flags & (SOCKET | ON_STACK) == SOCKET && has_left() {
         return;
     }
-    HIGHEST.fetch_max(fd.unsigned_abs() + 1, Relaxed);
+    let highest = if flags & OWN == 0 { &HIGHEST } else { &HIGHEST_OWN };
+    if flags != 0 {
+        highest.fetch_max(fd.unsigned_abs() + 1, Relaxed);
+    }
     entry.file.store(FILES.fetch_add(1, Relaxed) + 1, Relaxed);
     entry.state.store(flags & !ON_STACK, Relaxed);
     if flags & SOCKET != 0 {
@@ -237,7 +241,7 @@ pub(crate) fn other_instance(number: u32, but: c_int) -> Option<c_int> {
 
 /// Descriptors of this library in a range, the lowest first.
 pub(crate) fn own(first: u32, last: u32) -> impl Iterator<Item = u32> {
-    let all = (0..).zip(used()).skip_while(move |(fd, _)| *fd < first).take_while(move |(fd, _)| *fd <= last);
+    let all = (0..).zip(all()).skip_while(move |(fd, _)| *fd < first).take_while(move |(fd, _)| *fd <= last);
     all.filter(|(_, entry)| entry.has(OWN)).map(|(fd, _)| fd)
 }
 
@@ -357,21 +361,28 @@ pub(crate) fn mark_shared(flags: u32) {
     }
 }
 
+/// Entries of the program's descriptors.
 fn used() -> impl Iterator<Item = &'static Entry> {
     TABLE.iter().take(HIGHEST.load(Relaxed) as usize)
 }
 
+/// Those of this library's, too.
+fn all() -> impl Iterator<Item = &'static Entry> {
+    TABLE.iter().take(HIGHEST.load(Relaxed).max(HIGHEST_OWN.load(Relaxed)) as usize)
+}
+
 /// After a fork: this process has one thread, and shares its sockets with its parent.
 pub(crate) fn forked() {
-    for (fd, entry) in used().enumerate() {
+    for (fd, entry) in all().enumerate() {
         entry.visitors.store(0, Relaxed);
         entry.record.store(0, Relaxed);
-        if entry.has_any(OWN) {
-            entry.state.store(0, Relaxed);
+        let fd = c_int::try_from(fd).unwrap_or(-1);
+        // A handler of a signal may fork in the middle of a call that goes on with a copy.
+        if entry.has_any(OWN) && entry.users.load(Relaxed) == 0 {
+            descriptor::close(fd);
         }
         if entry.has(SOCKET) {
             entry.set(SHARED);
-            let fd = c_int::try_from(fd).unwrap_or(-1);
             let record = page::list(fd, entry.state.load(Relaxed)).and_then(|record| u32::try_from(record + 1).ok());
             entry.record.store(record.unwrap_or(0), Relaxed);
         }

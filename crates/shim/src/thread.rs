@@ -294,30 +294,38 @@ pub(crate) fn switches() -> i64 {
 }
 
 /// Whether a spin that had the CPU at `before_ns` and again at `now_ns` lost it to another thread meanwhile. `offered`: it offered
-/// the CPU by sched_yield, and its [`switches`] were so many before. Its thread's next calls then sleep at once for `least_ns`;
-/// longer each time that this follows soon.
-pub(crate) fn lost_cpu(before_ns: u64, now_ns: u64, offered: Option<i64>, least_ns: u64) -> bool {
+/// the CPU by sched_yield, and its [`switches`] were so many before; they are brought up to date. Its thread's next calls then sleep at
+/// once for `least_ns`; longer each time that this follows soon.
+pub(crate) fn lost_cpu(before_ns: u64, now_ns: u64, offered: Option<&mut i64>, least_ns: u64) -> bool {
     /// Longer than a round of attempts takes.
     const ROUND_NS: u64 = 100_000;
     /// Longer than an offer of the CPU takes that nobody accepts.
     const OFFER_NS: u64 = 15_000;
+    /// Shorter than an offer takes that another thread accepts, however soon it gives the CPU back.
+    const SWITCHED_NS: u64 = 1000;
     /// The shortest hole that RT throttling makes.
     const THROTTLED_NS: u64 = 15_000_000;
     /// How often the time is doubled.
     const MOST: u64 = 64;
     let lost_ns = if offered.is_some() { OFFER_NS } else { ROUND_NS };
     let gap_ns = now_ns.saturating_sub(before_ns);
+    let is_offer = offered.is_some();
+    let is_switched = offered.is_none_or(|before| {
+        // What is accepted for a moment does not count with the next gap.
+        let now = if gap_ns < SWITCHED_NS { *before } else { switches() };
+        std::mem::replace(before, now) != now
+    });
     if least_ns == 0 || gap_ns < lost_ns {
         return false;
     }
     THREAD.with(|thread| {
         // A real-time thread loses it only to others of its kind that take an offer, and to throttling, which sleeping would not
         // prevent.
-        if thread.is_real_time.get() && (offered.is_none() || gap_ns >= THROTTLED_NS) {
+        if thread.is_real_time.get() && (!is_offer || gap_ns >= THROTTLED_NS) {
             return false;
         }
         // An interrupt or the hypervisor had it.
-        if offered.is_some_and(|before| switches() == before) {
+        if !is_switched {
             return false;
         }
         let last_ns = thread.contended_ns.get();
@@ -327,4 +335,28 @@ pub(crate) fn lost_cpu(before_ns: u64, now_ns: u64, offered: Option<i64>, least_
         thread.contended_until_ns.set(now_ns + for_ns);
         true
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: a spin that takes an interrupt for contention because another thread had the CPU for a moment before.
+    #[test]
+    fn an_offer_accepted_for_a_moment_is_no_contention_later() {
+        const LEAST_NS: u64 = 1_000_000;
+        // Another thread has had the CPU once since this was read.
+        let mut before = switches() - 1;
+        assert!(!lost_cpu(1000, 1000 + 500, Some(&mut before), LEAST_NS), "nobody accepts so fast");
+        assert!(!lost_cpu(2000, 2000 + 5000, Some(&mut before), LEAST_NS), "short");
+        // Threads of other tests may take the CPU between two of these lines.
+        let later = (0..100).any(|_| {
+            let same = before == switches();
+            let lost = lost_cpu(10_000, 10_000 + 20_000, Some(&mut before), LEAST_NS);
+            same && !lost
+        });
+        assert!(later, "an interrupt after it");
+        let mut before = switches() - 1;
+        assert!(lost_cpu(50_000, 50_000 + 20_000, Some(&mut before), LEAST_NS), "accepted, and for long");
+    }
 }

@@ -224,6 +224,10 @@ unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_in
     if only_marks || first > last || !page::is_own_process() {
         return real(first, last);
     }
+    // What the kernel refuses closes nothing. No descriptor has the highest number.
+    if real(c_uint::MAX, c_uint::MAX) != 0 {
+        return -1;
+    }
     table::closing_range(first, last);
     between_own(first, last, real)
 }

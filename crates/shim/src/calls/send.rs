@@ -1,7 +1,7 @@
 //! The send family. On kernel sockets it is passed on: it seldom waits. Sockets on the stack in this process send there.
 
 use crate::user::{self, Outgoing};
-use crate::{errno, real};
+use crate::{errno, real, thread};
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use std::ptr::null;
 
@@ -190,6 +190,9 @@ unsafe fn splice_pipe(
     if !reads && !writes {
         return None;
     }
+    if size == 0 {
+        return Some(0);
+    }
     let (pipe, socket) = if reads { (to, from) } else { (from, to) };
     let error = match is_pipe(pipe.0) {
         true if !pipe.1.is_null() => libc::ESPIPE,
@@ -216,60 +219,96 @@ fn is_pipe(fd: c_int) -> bool {
     }
 }
 
-/// Whether a pipe is ready; waits for that, or sets EAGAIN.
-fn pipe_ready(fd: c_int, events: libc::c_short, waits: bool) -> bool {
+/// What a pipe is ready for; waits for that where the pipe blocks, or sets EAGAIN.
+fn pipe_ready(fd: c_int, events: libc::c_short, waits: bool) -> Option<libc::c_short> {
+    // SAFETY: takes numbers only.
+    let blocks = waits && unsafe { real::fcntl.get()(fd, libc::F_GETFL) } & libc::O_NONBLOCK == 0;
     let mut one = libc::pollfd { fd, events, revents: 0 };
     // SAFETY: one entry.
-    let ready = unsafe { real::poll.get()(&raw mut one, 1, if waits { -1 } else { 0 }) };
+    let ready = unsafe { real::poll.get()(&raw mut one, 1, if blocks { -1 } else { 0 }) };
     if ready == 0 {
         errno::set(libc::EAGAIN);
     }
-    ready > 0
+    (ready > 0).then_some(one.revents)
 }
 
-/// What the connection has received leaves it when the pipe has it.
+/// Each piece leaves the connection when the pipe has room for it.
 unsafe fn to_pipe(from: c_int, to: c_int, data: *mut u8, size: size_t, waits: bool) -> ssize_t {
-    // SAFETY: the caller's buffer.
-    unsafe {
-        let got = super::receive::recv(from, data.cast(), size, libc::MSG_PEEK);
-        let Some(got) = usize::try_from(got).ok().filter(|got| *got > 0) else { return got };
+    let mut done = 0;
+    while done < size {
+        let Some(ready) = pipe_ready(to, libc::POLLOUT, waits && done == 0) else { break };
+        if ready & libc::POLLERR != 0 {
+            // Nobody reads it.
+            // SAFETY: a signal to the calling thread, as the kernel sends it.
+            unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE) };
+            errno::set(libc::EPIPE);
+            break;
+        }
+        // A pipe that is ready takes so much without waiting.
+        let most = (size - done).min(libc::PIPE_BUF);
+        let flags = if done == 0 { 0 } else { libc::MSG_DONTWAIT };
+        // SAFETY: the caller's buffer.
+        let got = unsafe { super::receive::recv(from, data.cast(), most, flags) };
+        let got = match usize::try_from(got) {
+            Ok(0) => return done.cast_signed(),
+            Ok(got) => got,
+            Err(_) => break,
+        };
         let mut written = 0;
         while written < got {
-            // A pipe that is ready takes so much without waiting.
-            let most = (got - written).min(libc::PIPE_BUF);
-            let done = if pipe_ready(to, libc::POLLOUT, waits && written == 0) {
-                real::write.get()(to, data.add(written).cast(), most)
-            } else {
-                -1
-            };
-            match usize::try_from(done) {
-                Ok(done) => written += done,
-                Err(_) if written == 0 => return -1,
-                Err(_) => break,
+            // SAFETY: as above.
+            let put = unsafe { real::write.get()(to, data.add(written).cast(), got - written) };
+            match usize::try_from(put) {
+                Ok(put) => written += put,
+                // Another thread has filled it meanwhile: what has left the connection waits for room.
+                Err(_) if matches!(errno::get(), libc::EAGAIN | libc::EINTR) => {
+                    let mut one = libc::pollfd { fd: to, events: libc::POLLOUT, revents: 0 };
+                    // SAFETY: one entry.
+                    unsafe { real::poll.get()(&raw mut one, 1, -1) };
+                }
+                Err(_) => return if done + written > 0 { (done + written).cast_signed() } else { -1 },
             }
         }
-        super::receive::recv(from, data.cast(), written, libc::MSG_DONTWAIT)
+        done += got;
     }
+    if done > 0 { done.cast_signed() } else { -1 }
 }
 
 /// What a pipe gives has to find room, for it cannot be put back.
 unsafe fn from_pipe(from: c_int, to: c_int, data: *mut u8, size: size_t, flags: c_uint) -> ssize_t {
-    let room = user::room(to).unwrap_or(size);
-    if room == 0 {
-        errno::set(libc::EAGAIN);
-        return -1;
-    }
-    if !pipe_ready(from, libc::POLLIN, flags & libc::SPLICE_F_NONBLOCK == 0) {
-        return -1;
+    let Some(ready) = pipe_ready(from, libc::POLLIN, flags & libc::SPLICE_F_NONBLOCK == 0) else { return -1 };
+    if ready & libc::POLLIN == 0 {
+        // Its end.
+        return 0;
     }
     let more = if flags & libc::SPLICE_F_MORE == 0 { 0 } else { libc::MSG_MORE };
     // SAFETY: the caller's buffer.
     unsafe {
+        let room = loop {
+            // Sends nothing, and finds out whether the connection takes anything.
+            if send(to, data.cast(), 0, 0) < 0 {
+                return -1;
+            }
+            match user::room(to) {
+                Some(0) if !user::wait_for_room(to) => return -1,
+                Some(0) => {}
+                room => break room.unwrap_or(size),
+            }
+        };
         let got = real::read.get()(from, data.cast(), size.min(room));
-        match usize::try_from(got) {
-            Ok(got @ 1..) => send(to, data.cast(), got, more),
-            _ => got,
+        let Some(got) = usize::try_from(got).ok().filter(|got| *got > 0) else { return got };
+        let mut sent = 0;
+        while sent < got {
+            let done = send(to, data.add(sent).cast(), got - sent, more);
+            match usize::try_from(done) {
+                Ok(done) => sent += done,
+                // Another thread took the room: what has left the pipe goes on.
+                Err(_) if matches!(errno::get(), libc::EAGAIN | libc::EINTR) => thread::pause(),
+                Err(_) if sent == 0 => return -1,
+                Err(_) => break,
+            }
         }
+        sent.cast_signed()
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::{real, table, user};
 use libc::{FILE, c_char, c_int, c_void, size_t, ssize_t};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
 /// `cookie_io_functions_t`.
 #[derive(Clone, Copy)]
@@ -21,8 +21,8 @@ const FUNCTIONS: Functions = Functions { read: get, write: put, seek, close };
 /// were compiled long ago know it too, so it stays.
 const AT_DESCRIPTOR: usize = 112;
 
-/// Streams that are flushed before the process ends: that of each, and its descriptor.
-static STREAMS: [(AtomicPtr<FILE>, AtomicI32); 64] = [const { (AtomicPtr::new(null_mut()), AtomicI32::new(-1)) }; 64];
+/// Whether the process' orderly end has begun.
+static ENDS: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {
     fn ftrylockfile(stream: *mut FILE) -> c_int;
@@ -41,6 +41,11 @@ unsafe extern "C-unwind" fn get(cookie: *mut c_void, data: *mut c_char, size: si
 }
 
 unsafe extern "C-unwind" fn put(cookie: *mut c_void, data: *const c_char, size: size_t) -> ssize_t {
+    if ENDS.load(Relaxed) && table::entry(fd_of(cookie)).is_some_and(|entry| entry.has(table::LEFT)) {
+        // The process that forked this one has the connection, and the stream with what it holds.
+        crate::errno::set(libc::EPIPE);
+        return 0;
+    }
     // SAFETY: the C library's buffer.
     let sent = unsafe { write_all(fd_of(cookie), data.cast(), size) };
     sent.cast_signed()
@@ -67,7 +72,7 @@ unsafe extern "C-unwind" fn seek(_: *mut c_void, _: *mut i64, _: c_int) -> c_int
 
 unsafe extern "C-unwind" fn close(cookie: *mut c_void) -> c_int {
     let fd = fd_of(cookie);
-    STREAMS.iter().filter(|one| one.1.load(Relaxed) == fd).for_each(|one| one.0.store(null_mut(), Relaxed));
+    user::streams(|streams| streams.retain(|one| one.1 != fd));
     // SAFETY: the stream's own descriptor.
     unsafe { super::descriptors::close(fd) }
 }
@@ -89,11 +94,7 @@ unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE 
         let stream = real::fopencookie.get()(cookie, mode, FUNCTIONS);
         if !stream.is_null() {
             stream.cast::<u8>().add(AT_DESCRIPTOR).cast::<c_int>().write(fd);
-            let free =
-                |one: &&(AtomicPtr<FILE>, _)| one.0.compare_exchange(null_mut(), stream, Relaxed, Relaxed).is_ok();
-            if let Some(place) = STREAMS.iter().find(free) {
-                place.1.store(fd, Relaxed);
-            }
+            user::streams(|streams| streams.push((AtomicPtr::new(stream), fd)));
         }
         stream
     }
@@ -101,7 +102,8 @@ unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE 
 
 /// Before the process ends: what streams still hold goes to their sockets. The C library does so when the sockets are closed already.
 pub(crate) fn flush() {
-    for stream in STREAMS.iter().map(|one| one.0.load(Relaxed)).filter(|stream| !stream.is_null()) {
+    ENDS.store(true, Relaxed);
+    for stream in user::streams_at_end().iter().map(|one| one.0.load(Relaxed)) {
         // SAFETY: a stream that is not closed. One that a thread holds stays as it is.
         unsafe {
             if ftrylockfile(stream) == 0 {

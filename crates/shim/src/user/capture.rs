@@ -2,9 +2,15 @@
 //! before the program began. Threads of the program only copy; all else is done by the service thread.
 
 use super::lock;
-use crate::{page, settings};
+use crate::{page, settings, thread};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use user_stack::Engine;
 use xsk::Tap;
+
+/// After how long a capture is asked for again that another process has, ns.
+const RETRY_NS: u64 = 1_000_000_000;
+/// When, ns.
+static RETRY: AtomicU64 = AtomicU64::new(0);
 
 /// Ends the capture whose reader is gone, and begins the one that is asked for.
 pub(super) fn look() {
@@ -26,14 +32,16 @@ pub(super) fn look() {
         0 => settings::capture(),
         asked => asked,
     };
-    if asked == settings::capture() {
-        // A thread of the program may open the stack anew and begin it, too.
-        if let Some(engine) = lock().engine.as_mut().filter(|engine| engine.tap().is_none()) {
-            start(engine);
-        }
-    } else if let Some(tap) = open(asked)
-        && let Some(engine) = &mut lock().engine
-    {
+    let now = thread::now_ns();
+    if asked == 0 || asked == settings::capture() && now < RETRY.load(Relaxed) {
+        return;
+    }
+    let Some(tap) = open(asked) else {
+        RETRY.store(now + RETRY_NS, Relaxed);
+        return;
+    };
+    // A thread of the program may have opened the stack anew and begun it, too.
+    if let Some(engine) = lock().engine.as_mut().filter(|engine| engine.tap().is_none()) {
         attach(engine, tap);
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn closed(fd: c_int, entry: &'static Entry) {
     let state = &mut *locked;
     state.unwatch(fd);
     // From here on no call of another thread asks the kernel by this number.
-    entry.clear(table::ON_STACK);
+    entry.clear(table::ON_STACK | table::SOCKET);
     let Some(socket) = state.socket(id) else { return };
     socket.descriptors = socket.descriptors.saturating_sub(1);
     if socket.descriptors > 0 {
@@ -201,20 +201,28 @@ pub(crate) fn duplicated(entry: &Entry) {
     }
 }
 
-/// The process ends in order: what was sent goes out first.
-pub(crate) fn end() {
+/// The state at the process' end: a thread that was ended inside would hold it for ever.
+fn lock_at_end() -> Option<Locked> {
     if thread::is_in_stack() || !page::is_own_process() {
-        return;
+        return None;
     }
-    // A thread that was ended inside would hold it for ever.
-    let locked = (0..1000).find_map(|_| {
+    (0..1000).find_map(|_| {
         let locked = super::try_lock();
         if locked.is_none() {
             thread::pause();
         }
         locked
-    });
-    let Some(mut state) = locked.filter(|state| state.engine.is_some()) else { return };
+    })
+}
+
+/// The streams of stdio that are flushed before the process ends.
+pub(crate) fn streams_at_end() -> Vec<super::Stream> {
+    lock_at_end().map(|mut state| std::mem::take(&mut state.streams)).unwrap_or_default()
+}
+
+/// The process ends in order: what was sent goes out first.
+pub(crate) fn end() {
+    let Some(mut state) = lock_at_end().filter(|state| state.engine.is_some()) else { return };
     let ids: Vec<u32> = state.by_handle.values().copied().collect();
     for id in ids {
         end_socket(&mut state, id, Port::Kept);
@@ -271,6 +279,8 @@ pub(crate) fn forked() {
     for orphan in state.orphans.drain(..) {
         descriptor::close(orphan.guard);
     }
+    // The C library flushes them by itself.
+    state.streams.clear();
     state.places.clear();
     state.by_handle.clear();
     state.waiters.clear();

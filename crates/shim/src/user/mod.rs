@@ -17,10 +17,12 @@ mod stream;
 mod take;
 pub(crate) mod wait;
 
-pub(crate) use close::{after_fork, before_fork, closed, duplicated, end, forgotten, forked, release_guard};
+pub(crate) use close::{
+    after_fork, before_fork, closed, duplicated, end, forgotten, forked, release_guard, streams_at_end,
+};
 pub(crate) use datagram::{Outgoing, reconnected};
 pub(crate) use epoll::{control, wait_epoll};
-pub(crate) use options::{get, ioctl, name, room, set};
+pub(crate) use options::{get, ioctl, name, room, set, wait_for_room};
 pub(crate) use ready::{Polled, poll};
 pub(crate) use socket::{Incoming, receive, send};
 pub(crate) use stream::{accept, connect, shut_down};
@@ -29,12 +31,12 @@ pub(crate) use take::{listens, passed};
 use crate::table::{self, Entry};
 use crate::{settings, thread};
 use epoll::Set;
-use libc::c_int;
+use libc::{FILE, c_int};
 use socket::Socket;
 use stack::{Event, Listener, TcpSocket, UdpSocket};
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 use user_stack::Engine;
 
@@ -81,6 +83,9 @@ struct Orphan {
     guard: c_int,
 }
 
+/// A stream of stdio, and its descriptor.
+pub(crate) type Stream = (AtomicPtr<FILE>, c_int);
+
 /// Everything of the stack.
 pub(crate) struct State {
     engine: Option<Engine>,
@@ -98,6 +103,8 @@ pub(crate) struct State {
     sets: HashMap<u32, Set>,
     waiters: Vec<Waiter>,
     orphans: Vec<Orphan>,
+    /// Streams of stdio on sockets, with their descriptors: flushed before the process ends.
+    streams: Vec<Stream>,
     /// Counts up when the kernel said that one of its sockets is ready: all are asked then.
     hint: u32,
     /// A message whose parts are put together.
@@ -116,6 +123,7 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
         sets: HashMap::new(),
         waiters: Vec::with_capacity(64),
         orphans: Vec::with_capacity(64),
+        streams: Vec::new(),
         hint: 0,
         scratch: Vec::new(),
     })
@@ -166,6 +174,11 @@ fn try_lock() -> Option<Locked> {
             None
         }
     }
+}
+
+/// Lets a caller change the streams of stdio.
+pub(crate) fn streams(change: impl FnOnce(&mut Vec<Stream>)) {
+    change(&mut lock().streams);
 }
 
 /// Whether sockets may be taken over at all.

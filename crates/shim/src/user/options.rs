@@ -4,7 +4,7 @@ use super::socket::Socket;
 use super::{Handle, address, entry, lock};
 use crate::table::{self, Entry};
 use crate::{errno, real};
-use bypass_abi::page::Reason;
+use bypass_abi::page::{Kind, Reason};
 use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, c_int, c_ulong, c_void, sockaddr, socklen_t};
 use stack::{KeepAlive, TcpInfo, TcpOptions, TcpState};
 use std::sync::LazyLock;
@@ -82,6 +82,14 @@ static DEFAULTS: LazyLock<[Vec<Option<Value>>; 2]> = LazyLock::new(|| {
         values
     })
 });
+
+/// Whether an option, or another that it changes, is inherited by connections.
+fn is_inherited(level: c_int, name: c_int) -> bool {
+    // SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW: the same with other times.
+    const ALSO: [c_int; 6] =
+        [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE, libc::SO_BINDTODEVICE, libc::SO_PRIORITY, 66, 67];
+    inheritable().any(|one| one == (level, name)) || level == SOL_SOCKET && ALSO.contains(&name)
+}
 
 /// What connections have from a listener.
 pub(super) fn inherited(fd: c_int, is_v6: bool) -> Vec<Inherited> {
@@ -232,10 +240,13 @@ pub(crate) unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_v
         return;
     }
     let Some(id) = super::entry(fd).and_then(Entry::on_stack) else { return };
+    // Without the lock: it asks the kernel for all of them, because one changes another.
+    let anew = is_inherited(level, name) && entry.has(table::LISTENS);
+    let anew = anew.then(|| inherited(fd, entry.has(table::IPV6)));
     let mut locked = lock();
     let Some((engine, socket)) = locked.both(id) else { return };
-    if matches!(socket.handle, Handle::Listener(_)) {
-        socket.inherited = inherited(fd, socket.is_v6);
+    if let Some(anew) = anew.filter(|_| matches!(socket.handle, Handle::Listener(_))) {
+        socket.inherited = anew;
     }
     match (level, name) {
         (SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO | libc::SO_LINGER | libc::SO_RCVLOWAT) => {
@@ -410,12 +421,27 @@ pub(crate) unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -
     Some(0)
 }
 
-/// Bytes that a connection takes at once, where it does not block. None: it waits for room.
+/// Waits for a connection to take bytes, as a send call does. Sets errno where it does not come.
+pub(crate) fn wait_for_room(fd: c_int) -> bool {
+    let nonblocking = entry(fd).is_some_and(|entry| entry.has(table::NONBLOCK));
+    let id = entry(fd).and_then(Entry::on_stack).unwrap_or(0);
+    let send_ns = lock().socket(id).map_or(u64::MAX, |socket| socket.send_ns);
+    let timeout_ns = if nonblocking { 0 } else { send_ns };
+    let mut fds = [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }];
+    let kind = Kind::Poll;
+    let ready = super::poll(&mut super::Polled { fds: &mut fds, timeout_ns, mask: std::ptr::null(), kind });
+    if ready == Some(0) {
+        errno::set(libc::EAGAIN);
+    }
+    ready.is_none_or(|ready| ready > 0)
+}
+
+/// Bytes that a connection takes at once.
 pub(crate) fn room(fd: c_int) -> Option<usize> {
-    let entry = entry(fd).filter(|entry| entry.has(table::NONBLOCK))?;
+    let id = entry(fd)?.on_stack()?;
     let mut locked = lock();
     locked.poll();
-    let (engine, socket) = locked.both(entry.on_stack()?)?;
+    let (engine, socket) = locked.both(id)?;
     let Handle::Tcp(handle) = socket.handle else { return None };
     let (info, options) = (engine.stack().tcp_info(handle).ok()?, engine.stack().tcp_options(handle).ok()?);
     Some(options.send_buffer.saturating_sub((info.unacknowledged + info.unsent) as usize))

@@ -72,7 +72,8 @@ struct Watched {
     ends: c_short,
 }
 
-const NOTHING: Watched = Watched { file: 0, id: 0, instance: 0, kernel: pollfd { fd: -1, events: 0, revents: 0 }, ends: 0 };
+const NOTHING: Watched =
+    Watched { file: 0, id: 0, instance: 0, kernel: pollfd { fd: -1, events: 0, revents: 0 }, ends: 0 };
 
 /// What ends a call that asks for events: to poll errors and the end of a connection are told in any case, to select only
 /// those that its sets stand for.
@@ -166,15 +167,16 @@ fn poll_until(polled: &mut Polled<'_>, timeout_ns: u64) -> Option<Waited<Result<
     let mut kernel_in = if kernels_own { 0 } else { CALLS.fetch_add(1, Relaxed) % (ATTEMPTS_A_KERNEL + 1) };
     let (fds, mask) = (&mut *polled.fds, polled.mask);
     let mut attempt = |watched: &mut [Watched], asks: bool| {
+        fds.iter_mut().for_each(|fd| fd.revents = 0);
+        let ready = if is_kernels { 0 } else { from_stack(fds, watched) };
+        // Behind it: one that has left the stack is not closed.
         let now = TURNS.load(Relaxed);
         if std::mem::replace(&mut turns, now) != now && has_turned(fds, watched, is_kernels) {
             return Some(Err(TURNED));
         }
         if is_kernels {
-            fds.iter_mut().for_each(|fd| fd.revents = 0);
             return from_kernel(fds, watched, mask);
         }
-        let ready = from_stack(fds, watched);
         kernel_in = if kernel_in == 0 { ATTEMPTS_A_KERNEL } else { kernel_in - 1 };
         if ready > 0 && !kernels_own || !in_kernel || !asks && kernel_in != ATTEMPTS_A_KERNEL {
             return (ready > 0).then_some(Ok(ready));

@@ -59,7 +59,10 @@ pub(super) fn forked() {
 
 fn run() {
     thread::widen();
+    // Its socket is none of the program's.
+    thread::enter_stack();
     let refresh = user_stack::Refresh::open().ok();
+    thread::leave_stack();
     if let Some(refresh) = &refresh {
         table::open(refresh.descriptor(), table::OWN);
     }
@@ -67,6 +70,7 @@ fn run() {
     let (mut refreshed, mut shown) = (thread::now_ns(), 0);
     // Something has happened since the status page was written.
     let mut is_stale = true;
+    let mut fds = Vec::new();
     loop {
         let now = thread::now_ns();
         let rounds = ROUNDS.load(Relaxed);
@@ -99,7 +103,9 @@ fn run() {
         }
         tick = TICK_NS;
         // Nobody polled for a tick.
-        let mut fds = [pollfd { fd: -1, events: POLLIN, revents: 0 }; 32];
+        let asked = |fd| pollfd { fd, events: POLLIN, revents: 0 };
+        fds.clear();
+        fds.push(asked(BELL.load(Relaxed)));
         let timer = {
             let mut state = lock();
             if let Some(engine) = &mut state.engine {
@@ -107,17 +113,16 @@ fn run() {
                 is_stale |= (0..MOST_ROUNDS).take_while(|_| engine.poll()).count() > 0;
             }
             state.dispatch();
-            fds.iter_mut().zip(&state.descriptors).for_each(|(slot, fd)| slot.fd = *fd);
+            fds.extend(state.descriptors.iter().map(|fd| asked(*fd)));
             state.next_timer()
         };
-        fds[31].fd = BELL.load(Relaxed);
         let show = shown + if is_stale { SHOW_NS } else { SHOW_IDLE_NS };
         let until = timer.min(refreshed + REFRESH_NS).min(show);
         sleep(&mut fds, until.saturating_sub(thread::now_ns()));
-        if fds[31].revents != 0 {
+        if let Some(bell) = fds.first().filter(|bell| bell.revents != 0) {
             let mut count: u64 = 0;
             // SAFETY: reads the eight bytes of an eventfd.
-            unsafe { libc::syscall(libc::SYS_read, fds[31].fd, &raw mut count, 8) };
+            unsafe { libc::syscall(libc::SYS_read, bell.fd, &raw mut count, 8) };
         }
         // Whoever sleeps for these frames gets them first.
         sleep(&mut [], TICK_NS / 20);

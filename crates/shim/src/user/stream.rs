@@ -13,7 +13,7 @@ use libc::{
     MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, POLLIN, SOCK_CLOEXEC,
     SOCK_NONBLOCK, c_int, pollfd, sockaddr, socklen_t, ssize_t,
 };
-use stack::{Error, Shutdown, TcpSocket};
+use stack::{Error, Listener, Shutdown, TcpSocket};
 use user_stack::{Engine, Route, now};
 use xsk::{Backend, Protocol};
 
@@ -370,46 +370,9 @@ unsafe fn accept_once(
     let hint = locked.hint;
     let Some((engine, socket)) = locked.both(id) else { return Some(Err(libc::EBADF)) };
     let Handle::Listener(listener) = socket.handle else { return Some(Err(libc::EINVAL)) };
-    let (is_v6, port) = (socket.is_v6, socket.port);
-    let interface = engine.interface().index;
-    let is_ready = engine.stack().listener_readiness(listener).is_ok_and(|ready| ready.readable);
-    if is_ready {
-        let family = if is_v6 { libc::AF_INET6 } else { libc::AF_INET };
-        let kind = libc::SOCK_STREAM | flags & (SOCK_CLOEXEC | SOCK_NONBLOCK);
-        // SAFETY: takes numbers only.
-        let new = unsafe { real::socket.get()(family, kind, 0) };
-        if new < 0 {
-            return Some(Err(errno::get()));
-        }
-        let taken = engine.stack().tcp_accept(listener).and_then(|handle| {
-            let ends = engine.stack().tcp_addresses(handle)?;
-            engine.serve(Protocol::Tcp, port).map_err(|_| Error::NoBuffers)?;
-            Ok((handle, ends))
-        });
-        let (handle, ends) = match taken {
-            Ok(taken) => taken,
-            Err(error) => {
-                // SAFETY: made above.
-                unsafe { real::close.get()(new) };
-                return Some(Err(error.errno()));
-            }
-        };
-        let mut socket = Socket::new(Handle::Tcp(handle), port, is_v6);
-        socket.ends = Some(ends);
-        if let Some(listener) = locked.socket(id) {
-            listener.inherited.iter().for_each(|option| option.give(new));
-            (socket.receive_ns, socket.send_ns) = (listener.receive_ns, listener.send_ns);
-            (socket.linger_s, socket.least) = (listener.linger_s, listener.least);
-        }
-        // SAFETY: the caller's promises about the address.
-        unsafe { address::write(ends.1, is_v6, interface, from, size) };
-        let nonblocking = if flags & SOCK_NONBLOCK != 0 { table::NONBLOCK } else { 0 };
-        let family = if is_v6 { table::IPV6 } else { 0 };
-        table::open(new, table::SOCKET | table::STREAM | table::ON_STACK | nonblocking | family);
-        if let Some(entry) = table::entry(new) {
-            let _ = locked.keep(entry, socket);
-        }
-        return Some(Ok(new));
+    if engine.stack().listener_readiness(listener).is_ok_and(|ready| ready.readable) {
+        // SAFETY: as above.
+        return Some(unsafe { accept_on_stack(&mut locked, id, listener, (from, size), flags) });
     }
     let asks = socket.asks_kernel(hint) || asks;
     // Two threads could both find one connection; the second would then wait for the next of the kernel's alone.
@@ -431,6 +394,64 @@ unsafe fn accept_once(
         crate::calls::accepted(fd, new, flags);
     }
     got.filter(|got| *got != Err(libc::EAGAIN))
+}
+
+/// Takes a connection that the stack has, with a socket of the kernel beside.
+unsafe fn accept_on_stack(
+    state: &mut State,
+    id: u32,
+    listener: Listener,
+    (from, size): (*mut sockaddr, *mut socklen_t),
+    flags: c_int,
+) -> Result<c_int, c_int> {
+    let (engine, socket) = state.both(id).ok_or(libc::EBADF)?;
+    let (is_v6, port) = (socket.is_v6, socket.port);
+    let (family, of_family) = if is_v6 { (libc::AF_INET6, table::IPV6) } else { (libc::AF_INET, 0) };
+    let kind = libc::SOCK_STREAM | flags & (SOCK_CLOEXEC | SOCK_NONBLOCK);
+    // SAFETY: takes numbers only.
+    let new = unsafe { real::socket.get()(family, kind, 0) };
+    if new < 0 {
+        return Err(errno::get());
+    }
+    let fail = |error| {
+        table::open(new, 0);
+        // SAFETY: made above.
+        unsafe { real::close.get()(new) };
+        Err(error)
+    };
+    // A number that the table does not have: the connection waits, as where none is free.
+    let Some(entry) = table::entry(new) else { return fail(libc::EMFILE) };
+    let handle = match engine.stack().tcp_accept(listener) {
+        Ok(handle) => handle,
+        Err(error) => return fail(error.errno()),
+    };
+    let ends = engine.stack().tcp_addresses(handle);
+    let (Ok(ends), Ok(())) = (ends, serve(engine, Protocol::Tcp, port)) else {
+        let _ = engine.stack().tcp_abort(handle);
+        engine.flush();
+        return fail(libc::ENOBUFS);
+    };
+    let interface = engine.interface().index;
+    let mut socket = Socket::new(Handle::Tcp(handle), port, is_v6);
+    socket.ends = Some(ends);
+    if let Some(listener) = state.socket(id) {
+        listener.inherited.iter().for_each(|option| option.give(new));
+        (socket.receive_ns, socket.send_ns) = (listener.receive_ns, listener.send_ns);
+        (socket.linger_s, socket.least) = (listener.linger_s, listener.least);
+    }
+    let nonblocking = if flags & SOCK_NONBLOCK != 0 { table::NONBLOCK } else { 0 };
+    table::open(new, table::SOCKET | table::STREAM | table::ON_STACK | nonblocking | of_family);
+    if state.keep(entry, socket).is_err() {
+        if let Some(engine) = &mut state.engine {
+            let _ = engine.stack().tcp_abort(handle);
+            engine.withdraw(Protocol::Tcp, port);
+            engine.flush();
+        }
+        return fail(libc::ENOBUFS);
+    }
+    // SAFETY: the caller's promises about the address.
+    unsafe { address::write(ends.1, is_v6, interface, from, size) };
+    Ok(new)
 }
 
 /// Takes a connection that the kernel has. Not by the C library's calls: at those the thread may be cancelled, and

@@ -6,7 +6,6 @@
 #include <net/if.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 
 /* A call of another thread, which waits for 3 s at most; its result. */
 struct waits {
@@ -241,10 +240,10 @@ static void members_go(void) {
 /* The same with a thread that waits in a call of the socket. */
 static void sockets_go(void) {
     long (*calls[])(int) = {by_recv, by_poll, by_select};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 12; i++) {
         int fd = bound(SOCK_DGRAM);
         limit(fd, SO_RCVTIMEO, 3000);
-        struct waits one = begin_to_wait(calls[i], fd);
+        struct waits one = begin_to_wait(calls[i % 3], fd);
         start(&one);
         if (far.ss_family == AF_INET) set(fd, IPPROTO_IP, IP_PKTINFO, 1);
         else set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
@@ -301,29 +300,104 @@ static void children(void) {
     fclose(stream);
 }
 
-/* Descriptors above those that the library knows. */
-static void large_numbers(void) {
-    enum { MOST = 1 << 16 };
-    struct rlimit before, large = {MOST + 100, MOST + 100};
-    getrlimit(RLIMIT_NOFILE, &before);
-    if (setrlimit(RLIMIT_NOFILE, &large)) { printf("large numbers cannot be\n"); return; }
-    int listener = listening(), file = open("/dev/null", O_RDONLY), last = file;
-    while (last < MOST - 1) last = dup(file);
-    call_back(port_of(listener), 1);
-    say("poll", ready(listener, POLLIN, 2000));
-    int got = accept(listener, NULL, NULL);
-    int works = got >= 0 && send(got, "x", 1, MSG_NOSIGNAL) == 1 && recv(got, buffer, 1, 0) == 1;
-    printf("it works, or there is an error: %d\n", works || (got < 0 && errno == EMFILE));
-    if (got >= 0) close(got);
-    close_range(file, last, 0);
-    if (!works) {
-        got = accept(listener, NULL, NULL);
-        works = send(got, "x", 1, MSG_NOSIGNAL) == 1 && recv(got, buffer, 1, 0) == 1;
-        close(got);
+static int pair[2];
+
+/* A signal ends a call that waits for room: what the pipe has stays there. */
+static void *signals(void *thread) {
+    for (int i = 0; i < 40; i++) {
+        usleep(3000);
+        pthread_kill(*(pthread_t *)thread, SIGUSR2);
     }
-    printf("it waits until there is room: %d\n", works);
-    setrlimit(RLIMIT_NOFILE, &before);
-    close(listener);
+    return NULL;
+}
+
+static volatile long moved;
+static void *moves(void *argument) {
+    for (;;) {
+        ready(*(int *)argument, POLLIN, 1000);
+        long got = splice(*(int *)argument, NULL, pair[1], NULL, 3000, 0);
+        if (!got || (got < 0 && errno != EAGAIN)) return NULL;
+        if (got > 0) __sync_fetch_and_add(&moved, got);
+    }
+}
+
+/* Nothing is lost, and nothing doubled, between a pipe and a connection. */
+static void pipes_and_threads(void) {
+    enum { ALL = 1500000 };
+    int fd = connected(7001);
+    if (pipe2(pair, O_NONBLOCK)) exit(1);
+    say("nothing of an empty pipe", splice(pair[0], NULL, fd, NULL, 0, 0));
+    say("an empty pipe that does not block", splice(pair[0], NULL, fd, NULL, 9, 0));
+    while (write(pair[1], buffer, 4096) > 0) {
+    }
+    send(fd, "x", 1, 0);
+    ready(fd, POLLIN, 2000);
+    say("a full one", splice(fd, NULL, pair[1], NULL, 9, 0));
+    text("it is there still", recv(fd, buffer, 9, 0));
+    close(pair[0]);
+    signal(SIGPIPE, SIG_IGN);
+    send(fd, "y", 1, 0);
+    ready(fd, POLLIN, 2000);
+    say("one that nobody reads", splice(fd, NULL, pair[1], NULL, 9, 0));
+    text("it is there still", recv(fd, buffer, 9, 0));
+    close(pair[1]);
+
+    /* The other end echoes, and nobody takes what it says: there is no room at some time. */
+    if (pipe(pair)) exit(1);
+    pthread_t self = pthread_self(), other;
+    struct sigaction action = {.sa_handler = nothing};
+    sigaction(SIGUSR2, &action, NULL);
+    limit(fd, SO_SNDTIMEO, 20);
+    int value = 20000;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &value, sizeof value);
+    pthread_create(&other, NULL, signals, &self);
+    long into = 0, out = 0, stops = 0, back = 0, wrong = 0;
+    while (stops < 30 && into < 30 << 20) {
+        char bytes[4096];
+        for (int i = 0; i < 4096; i++) bytes[i] = (into + i) * 7 >> 3;
+        into += write(pair[1], bytes, 4096);
+        while (out < into && stops < 30) {
+            long got = splice(pair[0], NULL, fd, NULL, into - out, 0);
+            if (got > 0) out += got;
+            else stops++;
+        }
+    }
+    printf("it stopped: %d\n", stops >= 30);
+    pthread_join(other, NULL);
+    int left = 0;
+    ioctl(pair[0], FIONREAD, &left);
+    printf("what was not sent is in the pipe: %d\n", left == into - out);
+    shutdown(fd, SHUT_WR);
+    limit(fd, SO_RCVTIMEO, 20000);
+    for (long got; (got = recv(fd, buffer, sizeof buffer, 0)) > 0; back += got)
+        for (long i = 0; i < got; i++) wrong += buffer[i] != (char)((back + i) * 7 >> 3);
+    printf("all of it came back: %d, wrong %ld\n", back == out, wrong);
+    close(pair[0]);
+    close(pair[1]);
+    close(fd);
+
+    /* Two threads take from one connection. */
+    fd = connected(7001);
+    if (pipe(pair)) exit(1);
+    pthread_t threads[2];
+    moved = 0;
+    /* The kernel keeps the pipe locked while splice waits for a connection. */
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, moves, &fd);
+    long sent = 0, taken = 0;
+    while (taken < ALL) {
+        long got = sent < ALL ? send(fd, buffer, ALL - sent > 5000 ? 5000 : ALL - sent, MSG_DONTWAIT) : 0;
+        if (got > 0) sent += got;
+        while (ready(pair[0], POLLIN, sent < ALL ? 0 : 1000) > 0) taken += read(pair[0], buffer, sizeof buffer);
+        if (sent == ALL && ready(pair[0], POLLIN, 1000) <= 0) break;
+    }
+    shutdown(fd, SHUT_WR);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    while (ready(pair[0], POLLIN, 0) > 0) taken += read(pair[0], buffer, sizeof buffer);
+    printf("by two threads: sent %ld, moved %ld, taken %ld\n", sent, moved, taken);
+    close(pair[0]);
+    close(pair[1]);
+    close(fd);
 }
 
 /* From a sandbox on sockets are left to the kernel, but for those on the stack and theirs. */
@@ -364,7 +438,7 @@ int main(int count, char **arguments) {
     begin(count, arguments);
     int only = count > 2 ? atoi(arguments[2]) : -1;
     void (*all[])(void) = {members_come, an_inner_one_gets_it, datagrams_come, a_listener_comes, connected_after_a_failure, members_go,
-                           sockets_go, in_a_sandbox};
+                           sockets_go, flags_that_are_not_known, children, pipes_and_threads, in_a_sandbox};
     for (int i = 0; i < (int)(sizeof all / sizeof *all); i++)
         if (only < 0 || i == only) all[i]();
     printf("done\n");
