@@ -21,7 +21,6 @@ use xsk::{Backend, Interface, Port};
 
 /// Fewer pairs of figures say nothing of a ratio.
 const FEWEST_ROUNDS: usize = 3;
-const MOST_ROUNDS: usize = 30;
 /// Time measured of each way in a round, after a warm-up.
 const MEASURE_MS: u32 = 150;
 const WARMUP_MS: u32 = 30;
@@ -106,13 +105,27 @@ struct Row {
     rounds: Vec<Option<Figures>>,
     /// Why it does not open; of the interface alone when nothing is measured.
     why_not: Option<String>,
+    /// The round, from 1, that ended it: it did open.
+    failed_in: Option<usize>,
     /// Words of what made rounds untrusted.
     untrusted: Vec<String>,
 }
 
 impl Row {
     fn new(way: Candidate) -> Self {
-        Self { way, rounds: Vec::new(), why_not: None, untrusted: Vec::new() }
+        Self { way, rounds: Vec::new(), why_not: None, failed_in: None, untrusted: Vec::new() }
+    }
+
+    /// Ends it. What earlier rounds found is no figure of a way that works.
+    fn fail(&mut self, why: String) {
+        self.failed_in = (!self.rounds.is_empty()).then_some(self.rounds.len() + 1);
+        self.why_not = Some(why);
+        self.rounds.fill(None);
+        self.rounds.push(None);
+    }
+
+    fn opens(&self) -> bool {
+        self.why_not.is_none() || self.failed_in.is_some()
     }
 
     fn median(&self, of: fn(&Figures) -> Option<f64>) -> Option<f64> {
@@ -229,7 +242,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<u8, Failure>
 fn measure(arguments: &Arguments, ends: &Ends, rows: &mut [Row], stop: &AtomicBool) -> Result<(), Failure> {
     let until = Instant::now() + Duration::from_secs_f64(arguments.seconds);
     let ways = rows.len();
-    for round in 0..MOST_ROUNDS {
+    for round in 0.. {
         if stop.load(Ordering::Relaxed) || (round >= FEWEST_ROUNDS && Instant::now() >= until) {
             break;
         }
@@ -250,10 +263,7 @@ fn measure(arguments: &Arguments, ends: &Ends, rows: &mut [Row], stop: &AtomicBo
                 Err(_) if stop.load(Ordering::Relaxed) => {}
                 // What others are compared with has to work; what is compared may be missing here.
                 Err(failure) if matches!(row.way, Candidate::Block | Candidate::Spin) => return Err(failure),
-                Err(failure) => {
-                    row.why_not = Some(format!("{:#}", failure.error));
-                    row.rounds.push(None);
-                }
+                Err(failure) => row.fail(format!("{:#}", failure.error)),
             }
         }
     }
@@ -333,8 +343,8 @@ fn no_peer(interface: &str) -> String {
 fn recommend(rows: &[Row]) -> (Option<Candidate>, String) {
     let of = |way| rows.iter().find(|row| row.way == way);
     let (Some(block), Some(spin)) = (of(Candidate::Block), of(Candidate::Spin)) else { return (None, String::new()) };
-    let frames = rows.iter().filter(|row| matches!(row.way, Candidate::Frames(_)));
-    let best = frames.filter_map(|row| Some((row, row.p50_us()?))).min_by(|a, b| a.1.total_cmp(&b.1));
+    let frames = || rows.iter().filter(|row| matches!(row.way, Candidate::Frames(_)));
+    let best = frames().filter_map(|row| Some((row, row.p50_us()?))).min_by(|a, b| a.1.total_cmp(&b.1));
     let share = |ratio: Option<(f64, f64, f64)>| ratio.map_or_else(|| "-".to_owned(), ratio_words);
     let (over_block, over_spin) = (spin.over(block), best.and_then(|(row, _)| row.over(spin)));
     let Some((spin_ratio, _, spin_high)) = over_block else {
@@ -354,6 +364,7 @@ fn recommend(rows: &[Row]) -> (Option<Candidate>, String) {
     }
     let beside = match best {
         Some((row, _)) => format!("the p50 of {} is {} of a spinning socket's", row.way.word(), share(over_spin)),
+        None if frames().any(Row::opens) => "no way past the kernel has rounds enough that can be trusted".to_owned(),
         None => "no way past the kernel opens".to_owned(),
     };
     if spin_high < 1.0 {
@@ -435,7 +446,10 @@ fn text(arguments: &Arguments, place: &str, rows: &[Row], sentence: &str) -> Str
             format!("{rounds} left out as not to be trusted ({why})")
         };
         let said = match &row.why_not {
-            Some(why) => Some(format!("does not open: {why}")),
+            Some(why) => Some(match row.failed_in {
+                Some(round) => format!("failed in round {round}: {why}"),
+                None => format!("does not open: {why}"),
+            }),
             None if block.is_none() => Some("opens".to_owned()),
             None => (missing > 0).then(spoilt),
         };
@@ -458,8 +472,9 @@ fn document(arguments: &Arguments, place: &str, rows: &[Row], choice: Option<Can
         let ratio = block.and_then(|block| row.over(block));
         json!({
             "way": row.way.word(),
-            "opens": row.why_not.is_none(),
+            "opens": row.opens(),
             "why_not": row.why_not,
+            "failed_in_round": row.failed_in,
             "rounds": row.rounds.iter().flatten().count(),
             "untrusted": row.untrusted,
             "p50_ns": ns(row.p50_us()),
@@ -527,6 +542,24 @@ mod tests {
         assert_eq!(recommend(&uncertain).0, Some(Candidate::Spin), "an interval that holds 1 is no gain");
         uncertain[0].rounds[..3].fill(None);
         assert_eq!(recommend(&uncertain).0, None, "two rounds are too few");
+    }
+
+    /// Catches: a way that is recommended, or a floor, by the rounds before it failed.
+    #[test]
+    fn a_way_that_fails_is_not_recommended() {
+        let mut rows = rows(&[(Candidate::Block, 5.6), (Candidate::Spin, 2.0), (GENERIC, 1.1), (NATIVE, 1.5)]);
+        assert_eq!(recommend(&rows).0, Some(GENERIC));
+        rows[2].fail("the interface is gone".to_owned());
+        assert_eq!(recommend(&rows).0, Some(NATIVE));
+        assert!(floors(&rows).contains("1.560 µs over"), "{}", floors(&rows));
+        rows[3].fail("as well".to_owned());
+        let (chosen, sentence) = recommend(&rows);
+        assert_eq!(chosen, Some(Candidate::Spin));
+        assert!(sentence.contains("has rounds enough"), "{sentence}");
+        assert_eq!((rows[2].failed_in, rows[2].opens()), (Some(6), true));
+        let mut never = Row::new(NATIVE);
+        never.fail("no XDP".to_owned());
+        assert_eq!((never.failed_in, never.opens()), (None, false));
     }
 
     #[test]
