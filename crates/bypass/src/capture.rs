@@ -22,22 +22,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// # Errors
 /// None or several fit, it is another user's, or it has no such stack.
 pub fn choose(folder: &Path, wanted: Option<&str>) -> Result<Process, BypassError> {
-    let mut all = pages(folder);
-    let id = wanted.and_then(|wanted| wanted.parse::<u32>().ok());
-    match (wanted, id) {
-        (_, Some(id)) => all.retain(|process| process.pid == id),
-        (Some(name), None) => all.retain(|process| process.name == name),
-        (None, None) => all.retain(|process| process.carrier.is_some()),
-    }
-    if let (Some(pid), true) = (id, all.is_empty()) {
-        let owner = std::fs::metadata(format!("/proc/{pid}")).ok().map(|facts| facts.uid());
-        return Err(match owner.filter(|owner| *owner != nix::unistd::geteuid().as_raw()) {
-            Some(user) => BypassError::OtherUser { pid, user },
-            None => BypassError::NotBehind { wanted: format!("process {pid}") },
-        });
-    }
+    let mut all = wanted.map_or_else(|| Ok(pages(folder)), |wanted| named(folder, wanted))?;
     // A name may be that of parts without the stack, too.
-    if all.len() > 1 && all.iter().any(|process| process.carrier.is_some()) {
+    if wanted.is_none() || all.len() > 1 && all.iter().any(|process| process.carrier.is_some()) {
         all.retain(|process| process.carrier.is_some());
     }
     let names: Vec<String> = all.iter().map(|process| format!("{} ({})", process.name, process.pid)).collect();
@@ -45,10 +32,28 @@ pub fn choose(folder: &Path, wanted: Option<&str>) -> Result<Process, BypassErro
         (Some(process), 1) if process.carrier.is_some() => Ok(process),
         (Some(process), 1) => Err(BypassError::NoStack { name: process.name, pid: process.pid }),
         (Some(_), _) => Err(BypassError::Several { names }),
-        (None, _) => Err(BypassError::NotBehind {
-            wanted: wanted.map_or_else(|| "a program on --stack xdp".to_owned(), |name| format!("'{name}'")),
-        }),
+        (None, _) => Err(BypassError::NotBehind { wanted: "a program on --stack xdp".to_owned() }),
     }
+}
+
+/// The running programs of this process id or name behind the library.
+///
+/// # Errors
+/// There is none, or it is another user's.
+pub fn named(folder: &Path, wanted: &str) -> Result<Vec<Process>, BypassError> {
+    let mut all = pages(folder);
+    let id = wanted.parse::<u32>().ok();
+    all.retain(|process| id.map_or(process.name == wanted, |id| process.pid == id));
+    if !all.is_empty() {
+        return Ok(all);
+    }
+    let owner = id.and_then(|pid| Some((pid, std::fs::metadata(format!("/proc/{pid}")).ok()?.uid())));
+    Err(match owner.filter(|(_, owner)| *owner != nix::unistd::geteuid().as_raw()) {
+        Some((pid, user)) => BypassError::OtherUser { pid, user },
+        None => {
+            BypassError::NotBehind { wanted: id.map_or_else(|| format!("'{wanted}'"), |pid| format!("process {pid}")) }
+        }
+    })
 }
 
 /// Whether frames come.

@@ -55,7 +55,7 @@ pub enum BypassError {
         wanted: String,
     },
     /// The page is in the other user's folder.
-    #[error("process {pid} belongs to user {user}: capture it as that user")]
+    #[error("process {pid} belongs to user {user}: use this command as that user")]
     OtherUser {
         /// Its number.
         pid: u32,

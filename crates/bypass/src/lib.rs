@@ -15,7 +15,7 @@ mod stat;
 
 pub use audit::Audit;
 pub use bypass_abi::{SETTINGS, Setting, Start};
-pub use capture::{Capture, CaptureState, choose};
+pub use capture::{Capture, CaptureState, choose, named};
 pub use error::BypassError;
 pub use interface::Interface;
 pub use library::{Library, clear, folder};

@@ -192,18 +192,11 @@ fn an_ended_probe_leaves_nothing() {
             let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
             entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)).count()
         };
-        let until = |what: &str, holds: &dyn Fn() -> bool| {
-            let end = Instant::now() + Duration::from_secs(20);
-            while !holds() {
-                assert!(Instant::now() < end, "{signal}: not within 20 s: {what}");
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        };
-        until("both namespaces", &|| namespaces() == 2);
+        support::until(&format!("both namespaces, {signal}"), || namespaces() == 2);
         std::thread::sleep(Duration::from_millis(500));
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(probe.id().cast_signed()), signal).unwrap();
         assert_eq!(probe.wait().unwrap().code(), code, "{signal}");
-        until("the end of its namespaces", &|| namespaces() == 0);
+        support::until(&format!("the end of its namespaces, {signal}"), || namespaces() == 0);
         let listed = stdout(&support::windhover(&["lab", "list"]).output().unwrap());
         assert!(!listed.contains(&format!("probe-{}", probe.id())), "{listed}");
     }

@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use support::{
     ANOTHER_REQUEST, Folder, Server, assert_code, assert_run_measured, can_make_namespaces, computed, run,
-    run_directory,
+    run_directory, until,
 };
 
 const INT: i32 = 2;
@@ -53,14 +53,6 @@ fn end_of(child: &mut Child, within: Duration) -> ExitStatus {
             child.wait().unwrap();
             panic!("it did not end within {within:?}");
         }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < deadline, "no {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

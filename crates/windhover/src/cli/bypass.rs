@@ -18,11 +18,11 @@ pub(crate) struct Bypass {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BypassCommand {
-    /// Start an unmodified program whose network calls spin before they sleep
+    /// Start an unmodified program on another network stack: its calls spin before they sleep, or its own process carries UDP and TCP
     #[command(
         after_help = "Exit code: the program's own; 128 + N when signal N ended it; 125 when windhover failed, or with --require when \
                       the program or a socket of it cannot be accelerated; 126 when the program cannot be run, 127 when it is \
-                      not found (as env(1)).\n\nWINDHOVER_BYPASS_RECV_US=N and the like override single settings: see `windhover bypass \
+                      not found (as env(1)). If the program ended with 0 but its --capture failed: 125.\n\nWINDHOVER_BYPASS_RECV_US=N and the like override single settings: see `windhover bypass \
                       profiles`."
     )]
     Run(Run),
@@ -38,7 +38,7 @@ pub(crate) enum BypassCommand {
     #[command(
         after_help = "Packets are those of accelerated sockets; the kernel's are seen by tcpdump. It ends with the program, with \
                       --count or --seconds, or at a signal. `windhover dump --all FILE` and tcpdump -r read the file.\n\nExit code: 0, \
-                      also when ended by a signal."
+                      also when ended by a signal; 130 when a signal came before the program began the capture."
     )]
     Capture(Capture),
     /// List the profiles, or show what each setting of one does
@@ -48,10 +48,11 @@ pub(crate) enum BypassCommand {
         #[command(flatten)]
         form: PlainForm,
     },
-    /// Show the sockets of running programs, and how their calls waited
+    /// Show the sockets of running programs, what carries them, and how their calls waited
     Stat {
-        /// Only this process
-        pid: Option<u32>,
+        /// Process id or name of a program [default: all]
+        #[arg(value_name = "PID|PROGRAM")]
+        program: Option<String>,
         #[command(flatten)]
         form: PlainForm,
     },
@@ -68,7 +69,7 @@ pub(crate) struct Run {
     /// With --stack xdp: how frames get past the kernel [default: the first that opens]
     #[arg(long, value_enum, value_name = "BACKEND")]
     pub(crate) backend: Option<Backend>,
-    /// How long calls spin: latency, latency-best, safe, or a file that ends in .toml
+    /// How long calls spin, and other settings: latency, latency-best, safe, or a file that ends in .toml
     #[arg(long, short = 'p', default_value = "latency", value_name = "PROFILE")]
     pub(crate) profile: String,
     /// Do not run the program, or end it, where it or a socket of it cannot be accelerated
@@ -97,7 +98,7 @@ pub(crate) struct Capture {
     #[arg(long = "write", short = 'w', value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,
     /// Stop after so many packets
-    #[arg(long, short = 'c', value_name = "N")]
+    #[arg(long, short = 'c', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// Stop so long after the start
     #[arg(long, value_name = "S", value_parser = super::dump::seconds)]
@@ -131,7 +132,7 @@ pub(crate) struct Probe {
     /// File with that endpoint's key (see `windhover key`)
     #[arg(long, value_name = "FILE", env = "WINDHOVER_KEY_FILE", requires = "to")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Seconds to measure in all; at least three rounds are measured
+    /// No round begins later than so many seconds; at least three rounds are measured
     #[arg(long, value_name = "N", default_value_t = 12.0, value_parser = seconds)]
     pub(crate) seconds: f64,
     /// Message size in bytes

@@ -7,7 +7,7 @@ use super::signals;
 use crate::cli::bypass::{self as cli, BypassCommand, Run, Stack};
 use crate::output::{Failure, Output, paragraph, table};
 use anyhow::{Context as _, anyhow};
-use bypass::{Audit, Backend, BypassError, Effective, Interface, Library, Profile, Settings, Start};
+use bypass::{Audit, Backend, BypassError, Capture, Effective, Interface, Library, Profile, Settings, Start};
 use std::any::Any;
 use std::ffi::OsString;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(crate) fn run(command: BypassCommand, output: &Output) -> Result<u8, Failure
             })?;
             Ok(0)
         }
-        BypassCommand::Stat { pid, form } => bypass_stat::run(pid, form.is_json(), output),
+        BypassCommand::Stat { program, form } => bypass_stat::run(program.as_deref(), form.is_json(), output),
     }
 }
 
@@ -36,16 +36,19 @@ pub(crate) fn run(command: BypassCommand, output: &Output) -> Result<u8, Failure
 /// program then runs on the kernel, or not at all where the stack is required.
 fn start(arguments: &Run, output: &Output) -> Result<u8, Failure> {
     let ours = |failure: Failure| Failure::new(failure.code.max(OURS), failure.error);
-    let recording = recording(arguments).map_err(ours)?;
-    let request = recording.as_ref().map_or(0, Recording::request);
-    let variables = match prepare(arguments, request, output) {
+    let mut capture = capture(arguments).map_err(ours)?;
+    let variables = match prepare(arguments, &mut capture, output) {
         Ok(variables) => variables,
         Err(failure) if failure.code != 1 || arguments.require => return Err(ours(failure)),
         Err(failure) => {
             output.warning(format_args!("{:#}; the program runs on the kernel's stack", failure.error));
+            capture = None;
             Vec::new()
         }
     };
+    // Only now: what the file held is gone when nothing stops the program from being captured.
+    let recording = arguments.capture.clone().zip(capture).map(|(path, capture)| Recording::of_program(capture, path));
+    let recording = recording.transpose().map_err(ours)?;
     if arguments.audit || recording.is_some() {
         return supervised(arguments, variables, recording, output).map_err(ours);
     }
@@ -53,11 +56,14 @@ fn start(arguments: &Run, output: &Output) -> Result<u8, Failure> {
 }
 
 /// The capture from the first packet on.
-fn recording(arguments: &Run) -> Result<Option<Recording>, Failure> {
-    if arguments.capture.is_some() && arguments.stack == Stack::Spin {
+fn capture(arguments: &Run) -> Result<Option<Capture>, Failure> {
+    if arguments.capture.is_none() {
+        return Ok(None);
+    }
+    if arguments.stack == Stack::Spin {
         refuse!("--capture belongs to --stack xdp or auto: tcpdump sees the packets of --stack spin");
     }
-    arguments.capture.clone().map(Recording::prepare).transpose()
+    Ok(Some(Capture::new(cli::BUFFER, cli::WHOLE)?))
 }
 
 /// Runs the program with a capture or a listener beside it. A thread of its own starts it, because whoever asks to be told of calls is told
@@ -77,7 +83,7 @@ fn supervised(
     let (give, take) = mpsc::channel();
     let mut audit = Audit::new();
     let is_over = AtomicBool::new(false);
-    let ended = thread::scope(|scope| {
+    let (ended, recorded) = thread::scope(|scope| {
         let starter = scope.spawn(move || -> Result<u8, Failure> {
             if arguments.audit {
                 let listener = task::notify::tell(&Audit::calls());
@@ -103,12 +109,17 @@ fn supervised(
         });
         let ended = starter.join().unwrap_or_else(broke);
         is_over.store(true, Ordering::Relaxed);
-        if let Some(Err(failure)) = recorder.map(|recorder| recorder.join().unwrap_or_else(broke)) {
-            output.error(&failure);
-        }
-        heard.and(ended)
+        let recorded = recorder.map_or(Ok(()), |recorder| recorder.join().unwrap_or_else(broke));
+        (heard.and(ended), recorded)
     });
-    let code = ended?;
+    if let Err(failure) = &recorded {
+        output.error(failure);
+    }
+    // What the program says of itself comes first.
+    let code = match ended? {
+        0 if recorded.is_err() => OURS,
+        code => code,
+    };
     if arguments.audit {
         audit.lines().iter().for_each(|line| output.note(line));
     }
@@ -119,16 +130,21 @@ fn broke<T>(_: Box<dyn Any + Send>) -> Result<T, Failure> {
     Err(anyhow!("a thread beside the program broke").into())
 }
 
-/// The variables that start the program behind the stack.
-fn prepare(arguments: &Run, capture: u64, output: &Output) -> Result<Vec<(OsString, OsString)>, Failure> {
+/// The variables that start the program behind the stack. A capture that would see nothing is taken away.
+fn prepare(
+    arguments: &Run,
+    capture: &mut Option<Capture>,
+    output: &Output,
+) -> Result<Vec<(OsString, OsString)>, Failure> {
     if arguments.stack == Stack::Spin && arguments.backend.is_some() {
         return Err(Failure::usage(anyhow!("--backend belongs to --stack xdp or auto")));
     }
     let Some(program) = arguments.command.first() else { return Ok(Vec::new()) };
     // One that is not found is named by the attempt to run it.
     let file = bypass::find(program);
-    if let Some(file) = &file {
-        bypass::examine(file).map_err(|obstacle| anyhow!("not accelerated, because {obstacle}"))?;
+    match &file {
+        Some(file) => bypass::examine(file).map_err(|obstacle| anyhow!("not accelerated, because {obstacle}"))?,
+        None => *capture = None,
     }
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     let text = |word: OsString| word.into_string().ok();
@@ -145,10 +161,11 @@ fn prepare(arguments: &Run, capture: u64, output: &Output) -> Result<Vec<(OsStri
         output.note(effective(&settings).trim_end());
     }
     let stack = interface(arguments, &settings, output)?;
-    if capture != 0 && stack.is_none() {
+    if stack.is_none() && capture.take().is_some() {
         output.warning("no packet is captured: tcpdump sees the kernel's");
     }
     let start = settings.start((arguments.require, arguments.verbose), stack.as_ref());
+    let capture = capture.as_ref().map_or(0, Capture::request);
     Ok(library.environment(Start { capture, ..start }))
 }
 

@@ -36,6 +36,13 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<u8, Failure>
     while capture.state()? == CaptureState::Waiting && !stop.load(Ordering::Relaxed) {
         thread::sleep(REST);
     }
+    if capture.state()? == CaptureState::Waiting {
+        let (name, pid) = (&process.name, process.pid);
+        return Err(Failure::new(
+            130,
+            anyhow!("interrupted before {name} (process {pid}) began the capture: nothing is written"),
+        ));
+    }
     let mut recording = Recording::create(capture, arguments.file.clone(), arguments.snap)?;
     let (interface, backend) = recording.capture.interface();
     output.note(format_args!("capturing {} (process {}) on {interface} ({backend})", process.name, process.pid));
@@ -61,7 +68,12 @@ pub(super) struct Recording {
     /// Absent: standard output.
     file: Option<File>,
     writer: Writer,
+    /// Bytes and packets that are not written yet.
     waiting: usize,
+    unwritten: u64,
+    /// Packets that the file has no room for.
+    lost: u64,
+    has_failed: bool,
     /// Bytes of the file that are whole blocks.
     good: u64,
     snap: u32,
@@ -71,25 +83,33 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// One of a program that is started with [`Recording::request`].
-    pub(super) fn prepare(path: PathBuf) -> Result<Self, Failure> {
-        Self::create(Capture::new(cli::BUFFER, cli::WHOLE)?, path, cli::WHOLE)
+    /// One of a program that is started with [`request`](Capture::request).
+    pub(super) fn of_program(capture: Capture, path: PathBuf) -> Result<Self, Failure> {
+        Self::create(capture, path, cli::WHOLE)
     }
 
+    /// Empties the file, and writes its head.
     fn create(capture: Capture, path: PathBuf, snap: u32) -> Result<Self, Failure> {
         let failed = |cause| Failure::new(1, anyhow!("cannot write {}: {cause}: name another file", path.display()));
         let file = if path == Path::new("-") { None } else { Some(File::create(&path).map_err(failed)?) };
         let comment = "packets of accelerated sockets; time stamps: when the program took or sent the frame";
         let writer = Writer::new(&format!("windhover {}", identity::VERSION), &capture::system(), comment);
-        let counted = Statistics::default();
-        let mut made = Self { capture, path, file, writer, waiting: 0, good: 0, snap, source: None, counted };
+        let mut made = Self {
+            capture,
+            path,
+            file,
+            writer,
+            waiting: 0,
+            unwritten: 0,
+            lost: 0,
+            has_failed: false,
+            good: 0,
+            snap,
+            source: None,
+            counted: Statistics::default(),
+        };
         made.flush()?;
         Ok(made)
-    }
-
-    /// What the program's library is handed.
-    pub(super) fn request(&self) -> u64 {
-        self.capture.request()
     }
 
     /// Captures until somebody says that the program is over, and ends the file.
@@ -153,15 +173,21 @@ impl Recording {
         let taken = Taken { time_ns, hardware: false, way, addressed, vlan: None, sent_bytes, frame };
         self.writer.packet(number, &taken);
         self.waiting += frame.len();
+        self.unwritten += 1;
         self.counted.written += 1;
         self.counted.start_ns = if self.counted.start_ns == 0 { time_ns } else { self.counted.start_ns };
         self.counted.end_ns = time_ns;
     }
 
-    /// Writes what is gathered; false once nobody reads it. A file that takes no more is cut back to its last whole block.
+    /// Writes what is gathered; false once nobody reads it. A file that takes no more is cut back to its last whole block, and nothing
+    /// more is written to it.
     fn flush(&mut self) -> Result<bool, Failure> {
         let bytes = self.writer.take();
+        let packets = std::mem::take(&mut self.unwritten);
         self.waiting = 0;
+        if self.has_failed {
+            return Ok(false);
+        }
         let Some(file) = &mut self.file else {
             return crate::output::written(&bytes).map_err(|error| crate::output::unwritten("the capture ", &error));
         };
@@ -170,6 +196,8 @@ impl Recording {
             Err(cause) => {
                 // A pipe cannot be cut; whoever reads it sees its end.
                 let _ = file.set_len(self.good);
+                (self.has_failed, self.lost) = (true, packets);
+                self.counted.written -= packets;
                 let path = self.path.display();
                 return Err(Failure::new(1, anyhow!("writing {path} failed: {cause}: the capture ends early")));
             }
@@ -180,14 +208,14 @@ impl Recording {
     /// Ends the file, and says what it holds.
     fn finish(mut self, output: &Output) -> Result<(), Failure> {
         let dropped = self.capture.dropped();
-        let (path, written) = (self.path.display().to_string(), self.counted.written);
+        let passed = self.counted.written.saturating_add(dropped);
         if let Some((_, number)) = self.source {
-            let passed = written.saturating_add(dropped);
             self.writer.statistics(number, &Statistics { passed, dropped, ..self.counted });
         }
-        self.flush()?;
-        let path = if self.file.is_some() { format!(" in {path}") } else { String::new() };
+        let ended = self.flush();
+        let path = if self.file.is_some() { format!(" in {}", self.path.display()) } else { String::new() };
+        let (written, dropped) = (self.counted.written, dropped.saturating_add(self.lost));
         output.note(format_args!("{written} packets{path}, {dropped} dropped"));
-        Ok(())
+        ended.map(drop)
     }
 }

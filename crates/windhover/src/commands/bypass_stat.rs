@@ -1,24 +1,17 @@
 //! `windhover bypass stat`: what the pages of running programs say.
 
 use crate::output::{Failure, Output, paragraph, width};
-use anyhow::anyhow;
 use bypass::{Calls, Carrier, Process, Socket};
 use report::{Column, Grid, commas};
 use std::net::SocketAddr;
 
-pub(super) fn run(pid: Option<u32>, json: bool, output: &Output) -> Result<u8, Failure> {
+pub(super) fn run(program: Option<&str>, json: bool, output: &Output) -> Result<u8, Failure> {
     let folder = bypass::folder();
     let _ = bypass::clear(&folder);
-    let mut processes = bypass::pages(&folder);
-    if let Some(pid) = pid {
-        processes.retain(|process| process.pid == pid);
-        let missing = || {
-            anyhow!("process {pid} has no socket behind `windhover bypass run`, or another user's; see `bypass stat`")
-        };
-        if processes.is_empty() {
-            return Err(missing().into());
-        }
-    }
+    let processes = match program {
+        Some(program) => bypass::named(&folder, program)?,
+        None => bypass::pages(&folder),
+    };
     if json {
         output.result(&format!("{}\n", serde_json::to_string_pretty(&processes)?))?;
     } else if processes.is_empty() {

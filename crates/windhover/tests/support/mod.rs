@@ -101,6 +101,16 @@ pub fn fits_every_width(arguments: &[&str]) {
     }
 }
 
+/// Waits until something holds, up to a minute.
+#[track_caller]
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !holds() {
+        assert!(std::time::Instant::now() < end, "not within a minute: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
