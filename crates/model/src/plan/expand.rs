@@ -2,7 +2,7 @@
 
 use super::{BuiltInStack, CellShield, Grid, Plan, STACKS, StackPlan};
 use crate::factor::{self, Factor, Record, Value};
-use crate::{KernelChoice, LoadProfile, LoadSpec, ModelError, Probe, ProbeSpec, Protocol, Setting, Stamps};
+use crate::{KernelChoice, LoadProfile, LoadSpec, ModelError, Probe, ProbeSpec, Protocol, Receive, Setting, Stamps};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One combination of factors.
@@ -296,13 +296,15 @@ impl Plan {
 impl BuiltInStack {
     /// Refuses a cell whose sockets it can never carry.
     fn carries(&self, spec: &ProbeSpec) -> Result<(), ModelError> {
-        let Self { name, protocols, leaves_options, .. } = self;
+        let Self { name, protocols, leaves_options, only_blocking, .. } = self;
         let protocol = spec.socket.protocol;
         let refuse = |what: &str, that: &str| {
             let remedy = format!("give {that} a [[grid]] of its own, with stack = [\"kernel\"]");
             Err(ModelError::conflict(format!("stack {name} does not carry {what}"), remedy))
         };
         let stamped = spec.pace.as_ref().is_some_and(|pace| pace.stamps != Stamps::None);
+        let segmented = spec.stream.as_ref().is_some_and(|stream| stream.gso || stream.gro);
+        let spins = [&spec.initiator, &spec.reflector].iter().any(|end| end.receive == Receive::Spin);
         if !protocols.contains(&protocol) {
             let carried = Protocol::words_of(|one| protocols.contains(&one));
             refuse(&format!("{protocol}, only {carried}"), protocol.word())
@@ -310,6 +312,10 @@ impl BuiltInStack {
             refuse("multicast", "mcast")
         } else if *leaves_options && stamped {
             refuse("sockets with time stamps", "stamps")
+        } else if *leaves_options && segmented {
+            refuse("sockets with gso or gro", "gso and gro")
+        } else if *only_blocking && spins {
+            refuse("ends that spin by themselves", "receive = spin")
         } else {
             Ok(())
         }
@@ -435,12 +441,26 @@ mod tests {
                 "stack xdp does not carry multicast: give mcast",
             ),
             ("probe = [\"pace\"]\nstamps = [\"auto\"]\nstack = [\"xdp\"]\n", "does not carry sockets with time stamps"),
+            (
+                "probe = [\"stream\"]\nprotocol = [\"udp\"]\ngso = [true]\nstack = [\"kernel\", \"xdp\"]\n",
+                "stack xdp does not carry sockets with gso or gro",
+            ),
+            (
+                "probe = [\"stream\"]\nprotocol = [\"udp\"]\ngro = [true]\nstack = [\"xdp\"]\n",
+                "give gso and gro a [[grid]] of its own",
+            ),
+            (
+                "receive = [\"spin;block\"]\nstack = [\"spin\"]\n",
+                "stack spin does not carry ends that spin by themselves: give receive = spin",
+            ),
+            ("receive = [\"block\", \"block;spin\"]\nstack = [\"spin\"]\n", "does not carry ends that spin"),
             ("probe = [\"ping\"]\nstack = [\"spin\"]\n", "give icmp a [[grid]] of its own, with stack = [\"kernel\"]"),
         ] {
             assert_refused([(format!("[[grid]]\n{grid}"), words)]);
         }
         let stays = "[[grid]]\nprotocol = [\"mptcp\", \"udp\"]\nmcast = [\"239.1.2.3\"]\nstack = [\"spin\"]\n";
         assert_eq!(cells(stays).len(), 2);
+        assert_eq!(cells("[[grid]]\nreceive = [\"spin\"]\nstack = [\"kernel\", \"xdp\"]\n").len(), 2);
         assert_eq!(
             cells("[[grid]]\nprotocol = [\"shm\"]\nstack = [\"spin\"]\n[stacks.spin]\nprefix = [\"env\"]\n").len(),
             1

@@ -266,8 +266,10 @@ pub struct BuiltInStack {
     pub prefix: [&'static str; 6],
     /// The protocols whose sockets it can carry.
     pub protocols: &'static [Protocol],
-    /// It leaves multicast, and sockets with time stamps, to the kernel.
+    /// It leaves multicast, and sockets with time stamps or segmentation of datagrams, to the kernel.
     pub leaves_options: bool,
+    /// It changes nothing for an end that spins by itself.
+    pub only_blocking: bool,
 }
 
 /// Those of `windhover bypass run`. Without `--require`, because the verdict judges each data socket by itself.
@@ -277,12 +279,14 @@ pub const STACKS: [BuiltInStack; 2] = [
         prefix: ["windhover", "bypass", "run", "--stack", "spin", "--"],
         protocols: &[Protocol::Tcp, Protocol::Mptcp, Protocol::Udp, Protocol::Pgm],
         leaves_options: false,
+        only_blocking: true,
     },
     BuiltInStack {
         name: "xdp",
         prefix: ["windhover", "bypass", "run", "--stack", "xdp", "--"],
         protocols: &[Protocol::Tcp, Protocol::Udp],
         leaves_options: true,
+        only_blocking: false,
     },
 ];
 
