@@ -46,7 +46,8 @@ fn once(lab: &Lab, address: &str, seconds: u32, capture: Option<&std::path::Path
     if let Some(file) = capture {
         command.arg("--pcap").arg(file);
     }
-    let document = document(&mut command)?;
+    let arm = if capture.is_some() { "with a capture" } else { "without" };
+    let document = document(arm, &mut command)?;
     let disturbed = document["verdict"]["disturbed"].as_array();
     let lost = disturbed.is_some_and(|all| all.iter().any(|finding| finding["id"] == "capture-incomplete"));
     Ok(Figure { p50: number(&document, "latency/p50_ns")?, p99: number(&document, "latency/p99_ns")?, lost })

@@ -40,7 +40,7 @@ impl Lab {
         let (cpus, shielded) = (["0", "1"].map(str::to_owned), [false; 2]);
         let mut lab = Self { programs, addresses: Default::default(), devices: Default::default(), cpus, shielded };
         process::run(&windhover.to_string_lossy(), &["lab", "up", NAME, "--hosts", &hosts.to_string()])?;
-        let labs = super::document(Command::new(windhover).args(["lab", "list", "--json"]))?;
+        let labs = super::parsed(&super::printed(Command::new(windhover).args(["lab", "list", "--json"]))?)?;
         let hosts =
             labs.as_array().and_then(|labs| labs.iter().find(|lab| lab["name"] == NAME)).map(|lab| &lab["hosts"]);
         for (field, of_hosts) in [("ipv4", &mut lab.addresses), ("device", &mut lab.devices)] {
@@ -143,8 +143,7 @@ impl Lab {
 
     /// What a client on host `a` and its CPU, 0, prints.
     pub(crate) fn client(&self, line: &str) -> Result<String> {
-        let output = self.command("a", &self.cpus[0], line).output().context("client")?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        super::printed(&mut self.command("a", &self.cpus[0], line)).with_context(|| line.to_owned())
     }
 }
 

@@ -14,10 +14,12 @@ mod stream;
 mod wake;
 
 use crate::process;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -102,10 +104,11 @@ struct Output {
 }
 
 impl Output {
-    /// Prints a table, and writes it to the file.
+    /// Prints a table and what its results said of themselves, and writes both to the file.
     fn publish(&self, text: &str) -> Result<()> {
+        let text = format!("{text}{}", VERDICTS.lock().unwrap_or_else(PoisonError::into_inner).text());
         println!("{text}");
-        self.write(text)
+        self.write(&text)
     }
 
     fn write(&self, text: &str) -> Result<()> {
@@ -151,7 +154,7 @@ fn startup(rounds: u32) -> Result<()> {
     std::thread::sleep(std::time::Duration::from_millis(300));
     let once = |binary: &Path| {
         let arguments = ["pingpong", "udp", "127.0.0.1:7499", "--count", "1000", "--format", "json"];
-        Ok(number(&document(Command::new(binary).args(arguments))?, "self_cost/startup_ns")? / 1e6)
+        Ok(number(&parsed(&printed(Command::new(binary).args(arguments))?)?, "self_cost/startup_ns")? / 1e6)
     };
     let ms = (0..rounds).map(|_| once(&binary)).collect::<Result<Vec<f64>>>()?;
     drop(server);
@@ -183,11 +186,72 @@ fn interleaved<T>(
     Ok(measured)
 }
 
-/// The result document that a command prints.
-fn document(command: &mut Command) -> Result<Value> {
+/// What a command prints that ends with 0, or with 4: `windhover` measured, but the result cannot be trusted.
+fn printed(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("{:?}", command.get_program()))?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(matches!(output.status.code(), Some(0 | 4)), "it ended with {}: {text}", output.status);
+    Ok(text)
+}
+
+/// The document in what a command printed.
+fn parsed(text: &str) -> Result<Value> {
     serde_json::from_str(text.trim()).with_context(|| format!("it printed no result document: {text}"))
+}
+
+/// The result document of an arm that a command prints.
+fn document(arm: &str, command: &mut Command) -> Result<Value> {
+    judged(arm, &printed(command)?)
+}
+
+/// A result document of an arm. Its verdict is counted for what is published.
+fn judged(arm: &str, text: &str) -> Result<Value> {
+    let document = parsed(text)?;
+    VERDICTS.lock().unwrap_or_else(PoisonError::into_inner).add(arm, &document);
+    Ok(document)
+}
+
+/// What all results of this process said of themselves.
+static VERDICTS: Mutex<Verdicts> = Mutex::new(Verdicts(BTreeMap::new()));
+
+/// By arm: results, those that cannot be trusted, and how often which finding was the reason.
+struct Verdicts(BTreeMap<String, (u32, u32, BTreeMap<String, u32>)>);
+
+impl Verdicts {
+    fn add(&mut self, arm: &str, document: &Value) {
+        let (results, untrusted, findings) = self.0.entry(arm.to_owned()).or_default();
+        *results += 1;
+        if document["verdict"]["trusted"] == true {
+            return;
+        }
+        *untrusted += 1;
+        let invalid = document["verdict"]["invalid"].as_array().into_iter().flatten();
+        let words: BTreeSet<&str> = invalid.filter_map(|finding| finding["id"].as_str()).collect();
+        for word in words {
+            *findings.entry(word.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// A paragraph below the tables; empty where no result was judged.
+    fn text(&self) -> String {
+        let of_arm = |(arm, (results, untrusted, findings)): (&String, &(u32, u32, BTreeMap<String, u32>))| {
+            let words: Vec<String> = findings.iter().map(|(word, times)| format!("{word} {times}")).collect();
+            format!("{arm}: {untrusted} of {results} ({})", words.join(", "))
+        };
+        let untrusted: Vec<String> =
+            self.0.iter().filter(|(_, (_, untrusted, _))| *untrusted > 0).map(of_arm).collect();
+        let results: u32 = self.0.values().map(|(results, ..)| results).sum();
+        match (results, untrusted.is_empty()) {
+            (0, _) => String::new(),
+            (_, true) => format!("\nAll {results} results of windhover can be trusted.\n"),
+            (_, false) => {
+                let untrusted = untrusted.join("; ");
+                format!(
+                    "\nResults of windhover that cannot be trusted, with the findings; they are in the figures above: {untrusted}.\n"
+                )
+            }
+        }
+    }
 }
 
 /// The number at a path such as `latency/p50_ns`.
@@ -214,6 +278,25 @@ fn unread(text: &str) -> anyhow::Error {
 
 #[cfg(test)]
 mod unit {
+    use serde_json::json;
+
+    /// Catches: a result that cannot be trusted in a table that does not say so; a program that failed and printed figures.
+    #[test]
+    fn what_cannot_be_trusted_is_counted() {
+        let mut verdicts = super::Verdicts(std::collections::BTreeMap::new());
+        assert_eq!(verdicts.text(), "");
+        verdicts.add("udp, block", &json!({"verdict": {"trusted": true, "invalid": []}}));
+        assert_eq!(verdicts.text(), "\nAll 1 results of windhover can be trusted.\n");
+        let twice =
+            json!([{"id": "faults", "end": "initiator"}, {"id": "faults", "end": "reflector"}, {"id": "steal"}]);
+        verdicts.add("udp, block", &json!({"verdict": {"trusted": false, "invalid": twice}}));
+        assert!(verdicts.text().ends_with(": udp, block: 1 of 2 (faults 1, steal 1).\n"), "{}", verdicts.text());
+        let ended =
+            |code: &str| super::printed(std::process::Command::new("sh").args(["-c", &format!("echo 7; exit {code}")]));
+        assert_eq!(ended("4").expect("measured"), "7\n");
+        assert!(ended("1").expect_err("failed").to_string().contains("exit status: 1"));
+    }
+
     #[test]
     fn each_bench_has_its_own_defaults() {
         let command = <super::Arguments as clap::Args>::augment_args(clap::Command::new("bench"));

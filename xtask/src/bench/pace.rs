@@ -48,7 +48,7 @@ fn once(lab: &Lab, rate: u32, Arguments { options, policy }: &Arguments) -> Resu
         options.seconds
     );
     // The receiving thread has the other CPU, so the client may not be kept on one.
-    let document = document(&mut lab.command("a", "0,1", &line))?;
+    let document = document(&format!("{rate}/s"), &mut lab.command("a", "0,1", &line))?;
     let mut figure = [0.0; PATHS.len()];
     for (value, (path, scale)) in figure.iter_mut().zip(PATHS) {
         *value = number(&document, path)? * scale;

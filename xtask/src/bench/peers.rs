@@ -1,7 +1,7 @@
 //! Ping-pong beside other tools: the same lab, CPUs, policy and size, all tools in every round.
 
 use super::lab::Lab;
-use super::{Measured, Options, column, interleaved, ratio_text, unread};
+use super::{Measured, Options, column, interleaved, judged, ratio_text, unread};
 use crate::{packages, process};
 use anyhow::{Context as _, Result};
 use std::fmt::Write as _;
@@ -66,7 +66,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         if !tool.can(mode) || arguments.protocol.as_ref().is_some_and(|only| only != protocol) {
             return Ok(None);
         }
-        let figure = once(&lab, tool, commands(tool, protocol, mode, &lab, options.seconds));
+        let (commands, arm) = (commands(tool, protocol, mode, &lab, options.seconds), format!("{protocol}, {mode}"));
+        let figure = once(&lab, tool, &arm, commands);
         figure.map(Some).with_context(|| format!("{} {protocol} {mode}", tool.name()))
     })?;
     drop(lab);
@@ -111,15 +112,16 @@ pub(super) fn commands(tool: Tool, protocol: &str, mode: &str, lab: &Lab, second
     }
 }
 
-fn once(lab: &Lab, tool: Tool, [server, client]: [String; 2]) -> Result<Figure> {
+fn once(lab: &Lab, tool: Tool, arm: &str, [server, client]: [String; 2]) -> Result<Figure> {
     let _server = lab.serve(&server)?;
-    parse(tool, &lab.client(&client)?)
+    parse(tool, arm, &lab.client(&client)?)
 }
 
-pub(super) fn parse(tool: Tool, text: &str) -> Result<Figure> {
+/// The figures in what a tool printed. Windhover's verdict is counted for the arm.
+pub(super) fn parse(tool: Tool, arm: &str, text: &str) -> Result<Figure> {
     let figure = match tool {
         Tool::Windhover => {
-            let document: serde_json::Value = serde_json::from_str(text.trim()).context("result document")?;
+            let document = judged(arm, text)?;
             let latency = &document["latency"];
             latency["p50_ns"].as_f64().zip(latency["mean_ns"].as_f64()).map(|(p50, mean)| (p50 / 1e3, mean / 1e3))
         }

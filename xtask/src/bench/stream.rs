@@ -5,7 +5,7 @@
 //! round whose server's report was lost among the datagrams.
 
 use super::lab::Lab;
-use super::{Measured, Options, column, interleaved, ratio_text, unread};
+use super::{Measured, Options, column, interleaved, judged, ratio_text, unread};
 use crate::{packages, process};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -116,6 +116,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let [server, client] = (tool.commands)(udp, lab.address(), size, options.seconds);
         let _server = lab.serve(&server)?;
         let text = lab.client(&client)?;
+        if tool.program.is_none() {
+            judged(&format!("{}, {protocol}, {size} bytes", tool.name), &text)?;
+        }
         let figure = (tool.read)(&text, udp, size.into()).filter(|figure| figure.sent > 0.0);
         figure.ok_or_else(|| unread(&text)).map(Some).with_context(|| format!("{} {protocol} {size}", tool.name))
     })?;

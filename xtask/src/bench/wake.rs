@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn ours(binary: &Path, policy: &str, seconds: u32) -> Result<Figure> {
     let mut command = Command::new(binary);
     command.args(["wake", "--policy", policy, "--cpu", CPU, "--format", "json", "--seconds", &seconds.to_string()]);
-    let document = document(&mut command)?;
+    let document = document(&format!("wake, {policy}"), &mut command)?;
     let us = |name: &str| Ok::<f64, anyhow::Error>((number(&document, &format!("latency/{name}"))? / 1e3).floor());
     Ok(Figure { p50: us("p50_ns")?, p99: us("p99_ns")?, max: us("max_ns")? })
 }

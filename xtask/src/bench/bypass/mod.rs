@@ -257,7 +257,7 @@ fn once(bench: &Bench<'_>, lab: &Lab, tool: Tool, protocol: &str, arm: Arm) -> R
     }
     let _server = lab.serve(&server)?;
     let text = lab.client(&client)?;
-    let p50 = peers::parse(tool, &text)?.p50;
+    let p50 = peers::parse(tool, &format!("{protocol}, {}", arm.name()), &text)?.p50;
     let mut figure = Figure { p50, p99_9: f64::NAN, stdev: f64::NAN, throttled: f64::NAN };
     if tool == Tool::Windhover {
         let document: serde_json::Value = serde_json::from_str(text.trim()).context("result document")?;

@@ -1,7 +1,7 @@
 //! Programs with many connections or much data behind `windhover bypass run`.
 
 use super::super::lab::Lab;
-use super::super::{interleaved, ratio_text, unread};
+use super::super::{document, interleaved, ratio_text, unread};
 use super::{Arm, Bench, Goal, real_time};
 use crate::process;
 use anyhow::{Context as _, Result};
@@ -90,8 +90,8 @@ pub(super) fn bulk(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
         let _server = lab.serve(&format!("{behind} windhover --quiet serve --bind {address}"))?;
         let flow =
             format!("stream tcp {address} --size 65536 --seconds {seconds} --cpu 0 --remote-cpu 1 --format json");
-        let document =
-            super::super::document(&mut lab.command("a", "0", &format!("{behind} windhover --quiet {flow}")));
+        let mut client = lab.command("a", "0", &format!("{behind} windhover --quiet {flow}"));
+        let document = document(&format!("bulk tcp, {}", ARMS[arm].name()), &mut client);
         let bits = document.map(|document| document["stream"]["flows"][0]["bits_per_second"].as_f64());
         let bits = bits.with_context(|| format!("stream {:?}", ARMS[arm]))?.context("the result has no rate")?;
         Ok(Some(bits / 1e9))
