@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 const INTEROP: [&str; 8] =
     ["iproute2", "gcc", "libc6-dev", "tshark", "libpgm-dev", "libzmq3-dev", "pkg-config", "nftables"];
 /// What the tests start beside these and the code under test.
-const PACKAGES: [&str; 2] = ["sockperf", "chromium"];
+const PACKAGES: [&str; 3] = ["sockperf", "chromium", "tcpdump"];
 /// What `--bypass` runs behind the preload library, beside CPython's own tests.
-const PROGRAMS: [&str; 20] = [
+const PROGRAMS: [&str; 22] = [
     "gcc",
     "libc6-dev",
     "sockperf",
@@ -34,6 +34,8 @@ const PROGRAMS: [&str; 20] = [
     "wrk",
     "openssh-server",
     "postgresql",
+    "tcpdump",
+    "tshark",
 ];
 /// What a test of that prints for the table begins with this.
 const ROW: &str = "INTEROP ";
@@ -78,6 +80,7 @@ pub(crate) struct Counts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     skipped: Vec<String>,
+    partly: Vec<String>,
     retried: Vec<String>,
 }
 
@@ -86,27 +89,34 @@ impl Counts {
         self.passed += other.passed;
         self.failed += other.failed;
         for skipped in other.skipped {
-            self.skip(&skipped);
+            once(&mut self.skipped, &skipped);
+        }
+        for partly in other.partly {
+            once(&mut self.partly, &partly);
         }
         self.retried.extend(other.retried);
     }
 
-    fn skip(&mut self, test: &str) {
-        if !self.skipped.iter().any(|known| known == test) {
-            self.skipped.push(test.to_owned());
-        }
-    }
-
-    /// Notes what a test says of itself: `SKIPPED name: reason`, `RETRIED what: reason`. Whether the line is one.
+    /// Notes what a test says of itself: `SKIPPED name: reason`, `PARTLY name: what it left out, and why`,
+    /// `RETRIED what: reason`. Whether the line is one.
     fn note(&mut self, line: &str) -> bool {
         if let Some(test) = line.strip_prefix("SKIPPED ") {
-            self.skip(test);
+            once(&mut self.skipped, test);
+        } else if let Some(test) = line.strip_prefix("PARTLY ") {
+            once(&mut self.partly, test);
         } else if let Some(what) = line.strip_prefix("RETRIED ") {
             self.retried.push(what.to_owned());
         } else {
             return false;
         }
         true
+    }
+}
+
+/// A test that says the same more than once is listed once.
+fn once(all: &mut Vec<String>, test: &str) {
+    if !all.iter().any(|known| known == test) {
+        all.push(test.to_owned());
     }
 }
 
@@ -138,13 +148,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
     for skipped in &counts.skipped {
         println!("SKIPPED {skipped}");
     }
+    for partly in &counts.partly {
+        println!("PARTLY {partly}");
+    }
     for retried in &counts.retried {
         println!("RETRIED {retried}");
     }
     let skipped = u64::try_from(counts.skipped.len()).unwrap_or(u64::MAX);
     println!(
-        "{} passed, {} failed, {skipped} skipped, {} retried",
+        "{} passed ({} in part), {} failed, {skipped} skipped, {} retried",
         counts.passed.saturating_sub(skipped),
+        counts.partly.len(),
         counts.failed,
         counts.retried.len()
     );
@@ -298,13 +312,12 @@ mod unit {
     #[test]
     fn what_tests_say_of_themselves_is_counted() {
         let mut harness = super::Harness::default();
-        let lines =
-            "successes:\nRETRIED b: noise\nSKIPPED a: no root\nSKIPPED a: no root\nRETRIED b: noise\nsuccesses:";
+        let lines = "successes:\nRETRIED b: noise\nSKIPPED a: no root\nSKIPPED a: no root\nPARTLY c: no tshark\nPARTLY c: no tshark\n\
+                     RETRIED b: noise\nsuccesses:";
         lines.lines().for_each(|line| harness.line(line));
-        assert_eq!(
-            (harness.counts.skipped.as_slice(), harness.counts.retried.len()),
-            (&["a: no root".to_owned()][..], 2)
-        );
+        let counts = harness.counts;
+        assert_eq!((counts.skipped, counts.partly), (vec!["a: no root".to_owned()], vec!["c: no tshark".to_owned()]));
+        assert_eq!(counts.retried.len(), 2);
     }
 
     #[test]

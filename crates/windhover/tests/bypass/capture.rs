@@ -65,7 +65,7 @@ fn others_read(test: &str, file: &Path, packets: usize) {
         [("tcpdump", &["-n", "-r", path][..]), ("tshark", &["-n", "-r", path]), ("capinfos", &["-M", "-c", path])]
     {
         let Ok(output) = Command::new(program).args(arguments).output() else {
-            eprintln!("SKIPPED {test}, in part: {program} is not installed");
+            eprintln!("PARTLY {test}: {program} is not installed");
             continue;
         };
         assert_code(&output, 0);
