@@ -464,7 +464,9 @@ fn which_bypass_stacks_can_run_follows_from_families_capabilities_and_devices() 
             system.put("/windhover-snapshot.json", &serde_json::to_string(&snapshot).unwrap());
             let document = examine(&Machine::at(system.root()), &options(expected));
             let found = document.findings.iter().filter(|finding| finding.id == id);
-            found.map(|finding| (finding.severity, finding.text.clone())).collect::<Vec<_>>()
+            found
+                .map(|finding| (finding.severity, finding.text.clone(), format!("{:?}", finding.remedies)))
+                .collect::<Vec<_>>()
         };
     let (both, all) = ("protocol size\nXDP 960\nPACKET 1472\n", "000001ffffffffff");
     for (families, capabilities, severity, words) in [
@@ -490,6 +492,11 @@ fn which_bypass_stacks_can_run_follows_from_families_capabilities_and_devices() 
         assert!(found.iter().any(|one| one.0 == severity && one.1.contains(words)), "{features}: {found:?}");
     }
     assert!(says(both, all, None, (1500, None), "nic.xdp").is_empty(), "nobody knows");
+    for features in [None, Some(0x7f)] {
+        let found = says(both, all, features, (1500, Some(12)), "nic.xdp");
+        assert!(found.len() == 1 && found[0].1.contains("(number 12)"), "{features:?}: {found:?}");
+        assert!(found[0].2.contains(&format!("ip link set dev {nic} xdp off")), "{found:?}");
+    }
 }
 
 #[test]

@@ -77,25 +77,34 @@ fn back_ends(s: &Subject<'_>, nic: &NicFacts) -> Answer {
     const SOFTWARE: [&str; 3] = ["veth", "tun", "dummy"];
     let name = &nic.name;
     let device = s.snapshot.devices.get(name);
-    let Some(features) = device.and_then(|device| device.xdp_features) else {
-        return Err(Skip::not_here(format!("the kernel does not tell what XDP can do on {name}")));
-    };
-    let best = if features & XDP_ZERO_COPY != 0 {
-        ok(format!("{name} can carry bypass xdp by AF_XDP zero-copy, native, generic, or AF_PACKET"))
-    } else if features & XDP_IN_DRIVER == XDP_IN_DRIVER {
-        ok(format!("{name} can carry bypass xdp by AF_XDP native (with copies), generic, or AF_PACKET"))
-    } else {
-        note(format!("{name} can carry bypass xdp by AF_XDP generic or AF_PACKET only: its driver has no XDP"))
-    };
-    let best = match device.and_then(|device| device.xdp_program) {
-        Some(program) => note(format!(
+    let mut found = Vec::new();
+    // Whether one is attached is known of devices, too, of which nobody says what XDP can do there.
+    if let Some(program) = device.and_then(|device| device.xdp_program) {
+        let attached = format!(
             "{name} has an XDP program already (number {program}): bypass xdp can run over AF_PACKET only there"
-        ))
-        .read(format!("{name} xdp program"), program)
-        .advice("end the process that attached it, if AF_XDP is wanted"),
-        None => best,
+        );
+        found.push(
+            note(attached)
+                .read(format!("{name} xdp program"), program)
+                .advice("end the process that attached it, if AF_XDP is wanted; if none did, remove it")
+                .command(format!("ip link set dev {name} xdp off")),
+        );
+    }
+    let Some(features) = device.and_then(|device| device.xdp_features) else {
+        let unknown = || Skip::not_here(format!("the kernel does not tell what XDP can do on {name}"));
+        return if found.is_empty() { Err(unknown()) } else { Ok(found) };
     };
-    let mut found = vec![best.read(format!("{name} xdp-features"), format!("{features:#x}"))];
+    if found.is_empty() {
+        let can = |by: &str| format!("{name} can carry bypass xdp by {by}");
+        let best = if features & XDP_ZERO_COPY != 0 {
+            ok(can("AF_XDP zero-copy, native, generic, or AF_PACKET"))
+        } else if features & XDP_IN_DRIVER == XDP_IN_DRIVER {
+            ok(can("AF_XDP native (with copies), generic, or AF_PACKET"))
+        } else {
+            note(can("AF_XDP generic or AF_PACKET only: its driver has no XDP"))
+        };
+        found.push(best.read(format!("{name} xdp-features"), format!("{features:#x}")));
+    }
     let is_software = name == "lo" || nic.driver.as_deref().is_some_and(|driver| SOFTWARE.contains(&driver));
     if let Some(mtu) = nic.mtu.filter(|mtu| *mtu > MOST && !is_software) {
         found.push(
