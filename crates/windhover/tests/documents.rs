@@ -305,6 +305,9 @@ const PLAN: &str = "name = \"documents\"\nrepetitions = 1\n[lab]\nkind = \"loopb
     reflectors = [\"b\"]\n[measure]\nseconds = 0.3\nwarmup_ms = 20\n[[grid]]\nprobe = [\"pace\"]\nsize = [1000]\n\
     rate = [1000, 40000]\npolicy = [\"other\", \"fifo:50\"]\n";
 
+/// What `compare --axis stack` needs.
+const STACKS: &str = "[measure]\nseconds = 0.1\nwarmup_ms = 20\n[[grid]]\nstack = [\"kernel\", \"spin\"]\n";
+
 impl Place {
     fn new() -> Self {
         let folder = Folder::new("documents");
@@ -312,12 +315,14 @@ impl Place {
         link(&root().join("campaigns"), "campaigns");
         link(&root().join("docs"), "docs");
         let plan = folder.file("plan.toml", PLAN);
+        let stacks = PLAN.split("[measure]").next().unwrap().to_owned() + STACKS;
+        let stacks = folder.file("stacks.toml", &stacks);
         let runs = folder.0.join("runs");
         std::fs::create_dir(&runs).unwrap();
-        let made = ["first", "second"].map(|name| {
+        let made = [("first", &plan), ("second", &plan), ("third", &stacks)].map(|(name, plan)| {
             let place = folder.0.join(name);
             std::fs::create_dir(&place).unwrap();
-            let output = run(&["campaign", "run", &plan, "--output", place.to_str().unwrap()]);
+            let output = run(&["campaign", "run", plan, "--output", place.to_str().unwrap()]);
             let made = run_directory(&place);
             assert_run_measured(&output, &made, &BUSY);
             // Where the documents have all runs.
@@ -325,7 +330,7 @@ impl Place {
             std::fs::rename(made, &kept).unwrap();
             kept
         });
-        for (run, names) in made.iter().zip([["RUN", "before"], ["RUN2", "after"]]) {
+        for (run, names) in made.iter().zip([&["RUN", "before"][..], &["RUN2", "after"], &["STACKS"]]) {
             names.iter().for_each(|name| link(run, name));
         }
         let before = windhover(&["doctor", "--save", "a.json"]).current_dir(&folder.0).output().unwrap();
@@ -344,9 +349,6 @@ impl Place {
         }
         if has("ff08::1") {
             return Err("needs the route that the sentence tells of");
-        }
-        if head(1) == "compare" && has("stack") {
-            return Err("needs a run with several stacks (tests/compare.rs has other axes)");
         }
         if has("--udev") {
             return Err("needs the network device eth0");
@@ -371,6 +373,7 @@ impl Place {
         let names = |word: &String| match word.as_str() {
             "a" | "A" if first == "plot" => "rate=1000,policy=other".to_owned(),
             "b" | "B" if first == "plot" => "rate=1000,policy=fifo:50".to_owned(),
+            "RUN" if first == "compare" && has("stack") => "STACKS".to_owned(),
             run if first == "compare" && (run == "A" || BEFORE.iter().any(|start| run.starts_with(start))) => {
                 "RUN".to_owned()
             }
@@ -491,4 +494,35 @@ fn what_can_be_run_here_runs() {
     not_run.iter().for_each(|(why, count)| eprintln!("  {count:3} {why}"));
     assert!(ran >= 40, "only {ran} were run");
     assert!(wrong.is_empty(), "{} of {ran} lines fail:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Catches: a setting that the page does not have, or says other things of than the library does.
+#[test]
+fn the_settings_of_bypass_are_those_of_the_library() {
+    let text = std::fs::read_to_string(root().join("docs/bypass.md")).unwrap();
+    let settings = bypass::Profile::load("latency").unwrap().settings("", std::iter::empty()).unwrap();
+    for one in settings.effective() {
+        let unit = if one.unit.is_empty() { String::new() } else { format!("{} ", one.unit) };
+        let row = format!("| `{}` | {unit}| {} |", one.name, one.what);
+        assert!(text.lines().any(|line| line == row), "docs/bypass.md lacks this row:\n{row}");
+    }
+}
+
+/// Tables and code are as wide as they have to be.
+#[test]
+fn lines_of_the_documents_are_not_too_long() {
+    const MOST: usize = 140;
+    let of_root = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root().join(name));
+    let mut wrong = Vec::new();
+    for path in documents().into_iter().chain(of_root) {
+        let mut is_code = false;
+        for (number, line) in std::fs::read_to_string(&path).unwrap().lines().enumerate() {
+            is_code ^= line.trim_start().starts_with("```");
+            let is_free = is_code || line.trim_start().starts_with('|') || line.starts_with("    ");
+            if !is_free && line.chars().count() > MOST {
+                wrong.push(format!("{}:{}", path.strip_prefix(root()).unwrap().display(), number + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "more than {MOST} characters: {}", wrong.join(", "));
 }
