@@ -1,8 +1,8 @@
 //! Which network calls of a program reach the kernel past the preload library, and why.
 //!
 //! Each call is told before it goes on ([`task::notify`]). Behind the library a call comes from the C library's code; one from
-//! anywhere else, or by the C library's `syscall`, is a direct one. Calls that the C library makes for itself (name look-ups, stdio) look as
-//! those behind the library do.
+//! anywhere else, or by the C library's `syscall`, is a direct one. Calls that the C library makes for itself (name look-ups,
+//! stdio) look as those behind the library do.
 
 use crate::examine;
 use std::collections::{BTreeMap, HashMap};

@@ -2,8 +2,8 @@
 //! changed through the undo log.
 //!
 //! All but [`knob`], [`undo`] and [`shield`] only reads /proc, /sys and a few ioctls. What a kernel does not tell is
-//! `None` or empty, never an error: facts decorate a run and must not stop it. Parsers are pure functions of text, so that fixtures of other kernels
-//! and fuzzers can feed them.
+//! `None` or empty, never an error: facts decorate a run and must not stop it. Parsers are pure functions of text, so that fixtures
+//! of other kernels and fuzzers can feed them.
 
 #![expect(unsafe_code, reason = "ethtool ioctls have no safe wrapper")]
 

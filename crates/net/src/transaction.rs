@@ -112,8 +112,8 @@ pub struct TransactionClient<'a> {
 }
 
 impl<'a> TransactionClient<'a> {
-    /// Transactions with the [`TransactionServer`] at `to`; as a path, with requests of `request_bytes`. `options.receive` may be `block` or `spin`; connecting
-    /// always waits in its call, since the peer's kernel answers it.
+    /// Transactions with the [`TransactionServer`] at `to`; as a path, with requests of `request_bytes`. `options.receive` may be
+    /// `block` or `spin`; connecting always waits in its call, since the peer's kernel answers it.
     ///
     /// # Errors
     /// Another receive mode, or an option that is refused: found here rather than in the first transaction.
@@ -214,7 +214,8 @@ pub struct TransactionServer<'a> {
 }
 
 impl<'a> TransactionServer<'a> {
-    /// Serves the connections that come from `client` to `listener`, which [`DataListener::bind_for_transactions`] made. `options.receive` may be `block` or `spin`.
+    /// Serves the connections that come from `client` to `listener`, which [`DataListener::bind_for_transactions`] made.
+    /// `options.receive` may be `block` or `spin`.
     ///
     /// # Errors
     /// Another receive mode, or the listener cannot be made to wait like that.

@@ -198,8 +198,8 @@ pub struct Drawings {
 /// Draws the figures of some runs. All heat maps of one kind have one scale.
 ///
 /// # Errors
-/// [`ReportError::NoCell`] for a cell that no run has, [`ReportError::SeveralCells`] for a part of several keys, [`ReportError::NoFigure`] where runs have nothing to draw a wanted
-/// kind from.
+/// [`ReportError::NoCell`] for a cell that no run has, [`ReportError::SeveralCells`] for a part of several keys,
+/// [`ReportError::NoFigure`] where runs have nothing to draw a wanted kind from.
 pub fn draw(runs: Vec<store::Run>, wanted: &Wanted) -> Result<Drawings, ReportError> {
     let mut out = Drawings::default();
     let keys = cells(&runs);

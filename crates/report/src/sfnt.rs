@@ -2,8 +2,9 @@
 //! header lines that begin with `#`. Of `pace` they are those of sfnt-stream.
 //!
 //! Different from sfnt-stream: latency is the whole round trip, as the header says, where it infers one way; `sendjit` is
-//! lateness of all messages, none of which is left out by a schedule that begins anew. Different from sfnt-pingpong: figures are rounded rather than cut, the mean and the standard deviation come from
-//! exact sums, and halving follows the statistics instead of preceding them.
+//! lateness of all messages, none of which is left out by a schedule that begins anew. Different from sfnt-pingpong: figures are
+//! rounded rather than cut, the mean and the standard deviation come from exact sums, and halving follows the statistics instead of
+//! preceding them.
 
 use crate::cells::merged;
 use crate::units::plain;

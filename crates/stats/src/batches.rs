@@ -273,7 +273,8 @@ impl BatchIntervals {
         Some([(centre - half).max(0.0), centre + half])
     }
 
-    /// Lower and upper bound of the 95 % interval of the median in ns; `bucket_at` gives the bucket of all values' histogram that holds a quantile (0 to 1).
+    /// Lower and upper bound of the 95 % interval of the median in ns; `bucket_at` gives the bucket of all values' histogram that
+    /// holds a quantile (0 to 1).
     ///
     /// # Errors
     /// [`NoInterval::Few`] with fewer than 256 values, [`NoInterval::Short`] where they depend on each other for so long

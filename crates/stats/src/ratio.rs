@@ -13,9 +13,10 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The typical ratio of figures that belong together in pairs, such as those of a round, with its 95 % bounds: the Hodges-Lehmann estimate on logarithms with the interval of the
-/// signed-rank test (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2 and 3.3, normal approximation). A round
-/// in which the host took the CPU away from one of the two tools moves it no more than any other round does.
+/// The typical ratio of figures that belong together in pairs, such as those of a round, with its 95 % bounds: the Hodges-Lehmann
+/// estimate on logarithms with the interval of the signed-rank test (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2 and
+/// 3.3, normal approximation). A round in which the host took the CPU away from one of the two tools moves it no more than any
+/// other round does.
 #[must_use]
 pub fn ratio(ours: &[f64], theirs: &[f64]) -> (f64, f64, f64) {
     let logs: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| (a / b).ln()).collect();

@@ -84,7 +84,8 @@ impl Kernel {
         Ok(found)
     }
 
-    /// The path to an address; none where it has no route, or is this host's own, or a group. A link-local address is one of this interface.
+    /// The path to an address; none where it has no route, or is this host's own, or a group. A link-local address is one of this
+    /// interface.
     pub(crate) fn path(&self, to: IpAddr, interface: u32) -> Option<Path> {
         let is_near = matches!(to, IpAddr::V6(v6) if v6.is_unicast_link_local());
         let route = self.0.route_to(to, if is_near { interface } else { 0 }).ok().filter(|route| route.unicast)?;

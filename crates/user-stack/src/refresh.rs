@@ -1,5 +1,6 @@
-//! Asking the kernel again for what it said before: neighbours may have another MAC address, routes lead elsewhere, the interface have other
-//! addresses. That takes system calls, so it is done beside the engine: whoever shares that does not hold its lock meanwhile.
+//! Asking the kernel again for what it said before: neighbours may have another MAC address, routes lead elsewhere, the interface
+//! have other addresses. That takes system calls, so it is done beside the engine: whoever shares that does not hold its lock
+//! meanwhile.
 
 use crate::EngineError;
 use crate::engine::Known;

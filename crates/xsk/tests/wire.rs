@@ -31,7 +31,8 @@ fn with_wire(name: &str, test: impl FnOnce(&Interface, &Interface) + Send + 'sta
     thread.join().unwrap();
 }
 
-/// An Ethernet frame with a UDP packet from 10.9.0.7 (the kernel drops what claims to come from itself) over IPv4 without a UDP checksum (RFC 768 permits that).
+/// An Ethernet frame with a UDP packet from 10.9.0.7 (the kernel drops what claims to come from itself) over IPv4 without a UDP
+/// checksum (RFC 768 permits that).
 fn frame(from: &Interface, to: &Interface, port: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = [to.mac.as_slice(), &from.mac, &[8, 0]].concat();
     let length = u16::try_from(28 + payload.len()).unwrap();

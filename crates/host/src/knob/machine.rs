@@ -96,7 +96,8 @@ impl Machine {
     /// each write on its own. In the running system only files that the kernel makes are written.
     ///
     /// # Errors
-    /// The kernel's; [`io::ErrorKind::PermissionDenied`] for a file that holds no setting; [`io::ErrorKind::WriteZero`] when it took only a part.
+    /// The kernel's; [`io::ErrorKind::PermissionDenied`] for a file that holds no setting; [`io::ErrorKind::WriteZero`] when it
+    /// took only a part.
     pub fn put(&self, path: impl AsRef<Path>, value: &str) -> io::Result<()> {
         let path = path.as_ref();
         let mut file = if self.is_running() {

@@ -54,8 +54,8 @@ impl RoundTrip {
         }
     }
 
-    /// RTO without back-off; `delayed`: the other end may delay its acknowledgment. The floor is added to SRTT as Linux does it, because what it has to cover, the delay of
-    /// acknowledgments at the other end, adds to the time on the path.
+    /// RTO without back-off; `delayed`: the other end may delay its acknowledgment. The floor is added to SRTT as Linux does it,
+    /// because what it has to cover, the delay of acknowledgments at the other end, adds to the time on the path.
     pub(crate) fn timeout(&self, options: &TcpOptions, delayed: bool) -> u64 {
         if self.smoothed == 0 {
             return self.initial;

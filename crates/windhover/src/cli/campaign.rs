@@ -104,7 +104,8 @@ pub(crate) struct ReportCommand {
     /// As --format json, in the word of iperf3 and others
     #[arg(long, short = 'J', hide = true, conflicts_with = "format")]
     pub(crate) json: bool,
-    /// File to write; one that exists only with --force, but for a run's own report.html [default: report.html in the first run for html, else standard output]
+    /// File to write; one that exists only with --force, but for a run's own report.html [default: report.html in the first run for
+    /// html, else standard output]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<PathBuf>,
     /// Overwrite the file

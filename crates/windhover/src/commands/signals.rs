@@ -1,7 +1,8 @@
 //! SIGINT, SIGTERM and SIGHUP. One rule for all commands: the first asks for an orderly stop while the command has something
 //! to put back or a partial result to write, and ends the process at any other time; the second always ends it at once,
-//! unless it follows within 200 ms, as the two of coreutils' `timeout` do. A keeper process then puts back what the command changed. The handler itself ends the process, by the signal's default
-//! action, so it makes no difference what the threads compute or wait for.
+//! unless it follows within 200 ms, as the two of coreutils' `timeout` do. A keeper process then puts back what the command
+//! changed. The handler itself ends the process, by the signal's default action, so it makes no difference what the threads compute
+//! or wait for.
 
 use anyhow::Context as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
