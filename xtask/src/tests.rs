@@ -230,7 +230,7 @@ fn with_others(
 
 /// Runs `cargo test` and reads its output. A test that cannot run prints `SKIPPED name: reason` and returns, which the
 /// test harness counts as passed; here it is taken out again. One that tries again prints `RETRIED what: reason`.
-fn cargo_test(
+pub(crate) fn cargo_test(
     extra: &[String],
     to_tests: &[String],
     told: Option<(&str, String)>,

@@ -51,7 +51,7 @@ pub struct Up {
 /// From the host.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum ToGuest {
     /// Run a program on a host, or in the guest's first namespace.
     Run {
         /// The host.
@@ -66,7 +66,7 @@ pub enum Order {
 /// From the guest.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Told {
+pub enum FromGuest {
     /// It is ready.
     Up(Up),
     /// It cannot become ready, or an order cannot be carried out: why.
@@ -84,7 +84,7 @@ pub enum Told {
     Ended(i32),
 }
 
-impl Told {
+impl FromGuest {
     /// What a program wrote.
     #[must_use]
     pub fn output(error: bool, bytes: &[u8]) -> Self {
@@ -112,10 +112,10 @@ mod tests {
     #[test]
     fn bytes_come_back_as_they_were() {
         let every: Vec<u8> = (0..=255).collect();
-        let text = line(&Told::output(true, &every));
+        let text = line(&FromGuest::output(true, &every));
         assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 1);
         match serde_json::from_slice(&text).unwrap() {
-            Told::Output { error: true, bytes } => assert_eq!(decoded(&bytes), every),
+            FromGuest::Output { error: true, bytes } => assert_eq!(decoded(&bytes), every),
             other => panic!("{other:?}"),
         }
     }

@@ -44,10 +44,13 @@ mod tests {
         loaded_part(&mut program);
         assert!(program.len() < before, "{} of {before} bytes", program.len());
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("program");
-        std::fs::write(&path, program).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-        let listed = task::Launch::new(&path).arg("--list").finish(b"", std::time::Duration::from_secs(30)).unwrap();
+        let (cut, path) = (folder.path().join("cut"), folder.path().join("program"));
+        std::fs::write(&cut, program).unwrap();
+        std::fs::set_permissions(&cut, std::fs::Permissions::from_mode(0o700)).unwrap();
+        // Written by another process: a child that a test beside this one forks would keep the file open for writing.
+        let limit = std::time::Duration::from_secs(30);
+        assert!(task::Launch::new("cp").arg(&cut).arg(&path).finish(b"", limit).unwrap().status.success());
+        let listed = task::Launch::new(&path).arg("--list").finish(b"", limit).unwrap();
         assert!(String::from_utf8_lossy(&listed.stdout).contains("this_program_loses_its_symbols"), "{listed:?}");
     }
 

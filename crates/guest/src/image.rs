@@ -24,8 +24,8 @@ const TOOLS: [(&str, bool); 2] = [("ip", true), ("ethtool", false)];
 const FOLDERS: [&str; 7] = ["dev", "proc", "sys", "run", "tmp", "root", "var"];
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n";
 const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
-/// Images that nobody used for so long are removed when another one is made.
-const KEPT: Duration = Duration::from_secs(14 * 86_400);
+/// How many images and unpacked kernels are kept beside a new one, the last used ones.
+const KEPT: usize = 11;
 /// Of an image, for the check of the disk.
 const SPACE: u64 = 300_000_000;
 /// How long `ldd` may take.
@@ -69,12 +69,23 @@ pub(crate) fn ready(
     Ok(path)
 }
 
+/// Tells contents apart; no protection against somebody who wants to deceive.
+pub(crate) fn fingerprint_of(content: &[u8]) -> u64 {
+    let mut hasher = std::collections::hash_map::DefaultHasher::new();
+    hasher.write(content);
+    hasher.finish()
+}
+
 fn remove_old(folder: &Path) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let age = entry.metadata().and_then(|found| found.modified()).ok().and_then(|time| time.elapsed().ok());
-        if age.is_some_and(|age| age > KEPT) {
-            let _ = std::fs::remove_file(entry.path());
-        }
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_image = |path: &Path| path.extension().is_some_and(|ending| ending == "cpio" || ending == "elf");
+    let images = entries.filter(|entry| is_image(&entry.path()));
+    let mut by_age: Vec<(SystemTime, PathBuf)> =
+        images.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+    by_age.sort_unstable();
+    let old = by_age.len().saturating_sub(KEPT);
+    for (_, path) in by_age.iter().take(old) {
+        let _ = std::fs::remove_file(path);
     }
 }
 
@@ -203,13 +214,10 @@ mod tests {
         let (kernel, cache) = (kernel(folder.path()), Cache::at(&folder.path().join("cache")));
         let mut program = Program { path: std::env::current_exe().unwrap(), build: "1".to_owned() };
         let first = ready(&kernel, &[], &program, &cache).unwrap();
-        let made = std::fs::metadata(&first).unwrap();
+        let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).unwrap());
+        let made = inode(&first);
         assert_eq!(ready(&kernel, &[], &program, &cache).unwrap(), first);
-        std::os::unix::fs::MetadataExt::ino(&made);
-        assert_eq!(
-            std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&first).unwrap()),
-            std::os::unix::fs::MetadataExt::ino(&made)
-        );
+        assert_eq!(inode(&first), made, "it was written again");
         program.build = "2".to_owned();
         let second = ready(&kernel, &[], &program, &cache).unwrap();
         assert_ne!(second, first);
@@ -217,5 +225,17 @@ mod tests {
         assert_ne!(ready(&kernel, &[], &program, &cache).unwrap(), second);
         let error = ready(&kernel, &["igb".to_owned()], &program, &cache).unwrap_err().to_string();
         assert!(error.starts_with("kernel 6 has no module igb"), "{error}");
+    }
+
+    #[test]
+    fn the_images_used_last_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        for age in 0..15_u64 {
+            let file = std::fs::File::create(folder.path().join(format!("{age}.cpio"))).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age * 60)).unwrap();
+        }
+        remove_old(folder.path());
+        let left = (0..15).filter(|age| folder.path().join(format!("{age}.cpio")).exists());
+        assert_eq!(left.collect::<Vec<_>>(), (0..KEPT).collect::<Vec<_>>());
     }
 }

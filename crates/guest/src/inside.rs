@@ -4,7 +4,7 @@
 //! parent. The second makes the hosts, keeps an agent behind each port that the host side has open, and runs programs.
 //! When it ends the guest is switched off.
 
-use crate::control::{self, CONTROL, GuestHost, MACHINE, Order, Told, Up, agent_port};
+use crate::control::{self, CONTROL, FromGuest, GuestHost, MACHINE, ToGuest, Up, agent_port};
 use crate::image;
 use nix::errno::Errno;
 use nix::kmod::{ModuleInitFlags, finit_module};
@@ -41,6 +41,8 @@ pub(crate) const HOSTS: &str = "windhover.hosts";
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// How often an agent's port is looked at while the host side has it closed.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a command of the second process may take, in guest time.
+const COMMAND: Duration = Duration::from_secs(30);
 /// Bytes of a program's output in one line.
 const CHUNK: usize = 16_384;
 
@@ -137,11 +139,14 @@ pub fn serve(hosts: u32, make: MakeHosts<'_>) -> Result<(), String> {
     let open = || OpenOptions::new().read(true).write(true).open(&control);
     let file = open().map_err(|error| format!("{}: {error}", control.display()))?;
     let host = HostSide(Arc::new(Mutex::new(file.try_clone().map_err(|error| error.to_string())?)));
-    let made = if hosts == 0 { Ok(Vec::new()) } else { make(hosts) };
+    // The first network namespace is nobody's but its programs need the loopback device.
+    let lo = Launch::new("ip").args(["link", "set", "lo", "up"]).finish(b"", COMMAND);
+    let made =
+        lo.map_err(|error| error.to_string()).and_then(|_| if hosts == 0 { Ok(Vec::new()) } else { make(hosts) });
     let made = match made {
         Ok(made) => made,
         Err(why) => {
-            host.tell(&Told::Failed(why.clone()));
+            host.tell(&FromGuest::Failed(why.clone()));
             return Err(why);
         }
     };
@@ -152,7 +157,7 @@ pub fn serve(hosts: u32, make: MakeHosts<'_>) -> Result<(), String> {
             std::thread::Builder::new().spawn(keep).map_err(|error| error.to_string())?;
         }
     }
-    host.tell(&Told::Up(up(made.clone())));
+    host.tell(&FromGuest::Up(up(made.clone())));
     orders(file, &made, &host)
 }
 
@@ -186,7 +191,7 @@ fn port(name: &str) -> Option<PathBuf> {
 struct HostSide(Arc<Mutex<File>>);
 
 impl HostSide {
-    fn tell(&self, told: &Told) {
+    fn tell(&self, told: &FromGuest) {
         let mut port = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A host side that is gone ends the guest, or asks again.
         let _ = port.write_all(&control::line(told)).and_then(|()| port.flush());
@@ -211,13 +216,13 @@ fn keep_agent(name: &str, path: &Path, netns: Option<&Path>, host: &HostSide) {
         let mut agent = match agent.start() {
             Ok(agent) => agent,
             Err(error) => {
-                host.tell(&Told::Note(format!("host '{name}': {error}")));
+                host.tell(&FromGuest::Note(format!("host '{name}': {error}")));
                 return;
             }
         };
         for line in agent.take_stderr().into_iter().flat_map(|from| BufReader::new(from).lines()).map_while(Result::ok)
         {
-            host.tell(&Told::Note(format!("host '{name}': {line}")));
+            host.tell(&FromGuest::Note(format!("host '{name}': {line}")));
         }
         let _ = agent.wait();
     }
@@ -242,8 +247,8 @@ fn orders(port: File, hosts: &[GuestHost], host: &HostSide) -> Result<(), String
     while let Ok(order) = orders.recv() {
         match order {
             None => {}
-            Some(Order::PowerOff) => return Ok(()),
-            Some(Order::Run { host: name, argv }) => {
+            Some(ToGuest::PowerOff) => return Ok(()),
+            Some(ToGuest::Run { host: name, argv }) => {
                 let place = match &name {
                     None => Ok(None),
                     Some(name) => match hosts.iter().find(|host| host.name == *name) {
@@ -253,8 +258,8 @@ fn orders(port: File, hosts: &[GuestHost], host: &HostSide) -> Result<(), String
                 };
                 match place.and_then(|netns| run(&argv, netns, &orders, host)) {
                     Ok(None) => {}
-                    Ok(Some(status)) => host.tell(&Told::Ended(status)),
-                    Err(why) => host.tell(&Told::Failed(why)),
+                    Ok(Some(status)) => host.tell(&FromGuest::Ended(status)),
+                    Err(why) => host.tell(&FromGuest::Failed(why)),
                 }
             }
         }
@@ -263,7 +268,7 @@ fn orders(port: File, hosts: &[GuestHost], host: &HostSide) -> Result<(), String
 }
 
 /// `None`: the host side went away.
-fn read_orders(port: File, sender: &Sender<Option<Order>>) {
+fn read_orders(port: File, sender: &Sender<Option<ToGuest>>) {
     let mut lines = BufReader::new(port);
     let (mut text, mut is_open) = (String::new(), true);
     loop {
@@ -291,7 +296,7 @@ fn read_orders(port: File, sender: &Sender<Option<Order>>) {
 fn run(
     argv: &[String],
     netns: Option<PathBuf>,
-    orders: &Receiver<Option<Order>>,
+    orders: &Receiver<Option<ToGuest>>,
     host: &HostSide,
 ) -> Result<Option<i32>, String> {
     let Some((program, arguments)) = argv.split_first() else { return Err("no program was named".to_owned()) };
@@ -327,6 +332,6 @@ fn run(
 fn pass_on(mut from: impl Read, error: bool, host: &HostSide) {
     let mut buffer = vec![0; CHUNK];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
-        host.tell(&Told::output(error, buffer.get(..length).unwrap_or_default()));
+        host.tell(&FromGuest::output(error, buffer.get(..length).unwrap_or_default()));
     }
 }

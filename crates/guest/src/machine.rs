@@ -1,6 +1,7 @@
 //! One guest: QEMU, from its start to its end.
 
-use crate::control::{self, CONTROL, MACHINE, Order, Told, Up, agent_port};
+use crate::control::{self, CONTROL, FromGuest, MACHINE, ToGuest, Up, agent_port};
+use crate::kernel::unpacked;
 use crate::{Cache, GuestError, Kernel, Program, image, inside};
 use model::CpuList;
 use model::plan::{GuestMode, LabPlan};
@@ -134,8 +135,10 @@ impl GuestSpec {
             let remedy = "use mode icount or tcg, or a machine with hardware virtualization and your user in group kvm";
             return GuestError::refused(format!("mode kvm cannot open {KVM} ({error}): {remedy}"));
         }
-        if let Some(overlay) = &self.overlay {
-            File::open(overlay).map_err(GuestError::file("read", overlay))?;
+        if let Some(overlay) = &self.overlay
+            && let Err(error) = File::open(overlay)
+        {
+            return GuestError::refused(format!("cannot read the overlay {}: {error}", overlay.display()));
         }
         Ok(())
     }
@@ -192,7 +195,12 @@ impl Guest {
             None => image,
             Some(overlay) => joined(&image, overlay, &folder.path.join("image"))?,
         };
-        let arguments = arguments(spec, &kernel, &image, &folder.path);
+        // A kernel of hardware virtualization unpacks itself quickly, and chooses its place in memory at each boot.
+        let entered = match spec.mode {
+            GuestMode::Kvm => kernel.image.clone(),
+            GuestMode::Icount | GuestMode::Tcg => unpacked(&kernel, cache)?,
+        };
+        let arguments = arguments(spec, &entered, &image, &folder.path);
         let errors = folder.path.join("qemu");
         let errors = File::create(&errors).map_err(GuestError::file("write", &errors))?;
         let qemu = Launch::new(QEMU)
@@ -235,7 +243,7 @@ impl Guest {
     /// Lines for people since the last call.
     pub fn notes(&mut self) -> Vec<String> {
         let told = self.line.told.try_iter();
-        told.filter_map(|told| if let Told::Note(text) = told { Some(text) } else { None }).collect()
+        told.filter_map(|told| if let FromGuest::Note(text) = told { Some(text) } else { None }).collect()
     }
 
     /// Runs a program in it, on a host or in its first namespace, and waits for the end; gives back the status as a shell
@@ -252,14 +260,14 @@ impl Guest {
         stop: &AtomicBool,
         output: &mut dyn FnMut(bool, &[u8]),
     ) -> Result<i32, GuestError> {
-        self.line.order(&Order::Run { host: host.map(str::to_owned), argv: argv.to_vec() })?;
+        self.line.order(&ToGuest::Run { host: host.map(str::to_owned), argv: argv.to_vec() })?;
         let began = Instant::now();
         loop {
             match self.line.told.recv_timeout(LOOK) {
-                Ok(Told::Output { error, bytes }) => output(error, &control::decoded(&bytes)),
-                Ok(Told::Ended(status)) => return Ok(status),
-                Ok(Told::Failed(why)) => return GuestError::failed(why),
-                Ok(Told::Up(_) | Told::Note(_)) => {}
+                Ok(FromGuest::Output { error, bytes }) => output(error, &control::decoded(&bytes)),
+                Ok(FromGuest::Ended(status)) => return Ok(status),
+                Ok(FromGuest::Failed(why)) => return GuestError::failed(why),
+                Ok(FromGuest::Up(_) | FromGuest::Note(_)) => {}
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
                     return GuestError::failed("interrupted");
                 }
@@ -281,17 +289,15 @@ impl Guest {
         usage(self.qemu.pid())
     }
 
-    /// Has it power off, and switches it off where it does not.
-    pub fn power_off(mut self) -> Result<(), GuestError> {
-        let asked = self.line.order(&Order::PowerOff);
-        if asked.is_ok() && matches!(self.qemu.wait_timeout(POWER_OFF), Ok(Some(_))) {
-            return Ok(());
+    /// Has it power off in order, so that its console is whole, and switches it off where it does not.
+    pub fn settle(&mut self) {
+        let asked = self.line.order(&ToGuest::PowerOff);
+        if asked.is_err() || !matches!(self.qemu.wait_timeout(POWER_OFF), Ok(Some(_))) {
+            let _ = self.qemu.kill();
         }
-        self.qemu.kill()?;
-        Ok(())
     }
 
-    /// Switches it off at once, as a reset button would end it.
+    /// Switches it off at once.
     pub fn cut(mut self) -> Result<(), GuestError> {
         self.qemu.kill()?;
         Ok(())
@@ -335,8 +341,8 @@ impl Starting {
         let began = Instant::now();
         loop {
             match line.told.recv_timeout(LOOK) {
-                Ok(Told::Up(up)) => return Ok(up),
-                Ok(Told::Failed(why)) => return GuestError::failed(format!("the guest could not start: {why}")),
+                Ok(FromGuest::Up(up)) => return Ok(up),
+                Ok(FromGuest::Failed(why)) => return GuestError::failed(format!("the guest could not start: {why}")),
                 Ok(_) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     let said = last_lines(&self.folder.path);
@@ -380,7 +386,7 @@ fn last_lines(folder: &Path) -> String {
 #[derive(Debug)]
 struct Line {
     stream: UnixStream,
-    told: Receiver<Told>,
+    told: Receiver<FromGuest>,
 }
 
 impl Line {
@@ -391,7 +397,7 @@ impl Line {
         Ok(Self { stream, told })
     }
 
-    fn order(&mut self, order: &Order) -> Result<(), GuestError> {
+    fn order(&mut self, order: &ToGuest) -> Result<(), GuestError> {
         let sent = self.stream.write_all(&control::line(order));
         sent.map_err(|error| GuestError::Failed(format!("the guest's control port: {error}")))
     }
@@ -404,7 +410,7 @@ impl Drop for Line {
     }
 }
 
-fn follow(from: UnixStream, sender: &Sender<Told>) {
+fn follow(from: UnixStream, sender: &Sender<FromGuest>) {
     for line in BufReader::new(from).lines().map_while(Result::ok) {
         if let Ok(told) = serde_json::from_str(&line)
             && sender.send(told).is_err()
@@ -415,7 +421,7 @@ fn follow(from: UnixStream, sender: &Sender<Told>) {
 }
 
 /// What QEMU is started with.
-fn arguments(spec: &GuestSpec, kernel: &Kernel, image: &Path, folder: &Path) -> Vec<String> {
+fn arguments(spec: &GuestSpec, kernel: &Path, image: &Path, folder: &Path) -> Vec<String> {
     let mode = rule(spec.mode);
     let mut arguments: Vec<String> = ["-machine", "q35", "-nodefaults", "-no-user-config", "-display", "none"]
         .into_iter()
@@ -429,7 +435,7 @@ fn arguments(spec: &GuestSpec, kernel: &Kernel, image: &Path, folder: &Path) -> 
     if spec.mode == GuestMode::Icount {
         add("-rtc", "base=utc,clock=vm".to_owned());
     }
-    add("-kernel", kernel.image.display().to_string());
+    add("-kernel", kernel.display().to_string());
     add("-initrd", image.display().to_string());
     // A crash ends the guest at once, by the reboot that QEMU is told not to do.
     let words: Vec<&str> = mode.words.split(' ').filter(|word| !word.is_empty()).collect();
@@ -510,7 +516,9 @@ impl Drop for RunFolder {
 fn remove_stale(all: &Path) {
     for path in std::fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
+        let is_number = |text: &str| text.parse::<u32>().is_ok();
+        let owner = parts.filter(|(pid, count)| is_number(pid) && is_number(count)).map(|(pid, _)| pid);
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
             let _ = std::fs::remove_dir_all(&path);
         }
@@ -535,7 +543,9 @@ mod tests {
     #[test]
     fn folders_of_dead_owners_go() {
         let folder = tempfile::tempdir().unwrap();
-        let (dead, alive) = (folder.path().join(format!("{PREFIX}999999999-0")), folder.path().join("other"));
+        // Of another program, with a name that begins alike.
+        let other = format!("{PREFIX}program-999999999");
+        let (dead, alive) = (folder.path().join(format!("{PREFIX}999999999-0")), folder.path().join(other));
         for path in [&dead, &alive] {
             std::fs::create_dir(path).unwrap();
         }

@@ -30,6 +30,7 @@ fn help_of_every_command() {
         "doctor diff",
         "lab",
         "lab up",
+        "lab boot",
         "lab down",
         "lab list",
         "lab exec",

@@ -1,28 +1,26 @@
-//! The guest's initramfs: a cpio archive with all that its tests need.
+//! What the tests need in a guest beside what `windhover lab boot` puts there: an archive that joins its image.
 
-use super::kernel::Kernel;
 use crate::{files, process};
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What runs first in the guest.
-const INIT: &str = include_str!("init.sh");
 /// Tools that are not left to busybox: Windhover calls them, or the tests read the state with them.
-const TOOLS: [&str; 5] = ["ip", "ethtool", "taskset", "chrt", "dash"];
-/// Users that tests can name.
-const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n";
-const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
+const TOOLS: [&str; 3] = ["taskset", "chrt", "dash"];
+/// Tools that the guest has already.
+const THERE: [&str; 4] = ["ip", "ethtool", "busybox", "sh"];
 
-/// Builds Windhover and its guest tests and writes the initramfs; returns where it is. It is not compressed: unpacking
-/// costs an emulated CPU more than copying.
-pub(super) fn make(folder: &Path, kernel: &Kernel) -> Result<PathBuf> {
+/// The program that boots guests, and what joins their images.
+pub(super) struct Image {
+    pub(super) binary: PathBuf,
+    pub(super) overlay: PathBuf,
+}
+
+/// Builds Windhover and its guest tests and packs what the tests need.
+pub(super) fn make(folder: &Path) -> Result<Image> {
     let built = build()?;
     let root = folder.join("root");
     files::fresh(&root)?;
-    for directory in ["dev", "proc", "sys", "run", "tmp", "root"] {
-        files::create(&root.join(directory))?;
-    }
     let file = |name: &str, bytes: &[u8]| files::put(&root, name, bytes, 0o755);
     let copy = |name: &str, from: &Path| file(name, &std::fs::read(from).with_context(|| from.display().to_string())?);
     let link = |name: &str, to: &str| {
@@ -30,14 +28,9 @@ pub(super) fn make(folder: &Path, kernel: &Kernel) -> Result<PathBuf> {
         name.parent().map_or(Ok(()), files::create)?;
         std::os::unix::fs::symlink(to, &name).with_context(|| name.display().to_string())
     };
-    file("init", INIT.as_bytes())?;
-    file("etc/passwd", PASSWD.as_bytes())?;
-    file("etc/group", GROUP.as_bytes())?;
     let mut programs = vec![("usr/bin/guest-tests".to_owned(), stripped(&built.tests, folder)?)];
     // The tests start the binary by the path that cargo told them when it built them.
-    let binary = built.binary.to_string_lossy().trim_start_matches('/').to_owned();
-    link("usr/bin/windhover", &format!("/{binary}"))?;
-    programs.push((binary, stripped(&built.binary, folder)?));
+    link(built.binary.to_string_lossy().trim_start_matches('/'), "/usr/bin/windhover")?;
     for tool in TOOLS {
         programs.push((format!("usr/bin/{tool}"), find(tool)?));
     }
@@ -53,23 +46,16 @@ pub(super) fn make(folder: &Path, kernel: &Kernel) -> Result<PathBuf> {
     copy("bin/busybox", &busybox)?;
     let busybox = busybox.to_string_lossy();
     for applet in process::output(&busybox, &["--list"])?.lines() {
-        if !TOOLS.contains(&applet) && !["busybox", "sh"].contains(&applet) {
+        if !TOOLS.contains(&applet) && !THERE.contains(&applet) {
             link(&format!("bin/{applet}"), "/bin/busybox")?;
         }
     }
     // Busybox's own shell would take its applets before the tools.
     link("bin/sh", "/usr/bin/dash")?;
-    let mut order = String::new();
-    for module in &kernel.modules {
-        let name = module.file_name().unwrap_or_default().to_string_lossy();
-        copy(&format!("modules/{name}"), module)?;
-        order.push_str(&format!("{name}\n"));
-    }
-    file("modules/order", order.as_bytes())?;
-    let path = folder.join("initramfs.cpio");
+    let overlay = folder.join("overlay.cpio");
     let pack = "cd \"$1\" && find . -mindepth 1 | \"$0\" cpio -o -H newc -R 0:0 > \"$2\"";
-    process::run("sh", &["-c", pack, &busybox, &root.to_string_lossy(), &path.to_string_lossy()])?;
-    Ok(path)
+    process::run("sh", &["-c", pack, &busybox, &root.to_string_lossy(), &overlay.to_string_lossy()])?;
+    Ok(Image { binary: built.binary, overlay })
 }
 
 struct Built {

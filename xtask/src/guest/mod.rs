@@ -1,12 +1,11 @@
 //! `cargo xtask test --guest`: tests of what the machine's own kernel cannot do, in a guest with a Debian kernel.
 //!
-//! A guest is QEMU without hardware virtualization, a Debian kernel (downloaded and unpacked, never installed) and an
-//! initramfs made here: a static busybox, the windhover binary, the test binary and a few tools with the libraries they
-//! need. `crates/windhover/tests/guest` holds the tests: ordinary ones, ignored outside a guest. Each of its modules is
-//! one boot with the kernel command line and the network devices of [`BOOTS`].
+//! `windhover lab boot` boots a Debian kernel without hardware virtualization. What is added here: a static busybox, the
+//! test binary and a few tools with the libraries they need. `crates/windhover/tests/guest` holds the tests: ordinary ones,
+//! ignored outside a guest. Each of its modules is one boot with the kernel command line and the network devices of
+//! [`BOOTS`]. After them come the tests of labs in guests, which boot by themselves.
 
 mod image;
-mod kernel;
 mod machine;
 
 use crate::tests::{Counts, Harness};
@@ -17,8 +16,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Emulator, shell and tools of the guest, and what unpacks and strips them.
-const PACKAGES: [&str; 10] = [
+const PACKAGES: [&str; 11] = [
     "qemu-system-x86",
+    "debian-archive-keyring",
     "seabios",
     "busybox-static",
     "dash",
@@ -38,7 +38,7 @@ pub(crate) struct Boot {
     parameters: &'static str,
     /// Network devices (e1000e), all on one wire.
     nics: u32,
-    /// Longest that it may take, started to powered off: eight times what it takes on a machine with nothing else to do.
+    /// Longest that its tests may take: eight times what they take on a machine with nothing else to do.
     limit: Duration,
 }
 
@@ -49,13 +49,15 @@ const BOOTS: [Boot; 4] = [
     Boot { name: "isolcpus", parameters: "isolcpus=domain,3", nics: 0, limit: Duration::from_secs(400) },
 ];
 
+/// What the tests of labs in guests are called among the boots.
+const LABS: &str = "labs";
+
 /// Guests at a time: a boot is mostly one busy CPU.
 const AT_A_TIME: usize = 2;
 
 /// What the boots share.
 struct Bench {
-    kernel: kernel::Kernel,
-    initramfs: PathBuf,
+    image: image::Image,
     folder: PathBuf,
     filters: Vec<String>,
 }
@@ -63,17 +65,15 @@ struct Bench {
 /// Boots the guests whose tests match a filter (`BOOT` or `BOOT::TEST`; no filter is all) and counts their tests.
 pub(crate) fn run(filters: &[String]) -> Result<Counts> {
     let wanted: Vec<&Boot> = BOOTS.iter().filter(|boot| is_wanted(boot, filters)).collect();
-    if wanted.is_empty() {
-        let names: Vec<&str> = BOOTS.iter().map(|boot| boot.name).collect();
+    let with_labs = filters.is_empty() || filters.iter().any(|filter| filter == LABS);
+    if wanted.is_empty() && !with_labs {
+        let names: Vec<&str> = BOOTS.iter().map(|boot| boot.name).chain([LABS]).collect();
         bail!("no boot is called '{}'; there are: {}", filters.join(" "), names.join(" "));
     }
     packages::ensure(&PACKAGES, "for the tests in a guest")?;
     let folder = process::target().join("guest");
     crate::files::create(&folder)?;
-    let kernel = kernel::ready(&folder)?;
-    let initramfs = image::make(&folder, &kernel)?;
-    println!("guest kernel {}", kernel.release);
-    let bench = Bench { kernel, initramfs, folder, filters: filters.to_vec() };
+    let bench = Bench { image: image::make(&folder)?, folder, filters: filters.to_vec() };
     let (queue, counts) = (Mutex::new(wanted.into_iter()), Mutex::new(Counts::default()));
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
@@ -93,7 +93,14 @@ pub(crate) fn run(filters: &[String]) -> Result<Counts> {
             });
         }
     });
-    counts.into_inner().map_err(|_| anyhow::anyhow!("a thread that boots guests panicked"))
+    let mut counts = counts.into_inner().map_err(|_| anyhow::anyhow!("a thread that boots guests panicked"))?;
+    if with_labs {
+        // They measure: one at a time.
+        let tests = ["--package", "windhover", "--test", "guest_lab"].map(str::to_owned);
+        let arguments = ["--ignored", "--show-output", "--test-threads=1"].map(str::to_owned);
+        counts.add(crate::tests::cargo_test(&tests, &arguments, None, &mut |_| ())?);
+    }
+    Ok(counts)
 }
 
 fn is_wanted(boot: &Boot, filters: &[String]) -> bool {

@@ -2,6 +2,7 @@
 
 mod debian;
 mod modules;
+mod unpacked;
 
 pub use debian::names;
 
@@ -67,6 +68,7 @@ impl Kernel {
 }
 
 pub(crate) use modules::load_order;
+pub(crate) use unpacked::unpacked;
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,13 @@
 //! `windhover lab`.
 
-use super::signals;
-use crate::cli::lab::LabCommand;
-use crate::output::{Failure, Output, json, paragraph, table};
+use super::{identity, signals};
+use crate::cli::lab::{Boot, LabCommand};
+use crate::output::{Failure, Output, json, paragraph, table, unwritten};
+use guest::{Cache, Guest, GuestSpec, Program};
 use lab::{Lab, LabSpec, LabStatus, Owner, Registry};
+use std::io::Write as _;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
     let registry = Registry::default();
@@ -41,6 +45,7 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
             output.result(&if form.is_json() { labs_json(&labs)? } else { labs_text(&labs) })?;
             Ok(0)
         }
+        LabCommand::Boot(arguments) => boot(*arguments, output),
         LabCommand::Exec { host, command } => {
             let (lab_name, host) = host.split_once('/').unwrap_or(("lab", host.as_str()));
             let programs = signals::pass_on()?;
@@ -54,6 +59,52 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
             Ok(u8::try_from(status).unwrap_or(1))
         }
     }
+}
+
+/// Boots a guest for one command.
+fn boot(arguments: Boot, output: &Output) -> Result<u8, Failure> {
+    let Boot { kernel, words, mode, cpus, memory_mb, hosts, modules, overlay, devices, .. } = arguments;
+    let usual = GuestSpec::new(&kernel);
+    let spec = GuestSpec { words, mode, cpus, memory_mb, hosts, modules, overlay, devices, ..usual };
+    let program = Program { path: identity::executable()?, build: identity::build()? };
+    let stop = signals::stop_flag()?;
+    let stopped = stop.share();
+    let failed = |error: guest::GuestError| {
+        let code = if stopped.load(Ordering::Relaxed) { 130 } else { error.exit_code() };
+        Failure::new(code, error)
+    };
+    let cache = Cache::usual().map_err(failed)?;
+    let mut guest = Guest::boot(&spec, &program, &cache, &stopped, &mut |text| output.note(text)).map_err(failed)?;
+    let (up, used) = (guest.up().uptime_ms, guest.usage());
+    output.note(format_args!(
+        "kernel {} is up after {:.1} s of its time and {:.1} s of CPU time here",
+        guest.up().release,
+        up as f64 / 1e3,
+        (used.user_ms + used.system_ms) as f64 / 1e3
+    ));
+    let mut written = Ok(());
+    let mut write = |error: bool, bytes: &[u8]| {
+        let wrote = if error {
+            std::io::stderr().write_all(bytes)
+        } else {
+            std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush())
+        };
+        written = std::mem::replace(&mut written, Ok(())).and(wrote);
+    };
+    let limit = arguments.limit.map(Duration::from_secs);
+    let ended = match arguments.command.as_slice() {
+        [] => Ok(0),
+        command => guest.run(arguments.host.as_deref(), command, limit, &stopped, &mut write),
+    };
+    if ended.is_ok() {
+        guest.settle();
+    }
+    if let Some(path) = &arguments.console {
+        crate::output::write_file(path, guest.console().as_bytes(), true)?;
+    }
+    let status = ended.map_err(failed)?;
+    written.map_err(|error| unwritten("", &error))?;
+    Ok(u8::try_from(status).unwrap_or(1))
 }
 
 /// Names the records that describe no lab. Whoever may not read the registry has no part in it.
