@@ -74,9 +74,7 @@ pub enum ProbeError {
     #[error("{0} answered no echo: check the address, and that no firewall drops ICMP between the hosts")]
     NoEcho(String),
     /// The peer ended, or all of a sudden nothing came back any more. What was measured before is kept.
-    #[error(
-        "the endpoint at {address} vanished while measuring {size} bytes: {why}; see whether it still runs and can be reached"
-    )]
+    #[error("{address} vanished while measuring {size} bytes: {why}; see whether it still runs and can be reached")]
     PeerVanished { address: String, size: u32, why: String },
     /// The reflector's end of the data path failed. What was measured before is kept.
     #[error("measuring {size} bytes with {address}: {why}")]

@@ -4,11 +4,11 @@
 
 use crate::RunInput;
 use crate::cells::Cell;
-use crate::compare::{CellComparison, Comparisons, MetricComparison, Outcome, varying};
+use crate::compare::{CellComparison, Comparisons, MetricComparison, Outcome, brief, varying};
 use crate::document::{CellInfo, Document, Mark};
 use crate::idle::faster_under_load;
 use crate::names::{asked_first, is_baseline, label_word, measured_on, rank};
-use crate::units::{commas, counted, list, range, span};
+use crate::units::{commas, counted, figure, list, range, span};
 use crate::{known, summary_floors, summary_pace};
 use model::{FindingId, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,8 +162,12 @@ fn comparisons(document: &Document, pairs: &[Pair<'_>]) -> Vec<String> {
             (after.protocol != "udp", axis != "load" && idle(pair.before), before.row, after.row)
         });
         shown.retain(|pair| protocols.insert(pair.after.info.protocol.as_str()));
-        let room = MOST_COMPARISONS.saturating_sub(out.len());
-        out.extend(shown.into_iter().take(each.min(room)).map(|pair| comparison(document, pair)));
+        // Stacks are measured to be compared with the kernel: all of them, whatever else there is.
+        let room = if axis == "stack" { 2 } else { each.min(MOST_COMPARISONS.saturating_sub(out.len())) };
+        out.extend(shown.into_iter().take(room).map(|pair| match axis {
+            "stack" => several(document, pair, &of_axis),
+            _ => comparison(document, pair),
+        }));
         if axis == "load" && of_axis.len() > 2 && out.len() < MOST_COMPARISONS {
             out.push(tally(document, &of_axis));
         }
@@ -182,6 +186,11 @@ fn condition(document: &Document, pair: &Pair<'_>) -> String {
         "knob" if is_baseline("knob", &before) => format!("With {after}"),
         axis => format!("With {axis} {after} instead of {before}"),
     };
+    format!("{head}{}", other_factors(document, pair))
+}
+
+/// The factors that both cells of a pair share and others do not, in brackets.
+fn other_factors(document: &Document, pair: &Pair<'_>) -> String {
     let varying = varying(document.cells.iter().map(|info| &info.factors));
     let others: Vec<String> = document
         .axes
@@ -189,7 +198,7 @@ fn condition(document: &Document, pair: &Pair<'_>) -> String {
         .filter(|axis| axis.as_str() != pair.axis && varying.contains(*axis))
         .filter_map(|axis| pair.after.info.factors.get(axis).map(|value| label_word(axis, value)))
         .collect();
-    if others.is_empty() { head } else { format!("{head} ({})", others.join(", ")) }
+    if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) }
 }
 
 /// What the figures of a comparison are, beside those of the tables.
@@ -212,10 +221,37 @@ fn not_compared(document: &Document, pair: &Pair<'_>) -> String {
     format!("these cells are not compared{why}: windhover compare {before} --axis {}", pair.axis)
 }
 
+/// What the figures of a pair are of.
+fn measured(document: &Document, pair: &Pair<'_>) -> String {
+    let info = &pair.after.info;
+    format!("{} {} at {} bytes", info.protocol.to_uppercase(), info.kind.title(), document.size_bytes)
+}
+
+/// All values of an axis beside the first one, each with the verdict of its comparison.
+fn several(document: &Document, first: &Pair<'_>, of_axis: &[&Pair<'_>]) -> String {
+    let compared = of_axis.iter().filter(|pair| std::ptr::eq(pair.before, first.before));
+    let compared: Vec<_> = compared.filter_map(|pair| Some((*pair, pair.figure("p50")?))).collect();
+    if compared.len() < 2 {
+        return comparison(document, first);
+    }
+    let value = |cell: &Cell| cell.info.factors.get(first.axis).cloned().unwrap_or_default();
+    let words: Vec<String> =
+        compared.iter().map(|(pair, p50)| format!("{} {}", value(pair.after), brief(p50))).collect();
+    let kernel = figure(compared[0].1.quantity.unit(), compared[0].1.a);
+    format!(
+        "p50 against {} {}{}, {} ({}): {kernel}; {}.",
+        first.axis,
+        value(first.before),
+        other_factors(document, first),
+        measured(document, first),
+        of_what(first),
+        words.join("; ")
+    )
+}
+
 /// Two cells in the words of their comparison.
 fn comparison(document: &Document, pair: &Pair<'_>) -> String {
-    let info = &pair.after.info;
-    let what = format!("{} {} at {} bytes", info.protocol.to_uppercase(), info.kind.title(), document.size_bytes);
+    let what = measured(document, pair);
     let Some(figure) = pair.figure("p50") else {
         let figure = |cell: &Cell| cell.info.value("p50").map_or_else(|| "not known".to_owned(), span);
         return format!(

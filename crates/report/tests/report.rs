@@ -395,6 +395,30 @@ fn sentences_are_never_stronger_than_the_evidence() {
     assert!(text.contains("No difference of p50 of RTT/2 seen larger than") && !claims(&text), "{text}");
 }
 
+/// Catches: a stack of a campaign that no sentence compares with the kernel.
+#[test]
+fn every_stack_is_compared_with_the_kernel() {
+    let mut run = sample::run(&Recipe { repetitions: 8, ..SMALL });
+    run.results.retain(|result| result.factor("load").as_deref() == Some("none"));
+    let quiet = std::mem::take(&mut run.results);
+    for (stack, by) in [("xdp", 4), ("kernel", 1), ("spin", 1)] {
+        run.results.extend(quiet.iter().cloned().map(|mut result| {
+            result.factors.insert("stack".into(), stack.into());
+            let latency = result.latency.as_mut().unwrap();
+            latency.p50_ns = latency.p50_ns.map(|ns| ns / by);
+            result
+        }));
+    }
+    let summary = report(&[run]).document().summary.clone();
+    for protocol in ["UDP", "TCP"] {
+        let about = |text: &&String| text.starts_with("p50 against stack kernel") && text.contains(protocol);
+        let text = summary.iter().find(about).unwrap_or_else(|| panic!("{protocol}: {summary:#?}"));
+        let (before, xdp) = text.split_once("; xdp ").unwrap();
+        assert!(xdp.contains("−75 %") && xdp.ends_with("significantly lower."), "{text}");
+        assert!(before.contains("; spin ") && !before.contains("significantly"), "{text}");
+    }
+}
+
 #[test]
 fn faster_under_load_names_the_sleeping_cpus() {
     // Both ends block; without load each message takes 33 µs, under load 8.

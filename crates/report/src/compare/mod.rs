@@ -419,6 +419,6 @@ impl Comparison {
 
 pub(crate) use judge::kind_of;
 pub(crate) use sides::{KEPT, varying};
-pub(crate) use words::FIGURES;
+pub(crate) use words::{FIGURES, brief};
 pub use write::csv_columns;
 pub(crate) use write::{difference, figure_row, heads};

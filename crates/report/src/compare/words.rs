@@ -2,6 +2,7 @@
 
 use super::evidence::{LEVEL, repetitions_needed};
 use super::sides::varying;
+use super::write::outcome_word;
 use super::{CellSide, Comparison, KEPT, MetricComparison, Outcome, Over, Sample, Siblings};
 use crate::names::{axis_title, measured_on};
 use crate::units::figure as figure_of;
@@ -149,6 +150,19 @@ pub(super) fn size(figure: &MetricComparison) -> String {
         Some(ratio) if unit != Unit::Share => change(ratio),
         _ => signed(unit, figure.difference),
     }
+}
+
+/// The second side's figure, its change and the verdict, for a list: `1.94 µs, −91 % (95 % −92 to −90 %), significantly lower`.
+pub(crate) fn brief(figure: &MetricComparison) -> String {
+    let unit = figure.quantity.unit();
+    let word = outcome_word(figure.outcome);
+    let verdict = match figure.outcome {
+        Outcome::Higher | Outcome::Lower => format!("significantly {word}"),
+        Outcome::TooFew => "too few repetitions to tell".to_owned(),
+        _ => word.to_owned(),
+    };
+    let bounds = bounds(figure).map(|text| format!(" (95 % {text})")).unwrap_or_default();
+    format!("{}, {}{bounds}, {verdict}", figure_of(unit, figure.b), size(figure))
 }
 
 pub(super) fn p_word(p: f64) -> String {

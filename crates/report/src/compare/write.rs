@@ -69,7 +69,7 @@ const COLUMNS: [CsvColumn; 22] = [
     }),
 ];
 
-fn outcome_word(outcome: Outcome) -> &'static str {
+pub(super) fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Higher => "higher",
         Outcome::Lower => "lower",
