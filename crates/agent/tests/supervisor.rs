@@ -142,6 +142,7 @@ fn start_load(timeout_ms: u32) -> Request {
 
 fn measured(size: u64) -> Measured {
     let result = ResultDocument {
+        simulated_time: false,
         boot: None,
         latency_corrected: None,
         interrupted: false,

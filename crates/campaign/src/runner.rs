@@ -11,7 +11,7 @@ use crate::real::LabHosts;
 use crate::{
     CampaignError, HostError, Hosts, Observer, Options, Outcome, PlannedCell, Progress, Summary, cell, key, order,
 };
-use model::{CpuList, JournalLine, KernelChoice, Plan, Prepared, RunDocument};
+use model::{CpuList, JournalLine, KernelChoice, Plan, Prepared, RunDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -452,6 +452,7 @@ impl<'a> Runner<'a> {
             match measured {
                 Ok(mut outcome) => {
                     outcome.measured.result.boot = self.boot_of(step);
+                    outcome.measured.result.simulated_time = self.document.substrate == Substrate::SimulatedTime;
                     let files = CellFiles::of(&outcome.measured, &outcome.events);
                     if let Some(finding) = self.dir.write_cell(step.index, &files, now_ns())? {
                         self.observer.observe(&Progress::Warning(&finding.detail));

@@ -350,6 +350,9 @@ pub struct ResultDocument {
     /// What was changed for the measurement, machine by machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepared: Vec<crate::run::Prepared>,
+    /// Whether all its times are of clocks that count instructions: they compare kernels, and are no performance of hardware.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub simulated_time: bool,
     /// The boot that it was measured in, where the plan names kernels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<crate::run::CellBoot>,

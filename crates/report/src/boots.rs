@@ -6,7 +6,7 @@ use crate::compare::{Metric, varying};
 use crate::layout::{Column, Grid};
 use crate::names::label_word;
 use crate::units::{counted, us_or_dash};
-use model::{CellBoot, LatencyKind, ResultDocument};
+use model::{CellBoot, LatencyKind, ResultDocument, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +74,8 @@ fn of_run(run: &RunInput, rtt: bool) -> Vec<BootSpread> {
         let own = key.factors.iter().filter(|(name, _)| name.as_str() != "kernel" && varying.contains(*name));
         let mut label = vec![format!("{} {} {} B", key.probe, key.protocol, key.size)];
         label.extend(own.map(|(name, value)| label_word(name, value)));
+        let substrate = run.document.substrate;
+        label.extend((substrate == Substrate::SimulatedTime).then(|| substrate.word().to_owned()));
         let spread = |name: &str| spread(boots.values(), name, rtt);
         let ([p50_between, p50_within], [p99_9_between, p99_9_within]) = (spread("p50"), spread("p99.9"));
         out.push(BootSpread {

@@ -8,7 +8,7 @@ use crate::units::{each_once, plain, span, utc};
 use model::result::EndReport;
 use model::{MachineFacts, NicFacts, Prepared, Probe, ResultDocument};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One folded part: a heading and its pairs of name and value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -47,10 +47,16 @@ pub(crate) fn of(inputs: &[RunInput]) -> Vec<(String, Vec<Facts>)> {
 
 fn parts(run: &RunInput) -> Vec<Facts> {
     let mut parts = vec![run_facts(run)];
+    let booted = booted(run);
     for (boot_id, machine) in &run.document.machines {
         let hosts = run.document.hosts.iter().filter(|(_, host)| &host.facts.boot_id == boot_id);
         let hosts: Vec<&str> = hosts.map(|(name, _)| name.as_str()).collect();
-        let heading = format!("Machine of {}", plain(&hosts.join(", ")));
+        let heading = match booted.get(boot_id.as_str()) {
+            Some(None) => continue,
+            Some(Some(of)) => format!("Machine of {}", plain(of)),
+            None if hosts.is_empty() => "Machine before a reboot".to_owned(),
+            None => format!("Machine of {}", plain(&hosts.join(", "))),
+        };
         parts.push(machine_facts(&heading, machine));
         parts.push(Facts::map(format!("{heading}: mitigations"), &machine.mitigations));
         parts.push(Facts::map(format!("{heading}: sysctls"), &machine.sysctls));
@@ -73,6 +79,25 @@ fn parts(run: &RunInput) -> Vec<Facts> {
     parts.push(own_cost(run));
     parts.retain(|part| !part.pairs.is_empty());
     parts
+}
+
+/// What was booted for cells, by boot id: of the first boot of each kernel its hosts and kernel in words; of the others nothing,
+/// because they are alike.
+fn booted(run: &RunInput) -> BTreeMap<&str, Option<String>> {
+    let mut boots: BTreeMap<&str, (String, u32, BTreeSet<&str>)> = BTreeMap::new();
+    for result in &run.results {
+        let (Some(boot), Some(kernel)) = (&result.boot, result.factor("kernel")) else { continue };
+        for (host, id) in &boot.ids {
+            let (.., hosts) = boots.entry(id).or_insert_with(|| (kernel.clone(), boot.visit, BTreeSet::new()));
+            hosts.insert(host);
+        }
+    }
+    let first = |kernel: &str| boots.values().filter(|(own, ..)| own == kernel).map(|(_, visit, _)| *visit).min();
+    let words = |(kernel, visit, hosts): &(String, u32, BTreeSet<&str>)| {
+        let hosts = hosts.iter().copied().collect::<Vec<_>>().join(", ");
+        (Some(*visit) == first(kernel)).then(|| format!("{hosts} with kernel {kernel}"))
+    };
+    boots.iter().map(|(id, boot)| (*id, words(boot))).collect()
 }
 
 fn yes_no(value: bool) -> &'static str {

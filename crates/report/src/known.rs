@@ -58,7 +58,7 @@ pub(crate) fn sentences(cells: &[Cell], runs: &[RunInput]) -> Vec<String> {
     for cell in cells.iter().filter(|cell| is_trusted(&&cell.info)) {
         let Some(run) = runs.get(cell.run) else { continue };
         let mut counted: Vec<&str> = Vec::new();
-        for (end, machine) in machines(run) {
+        for (end, machine) in machines(run, cell) {
             let release = machine.kernel_release.as_deref().unwrap_or_default();
             for symptom in Symptom::ALL {
                 let Some(own) = seen(cell, symptom, end, machine) else { continue };
@@ -85,10 +85,12 @@ pub(crate) fn sentences(cells: &[Cell], runs: &[RunInput]) -> Vec<String> {
     found.into_values().map(sentence).collect()
 }
 
-/// The ends of a run with their machines.
-fn machines(run: &RunInput) -> impl Iterator<Item = (&'static str, &MachineFacts)> {
-    ENDS.into_iter().filter_map(|end| {
-        let host = run.document.hosts.values().find(|host| host.role == end)?;
-        Some((end, run.document.machines.get(&host.facts.boot_id)?))
+/// The ends of a cell with their machines, in its first boot where these were booted for it.
+fn machines<'r>(run: &'r RunInput, cell: &Cell) -> impl Iterator<Item = (&'static str, &'r MachineFacts)> {
+    let boot = cell.members.iter().find_map(|member| run.results.get(*member)?.boot.as_ref());
+    ENDS.into_iter().filter_map(move |end| {
+        let (name, host) = run.document.hosts.iter().find(|(_, host)| host.role == end)?;
+        let id = boot.and_then(|boot| boot.ids.get(name)).unwrap_or(&host.facts.boot_id);
+        Some((end, run.document.machines.get(id)?))
     })
 }

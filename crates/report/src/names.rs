@@ -141,10 +141,15 @@ fn nic_name(nic: &NicFacts) -> String {
     }
 }
 
+/// Of a run that boots kernels only the distribution: which kernel it is says the factor `kernel`.
 fn os(run: &RunInput) -> String {
+    let boots = run.results.iter().any(|result| result.boot.is_some());
     let names =
         ends(run).into_iter().filter_map(|host| run.document.machines.get(&host.facts.boot_id)).map(|machine| {
             let os = plain(machine.os.as_deref().unwrap_or("Linux"));
+            if boots {
+                return os;
+            }
             let kernel = machine.kernel_release.as_deref().map(plain).unwrap_or_default();
             let real_time = machine.preemption.as_deref().is_some_and(|text| text.contains("PREEMPT_RT"));
             let suffix = if real_time && !kernel.contains("rt") { " PREEMPT_RT" } else { "" };

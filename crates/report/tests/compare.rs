@@ -355,6 +355,47 @@ fn of_kernels(boots: u32, factor: f64, seed: u64) -> RunInput {
 }
 
 #[test]
+fn two_kernels_of_one_run_are_compared_with_their_options() {
+    let mut run = of_kernels(4, 0.5, 1);
+    let machine = |boot: &str, config: &str| model::MachineFacts {
+        boot_id: boot.to_owned(),
+        kernel_release: Some(boot.to_owned()),
+        kernel_config: Some(config.to_owned()),
+        kernel_config_id: Some(config.to_owned()),
+        ..Default::default()
+    };
+    for (kernel, config) in [
+        ("guest:debian-6.1", "CONFIG_HZ=250\nCONFIG_PREEMPT_VOLUNTARY=y\n"),
+        ("guest:debian-6.1-rt", "CONFIG_HZ=250\nCONFIG_PREEMPT_RT=y\n"),
+    ] {
+        for visit in 1..=4 {
+            let boot = format!("{kernel}-{visit}");
+            run.document.machines.insert(boot.clone(), machine(&boot, config));
+        }
+    }
+    let axis = CompareOptions { axis: Some("kernel".to_owned()), ..options() };
+    let made = Comparisons::new(std::slice::from_ref(&run), &[], &axis).unwrap();
+    let differences = &made.comparisons[0].differences;
+    let of = |what: &str| {
+        differences.iter().find(|one| one.what.contains(what)).unwrap_or_else(|| panic!("{differences:#?}"))
+    };
+    assert_eq!(of("CONFIG_PREEMPT_RT").b.as_deref(), Some("y"));
+    assert_eq!(of("CONFIG_PREEMPT_VOLUNTARY").b.as_deref(), Some("not set"));
+    assert_eq!(of("initiator: kernel release").a.as_deref(), Some("guest:debian-6.1-1"));
+    assert!(!differences.iter().any(|one| one.what.contains("CONFIG_HZ")), "{differences:#?}");
+    // The kernel is a factor of its own; the operating system is that of both. Each kernel's machine is shown once.
+    let report = Report::from_inputs(vec![run], &Options::default());
+    let page = report.page().unwrap().html;
+    for kernel in ["guest:debian-6.1", "guest:debian-6.1-rt"] {
+        assert_eq!(page.matches(&format!("Machine of a with kernel {kernel}<")).count(), 1, "{kernel}");
+    }
+    let cells = report.document().cells.clone();
+    let systems: std::collections::BTreeSet<&String> = cells.iter().map(|cell| &cell.factors["os"]).collect();
+    assert_eq!(systems.len(), 1);
+    assert!(systems.iter().all(|os| !os.contains("6.")), "{systems:?}");
+}
+
+#[test]
 fn kernels_are_compared_by_boots_and_a_kernel_does_not_differ_from_itself() {
     let options = CompareOptions { axis: Some("kernel".to_owned()), ..options() };
     let claims = |run: &RunInput| {

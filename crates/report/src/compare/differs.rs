@@ -122,14 +122,37 @@ pub(super) fn of_runs(a: &RunInput, b: &RunInput) -> Vec<Difference> {
         if let (Some(p), Some(q)) = (left.machines.get(boot_a), right.machines.get(boot_b))
             && machines.insert((boot_a, boot_b))
         {
-            found.fields(&format!("machine of the {role}"), &object(p), &object(q));
-            kernel_options(&mut found, role, p, q);
+            machine(&mut found, role, p, q);
         }
         found.fields(&format!("the {role}"), &object(&x.facts), &object(&y.facts));
         if let (Some(p), Some(q)) = (data_nic(x), data_nic(y)) {
             found.fields(&format!("device of the {role}"), &object(p), &object(q));
         }
         doctor(&mut found, role, x.facts.environment.as_ref(), y.facts.environment.as_ref());
+    }
+    found.0
+}
+
+fn machine(found: &mut Found, role: &str, a: &MachineFacts, b: &MachineFacts) {
+    found.fields(&format!("machine of the {role}"), &object(a), &object(b));
+    kernel_options(found, role, a, b);
+}
+
+/// What differs between the machines that two sets of results of one run were measured on, where these were booted for them:
+/// the first boot of each.
+pub(super) fn of_boots(run: &RunInput, a: &[&ResultDocument], b: &[&ResultDocument]) -> Vec<Difference> {
+    let booted = |results: &[&ResultDocument], host: &str| {
+        results.iter().find_map(|result| run.document.machines.get(result.boot.as_ref()?.ids.get(host)?))
+    };
+    let mut found = Found::default();
+    let mut machines: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for (name, host) in &run.document.hosts {
+        if let (Some(p), Some(q)) = (booted(a, name), booted(b, name))
+            && p.boot_id != q.boot_id
+            && machines.insert((&p.boot_id, &q.boot_id))
+        {
+            machine(&mut found, &host.role, p, q);
+        }
     }
     found.0
 }

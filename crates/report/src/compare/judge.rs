@@ -206,9 +206,11 @@ fn prepare<'a>(
     for all in &mut overall {
         all.label.push_str(&sides::simulated([a.substrate, b.substrate]));
     }
-    let mut differences = if interleaved { Vec::new() } else { differs::of_runs(a.run, b.run) };
     let results = |of: fn(&Pair<'a>) -> Vec<&'a ResultDocument>| matched.pairs.iter().flat_map(of).collect::<Vec<_>>();
-    differences.extend(differs::of_results(&results(|pair| pair.a.results()), &results(|pair| pair.b.results())));
+    let (of_a, of_b) = (results(|pair| pair.a.results()), results(|pair| pair.b.results()));
+    let mut differences =
+        if interleaved { differs::of_boots(a.run, &of_a, &of_b) } else { differs::of_runs(a.run, b.run) };
+    differences.extend(differs::of_results(&of_a, &of_b));
     differences
         .extend([(a, names[0]), (b, names[1])].into_iter().flat_map(|(side, name)| differs::within(side.runs, name)));
     let side = |cells: &Cells<'_>, name: &str, second: bool| Side {
