@@ -32,8 +32,10 @@ fn module(folder: &Folder, name: &str, stack: &[&str]) -> Results {
     let windhover = env!("CARGO_BIN_EXE_windhover");
     let behind = if stack.is_empty() { Vec::new() } else { [&[windhover, "bypass", "run"], stack, &["--"]].concat() };
     // Sockets to virtual machines hang where there is no other machine.
-    let python = ["timeout", "--signal=KILL", "280", PYTHON, "-m", "test", "-v", "-i", "*VSOCK*", name];
+    let python = ["timeout", "--signal=KILL", "550", PYTHON, "-m", "test", "-v", "-i", "*VSOCK*", name];
     let line = [&["-n", "sh", "-c", START, "sh"], &behind[..], &python].concat();
+    // Each is heard of before others take it for one that hangs.
+    println!("\npython: {name} {}", stack.join(" "));
     let output = Command::new("unshare")
         .args(&line)
         .env("WINDHOVER_STATE", folder.0.join("state"))
