@@ -19,3 +19,4 @@ mod scratch;
 
 pub use engine::{Load, STEADY_TIMEOUT};
 pub use error::LoadError;
+pub use profile::unit;

@@ -68,8 +68,10 @@ fn agree(trip: &CellInfo, wake: &CellInfo) -> bool {
         Some(factor) if factor.is_two_ended() => value.split(';').next().unwrap_or(value).trim().to_owned(),
         _ => value.to_owned(),
     };
+    // How long each was measured tells nothing of what was.
     let same = |(name, value): (&String, &String)| {
-        trip.factors.get(name).is_none_or(|other| near(name, other) == near(name, value))
+        ["count", "seconds"].contains(&name.as_str())
+            || trip.factors.get(name).is_none_or(|other| near(name, other) == near(name, value))
     };
     trip.run == wake.run && trip.substrate == wake.substrate && wake.factors.iter().all(same)
 }

@@ -3,6 +3,7 @@
 use crate::RunInput;
 use crate::cells;
 use crate::compare::{Metric, varying};
+use crate::document::message;
 use crate::layout::{Column, Grid};
 use crate::names::label_word;
 use crate::units::{counted, us_or_dash};
@@ -72,7 +73,7 @@ fn of_run(run: &RunInput, rtt: bool) -> Vec<BootSpread> {
         }
         let Some(kernel) = key.factors.get("kernel").filter(|_| !boots.is_empty()) else { continue };
         let own = key.factors.iter().filter(|(name, _)| name.as_str() != "kernel" && varying.contains(*name));
-        let mut label = vec![format!("{} {} {} B", key.probe, key.protocol, key.size)];
+        let mut label = vec![message(key.probe.word(), &key.protocol, key.size)];
         label.extend(own.map(|(name, value)| label_word(name, value)));
         let substrate = run.document.substrate;
         label.extend((substrate == Substrate::SimulatedTime).then(|| substrate.word().to_owned()));

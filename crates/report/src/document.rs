@@ -255,14 +255,12 @@ pub struct ReflectorInfo {
     pub figures: Figures,
 }
 
-impl CellInfo {
-    /// What was measured: `pingpong udp 32 B`; a timer has no protocol and no size.
-    pub(crate) fn what(&self) -> String {
-        if self.protocol == Protocol::Timer.word() {
-            return self.probe.clone();
-        }
-        format!("{} {} {} B", self.probe, self.protocol, self.size_bytes)
+/// What was measured: `pingpong udp 32 B`; a timer has no protocol and no size.
+pub(crate) fn message(probe: &str, protocol: &str, size_bytes: u64) -> String {
+    if protocol == Protocol::Timer.word() {
+        return probe.to_owned();
     }
+    format!("{probe} {protocol} {size_bytes} B")
 }
 
 /// One cell: all repetitions of one combination of factors, probe, protocol and size.

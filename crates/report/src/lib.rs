@@ -47,6 +47,7 @@ mod single_stream;
 mod single_wake;
 mod summary;
 mod summary_floors;
+mod summary_kernels;
 mod summary_pace;
 mod text;
 mod units;

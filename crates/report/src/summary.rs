@@ -9,8 +9,8 @@ use crate::document::{CellInfo, Document, Mark};
 use crate::idle::faster_under_load;
 use crate::names::{asked_first, is_baseline, label_word, measured_on, rank};
 use crate::units::{commas, counted, figure, list, range, span};
-use crate::{known, summary_floors, summary_pace};
-use model::{FindingId, Substrate};
+use crate::{known, summary_floors, summary_kernels, summary_pace};
+use model::{FindingId, LatencyKind, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MOST_COMPARISONS: usize = 3;
@@ -25,7 +25,8 @@ pub(crate) fn sentences(
     if cells.is_empty() {
         return vec!["No cell has a result yet.".to_owned()];
     }
-    let mut out = vec![opening(document)];
+    let mut out = summary_kernels::sentences(runs, document.kind == LatencyKind::Rtt);
+    out.push(opening(document));
     out.extend(summary_pace::sentences(document));
     let pairs = pairs(document, cells, compared);
     out.extend(comparisons(document, &pairs));

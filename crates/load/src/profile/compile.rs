@@ -22,6 +22,8 @@ pub(super) enum Toolchain {
     Compiler(&'static str),
     /// The shell and the tools that every system has.
     Shell,
+    /// This program itself, on systems that have no shell: `windhover load-unit`.
+    Own,
 }
 
 impl Toolchain {
@@ -35,7 +37,8 @@ impl Toolchain {
             let launch = Self::Compiler(name).compile(&input, &output).policy(Policy::Other).cpus(cpus.clone());
             launch.die_with_parent().finish(&[], TRIAL).is_ok_and(|done| done.status.success()) && output.exists()
         };
-        COMPILERS.iter().copied().find(works).map_or(Self::Shell, Self::Compiler)
+        let without = if Path::new("/bin/sh").exists() { Self::Shell } else { Self::Own };
+        COMPILERS.iter().copied().find(works).map_or(without, Self::Compiler)
     }
 
     /// In a few words.
@@ -43,6 +46,7 @@ impl Toolchain {
         match self {
             Self::Compiler(name) => format!("{name} -O1 -c"),
             Self::Shell => "sh (no compiler found)".to_owned(),
+            Self::Own => "windhover load-unit (no compiler and no shell found)".to_owned(),
         }
     }
 
@@ -62,8 +66,26 @@ impl Toolchain {
                 .arg("compile")
                 .arg(input)
                 .arg(output),
+            Self::Own => Launch::new("/proc/self/exe").arg("load-unit").arg(input).arg(output),
         }
     }
+}
+
+/// One unit of work without compiler and shell, in a process of its own: a start of a program, two megabytes of pages touched
+/// twice, arithmetic, a file written.
+///
+/// # Errors
+/// Reading `input` or writing `output` failed.
+pub fn unit(input: &Path, output: &Path) -> std::io::Result<()> {
+    const BYTES: usize = 2 << 20;
+    let text = std::fs::read(input)?;
+    let mut sum = text.iter().fold(1_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+    let mut pages = vec![text.first().copied().unwrap_or(1); BYTES];
+    for line in pages.chunks_mut(64) {
+        sum = sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        line[0] = sum.to_le_bytes()[7];
+    }
+    std::fs::write(output, &pages[..BYTES / 2])
 }
 
 /// An endless supply of different C files; the same for the same number.
@@ -106,6 +128,20 @@ impl Source {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
+
+    #[test]
+    fn a_unit_without_compiler_writes_what_depends_on_its_input() {
+        let scratch = Scratch::new(None).unwrap();
+        let made = |text: &str| {
+            let (input, output) = (scratch.path().join("unit.c"), scratch.path().join("unit.o"));
+            std::fs::write(&input, text).unwrap();
+            unit(&input, &output).unwrap();
+            std::fs::read(&output).unwrap()
+        };
+        let (one, other) = (made("int one;"), made("int other;"));
+        assert!(one.len() >= 1_000_000 && one.len() == other.len() && one != other);
+        assert!(unit(&scratch.path().join("none.c"), &scratch.path().join("none.o")).is_err());
+    }
 
     #[test]
     fn units_differ_and_are_repeatable() {

@@ -8,6 +8,8 @@ mod disk;
 mod memory;
 mod net;
 
+pub use compile::unit;
+
 use crate::LoadError;
 use crate::engine::WorkerTask;
 use crate::sampler::Measure;

@@ -111,6 +111,14 @@ pub(crate) enum Command {
     /// Undo a change set when its owner vanishes
     #[command(hide = true)]
     Keeper(undo::Keeper),
+    /// Do one unit of work of the load `build`, on a system without compiler and shell
+    #[command(hide = true)]
+    LoadUnit {
+        /// Its source
+        input: std::path::PathBuf,
+        /// What it makes
+        output: std::path::PathBuf,
+    },
     /// Keep CPUs out of deep sleep until ended
     #[command(hide = true)]
     Hold(tune::Hold),

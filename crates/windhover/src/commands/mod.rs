@@ -71,8 +71,15 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::GuestInit(arguments) => guest_init::run(&arguments),
         Command::Undo(arguments) => undo::run(&arguments, output),
         Command::Keeper(arguments) => Ok(undo::keep(&arguments, output)),
+        Command::LoadUnit { input, output } => load_unit(&input, &output),
         Command::Hold(arguments) => Ok(tune::hold(&arguments)),
         Command::Worker => worker::run(started),
         Command::Generate(arguments) => generate::run(&arguments),
     }
+}
+
+fn load_unit(input: &std::path::Path, output: &std::path::Path) -> Result<u8, crate::output::Failure> {
+    use anyhow::Context as _;
+    ::load::unit(input, output).with_context(|| format!("a unit of {}", input.display()))?;
+    Ok(0)
 }
