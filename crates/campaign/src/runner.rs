@@ -100,7 +100,7 @@ pub fn run_on(
 /// # Errors
 /// [`CampaignError`]: the run cannot be read or is being written; its plan no longer fits; its hosts are others.
 pub fn resume(path: &Path, options: &Options, observer: &mut dyn Observer) -> Result<Summary, CampaignError> {
-    resume_with(path, |dir, run, plan| {
+    resume_with(path, options, |dir, run, plan| {
         // Hosts may be on their way up.
         let mut kernels = Kernels::new(plan, &plan.cells()?);
         kernels.take_up(&run.journal);
@@ -122,21 +122,32 @@ pub fn resume_on(
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<Summary, CampaignError> {
-    resume_with(path, |dir, run, plan| go_on(dir, run, plan, hosts, options, observer))
+    resume_with(path, options, |dir, run, plan| go_on(dir, run, plan, hosts, options, observer))
 }
 
 fn resume_with(
     path: &Path,
+    options: &Options,
     go_on: impl FnOnce(RunDir, &store::Run, &Plan) -> Result<Summary, CampaignError>,
 ) -> Result<Summary, CampaignError> {
     // The link of a run that boots its own machine is removed at its end.
     let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (dir, run) = RunDir::open_for_resume(path)?;
     if run.missing().is_empty() {
+        forget_link(&options.resume_link, path)?;
         return nothing_missing(dir, &run);
     }
     let plan = plan_of(&run)?;
     go_on(dir, &run, &plan)
+}
+
+/// Removes the link of a run that was killed after its end.
+fn forget_link(link: &Path, run: &Path) -> Result<(), CampaignError> {
+    if std::fs::canonicalize(link).is_ok_and(|linked| linked == *run) {
+        let failed = |cause| CampaignError::Link { link: link.to_owned(), cause };
+        std::fs::remove_file(link).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// The plan of a run, on the lab that the run began on: the command line may have overridden the plan's.
