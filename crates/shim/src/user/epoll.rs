@@ -435,7 +435,7 @@ pub(super) fn again_where_turned(
     mut call: impl FnMut(u64) -> Option<Waited<Result<c_int, c_int>>>,
 ) -> Option<c_int> {
     let before = errno::get();
-    let began = if timeout_ns == 0 { 0 } else { thread::now_ns() };
+    let began = if matches!(timeout_ns, 0 | u64::MAX) { 0 } else { thread::now_ns() };
     let mut rest_ns = timeout_ns;
     loop {
         match call(rest_ns)? {
