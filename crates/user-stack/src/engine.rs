@@ -90,7 +90,7 @@ pub struct Engine {
 
 impl Engine {
     /// Opens an interface: the given one, or the only one that is up, or that of the default route; with the given
-    /// back-end, or the first that it has: on veth devices AF_PACKET, which has the shortest round trip there.
+    /// back-end, or the first that it has, veth devices generic XDP first: native XDP is slower there, and AF_PACKET serves few ports.
     ///
     /// # Errors
     /// [`EngineError`]: no such interface or several, a missing capability, no back-end that opens.
@@ -462,7 +462,7 @@ fn usual_interface(kernel: &Kernel) -> Result<String, EngineError> {
 
 /// Opens the given back-end, or the first that the interface has; with none, the error of the one that all interfaces have.
 fn open_port(interface: &Interface, backend: Option<Backend>) -> Result<Port, EngineError> {
-    const VETH: [Backend; 2] = [Backend::Packet, Backend::Generic];
+    const VETH: [Backend; 2] = [Backend::Generic, Backend::Packet];
     let order: &[Backend] = match &backend {
         Some(backend) => std::slice::from_ref(backend),
         None if interface.local_checksums => &VETH,
