@@ -565,7 +565,7 @@ fn each_real_time_variant_has_its_own_advice() {
             "xenomai-cobalt",
             &["xeno-config --skin=posix", "corectl --status", "RTnet has a network stack", "none is for 10 Gbit/s"],
         ),
-        ("evl", &["out-of-band ports are eth0", "SOCK_OOB", "docs/foreign-workers.md"]),
+        ("evl", &["out-of-band ports are eth0", "SOCK_OOB", "does not measure that half"]),
         ("rros", &["fork of libevl"]),
     ] {
         let said = advice(name, &asis);

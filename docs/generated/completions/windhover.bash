@@ -37,6 +37,9 @@ _windhover() {
             windhover,generate)
                 cmd="windhover__subcmd__generate"
                 ;;
+            windhover,guest-init)
+                cmd="windhover__subcmd__guest__subcmd__init"
+                ;;
             windhover,help)
                 cmd="windhover__subcmd__help"
                 ;;
@@ -54,6 +57,9 @@ _windhover() {
                 ;;
             windhover,load)
                 cmd="windhover__subcmd__load"
+                ;;
+            windhover,load-unit)
+                cmd="windhover__subcmd__load__subcmd__unit"
                 ;;
             windhover,pace)
                 cmd="windhover__subcmd__pace"
@@ -96,6 +102,9 @@ _windhover() {
                 ;;
             windhover,undo)
                 cmd="windhover__subcmd__undo"
+                ;;
+            windhover,wake)
+                cmd="windhover__subcmd__wake"
                 ;;
             windhover,worker)
                 cmd="windhover__subcmd__worker"
@@ -151,6 +160,9 @@ _windhover() {
             windhover__subcmd__help,generate)
                 cmd="windhover__subcmd__help__subcmd__generate"
                 ;;
+            windhover__subcmd__help,guest-init)
+                cmd="windhover__subcmd__help__subcmd__guest__subcmd__init"
+                ;;
             windhover__subcmd__help,help)
                 cmd="windhover__subcmd__help__subcmd__help"
                 ;;
@@ -168,6 +180,9 @@ _windhover() {
                 ;;
             windhover__subcmd__help,load)
                 cmd="windhover__subcmd__help__subcmd__load"
+                ;;
+            windhover__subcmd__help,load-unit)
+                cmd="windhover__subcmd__help__subcmd__load__subcmd__unit"
                 ;;
             windhover__subcmd__help,pace)
                 cmd="windhover__subcmd__help__subcmd__pace"
@@ -211,6 +226,9 @@ _windhover() {
             windhover__subcmd__help,undo)
                 cmd="windhover__subcmd__help__subcmd__undo"
                 ;;
+            windhover__subcmd__help,wake)
+                cmd="windhover__subcmd__help__subcmd__wake"
+                ;;
             windhover__subcmd__help,worker)
                 cmd="windhover__subcmd__help__subcmd__worker"
                 ;;
@@ -243,6 +261,9 @@ _windhover() {
                 ;;
             windhover__subcmd__help__subcmd__doctor,diff)
                 cmd="windhover__subcmd__help__subcmd__doctor__subcmd__diff"
+                ;;
+            windhover__subcmd__help__subcmd__lab,boot)
+                cmd="windhover__subcmd__help__subcmd__lab__subcmd__boot"
                 ;;
             windhover__subcmd__help__subcmd__lab,down)
                 cmd="windhover__subcmd__help__subcmd__lab__subcmd__down"
@@ -294,6 +315,9 @@ _windhover() {
                 ;;
             windhover__subcmd__help__subcmd__tune,verify)
                 cmd="windhover__subcmd__help__subcmd__tune__subcmd__verify"
+                ;;
+            windhover__subcmd__lab,boot)
+                cmd="windhover__subcmd__lab__subcmd__boot"
                 ;;
             windhover__subcmd__lab,down)
                 cmd="windhover__subcmd__lab__subcmd__down"
@@ -353,7 +377,7 @@ _windhover() {
 
     case "${cmd}" in
         windhover)
-            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help"
+            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -371,12 +395,16 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__agent)
-            opts="-h --color --quiet --help"
+            opts="-h --build --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --build)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -711,7 +739,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__compare)
-            opts="-J -h --with --axis --where --where-b --metric --fail-if --significant --rtt --batches --all --format --json --seed --color --quiet --help"
+            opts="-J -h --with --axis --where --where-b --metric --fail-if --significant --rtt --batches --all --mix-substrates --format --json --seed --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -738,6 +766,10 @@ _windhover() {
                     return 0
                     ;;
                 --fail-if)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mix-substrates)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -884,8 +916,30 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__guest__subcmd__init)
+            opts="-h --hosts --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --hosts)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__help)
-            opts="key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help"
+            opts="key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1136,6 +1190,20 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__help__subcmd__guest__subcmd__init)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1193,8 +1261,22 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__help__subcmd__lab)
-            opts="up down list exec"
+            opts="up down list boot exec"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__lab__subcmd__boot)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1263,6 +1345,20 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__help__subcmd__load)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__load__subcmd__unit)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1654,6 +1750,20 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__help__subcmd__wake)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__help__subcmd__worker)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1747,12 +1857,74 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__lab)
-            opts="-h --color --quiet --help up down list exec"
+            opts="-h --color --quiet --help up down list boot exec"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__lab__subcmd__boot)
+            opts="-h --word --mode --cpus --memory-mb --hosts --host --module --overlay --qemu --limit --console --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --word)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mode)
+                    COMPREPLY=($(compgen -W "icount kvm tcg" -- "${cur}"))
+                    return 0
+                    ;;
+                --cpus)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --memory-mb)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hosts)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --module)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --overlay)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --qemu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --console)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -1883,6 +2055,24 @@ _windhover() {
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__load__subcmd__unit)
+            opts="-h --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -3023,7 +3213,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__plot)
-            opts="-o -h --figure --all --list --cell --against --repetition --tag --format --output --force --scale --saturate --rows --from-us --to-us --columns --title --size --font --palette --dark --color --quiet --help"
+            opts="-o -h --figure --all --list --cell --against --repetition --tag --mix-substrates --format --output --force --scale --saturate --rows --from-us --to-us --columns --title --size --font --palette --dark --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3046,6 +3236,10 @@ _windhover() {
                     return 0
                     ;;
                 --tag)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mix-substrates)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3113,7 +3307,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__report)
-            opts="-J -o -h --format --json --output --force --reference --size --color --quiet --help"
+            opts="-J -o -h --format --json --output --force --reference --mix-substrates --size --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3128,6 +3322,10 @@ _windhover() {
                     return 0
                     ;;
                 -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --mix-substrates)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4198,6 +4396,80 @@ _windhover() {
                     return 0
                     ;;
                 --netns)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__wake)
+            opts="-i -t -J -h --policy --interval-us --cpu --timer-slack-ns --count --seconds --warmup --worst --over --format --json --raw --percentile --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interval-us)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timer-slack-ns)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --warmup)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --worst)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --over)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "table json csv markdown sfnt" -- "${cur}"))
+                    return 0
+                    ;;
+                --raw)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --percentile)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -38,6 +38,7 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "rr" -d 'Count r
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "ping" -d 'Time ICMP echoes'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "wake" -d 'Time how late sleeping threads wake up, as cyclictest does'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "pgm" -d 'Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "load" -d 'Run a background load and report how even it was'
@@ -55,7 +56,9 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "show" -d 'Show 
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "undo" -d 'Put changed settings back as they were'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "keeper" -d 'Undo a change set when its owner vanishes'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "load-unit" -d 'Do one unit of work of the load `build`, on a system without compiler and shell'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "hold" -d 'Keep CPUs out of deep sleep until ended'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "guest-init" -d 'Serve the ports of a guest, as the process that its first one starts'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "worker" -d 'Keep the worker contract: a spec on stdin, events on stdout'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "generate" -d 'Write man pages, completions and schemas'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -369,6 +372,28 @@ complete -c windhover -n "__fish_windhover_using_subcommand stream" -s J -l json
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l jsonl -d 'Write each second to standard output as a JSON line of type `interval` once it is complete; the result follows as one of type `result`'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l policy -d 'Scheduling policy: other, batch, idle, fifo:N, rr:N' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -s i -l interval-us -d 'Time between two deadlines of a thread in µs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l cpu -d 'CPUs: one thread on each, as 1 or 1-3,5 [default: one thread, on any CPU]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l timer-slack-ns -d 'How late the kernel may let the timers be in ns (PR_SET_TIMERSLACK) [default: the system\'s, 50000]; real-time policies have none' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l count -d 'Wake up so many times, each thread; the median needs 20, p99 1000' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -s t -l seconds -d 'Measure so long [default: 10, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l warmup -d 'Untimed wake-ups for so many ms' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l over -d 'Keep wake-ups later than so many µs one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
+json\t'One result document a line'
+csv\t'One row a size'
+markdown\t'A Markdown table'
+sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_seen_subcommand_from send recv ping reflect" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -600,11 +625,11 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -f -a "run" -d 'Start an unmodified program whose network calls spin before they sleep'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -f -a "run" -d 'Start an unmodified program on another network stack: its calls spin before they sleep, or its own process carries UDP and TCP'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -f -a "probe" -d 'Measure every way past the kernel\'s network stack that an interface allows, and recommend one'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -f -a "capture" -d 'Write the packets of a running program on --stack xdp to a pcapng file, because tcpdump does not see them'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -f -a "profiles" -d 'List the profiles, or show what each setting of one does'
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -f -a "stat" -d 'Show the sockets of running programs, and how their calls waited'
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and not __fish_seen_subcommand_from run probe capture profiles stat" -f -a "stat" -d 'Show the sockets of running programs, what carries them, and how their calls waited'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l stack -d 'What carries the program\'s packets' -r -f -a "spin\t'The kernel\'s sockets; blocking calls spin before they sleep'
 xdp\t'UDP and TCP in the program\'s process, past the kernel: needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF'
 auto\t'xdp where the interface can be opened, else spin'"
@@ -613,7 +638,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_s
 native\t'AF_XDP in the driver'
 generic\t'AF_XDP behind the driver: every interface'
 packet\t'AF_PACKET: every interface, needs CAP_NET_RAW only'"
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -s p -l profile -d 'How long calls spin: latency, latency-best, safe, or a file that ends in .toml' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -s p -l profile -d 'How long calls spin, and other settings: latency, latency-best, safe, or a file that ends in .toml' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l capture -d 'With --stack xdp: write the packets of accelerated sockets to FILE as pcapng, from the first one on' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -625,7 +650,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_s
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l to -d 'A `windhover serve`, started as root, on a host behind the interface' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l key-file -d 'File with that endpoint\'s key (see `windhover key`)' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l seconds -d 'Seconds to measure in all; at least three rounds are measured' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l seconds -d 'No round begins later than so many seconds; at least three rounds are measured' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l size -d 'Message size in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l cpu -d 'CPU of this end [default: with --to any, else the first one allowed]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l remote-cpu -d 'CPU of the far end [default: with --to any, else the second one allowed]' -r
@@ -857,15 +882,16 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -l quiet -d 'Print no progress and no notes, only results and errors'
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "up" -d 'Make a lab that stays until `lab down`'
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "down" -d 'Remove a lab; programs that still run in it lose their network and are named'
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "list" -d 'List labs, their hosts and addresses'
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list exec" -f -a "exec" -d 'Run a command on a host of a lab; its exit status is passed on'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -f -a "up" -d 'Make a lab that stays until `lab down`'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -f -a "down" -d 'Remove a lab; programs that still run in it lose their network and are named'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -f -a "list" -d 'List labs, their hosts and addresses'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -f -a "boot" -d 'Boot a kernel in a virtual machine and run a command in it; its exit status is passed on'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -f -a "exec" -d 'Run a command on a host of a lab; its exit status is passed on'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l hosts -d 'How many hosts' -r
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l ports -d 'Move these real ports into the hosts instead of making a veth pair: a cable between two ports is then used' -r
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -887,6 +913,24 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l word -d 'Add a word to the kernel\'s command line; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l mode -d 'How its CPUs run' -r -f -a "icount\t'Emulated, 2 ns an instruction, one CPU: simulated times, which repeat'
+kvm\t'On this machine\'s CPUs by /dev/kvm'
+tcg\t'Emulated: for function, its times mean nothing'"
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l cpus -d 'CPUs' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l memory-mb -d 'Memory in MB' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l hosts -d 'Hosts (network namespaces) to make in it' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l host -d 'Run the command on this host, not in the first network namespace' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l module -d 'Load this module of the kernel; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l overlay -d 'Add the files of this archive (cpio newc)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l qemu -d 'Hand this argument to QEMU; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l limit -d 'Switch it off when the command takes longer, in seconds of this machine' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l console -d 'Write what the kernel prints to this file' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -937,6 +981,7 @@ csv-cells\t'CSV with one row a cell, its repetitions together: the report\'s fig
 json\t'An array of result documents'
 html\t'One self-contained file'"
 complete -c windhover -n "__fish_windhover_using_subcommand report" -s o -l output -d 'File to write; one that exists only with --force, but for a run\'s own report.html [default: report.html in the first run for html, else standard output]' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand report" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l size -d 'Message size of the papers\' table in bytes [default: 32, or the nearest size that the runs have]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -952,6 +997,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand compare" -l where -d
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l where-b -d 'Only cells with this value on the second side; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l metric -d 'Figures to compare, separated by commas [default: all that the cells have]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l fail-if -d 'A condition that must not hold; exit code 3 where it does; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l format -d 'Form of the result on standard output' -r -f -a "text\t'Sentences and aligned tables'
 json\t'All of it as one document'
 csv\t'One row a figure'
@@ -982,6 +1028,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand plot" -l cell -d 'On
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l against -d 'The second cell of a difference [default: the next with the same probe, protocol, size and rate]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l repetition -d 'Which repetition of each cell [default: its first]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l tag -d 'What a heat map shows: rtt, rtt_intended, lateness, or one reflector\'s, such as rtt@b' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l format -d 'Form of the files [default: from the ending of --output, else png]' -r -f -a "png\t'Pixels; a cell of a heat map is a whole number of them'
 svg\t'Vectors, cells as one image; the same bytes for the same run'
 pdf\t'A page of the figure\'s size: vectors, searchable text, cells as one image'
@@ -1018,6 +1065,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand show" -l reference -
 complete -c windhover -n "__fish_windhover_using_subcommand show" -l cells -d 'Show each cell\'s figures and verdicts too'
 complete -c windhover -n "__fish_windhover_using_subcommand show" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand agent" -l build -d 'Fingerprint of the program outside, when this is a guest: its file is another one here' -r
 complete -c windhover -n "__fish_windhover_using_subcommand agent" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -1046,12 +1094,23 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand load-unit" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand load-unit" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand load-unit" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand hold" -l cpu-latency-us -d 'The longest time that waking a CPU may take, in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand hold" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand hold" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand hold" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -l hosts -d 'How many hosts to make' -r
+complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand worker" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -1062,43 +1121,46 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand generate" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "key" -d 'Make a shared key for `serve` and its clients'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "serve" -d 'Run an endpoint that sends messages back'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "pingpong" -d 'Time messages there and back, one at a time'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "rr" -d 'Count request/response transactions and the CPU they cost'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "ping" -d 'Time ICMP echoes'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "pgm" -d 'Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "load" -d 'Run a background load and report how even it was'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "bypass" -d 'Run unmodified programs on a faster network stack'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "shield" -d 'Keep other processes and interrupts off chosen CPUs, as RedHawk\'s shield(1) does'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "tune" -d 'Set many settings by a profile, and put them back'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "doctor" -d 'Check this machine for latency problems and suggest fixes'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "compare" -d 'Compare runs, or cells of one run, with intervals and tests; gates for CI'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "plot" -d 'Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "show" -d 'Show a run in the terminal'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "undo" -d 'Put changed settings back as they were'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "keeper" -d 'Undo a change set when its owner vanishes'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "hold" -d 'Keep CPUs out of deep sleep until ended'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "worker" -d 'Keep the worker contract: a spec on stdin, events on stdout'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "generate" -d 'Write man pages, completions and schemas'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper hold worker generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "key" -d 'Make a shared key for `serve` and its clients'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "serve" -d 'Run an endpoint that sends messages back'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "pingpong" -d 'Time messages there and back, one at a time'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "rr" -d 'Count request/response transactions and the CPU they cost'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "ping" -d 'Time ICMP echoes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "wake" -d 'Time how late sleeping threads wake up, as cyclictest does'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "pgm" -d 'Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "load" -d 'Run a background load and report how even it was'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "bypass" -d 'Run unmodified programs on a faster network stack'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "shield" -d 'Keep other processes and interrupts off chosen CPUs, as RedHawk\'s shield(1) does'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "tune" -d 'Set many settings by a profile, and put them back'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "doctor" -d 'Check this machine for latency problems and suggest fixes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "compare" -d 'Compare runs, or cells of one run, with intervals and tests; gates for CI'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "plot" -d 'Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "show" -d 'Show a run in the terminal'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "undo" -d 'Put changed settings back as they were'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "keeper" -d 'Undo a change set when its owner vanishes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "load-unit" -d 'Do one unit of work of the load `build`, on a system without compiler and shell'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "hold" -d 'Keep CPUs out of deep sleep until ended'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "guest-init" -d 'Serve the ports of a guest, as the process that its first one starts'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "worker" -d 'Keep the worker contract: a spec on stdin, events on stdout'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "generate" -d 'Write man pages, completions and schemas'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "send" -d 'Publish lines, a file or numbered messages on a group, and repair what receivers miss'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "recv" -d 'Print or count what the sources of a group publish, in order and repaired'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "ping" -d 'Publish numbered messages and time the answers of one `pgm reflect` or several'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "reflect" -d 'Publish each message of a group again on the next one, for `pgm ping`'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "run" -d 'Start an unmodified program whose network calls spin before they sleep'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "run" -d 'Start an unmodified program on another network stack: its calls spin before they sleep, or its own process carries UDP and TCP'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "probe" -d 'Measure every way past the kernel\'s network stack that an interface allows, and recommend one'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "capture" -d 'Write the packets of a running program on --stack xdp to a pcapng file, because tcpdump does not see them'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "profiles" -d 'List the profiles, or show what each setting of one does'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "stat" -d 'Show the sockets of running programs, and how their calls waited'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "stat" -d 'Show the sockets of running programs, what carries them, and how their calls waited'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from shield" -f -a "exec" -d 'Put a shield up for as long as a command runs; its exit status is passed on'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "list" -d 'List the built-in profiles'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "show" -d 'Show the settings of a profile, each with its reason'
@@ -1112,6 +1174,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "up" -d 'Make a lab that stays until `lab down`'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "down" -d 'Remove a lab; programs that still run in it lose their network and are named'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "list" -d 'List labs, their hosts and addresses'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "boot" -d 'Boot a kernel in a virtual machine and run a command in it; its exit status is passed on'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "exec" -d 'Run a command on a host of a lab; its exit status is passed on'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "plan" -d 'Check a plan and show its cells and how long it takes'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "run" -d 'Run a plan and write a run directory'

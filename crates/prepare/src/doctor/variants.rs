@@ -44,8 +44,8 @@ const ADVICE: [(&str, Advise); 9] = [
     ("RTnet", rtnet),
 ];
 
-/// How a program that is no part of Windhover becomes one end of a measurement.
-const FOREIGN: &str = "to measure that half, let a program of its own be one end: docs/foreign-workers.md";
+/// What Windhover cannot say of such a variant.
+const FOREIGN: &str = "windhover's figures are those of Linux's own sockets: it does not measure that half";
 
 fn variants(s: &Subject<'_>) -> Answer {
     let found: Vec<Observation> = ADVICE
