@@ -72,18 +72,37 @@ pub(super) fn run(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
 
 /// p99.9 of RTT/2 in ms of all messages together; one round alone has too few for it.
 fn tail_ms<'a>(rounds: impl Iterator<Item = &'a Figure>) -> Option<f64> {
-    let mut all = stats::Histogram::new();
-    rounds.for_each(|one| all.merge(&one.histogram));
-    Some(all.quantile_if_supported(0.999, stats::Histogram::BEYOND)? as f64 / 2e6)
+    tail_of(rounds.flat_map(|one| buckets(&one.histogram)).collect())
+}
+
+/// RTT in ns, and how many messages.
+fn buckets(histogram: &stats::Histogram) -> Vec<(u64, u64)> {
+    histogram.iter_recorded().map(|bucket| (bucket.high_ns, bucket.count)).collect()
+}
+
+fn tail_of(mut buckets: Vec<(u64, u64)>) -> Option<f64> {
+    buckets.sort_unstable();
+    let count: u64 = buckets.iter().map(|(_, count)| count).sum();
+    // Those above it; fewer say nothing.
+    let beyond = Some(count / 1000).filter(|beyond| *beyond >= stats::Histogram::BEYOND)?;
+    let mut above = 0;
+    let found = buckets.iter().rev().find(|(_, count)| {
+        above += count;
+        above > beyond
+    });
+    found.map(|(ns, _)| *ns as f64 / 2e6)
 }
 
 /// The ratio of p99.9 of all rounds, with its 95 % interval: a bootstrap over the rounds, in which both arms have the same.
 fn tail_ratio(ours: &[Figure], theirs: &[Figure]) -> Option<(f64, f64, f64)> {
     const RESAMPLES: usize = 1000;
+    let [ours, theirs] =
+        [ours, theirs].map(|rounds| rounds.iter().map(|one| buckets(&one.histogram)).collect::<Vec<_>>());
     let count = ours.len().min(theirs.len());
     let ratio = |picked: &[usize]| {
-        let of = |rounds: &[Figure]| tail_ms(picked.iter().filter_map(|at| rounds.get(*at)));
-        Some(of(ours)? / of(theirs)?)
+        let of =
+            |rounds: &[Vec<(u64, u64)>]| tail_of(picked.iter().flat_map(|at| rounds[*at].iter().copied()).collect());
+        Some(of(&ours)? / of(&theirs)?)
     };
     let estimate = ratio(&(0..count).collect::<Vec<_>>())?;
     let mut random = stats::SplitMix64::new(1);
