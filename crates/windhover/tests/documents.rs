@@ -274,6 +274,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("bypass run", "starts a program that is not here (tests/bypass)"),
     ("bypass capture", "needs a program behind it (tests/bypass)"),
     ("bypass stat", "needs a program behind it (tests/bypass)"),
+    ("lab boot", "boots a guest (tests/guest_lab.rs)"),
     ("lab up", "makes namespaces (tests/lab.rs)"),
     ("lab down", "removes labs (tests/lab.rs)"),
     ("lab exec", "needs a lab (tests/lab.rs)"),
