@@ -204,6 +204,11 @@ lab exec
       serve on host b of the lab called lab
   windhover lab exec four/c -- ip address
       host c of the lab four
+lab boot
+  windhover lab boot debian-6.12-rt -- windhover doctor
+      doctor in a virtual machine with Debian's PREEMPT_RT kernel
+  windhover lab boot debian-6.1 --word preempt=full --host b -- ip address
+      a word for the kernel's command line; the command is on host b
 campaign plan
   windhover campaign plan PLAN
       check a plan; show cells and time
