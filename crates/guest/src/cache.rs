@@ -49,6 +49,15 @@ impl Cache {
     }
 }
 
+/// Writes a file of a part whole or not at all. The part is locked ([`Cache::lock`]).
+pub(crate) fn keep(path: &Path, content: &[u8]) -> Result<(), GuestError> {
+    let fresh = path.with_extension("new");
+    std::fs::write(&fresh, content).and_then(|()| std::fs::rename(&fresh, path)).map_err(|cause| {
+        let _ = std::fs::remove_file(&fresh);
+        GuestError::file("write", path)(cause)
+    })
+}
+
 /// Refuses to begin what would end with a full disk.
 pub(crate) fn need_space(folder: &Path, bytes: u64, what: &str) -> Result<(), GuestError> {
     let Ok(found) = statvfs(folder) else { return Ok(()) };

@@ -1,6 +1,6 @@
 //! A guest's first file system: what it holds, and the file that keeps it.
 
-use crate::cache::need_space;
+use crate::cache::{keep, need_space};
 use crate::kernel::load_order;
 use crate::{Archive, Cache, GuestError, Kernel, elf};
 use std::hash::Hasher as _;
@@ -59,14 +59,7 @@ pub(crate) fn ready(
     }
     need_space(&folder, SPACE, "an image")?;
     remove_old(&folder);
-    let mut fresh = path.clone();
-    fresh.set_extension("new");
-    let bytes = parts.archive(program)?.finish();
-    std::fs::write(&fresh, bytes).and_then(|()| std::fs::rename(&fresh, &path)).map_err(|cause| {
-        let _ = std::fs::remove_file(&fresh);
-        GuestError::file("write", &path)(cause)
-    })?;
-    Ok(path)
+    keep(&path, &parts.archive(program)?.finish()).map(|()| path)
 }
 
 /// Tells contents apart; no protection against somebody who wants to deceive.

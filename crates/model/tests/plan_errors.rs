@@ -41,7 +41,7 @@ const BAD: &[(&str, &str, &[&str])] = &[
     ("size = [64, 128]", "size = [\"a\"]", &["line 24: grid.size = \"a\"", "whole numbers"]),
     ("size = [64, 128]", "size = 64", &["line 24: grid.size = 64", "a list of whole numbers"]),
     ("size = [64, 128]", "rate = [true]", &["line 24: grid.rate = true", "numbers", "rate = [5000, \"10k-40k+10k\"]"]),
-    ("kind = \"netns\"", "kind = \"vm\"", &["line 4: lab.kind = \"vm\": use netns or loopback"]),
+    ("kind = \"netns\"", "kind = \"vm\"", &["line 4: lab.kind = \"vm\": use netns, loopback or guest"]),
     ("kind = \"netns\"", "kind = \"netns\"\nhosts = -2", &["line 5: lab.hosts = -2: use a whole number from 0"]),
     ("initiator = \"a\"\n", "", &["line 6: roles: the key initiator is missing: write initiator = \"a\""]),
     ("name = \"t\"\n", "", &["plan t.toml: the key name is missing: write name = "]),

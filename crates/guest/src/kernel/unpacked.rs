@@ -1,6 +1,7 @@
 //! A kernel without its wrapping: an emulated CPU would take seconds to unpack it at each boot.
 
 use super::Kernel;
+use crate::cache::keep;
 use crate::{Cache, GuestError};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,18 +22,12 @@ pub(crate) fn unpacked(kernel: &Kernel, cache: &Cache) -> Result<PathBuf, GuestE
     let packed = std::fs::read(&kernel.image).map_err(GuestError::file("read", &kernel.image))?;
     let folder = cache.part("images")?;
     let path = folder.join(format!("{}-{:016x}.elf", kernel.release, crate::image::fingerprint_of(&packed)));
+    let _lock = Cache::lock(&folder)?;
     if path.is_file() {
         return Ok(path);
     }
     match payload(&packed).and_then(unpack) {
-        Some(elf) => {
-            let fresh = path.with_extension("new");
-            std::fs::write(&fresh, elf).and_then(|()| std::fs::rename(&fresh, &path)).map_err(|cause| {
-                let _ = std::fs::remove_file(&fresh);
-                GuestError::file("write", &path)(cause)
-            })?;
-            Ok(path)
-        }
+        Some(elf) => keep(&path, &elf).map(|()| path),
         None => Ok(kernel.image.clone()),
     }
 }
@@ -75,6 +70,23 @@ mod tests {
         image.extend(*b"padding");
         image.extend(packed);
         image
+    }
+
+    /// Catches: two boots of a new kernel at once, of which the second finds the file gone that both wrote.
+    #[test]
+    fn boots_at_once_unpack_one_kernel() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, path) = (Cache::at(folder.path()), folder.path().join("vmlinuz-6"));
+        let (name, release) = ("t".to_owned(), "6".to_owned());
+        let kernel = Kernel { name, release, image: path.clone(), modules: folder.path().to_owned() };
+        let elf = [b"\x7fELF kernel ".as_slice(), NOTE].concat();
+        std::fs::write(&path, image(&elf)).unwrap();
+        std::thread::scope(|scope| {
+            let boots: Vec<_> = (0..8).map(|_| scope.spawn(|| unpacked(&kernel, &cache).unwrap())).collect();
+            for boot in boots {
+                assert_eq!(std::fs::read(boot.join().unwrap()).unwrap(), elf);
+            }
+        });
     }
 
     #[test]
