@@ -177,7 +177,7 @@ fn a_shield_with_a_device_takes_its_interrupts_in() {
     for irq in super::state::numbered("/sys/class/net/eth0/device/msi_irqs") {
         masks.push(read(format!("/proc/irq/{irq}/smp_affinity_list")));
     }
-    let other = read(format!("/proc/irq/{}/smp_affinity_list", irq("ttyS1")));
+    let other = read(format!("/proc/irq/{}/smp_affinity_list", irq("acpi")));
     // The first interrupt after a change may still come to the old CPU.
     let warm = ping(2);
     let (away, there) = ((counts(0), counts(1), counts(2)), counts(3));
