@@ -320,7 +320,7 @@ impl Recorder {
     #[must_use]
     pub fn interval_percent(&self) -> Option<f64> {
         let [low, high] = self.batches.median_interval(|q| self.series.bucket_at(q)).ok()?;
-        let median = self.series.median()?;
+        let median = self.series.bucket_at(0.5)?.high_ns;
         (median > 0).then(|| (high - low) as f64 * 100.0 / median as f64)
     }
 

@@ -128,14 +128,9 @@ impl IntervalSeries {
         self.second_ns = self.second_ns.saturating_mul(2);
     }
 
-    /// The median so far, of the closed intervals or, before there is one, of the open one. Does not allocate.
-    pub(crate) fn median(&self) -> Option<u64> {
-        self.total.quantile(0.5).or_else(|| self.tally.quantile(0.5))
-    }
-
-    /// The bucket of a quantile so far, of the closed intervals or, before there is one, of the open one. Does not allocate.
+    /// The bucket of a quantile of all values so far. Does not allocate.
     pub(crate) fn bucket_at(&self, q: f64) -> Option<stats::Bucket> {
-        self.total.bucket_at(q).or_else(|| self.tally.bucket_at(q))
+        self.tally.bucket_beside(&self.total, q)
     }
 
     /// Closes the open interval and returns everything.

@@ -45,6 +45,32 @@ fn values<const HALF_BITS: u32>(bucket: usize) -> RangeInclusive<u64> {
     low..=low + ((1_u64 << shift) - 1)
 }
 
+impl Tally {
+    /// The bucket that holds the value at a quantile of a histogram's values and these together; `None` when both are empty.
+    /// Does not allocate.
+    #[must_use]
+    pub fn bucket_beside(&self, histogram: &Histogram, q: f64) -> Option<Bucket> {
+        let rank = crate::histogram::rank(q, histogram.count() + self.total);
+        let here = self.touched().iter().zip(self.first..).filter(|(count, _)| **count > 0);
+        let mut here = here.map(|(count, at)| (values::<10>(at), u64::from(*count))).peekable();
+        let there = histogram.iter_recorded().map(|bucket| (bucket.low_ns..=bucket.high_ns, bucket.count));
+        let mut there = there.peekable();
+        let (mut seen, mut last) = (0, None);
+        while seen < rank {
+            let next = match (here.peek(), there.peek()) {
+                (Some((one, _)), Some((other, _))) if one.start() <= other.start() => here.next(),
+                (Some(_), None) => here.next(),
+                (_, Some(_)) => there.next(),
+                (None, None) => break,
+            };
+            let (range, count) = next?;
+            seen += count;
+            last = Some(Bucket { low_ns: *range.start(), high_ns: *range.end(), count });
+        }
+        last
+    }
+}
+
 impl<const HALF_BITS: u32> Buckets<HALF_BITS> {
     /// An hour's bucket is the last one.
     const BUCKETS: usize = ((HOUR_NS.ilog2() + 2 - HALF_BITS) as usize) << HALF_BITS;
@@ -181,6 +207,28 @@ mod tests {
         assert_eq!(bucket::<7>(259), 257);
         assert!(values::<10>(bucket::<10>(HOUR_NS)).contains(&HOUR_NS));
         assert!(values::<7>(bucket::<7>(HOUR_NS)).contains(&HOUR_NS));
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_beside_a_histogram_are_those_of_all(
+            early in proptest::collection::vec(1..5_000_000_u64, 0..300),
+            late in proptest::collection::vec(1..5_000_000_u64, 0..300),
+            q in 0.0..=1.0,
+        ) {
+            let (mut closed, mut open, mut all) = (Histogram::new(), Tally::new(), Histogram::new());
+            for value in &early {
+                closed.record(*value);
+                all.record(*value);
+            }
+            for value in &late {
+                open.record(*value);
+                all.record(*value);
+            }
+            let found = open.bucket_beside(&closed, q).map(|bucket| bucket.low_ns..=bucket.high_ns);
+            let expected = all.quantile(q).map(|value| values::<10>(bucket::<10>(value)));
+            prop_assert_eq!(found, expected);
+        }
     }
 
     #[test]
