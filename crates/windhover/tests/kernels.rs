@@ -42,7 +42,9 @@ fn can_boot(test: &str) -> bool {
     let qemu = Path::new("/usr/bin/qemu-system-x86_64").is_file();
     let why = match (qemu, ["debian-6.1", "debian-6.1-rt"].iter().find(|name| !is_there(name))) {
         (false, _) => "there is no QEMU".to_owned(),
-        (true, Some(name)) => format!("the kernel {name} was not fetched (windhover lab boot {name} -- windhover --version)"),
+        (true, Some(name)) => {
+            format!("the kernel {name} was not fetched (windhover lab boot {name} -- windhover --version)")
+        }
         (true, None) => return true,
     };
     eprintln!("SKIPPED {test}: {why}");
