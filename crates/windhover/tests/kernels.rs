@@ -79,7 +79,7 @@ fn a_real_time_kernel_keeps_its_tail_where_a_plain_one_does_not() {
     let report = run(&["report", directory.to_str().unwrap()]);
     assert_code(&report, 0);
     let text = stdout(&report).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("simulated-time"), "{text}");
+    assert!(text.contains("in simulated time"), "{text}");
     let boots: std::collections::BTreeSet<String> =
         results.iter().map(|result| result["boot"]["ids"].to_string()).collect();
     assert_eq!(boots.len(), 4, "each visit is a boot of its own: {boots:?}");
