@@ -144,11 +144,14 @@ impl Capture {
 
     fn look(&mut self) -> Result<CaptureState, BypassError> {
         let owner = self.ring.owner();
+        // The program tells its interface after it has taken the ring.
+        let runs =
+            |pid| if self.ring.described().1.is_some() { CaptureState::Runs(pid) } else { CaptureState::Waiting };
         let Some(asked) = &mut self.asked else {
             // The next process behind the same command takes over from one that was killed.
             let dead = owner.filter(|pid| stat::started(*pid).is_none());
             dead.inspect(|pid| self.ring.release(*pid));
-            return Ok(owner.filter(|_| dead.is_none()).map_or(CaptureState::Waiting, CaptureState::Runs));
+            return Ok(owner.filter(|_| dead.is_none()).map_or(CaptureState::Waiting, runs));
         };
         // exec makes another page, under the same name.
         let is_same = std::fs::metadata(&asked.path).is_ok_and(|facts| facts.ino() == asked.inode);
@@ -157,7 +160,7 @@ impl Capture {
         }
         if let Some(pid) = owner {
             asked.has_begun = true;
-            return Ok(CaptureState::Runs(pid));
+            return Ok(runs(pid));
         }
         let (name, pid) = (asked.name.clone(), asked.pid);
         let word = |at: usize| asked.page.get(at).map_or(0, |word| word.load(Relaxed));

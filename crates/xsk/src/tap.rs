@@ -292,7 +292,10 @@ impl Tap {
             put(&self.ring.words, AT_NAME + index, u64::from_ne_bytes(*eight));
         }
         let number = Backend::ALL.iter().position(|one| *one == backend).map_or(0, |index| index as u64 + 1);
-        put(&self.ring.words, AT_BACKEND, number);
+        // Last: whoever sees the back-end sees the name.
+        if let Some(word) = self.ring.words.get(AT_BACKEND) {
+            word.store(number, Release);
+        }
     }
 
     /// Copies a frame, with the time.
@@ -368,14 +371,15 @@ impl TapReader {
         }
     }
 
-    /// Name of the writer's interface, and how its frames get past the kernel.
+    /// Name of the writer's interface, and how its frames get past the kernel: none before the writer has told them.
     #[must_use]
     pub fn described(&self) -> (String, Option<Backend>) {
+        let number = self.ring.words.get(AT_BACKEND).map_or(0, |word| word.load(Acquire));
+        let backend = usize::try_from(number).ok().and_then(|number| Backend::ALL.get(number.checked_sub(1)?)).copied();
         let name = [AT_NAME, AT_NAME + 1].map(|index| at(&self.ring.words, index).to_ne_bytes()).concat();
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).replace(|letter: char| letter.is_control(), "?");
-        let number = usize::try_from(at(&self.ring.words, AT_BACKEND)).unwrap_or(0);
-        (name, number.checked_sub(1).and_then(|index| Backend::ALL.get(index)).copied())
+        (name, backend)
     }
 
     /// The next frame, its bytes in `frame`; `None` where none waits.

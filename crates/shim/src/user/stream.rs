@@ -278,7 +278,12 @@ fn begin(
     if !engine.has_address(local.ip()) {
         return Err(not(Not::Ever(Reason::OtherInterface)));
     }
-    serve(engine, Protocol::Tcp, local.port()).map_err(not)?;
+    if serve(engine, Protocol::Tcp, local.port()).is_err() {
+        // AF_PACKET has room for few ports: those of connections that are over by now are free.
+        state.sweep();
+        serve(state.engine().map_err(not)?, Protocol::Tcp, local.port()).map_err(not)?;
+    }
+    let engine = state.engine().map_err(not)?;
     if engine.backend() == Backend::Packet {
         // The kernel sees the frames too: one that listens, and hears nothing, sends no resets.
         quiet(engine, fd, true);

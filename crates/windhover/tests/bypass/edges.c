@@ -633,8 +633,20 @@ static int shown(void) {
     return 0;
 }
 
+/* One short connection after the other. */
+static int short_ones(void) {
+    for (int i = 0; i < 1500; i++) {
+        int fd = connected(7001);
+        send(fd, "x", 1, 0);
+        if (recv(fd, buffer, 1, 0) != 1) return 1;
+        close(fd);
+    }
+    return 0;
+}
+
 int main(int count, char **arguments) {
     begin(count, arguments);
+    if (count > 3 && !strcmp(arguments[3], "short")) return short_ones();
     if (count > 3) return strcmp(arguments[3], "show") ? shared(arguments[3]) : shown();
     numbers();
     threads_accept();

@@ -263,3 +263,13 @@ fn figures_are_whole_soon_after_a_program_goes_idle() {
     };
     with_wire(test, near, serve);
 }
+
+/// Catches: ports of connections that are over, for which AF_PACKET then has no room.
+#[test]
+fn short_connections_leave_room_for_more() {
+    with_program("short_connections_leave_room_for_more", "edges", |folder, program| {
+        let line =
+            ["run", "--stack", "xdp", "--backend", "packet", "--require", "--", program, REACHED[0], "0", "short"];
+        assert_code(&run(&mut bypass(folder, &line)), 0);
+    });
+}

@@ -148,6 +148,7 @@ fn a_ring_has_one_writer_and_ends_with_its_reader() {
     assert!(is_tap_open(request) && !is_tap_open(0) && !is_tap_open(request + 1));
     assert_eq!(reader.owner(), None);
     let mut tap = Tap::open(request).unwrap();
+    assert_eq!(reader.described(), (String::new(), None), "an interface before it is told");
     tap.describe("a-name-of-15-ch", Backend::Generic);
     assert_eq!(reader.owner(), Some(std::process::id()));
     assert_eq!(reader.described(), ("a-name-of-15-ch".to_owned(), Some(Backend::Generic)));
