@@ -1,8 +1,7 @@
 //! `bypass capture` and `bypass run --capture` between two namespaces: what is in the file, and what happens when an end is killed.
 
-use super::hostile::until;
 use super::stack::{run, start_on_stack, with_program};
-use super::support::{self, Folder, Server, assert_code, stderr, stdout};
+use super::support::{self, Folder, Server, assert_code, stderr, stdout, until};
 use super::wire::{FAR, with_wire};
 use super::{Started, bypass, stat};
 use net::capture::{Entry, Reader, Record};
@@ -92,17 +91,7 @@ fn flooding(folder: &Folder, program: &str, backend: &str) -> Started {
 
 /// Its end, which has to come by itself.
 fn ended(child: Child) -> Output {
-    let id = Pid::from_raw(i32::try_from(child.id()).unwrap());
-    let (tell, done) = std::sync::mpsc::channel::<()>();
-    let watch = std::thread::spawn(move || {
-        if done.recv_timeout(Duration::from_secs(20)).is_err() {
-            let _ = kill(id, Signal::SIGKILL);
-        }
-    });
-    let output = child.wait_with_output().unwrap();
-    let _ = tell.send(());
-    watch.join().unwrap();
-    output
+    support::ended(child, Duration::from_secs(20))
 }
 
 fn signal(child: &Child, signal: Signal) {

@@ -2,12 +2,11 @@
 
 use super::programs::{Case, Stack, number};
 use super::stack::{start_on_stack, with_program};
-use super::support::{Folder, can_make_namespaces, stderr, stdout};
+use super::support::{Folder, can_make_namespaces, stderr, stdout, until};
 use super::wire::{REACHED, has_program};
 use super::{Started, stat};
 use serde_json::Value;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// Catches: a status page that cannot be written ends the program.
 #[test]
@@ -39,16 +38,6 @@ fn carriers(folder: &Folder) -> Vec<(u64, String)> {
     let mut all: Vec<(u64, String)> = stat(folder).iter().filter_map(of).collect();
     all.sort_by(|one, other| one.1.cmp(&other.1));
     all
-}
-
-/// Waits until something is true.
-#[track_caller]
-pub(super) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !is_true() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Catches: a second program that is not accelerated, that disturbs the first, or that the first one's death disturbs.

@@ -160,11 +160,13 @@ impl Case {
 
     /// How many calls had to wait, in all processes behind the library.
     pub(super) fn waited(&self) -> u64 {
-        let of_page = |page: &serde_json::Value| {
-            page["calls"].as_object().unwrap().keys().map(|kind| waited(page, kind)).sum::<u64>()
-        };
-        stat(&self.folder).iter().map(of_page).sum()
+        stat(&self.folder).iter().map(all_waited).sum()
     }
+}
+
+/// How many calls of all kinds had to wait, in one process behind the library.
+pub(super) fn all_waited(page: &serde_json::Value) -> u64 {
+    page["calls"].as_object().unwrap().keys().map(|kind| waited(page, kind)).sum()
 }
 
 /// A server and its workers: a process group.

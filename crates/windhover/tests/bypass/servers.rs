@@ -2,7 +2,7 @@
 
 use super::programs::{Case, PAIRINGS, Server, Stack, content, ends, number};
 use super::stat;
-use super::support::stdout;
+use super::support::{assert_code, stdout};
 use std::process::Command;
 
 const BOTH: [Stack; 2] = [Stack::Spin, Stack::Xdp];
@@ -84,7 +84,7 @@ impl Case {
         }
         let mut frames = 0;
         // The page's figures of the interface may be a second old.
-        super::hostile::until(&format!("{what}: no frames past the kernel"), || {
+        super::support::until(&format!("{what}: no frames past the kernel"), || {
             frames = stat(&self.folder).iter().filter_map(|page| page["carrier"]["received"].as_u64()).sum();
             frames > 0_u64
         });
@@ -370,6 +370,15 @@ fn postgresql_behind(case: &Case, pairings: &[(bool, bool)]) {
         let said = case.client_says(pairing.1, &["sh", "-c", &talk], "tcp");
         assert!(said.contains("failed transactions: 0 "), "{said}");
         assert_eq!(plain.get_or_insert_with(|| said.clone()), &said, "{}", ends(*pairing));
+        if pairing.0 {
+            // Its pages are of its user.
+            let stat = ["-u", "postgres", "--", "env", &state, &windhover, "bypass", "stat", "--format", "json"];
+            let pages = Command::new("runuser").args(stat).current_dir(root).output().unwrap();
+            assert_code(&pages, 0);
+            let pages: Vec<serde_json::Value> = serde_json::from_slice(&pages.stdout).unwrap();
+            let waited: u64 = pages.iter().map(super::programs::all_waited).sum();
+            assert!(waited > 0, "{}: no call of the server went through the library", ends(*pairing));
+        }
         case.row(&format!("psql and pgbench, {}: the same as on the kernel", ends(*pairing)));
         drop(server);
     }

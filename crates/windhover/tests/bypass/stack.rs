@@ -1,13 +1,12 @@
 //! `--stack xdp` in network namespaces that the tests make: what calls return.
 
-use super::support::{Folder, assert_code, stderr, stdout};
+use super::support::{self, Folder, assert_code, stderr, stdout};
 use super::wire::{FAR, REACHED, has_program, with_wire};
 use super::{Started, assert_same, bypass, stat};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 /// What `ends.c` and `edges.c` talk to. Threads of this namespace, which end with the test.
@@ -101,17 +100,7 @@ fn say_the_end(mut stream: TcpStream) {
 /// A program to its end, but not for longer than a minute.
 pub(super) fn run(command: &mut Command) -> Output {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
-    let (tell, done) = channel::<()>();
-    let watch = std::thread::spawn(move || {
-        if done.recv_timeout(Duration::from_secs(60)).is_err() {
-            let _ = nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGKILL);
-        }
-    });
-    let output = child.wait_with_output().unwrap();
-    let _ = tell.send(());
-    watch.join().unwrap();
-    output
+    support::ended(child, Duration::from_secs(60))
 }
 
 /// Runs `near` with one of the programs beside this file and a folder, at one end of a wire; [`serve`] is at the other end.

@@ -3,14 +3,12 @@
 //! `cargo xtask test --bypass trouble` runs all of it; a short cut is among the normal tests.
 
 use super::bypass;
-use super::support::Folder;
+use super::support::{Folder, Watchdog};
 use super::wire::{FAR, NEAR, Network, Trouble};
-use nix::sys::signal::{Signal, kill};
 use std::io::{Read, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
@@ -90,26 +88,20 @@ fn receive(mut stream: impl Read, content: &[u8]) -> Received {
 /// A process that is killed when its time is over, or the value is dropped.
 struct Limited {
     child: Child,
-    tell: Option<std::sync::mpsc::Sender<()>>,
+    watchdog: Option<Watchdog>,
 }
 
 impl Limited {
     fn new(command: &mut Command, limit: Duration) -> Self {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
-        let (tell, ended) = channel();
-        std::thread::spawn(move || {
-            if ended.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                let _ = kill(id, Signal::SIGKILL);
-            }
-        });
-        Self { child, tell: Some(tell) }
+        let watchdog = Some(Watchdog::new(&child, limit));
+        Self { child, watchdog }
     }
 
     /// Waits for its end, which has to be a good one.
     fn end(mut self, what: &str) {
         let status = self.child.wait().unwrap();
-        self.tell = None;
+        self.watchdog = None;
         let mut errors = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
         assert!(status.success(), "{what}: {status}: {errors}");
@@ -118,7 +110,7 @@ impl Limited {
 
 impl Drop for Limited {
     fn drop(&mut self) {
-        if self.tell.take().is_some() {
+        if let Some(_watchdog) = self.watchdog.take() {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

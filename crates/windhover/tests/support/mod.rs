@@ -111,6 +111,39 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Kills a child that lives on after a time. Drop it once the child has ended.
+pub struct Watchdog(Option<(std::sync::mpsc::Sender<()>, std::thread::JoinHandle<()>)>);
+
+impl Watchdog {
+    pub fn new(child: &Child, limit: std::time::Duration) -> Self {
+        let id = nix::unistd::Pid::from_raw(child.id().cast_signed());
+        let (tell, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            if ended.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                let _ = nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGKILL);
+            }
+        });
+        Self(Some((tell, thread)))
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        if let Some((tell, thread)) = self.0.take() {
+            drop(tell);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a child says until its end; killed where that takes longer than a time.
+pub fn ended(child: Child, limit: std::time::Duration) -> Output {
+    let watchdog = Watchdog::new(&child, limit);
+    let output = child.wait_with_output().unwrap();
+    drop(watchdog);
+    output
+}
+
 pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
