@@ -22,14 +22,9 @@ const MODE: u32 = 0o644;
 /// session, or one in /tmp that is theirs alone.
 #[must_use]
 pub fn folder() -> PathBuf {
-    let user = nix::unistd::geteuid();
-    let state = || StateDir::usual().path().to_owned();
-    if user.is_root() || var_os("WINDHOVER_STATE").is_some() {
-        return state().join("bypass");
-    }
-    match var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute()) {
-        Some(session) => session.join("windhover/bypass"),
-        None => PathBuf::from(format!("/tmp/windhover-{user}/bypass")),
+    match private::of_user().filter(|_| var_os("WINDHOVER_STATE").is_none()) {
+        Some(own) => own.join("bypass"),
+        None => StateDir::usual().path().join("bypass"),
     }
 }
 

@@ -127,6 +127,9 @@ impl LabHosts {
 
 fn make_lab(plan: &LabPlan, options: &Options, note: &mut dyn FnMut(&str)) -> Result<Lab, CampaignError> {
     let name = format!("campaign-{}", std::process::id());
+    if let Some(name) = &plan.name {
+        return Ok(Lab::borrow(&Registry::default(), name)?);
+    }
     if plan.kind == LabKind::Guest {
         let build = options.build.clone().unwrap_or_default();
         let program = Program { path: options.program.clone(), build };
@@ -332,12 +335,17 @@ impl Hosts for LabHosts {
 
     fn machine_agent(&mut self, host: &str) -> Result<String, HostError> {
         let Some(lab) = &self.lab else { return Ok(host.to_owned()) };
-        if !self.clients.contains_key(MACHINE) {
-            let command = lab.machine_agent(&self.opener.program);
-            let client = self.opener.open(MACHINE, &command).map_err(failed)?;
-            self.clients.insert(MACHINE.to_owned(), client);
+        // Guests on a wire are machines of their own.
+        let name = match lab.record().guests.len() {
+            0 | 1 => MACHINE.to_owned(),
+            _ => format!("{MACHINE}-{host}"),
+        };
+        if !self.clients.contains_key(&name) {
+            let command = lab.machine_agent(&self.opener.program, host);
+            let client = self.opener.open(&name, &command).map_err(failed)?;
+            self.clients.insert(name.clone(), client);
         }
-        Ok(MACHINE.to_owned())
+        Ok(name)
     }
 
     fn prepare(&mut self, agent: &str, wanted: &Preparation) -> Result<Prepared, HostError> {

@@ -1,9 +1,11 @@
 //! Where kernels and images are kept.
 
 use crate::GuestError;
+use crate::error::FULL;
 use nix::sys::statvfs::statvfs;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The folder that holds `kernels/` and `images/`.
 #[derive(Debug, Clone)]
@@ -49,6 +51,12 @@ impl Cache {
     }
 }
 
+/// Whether a part has this file; it is then among the last used ones, which are not removed. The part is locked.
+pub(crate) fn has(path: &Path) -> bool {
+    let _ = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
+    path.is_file()
+}
+
 /// Writes a file of a part whole or not at all. The part is locked ([`Cache::lock`]).
 pub(crate) fn keep(path: &Path, content: &[u8]) -> Result<(), GuestError> {
     let fresh = path.with_extension("new");
@@ -64,9 +72,8 @@ pub(crate) fn need_space(folder: &Path, bytes: u64, what: &str) -> Result<(), Gu
     let free = found.blocks_available().saturating_mul(found.fragment_size());
     if free < bytes {
         let (free, needed) = (free / 1_000_000, bytes / 1_000_000);
-        let remedy = "free some, or set XDG_CACHE_HOME to a folder on another disk";
         return GuestError::refused(format!(
-            "{} has {free} MB left, {what} needs {needed} MB: {remedy}",
+            "{} has {free} MB left, {what} needs {needed} MB: {FULL}",
             folder.display()
         ));
     }
@@ -83,6 +90,20 @@ mod tests {
         need_space(folder.path(), 1, "a test").unwrap();
         let error = need_space(folder.path(), u64::MAX, "a test").unwrap_err();
         assert!(error.to_string().contains("a test needs") && error.exit_code() == 2, "{error}");
+    }
+
+    /// The disk fills while a file is written: /dev/full stands for it.
+    #[test]
+    fn a_disk_that_fills_leaves_no_half_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image.cpio");
+        std::os::unix::fs::symlink("/dev/full", path.with_extension("new")).unwrap();
+        let error = keep(&path, b"content").unwrap_err().to_string();
+        let words = ["cannot write ", "image.cpio: No space left on device", ": free some, or set XDG_CACHE_HOME"];
+        assert!(words.iter().all(|word| error.contains(word)) && !error.contains('\n'), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "something is left");
+        keep(&path, b"content").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"content");
     }
 
     #[test]

@@ -52,12 +52,21 @@ pub struct Up {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToGuest {
-    /// Run a program on a host, or in the guest's first namespace.
+    /// Run a program on a host, or in the guest's first namespace. Several may run at once.
     Run {
+        /// Names the program in what is said of it.
+        id: u32,
         /// The host.
         host: Option<String>,
         /// Program and arguments.
         argv: Vec<String>,
+    },
+    /// Send a signal to a program.
+    Signal {
+        /// The program.
+        id: u32,
+        /// The signal's number.
+        signal: i32,
     },
     /// Power off.
     PowerOff,
@@ -69,22 +78,37 @@ pub enum ToGuest {
 pub enum FromGuest {
     /// It is ready.
     Up(Up),
-    /// It cannot become ready, or an order cannot be carried out: why.
+    /// It cannot become ready: why.
     Failed(String),
     /// A line for people, from an agent or the first process.
     Note(String),
-    /// A program wrote this (base64).
+    /// What became of a program.
+    Program {
+        /// The program.
+        id: u32,
+        /// What.
+        event: ProgramEvent,
+    },
+}
+
+/// What a program does.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramEvent {
+    /// It wrote this (base64).
     Output {
         /// To standard error rather than standard output.
         error: bool,
         /// What.
         bytes: String,
     },
-    /// A program ended, with the status that a shell would give it.
+    /// It ended, with the status that a shell would give it.
     Ended(i32),
+    /// It could not be started: why.
+    Failed(String),
 }
 
-impl FromGuest {
+impl ProgramEvent {
     /// What a program wrote.
     #[must_use]
     pub fn output(error: bool, bytes: &[u8]) -> Self {
@@ -112,10 +136,10 @@ mod tests {
     #[test]
     fn bytes_come_back_as_they_were() {
         let every: Vec<u8> = (0..=255).collect();
-        let text = line(&FromGuest::output(true, &every));
+        let text = line(&ProgramEvent::output(true, &every));
         assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 1);
         match serde_json::from_slice(&text).unwrap() {
-            FromGuest::Output { error: true, bytes } => assert_eq!(decoded(&bytes), every),
+            ProgramEvent::Output { error: true, bytes } => assert_eq!(decoded(&bytes), every),
             other => panic!("{other:?}"),
         }
     }

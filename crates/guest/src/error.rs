@@ -13,8 +13,16 @@ pub enum GuestError {
     #[error("{0}")]
     Failed(String),
     /// A file or folder cannot be used.
-    #[error("cannot {step} {}: {cause}", path.display())]
+    #[error("cannot {step} {}: {cause}{}", path.display(), remedy(cause))]
     File { step: &'static str, path: PathBuf, cause: std::io::Error },
+}
+
+/// What helps when the disk is full.
+pub(crate) const FULL: &str = "free some, or set XDG_CACHE_HOME to a folder on another disk";
+
+fn remedy(cause: &std::io::Error) -> String {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    if matches!(cause.kind(), StorageFull | QuotaExceeded) { format!(": {FULL}") } else { String::new() }
 }
 
 impl From<task::TaskError> for GuestError {

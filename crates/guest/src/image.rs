@@ -1,6 +1,6 @@
 //! A guest's first file system: what it holds, and the file that keeps it.
 
-use crate::cache::{keep, need_space};
+use crate::cache::{has, keep, need_space};
 use crate::kernel::load_order;
 use crate::{Archive, Cache, GuestError, Kernel, elf};
 use std::hash::Hasher as _;
@@ -52,9 +52,7 @@ pub(crate) fn ready(
     let parts = Parts::gather(kernel, modules, program)?;
     let path = folder.join(format!("{}-{:016x}.cpio", kernel.release, parts.fingerprint()));
     let _lock = Cache::lock(&folder)?;
-    if path.is_file() {
-        // Its time says when it was used.
-        let _ = std::fs::File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+    if has(&path) {
         return Ok(path);
     }
     need_space(&folder, SPACE, "an image")?;

@@ -4,7 +4,7 @@
 //! parent. The second makes the hosts, keeps an agent behind each port that the host side has open, and runs programs.
 //! When it ends the guest is switched off.
 
-use crate::control::{self, CONTROL, FromGuest, GuestHost, MACHINE, ToGuest, Up, agent_port};
+use crate::control::{self, CONTROL, FromGuest, GuestHost, MACHINE, ProgramEvent, ToGuest, Up, agent_port};
 use crate::image;
 use nix::errno::Errno;
 use nix::kmod::{ModuleInitFlags, finit_module};
@@ -12,12 +12,13 @@ use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::wait::{WaitStatus, waitpid};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use task::{Child, Launch, Stream};
@@ -35,8 +36,12 @@ const MOUNTS: [(&str, &str, &str); 9] = [
     // As systemd leaves it: version 2 only, and no controller given to the children yet.
     ("cgroup2", "/sys/fs/cgroup", ""),
 ];
-/// Word of the kernel's command line with the number of hosts.
+/// Words of the kernel's command line, each `WORD=VALUE`, and the flags of `guest-init` that their values become: the number
+/// of hosts; that of the first one, from 0; the network device that the first one gets.
+const WORDS: [(&str, &str); 3] = [(HOSTS, "--hosts"), (FIRST, "--first"), (PORT, "--port")];
 pub(crate) const HOSTS: &str = "windhover.hosts";
+pub(crate) const FIRST: &str = "windhover.first";
+pub(crate) const PORT: &str = "windhover.port";
 /// Programs are looked for here.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// How often an agent's port is looked at while the host side has it closed.
@@ -73,10 +78,12 @@ fn tell_console(text: &str) {
     }
 }
 
-/// The number of hosts that the kernel's command line asks for.
-fn hosts(command_line: &str) -> u32 {
-    let word = command_line.split_ascii_whitespace().find_map(|word| word.strip_prefix(HOSTS)?.strip_prefix('='));
-    word.and_then(|number| number.parse().ok()).unwrap_or(0)
+/// What the kernel's command line asks of `guest-init`.
+fn asked(command_line: &str) -> Vec<String> {
+    let words = || command_line.split_ascii_whitespace();
+    let value = |name: &str| words().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let flags = WORDS.iter().filter_map(|(name, flag)| Some([(*flag).to_owned(), value(name)?.to_owned()]));
+    flags.flatten().collect()
 }
 
 fn start() -> Result<(), String> {
@@ -92,9 +99,9 @@ fn start() -> Result<(), String> {
     }
     let _ = nix::unistd::sethostname("guest");
     load_modules()?;
-    let hosts = hosts(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default());
     let second = Launch::new(image::PROGRAM)
-        .args(["guest-init", "--hosts", &hosts.to_string()])
+        .arg("guest-init")
+        .args(asked(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default()))
         .env("PATH", PATH)
         .env("HOME", "/root")
         .directory("/root")
@@ -239,16 +246,22 @@ fn wait_until_open(port: &File) {
     }
 }
 
-/// Carries out what the host side asks for, one order at a time. A host side that goes away ends the program that it had
-/// started.
+/// Carries out what the host side asks for. A host side that goes away ends the programs that it had started.
 fn orders(port: File, hosts: &[GuestHost], host: &HostSide) -> Result<(), String> {
     let (sender, orders) = channel();
     std::thread::Builder::new().spawn(move || read_orders(port, &sender)).map_err(|error| error.to_string())?;
+    // What signals are sent to programs by. A program whose sender is gone is killed.
+    let mut programs: BTreeMap<u32, Sender<i32>> = BTreeMap::new();
     while let Ok(order) = orders.recv() {
         match order {
-            None => {}
+            None => programs.clear(),
             Some(ToGuest::PowerOff) => return Ok(()),
-            Some(ToGuest::Run { host: name, argv }) => {
+            Some(ToGuest::Signal { id, signal }) => {
+                if programs.get(&id).is_some_and(|program| program.send(signal).is_err()) {
+                    programs.remove(&id);
+                }
+            }
+            Some(ToGuest::Run { id, host: name, argv }) => {
                 let place = match &name {
                     None => Ok(None),
                     Some(name) => match hosts.iter().find(|host| host.name == *name) {
@@ -256,11 +269,18 @@ fn orders(port: File, hosts: &[GuestHost], host: &HostSide) -> Result<(), String
                         None => Err(format!("there is no host '{name}' in the guest")),
                     },
                 };
-                match place.and_then(|netns| run(&argv, netns, &orders, host)) {
-                    Ok(None) => {}
-                    Ok(Some(status)) => host.tell(&FromGuest::Ended(status)),
-                    Err(why) => host.tell(&FromGuest::Failed(why)),
-                }
+                let (sender, signals) = channel();
+                programs.insert(id, sender);
+                let host = host.clone();
+                let work = move || {
+                    let event = match place.and_then(|netns| run(id, &argv, netns, &signals, &host)) {
+                        Ok(None) => return,
+                        Ok(Some(status)) => ProgramEvent::Ended(status),
+                        Err(why) => ProgramEvent::Failed(why),
+                    };
+                    host.tell(&FromGuest::Program { id, event });
+                };
+                std::thread::Builder::new().spawn(work).map_err(|error| error.to_string())?;
             }
         }
     }
@@ -294,9 +314,10 @@ fn read_orders(port: File, sender: &Sender<Option<ToGuest>>) {
 
 /// Runs a program and passes on what it writes. Nothing comes back when the host side went away and the program was killed.
 fn run(
+    id: u32,
     argv: &[String],
     netns: Option<PathBuf>,
-    orders: &Receiver<Option<ToGuest>>,
+    signals: &Receiver<i32>,
     host: &HostSide,
 ) -> Result<Option<i32>, String> {
     let Some((program, arguments)) = argv.split_first() else { return Err("no program was named".to_owned()) };
@@ -308,10 +329,10 @@ fn run(
     let (stdout, stderr) = (child.take_stdout(), child.take_stderr());
     std::thread::scope(|scope| {
         if let Some(stdout) = stdout {
-            scope.spawn(|| pass_on(stdout, false, host));
+            scope.spawn(|| pass_on(id, stdout, false, host));
         }
         if let Some(stderr) = stderr {
-            scope.spawn(|| pass_on(stderr, true, host));
+            scope.spawn(|| pass_on(id, stderr, true, host));
         }
         loop {
             match child.wait_timeout(LOOK) {
@@ -319,19 +340,35 @@ fn run(
                     return Ok(Some(status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1)));
                 }
                 Err(error) => return Err(error.to_string()),
-                Ok(None) if matches!(orders.try_recv(), Ok(None)) => {
-                    let _ = child.kill();
-                    return Ok(None);
-                }
-                Ok(None) => {}
+                Ok(None) => match signals.try_recv() {
+                    Ok(signal) => drop(child.signal(signal)),
+                    Err(TryRecvError::Empty) => {}
+                    Err(TryRecvError::Disconnected) => {
+                        let _ = child.kill();
+                        return Ok(None);
+                    }
+                },
             }
         }
     })
 }
 
-fn pass_on(mut from: impl Read, error: bool, host: &HostSide) {
+fn pass_on(id: u32, mut from: impl Read, error: bool, host: &HostSide) {
     let mut buffer = vec![0; CHUNK];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
-        host.tell(&FromGuest::output(error, buffer.get(..length).unwrap_or_default()));
+        let event = ProgramEvent::output(error, buffer.get(..length).unwrap_or_default());
+        host.tell(&FromGuest::Program { id, event });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_says_what_hosts_to_make() {
+        let line = "console=ttyS0 windhover.hosts=1 quiet windhover.first=1 windhover.port=eth0 windhover.hostsx=7";
+        assert_eq!(asked(line), ["--hosts", "1", "--first", "1", "--port", "eth0"]);
+        assert!(asked("quiet").is_empty());
     }
 }

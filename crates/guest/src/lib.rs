@@ -8,21 +8,26 @@
 
 pub mod control;
 pub mod inside;
+pub mod wire;
 
 mod cache;
 mod cpio;
 mod elf;
 mod error;
+mod folder;
 mod image;
 mod kernel;
 mod machine;
+mod programs;
 
 pub use cache::Cache;
 pub use control::{GuestHost, Up};
 pub use cpio::Archive;
 pub use error::GuestError;
+pub use folder::{RunFolder, remove as remove_folder, wait_for_owner};
 pub use image::Program;
 pub use kernel::{Kernel, names};
-pub use machine::{Guest, GuestSpec, Usage, agent_socket};
+pub use machine::{Guest, GuestSpec, Usage, agent_socket, last_lines};
 /// In the signature of [`GuestSpec`].
 pub use model::plan::GuestMode;
+pub use programs::{Job, run_at};

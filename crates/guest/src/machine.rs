@@ -1,17 +1,17 @@
 //! One guest: QEMU, from its start to its end.
 
-use crate::control::{self, CONTROL, FromGuest, MACHINE, ToGuest, Up, agent_port};
+use crate::control::{CONTROL, FromGuest, MACHINE, ToGuest, Up, agent_port};
 use crate::kernel::unpacked;
-use crate::{Cache, GuestError, Kernel, Program, image, inside};
+use crate::programs::{Job, LOOK, Line};
+use crate::{Cache, GuestError, Kernel, Program, RunFolder, image, inside};
 use model::CpuList;
 use model::plan::{GuestMode, LabPlan};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use task::{Child, Launch, Stream};
 
@@ -21,12 +21,14 @@ const QEMU: &str = "qemu-system-x86_64";
 const KVM: &str = "/dev/kvm";
 /// How long QEMU may take to make its sockets.
 const SOCKETS: Duration = Duration::from_secs(20);
-/// How often the end of QEMU and the stop flag are looked at.
-const LOOK: Duration = Duration::from_millis(100);
 /// How long a guest may take to power off before it is switched off.
 const POWER_OFF: Duration = Duration::from_secs(60);
+/// How long QEMU may take to end once the guest's ports are closed.
+const LAST: Duration = Duration::from_secs(5);
 /// Lines of the console in an error.
 const CONSOLE_LINES: usize = 3;
+/// What the line of the console begins with that says why a kernel gave up.
+const PANIC: &str = "Kernel panic";
 
 /// How QEMU runs a guest's CPUs.
 struct ModeRule {
@@ -34,6 +36,8 @@ struct ModeRule {
     arguments: &'static [&'static str],
     /// Added to the kernel's command line.
     words: &'static str,
+    /// How long a kernel that starts may print nothing.
+    silence: Option<Duration>,
 }
 
 const MODES: [ModeRule; 3] = [
@@ -42,14 +46,22 @@ const MODES: [ModeRule; 3] = [
         // 2 ns an instruction. The model of the CPU is a small one, which is emulated at half the cost.
         arguments: &["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-cpu", "qemu64"],
         // Without a reliable TSC each look at the clock is an emulated device's register. The others take out chance.
-        words: "tsc=reliable nokaslr norandmaps random.trust_cpu=off",
+        words: "quiet tsc=reliable nokaslr norandmaps random.trust_cpu=off",
+        silence: None,
     },
-    ModeRule { mode: GuestMode::Kvm, arguments: &["-accel", "kvm", "-cpu", "host"], words: "" },
+    ModeRule {
+        mode: GuestMode::Kvm,
+        arguments: &["-accel", "kvm", "-cpu", "host"],
+        // Not quiet: where hardware virtualization is there and does not work, kernels spin without a line.
+        words: "earlyprintk=ttyS0,115200",
+        silence: Some(Duration::from_secs(30)),
+    },
     ModeRule {
         mode: GuestMode::Tcg,
         // Where cmpxchg16b is emulated, guests panic at random. A busy host's timer can fail the check at boot.
         arguments: &["-accel", "tcg,thread=multi", "-cpu", "max,-cx16"],
-        words: "no_timer_check",
+        words: "quiet no_timer_check",
+        silence: None,
     },
 ];
 
@@ -190,18 +202,18 @@ impl Guest {
         spec.check()?;
         let kernel = Kernel::find(&spec.kernel, cache, note)?;
         let image = image::ready(&kernel, &spec.modules, program, cache)?;
-        let folder = RunFolder::make()?;
+        let folder = RunFolder::make(&program.path)?;
         let image = match &spec.overlay {
             None => image,
-            Some(overlay) => joined(&image, overlay, &folder.path.join("image"))?,
+            Some(overlay) => joined(&image, overlay, &folder.path().join("image"))?,
         };
         // A kernel of hardware virtualization unpacks itself quickly, and chooses its place in memory at each boot.
         let entered = match spec.mode {
             GuestMode::Kvm => kernel.image.clone(),
             GuestMode::Icount | GuestMode::Tcg => unpacked(&kernel, cache)?,
         };
-        let arguments = arguments(spec, &entered, &image, &folder.path);
-        let errors = folder.path.join("qemu");
+        let arguments = arguments(spec, &entered, &image, folder.path());
+        let errors = folder.path().join("qemu");
         let errors = File::create(&errors).map_err(GuestError::file("write", &errors))?;
         let qemu = Launch::new(QEMU)
             .args(arguments)
@@ -214,7 +226,7 @@ impl Guest {
         if spec.mode == GuestMode::Kvm {
             pin(&guest.qemu, spec.cpus);
         }
-        let up = guest.wait_up(&line, spec.boot_limit, stop)?;
+        let up = guest.wait_up(&line, spec, stop)?;
         if up.release != kernel.release {
             return GuestError::failed(format!("the guest runs {} and not {}", up.release, kernel.release));
         }
@@ -231,13 +243,13 @@ impl Guest {
     /// The folder with its sockets.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.folder.path
+        self.folder.path()
     }
 
     /// What its kernel and its first process printed.
     #[must_use]
     pub fn console(&self) -> String {
-        console(&self.folder.path)
+        console(self.folder.path())
     }
 
     /// Lines for people since the last call.
@@ -246,40 +258,26 @@ impl Guest {
         told.filter_map(|told| if let FromGuest::Note(text) = told { Some(text) } else { None }).collect()
     }
 
-    /// Runs a program in it, on a host or in its first namespace, and waits for the end; gives back the status as a shell
-    /// would. `output` gets what it writes, the flag says to standard error.
+    /// Runs a program in it and waits for the end; gives back the status as a shell would. `output` gets what it writes, the
+    /// flag says to standard error.
     ///
     /// # Errors
-    /// [`GuestError::Failed`] when the program cannot be started, the guest ends or `limit` passes; then the guest has to be
-    /// switched off.
-    pub fn run(
-        &mut self,
-        host: Option<&str>,
-        argv: &[String],
-        limit: Option<Duration>,
-        stop: &AtomicBool,
-        output: &mut dyn FnMut(bool, &[u8]),
-    ) -> Result<i32, GuestError> {
-        self.line.order(&ToGuest::Run { host: host.map(str::to_owned), argv: argv.to_vec() })?;
-        let began = Instant::now();
-        loop {
-            match self.line.told.recv_timeout(LOOK) {
-                Ok(FromGuest::Output { error, bytes }) => output(error, &control::decoded(&bytes)),
-                Ok(FromGuest::Ended(status)) => return Ok(status),
-                Ok(FromGuest::Failed(why)) => return GuestError::failed(why),
-                Ok(FromGuest::Up(_) | FromGuest::Note(_)) => {}
-                Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
-                    return GuestError::failed("interrupted");
-                }
-                Err(RecvTimeoutError::Timeout) if limit.is_some_and(|limit| began.elapsed() >= limit) => {
-                    let seconds = limit.unwrap_or_default().as_secs();
-                    return GuestError::failed(format!("{} was not done in {seconds} s", argv.join(" ")));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return GuestError::failed(format!("the guest ended{}", last_lines(&self.folder.path)));
-                }
-            }
+    /// [`GuestError::Failed`] when the program cannot be started, the guest ends, the limit passes or it is interrupted; in
+    /// the last two cases the guest has to be switched off.
+    pub fn run(&mut self, job: &Job<'_>, output: &mut dyn FnMut(bool, &[u8])) -> Result<i32, GuestError> {
+        let Self { line, qemu, folder, .. } = self;
+        line.run(job, output, &mut || ended("the guest ended", qemu, folder.path()))
+    }
+
+    /// Runs the programs that other processes ask for ([`crate::run_at`]) until `stopped`.
+    ///
+    /// # Errors
+    /// [`GuestError::Failed`] with the last lines of the console when the guest ends.
+    pub fn serve(&mut self, stopped: &dyn Fn() -> bool) -> Result<(), GuestError> {
+        let Self { line, qemu, folder, .. } = self;
+        match line.serve(folder.path(), stopped).map_err(GuestError::file("serve programs in", folder.path()))? {
+            true => Ok(()),
+            false => GuestError::failed(ended("the guest ended", qemu, folder.path())),
         }
     }
 
@@ -322,7 +320,7 @@ struct Starting {
 impl Starting {
     /// Connects to the control port as soon as QEMU has made its socket.
     fn connect(&mut self) -> Result<Line, GuestError> {
-        let (socket, began) = (control_socket(&self.folder.path), Instant::now());
+        let (socket, began) = (control_socket(self.folder.path()), Instant::now());
         loop {
             match UnixStream::connect(&socket) {
                 Ok(stream) => return Line::start(stream).map_err(GuestError::file("use", &socket)),
@@ -330,94 +328,102 @@ impl Starting {
                 Err(error) => return Err(GuestError::file("connect to", &socket)(error)),
             }
             if let Some(status) = self.qemu.wait_timeout(Duration::from_millis(10))? {
-                let said = std::fs::read_to_string(self.folder.path.join("qemu")).unwrap_or_default();
+                let said = std::fs::read_to_string(self.folder.path().join("qemu")).unwrap_or_default();
                 let said = said.lines().next_back().unwrap_or("without a word").to_owned();
                 return GuestError::failed(format!("{QEMU} ended with {status}: {said}"));
             }
         }
     }
 
-    fn wait_up(&mut self, line: &Line, limit: Duration, stop: &AtomicBool) -> Result<Up, GuestError> {
+    fn wait_up(&mut self, line: &Line, spec: &GuestSpec, stop: &AtomicBool) -> Result<Up, GuestError> {
         let began = Instant::now();
+        let mut heard = Heard { bytes: 0, at: began };
         loop {
             match line.told.recv_timeout(LOOK) {
                 Ok(FromGuest::Up(up)) => return Ok(up),
                 Ok(FromGuest::Failed(why)) => return GuestError::failed(format!("the guest could not start: {why}")),
-                Ok(_) => {}
+                Ok(_) => continue,
                 Err(RecvTimeoutError::Disconnected) => {
-                    let said = last_lines(&self.folder.path);
-                    return GuestError::failed(format!("the guest ended before it was up{said}"));
-                }
-                Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
-                    return GuestError::failed("interrupted");
-                }
-                Err(RecvTimeoutError::Timeout) if began.elapsed() >= limit => {
-                    let said = last_lines(&self.folder.path);
-                    let seconds = limit.as_secs();
-                    return GuestError::failed(format!("the guest was not up after {seconds} s{said}"));
+                    let what = "the guest ended before it was up";
+                    return GuestError::failed(ended(what, &mut self.qemu, self.folder.path()));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            if stop.load(Ordering::Relaxed) {
+                return GuestError::failed("interrupted");
+            }
+            let printed = std::fs::metadata(console_file(self.folder.path())).map_or(0, |file| file.len());
+            let silence = heard.silence(printed, Instant::now());
+            let (mode, seconds) = (spec.mode, spec.boot_limit.as_secs());
+            let why = match rule(mode).silence {
+                Some(most) if silence >= most => {
+                    let remedy = "hardware virtualization may not work here; use mode icount, or tcg";
+                    format!("in mode {mode} the kernel printed nothing for {} s: {remedy}", most.as_secs())
+                }
+                _ if began.elapsed() >= spec.boot_limit => format!("the guest was not up after {seconds} s"),
+                _ => continue,
+            };
+            return GuestError::failed(format!("{why}{}", last_lines(self.folder.path())));
         }
     }
 }
 
+/// When a guest printed last.
+struct Heard {
+    bytes: u64,
+    at: Instant,
+}
+
+impl Heard {
+    /// How long it has printed nothing, by the length of its console now.
+    fn silence(&mut self, bytes: u64, now: Instant) -> Duration {
+        if bytes != self.bytes {
+            *self = Self { bytes, at: now };
+        }
+        now.saturating_duration_since(self.at)
+    }
+}
+
+/// That a guest ended, with how QEMU did and what the console said last.
+fn ended(what: &str, qemu: &mut Child, folder: &Path) -> String {
+    let how = match qemu.wait_timeout(LAST) {
+        Ok(Some(status)) if status.success() => String::new(),
+        Ok(Some(status)) => format!(" ({QEMU}: {status})"),
+        _ => format!(" ({QEMU} still runs)"),
+    };
+    format!("{what}{how}{}", last_lines(folder))
+}
+
+fn console_file(folder: &Path) -> PathBuf {
+    folder.join("console")
+}
+
 fn console(folder: &Path) -> String {
-    String::from_utf8_lossy(&std::fs::read(folder.join("console")).unwrap_or_default()).into_owned()
+    String::from_utf8_lossy(&std::fs::read(console_file(folder)).unwrap_or_default()).into_owned()
 }
 
 /// What the console said last, for an error on one line, and where all of it is kept.
-fn last_lines(folder: &Path) -> String {
+#[must_use]
+pub fn last_lines(folder: &Path) -> String {
     let console = console(folder);
-    let lines: Vec<&str> = console.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let last = lines.get(lines.len().saturating_sub(CONSOLE_LINES)..).unwrap_or_default().join(" | ");
+    let Some(last) = last_words(&console) else { return "; its console is empty".to_owned() };
     let kept = Cache::usual().and_then(|cache| cache.part("consoles")).ok().and_then(|consoles| {
         let kept = consoles.join("last");
         std::fs::write(&kept, &console).ok().map(|()| kept)
     });
     match kept {
-        _ if lines.is_empty() => "; its console is empty".to_owned(),
         Some(kept) => format!("; its console ends: {last} (all of it: {})", kept.display()),
         None => format!("; its console ends: {last}"),
     }
 }
 
-/// The control port.
-#[derive(Debug)]
-struct Line {
-    stream: UnixStream,
-    told: Receiver<FromGuest>,
-}
-
-impl Line {
-    fn start(stream: UnixStream) -> std::io::Result<Self> {
-        let (sender, told) = channel();
-        let from = stream.try_clone()?;
-        std::thread::Builder::new().name("guest-control".to_owned()).spawn(move || follow(from, &sender))?;
-        Ok(Self { stream, told })
-    }
-
-    fn order(&mut self, order: &ToGuest) -> Result<(), GuestError> {
-        let sent = self.stream.write_all(&control::line(order));
-        sent.map_err(|error| GuestError::Failed(format!("the guest's control port: {error}")))
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        // Ends the reading thread.
-        let _ = self.stream.shutdown(std::net::Shutdown::Both);
-    }
-}
-
-fn follow(from: UnixStream, sender: &Sender<FromGuest>) {
-    for line in BufReader::new(from).lines().map_while(Result::ok) {
-        if let Ok(told) = serde_json::from_str(&line)
-            && sender.send(told).is_err()
-        {
-            return;
-        }
-    }
+/// The last lines of a console, and before them that of a panic, behind which registers and calls are listed.
+fn last_words(console: &str) -> Option<String> {
+    let lines: Vec<&str> = console.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let (before, last) = lines.split_at(lines.len().saturating_sub(CONSOLE_LINES));
+    let panic = before.iter().rev().find(|line| line.contains(PANIC) && !line.contains("end "));
+    let shown: Vec<&str> = panic.into_iter().chain(last).copied().collect();
+    (!shown.is_empty()).then(|| shown.join(" | "))
 }
 
 /// What QEMU is started with.
@@ -442,8 +448,8 @@ fn arguments(spec: &GuestSpec, kernel: &Path, image: &Path, folder: &Path) -> Ve
     let words: Vec<&str> = words.into_iter().chain(spec.words.iter().map(String::as_str)).collect();
     let words = words.join(" ");
     let (init, hosts) = (image::INIT, format!("{}={}", inside::HOSTS, spec.hosts));
-    add("-append", format!("console=ttyS0 quiet oops=panic panic=-1 rdinit={init} {hosts} {words}"));
-    add("-serial", format!("file:{}", folder.join("console").display()));
+    add("-append", format!("console=ttyS0 oops=panic panic=-1 rdinit={init} {hosts} {words}"));
+    add("-serial", format!("file:{}", console_file(folder).display()));
     add("-device", "virtio-serial-pci,max_ports=31".to_owned());
     let mut ports = vec![(CONTROL.to_owned(), control_socket(folder))];
     let letters = ('a'..='z').take(spec.hosts as usize).map(String::from);
@@ -485,46 +491,6 @@ fn pin(qemu: &Child, cpus: u32) {
     }
 }
 
-/// A guest's folder: sockets, console, what QEMU complained of. Goes with the value.
-#[derive(Debug)]
-struct RunFolder {
-    path: PathBuf,
-}
-
-/// What the folders are called before the process id of the owner.
-const PREFIX: &str = "windhover-guest-";
-
-impl RunFolder {
-    fn make() -> Result<Self, GuestError> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let all = std::env::temp_dir();
-        remove_stale(&all);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = all.join(format!("{PREFIX}{}-{number}", std::process::id()));
-        host::private::folder(&path).map_err(GuestError::file("make the folder", &path))?;
-        Ok(Self { path })
-    }
-}
-
-impl Drop for RunFolder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
-}
-
-/// Removes the folders of owners that were killed. A number that is somebody else's now only keeps a folder a while longer.
-fn remove_stale(all: &Path) {
-    for path in std::fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
-        let is_number = |text: &str| text.parse::<u32>().is_ok();
-        let owner = parts.filter(|(pid, count)| is_number(pid) && is_number(count)).map(|(pid, _)| pid);
-        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            let _ = std::fs::remove_dir_all(&path);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -541,17 +507,24 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_dead_owners_go() {
-        let folder = tempfile::tempdir().unwrap();
-        // Of another program, with a name that begins alike.
-        let other = format!("{PREFIX}program-999999999");
-        let (dead, alive) = (folder.path().join(format!("{PREFIX}999999999-0")), folder.path().join(other));
-        for path in [&dead, &alive] {
-            std::fs::create_dir(path).unwrap();
-        }
-        let own = folder.path().join(format!("{PREFIX}{}-0", std::process::id()));
-        std::fs::create_dir(&own).unwrap();
-        remove_stale(folder.path());
-        assert_eq!([dead.exists(), alive.exists(), own.exists()], [false, true, true]);
+    fn silence_ends_with_each_line() {
+        let began = Instant::now();
+        let mut heard = Heard { bytes: 0, at: began };
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let seen: Vec<u64> = [(0, 5), (10, 20), (10, 25), (11, 49), (11, 79)]
+            .into_iter()
+            .map(|(bytes, seconds)| heard.silence(bytes, at(seconds)).as_secs())
+            .collect();
+        assert_eq!(seen, [5, 0, 5, 0, 30]);
+    }
+
+    #[test]
+    fn a_panic_is_told_before_the_last_lines() {
+        let panic = "[ 1.0] Kernel panic - not syncing: VFS";
+        let console = format!("one\n{panic}\nCPU: 0\n\n a \nb\n---[ end Kernel panic - not syncing: VFS ]---\n");
+        let last = "a | b | ---[ end Kernel panic - not syncing: VFS ]---";
+        assert_eq!(last_words(&console).unwrap(), format!("{panic} | {last}"));
+        assert_eq!(last_words("a\nb\n").unwrap(), "a | b");
+        assert_eq!(last_words(" \n"), None);
     }
 }

@@ -6,7 +6,7 @@
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Mode of folders.
 const FOLDER: u32 = 0o700;
@@ -43,6 +43,16 @@ pub fn check(path: &Path) -> io::Result<()> {
     // In a sticky folder, such as /tmp, nobody removes or renames what another made.
     let is_sticky = found.is_dir() && found.mode() & libc::S_ISVTX != 0;
     trust(found.uid(), if is_sticky { 0 } else { found.mode() })
+}
+
+/// Where a user other than root keeps what ends with the machine: the folder of the session, or one in /tmp that is theirs
+/// alone. `None` for root.
+#[must_use]
+pub fn of_user() -> Option<PathBuf> {
+    let user = nix::unistd::geteuid();
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let own = || session.map_or_else(|| PathBuf::from(format!("/tmp/windhover-{user}")), |path| path.join("windhover"));
+    (!user.is_root()).then(own)
 }
 
 fn user() -> u32 {

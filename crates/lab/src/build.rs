@@ -24,6 +24,8 @@ pub struct LabSpec {
     pub kind: LabKind,
     /// How many hosts, 1 to 26 (`a`, `b`, `c` …).
     pub hosts: u32,
+    /// Which one is the first, from 0 (`a`): guests on a wire have each a part of the hosts.
+    pub first: u32,
     /// Real ports, one a host, instead of veth pairs; the cable between them must be there.
     pub ports: Vec<String>,
     /// Whose it is.
@@ -38,7 +40,7 @@ impl LabSpec {
     #[must_use]
     pub fn new(name: &str) -> Self {
         let (name, owner) = (name.to_owned(), Owner::this_process());
-        Self { name, kind: LabKind::Netns, hosts: 2, ports: Vec::new(), owner, keeper: None }
+        Self { name, kind: LabKind::Netns, hosts: 2, first: 0, ports: Vec::new(), owner, keeper: None }
     }
 
     /// The lab that a plan asks for, owned by the calling process.
@@ -50,7 +52,7 @@ impl LabSpec {
     /// Checks what can be checked without the system.
     pub fn check(&self) -> Result<(), LabError> {
         check_name(&self.name)?;
-        if !(1..=26).contains(&self.hosts) {
+        if !(1..=26).contains(&self.hosts) || self.first > 26 - self.hosts {
             return LabError::refused(format!("a lab cannot have {} hosts: use 1 to 26", self.hosts));
         }
         if !self.ports.is_empty() && self.ports.len() != self.hosts as usize {
@@ -136,9 +138,12 @@ pub struct LabRecord {
     /// The namespace that holds the bridge, when there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
-    /// The guest that its hosts are in, when it is one.
+    /// The guests that its hosts are in, when it is made of such.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guests: Vec<GuestRecord>,
+    /// Why it is down although nobody took it down: a guest ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guest: Option<GuestRecord>,
+    pub ended: Option<String>,
     /// Its hosts.
     pub hosts: Vec<LabHost>,
 }
@@ -150,8 +155,14 @@ pub struct GuestRecord {
     pub kernel: String,
     /// How its CPUs run.
     pub mode: GuestMode,
+    /// How many CPUs.
+    pub cpus: u32,
+    /// Its memory, in MB.
+    pub memory_mb: u32,
     /// Its sockets and its console.
     pub folder: PathBuf,
+    /// The names of its hosts.
+    pub hosts: Vec<String>,
 }
 
 /// Commands for one run of `ip -batch`, in one namespace.
@@ -170,8 +181,9 @@ impl LabRecord {
     pub fn plan(spec: &LabSpec, subnet: Option<Subnet>, has_ipv6: bool, ports: Vec<Port>) -> Self {
         let mut ports = ports.into_iter();
         let hosts = ('a'..='z')
-            .take(spec.hosts as usize)
             .zip(0_u8..)
+            .skip(spec.first as usize)
+            .take(spec.hosts as usize)
             .map(|(letter, number)| match (spec.kind, subnet) {
                 (LabKind::Netns, Some(subnet)) => {
                     let port = ports.next();
@@ -207,7 +219,8 @@ impl LabRecord {
             owner: spec.owner.clone(),
             subnet,
             switch: bridged.then(|| format!("wh-{}-sw", spec.name)),
-            guest: None,
+            guests: Vec::new(),
+            ended: None,
             hosts,
         }
     }
@@ -218,6 +231,47 @@ impl LabRecord {
             let known = self.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
             LabError::Refused(format!("lab '{}' has no host '{name}': it has {known}", self.name))
         })
+    }
+
+    /// Refuses a lab that is not up: stale, or not up yet.
+    pub fn check_up(&self) -> Result<(), LabError> {
+        let name = &self.name;
+        if self.owner.is_gone() {
+            let remedy = format!("remove it with windhover lab down {name}");
+            return LabError::refused(format!("lab '{name}' is stale, {}: {remedy}", self.why_stale()));
+        }
+        if self.hosts.is_empty() {
+            return LabError::refused(format!("lab '{name}' is not up yet: wait for its windhover lab up"));
+        }
+        Ok(())
+    }
+
+    /// Why it is stale, once its owner is gone.
+    #[must_use]
+    pub fn why_stale(&self) -> &str {
+        self.ended.as_deref().unwrap_or("its owner is gone")
+    }
+
+    /// The lab in a plan that uses it.
+    #[must_use]
+    pub fn as_plan(&self) -> LabPlan {
+        let kernels: Vec<&str> = self.guests.iter().map(|guest| guest.kernel.as_str()).collect();
+        let guest = self.guests.first();
+        LabPlan {
+            name: Some(self.name.clone()),
+            hosts: u32::try_from(self.hosts.len()).unwrap_or(u32::MAX),
+            kernel: guest.map(|_| kernels.join(" + ")),
+            mode: guest.map(|guest| guest.mode),
+            cpus: guest.map(|guest| guest.cpus),
+            memory_mb: guest.map(|guest| guest.memory_mb),
+            ..LabPlan::new(self.kind)
+        }
+    }
+
+    /// The guest that a host is in.
+    #[must_use]
+    pub fn guest_of(&self, host: &str) -> Option<&GuestRecord> {
+        self.guests.iter().find(|guest| guest.hosts.iter().any(|name| name == host))
     }
 
     /// All namespaces of the lab, the bridge's first.

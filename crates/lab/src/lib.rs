@@ -18,6 +18,7 @@ mod guest;
 mod ip;
 mod life;
 
+pub use self::guest::{check_guests, exec_in_guest, hold};
 /// In the signatures of [`Lab::boot`].
 pub use ::guest::{GuestSpec, Program};
 pub use addresses::Subnet;

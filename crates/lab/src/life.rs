@@ -3,13 +3,13 @@
 use crate::build::{Batch, LOOPBACK, LabHost, LabRecord, LabSpec, NETNS_FOLDER, Port};
 use crate::registry::Lock;
 use crate::{LabError, Owner, Registry, ip};
-use host::knob::TaskKey;
 use model::plan::LabKind;
 use serde_json::Value;
+use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use task::{Keeper, Launch, LongWait, Stream};
+use task::{Keeper, Launch, Stream};
 
 /// How long a veth pair may take to come up, in seconds.
 const VETH_SECONDS: u64 = 5;
@@ -25,7 +25,10 @@ pub struct Lab {
     record: LabRecord,
     registry: Registry,
     ours: bool,
+    /// Somebody else made it and takes it down.
+    is_borrowed: bool,
     guest: Option<guest::Guest>,
+    _used: Option<File>,
     /// Dropped after the lab was taken down: then it finds nothing to do.
     _keeper: Option<Keeper>,
 }
@@ -49,16 +52,12 @@ impl Lab {
         }
         if spec.kind == LabKind::Loopback {
             let record = LabRecord::plan(spec, None, has_ipv6(), Vec::new());
-            return Ok(Self { record, registry: registry.clone(), ours: false, guest: None, _keeper: None });
+            return Ok(Self::of(record, registry));
         }
         need_privileges()?;
         let lock = registry.lock()?;
         remove_stale(registry, &lock)?;
-        if let Some(existing) = registry.get(&spec.name)? {
-            let (name, owner) = (&spec.name, &existing.owner);
-            let remedy = format!("use another name, or windhover lab down {name}");
-            return LabError::refused(format!("a lab named '{name}' exists ({owner}): {remedy}"));
-        }
+        refuse_existing(registry, &spec.name)?;
         let ports = spec.ports.iter().map(|port| look_at_port(port)).collect::<Result<Vec<_>, _>>()?;
         let record = LabRecord::plan(spec, Some(registry.free_subnet()?), has_ipv6(), ports);
         if let Some(netns) = record.namespaces().find(|netns| namespace_exists(netns)) {
@@ -76,7 +75,27 @@ impl Lab {
             let _ = remove(registry, &lock, &record);
             return Err(error);
         }
-        Ok(Self { record, registry: registry.clone(), ours, guest: None, _keeper: keeper })
+        let mut lab = Self::of(record, registry);
+        (lab.ours, lab._keeper) = (ours, keeper);
+        Ok(lab)
+    }
+
+    fn of(record: LabRecord, registry: &Registry) -> Self {
+        let registry = registry.clone();
+        Self { record, registry, ours: false, is_borrowed: false, guest: None, _used: None, _keeper: None }
+    }
+
+    /// A lab that is up already, to be used by a campaign: it stays up when the value is dropped or [`Lab::down`] called.
+    ///
+    /// # Errors
+    /// [`LabError::Refused`] when there is none, it is stale, or another campaign uses its guests.
+    pub fn borrow(registry: &Registry, name: &str) -> Result<Self, LabError> {
+        let record = Self::open(registry, name)?;
+        record.check_up()?;
+        let used = crate::guest::take(&record)?;
+        let mut lab = Self::of(record, registry);
+        (lab.is_borrowed, lab._used) = (true, used);
+        Ok(lab)
     }
 
     /// A lab that is up already.
@@ -97,8 +116,10 @@ impl Lab {
     }
 
     /// A lab whose hosts are in a guest.
-    pub(crate) fn with_guest(record: LabRecord, registry: Registry, guest: guest::Guest) -> Self {
-        Self { record, registry, ours: false, guest: Some(guest), _keeper: None }
+    pub(crate) fn with_guest(record: LabRecord, registry: &Registry, guest: guest::Guest) -> Self {
+        let mut lab = Self::of(record, registry);
+        lab.guest = Some(guest);
+        lab
     }
 
     /// The guest that its hosts are in, when it is one.
@@ -114,6 +135,9 @@ impl Lab {
     /// Removes it, as [`down`] does. A loopback lab has nothing to remove.
     pub fn down(mut self) -> Result<(), LabError> {
         self.ours = false;
+        if self.is_borrowed {
+            return Ok(());
+        }
         match self.record.kind {
             LabKind::Netns => down(&self.registry, &self.record.name),
             LabKind::Loopback => Ok(()),
@@ -149,11 +173,7 @@ fn start_keeper(program: &Path, registry: &Registry, record: &LabRecord) -> Resu
 /// The life of a lab's keeper, in a process of its own: waits for the end of the owner, and takes the lab down if it is
 /// still that one's. `ready` writes [`Keeper::READY`] to standard output.
 pub fn keep(registry: &Registry, name: &str, owner: (i32, u64), ready: impl FnOnce()) -> Result<(), LabError> {
-    task::own_session();
-    let wait = LongWait::new()?;
-    ready();
-    let lives = || TaskKey::of(owner.0).is_some_and(|now| now.began(owner.1));
-    wait.wait(Some(owner.0), &lives)?;
+    guest::wait_for_owner(owner, ready)?;
     let lock = registry.lock()?;
     match registry.get(name)? {
         Some(record) if matches!(&record.owner, Owner::Process { pid, start_time, .. } if (i64::from(*pid), *start_time) == (i64::from(owner.0), owner.1)) => {
@@ -171,6 +191,7 @@ pub fn keep(registry: &Registry, name: &str, owner: (i32, u64), ready: impl FnOn
 /// [`LabError::SetAside`] for a damaged record.
 pub fn down(registry: &Registry, name: &str) -> Result<(), LabError> {
     match Lab::open(registry, name) {
+        Ok(record) if record.kind == LabKind::Guest => crate::guest::end_holder(&record)?,
         Ok(_) | Err(LabError::Damaged { .. }) => need_privileges()?,
         Err(error) => return Err(error),
     }
@@ -186,10 +207,13 @@ pub fn down(registry: &Registry, name: &str) -> Result<(), LabError> {
 
 /// Removes all labs whose owner is gone, as [`down`] does; returns their names.
 pub fn down_stale(registry: &Registry) -> Result<Vec<String>, LabError> {
-    if !registry.all()?.0.iter().any(|record| record.owner.is_gone()) {
+    let stale: Vec<LabRecord> = registry.all()?.0.into_iter().filter(|record| record.owner.is_gone()).collect();
+    if stale.is_empty() {
         return Ok(Vec::new());
     }
-    need_privileges()?;
+    if stale.iter().any(|record| record.kind != LabKind::Guest) {
+        need_privileges()?;
+    }
     let lock = registry.lock()?;
     remove_stale(registry, &lock)
 }
@@ -234,7 +258,14 @@ pub fn exec(
     Ok(status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1))
 }
 
-fn remove_stale(registry: &Registry, lock: &Lock) -> Result<Vec<String>, LabError> {
+/// Refuses a name that is taken. The registry is locked.
+pub(crate) fn refuse_existing(registry: &Registry, name: &str) -> Result<(), LabError> {
+    let Some(existing) = registry.get(name)? else { return Ok(()) };
+    let remedy = format!("use another name, or windhover lab down {name}");
+    LabError::refused(format!("a lab named '{name}' exists ({}): {remedy}", existing.owner))
+}
+
+pub(crate) fn remove_stale(registry: &Registry, lock: &Lock) -> Result<Vec<String>, LabError> {
     let mut removed = Vec::new();
     for record in registry.all()?.0.into_iter().filter(|record| record.owner.is_gone()) {
         remove(registry, lock, &record)?;
@@ -245,6 +276,7 @@ fn remove_stale(registry: &Registry, lock: &Lock) -> Result<Vec<String>, LabErro
 
 /// Takes down whatever of a lab is there, looks at what is left, and forgets it when nothing is.
 fn remove(registry: &Registry, _lock: &Lock, record: &LabRecord) -> Result<(), LabError> {
+    crate::guest::remove_folders(record);
     let here = std::process::id();
     for host in &record.hosts {
         let Some(netns) = host.netns.as_deref().filter(|netns| namespace_exists(netns)) else { continue };

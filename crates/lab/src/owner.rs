@@ -40,6 +40,16 @@ impl Owner {
         }
     }
 
+    /// The id of the process, where it lives and can be reached from here.
+    pub(crate) fn reachable(&self) -> Option<i32> {
+        match self {
+            Self::Process { pid, pid_namespace: namespace, .. } if *namespace == pid_namespace() && !self.is_gone() => {
+                i32::try_from(*pid).ok()
+            }
+            _ => None,
+        }
+    }
+
     /// Whether nobody owns the lab any more. A process that cannot be judged (another PID namespace) counts as alive.
     #[must_use]
     pub fn is_gone(&self) -> bool {

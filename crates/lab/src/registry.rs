@@ -17,7 +17,8 @@ pub struct Registry {
 
 impl Default for Registry {
     fn default() -> Self {
-        Self { folder: PathBuf::from("/run/windhover/labs") }
+        let folder = private::of_user().unwrap_or_else(|| PathBuf::from("/run/windhover"));
+        Self { folder: folder.join("labs") }
     }
 }
 
@@ -29,7 +30,7 @@ pub struct Lock {
 }
 
 impl Registry {
-    /// A registry in another folder than /run/windhover/labs.
+    /// A registry in another folder than the usual one: /run/windhover/labs, for users other than root that of their session.
     #[must_use]
     pub fn at(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
@@ -178,6 +179,9 @@ pub fn parse(path: &Path, text: &str) -> Result<LabRecord, LabError> {
     let ports = || record.hosts.iter().filter_map(|host| host.port.as_ref());
     let words = record.hosts.iter().map(|host| &host.device).chain(ports().map(|port| &port.name));
     let addresses = ports().flat_map(|port| &port.addresses).flat_map(|address| address.splitn(2, " peer "));
+    if record.guests.iter().any(|guest| !guest.folder.is_absolute()) {
+        return Err(damaged("a guest's folder in it is none".to_owned()));
+    }
     if !words.map(String::as_str).chain(addresses).all(plain) {
         return Err(damaged("a device or an address in it is not one".to_owned()));
     }

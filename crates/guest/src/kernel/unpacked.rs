@@ -1,7 +1,7 @@
 //! A kernel without its wrapping: an emulated CPU would take seconds to unpack it at each boot.
 
 use super::Kernel;
-use crate::cache::keep;
+use crate::cache::{has, keep};
 use crate::{Cache, GuestError};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) fn unpacked(kernel: &Kernel, cache: &Cache) -> Result<PathBuf, GuestE
     let folder = cache.part("images")?;
     let path = folder.join(format!("{}-{:016x}.elf", kernel.release, crate::image::fingerprint_of(&packed)));
     let _lock = Cache::lock(&folder)?;
-    if path.is_file() {
+    if has(&path) {
         return Ok(path);
     }
     match payload(&packed).and_then(unpack) {
@@ -103,7 +103,12 @@ mod tests {
         std::fs::write(&path, image(&elf)).unwrap();
         let first = unpacked(&kernel, &cache).unwrap();
         assert_eq!(std::fs::read(&first).unwrap(), elf);
+        // Catches: a kernel that each boot uses is the oldest file, which the next new image pushes out before QEMU reads it.
+        let age = |path: &PathBuf| std::fs::metadata(path).unwrap().modified().unwrap().elapsed().unwrap_or_default();
+        let file = std::fs::File::open(&first).unwrap();
+        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(3600)).unwrap();
         assert_eq!(unpacked(&kernel, &cache).unwrap(), first);
+        assert!(age(&first) < Duration::from_secs(1800), "{:?}", age(&first));
         for other in [image(b"\x7fELF without a note"), b"no image".to_vec()] {
             std::fs::write(&path, other).unwrap();
             assert_eq!(unpacked(&kernel, &cache).unwrap(), path);

@@ -5,7 +5,7 @@ use crate::LabError;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -35,8 +35,11 @@ enum Link {
         stdin: Option<ChildStdin>,
         stderr: Option<StderrTail>,
     },
-    /// The agent is a guest's.
-    Socket(UnixStream),
+    /// The agent is a guest's, whose folder this is.
+    Socket {
+        stream: UnixStream,
+        folder: PathBuf,
+    },
 }
 
 /// What comes from the reading thread.
@@ -93,7 +96,8 @@ impl Transport {
         let (from, (sender, replies)) = (stream.try_clone().map_err(failed)?, channel());
         let name = format!("replies-{host}");
         std::thread::Builder::new().name(name).spawn(move || read_replies(from, &sender)).map_err(failed)?;
-        Ok(Self { host: host.to_owned(), link: Link::Socket(stream), replies })
+        let folder = socket.parent().unwrap_or(socket).to_owned();
+        Ok(Self { host: host.to_owned(), link: Link::Socket { stream, folder }, replies })
     }
 
     pub(super) fn send(&mut self, request: &Request) -> Result<(), PipeError> {
@@ -105,7 +109,7 @@ impl Transport {
         let sent = match &mut self.link {
             Link::Process { stdin: Some(stdin), .. } => stdin.write_all(&frame).and_then(|()| stdin.flush()),
             Link::Process { stdin: None, .. } => Err(std::io::ErrorKind::BrokenPipe.into()),
-            Link::Socket(stream) => stream.write_all(&frame),
+            Link::Socket { stream, .. } => stream.write_all(&frame),
         };
         sent.map_err(|error| self.lost(&error.to_string()))
     }
@@ -133,7 +137,10 @@ impl Transport {
                     why = format!("{why}; it said last: {said}");
                 }
             }
-            Link::Socket(stream) => drop(stream.shutdown(Shutdown::Both)),
+            Link::Socket { stream, folder } => {
+                let _ = stream.shutdown(Shutdown::Both);
+                why.push_str(&guest::last_lines(folder));
+            }
         }
         PipeError::Lost { host: self.host.clone(), why }
     }
@@ -146,7 +153,7 @@ impl Transport {
                 child
             }
             // The guest sees to the agent's end.
-            Link::Socket(stream) => {
+            Link::Socket { stream, .. } => {
                 let _ = stream.shutdown(Shutdown::Both);
                 return Ok(());
             }
@@ -172,7 +179,7 @@ impl Drop for Transport {
                     let _ = child.wait_timeout(GRACE);
                 }
             }
-            Link::Socket(stream) => drop(stream.shutdown(Shutdown::Both)),
+            Link::Socket { stream, .. } => drop(stream.shutdown(Shutdown::Both)),
         }
     }
 }

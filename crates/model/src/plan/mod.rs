@@ -103,6 +103,9 @@ defaults! { three: u32 = 3; }
 pub struct LabPlan {
     /// What the hosts are made of.
     pub kind: LabKind,
+    /// Name of a lab that is up (`windhover lab up`) and is used instead of a new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// How many hosts (`a`, `b`, `c` …), at most 26.
     #[serde(default = "two")]
     pub hosts: u32,
@@ -131,7 +134,7 @@ impl LabPlan {
     #[must_use]
     pub fn new(kind: LabKind) -> Self {
         let (ports, kernel, mode, cpus, memory_mb) = (Vec::new(), None, None, None, None);
-        Self { kind, hosts: 2, ports, kernel, mode, cpus, memory_mb }
+        Self { kind, name: None, hosts: 2, ports, kernel, mode, cpus, memory_mb }
     }
 
     fn check(&self) -> Result<(), ModelError> {
@@ -312,7 +315,11 @@ impl Plan {
         })
     }
 
-    fn check(&self) -> Result<(), ModelError> {
+    /// Refuses what contradicts itself. [`Self::parse`] does it, too: for plans that were changed since.
+    ///
+    /// # Errors
+    /// [`ModelError`], with the remedy.
+    pub fn check(&self) -> Result<(), ModelError> {
         let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if self.name.is_empty() || !self.name.chars().all(plain) || self.name.starts_with('.') {
@@ -335,7 +342,14 @@ impl Plan {
         }
         if let Some(lab) = &self.lab {
             lab.check()?;
-            if lab.kind == LabKind::Guest && lab.kernel.is_none() && !self.names(crate::factor::KERNEL.name) {
+            let names_kernels = self.names(crate::factor::KERNEL.name);
+            if let Some(name) = lab.name.as_ref().filter(|_| names_kernels && lab.kind == LabKind::Guest) {
+                return conflict(
+                    &format!("the plan names kernels, and the guests of lab '{name}' run one already"),
+                    "remove lab.name, or the axis kernel",
+                );
+            }
+            if lab.kind == LabKind::Guest && lab.kernel.is_none() && lab.name.is_none() && !names_kernels {
                 return conflict("the guest has no kernel", "set lab.kernel = \"debian-6.1\", or the axis kernel");
             }
         }

@@ -1,9 +1,8 @@
 //! Flags of `campaign`, `report` and `show`.
 
-use super::lab::LAB_KINDS;
-use super::shared::{MixArgs, one_of, pair};
+use super::lab::{LabChoice, lab_choice};
+use super::shared::{MixArgs, pair};
 use clap::{Args, Subcommand, ValueEnum};
-use model::plan::LabKind;
 use std::path::PathBuf;
 
 /// `windhover campaign`
@@ -33,9 +32,9 @@ pub(crate) enum CampaignCommand {
         /// Folder that the run directory is made in
         #[arg(long, short, value_name = "DIR", default_value = ".")]
         output: PathBuf,
-        /// Use this kind of built-in lab instead of the plan's
-        #[arg(long, value_parser = one_of(&LAB_KINDS), value_name = "KIND")]
-        lab: Option<LabKind>,
+        /// Use this lab instead of the plan's: netns or loopback, a new one of that kind; or the NAME of one that is up (lab up)
+        #[arg(long, value_parser = lab_choice, value_name = "LAB")]
+        lab: Option<LabChoice>,
         /// Set a label, such as nic=X520; may be repeated
         #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
         labels: Vec<(String, String)>,

@@ -189,6 +189,10 @@ lab up
       two namespaces, a and b, joined by a veth pair
   windhover lab up four --hosts 4
       four on a bridge
+  windhover lab up rt --guest debian-6.1-rt
+      two in a virtual machine with another kernel
+  windhover lab up pair --guest debian-6.1 --guest debian-6.12 --mode tcg
+      two virtual machines on a wire
 lab down
   windhover lab down four
       remove one
@@ -204,6 +208,8 @@ lab exec
       serve on host b of the lab called lab
   windhover lab exec four/c -- ip address
       host c of the lab four
+  windhover lab exec rt/a -- windhover pingpong udp 198.18.0.2
+      in a virtual machine
 lab boot
   windhover lab boot debian-6.12-rt -- windhover doctor
       doctor in a virtual machine with Debian's PREEMPT_RT kernel
@@ -219,6 +225,8 @@ campaign run
       as root, for labs of namespaces
   windhover campaign run PLAN --lab loopback --output runs --label nic=X520
       without namespaces; a label for what was swapped by hand
+  windhover campaign run PLAN --lab rt
+      on the lab of this name, which is up
 campaign resume
   windhover campaign resume RUN
       go on after a kill

@@ -26,6 +26,12 @@ pub(crate) struct GuestInit {
     /// How many hosts to make
     #[arg(long, default_value_t = 0)]
     pub(crate) hosts: u32,
+    /// Which one is the first, from 0
+    #[arg(long, default_value_t = 0)]
+    pub(crate) first: u32,
+    /// The network device of the first
+    #[arg(long)]
+    pub(crate) port: Option<String>,
 }
 
 /// Kinds of built-in labs.
@@ -34,30 +40,21 @@ pub(crate) const LAB_KINDS: [Choice<LabKind>; 2] = [
     (LabKind::Loopback, "loopback", "This host talking to itself"),
 ];
 
-/// `windhover lab boot`
-#[derive(Debug, Args)]
-pub(crate) struct Boot {
-    /// debian-6.1, debian-6.1-rt, debian-6.12, debian-6.12-rt (fetched once by apt, not installed), or the path of a
-    /// vmlinuz-RELEASE
-    pub(crate) kernel: String,
+/// What a virtual machine is.
+#[derive(Debug, Clone, Args, PartialEq, Eq, Default)]
+pub(crate) struct GuestArgs {
     /// Add a word to the kernel's command line; may be repeated
     #[arg(long = "word", value_name = "WORD")]
     pub(crate) words: Vec<String>,
-    /// How its CPUs run
-    #[arg(long, value_parser = one_of(&GUEST_MODES), value_name = "MODE", default_value = "icount")]
-    pub(crate) mode: GuestMode,
-    /// CPUs
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) cpus: u32,
-    /// Memory in MB
-    #[arg(long, value_name = "MB", default_value_t = 768, value_parser = clap::value_parser!(u32).range(256..))]
-    pub(crate) memory_mb: u32,
-    /// Hosts (network namespaces) to make in it
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=26))]
-    pub(crate) hosts: u32,
-    /// Run the command on this host, not in the first network namespace
-    #[arg(long, value_name = "NAME")]
-    pub(crate) host: Option<String>,
+    /// How the CPUs of a virtual machine run [default: icount]
+    #[arg(long, value_parser = one_of(&GUEST_MODES), value_name = "MODE")]
+    pub(crate) mode: Option<GuestMode>,
+    /// CPUs of a virtual machine [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) cpus: Option<u32>,
+    /// Memory of a virtual machine in MB [default: 768]
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(256..))]
+    pub(crate) memory_mb: Option<u32>,
     /// Load this module of the kernel; may be repeated
     #[arg(long = "module", value_name = "NAME")]
     pub(crate) modules: Vec<String>,
@@ -67,6 +64,62 @@ pub(crate) struct Boot {
     /// Hand this argument to QEMU; may be repeated
     #[arg(long = "qemu", value_name = "ARG", allow_hyphen_values = true)]
     pub(crate) devices: Vec<String>,
+}
+
+/// `windhover lab up`
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// Name of the lab
+    #[arg(default_value = "lab")]
+    pub(crate) name: String,
+    /// How many hosts [default: 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) hosts: Option<u32>,
+    /// Move these real ports into the hosts instead of making a veth pair: a cable between two ports is then used
+    #[arg(long, value_name = "PORT,PORT", value_delimiter = ',', conflicts_with = "guests")]
+    pub(crate) ports: Vec<String>,
+    /// Boot this kernel, as lab boot does, and make the hosts in it; no root is needed. Words behind it join its command line.
+    /// Twice: two virtual machines on a wire, each with one host
+    #[arg(long = "guest", value_name = "KERNEL")]
+    pub(crate) guests: Vec<String>,
+    #[command(flatten)]
+    pub(crate) guest: GuestArgs,
+    /// Stay, and say on standard output when it is up: the process that holds guests
+    #[arg(long, hide = true, requires = "guests")]
+    pub(crate) hold: bool,
+}
+
+/// A kind of lab, or the name of one that is up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LabChoice {
+    Kind(LabKind),
+    Named(String),
+}
+
+/// Reads a [`LabChoice`].
+pub(crate) fn lab_choice(text: &str) -> Result<LabChoice, String> {
+    match LAB_KINDS.iter().find(|(_, word, _)| *word == text) {
+        Some((kind, ..)) => Ok(LabChoice::Kind(*kind)),
+        None => {
+            lab::build::check_name(text).map(|()| LabChoice::Named(text.to_owned())).map_err(|error| error.to_string())
+        }
+    }
+}
+
+/// `windhover lab boot`
+#[derive(Debug, Args)]
+pub(crate) struct Boot {
+    /// debian-6.1, debian-6.1-rt, debian-6.12, debian-6.12-rt (fetched once by apt, not installed), or the path of a
+    /// vmlinuz-RELEASE
+    pub(crate) kernel: String,
+    #[command(flatten)]
+    pub(crate) guest: GuestArgs,
+    /// Hosts (network namespaces) to make in it
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=26))]
+    pub(crate) hosts: u32,
+    /// Run the command on this host, not in the first network namespace
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Option<String>,
     /// Switch it off when the command takes longer, in seconds of this machine
     #[arg(long, value_name = "S")]
     pub(crate) limit: Option<u64>,
@@ -88,18 +141,10 @@ pub(crate) const GUEST_MODES: [Choice<GuestMode>; 3] = [
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// Make a lab that stays until `lab down`
-    Up {
-        /// Name of the lab
-        #[arg(default_value = "lab")]
-        name: String,
-        /// How many hosts
-        #[arg(long, value_name = "N", default_value_t = 2)]
-        hosts: u32,
-        /// Move these real ports into the hosts instead of making a veth pair: a cable between two ports is then used
-        #[arg(long, value_name = "PORT,PORT", value_delimiter = ',')]
-        ports: Vec<String>,
-    },
-    /// Remove a lab; programs that still run in it lose their network and are named
+    ///
+    /// Its hosts are network namespaces of this machine, or of a virtual machine with a kernel of its own (--guest).
+    Up(Box<Up>),
+    /// Remove a lab; programs that still run in it lose their network and are named. Virtual machines are switched off
     Down {
         /// Name of the lab
         #[arg(default_value = "lab")]
@@ -119,6 +164,8 @@ pub(crate) enum LabCommand {
     /// No root is needed.
     Boot(Box<Boot>),
     /// Run a command on a host of a lab; its exit status is passed on
+    ///
+    /// In a virtual machine there are this program, ip and ethtool, and a command has no standard input.
     Exec {
         /// Host as NAME (of the lab called `lab`) or LAB/NAME
         host: String,

@@ -1,9 +1,8 @@
 //! Flags of `tune try`.
 
-use super::lab::LAB_KINDS;
-use super::shared::{PlainForm, one_of};
+use super::lab::{LabChoice, lab_choice};
+use super::shared::PlainForm;
 use clap::Args;
-use model::plan::LabKind;
 use std::path::PathBuf;
 
 /// `windhover tune try`
@@ -33,9 +32,9 @@ pub(crate) struct TuneTry {
     /// Measure the cells of this plan instead of the one that the flags below describe
     #[arg(long, value_name = "FILE", conflicts_with_all = ["protocol", "size", "seconds", "receive", "policy", "cpu", "load", "shield", "lab"])]
     pub(crate) plan: Option<PathBuf>,
-    /// Kind of built-in lab
-    #[arg(long, value_parser = one_of(&LAB_KINDS), value_name = "KIND", default_value = "netns")]
-    pub(crate) lab: LabKind,
+    /// Lab: netns or loopback, a new one of that kind; or the NAME of one that is up (lab up)
+    #[arg(long, value_parser = lab_choice, value_name = "LAB", default_value = "netns")]
+    pub(crate) lab: LabChoice,
     #[arg(long, default_value = "udp", help = model::Protocol::words_for(model::Probe::Pingpong))]
     pub(crate) protocol: String,
     /// Message size in bytes

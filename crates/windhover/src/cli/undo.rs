@@ -30,11 +30,14 @@ pub(crate) struct Undo {
 #[derive(Debug, Args)]
 pub(crate) struct Keeper {
     /// The change set
-    #[arg(long, required_unless_present = "lab")]
+    #[arg(long, required_unless_present_any = ["lab", "folder"])]
     pub(crate) set: Option<String>,
     /// The lab
     #[arg(long, conflicts_with = "set")]
     pub(crate) lab: Option<String>,
+    /// The folder of a guest, to be removed
+    #[arg(long, conflicts_with_all = ["set", "lab"])]
+    pub(crate) folder: Option<PathBuf>,
     /// Its owner: process id and start time
     #[arg(long, value_name = "PID:TICKS", value_parser = owner)]
     pub(crate) owner: (i32, u64),

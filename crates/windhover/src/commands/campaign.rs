@@ -3,6 +3,7 @@
 use super::live::{View, bar, style, typed};
 use super::{identity, signals};
 use crate::cli::campaign::CampaignCommand;
+use crate::cli::lab::LabChoice;
 use crate::output::{Failure, Output, paragraph, unwritten, wrapped, written};
 use anyhow::Context as _;
 use campaign::{Observer, Progress};
@@ -23,7 +24,7 @@ pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failu
         CampaignCommand::Plan { plan } => show_plan(&plan, output),
         CampaignCommand::Run { plan, output: folder, lab, labels, seed, repetitions, repeat_runs, jsonl } => {
             let text = read(&plan)?;
-            let parsed = with_lab(parse(&plan, &text)?, lab);
+            let parsed = with_lab(parse(&plan, &text)?, lab)?;
             let mut options = options(text)?;
             options.output = folder;
             options.labels = labels.into_iter().collect::<BTreeMap<_, _>>();
@@ -112,18 +113,30 @@ pub(crate) fn parse(path: &Path, text: &str) -> Result<Plan, Failure> {
     Plan::parse(&path.display().to_string(), text).map_err(Failure::usage)
 }
 
-/// The plan on another kind of built-in lab.
-pub(crate) fn with_lab(mut plan: Plan, kind: Option<LabKind>) -> Plan {
-    let Some(kind) = kind else { return plan };
+/// The plan on another lab, if one was chosen; and what a lab that is up already consists of, where it uses one.
+pub(crate) fn with_lab(mut plan: Plan, chosen: Option<LabChoice>) -> Result<Plan, Failure> {
+    let named = plan.lab.as_ref().and_then(|lab| lab.name.clone());
+    let kind = match chosen.or(named.map(LabChoice::Named)) {
+        None => return Ok(plan),
+        Some(LabChoice::Kind(kind)) => kind,
+        Some(LabChoice::Named(name)) => {
+            let record = lab::Lab::open(&lab::Registry::default(), &name);
+            let record = record.map_err(|error| Failure::new(error.exit_code(), error))?;
+            plan.lab = Some(record.as_plan());
+            plan.hosts.clear();
+            plan.check().map_err(Failure::usage)?;
+            return Ok(plan);
+        }
+    };
     match &mut plan.lab {
         Some(lab) if lab.kind == LabKind::Guest => *lab = LabPlan { hosts: lab.hosts, ..LabPlan::new(kind) },
-        Some(lab) => lab.kind = kind,
+        Some(lab) => (lab.kind, lab.name) = (kind, None),
         None => {
             plan.lab = Some(LabPlan::new(kind));
             plan.hosts.clear();
         }
     }
-    plan
+    Ok(plan)
 }
 
 /// Of a campaign that nothing interrupts yet.

@@ -7,14 +7,22 @@ use guest::{GuestHost, inside};
 use lab::{Lab, LabSpec, Owner, Registry};
 
 pub(crate) fn run(arguments: &GuestInit) -> Result<u8, Failure> {
-    inside::serve(arguments.hosts, &mut make_hosts).map_err(|why| Failure::from(anyhow!(why)))?;
+    let mut make = |hosts| {
+        make_hosts(&LabSpec {
+            hosts,
+            first: arguments.first,
+            ports: arguments.port.clone().into_iter().collect(),
+            owner: Owner::Persistent,
+            ..LabSpec::new("guest")
+        })
+    };
+    inside::serve(arguments.hosts, &mut make).map_err(|why| Failure::from(anyhow!(why)))?;
     Ok(0)
 }
 
 /// A lab like that of `windhover lab up`, here in the guest.
-fn make_hosts(hosts: u32) -> Result<Vec<GuestHost>, String> {
-    let spec = LabSpec { hosts, owner: Owner::Persistent, ..LabSpec::new("guest") };
-    let lab = Lab::up(&Registry::default(), &spec).map_err(|error| error.to_string())?;
+fn make_hosts(spec: &LabSpec) -> Result<Vec<GuestHost>, String> {
+    let lab = Lab::up(&Registry::default(), spec).map_err(|error| error.to_string())?;
     let inside = |host: &lab::LabHost| GuestHost {
         name: host.name.clone(),
         netns: host.netns.clone(),

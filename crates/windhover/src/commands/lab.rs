@@ -1,29 +1,28 @@
 //! `windhover lab`.
 
 use super::{identity, signals};
-use crate::cli::lab::{Boot, LabCommand};
+use crate::cli::lab::{Boot, GuestArgs, LabCommand, Up};
 use crate::output::{Failure, Output, json, paragraph, table, unwritten};
-use guest::{Cache, Guest, GuestSpec, Program};
-use lab::{Lab, LabSpec, LabStatus, Owner, Registry};
-use std::io::Write as _;
+use anyhow::{Context as _, anyhow};
+use guest::{Cache, Guest, GuestSpec, Job, Program};
+use lab::{Lab, LabRecord, LabSpec, LabStatus, Owner, Registry};
+use model::plan::LabKind;
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
 use std::time::Duration;
+use task::{Launch, Stream};
 
 pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
     let registry = Registry::default();
     let failed = |error: lab::LabError| Failure::new(error.exit_code(), error);
     match command {
-        LabCommand::Up { name, hosts, ports } => {
-            let mut spec = LabSpec::new(&name);
-            spec.hosts = hosts;
-            spec.ports = ports;
-            spec.owner = Owner::Persistent;
-            let made = Lab::up(&registry, &spec).map_err(failed)?;
-            output.result(&hosts_text(made.record()))?;
-            made.keep();
-            name_damaged(&registry, output);
-            Ok(0)
-        }
+        LabCommand::Up(arguments) => match (arguments.guests.is_empty(), arguments.hold) {
+            (true, _) => up(*arguments, &registry, output),
+            (false, false) => start_holder(&registry, output),
+            (false, true) => hold(&arguments, &registry, output),
+        },
         LabCommand::Down { name, stale } => {
             if stale {
                 for name in lab::down_stale(&registry).map_err(failed)? {
@@ -45,9 +44,21 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
             output.result(&if form.is_json() { labs_json(&labs)? } else { labs_text(&labs) })?;
             Ok(0)
         }
-        LabCommand::Boot(arguments) => boot(*arguments, output),
+        LabCommand::Boot(arguments) => boot(&arguments, output),
         LabCommand::Exec { host, command } => {
             let (lab_name, host) = host.split_once('/').unwrap_or(("lab", host.as_str()));
+            let record = Lab::open(&registry, lab_name).map_err(failed)?;
+            if record.kind == LabKind::Guest {
+                record.check_up().map_err(failed)?;
+            }
+            if let Some(guest) = record.guest_of(host) {
+                let stop = signals::stop_flag()?;
+                let mut written = Ok(());
+                let ended = lab::exec_in_guest(guest, host, &command, &stop, &mut writer(&mut written));
+                let status = ended.map_err(failed)?;
+                written.map_err(|error| unwritten("", &error))?;
+                return Ok(u8::try_from(status).unwrap_or(1));
+            }
             let programs = signals::pass_on()?;
             let mut program = 0;
             let started = &mut |pid| {
@@ -61,11 +72,129 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
     }
 }
 
+/// Makes a lab of namespaces.
+fn up(arguments: Up, registry: &Registry, output: &Output) -> Result<u8, Failure> {
+    if arguments.guest != GuestArgs::default() {
+        refuse!("--mode, --cpus, --word and the like are for virtual machines: add --guest KERNEL");
+    }
+    let mut spec = LabSpec::new(&arguments.name);
+    spec.hosts = arguments.hosts.unwrap_or(spec.hosts);
+    spec.ports = arguments.ports;
+    spec.owner = Owner::Persistent;
+    let made = Lab::up(registry, &spec).map_err(|error| Failure::new(error.exit_code(), error))?;
+    output.result(&hosts_text(made.record()))?;
+    made.keep();
+    name_damaged(registry, output);
+    Ok(0)
+}
+
+/// Said to the holder of guests by the command that started it, which it otherwise ends with.
+const KEPT: &str = "kept\n";
+
+/// Has a process of its own boot guests and hold them. What it says until they are up, errors too, is passed on.
+fn start_holder(registry: &Registry, output: &Output) -> Result<u8, Failure> {
+    // Behind `--` it would be an operand.
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let place = arguments.iter().position(|argument| argument == "up").map_or(arguments.len(), |up| up + 1);
+    arguments.insert(place, "--hold".into());
+    let mut holder = Launch::new(identity::executable()?)
+        .args(arguments)
+        .env_remove("LD_PRELOAD")
+        .in_our_group()
+        .stdin(Stream::Pipe)
+        .stdout(Stream::Pipe)
+        .stderr(Stream::Pipe)
+        .start()?;
+    let (stdin, stdout, stderr) = (holder.take_stdin(), holder.take_stdout(), holder.take_stderr());
+    let said = std::thread::spawn(move || stderr.map(|mut from| std::io::copy(&mut from, &mut std::io::stderr())));
+    let mut line = String::new();
+    let read = stdout.map(|stdout| BufReader::new(stdout).read_line(&mut line));
+    if !matches!(read, Some(Ok(1..))) {
+        let ended = holder.wait()?;
+        let _ = said.join();
+        let code = ended.code().and_then(|code| u8::try_from(code).ok());
+        return code.ok_or_else(|| Failure::from(anyhow!("the process that holds the guests was ended: {ended}")));
+    }
+    let record: LabRecord = serde_json::from_str(&line)?;
+    output.result(&hosts_text(&record))?;
+    stdin.map_or(Ok(()), |mut stdin| stdin.write_all(KEPT.as_bytes())).context("the process that holds the guests")?;
+    // It outlives this one.
+    std::mem::forget(holder);
+    name_damaged(registry, output);
+    Ok(0)
+}
+
+/// The process that [`start_holder`] starts.
+fn hold(arguments: &Up, registry: &Registry, output: &Output) -> Result<u8, Failure> {
+    task::own_session();
+    let stop = signals::stop_flag()?;
+    let (sender, kept) = channel();
+    let gone = stop.share();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        match std::io::stdin().read_line(&mut line) {
+            Ok(_) if line == KEPT => drop(sender.send(())),
+            _ => gone.store(true, Ordering::Relaxed),
+        }
+    });
+    let mut ready = |record: &LabRecord| {
+        // Nothing of the folder that the command was given in is needed any more.
+        let _ = std::env::set_current_dir("/");
+        let line = serde_json::to_string(record).unwrap_or_default();
+        output.result(&format!("{line}\n")).is_ok() && kept.recv().is_ok()
+    };
+    let failed = |error: lab::LabError| {
+        let code = if stop.load(Ordering::Relaxed) { 130 } else { error.exit_code() };
+        Failure::new(code, error)
+    };
+    let specs = specs(arguments)?;
+    let program = Program { path: identity::executable()?, build: identity::build()? };
+    let note = &mut |text: &str| output.note(text);
+    lab::hold(registry, &arguments.name, &specs, &program, &stop, note, &mut ready).map_err(failed)?;
+    Ok(0)
+}
+
+/// The guests of a lab.
+fn specs(arguments: &Up) -> Result<Vec<GuestSpec>, Failure> {
+    let hosts = arguments.hosts.unwrap_or(2);
+    if !(1..=26).contains(&hosts) {
+        refuse!("a lab cannot have {hosts} hosts: use 1 to 26");
+    }
+    if arguments.guests.len() > 1 && arguments.hosts.is_some_and(|hosts| hosts != 2) {
+        refuse!("guests on a wire have one host each: leave --hosts out");
+    }
+    let guest = |named: &String| {
+        let mut words = named.split_ascii_whitespace().map(str::to_owned);
+        let mut guest = spec(&words.next().unwrap_or_default(), hosts, &arguments.guest);
+        guest.words.splice(0..0, words);
+        guest
+    };
+    Ok(arguments.guests.iter().map(guest).collect())
+}
+
+fn spec(kernel: &str, hosts: u32, arguments: &GuestArgs) -> GuestSpec {
+    let GuestArgs { words, mode, cpus, memory_mb, modules, overlay, devices } = arguments.clone();
+    let usual = GuestSpec::new(kernel);
+    let (mode, cpus) = (mode.unwrap_or(usual.mode), cpus.unwrap_or(usual.cpus));
+    let memory_mb = memory_mb.unwrap_or(usual.memory_mb);
+    GuestSpec { words, mode, cpus, memory_mb, hosts, modules, overlay, devices, ..usual }
+}
+
+/// Writes what a program in a guest writes; the first error is kept.
+fn writer(written: &mut std::io::Result<()>) -> impl FnMut(bool, &[u8]) {
+    |error, bytes| {
+        let wrote = if error {
+            std::io::stderr().write_all(bytes)
+        } else {
+            std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush())
+        };
+        *written = std::mem::replace(written, Ok(())).and(wrote);
+    }
+}
+
 /// Boots a guest for one command.
-fn boot(arguments: Boot, output: &Output) -> Result<u8, Failure> {
-    let Boot { kernel, words, mode, cpus, memory_mb, hosts, modules, overlay, devices, .. } = arguments;
-    let usual = GuestSpec::new(&kernel);
-    let spec = GuestSpec { words, mode, cpus, memory_mb, hosts, modules, overlay, devices, ..usual };
+fn boot(arguments: &Boot, output: &Output) -> Result<u8, Failure> {
+    let spec = spec(&arguments.kernel, arguments.hosts, &arguments.guest);
     let program = Program { path: identity::executable()?, build: identity::build()? };
     let stop = signals::stop_flag()?;
     let stopped = stop.share();
@@ -83,18 +212,13 @@ fn boot(arguments: Boot, output: &Output) -> Result<u8, Failure> {
         (used.user_ms + used.system_ms) as f64 / 1e3
     ));
     let mut written = Ok(());
-    let mut write = |error: bool, bytes: &[u8]| {
-        let wrote = if error {
-            std::io::stderr().write_all(bytes)
-        } else {
-            std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush())
-        };
-        written = std::mem::replace(&mut written, Ok(())).and(wrote);
-    };
     let limit = arguments.limit.map(Duration::from_secs);
     let ended = match arguments.command.as_slice() {
         [] => Ok(0),
-        command => guest.run(arguments.host.as_deref(), command, limit, &stopped, &mut write),
+        argv => {
+            let job = Job { host: arguments.host.as_deref(), argv, limit, stop: &stopped, asks: false };
+            guest.run(&job, &mut writer(&mut written))
+        }
     };
     if ended.is_ok() {
         guest.settle();
@@ -127,12 +251,16 @@ fn tell_left(inside: &[(u32, String)], output: &Output) {
     ));
 }
 
-fn hosts_text(record: &lab::LabRecord) -> String {
+fn hosts_text(record: &LabRecord) -> String {
     let rows = record.hosts.iter().map(|host| {
-        let netns = host.netns.as_deref().unwrap_or("(this namespace)");
+        let netns = match (&host.netns, record.guest_of(&host.name)) {
+            (Some(netns), _) => netns.clone(),
+            (None, Some(guest)) => format!("(guest {}, {})", guest.kernel, guest.mode),
+            (None, None) => "(this namespace)".to_owned(),
+        };
         let ipv6 = host.ipv6.map(|address| address.to_string()).unwrap_or_default();
         let name = format!("{}/{}", record.name, host.name);
-        vec![name, netns.to_owned(), host.device.clone(), host.ipv4.to_string(), ipv6]
+        vec![name, netns, host.device.clone(), host.ipv4.to_string(), ipv6]
     });
     table(&["host", "network namespace", "device", "IPv4", "IPv6"], rows.collect())
 }
@@ -142,8 +270,11 @@ fn labs_text(labs: &[LabStatus]) -> String {
     for lab in labs {
         let name = &lab.record.name;
         if lab.stale {
-            let stale = format!("{name}: stale, its owner is gone; 'windhover lab down --stale' removes it");
-            text.push_str(&paragraph("", &stale));
+            let why = lab.record.why_stale();
+            text.push_str(&paragraph("", &format!("{name}: stale, {why}; 'windhover lab down --stale' removes it")));
+        } else if lab.record.kind == LabKind::Guest {
+            let up = if lab.record.hosts.is_empty() { ", not up yet" } else { "" };
+            text.push_str(&paragraph("", &format!("{name}: virtual machine {}{up}", lab.record.owner)));
         } else if matches!(lab.record.owner, Owner::Process { .. }) {
             text.push_str(&paragraph("", &format!("{name}: {}, which removes it at its end", lab.record.owner)));
         }

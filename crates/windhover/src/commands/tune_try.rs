@@ -84,7 +84,8 @@ fn base(arguments: &TuneTry) -> Result<Plan, Failure> {
         return Ok(plan);
     }
     let head = "name = \"tune\"\n[lab]\nkind = \"netns\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n[[grid]]\n";
-    let mut plan = with_lab(Plan::parse("(from the flags)", head).map_err(Failure::usage)?, Some(arguments.lab));
+    let mut plan =
+        with_lab(Plan::parse("(from the flags)", head).map_err(Failure::usage)?, Some(arguments.lab.clone()))?;
     plan.measure.set("seconds", arguments.seconds);
     plan.measure.set("warmup_ms", 100);
     let TuneTry { receive, policy, cpu, protocol, load, shield, .. } = arguments;

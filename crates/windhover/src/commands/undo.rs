@@ -238,6 +238,11 @@ pub(crate) fn keep(arguments: &Keeper, output: &Output) -> u8 {
         // What cannot be removed stays in the registry, and is stale there.
         return u8::from(lab::keep(&registry, name, arguments.owner, ready).is_err());
     }
+    if let Some(folder) = &arguments.folder {
+        let waited = guest::wait_for_owner(arguments.owner, ready);
+        guest::remove_folder(folder);
+        return u8::from(waited.is_err());
+    }
     let task = prepare::keeper::KeeperTask {
         set: SetId(arguments.set.clone().unwrap_or_default()),
         state: arguments.system.state(),

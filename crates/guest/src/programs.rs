@@ -1,0 +1,254 @@
+//! The control port of a guest, from outside: orders to it, and programs in it.
+
+use crate::GuestError;
+use crate::control::{self, FromGuest, ProgramEvent, ToGuest};
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often the stop flag is looked at.
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// What a program is sent when the command that started it is to stop (SIGTERM), and when that command is gone (SIGKILL).
+const ASK: i32 = 15;
+const KILL: i32 = 9;
+/// How long a command may leave what its program wrote unread.
+const UNREAD: Duration = Duration::from_secs(10);
+
+/// A program to run in a guest.
+#[derive(Debug, Clone, Copy)]
+pub struct Job<'a> {
+    /// On which host; on none: in the guest's first network namespace.
+    pub host: Option<&'a str>,
+    /// Program and arguments.
+    pub argv: &'a [String],
+    /// How long it may take, in time of this machine.
+    pub limit: Option<Duration>,
+    /// Raised when it is to stop.
+    pub stop: &'a AtomicBool,
+    /// Whether the program is then asked to end (SIGTERM) and waited for; else it is left running.
+    pub asks: bool,
+}
+
+/// A port of the guest that lines of JSON go over.
+#[derive(Debug)]
+pub(crate) struct Line {
+    stream: UnixStream,
+    pub(crate) told: Receiver<FromGuest>,
+}
+
+impl Line {
+    pub(crate) fn start(stream: UnixStream) -> std::io::Result<Self> {
+        let (sender, told) = channel();
+        let from = stream.try_clone()?;
+        std::thread::Builder::new().name("guest-control".to_owned()).spawn(move || follow(from, &sender))?;
+        Ok(Self { stream, told })
+    }
+
+    pub(crate) fn order(&mut self, order: &ToGuest) -> Result<(), GuestError> {
+        let sent = self.stream.write_all(&control::line(order));
+        sent.map_err(|error| GuestError::Failed(format!("the guest's control port: {error}")))
+    }
+
+    /// Runs a program and waits for its end; gives back the status as a shell would. `output` gets what it writes, the flag
+    /// says to standard error. `ended`: why the guest ended, once it has.
+    pub(crate) fn run(
+        &mut self,
+        job: &Job<'_>,
+        output: &mut dyn FnMut(bool, &[u8]),
+        ended: &mut dyn FnMut() -> String,
+    ) -> Result<i32, GuestError> {
+        let &Job { host, argv, limit, stop, asks } = job;
+        let id = 0;
+        self.order(&ToGuest::Run { id, host: host.map(str::to_owned), argv: argv.to_vec() })?;
+        let (began, mut asked) = (Instant::now(), false);
+        loop {
+            match self.told.recv_timeout(LOOK) {
+                Ok(FromGuest::Program { event: ProgramEvent::Output { error, bytes }, .. }) => {
+                    output(error, &control::decoded(&bytes));
+                }
+                Ok(FromGuest::Program { event: ProgramEvent::Ended(status), .. }) => return Ok(status),
+                Ok(FromGuest::Program { event: ProgramEvent::Failed(why), .. }) => return GuestError::failed(why),
+                Ok(FromGuest::Up(_) | FromGuest::Note(_) | FromGuest::Failed(_)) => {}
+                Err(RecvTimeoutError::Disconnected) => return GuestError::failed(ended()),
+                Err(RecvTimeoutError::Timeout) if limit.is_some_and(|limit| began.elapsed() >= limit) => {
+                    let seconds = limit.unwrap_or_default().as_secs();
+                    return GuestError::failed(format!("{} was not done in {seconds} s", argv.join(" ")));
+                }
+                Err(RecvTimeoutError::Timeout) if asked || !stop.load(Ordering::Relaxed) => {}
+                Err(RecvTimeoutError::Timeout) if !asks => return GuestError::failed("interrupted"),
+                Err(RecvTimeoutError::Timeout) => {
+                    asked = true;
+                    self.order(&ToGuest::Signal { id, signal: ASK })?;
+                }
+            }
+        }
+    }
+
+    /// Runs the programs of other processes, which ask for them at the socket [`run_at`] uses, until `stopped` or the end
+    /// of the guest. Whether it was stopped.
+    pub(crate) fn serve(&mut self, folder: &Path, stopped: &dyn Fn() -> bool) -> std::io::Result<bool> {
+        let listener = UnixListener::bind(socket(folder))?;
+        let desk = Arc::new(Desk {
+            port: Mutex::new(self.stream.try_clone()?),
+            clients: Mutex::default(),
+            last: AtomicU32::default(),
+        });
+        let accepting = Arc::clone(&desk);
+        std::thread::Builder::new().name("guest-programs".to_owned()).spawn(move || {
+            for client in listener.incoming().flatten() {
+                let desk = Arc::clone(&accepting);
+                // A client that gets no thread finds its socket closed.
+                let _ = std::thread::Builder::new().spawn(move || desk.serve(&client));
+            }
+        })?;
+        loop {
+            match self.told.recv_timeout(LOOK) {
+                Ok(FromGuest::Program { id, event }) => desk.pass_on(id, event),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+                Err(RecvTimeoutError::Timeout) if stopped() => return Ok(true),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // Ends the reading thread.
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+fn follow(from: UnixStream, sender: &Sender<FromGuest>) {
+    for line in BufReader::new(from).lines().map_while(Result::ok) {
+        if let Ok(told) = serde_json::from_str(&line)
+            && sender.send(told).is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn socket(folder: &Path) -> PathBuf {
+    folder.join("programs")
+}
+
+/// Runs a program in a guest of another process that serves programs ([`crate::Guest::serve`]), by the guest's folder. The
+/// program is killed when the calling process ends.
+///
+/// # Errors
+/// [`GuestError::Failed`] when the guest does not answer or ends, the program cannot be started, or the limit passes.
+pub fn run_at(folder: &Path, job: &Job<'_>, output: &mut dyn FnMut(bool, &[u8])) -> Result<i32, GuestError> {
+    let socket = socket(folder);
+    let stream = UnixStream::connect(&socket).map_err(GuestError::file("connect to the guest by", &socket))?;
+    let mut line = Line::start(stream).map_err(GuestError::file("use", &socket))?;
+    line.run(job, output, &mut || "the guest ended: windhover lab list says why".to_owned())
+}
+
+/// Where programs of several clients are kept apart.
+struct Desk {
+    port: Mutex<UnixStream>,
+    /// By the number that a program has in the guest.
+    clients: Mutex<BTreeMap<u32, UnixStream>>,
+    last: AtomicU32,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Desk {
+    /// One client, and its one program.
+    fn serve(&self, client: &UnixStream) {
+        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let order = |order: &ToGuest| drop(locked(&self.port).write_all(&control::line(order)));
+        let Ok(writer) = client.try_clone() else { return };
+        let _ = writer.set_write_timeout(Some(UNREAD));
+        locked(&self.clients).insert(id, writer);
+        for line in BufReader::new(client).lines().map_while(Result::ok) {
+            match serde_json::from_str(&line) {
+                Ok(ToGuest::Run { host, argv, .. }) => order(&ToGuest::Run { id, host, argv }),
+                Ok(ToGuest::Signal { signal, .. }) => order(&ToGuest::Signal { id, signal }),
+                Ok(ToGuest::PowerOff) | Err(_) => {}
+            }
+        }
+        if locked(&self.clients).remove(&id).is_some() {
+            order(&ToGuest::Signal { id, signal: KILL });
+        }
+    }
+
+    fn pass_on(&self, id: u32, event: ProgramEvent) {
+        let is_over = !matches!(event, ProgramEvent::Output { .. });
+        let line = control::line(&FromGuest::Program { id, event });
+        let mut clients = locked(&self.clients);
+        if let Some(client) = clients.get_mut(&id)
+            && client.write_all(&line).is_err()
+        {
+            // Its reading thread sees the end, and has the program killed.
+            let _ = client.shutdown(std::net::Shutdown::Both);
+        } else if is_over {
+            clients.remove(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a guest would say to each order: a program `echo` writes its host and ends, another one waits for a signal.
+    fn guest(stream: UnixStream) {
+        let mut to = stream.try_clone().unwrap();
+        let mut say = |id, event| to.write_all(&control::line(&FromGuest::Program { id, event })).unwrap();
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            match serde_json::from_str(&line).unwrap() {
+                ToGuest::Run { id, host, argv } if argv[0] == "echo" => {
+                    say(id, ProgramEvent::output(false, host.unwrap_or_default().as_bytes()));
+                    say(id, ProgramEvent::Ended(7));
+                }
+                ToGuest::Run { .. } | ToGuest::PowerOff => {}
+                ToGuest::Signal { id, signal } => say(id, ProgramEvent::Ended(128 + signal)),
+            }
+        }
+    }
+
+    #[test]
+    fn programs_of_several_commands_do_not_meet() {
+        let folder = tempfile::tempdir().unwrap();
+        let (near, far) = UnixStream::pair().unwrap();
+        let mut line = Line::start(near).unwrap();
+        let (over, stop, calm) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
+        let path = folder.path();
+        let run = |host: &str, program: &str, stop: &AtomicBool| {
+            let argv = [program.to_owned()];
+            let job = Job { host: Some(host), argv: &argv, limit: None, stop, asks: true };
+            let mut written = Vec::new();
+            let status = run_at(path, &job, &mut |_, bytes| written.extend_from_slice(bytes)).unwrap();
+            (status, String::from_utf8(written).unwrap())
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| guest(far));
+            // Its end drops the line, and that ends the guest.
+            let ended = &over;
+            let serving = scope.spawn(move || line.serve(path, &|| ended.load(Ordering::Relaxed)).unwrap());
+            while !socket(path).exists() {
+                std::thread::yield_now();
+            }
+            let waiting = scope.spawn(|| run("a", "wait", &stop));
+            for host in ["a", "b"] {
+                assert_eq!(run(host, "echo", &calm), (7, host.to_owned()));
+            }
+            assert!(!waiting.is_finished());
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(waiting.join().unwrap(), (128 + ASK, String::new()));
+            over.store(true, Ordering::Relaxed);
+            assert!(serving.join().unwrap(), "the guest seemed to end");
+        });
+    }
+}
