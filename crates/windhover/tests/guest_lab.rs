@@ -167,7 +167,7 @@ fn emulator() {
     for line in std::io::BufRead::lines(lines).map_while(Result::ok) {
         let order: serde_json::Value = serde_json::from_str(&line).unwrap();
         let said = |id: &serde_json::Value, event: serde_json::Value| {
-            say(serde_json::json!({ "program": { "id": id, "event": event } }))
+            say(serde_json::json!({ "program": { "id": id, "event": event } }));
         };
         let (run, signal) = (&order["run"], &order["signal"]);
         match run["argv"][0].as_str() {
