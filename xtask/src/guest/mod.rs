@@ -96,7 +96,7 @@ pub(crate) fn run(filters: &[String]) -> Result<Counts> {
     let mut counts = counts.into_inner().map_err(|_| anyhow::anyhow!("a thread that boots guests panicked"))?;
     if with_labs {
         // They measure: one at a time.
-        let tests = ["--package", "windhover", "--test", "guest_lab"].map(str::to_owned);
+        let tests = ["--package", "windhover", "--test", "guest_lab", "--test", "kernels"].map(str::to_owned);
         let arguments = ["--ignored", "--show-output", "--test-threads=1"].map(str::to_owned);
         counts.add(crate::tests::cargo_test(&tests, &arguments, None, &mut |_| ())?);
     }
