@@ -8,7 +8,7 @@ use prepare::Kernel;
 use prepare::boot::{self, BootError};
 use prepare::tune::{self, Profile};
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use windhover_prepare as prepare;
@@ -81,6 +81,12 @@ fn a_preemption_model_that_cannot_be_had_is_told_with_its_remedy() {
     boot::check(&tree.kernel(), &choice("preempt:full")).unwrap();
     tree.file("sys/kernel/security/lockdown", b"none [integrity] confidentiality\n");
     tree.refused("preempt:full", &["locked down (integrity)", "lockdown=none"]);
+    // Such a kernel refuses to read it, too; root reads every file of a tree, but no folder.
+    let tree = Tree::new();
+    tree.folder(MODEL);
+    tree.refused("preempt:full", &["sched/preempt: ", "run the agent as root"]);
+    tree.file("sys/kernel/security/lockdown", b"none [integrity] confidentiality\n");
+    tree.refused("preempt:full", &["locked down (integrity)", "lockdown=none"]);
 }
 
 #[test]
@@ -138,6 +144,17 @@ fn grub_tree() -> Tree {
     tree
 }
 
+/// Going down into a refused kernel is refused, too, before a tool of the boot loader is called: each of them would note it.
+fn leaves_all(tree: &Tree, kernel: &str) {
+    let called = tree.0.path().join("called");
+    for name in ["grub-reboot", "grub-editenv"] {
+        tree.tool(name, &format!("echo {name} >>{}", called.display()));
+    }
+    assert!(boot::load(&tree.kernel(), &choice(kernel)).is_err());
+    assert!(!called.exists(), "{:?}", fs::read_to_string(&called));
+    assert_eq!(fs::read(tree.path("boot/grub/grubenv")).unwrap(), b"");
+}
+
 #[test]
 fn what_grub_needs_is_looked_at_before_anything_is_chosen() {
     Tree::new().refused("grub:0", &["/boot/grub is not there", "kexec:PATH"]);
@@ -156,7 +173,29 @@ fn what_grub_needs_is_looked_at_before_anything_is_chosen() {
         let tree = grub_tree();
         tree.file("proc/self/mountinfo", mounted("254:3", kind).as_bytes()).file(file, content.as_bytes());
         tree.refused("grub:old", &[says, "would stay the default", "kexec:PATH"]);
+        leaves_all(&tree, "grub:old");
     }
+    // A partition of an MD device, as the kernel has it.
+    let tree = grub_tree();
+    tree.folder("sys/devices/virtual/block/md0/md").folder("sys/devices/virtual/block/md0/md0p1");
+    tree.file("proc/self/mountinfo", mounted("259:0", "ext4").as_bytes()).folder("sys/dev/block");
+    symlink("../../devices/virtual/block/md0/md0p1", tree.path("sys/dev/block/259:0")).unwrap();
+    tree.refused("grub:old", &["on MD", "would stay the default"]);
+    leaves_all(&tree, "grub:old");
+    // An environment block that is a link, as Fedora's: the file system that counts is the one it leads to.
+    for (esp, root, says) in [("8:1", "254:3", None), ("254:3", "8:1", Some("/boot/efi/grubenv is on LVM"))] {
+        let tree = grub_tree();
+        let mounts = format!("1 0 {root} / / rw - ext4 /dev/x rw\n2 1 {esp} / /boot/efi rw - vfat /dev/y rw\n");
+        tree.file("proc/self/mountinfo", mounts.as_bytes()).file("sys/dev/block/254:3/dm/uuid", b"LVM-abc");
+        tree.file("boot/efi/grubenv", b"");
+        fs::remove_file(tree.path("boot/grub/grubenv")).unwrap();
+        symlink("../efi/grubenv", tree.path("boot/grub/grubenv")).unwrap();
+        match says {
+            Some(says) => tree.refused("grub:old", &[says, "would stay the default"]),
+            None => drop(boot::check(&tree.kernel(), &choice("grub:old")).unwrap()),
+        }
+    }
+    let tree = grub_tree();
     tree.file("proc/self/mountinfo", mounted("8:2", "ext4").as_bytes());
     boot::check(&tree.kernel(), &choice("grub:old")).unwrap();
     tree.file("boot/grub/grub.cfg", b"menuentry 'x' {\n}\n");

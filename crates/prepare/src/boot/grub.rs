@@ -3,7 +3,7 @@
 use super::{BootError, image_at, missing, refused, tool};
 use crate::Kernel;
 use model::KernelImage;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where distributions have GRUB's folder, and what they call its tools.
 const FOLDERS: [(&str, &str, &str); 2] =
@@ -33,7 +33,7 @@ pub(super) fn check(machine: &Kernel, entry: &str) -> Result<KernelImage, BootEr
     if !files.exists(&environment) {
         return missing(&environment, format!("make it: {} {environment} create", place.editenv));
     }
-    writable(machine, place.folder)?;
+    writable(machine, &environment)?;
     let entries = entries(&text);
     let Some(found) = entries.iter().find(|found| found.is(entry)) else {
         let ids: Vec<&str> = entries.iter().map(|entry| entry.id.as_str()).filter(|id| !id.is_empty()).collect();
@@ -80,33 +80,43 @@ fn place(machine: &Kernel) -> Result<Place, BootError> {
 }
 
 /// GRUB clears the choice by writing its environment block, which it cannot on LVM, MD, btrfs and zfs: the entry would stay.
-fn writable(machine: &Kernel, folder: &str) -> Result<(), BootError> {
-    let mounts = machine.machine().text("/proc/self/mountinfo").unwrap_or_default();
-    let Some((device, kind)) = mounted(&mounts, folder) else { return Ok(()) };
+fn writable(machine: &Kernel, environment: &str) -> Result<(), BootError> {
+    let files = machine.machine();
+    let mounts = files.text("/proc/self/mountinfo").unwrap_or_default();
+    let real = real(machine, environment);
+    let Some((device, kind)) = mounted(&mounts, &real) else { return Ok(()) };
     let block = format!("/sys/dev/block/{device}");
-    let mapped = machine.machine().trimmed(format!("{block}/dm/uuid")).unwrap_or_default();
+    let mapped = files.trimmed(format!("{block}/dm/uuid")).unwrap_or_default();
+    // A partition of an MD device is a device below it.
+    let is_md = || files.is_directory(format!("{block}/md")) || files.is_directory(format!("{block}/../md"));
     let on = if mapped.starts_with("LVM-") {
         "LVM"
-    } else if machine.machine().is_directory(format!("{block}/md")) {
+    } else if is_md() {
         "MD"
     } else if ["btrfs", "zfs"].contains(&kind) {
         kind
     } else {
         return Ok(());
     };
-    let what =
-        format!("{folder} is on {on}, where GRUB cannot clear the choice of one boot: it would stay the default");
+    let what = format!("{real} is on {on}, where GRUB cannot clear the choice of one boot: it would stay the default");
     refused(what, "use kexec:PATH, or put /boot on a partition of its own")
 }
 
-/// Device and kind of the file system that a folder is on (proc_pid_mountinfo(5)).
-fn mounted<'a>(mountinfo: &'a str, folder: &str) -> Option<(&'a str, &'a str)> {
+/// Where a file is after following links: Fedora's environment block is one to the EFI system partition.
+fn real(machine: &Kernel, path: &str) -> String {
+    let files = machine.machine();
+    let (root, file) = (files.path(Path::new("/")).canonicalize(), files.path(Path::new(path)).canonicalize());
+    let inside = root.and_then(|root| Ok(file?.strip_prefix(root).map(Path::to_owned))).ok().and_then(Result::ok);
+    inside.map_or_else(|| path.to_owned(), |inside| Path::new("/").join(inside).display().to_string())
+}
+
+/// Device and kind of the file system that a file is on (proc_pid_mountinfo(5)).
+fn mounted<'a>(mountinfo: &'a str, file: &str) -> Option<(&'a str, &'a str)> {
     let of = |line: &'a str| {
         let (mount, rest) = line.split_once(" - ")?;
         let mut fields = mount.split(' ').skip(2);
         let (device, point) = (fields.next()?, fields.nth(1)?);
-        let below =
-            point == "/" || folder == point || folder.strip_prefix(point).is_some_and(|rest| rest.starts_with('/'));
+        let below = point == "/" || file.strip_prefix(point).is_some_and(|rest| rest.starts_with('/'));
         below.then_some((point.len(), device, rest.split(' ').next()?))
     };
     // Of mounts on one point the last one is seen.

@@ -84,11 +84,11 @@ fn command_line(now: &str, words: &[String]) -> String {
 /// What a refusal of kexec_file_load(2) means.
 fn says(machine: &Kernel, kernel: &KernelChoice, cause: &io::Error) -> BootError {
     let what = format!("kexec of {}", kernel.what);
-    if let Err(locked) = lockdown(machine, &what) {
-        return locked;
-    }
     let remedy = match cause.raw_os_error() {
-        Some(EPERM) => "run the agent as root, with kernel.kexec_load_disabled = 0",
+        Some(EPERM) => match lockdown(machine, &what) {
+            Err(locked) => return locked,
+            Ok(()) => "run the agent as root, on a kernel without lockdown",
+        },
         Some(ENOEXEC) => "it is no kernel for this machine",
         Some(EKEYREJECTED | ENOKEY | EBADMSG | ENODATA) => {
             "its signature is missing or not trusted: install a signed kernel, or turn Secure Boot off"

@@ -142,7 +142,10 @@ pub(crate) fn preempt(machine: &Kernel, model: &str) -> Result<KernelImage, Boot
             return missing(PREEMPT, remedy);
         }
         Err(cause) => {
-            return refused(format!("{PREEMPT}: {cause}"), "run the agent as root, on a kernel without lockdown");
+            // A kernel that is locked down refuses even to read it.
+            let what = format!("{PREEMPT}: {cause}");
+            lockdown(machine, &what)?;
+            return refused(what, "run the agent as root, on a kernel without lockdown");
         }
     };
     let words: Vec<&str> = offered.split_ascii_whitespace().map(|word| word.trim_matches(['(', ')'])).collect();
