@@ -2,7 +2,7 @@
 
 use crate::{HostError, PlannedCell};
 use model::plan::KernelsPlan;
-use model::{Cell, JournalLine, KernelChoice, KernelImage, MachineFacts, Plan, Visit};
+use model::{Cell, JournalLine, KernelChoice, KernelDriver, KernelImage, MachineFacts, Plan, Visit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -75,6 +75,8 @@ pub(crate) struct Kernels {
     pub(crate) plan: KernelsPlan,
     /// Whether any cell of the run needs a boot.
     pub(crate) boots: bool,
+    /// Whether one of them is of hosts that stay, not of guests.
+    pub(crate) of_hosts: bool,
     /// Attempts of each visit so far.
     attempts: BTreeMap<Visit, u32>,
     /// Whether a host was lost since the last attempt.
@@ -108,6 +110,11 @@ pub(crate) fn any_boots<'a>(mut cells: impl Iterator<Item = &'a Cell>) -> bool {
     cells.any(|cell| cell.kernel.as_ref().is_some_and(KernelChoice::boots))
 }
 
+/// Whether a kernel is booted by hosts that stay; a guest goes with its kernel.
+pub(crate) fn is_of_hosts(kernel: &KernelChoice) -> bool {
+    kernel.boots() && kernel.driver != KernelDriver::Guest
+}
+
 /// The hosts whose machines change their kernel.
 pub(crate) fn targets(plan: &Plan) -> Vec<String> {
     let named = plan.kernels().hosts;
@@ -116,7 +123,8 @@ pub(crate) fn targets(plan: &Plan) -> Vec<String> {
 
 impl Kernels {
     pub(crate) fn new(plan: &Plan, cells: &[Cell]) -> Self {
-        Self { plan: plan.kernels(), boots: any_boots(cells.iter()), ..Self::default() }
+        let of_hosts = cells.iter().filter_map(|cell| cell.kernel.as_ref()).any(is_of_hosts);
+        Self { plan: plan.kernels(), boots: any_boots(cells.iter()), of_hosts, ..Self::default() }
     }
 
     /// Takes up what a journal says. After the line of its end a person resumes the run, and everything is tried anew.

@@ -193,16 +193,20 @@ impl Runner<'_> {
         symlink(run, link).map_err(failed)
     }
 
-    /// Boots hosts into their default kernel once all cells were tried, where they run another one.
+    /// Boots hosts into their default kernel once all cells were tried, where they run another one, or may: a kernel that came too
+    /// late for its cells is running by now.
     pub(super) fn go_home(&mut self) {
-        let of_hosts = |kernel: &KernelChoice| kernel.boots() && kernel.driver != KernelDriver::Guest;
-        if !self.kernels.entered.as_ref().is_some_and(|(visit, _)| of_hosts(&visit.kernel)) {
+        let is_away = self.kernels.entered.as_ref().is_some_and(|(visit, _)| boot::is_of_hosts(&visit.kernel));
+        let may_be = self.kernels.lost && self.kernels.of_hosts;
+        if !is_away && !may_be {
             return;
         }
         let home = KernelChoice::default();
         self.observer.observe(&Progress::Booting { kernel: &home, attempt: 1, attempts: 1 });
         let limit = Duration::from_secs(self.kernels.plan.boot_seconds.into());
-        if let Err(error) = self.hosts.enter(&boot::targets(self.plan), &home, limit, &self.options.stop) {
+        let there = if may_be { self.hosts.reconnect(limit, &self.options.stop) } else { Ok(()) };
+        let targets = boot::targets(self.plan);
+        if let Err(error) = there.and_then(|()| self.hosts.enter(&targets, &home, limit, &self.options.stop)) {
             let text = format!("{error}; the run is complete, and the boot loader's default is as it was");
             self.observer.observe(&Progress::Warning(&text));
         }
