@@ -173,7 +173,7 @@ impl RunningCell<'_> {
             return Err(HostError::Interrupted.into());
         }
         let cell = &self.step.cell;
-        if cell.spec.socket.protocol.is_local() || cell.spec.probe == Probe::Wake {
+        if !cell.has_peer() {
             return Ok(vec![Target::default()]);
         }
         if self.cast.reflectors.is_empty() {

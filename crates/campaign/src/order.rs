@@ -116,7 +116,10 @@ fn plots(cells: &[Cell], some: &[usize]) -> Vec<Vec<usize>> {
     for (index, cell) in some.iter().map(|&index| (index, &cells[index])) {
         // A shield of the ends' own CPUs is another one on other CPUs.
         let moves = cell.shield.as_ref().is_some_and(|shield| shield.plan.cpus.is_none());
-        let values = cell.factors.iter().filter(|(name, _)| is_costly(name) || (moves && *name == "cpu"));
+        let values = cell
+            .factors
+            .iter()
+            .filter(|(name, _)| is_costly(name) || (moves && ["cpu", "cpus"].contains(&name.as_str())));
         groups.entry(values.map(|(_, value)| value.to_string()).collect()).or_default().push(index);
     }
     groups.into_values().collect()

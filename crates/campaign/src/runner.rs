@@ -278,7 +278,7 @@ fn cast(plan: &Plan, gathered: &Gathered, hosts: &dyn Hosts, steps: &[PlannedCel
     };
     let initiator = plan.roles.initiator.clone();
     known(&initiator)?;
-    let over_network = steps.iter().any(|step| !step.cell.spec.socket.protocol.is_local());
+    let over_network = steps.iter().any(|step| step.cell.has_peer());
     let mut reflectors = Vec::new();
     if over_network {
         if plan.roles.reflectors.is_empty() {
@@ -322,7 +322,7 @@ fn check_cpus(cell: &model::Cell, cast: &Cast, gathered: &Gathered) -> Result<()
     };
     let spec = &cell.spec;
     spec.initiator_cpus().flatten().try_for_each(|cpu| check(&cast.initiator, "initiator", cpu))?;
-    if let Some(cpu) = spec.reflector.cpu {
+    if let Some(cpu) = spec.reflector.cpu.filter(|_| spec.has_reflector()) {
         // The reflector of a protocol within one machine is a child of the initiator.
         let local = spec.socket.protocol.is_local() || cast.reflectors.is_empty();
         let on = cast.reflectors.iter().map(|(host, _)| host).filter(|_| !local);

@@ -100,7 +100,8 @@ pub const DRIVERS: [DriverRule; 6] = [
     DriverRule {
         driver: KernelDriver::Grub,
         operand: Operand::Entry,
-        no_words: "a boot entry has its own command line: make an entry with them, or use kexec:PATH",
+        no_words: "a boot entry has its own command line: make an entry with them, or use kexec:PATH; of an entry whose title has \
+                   blanks give the id or the number",
         boots: true,
         example: "grub:1>2",
         about: "an entry of GRUB's menu, for one boot",
@@ -274,6 +275,7 @@ mod tests {
             ("kexec:vmlinuz", "whole path"),
             ("grub:--help", "begins with no '-'"),
             ("grub:0 threadirqs", "make an entry"),
+            ("grub:Debian GNU/Linux", "give the id or the number"),
             ("bootctl:a.conf quiet", "make an entry"),
             ("guest:debian-6.1 a=\"b c\"", "without quotes"),
             ("kexec:/boot/vmlinuz --", "'--' is no word"),

@@ -43,6 +43,9 @@ pub struct LiveInterval {
     /// 99th percentile of RTT from the intended send time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_intended_p99_ns: Option<u64>,
+    /// Largest wake-up latency so far, of `wake`; it has no messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake_up_max_ns: Option<u64>,
     /// 99th percentile of lateness.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lateness_p99_ns: Option<u64>,

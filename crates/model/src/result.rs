@@ -217,6 +217,10 @@ words! {
         RttP99 = "rtt_p99_ns",
         /// Largest RTT.
         RttMax = "rtt_max_ns",
+        /// Median wake-up latency.
+        WakeUpP50 = "wake_up_p50_ns",
+        /// Largest wake-up latency.
+        WakeUpMax = "wake_up_max_ns",
         /// 99th percentile of lateness.
         LatenessP99 = "lateness_p99_ns",
         /// Payload delivered, of a stream.
@@ -256,7 +260,7 @@ pub struct Outlier {
     pub at_ns: u64,
     /// Wall clock when it was sent, since 1970.
     pub realtime_ns: Option<u64>,
-    /// Round trip.
+    /// Round trip; of `wake` how late the thread was.
     pub rtt_ns: u64,
     /// How late it was sent against the schedule.
     #[serde(default)]
@@ -330,7 +334,7 @@ pub struct ResultDocument {
     /// Quantities over time.
     #[serde(default, deserialize_with = "crate::words::known")]
     pub series: Vec<Series>,
-    /// HdrHistogram V2, compressed, base64: RTT in ns.
+    /// HdrHistogram V2, compressed, base64: RTT in ns; of `wake` its latency.
     pub histogram: Option<String>,
     /// The same from the intended send time, where there is a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]

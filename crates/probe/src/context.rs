@@ -50,6 +50,8 @@ pub(crate) struct LiveProgress {
     size: AtomicU32,
     rounds: AtomicU64,
     lost: AtomicU64,
+    /// Largest wake-up latency; 0 of other probes.
+    wake_up_max_ns: AtomicU64,
     elapsed_ns: AtomicU64,
 }
 
@@ -66,6 +68,11 @@ impl LiveProgress {
         self.rounds.store(rounds, Ordering::Relaxed);
         self.lost.store(lost, Ordering::Relaxed);
         self.elapsed_ns.store(elapsed_ns, Ordering::Release);
+    }
+
+    /// The largest wake-up latency so far; to be called before [`LiveProgress::update`].
+    pub(crate) fn wake_up(&self, max_ns: u64) {
+        self.wake_up_max_ns.store(max_ns, Ordering::Relaxed);
     }
 
     /// What came since `before`, which goes on; nothing before the first size and while nothing new is known.
@@ -87,6 +94,7 @@ impl LiveProgress {
             received: rounds.saturating_sub(before.rounds).saturating_sub(lost.saturating_sub(before.lost)),
             lost: lost.saturating_sub(before.lost),
             settled: true,
+            wake_up_max_ns: Some(self.wake_up_max_ns.load(Ordering::Relaxed)).filter(|ns| *ns > 0),
             ..LiveInterval::default()
         };
         (before.rounds, before.lost, before.elapsed_ns) = (rounds, lost, elapsed_ns);

@@ -29,7 +29,8 @@ pub(crate) fn run_on_measuring_thread<T: Send>(
     sink: &mut dyn FnMut(Measured),
     measure: impl FnOnce(&mut dyn FnMut(Measured)) -> Result<T, ProbeError> + Send,
 ) -> Result<T, ProbeError> {
-    let _affinity = AffinityGuard::away_from(&[spec.initiator.cpu]);
+    let cpus: Vec<Option<u32>> = spec.initiator_cpus().collect();
+    let _affinity = AffinityGuard::away_from(&cpus);
     std::thread::scope(|scope| {
         let (messages, heard) = sync_channel(1);
         let (handed_on, go_on) = sync_channel(1);

@@ -125,7 +125,7 @@ pub struct Recorded {
     pub mdev_ns: Option<f64>,
     /// How many messages went and came.
     pub messages: Messages,
-    /// `received`, `lost`, `rtt_p50_ns`, `rtt_max_ns` over time.
+    /// `received`, `lost`, and of RTT or wake-up latency median and maximum over time.
     pub series: Vec<Series>,
     /// The worst, those over the threshold and the lost ones, in order of sending.
     pub outliers: Vec<Outlier>,
@@ -333,7 +333,7 @@ impl Recorder {
         // Where messages have no numbers, the path must be silent for a time-out more before the next round.
         let waits = if self.config.has_header { 1 } else { 2 };
         let timed_out_ns = times.rate.ns(self.timed_out).saturating_mul(waits).min(elapsed_ns);
-        let mut done = self.series.finish();
+        let mut done = self.series.finish(kind);
         if let (Some(min), Some(max)) = (self.moments.min(), self.moments.max()) {
             done.histogram.set_exact_range(min, max);
         }

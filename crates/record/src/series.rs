@@ -1,6 +1,7 @@
 //! Intervals over time: the series of the result, and the tallies of the interval log.
 
 use crate::outliers::touched;
+use model::LatencyKind;
 use model::result::{Series, SeriesQuantity};
 use stats::{Histogram, Tally};
 
@@ -134,7 +135,7 @@ impl IntervalSeries {
     }
 
     /// Closes the open interval and returns everything.
-    pub(crate) fn finish(mut self) -> SeriesResult {
+    pub(crate) fn finish(mut self, kind: LatencyKind) -> SeriesResult {
         if self.tally.total() > 0 || self.open.lost > 0 {
             self.close();
         }
@@ -144,11 +145,15 @@ impl IntervalSeries {
             interval_ns: self.length_ns,
             values: self.closed.iter().map(|slot| value(slot).map(|value| value as f64)).collect(),
         };
+        let (p50, max) = match kind {
+            LatencyKind::WakeUp => (SeriesQuantity::WakeUpP50, SeriesQuantity::WakeUpMax),
+            _ => (SeriesQuantity::RttP50, SeriesQuantity::RttMax),
+        };
         let series = vec![
             series(SeriesQuantity::Received, |slot| Some(slot.received)),
             series(SeriesQuantity::Lost, |slot| Some(slot.lost)),
-            series(SeriesQuantity::RttP50, |slot| (slot.received > 0).then_some(slot.p50_ns)),
-            series(SeriesQuantity::RttMax, |slot| (slot.received > 0).then_some(slot.max_ns)),
+            series(p50, |slot| (slot.received > 0).then_some(slot.p50_ns)),
+            series(max, |slot| (slot.received > 0).then_some(slot.max_ns)),
         ];
         let mut seconds = Vec::new();
         for (at, tally) in self.seconds.iter().enumerate().filter(|(_, tally)| tally.total() > 0) {
@@ -183,7 +188,7 @@ mod tests {
             }
             series.received(rtt);
         }
-        series.finish()
+        series.finish(LatencyKind::Rtt)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::cell_tables::{Room, cell, heading};
 use crate::document::{CellInfo, Mark};
 use crate::layout::{Column, Grid};
+use crate::names::label_word;
 use model::{Probe, factor};
 
 /// What stands of each of them.
@@ -39,7 +40,11 @@ fn grid(cells: &[CellInfo]) -> Option<Grid> {
     }
     grid.columns.push(Column::words(""));
     for (trip, wake) in &rows {
-        let mut cells = vec![trip.label.clone()];
+        // Of several wake-ups beside one round trip each says what it alone has.
+        let several = rows.iter().filter(|(other, _)| std::ptr::eq(*other, *trip)).count() > 1;
+        let own = wake.factors.iter().filter(|(name, _)| several && !trip.factors.contains_key(*name));
+        let words = std::iter::once(trip.label.clone()).chain(own.map(|(name, value)| label_word(name, value)));
+        let mut cells = vec![words.collect::<Vec<_>>().join(" · ")];
         cells.extend(protocols.then(|| trip.protocol.clone()));
         cells.extend(sizes.then(|| trip.size_bytes.to_string()));
         for info in [trip, wake] {
@@ -56,10 +61,11 @@ fn grid(cells: &[CellInfo]) -> Option<Grid> {
     Some(grid)
 }
 
-/// Each ping-pong with the wake-up cell that agrees with it in every factor that both have.
+/// Each ping-pong with the wake-up cells that agree with it in every factor that both have.
 fn rows(cells: &[CellInfo]) -> Vec<(&CellInfo, &CellInfo)> {
     let of = |probe: Probe| cells.iter().filter(move |cell| cell.probe == probe.word() && cell.value("p50").is_some());
-    of(Probe::Pingpong).filter_map(|trip| Some((trip, of(Probe::Wake).find(|wake| agree(trip, wake))?))).collect()
+    let beside = |trip| of(Probe::Wake).filter(move |wake| agree(trip, wake)).map(move |wake| (trip, wake));
+    of(Probe::Pingpong).flat_map(beside).collect()
 }
 
 /// A wake-up has no far end, so of factors with two values it has the first.
@@ -124,5 +130,11 @@ mod tests {
         let grid = grid(&cells).unwrap();
         assert_eq!(grid.bands[0].iter().map(|band| band.2.as_str()).collect::<Vec<_>>(), ["RTT/2", "wake-up latency"]);
         assert_eq!((grid.rows[0][1].as_str(), grid.rows[0][6].as_str()), ("1.0", "0.0"));
+        // Two intervals are two rows, and say which they are.
+        let again = wake(&[("load", "none"), ("policy", "other"), ("interval_us", "1000")], 25.0);
+        let labels: Vec<String> =
+            super::grid(&[&cells[..], &[again]].concat()).unwrap().rows.into_iter().map(|row| row[0].clone()).collect();
+        assert_eq!(labels.len(), 3);
+        assert!(labels[1].ends_with("500") && labels[2].ends_with("1000") && !labels[0].contains("500"), "{labels:?}");
     }
 }

@@ -7,6 +7,7 @@ use crate::document::message;
 use crate::layout::{Column, Grid};
 use crate::names::label_word;
 use crate::units::{counted, us_or_dash};
+use model::factor::capitalised;
 use model::{CellBoot, LatencyKind, ResultDocument, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,6 +34,9 @@ pub struct BootSpread {
     pub p99_9_between_percent: Option<f64>,
     /// As `p50_within_percent`, of p99.9.
     pub p99_9_within_percent: Option<f64>,
+    /// What a boot is called.
+    #[serde(skip)]
+    pub(crate) unit: &'static str,
 }
 
 /// The figures of a cell in one boot: geometric means over its trusted repetitions, of the maximum the largest.
@@ -60,6 +64,7 @@ pub(crate) fn of(inputs: &[RunInput], rtt: bool) -> Vec<BootSpread> {
 fn of_run(run: &RunInput, rtt: bool) -> Vec<BootSpread> {
     let groups = cells::group(run);
     let varying = varying(groups.keys().map(|key| &key.factors));
+    let unit = unit(run.results.iter().map(|result| (result.factor("kernel"), result.boot.as_ref())));
     let mut out = Vec::new();
     for (key, places) in &groups {
         let results: Vec<&ResultDocument> = places.iter().filter_map(|place| run.results.get(*place)).collect();
@@ -89,6 +94,7 @@ fn of_run(run: &RunInput, rtt: bool) -> Vec<BootSpread> {
             p50_within_percent: p50_within,
             p99_9_between_percent: p99_9_between,
             p99_9_within_percent: p99_9_within,
+            unit,
         });
     }
     out.sort_by(|a, b| (&a.run, &a.label, &a.kernel).cmp(&(&b.run, &b.label, &b.kernel)));
@@ -127,20 +133,39 @@ fn spread<'a>(boots: impl Iterator<Item = &'a Vec<&'a ResultDocument>>, name: &s
     [deviation(squares(&centres), centres.len().saturating_sub(1)), deviation(within, freedom)]
 }
 
+/// What stands for a boot where nothing was booted between two of them: kernels that are switched while they run.
+pub(crate) const VISIT: &str = "visit";
+
+/// What the observations of kernels are called: of each result its kernel and its boot.
+pub(crate) fn unit<'b>(results: impl Iterator<Item = (Option<String>, Option<&'b CellBoot>)>) -> &'static str {
+    let boots = results.filter_map(|(kernel, boot)| Some((kernel, boot?)));
+    let (visits, ids): (BTreeSet<_>, BTreeSet<_>) =
+        boots.map(|(kernel, boot)| ((kernel, boot.visit), &boot.ids)).unzip();
+    match (visits.len(), ids.len()) {
+        (0, _) => "repetition",
+        (visits, ids) if ids < visits => VISIT,
+        _ => "boot",
+    }
+}
+
 /// Its heading and table; nothing without boots.
 pub(crate) fn table(spreads: &[BootSpread]) -> Option<(String, Grid)> {
     let first = spreads.first()?;
     let kinds: BTreeSet<&str> = spreads.iter().map(|spread| spread.kind.title()).collect();
     let kinds: Vec<&str> = kinds.into_iter().collect();
+    let units = spreads.iter().map(|spread| spread.unit).collect::<BTreeSet<_>>();
+    let unit = if units.contains(VISIT) { VISIT } else { "boot" };
+    let units = format!("{unit}s");
     let heading = format!(
-        "Boots: figures of each boot of a kernel in µs ({}), and how far they scatter between boots and within one \
+        "{}: figures of each {unit} of a kernel in µs ({}), and how far they scatter between {units} and within one \
          (standard deviation)",
+        capitalised(&units),
         kinds.join(", ")
     );
     let several = spreads.iter().any(|spread| spread.run != first.run);
     let mut grid = Grid::default();
     grid.columns.extend(several.then(|| Column::words("run")));
-    grid.columns.extend(["cell", "kernel", "boots", "p50 of each"].map(Column::words));
+    grid.columns.extend(["cell", "kernel", &units, "p50 of each"].map(Column::words));
     grid.columns.extend(["between", "within"].map(|title| Column::figures(title, "%")));
     grid.columns.push(Column::words("p99.9 of each"));
     grid.columns.extend(["between", "within"].map(|title| Column::figures(title, "%")));

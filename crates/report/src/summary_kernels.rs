@@ -1,10 +1,11 @@
 //! Kernels in words: which of them keeps its tail under load, what that costs without load, and what the policy does to it.
 
 use crate::RunInput;
+use crate::boots;
 use crate::cells::{self, Key};
-use crate::compare::{Metric, kind_of};
-use crate::names::{is_baseline, rank};
-use crate::units::{counted, three_digits};
+use crate::compare::{Metric, kind_of, varying};
+use crate::names::{is_baseline, label_word, rank};
+use crate::units::{counted, list, three_digits};
 use model::{Policy, Protocol, ResultDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +13,22 @@ use std::collections::{BTreeMap, BTreeSet};
 const TAILS: [&str; 3] = ["p99.9", "p99", "max"];
 /// Boots from which the interval of a ratio is one of 95 %; of fewer it is their range.
 const FEWEST: usize = 6;
+/// Below this ratio a tail is kept, and below it two kernels are not told apart: less is often chance, and seldom matters.
+const KEPT: f64 = 2.0;
+/// Sentences of a run at most.
+const MOST: usize = 5;
 
-/// Results of one kernel, by load and by boot.
-type OfKernel<'a> = BTreeMap<&'a str, BTreeMap<u32, Vec<&'a ResultDocument>>>;
+/// Results of one kernel under one load.
+#[derive(Default)]
+struct OfLoad<'a> {
+    /// Those that can be trusted, by boot.
+    boots: BTreeMap<u32, Vec<&'a ResultDocument>>,
+    /// Why another one cannot be.
+    untrusted: Option<String>,
+}
+
+/// Results of one kernel by load.
+type OfKernel<'a> = BTreeMap<&'a str, OfLoad<'a>>;
 
 /// Everything but kernel and load.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +39,7 @@ struct Context {
     others: BTreeMap<String, String>,
 }
 
-/// None to five sentences for each run with several kernels.
+/// At most [`MOST`] sentences for each run with several kernels, and one for those that have no result.
 pub(crate) fn sentences(runs: &[RunInput], rtt: bool) -> Vec<String> {
     runs.iter().flat_map(|run| of_run(run, rtt)).collect()
 }
@@ -35,23 +49,56 @@ fn of_run(run: &RunInput, rtt: bool) -> Vec<String> {
     let mut contexts: BTreeMap<Context, BTreeMap<&str, OfKernel<'_>>> = BTreeMap::new();
     for (key, places) in &groups {
         let (Some(kernel), Some(load)) = (key.factors.get("kernel"), key.factors.get("load")) else { continue };
-        let results = places.iter().filter_map(|place| run.results.get(*place));
-        for result in results.filter(|result| result.verdict.trusted) {
+        let of_context = contexts.entry(context(key)).or_default();
+        let of_load = of_context.entry(kernel).or_default().entry(load).or_default();
+        for result in places.iter().filter_map(|place| run.results.get(*place)) {
+            if !result.verdict.trusted {
+                of_load.untrusted = result.verdict.invalid.first().map(|finding| finding.id.word());
+                continue;
+            }
             let boot = result.boot.as_ref().map(|boot| boot.visit).or(result.repetition).unwrap_or_default();
-            let of_context = contexts.entry(context(key)).or_default().entry(kernel).or_default();
-            of_context.entry(load).or_default().entry(boot).or_default().push(result);
+            of_load.boots.entry(boot).or_default().push(result);
         }
     }
-    let told = contexts.iter().filter_map(|(context, kernels)| sentence(context, kernels, rtt));
+    let unit = boots::unit(run.results.iter().map(|result| (result.factor("kernel"), result.boot.as_ref())));
+    let told = contexts.iter().filter_map(|(context, kernels)| {
+        let alike = contexts.keys().filter(|other| other.probe == context.probe).map(|other| &other.others);
+        sentence(context, &varying(alike), kernels, unit, rtt)
+    });
     let mut told: Vec<(bool, String)> = told.collect();
     // What a policy for real time does comes first: there kernels differ.
     told.sort_by_key(|(is_real_time, _)| !is_real_time);
     let mut out: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
+    let more = out.len().saturating_sub(MOST);
+    out.truncate(MOST);
+    out.extend((more > 0).then(|| {
+        let what = counted(more, "further combination");
+        format!("{what} of the other factors: see the tables.")
+    }));
+    out.extend(without_result(run));
     if let (Some(first), Substrate::SimulatedTime) = (out.first_mut(), run.document.substrate) {
         *first =
             format!("In simulated time (instructions are counted; this is no performance of any hardware): {first}");
     }
     out
+}
+
+/// The kernels of the plan that no cell was measured on, with the reason of the first one.
+fn without_result(run: &RunInput) -> Option<String> {
+    let measured: BTreeSet<String> = run.results.iter().filter_map(|result| result.factor("kernel")).collect();
+    let mut missing: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    for step in &run.document.order {
+        let kernel = step.factors.get("kernel").and_then(serde_json::Value::as_str);
+        let Some(kernel) = kernel.filter(|kernel| !measured.contains(*kernel)) else { continue };
+        let why = run.failed.iter().find(|(cell, _)| *cell == step.cell).map(|(_, why)| why.as_str());
+        let known = missing.entry(kernel).or_default();
+        *known = known.or(why);
+    }
+    let words = |(kernel, why): (&str, Option<&str>)| {
+        crate::units::plain(&format!("{kernel} ({})", why.unwrap_or("it was not its turn yet")))
+    };
+    let words: Vec<String> = missing.into_iter().map(words).collect();
+    (!words.is_empty()).then(|| format!("No cell was measured on {}.", list(&words)))
 }
 
 fn context(key: &Key) -> Context {
@@ -60,59 +107,102 @@ fn context(key: &Key) -> Context {
     Context { probe: key.probe, protocol: key.protocol.clone(), size: key.size, others }
 }
 
-/// The tail of each kernel under load by that without, and its median without load by that of the fastest one.
-fn sentence(context: &Context, kernels: &BTreeMap<&str, OfKernel<'_>>, rtt: bool) -> Option<(bool, String)> {
+/// The tail of each kernel under load by that without, and its median without load by that of the fastest one. `varying`: the
+/// factors that tell this context from others; `unit`: what a boot is called.
+fn sentence(
+    context: &Context,
+    varying: &BTreeSet<String>,
+    kernels: &BTreeMap<&str, OfKernel<'_>>,
+    unit: &'static str,
+    rtt: bool,
+) -> Option<(bool, String)> {
     let loads: BTreeSet<&str> = kernels.values().flat_map(|loads| loads.keys().copied()).collect();
     let idle = loads.iter().copied().find(|load| is_baseline("load", load))?;
     let load = loads.iter().copied().filter(|load| !is_baseline("load", load)).min_by_key(|load| rank("load", load))?;
-    let whole: Vec<(&str, &OfKernel<'_>)> = kernels
-        .iter()
-        .filter(|(_, of)| of.contains_key(idle) && of.contains_key(load))
-        .map(|(name, of)| (*name, of))
-        .collect();
     let figure = |of: &OfKernel<'_>, load: &str, name: &str| by_boot(of.get(load), name, rtt);
+    let is_whole = |of: &OfKernel<'_>| Ratio::of(&figure(of, load, "max"), &figure(of, idle, "max"), unit).is_some();
+    let whole: Vec<(&str, &OfKernel<'_>)> =
+        kernels.iter().filter(|(_, of)| is_whole(of)).map(|(name, of)| (*name, of)).collect();
+    let left_out: Vec<String> = kernels
+        .iter()
+        .filter(|(_, of)| !is_whole(of))
+        .map(|(name, of)| format!("{name} is left out: {}.", absence(of, [idle, load])))
+        .collect();
+    let left_out = left_out.into_iter().fold(String::new(), |all, one| format!("{all} {one}"));
     let all_have =
         |name: &&&str| whole.iter().all(|(_, of)| [idle, load].iter().all(|load| !figure(of, load, name).is_empty()));
     let tail = TAILS.iter().find(all_have)?;
     let mut grown: Vec<(&str, Ratio)> = Vec::new();
     for (name, of) in &whole {
-        grown.push((name, Ratio::of(&figure(of, load, tail), &figure(of, idle, tail))?));
+        grown.push((name, Ratio::of(&figure(of, load, tail), &figure(of, idle, tail), unit)?));
     }
     grown.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
-    let [(best, least), .., (worst, most)] = grown.as_slice() else { return None };
-    let middle = |of: &OfKernel<'_>| mean(&figure(of, idle, "p50").into_values().collect::<Vec<_>>());
-    let (fastest, quick) = whole.iter().min_by(|a, b| middle(a.1).total_cmp(&middle(b.1)))?;
-    let of_best = whole.iter().find(|(name, _)| name == best)?.1;
-    let cost = match Ratio::of(&figure(of_best, idle, "p50"), &figure(quick, idle, "p50")) {
-        Some(cost) if fastest != best => {
-            format!("Without load its p50 is {} times that of {fastest}, the fastest", cost.words())
-        }
-        _ => "Without load it has the smallest p50, too".to_owned(),
+    let any = kernels.values().flat_map(BTreeMap::values).flat_map(|of| of.boots.values().flatten()).copied();
+    let kind = kind_of(&any.collect::<Vec<_>>(), rtt).title();
+    let (words, is_real_time) = words(context, varying);
+    let what = format!("{kind}{words}: under load {load},");
+    let [(best, least), .., (worst, most)] = grown.as_slice() else {
+        return (!left_out.is_empty() && kernels.len() > 1)
+            .then(|| (is_real_time, format!("{what} kernels cannot be compared.{left_out}")));
     };
-    let any = whole.first()?.1.get(idle)?.values().flatten().copied().collect::<Vec<_>>();
-    let kind = kind_of(&any, rtt).title();
-    let (policy, is_real_time) = policy(context);
+    let from_to =
+        || format!("{tail} is {} times ({best}) to {} times ({worst}) that without load.", least.words(), most.words());
+    let text = if most.ratio / least.ratio >= KEPT && least.high < most.low {
+        let middle = |of: &OfKernel<'_>| mean(&figure(of, idle, "p50").into_values().collect::<Vec<_>>());
+        let (fastest, quick) = whole.iter().min_by(|a, b| middle(a.1).total_cmp(&middle(b.1)))?;
+        let of_best = whole.iter().find(|(name, _)| name == best)?.1;
+        let cost = match Ratio::of(&figure(of_best, idle, "p50"), &figure(quick, idle, "p50"), unit) {
+            Some(cost) if fastest != best => {
+                format!("Without load the p50 of {best} is {} times that of {fastest}, the fastest.", cost.words())
+            }
+            _ => format!("Without load {best} has the smallest p50, too."),
+        };
+        let others = grown.iter().skip(1).filter(|(_, ratio)| ratio.ratio < KEPT);
+        let others: Vec<String> = others.map(|(name, ratio)| format!("{name} ({} times)", ratio.words())).collect();
+        let others = if others.is_empty() { String::new() } else { format!(" Also kept by {}.", list(&others)) };
+        let once =
+            if least.boots == 1 { format!(" One {unit} each shows no spread between {unit}s.") } else { String::new() };
+        format!(
+            "{what} {best} keeps its tail best: {tail} is {} times that without load; the worst is {worst} with {} times. \
+             {cost}{others}{once}",
+            least.words(),
+            most.words()
+        )
+    } else if most.ratio < KEPT {
+        format!("{what} every kernel keeps its tail: {}", from_to())
+    } else if least.ratio >= KEPT {
+        format!("{what} no kernel keeps its tail: {}", from_to())
+    } else {
+        format!("{what} no kernel stands out: {}", from_to())
+    };
+    Some((is_real_time, text + &left_out))
+}
+
+/// Why a kernel has no figure under both loads.
+fn absence(of: &OfKernel<'_>, loads: [&str; 2]) -> String {
+    let place = |load: &str| match is_baseline("load", load) {
+        true => "without load".to_owned(),
+        false => format!("under load {load}"),
+    };
+    let empty = loads.into_iter().find(|load| of.get(load).is_none_or(|of| of.boots.is_empty()));
+    let Some(load) = empty else { return "its results with and without load are of different boots".to_owned() };
+    match of.get(load).and_then(|of| of.untrusted.as_ref()) {
+        Some(id) => format!("no result {} can be trusted ({id})", place(load)),
+        None => format!("it has no result {}", place(load)),
+    }
+}
+
+/// What was measured under which conditions, and whether the policy is one for real time.
+fn words(context: &Context, varying: &BTreeSet<String>) -> (String, bool) {
     let message = if context.protocol == Protocol::Timer.word() {
         String::new()
     } else {
         format!(" of {} at {} bytes", context.protocol.to_uppercase(), context.size)
     };
-    let what = format!("{kind}{message}{policy}");
-    let text = if least.ratio < 2.0 || most.ratio / least.ratio >= 2.0 {
-        format!(
-            "{what}: under load {load}, {best} keeps its tail best: {tail} is {} times that without load; the worst is {worst} with {} \
-             times. {cost}.",
-            least.words(),
-            most.words()
-        )
-    } else {
-        format!(
-            "{what}: under load {load} no kernel keeps its tail: {tail} is {} times ({best}) to {} times ({worst}) that without load.",
-            least.words(),
-            most.words()
-        )
-    };
-    Some((is_real_time, text))
+    let (policy, is_real_time) = policy(context);
+    let others = context.others.iter().filter(|(name, _)| *name != "policy" && varying.contains(*name));
+    let others = others.fold(String::new(), |all, (name, value)| format!("{all}, {}", label_word(name, value)));
+    (format!("{message}{policy}{others}"), is_real_time)
 }
 
 /// The policy in words, and whether it is one for real time.
@@ -124,14 +214,15 @@ fn policy(context: &Context) -> (String, bool) {
 }
 
 /// A figure of each boot: the geometric mean of its repetitions.
-fn by_boot(boots: Option<&BTreeMap<u32, Vec<&ResultDocument>>>, name: &str, rtt: bool) -> BTreeMap<u32, f64> {
+fn by_boot(of: Option<&OfLoad<'_>>, name: &str, rtt: bool) -> BTreeMap<u32, f64> {
     let Ok(metric) = name.parse::<Metric>() else { return BTreeMap::new() };
-    let of = |results: &Vec<&ResultDocument>| {
+    let boots = of.map(|of| &of.boots);
+    let figure = |results: &Vec<&ResultDocument>| {
         let values = results.iter().filter_map(|result| metric.of(result, rtt)).filter(|value| *value > 0.0);
         let values: Vec<f64> = values.collect();
         (!values.is_empty()).then(|| mean(&values))
     };
-    boots.into_iter().flatten().filter_map(|(boot, results)| Some((*boot, of(results)?))).collect()
+    boots.into_iter().flatten().filter_map(|(boot, results)| Some((*boot, figure(results)?))).collect()
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -144,22 +235,24 @@ struct Ratio {
     low: f64,
     high: f64,
     boots: usize,
+    /// What they are called.
+    unit: &'static str,
 }
 
 impl Ratio {
     /// Of the boots that both have.
-    fn of(ours: &BTreeMap<u32, f64>, theirs: &BTreeMap<u32, f64>) -> Option<Self> {
+    fn of(ours: &BTreeMap<u32, f64>, theirs: &BTreeMap<u32, f64>, unit: &'static str) -> Option<Self> {
         let both = ours.iter().filter_map(|(boot, value)| Some((*value, *theirs.get(boot)?)));
         let (ours, theirs): (Vec<f64>, Vec<f64>) = both.unzip();
         let (ratio, low, high) = stats::ratio(&ours, &theirs);
-        ratio.is_finite().then_some(Self { ratio, low, high, boots: ours.len() })
+        ratio.is_finite().then_some(Self { ratio, low, high, boots: ours.len(), unit })
     }
 
     fn words(&self) -> String {
         let [ratio, low, high] = [self.ratio, self.low, self.high].map(three_digits);
         match self.boots {
             1 => ratio,
-            boots if boots < FEWEST => format!("{ratio} ({low} to {high} over {})", counted(boots, "boot")),
+            boots if boots < FEWEST => format!("{ratio} ({low} to {high} over {})", counted(boots, self.unit)),
             _ => format!("{ratio} ({low} to {high})"),
         }
     }
@@ -191,19 +284,37 @@ mod tests {
         result
     }
 
-    fn told(policy: &str, figures: &[(&str, [u64; 2], [u64; 2])]) -> Option<(bool, String)> {
-        let results: Vec<(&str, ResultDocument, ResultDocument)> = figures
+    /// Results of p50 and p99 in ns, in as many boots as there are pairs of them.
+    type Figures<'a> = (&'a str, &'a [[u64; 2]], &'a [[u64; 2]]);
+
+    fn told_of(policy: &str, varying: &[&str], figures: &[Figures<'_>]) -> Option<(bool, String)> {
+        let made = |all: &[[u64; 2]]| all.iter().map(|one| result(one[0], one[1])).collect::<Vec<_>>();
+        let results: Vec<_> = figures.iter().map(|(name, idle, load)| (*name, [made(idle), made(load)])).collect();
+        fn of_boots(all: &[ResultDocument]) -> OfLoad<'_> {
+            OfLoad {
+                boots: (1..).zip(all.iter().map(|one| vec![one])).collect(),
+                untrusted: all.is_empty().then(|| "interval-too-short".to_owned()),
+            }
+        }
+        let kernels = results
             .iter()
-            .map(|(name, idle, load)| (*name, result(idle[0], idle[1]), result(load[0], load[1])))
+            .map(|(name, [idle, load])| (*name, OfKernel::from([("none", of_boots(idle)), ("build", of_boots(load))])))
             .collect();
-        let of = |idle, load| {
-            let boots = |one| (1..=3).map(|boot| (boot, vec![one])).collect();
-            OfKernel::from([("none", boots(idle)), ("build", boots(load))])
+        let others = [("policy", policy), ("shield", "v2")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let context = Context {
+            probe: Probe::Pingpong,
+            protocol: "udp".to_owned(),
+            size: 32,
+            others: others.into_iter().collect(),
         };
-        let kernels = results.iter().map(|(name, idle, load)| (*name, of(idle, load))).collect();
-        let others = BTreeMap::from([("policy".to_owned(), policy.to_owned())]);
-        let context = Context { probe: Probe::Pingpong, protocol: "udp".to_owned(), size: 32, others };
-        sentence(&context, &kernels, false)
+        let varying = varying.iter().map(|name| (*name).to_owned()).collect();
+        sentence(&context, &varying, &kernels, "boot", false)
+    }
+
+    fn told(policy: &str, figures: &[(&str, [u64; 2], [u64; 2])]) -> Option<(bool, String)> {
+        let thrice: Vec<_> = figures.iter().map(|(name, idle, load)| (*name, [*idle; 3], [*load; 3])).collect();
+        let figures: Vec<Figures<'_>> = thrice.iter().map(|(name, idle, load)| (*name, &idle[..], &load[..])).collect();
+        told_of(policy, &[], &figures)
     }
 
     /// Catches: the wrong kernel praised, the cost taken under load, ratios upside down, and a policy under which none keeps its tail.
@@ -215,12 +326,50 @@ mod tests {
         assert_eq!(
             text,
             "RTT/2 of UDP at 32 bytes, policy fifo:50: under load build, rt keeps its tail best: p99 is 1.00 (1.00 to 1.00 over 3 boots) \
-             times that without load; the worst is plain with 80.0 (80.0 to 80.0 over 3 boots) times. Without load its p50 is 1.20 (1.20 \
-             to 1.20 over 3 boots) times that of plain, the fastest."
+             times that without load; the worst is plain with 80.0 (80.0 to 80.0 over 3 boots) times. Without load the p50 of rt is 1.20 \
+             (1.20 to 1.20 over 3 boots) times that of plain, the fastest."
         );
+        let third = [fifo[0], fifo[1], ("full", [27_000, 30_000], [60_000, 33_000])];
+        let (_, text) = told("fifo:50", &third).unwrap();
+        assert!(text.ends_with("Also kept by full (1.10 (1.10 to 1.10 over 3 boots) times)."), "{text}");
         let other = [("plain", [26_000, 30_000], [60_000, 2_400_000]), ("rt", [31_200, 36_000], [90_000, 3_600_000])];
         let (is_real_time, text) = told("other", &other).unwrap();
         assert!(!is_real_time && text.contains("no kernel keeps its tail: p99 is 80.0"), "{text}");
         assert!(told("fifo:50", &fifo[..1]).is_none(), "one kernel is no comparison");
+    }
+
+    /// Catches: a winner among twins, and among kernels whose boots lie as far apart as the kernels do.
+    #[test]
+    fn no_kernel_wins_by_chance() {
+        let twins = [("a", [26_000, 30_000], [27_000, 31_000]), ("b", [26_000, 30_000], [27_000, 33_000])];
+        let (_, text) = told("fifo:50", &twins).unwrap();
+        assert!(text.contains("every kernel keeps its tail: p99 is 1.03"), "{text}");
+        let idle = [[26_000, 30_000]; 3];
+        let quiet = [[26_000, 30_000], [26_000, 36_000], [26_000, 400_000]];
+        let loud = [[26_000, 90_000], [26_000, 150_000], [26_000, 180_000]];
+        let (_, text) = told_of("fifo:50", &[], &[("a", &idle, &quiet), ("b", &idle, &loud)]).unwrap();
+        assert!(text.contains("no kernel stands out: p99 is ") && !text.contains("best"), "{text}");
+        let (_, text) =
+            told_of("fifo:50", &[], &[("a", &idle[..1], &idle[..1]), ("b", &idle[..1], &loud[..1])]).unwrap();
+        assert!(
+            text.contains("a keeps its tail best") && text.ends_with("One boot each shows no spread between boots."),
+            "{text}"
+        );
+    }
+
+    /// Catches: the kernel with the worst tail of all dropped without a word, and two conditions under the same words.
+    #[test]
+    fn what_is_left_out_and_what_else_differs_is_said() {
+        let (idle, kept, grown) = ([[26_000, 30_000]; 3], [[26_000, 31_000]; 3], [[26_000, 300_000]; 3]);
+        let figures: [Figures<'_>; 3] = [("a", &idle, &kept), ("b", &idle, &grown), ("c", &idle, &[])];
+        let (_, text) = told_of("fifo:50", &["shield"], &figures).unwrap();
+        assert!(
+            text.starts_with("RTT/2 of UDP at 32 bytes, policy fifo:50, shield v2: under load build, a keeps"),
+            "{text}"
+        );
+        let why = " c is left out: no result under load build can be trusted (interval-too-short).";
+        assert!(text.ends_with(why), "{text}");
+        let (_, text) = told_of("fifo:50", &[], &figures[1..]).unwrap();
+        assert!(text.ends_with(&format!("under load build, kernels cannot be compared.{why}")), "{text}");
     }
 }

@@ -362,3 +362,41 @@ fn an_agents_program_that_is_replaced_meanwhile_is_not_used() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("was replaced"), "{}", stderr(&output));
 }
+
+/// Catches: a wake-up that some output calls a round trip, gives a protocol or a size, or leaves out.
+#[test]
+fn wake_ups_beside_round_trips_in_every_output() {
+    let folder = Folder::new("campaign-wake");
+    let trip = plan("loopback", "0.5", "protocol = [\"udp\"]\npolicy = [\"other\", \"batch\"]");
+    let wake = "[[grid]]\nprobe = [\"wake\"]\npolicy = [\"other\", \"batch\"]\ninterval_us = [500, 1000]\n";
+    let file = folder.file("plan.toml", &format!("{trip}\n{wake}"));
+    let output = run(&["campaign", "run", &file, "--output", folder.path()]);
+    let directory = run_directory(&folder.0);
+    let results = assert_run_measured(&output, &directory, &BUSY);
+    let wakes: Vec<_> = results.iter().filter(|result| result["probe"] == "wake").collect();
+    assert_eq!((results.len(), wakes.len()), (12, 8));
+    for result in &wakes {
+        let series: Vec<_> =
+            result["series"].as_array().unwrap().iter().map(|one| one["quantity"].to_string()).collect();
+        assert!(series.iter().all(|name| !name.contains("rtt")) && series.len() == 4, "{series:?}");
+    }
+    let html = std::fs::read_to_string(directory.join("report.html")).unwrap();
+    for wanted in ["wake-up latency max", "Tail of wake-up latency", "Timer wake-ups"] {
+        assert!(html.contains(wanted), "{wanted}");
+    }
+    assert!(!html.contains("TIMER"), "a timer is no protocol");
+    let directory = directory.to_str().unwrap();
+    let text = stdout(&run(&["show", directory]));
+    let table = text.split("side by side").nth(1).unwrap_or_default();
+    let words = table.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("interval us 500") && words.contains("interval us 1000"), "{text}");
+    let listed = stdout(&run(&["plot", directory, "--list", "--all"]));
+    assert!(listed.contains("wake_up") && !listed.contains("TIMER"), "{listed}");
+    let compared = stdout(&run(&["compare", directory, "--axis", "policy", "--where", "probe=wake"]));
+    assert!(compared.contains("wake-up latency") && !compared.contains("RTT"), "{compared}");
+    // A plan of wake-ups alone needs no second host.
+    let alone = plan("loopback", "0.1", "probe = [\"wake\"]").replace("reflectors = [\"b\"]\n", "");
+    let file = folder.file("alone.toml", &alone);
+    let output = run(&["campaign", "run", &file, "--output", &format!("{}/alone", folder.path())]);
+    assert_run_measured(&output, &run_directory(&folder.0.join("alone")), &BUSY);
+}

@@ -67,8 +67,8 @@ pub(crate) fn all(machine: &Machine, preemption: Option<&str>) -> Vec<RealtimeVa
         // Mercury is a library over the plain (real-time) kernel, so only its installation shows.
         add("Xenomai 3 Mercury", path.to_owned());
     }
-    if machine.exists("/dev/evl/control") || machine.is_directory("/sys/devices/virtual/evl") {
-        add("EVL", "/dev/evl/control".to_owned());
+    if let Some(path) = ["/dev/evl/control", "/sys/devices/virtual/evl"].into_iter().find(|path| machine.exists(path)) {
+        add("EVL", path.to_owned());
     }
     if machine.is_directory("/dev/rros") {
         add("RROS", "/dev/rros".to_owned());

@@ -1,10 +1,10 @@
 //! Factors of rounds: how many messages, how long, when it is enough, and what is kept.
 
 use super::flag::{Flag, Gives, MESSAGES, OUTPUT, STOP};
-use super::{Factor, Record, Sets, ValueType, in_ms, long, number, on, parsed, sets, some, whole};
+use super::{Factor, Record, Sets, ValueType, in_ms, long, number, on, parsed, sets, some, whole, word};
 use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream, Wake};
 use crate::error::within;
-use crate::{CpuList, Probe, Protocol};
+use crate::{CpuList, ModelError, Probe, Protocol};
 
 /// The commands of a closed loop.
 const ROUNDS: &[Probe] = &[Pingpong, Rr];
@@ -82,12 +82,12 @@ pub(super) static FACTORS: [Factor; 22] = [
         .aliases(&["interval"])
         .default("1000")]),
     Factor::new("cpus", ValueType::Text, Sets::Spec(|spec, value| {
-        let cpus: CpuList = parsed(value)?;
-        let first = cpus.iter().next();
-        match first.filter(|_| cpus.len() == 1) {
-            Some(one) => spec.initiator.cpu = Some(one),
-            None => spec.wake.get_or_insert_default().cpus = cpus,
+        let cpus: CpuList = if word(value) == "any" { CpuList::default() } else { parsed(value)? };
+        if cpus.is_empty() && word(value) != "any" {
+            return Err(ModelError::grammar("CPU list", word(value), "name a CPU, or use any"));
         }
+        spec.initiator.cpu = cpus.iter().next().filter(|_| cpus.len() == 1);
+        spec.wake.get_or_insert_default().cpus = if cpus.len() == 1 { CpuList::default() } else { cpus };
         Ok(())
     }))
     .about("CPUs of the threads of `wake`, one thread each (default: one thread, on `cpu`).")
@@ -124,7 +124,7 @@ pub(super) static FACTORS: [Factor; 22] = [
         Flag::value("count", &[Ping], "N", "Send so many echoes; the median needs 20, p99 1000")
             .short(&['c'])
             .default("20"),
-        Flag::value("count", &[Wake], "N", "Wake up so many times, each thread; the median needs 20, p99 1000")
+        Flag::value("count", &[Wake], "N", "Measure so many deadlines of each thread; the median needs 20, p99 1000")
             .aliases(&["loops"]),
     ]),
     Factor::new("seconds", ValueType::Number, sets!(Spec, stop.max_ms = in_ms("seconds")))

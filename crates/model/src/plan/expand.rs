@@ -34,7 +34,13 @@ impl Cell {
     /// Whether a process of another host has to reflect.
     #[must_use]
     pub fn needs_reflector(&self) -> bool {
-        self.spec.has_reflector() && !self.spec.socket.protocol.is_local()
+        self.spec.has_reflector() && self.has_peer()
+    }
+
+    /// Whether it sends messages to another host.
+    #[must_use]
+    pub fn has_peer(&self) -> bool {
+        self.spec.probe != Probe::Wake && !self.spec.socket.protocol.is_local()
     }
 }
 
@@ -347,7 +353,14 @@ mod tests {
             several[0].key,
             "cpu=any,cpus=1-2,interval_us=200,load=none,policy=other,probe=wake,protocol=timer,timer_slack_ns=1"
         );
+        let lists = "[[grid]]\nprobe = [\"wake\"]\ncpu = [\"3\"]\ncpus = [\"any\", \"1\", \"0-1\"]\n";
+        let of = |cell: &super::Cell| cell.spec.initiator_cpus().collect::<Vec<_>>();
+        assert_eq!(
+            cells(lists).iter().map(of).collect::<Vec<_>>(),
+            [vec![None], vec![Some(1)], vec![Some(0), Some(1)]]
+        );
         assert_refused([
+            ("[[grid]]\nprobe = [\"wake\"]\ncpus = [\"\"]\n".to_owned(), "name a CPU"),
             ("[[grid]]\ninterval_us = [200]\n".to_owned(), "add probe = [\"wake\"]"),
             ("[[grid]]\nprobe = [\"wake\"]\ninterval_us = [5]\n".to_owned(), "10 to 10000000 µs"),
             ("[[grid]]\nprobe = [\"wake\"]\ntimer_slack_ns = [0]\n".to_owned(), "timer slack 0"),

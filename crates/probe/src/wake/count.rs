@@ -14,6 +14,7 @@ pub(super) struct Counter {
     end: u64,
     missed: u64,
     overslept: u64,
+    max_ns: u64,
     /// Each thread by itself, where there are several.
     threads: Vec<Thread>,
     /// Threads in all.
@@ -40,6 +41,7 @@ impl Counter {
             end: 0,
             missed: 0,
             overslept: 0,
+            max_ns: 0,
             threads,
             count,
             samples: Vec::new(),
@@ -60,6 +62,11 @@ impl Counter {
     /// Deadlines counted.
     pub(super) fn count(&self) -> u64 {
         self.recorder.received()
+    }
+
+    /// The largest latency so far.
+    pub(super) fn max_ns(&self) -> u64 {
+        self.max_ns
     }
 
     /// As [`Recorder::interval_percent`].
@@ -83,6 +90,7 @@ impl Counter {
     /// One wake-up: its deadline, and those that passed before it.
     fn take(&mut self, number: usize, [due, now]: Entry) {
         let mut at = due;
+        self.max_ns = self.max_ns.max(now.saturating_sub(due));
         loop {
             let passed = at > due;
             let cycle = (at - self.first) / self.interval_ns;

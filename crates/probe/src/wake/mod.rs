@@ -173,6 +173,7 @@ impl WakeUps<'_> {
                 let now = self.clock.now();
                 map.push_if_due(now);
                 let elapsed_ns = now.saturating_sub(counter.first());
+                self.context.progress.wake_up(counter.max_ns());
                 self.context.progress.update(counter.count(), 0, elapsed_ns);
                 let progress = stop::Progress {
                     elapsed_ns,

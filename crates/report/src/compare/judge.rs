@@ -176,8 +176,7 @@ fn prepare<'a>(
     let metrics = metrics(options);
     let interleaved = std::ptr::eq(a.run, b.run) || (a.run == b.run && a.runs.len() == 1 && b.runs.len() == 1);
     let sample = match interleaved {
-        true if sides::split_boots(&mut matched) => Sample::Boot,
-        true => Sample::Repetition,
+        true => sides::split_boots(&mut matched).unwrap_or(Sample::Repetition),
         false => Sample::Run,
     };
     let siblings: Vec<Cells<'_>> =
@@ -286,7 +285,7 @@ fn samples(runs: &[Vec<&ResultDocument>], metric: Metric, sample: Sample, rtt: b
             let all = runs.concat();
             (each(&all, metric, rtt), all.len())
         }
-        Sample::Run | Sample::Boot => {
+        Sample::Run | Sample::Boot | Sample::Visit => {
             let measured: Vec<&Vec<&ResultDocument>> = runs.iter().filter(|run| !run.is_empty()).collect();
             let centres = measured.iter().filter_map(|run| evidence::centre(&each(run, metric, rtt), metric.unit()));
             (centres.collect(), measured.len())
@@ -416,7 +415,7 @@ fn rounds(cells: &[&SideCell<'_>], metric: Metric, sample: Sample, rtt: bool) ->
                 Sample::Repetition => {
                     found.into_iter().for_each(|(round, value)| by_round.entry(round).or_default().push(value));
                 }
-                Sample::Run | Sample::Boot => {
+                Sample::Run | Sample::Boot | Sample::Visit => {
                     let values: Vec<f64> = found.into_iter().map(|(_, value)| value).collect();
                     by_round.entry(place).or_default().extend(evidence::centre(&values, metric.unit()));
                 }
@@ -478,7 +477,7 @@ fn cell_side(side: &SideCell<'_>, sample: Sample) -> CellSide {
     let findings = results.iter().flat_map(|result| result.verdict.iter()).map(|finding| finding.id.word());
     let measured = used.iter().filter(|run| !run.is_empty()).count();
     CellSide {
-        runs: if sample == Sample::Boot { measured.min(1) } else { measured },
+        runs: if matches!(sample, Sample::Boot | Sample::Visit) { measured.min(1) } else { measured },
         repetitions,
         left_out: results.len() - repetitions,
         mark: mark(&results),

@@ -133,6 +133,8 @@ pub enum Sample {
     Run,
     /// A boot, whose repetitions are one value together: kernels of one run are compared.
     Boot,
+    /// A visit, likewise: kernels of one run that were switched without a boot.
+    Visit,
 }
 
 /// What an interval is over.
@@ -191,7 +193,7 @@ pub struct MetricComparison {
     pub difference: f64,
     /// 95 % interval of the difference.
     pub difference_ci95: Option<[f64; 2]>,
-    /// What the interval is over: `repetitions`, `runs`, `boots`, `repetitions of one run each`, `one run each and its siblings` (the
+    /// What the interval is over: `repetitions`, `runs`, `boots`, `visits`, `repetitions of one run each`, `one run each and its siblings` (the
     /// same and the spread between other runs of the plan), or `batches` within one repetition each.
     pub interval_over: Option<String>,
     #[serde(skip)]

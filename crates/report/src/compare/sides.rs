@@ -4,8 +4,9 @@
 //! and another on the other is what is compared. Probe, protocol, size and rate are never mixed unless they were named on
 //! both sides.
 
-use super::CompareError;
+use super::{CompareError, Sample};
 use crate::RunInput;
+use crate::boots;
 use crate::cells::{self, Key};
 use crate::names::{axis_title, label_word, rank, rate_word};
 use crate::units::{counted, list, plain, size};
@@ -163,13 +164,15 @@ pub(super) struct Matched<'a> {
 }
 
 /// Makes an entry of each boot, where the sides are kernels and every result says its boot: a boot is one observation of its
-/// kernel. Whether it did.
-pub(super) fn split_boots(matched: &mut Matched<'_>) -> bool {
+/// kernel. What an entry is then; `None` where it made none.
+pub(super) fn split_boots(matched: &mut Matched<'_>) -> Option<Sample> {
     let sides = || matched.pairs.iter().flat_map(|pair| [&pair.a, &pair.b]);
     let all = sides().all(|side| side.runs.iter().flatten().all(|result| result.boot.is_some()));
     if !matched.differing.contains_key(KERNEL) || !all {
-        return false;
+        return None;
     }
+    let results = sides().flat_map(SideCell::results);
+    let unit = boots::unit(results.map(|result| (result.factor(KERNEL), result.boot.as_ref())));
     let boots =
         |side: &SideCell<'_>| side.results().into_iter().filter_map(|result| result.boot.clone()).collect::<Vec<_>>();
     // Places are the same in each cell, so that rounds over all cells are boots.
@@ -183,7 +186,7 @@ pub(super) fn split_boots(matched: &mut Matched<'_>) -> bool {
             side.runs = known.iter().map(of).collect();
         }
     }
-    true
+    Some(if unit == boots::VISIT { Sample::Visit } else { Sample::Boot })
 }
 
 /// Finds the cells that belong together. `named`: factors that were given a value on both sides.

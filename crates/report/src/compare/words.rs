@@ -4,6 +4,7 @@ use super::evidence::{LEVEL, repetitions_needed};
 use super::sides::varying;
 use super::write::outcome_word;
 use super::{CellSide, Comparison, KEPT, MetricComparison, Outcome, Over, Sample, Siblings};
+use crate::boots;
 use crate::names::{axis_title, measured_on};
 use crate::units::figure as figure_of;
 use crate::units::{counted, list, range};
@@ -48,6 +49,7 @@ impl Sample {
             Self::Repetition => "repetition",
             Self::Run => "run",
             Self::Boot => "boot",
+            Self::Visit => boots::VISIT,
         }
     }
 }
@@ -58,7 +60,9 @@ impl Over {
             (Self::Samples, Sample::Repetition) => "repetitions",
             (Self::Samples, Sample::Run) => "runs",
             (Self::Samples, Sample::Boot) => "boots",
+            (Self::Samples, Sample::Visit) => "visits",
             (Self::OneRun, Sample::Boot) => "repetitions of one boot each",
+            (Self::OneRun, Sample::Visit) => "repetitions of one visit each",
             (Self::OneRun, _) => "repetitions of one run each",
             (Self::Siblings, _) => "one run each and its siblings",
             (Self::Batches, _) => "batches",
@@ -342,10 +346,10 @@ fn opening(comparison: &Comparison) -> String {
     };
     let times = match (comparison.sample, comparison.a.runs.len(), comparison.b.runs.len()) {
         (Sample::Repetition, ..) => format!("{times} a side"),
-        (Sample::Boot, ..) => {
+        (Sample::Boot | Sample::Visit, ..) => {
             let boots = |figure: &MetricComparison| figure.a_values.len().min(figure.b_values.len());
             let boots = range(comparison.cells.iter().flat_map(|cell| cell.metrics.iter().map(boots)));
-            format!(", {boots} boots a side{times} of each cell on a side")
+            format!(", {boots} {}s a side{times} of each cell on a side", comparison.sample.word())
         }
         (Sample::Run, a, b) if a == b => format!(", {} a side{times} of each cell on a side", counted(a, "run")),
         (Sample::Run, a, b) => format!(", {a} and {b} runs{times} of each cell on a side"),

@@ -6,7 +6,7 @@ use crate::chart::{Area, Domain, Marks, Ticks, axis_x, axis_y};
 use crate::figure::{Anchor, Colour, Figure, Pixels, Style, Text, words};
 use crate::names::label_word;
 use crate::units::{commas, tick};
-use model::Substrate;
+use model::{Protocol, Substrate};
 
 /// How maps are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -234,7 +234,7 @@ pub(crate) fn label(map: &Map) -> String {
         .cell
         .split(',')
         .filter_map(|part| part.split_once('='))
-        .filter(|(axis, _)| *axis != "probe")
+        .filter(|(axis, value)| *axis != "probe" && (*axis, *value) != ("protocol", Protocol::Timer.word()))
         .map(|(axis, value)| match axis {
             "protocol" => value.to_uppercase(),
             "size" => format!("{value} bytes"),

@@ -277,6 +277,7 @@ impl Map {
             "rtt" => "RTT from the actual send",
             "rtt_intended" => "RTT from the intended send",
             "lateness" => "Lateness of the send",
+            "wake_up" => "Wake-up latency",
             other => other,
         };
         host.map_or_else(|| words.to_owned(), |host| format!("{words}, reflector {host}"))

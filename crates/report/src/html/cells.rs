@@ -11,8 +11,8 @@ use crate::markdown::unbanded;
 use crate::summary_pace::REACHED;
 use crate::units::{each_once, figure, grouped, spans};
 use minijinja::{Value, context};
-use model::Probe;
 use model::quantity::{self, Unit};
+use model::{Probe, Protocol};
 
 const CLOSED: &[Part] =
     &[("", &["count", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "lost"])];
@@ -90,14 +90,15 @@ fn row(row: &CellRow<'_>, table: &CellTable) -> Value {
     let info = row.cell;
     let many = Some(info.count(&format!("{}.flows", row.about))).filter(|flows| *flows > 1);
     let many = many.map(|flows| format!(", {flows} flows")).unwrap_or_default();
-    let is_drawn = matches!(info.probe.as_str(), "pingpong" | "pace");
+    let is_drawn = matches!(info.probe.as_str(), "pingpong" | "pace" | "wake");
+    let timer = info.protocol == Protocol::Timer.word();
     context! {
         anchor => format!("cell-{}", row.number),
         // Its colour in charts.
         swatch => Value::from_safe_string(if is_drawn { chart::swatch(info.colour) } else { String::new() }),
         label => &info.label,
-        what => format!("{} {}{many}", info.protocol.to_uppercase(), row.about).trim(),
-        size => grouped(info.size_bytes),
+        what => format!("{} {}{many}", if timer { String::new() } else { info.protocol.to_uppercase() }, row.about).trim(),
+        size => if timer { "–".to_owned() } else { grouped(info.size_bytes) },
         repetitions => match info.left_out {
             0 => info.repetitions.to_string(),
             left_out => format!("{} of {}", info.repetitions, info.repetitions + left_out),

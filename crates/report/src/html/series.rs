@@ -29,6 +29,8 @@ fn drawn_as(quantity: SeriesQuantity) -> Option<(Content, &'static str, Join)> {
         SeriesQuantity::RttP50 => (Content::Times, "RTT p50", Join::Middle),
         SeriesQuantity::RttP99 => (Content::Times, "RTT p99", Join::Largest),
         SeriesQuantity::RttMax => (Content::Times, "RTT max", Join::Largest),
+        SeriesQuantity::WakeUpP50 => (Content::Times, "wake-up latency p50", Join::Middle),
+        SeriesQuantity::WakeUpMax => (Content::Times, "wake-up latency max", Join::Largest),
         SeriesQuantity::TcpRtt => (Content::Times, "TCP's RTT", Join::Middle),
         SeriesQuantity::Jitter => (Content::Times, "jitter (RFC 3550)", Join::Middle),
         SeriesQuantity::Bytes => (Content::Bits, "Mbit/s", Join::Sum),
@@ -66,7 +68,9 @@ pub(super) fn of(results: &[&ResultDocument]) -> Vec<Picture> {
             let mut charts: BTreeMap<Content, Vec<Curve>> = BTreeMap::new();
             for series in result.series.iter().filter(|series| series.host == *host && series.values.len() >= LEAST) {
                 let Some((content, name, join)) = drawn_as(series.quantity) else { continue };
-                if result.probe == Probe::Pace && content == Content::Times {
+                let (paced, wakes) = (result.probe == Probe::Pace, result.probe == Probe::Wake);
+                // Deadlines come at one rate.
+                if (paced && content == Content::Times) || (wakes && content == Content::Rates) {
                     continue;
                 }
                 let curve = curve(series, content, name, join);

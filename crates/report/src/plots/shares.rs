@@ -9,6 +9,7 @@ use crate::chart::{Chart, Domain, Dot, Series, Ticks};
 use crate::document::CellInfo;
 use crate::figure::Polyline;
 use crate::units::tick;
+use model::{LatencyKind, Probe};
 use stats::Histogram;
 
 /// A distribution as counts, ascending.
@@ -22,10 +23,12 @@ enum Source {
     Sent,
     /// `pace`, from the intended send time: what waiting for the sender costs is in it.
     Intended,
+    /// `wake`.
+    WakeUp,
 }
 
 impl Source {
-    const ALL: [Self; 3] = [Self::Pingpong, Self::Sent, Self::Intended];
+    const ALL: [Self; 4] = [Self::Pingpong, Self::Sent, Self::Intended, Self::WakeUp];
 
     fn points(self, cell: &Cell) -> &[(u64, u64)] {
         if self == Self::Intended { &cell.intended } else { &cell.points }
@@ -40,12 +43,25 @@ impl Source {
             Self::Pingpong => report.document.kind.title(),
             Self::Sent => "RTT",
             Self::Intended => "RTT from the intended send",
+            Self::WakeUp => LatencyKind::WakeUp.title(),
+        }
+    }
+
+    fn probe(self) -> Probe {
+        match self {
+            Self::Pingpong => Probe::Pingpong,
+            Self::Sent | Self::Intended => Probe::Pace,
+            Self::WakeUp => Probe::Wake,
         }
     }
 
     /// What stands on one scale with it.
     fn beside(self) -> &'static [Self] {
-        if self == Self::Pingpong { &[Self::Pingpong] } else { &[Self::Sent, Self::Intended] }
+        match self {
+            Self::Pingpong => &[Self::Pingpong],
+            Self::Sent | Self::Intended => &[Self::Sent, Self::Intended],
+            Self::WakeUp => &[Self::WakeUp],
+        }
     }
 }
 
@@ -62,15 +78,13 @@ fn quantile(counts: &Counts, share: f64) -> Option<f64> {
     })
 }
 
-/// Ping-pong at the table's size, or all cells of `pace`, each of their sizes and rates apart.
+/// Ping-pong at the table's size, all cells of `pace`, each of their sizes and rates apart, or all of `wake`.
 fn groups(report: &Report, of: Source) -> Vec<Panel<'_>> {
     let size = report.document.size_bytes;
-    let paced = of != Source::Pingpong;
-    let keep = |info: &CellInfo| {
-        if paced { info.probe == "pace" } else { info.probe == "pingpong" && info.size_bytes == size }
-    };
+    let probe = of.probe();
+    let keep = |info: &CellInfo| info.probe == probe.word() && (probe != Probe::Pingpong || info.size_bytes == size);
     let apart = |info: &CellInfo| -> Apart {
-        if !paced {
+        if probe != Probe::Pace {
             return Vec::new();
         }
         let rate = info.factors.get("rate").cloned().unwrap_or_default();
@@ -150,7 +164,7 @@ impl Axes {
     ) -> Vec<Picture> {
         let which = match of {
             Source::Pingpong => format!(", {} bytes", report.document.size_bytes),
-            Source::Sent => String::new(),
+            Source::Sent | Source::WakeUp => String::new(),
             Source::Intended => ", from the intended send".to_owned(),
         };
         let picture = |panel: &Panel<'_>| {

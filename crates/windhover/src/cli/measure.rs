@@ -41,8 +41,8 @@ pub(crate) struct Peer {
 pub(crate) struct Output {
     #[command(flatten)]
     pub(crate) form: FormArgs<Format>,
-    /// Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat,
-    /// with the intended send time before them)
+    /// Write raw samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with
+    /// the intended send time before them; wake: PREFIX-wake.dat, deadline and latency)
     #[arg(long, value_name = "PREFIX")]
     pub(crate) raw: Option<PathBuf>,
     /// The percentile of the %ile column of --format sfnt [default: 99]
@@ -94,6 +94,17 @@ pub(crate) struct Wake {
     pub(crate) output: Output,
 }
 
+impl FormArgs<Format> {
+    /// Refuses the columns of a tool that measures nothing alike.
+    pub(super) fn not_sfnt(&self, what: &str) -> Result<(), ModelError> {
+        if self.get() != Format::Sfnt {
+            return Ok(());
+        }
+        let what = format!("sfnt-pingpong has no columns for {what}");
+        Err(ModelError::conflict(what, "use --format table, json, csv or markdown"))
+    }
+}
+
 impl Output {
     /// Puts what was typed into a specification with the command's own defaults, and checks it.
     pub(super) fn fill<const PROBE: usize>(
@@ -137,6 +148,7 @@ impl Wake {
     pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
         let mut spec = ProbeSpec::new(Probe::Wake, Protocol::Timer);
         spec.stop.max_ms = 10_000;
+        self.output.form.not_sfnt("wake-ups")?;
         self.output.fill(&self.flags, spec)
     }
 }

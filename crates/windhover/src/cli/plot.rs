@@ -33,7 +33,7 @@ pub(crate) struct Plot {
     /// Which repetition of each cell [default: its first]
     #[arg(long, value_name = "N")]
     pub(crate) repetition: Option<u32>,
-    /// What a heat map shows: rtt, rtt_intended, lateness, or one reflector's, such as rtt@b
+    /// What a heat map shows: rtt, rtt_intended, lateness, wake_up, or one reflector's, such as rtt@b
     #[arg(long, value_name = "TAG", default_value = "rtt")]
     pub(crate) tag: String,
     #[command(flatten)]

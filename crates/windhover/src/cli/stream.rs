@@ -6,7 +6,7 @@ use super::factors::{Factors, StreamFlags};
 use super::measure::{Output, Peer};
 use super::shared::FormArgs;
 use clap::Args;
-use model::{ModelError, Probe, ProbeSpec, Protocol, SizeList, factor};
+use model::{Probe, ProbeSpec, Protocol, SizeList, factor};
 
 /// `windhover stream`
 #[derive(Debug, Args)]
@@ -48,13 +48,7 @@ impl Stream {
         spec.sizes = SizeList::one(most);
         spec.stop.max_ms = 10_000;
         let mut spec = self.output().fill(&self.flags, spec)?;
-        if self.form.get() == Format::Sfnt {
-            return Err(ModelError::Conflict {
-                what: "sfnt-pingpong has no columns for a stream".to_owned(),
-                remedy: "use --format table, json, csv or markdown".to_owned(),
-            }
-            .into());
-        }
+        self.form.not_sfnt("a stream")?;
         if protocol == Protocol::Udp && !self.flags.has("size") {
             spec.sizes = SizeList::one(fitting()?.clamp(model::stream::MIN_DATAGRAM, most));
         }

@@ -166,7 +166,10 @@ impl Sums {
         let lost = self.lost + self.open.values().map(|(lost, _)| lost).sum::<u64>();
         let a_second = |count: u64| if self.span_ns == 0 { 0.0 } else { count as f64 * 1e9 / self.span_ns as f64 };
         let rtt = format!("RTT p50 {} µs  p99 {} µs", us(interval.rtt_p50_ns), us(interval.rtt_p99_ns));
-        let text = if let Some(bytes) = self.bytes {
+        let text = if interval.wake_up_max_ns.is_some() {
+            let rate = a_second(self.sent);
+            format!("{at:5.1} s  {rate:.0} deadlines/s  wake-up latency max {} µs so far", us(interval.wake_up_max_ns))
+        } else if let Some(bytes) = self.bytes {
             let beside = interval.rounds.map(|_| format!("  {rtt} beside it")).unwrap_or_default();
             let mbit = a_second(bytes) * 8e-6;
             format!("{at:5.1} s  {} B  {mbit:.1} Mbit/s delivered{beside}  lost {lost}", interval.size)
@@ -252,6 +255,10 @@ mod tests {
         let mut sums = Sums::default();
         sums.add(&closed);
         assert_eq!(sums.words(&closed), "  0.0 s  32 B  9000/s  lost 0");
+        // Deadlines have neither size nor loss.
+        let wake = LiveInterval { size: 0, wake_up_max_ns: Some(81_200), ..closed };
+        sums.add(&wake);
+        assert_eq!(sums.words(&wake), "  0.0 s  9000 deadlines/s  wake-up latency max 81.2 µs so far");
     }
 
     #[test]

@@ -31,7 +31,12 @@ pub(crate) fn check(prefix: &Path) -> Result<(), Failure> {
 pub(crate) fn write(prefix: &Path, result: &ResultDocument, raw: &str) -> Result<(), Failure> {
     let bytes = STANDARD.decode(raw).context("raw samples")?;
     let paced = result.probe == Probe::Pace;
-    let lines = text(&bytes, paced).ok_or_else(|| anyhow!("raw samples of this build cannot be read"))?;
+    let head = match result.probe {
+        Probe::Pace => "# intended_ns sent_ns rtt_ns",
+        Probe::Wake => "# deadline_ns wake_up_ns",
+        _ => "# sent_ns rtt_ns",
+    };
+    let lines = text(&bytes, head, paced).ok_or_else(|| anyhow!("raw samples of this build cannot be read"))?;
     let size = result.size().map_or_else(|| result.probe.to_string(), |size| size.to_string());
     let rate = result.factor("rate").filter(|_| paced).map(|rate| format!("-{rate}")).unwrap_or_default();
     let name = prefix.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -70,7 +75,7 @@ fn cut(file: &File, lines: &str, written: usize, path: &Path, why: std::io::Erro
 
 /// Columns as `record` lays them out: mark, count, seq, intended, sent, received, peer_rx, peer_tx, flags. `pace` keeps
 /// them in the order that their fate was known, with the number of the reflector above the flags.
-fn text(bytes: &[u8], paced: bool) -> Option<String> {
+fn text(bytes: &[u8], columns: &str, paced: bool) -> Option<String> {
     let (head, body) = bytes.split_at_checked(16)?;
     let count = usize::try_from(u64::from_le_bytes(head[8..].try_into().ok()?)).ok()?;
     let eight = |column: usize, row: usize| -> Option<i64> {
@@ -89,7 +94,7 @@ fn text(bytes: &[u8], paced: bool) -> Option<String> {
         several = keys.iter().any(|(_, reflector)| *reflector > 0);
         order.sort_by_key(|&row| keys[row]);
     }
-    let mut text = String::from(if paced { "# intended_ns sent_ns rtt_ns" } else { "# sent_ns rtt_ns" });
+    let mut text = columns.to_owned();
     text.push_str(if several { " reflector\n" } else { "\n" });
     for row in order {
         let (intended, sent, received) = (eight(1, row)?, eight(2, row)?, eight(3, row)?);
@@ -116,12 +121,13 @@ fn text(bytes: &[u8], paced: bool) -> Option<String> {
 mod tests {
     #[test]
     fn damaged_columns_are_refused() {
-        assert_eq!(super::text(b"short", false), None);
+        let text = |bytes: &[u8]| super::text(bytes, "# sent_ns rtt_ns", false);
+        assert_eq!(text(b"short"), None);
         let mut bytes = b"WHRAW001".to_vec();
         bytes.extend(5u64.to_le_bytes());
-        assert_eq!(super::text(&bytes, false), None);
+        assert_eq!(text(&bytes), None);
         bytes[8..16].fill(0);
-        assert_eq!(super::text(&bytes, false).unwrap(), "# sent_ns rtt_ns\n");
+        assert_eq!(text(&bytes).unwrap(), "# sent_ns rtt_ns\n");
     }
 
     #[test]
@@ -142,7 +148,7 @@ mod tests {
             rows.iter().for_each(|row| bytes.extend(value(row).to_le_bytes()));
         }
         rows.iter().for_each(|row| bytes.extend(row.4.to_le_bytes()));
-        let text = super::text(&bytes, true).unwrap();
+        let text = super::text(&bytes, "# intended_ns sent_ns rtt_ns", true).unwrap();
         assert_eq!(text, "# intended_ns sent_ns rtt_ns reflector\n0 5 - 0\n0 5 40 1\n100 110 80 0\n200 201 . 0\n");
     }
 }
