@@ -389,9 +389,9 @@ fn wake_ups_beside_round_trips_in_every_output() {
     let text = stdout(&run(&["show", directory]));
     let table = text.split("side by side").nth(1).unwrap_or_default();
     let words = table.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("interval us 500") && words.contains("interval us 1000"), "{text}");
+    assert!(words.contains("interval_us 500") && words.contains("interval_us 1000"), "{text}");
     let listed = stdout(&run(&["plot", directory, "--list", "--all"]));
-    assert!(listed.contains("wake_up") && !listed.contains("TIMER"), "{listed}");
+    assert!(listed.contains("heat-0001-wake-up") && !listed.contains("TIMER"), "{listed}");
     let compared = stdout(&run(&["compare", directory, "--axis", "policy", "--where", "probe=wake"]));
     assert!(compared.contains("wake-up latency") && !compared.contains("RTT"), "{compared}");
     // A plan of wake-ups alone needs no second host.
