@@ -15,6 +15,9 @@ use task::{Keeper, Launch, Stream};
 const VETH_SECONDS: u64 = 5;
 /// How long two real ports may take to agree on a link, in seconds.
 const PORT_SECONDS: u64 = 30;
+/// The first and the longest pause between two looks at a link. The kernel takes up to a second to bring up a veth pair, and in
+/// an emulated guest each look, a run of `ip`, costs 20 ms of CPU time.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(160));
 /// CAP_NET_ADMIN and CAP_SYS_ADMIN (linux/capability.h), which namespaces and their links need.
 const NEEDED_CAPABILITIES: u64 = 1 << 12 | 1 << 21;
 
@@ -413,12 +416,14 @@ fn wait_for_links(record: &LabRecord) -> Result<(), LabError> {
         let Some(netns) = host.netns.as_deref() else { continue };
         let seconds = if host.port.is_some() { PORT_SECONDS } else { VETH_SECONDS };
         let end = Instant::now() + Duration::from_secs(seconds);
+        let mut pause = LOOKS.0;
         while !link_is_up(netns, &host.device)? {
             if Instant::now() > end {
                 let what = format!("link {} in namespace {netns} did not come up within {seconds} s", host.device);
                 return Err(LabError::Failed(format!("{what}: check the cable or its peer")));
             }
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LOOKS.1);
         }
     }
     Ok(())
