@@ -408,7 +408,7 @@ fn pingpong(lab: &str) -> serde_json::Value {
     Command::new("kill").args(["-INT", &serving.id().to_string()]).status().unwrap();
     let ended = serving.wait().unwrap();
     assert_eq!(ended.code(), Some(0), "serve was not ended in order: {ended}");
-    assert!(matches!(output.status.code(), Some(0 | 4)), "{}{}", stdout(&output), stderr(&output));
+    support::assert_measured(&output, &support::BUSY);
     serde_json::from_str(stdout(&output).lines().next().unwrap()).unwrap()
 }
 
@@ -452,6 +452,15 @@ fn two_guests_on_a_wire_measure_end_to_end() {
     assert!(!release("a").contains("-rt-") && release("b").contains("-rt-"));
     let document = pingpong(&name);
     assert_eq!((&document["messages"]["lost"], &document["messages"]["received"]), (&0.into(), &500.into()));
+    let folder = Folder::new("guest-wire");
+    let plan = folder.file("plan.toml", PLAN);
+    let output = windhover(&["campaign", "run", &plan, "--lab", &name, "--output", folder.path()]).output().unwrap();
+    let directory = run_directory(&folder.0);
+    let cells = support::assert_run_measured(&output, &directory, &support::BUSY);
+    assert_eq!((cells.len(), &cells[0]["messages"]["lost"]), (1, &0.into()));
+    let document: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(directory.join("run.json")).unwrap()).unwrap();
+    assert_eq!((&document["substrate"], document["machines"].as_object().unwrap().len()), (&"simulated".into(), 2));
     assert_code(&windhover(&["lab", "down", &name]).output().unwrap(), 0);
     drop(made);
 }
