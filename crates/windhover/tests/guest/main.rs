@@ -5,9 +5,11 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 mod isolcpus;
+mod lockdown;
 mod nic;
 mod nohz_full;
 mod partition;
+mod preempt;
 mod state;
 #[path = "../support/mod.rs"]
 mod support;
