@@ -2,7 +2,6 @@
 
 use crate::{files, process};
 use anyhow::{Context as _, Result, bail};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Tools that are not left to busybox: Windhover calls them, or the tests read the state with them.
@@ -19,52 +18,74 @@ pub(super) struct Image {
 /// Builds Windhover and its guest tests and packs what the tests need.
 pub(super) fn make(folder: &Path) -> Result<Image> {
     let built = build()?;
-    let root = folder.join("root");
-    files::fresh(&root)?;
-    let file = |name: &str, bytes: &[u8]| files::put(&root, name, bytes, 0o755);
-    let copy = |name: &str, from: &Path| file(name, &std::fs::read(from).with_context(|| from.display().to_string())?);
-    let link = |name: &str, to: &str| {
-        let name = root.join(name);
-        name.parent().map_or(Ok(()), files::create)?;
-        std::os::unix::fs::symlink(to, &name).with_context(|| name.display().to_string())
-    };
-    let mut programs = vec![("usr/bin/guest-tests".to_owned(), stripped(&built.tests, folder)?)];
+    let root = Root::make(folder.join("root"))?;
+    root.program("usr/bin/guest-tests", &stripped(&built.tests, folder)?)?;
     // The tests start the binary by the path that cargo told them when it built them.
-    link(built.binary.to_string_lossy().trim_start_matches('/'), "/usr/bin/windhover")?;
-    for tool in TOOLS {
-        programs.push((format!("usr/bin/{tool}"), find(tool)?));
-    }
-    let mut libraries = BTreeSet::new();
-    for (name, program) in &programs {
-        copy(name, program)?;
-        libraries.extend(libraries_of(program)?);
-    }
-    for library in libraries {
-        copy(library.trim_start_matches('/'), Path::new(&library))?;
-    }
-    let busybox = find("busybox")?;
-    copy("bin/busybox", &busybox)?;
-    let busybox = busybox.to_string_lossy();
-    for applet in process::output(&busybox, &["--list"])?.lines() {
-        if !TOOLS.contains(&applet) && !THERE.contains(&applet) {
-            link(&format!("bin/{applet}"), "/bin/busybox")?;
-        }
-    }
-    // Busybox's own shell would take its applets before the tools.
-    link("bin/sh", "/usr/bin/dash")?;
+    root.link(built.binary.to_string_lossy().trim_start_matches('/'), "/usr/bin/windhover")?;
     let overlay = folder.join("overlay.cpio");
-    let pack = "cd \"$1\" && find . -mindepth 1 | \"$0\" cpio -o -H newc -R 0:0 > \"$2\"";
-    process::run("sh", &["-c", pack, &busybox, &root.to_string_lossy(), &overlay.to_string_lossy()])?;
+    root.pack(&overlay)?;
     Ok(Image { binary: built.binary, overlay })
 }
 
-struct Built {
-    binary: PathBuf,
+/// Files of a guest in a folder: a shell, busybox and [`TOOLS`] to begin with.
+pub(super) struct Root {
+    pub(super) folder: PathBuf,
+    busybox: PathBuf,
+}
+
+impl Root {
+    pub(super) fn make(folder: PathBuf) -> Result<Self> {
+        files::fresh(&folder)?;
+        let root = Self { folder, busybox: find("busybox")? };
+        for tool in TOOLS {
+            root.program(&format!("usr/bin/{tool}"), &find(tool)?)?;
+        }
+        root.copy("bin/busybox", &root.busybox)?;
+        for applet in process::output(&root.busybox.to_string_lossy(), &["--list"])?.lines() {
+            if !TOOLS.contains(&applet) && !THERE.contains(&applet) {
+                root.link(&format!("bin/{applet}"), "/bin/busybox")?;
+            }
+        }
+        // Busybox's own shell would take its applets before the tools.
+        root.link("bin/sh", "/usr/bin/dash")?;
+        Ok(root)
+    }
+
+    pub(super) fn file(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        files::put(&self.folder, name, bytes, 0o755)
+    }
+
+    pub(super) fn copy(&self, name: &str, from: &Path) -> Result<()> {
+        self.file(name, &std::fs::read(from).with_context(|| from.display().to_string())?)
+    }
+
+    /// A program with the libraries that it needs.
+    pub(super) fn program(&self, name: &str, from: &Path) -> Result<()> {
+        self.copy(name, from)?;
+        libraries_of(from)?.iter().try_for_each(|path| self.copy(path.trim_start_matches('/'), Path::new(path)))
+    }
+
+    pub(super) fn link(&self, name: &str, to: &str) -> Result<()> {
+        let name = self.folder.join(name);
+        name.parent().map_or(Ok(()), files::create)?;
+        std::os::unix::fs::symlink(to, &name).with_context(|| name.display().to_string())
+    }
+
+    /// Packs everything so far into an archive that joins an image.
+    pub(super) fn pack(&self, archive: &Path) -> Result<()> {
+        let pack = "cd \"$1\" && find . -mindepth 1 | \"$0\" cpio -o -H newc -R 0:0 > \"$2\"";
+        let (busybox, folder) = (self.busybox.to_string_lossy(), self.folder.to_string_lossy());
+        process::run("sh", &["-c", pack, &busybox, &folder, &archive.to_string_lossy()])
+    }
+}
+
+pub(super) struct Built {
+    pub(super) binary: PathBuf,
     tests: PathBuf,
 }
 
 /// Has cargo build the guest tests, and with them the binary; where both are is what cargo says.
-fn build() -> Result<Built> {
+pub(super) fn build() -> Result<Built> {
     let cargo = process::cargo();
     let arguments = ["test", "--locked", "--package", "windhover", "--test", "guest", "--no-run"];
     eprintln!("$ {cargo} {}", arguments.join(" "));
@@ -87,14 +108,14 @@ fn build() -> Result<Built> {
 }
 
 /// A copy without debug information, a quarter of the size.
-fn stripped(program: &Path, folder: &Path) -> Result<PathBuf> {
+pub(super) fn stripped(program: &Path, folder: &Path) -> Result<PathBuf> {
     let name = program.file_name().with_context(|| program.display().to_string())?;
     let copy = folder.join(name);
     process::output("strip", &["-o", &copy.to_string_lossy(), &program.to_string_lossy()])?;
     Ok(copy)
 }
 
-fn find(program: &str) -> Result<PathBuf> {
+pub(super) fn find(program: &str) -> Result<PathBuf> {
     // Not every PATH has the folders of the system's tools.
     process::find(program)
         .or_else(|| {

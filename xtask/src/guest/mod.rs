@@ -3,9 +3,11 @@
 //! `windhover lab boot` boots a Debian kernel without hardware virtualization. What is added here: a static busybox, the
 //! test binary and a few tools with the libraries they need. `crates/windhover/tests/guest` holds the tests: ordinary ones,
 //! ignored outside a guest. Each of its modules is one boot with the kernel command line and the network devices of
-//! [`BOOTS`]. After them come the tests of labs in guests, which boot by themselves.
+//! [`BOOTS`]. After them come the tests of labs in guests, which boot by themselves. Campaigns that boot their own machine are
+//! apart (`kexec`).
 
 mod image;
+mod kexec;
 mod machine;
 
 use crate::tests::{Counts, Harness};
@@ -42,11 +44,13 @@ pub(crate) struct Boot {
     limit: Duration,
 }
 
-const BOOTS: [Boot; 4] = [
+const BOOTS: [Boot; 6] = [
     Boot { name: "nic", parameters: "", nics: 2, limit: Duration::from_secs(400) },
     Boot { name: "partition", parameters: "", nics: 0, limit: Duration::from_secs(400) },
     Boot { name: "nohz_full", parameters: "nohz_full=3 rcu_nocbs=3", nics: 0, limit: Duration::from_secs(400) },
     Boot { name: "isolcpus", parameters: "isolcpus=domain,3", nics: 0, limit: Duration::from_secs(400) },
+    Boot { name: "preempt", parameters: "", nics: 0, limit: Duration::from_secs(400) },
+    Boot { name: "lockdown", parameters: "lockdown=integrity", nics: 0, limit: Duration::from_secs(400) },
 ];
 
 /// What the tests of labs in guests are called among the boots.
@@ -64,10 +68,16 @@ struct Bench {
 
 /// Boots the guests whose tests match a filter (`BOOT` or `BOOT::TEST`; no filter is all) and counts their tests.
 pub(crate) fn run(filters: &[String]) -> Result<Counts> {
+    if let Some(campaign) = kexec::CAMPAIGNS.iter().find(|campaign| filters == [campaign.name]) {
+        return kexec::run(campaign);
+    }
     let wanted: Vec<&Boot> = BOOTS.iter().filter(|boot| is_wanted(boot, filters)).collect();
     let with_labs = filters.is_empty() || filters.iter().any(|filter| filter == LABS);
     if wanted.is_empty() && !with_labs {
-        let names: Vec<&str> = BOOTS.iter().map(|boot| boot.name).chain([LABS]).collect();
+        let names: Vec<&str> = {
+            let campaigns = kexec::CAMPAIGNS.iter().map(|campaign| campaign.name);
+            BOOTS.iter().map(|boot| boot.name).chain([LABS]).chain(campaigns).collect()
+        };
         bail!("no boot is called '{}'; there are: {}", filters.join(" "), names.join(" "));
     }
     packages::ensure(&PACKAGES, "for the tests in a guest")?;
