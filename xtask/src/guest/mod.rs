@@ -49,7 +49,7 @@ const BOOTS: [Boot; 6] = [
     Boot { name: "partition", parameters: "", nics: 0, limit: Duration::from_secs(400) },
     Boot { name: "nohz_full", parameters: "nohz_full=3 rcu_nocbs=3", nics: 0, limit: Duration::from_secs(400) },
     Boot { name: "isolcpus", parameters: "isolcpus=domain,3", nics: 0, limit: Duration::from_secs(400) },
-    Boot { name: "preempt", parameters: "", nics: 0, limit: Duration::from_secs(400) },
+    Boot { name: "preempt", parameters: "", nics: 0, limit: Duration::from_secs(800) },
     Boot { name: "lockdown", parameters: "lockdown=integrity", nics: 0, limit: Duration::from_secs(400) },
 ];
 
