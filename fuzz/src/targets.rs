@@ -45,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     ("gate", gate),
     ("stack_frames", stack_frames),
     ("tapped_frames", tapped_frames),
+    ("import_file", import_file),
 ];
 
 /// Frames of both protocols.
@@ -264,4 +265,9 @@ pub fn stack_frames(bytes: &[u8]) {
 /// What a program behind the preload library writes into the ring of its capture, and what the capture writes back.
 pub fn tapped_frames(bytes: &[u8]) {
     xsk::exercise_tap(bytes);
+}
+
+/// What other tools wrote, read as the file of each of them.
+pub fn import_file(bytes: &[u8]) {
+    import::exercise::files(bytes);
 }

@@ -18,6 +18,8 @@ words! {
         Netns = "netns",
         /// One network namespace.
         Loopback = "loopback",
+        /// An imported result's, unless a person says what it is.
+        Unknown = "unknown",
     }
 }
 

@@ -354,6 +354,9 @@ pub struct ResultDocument {
     /// What was changed for the measurement, machine by machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepared: Vec<crate::run::Prepared>,
+    /// Where it comes from, if Windhover did not measure it itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<crate::Source>,
     /// Whether all its times are of clocks that count instructions: they compare kernels, and are no performance of hardware.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub simulated_time: bool,
@@ -372,6 +375,12 @@ impl ResultDocument {
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         self.factors.get("size").and_then(serde_json::Value::as_u64)
+    }
+
+    /// Whether another tool measured it: what its ends were told and what disturbed them is not known.
+    #[must_use]
+    pub fn is_imported(&self) -> bool {
+        self.source.as_ref().is_some_and(|source| source.kind == crate::SourceKind::Imported)
     }
 
     /// A factor as people write it: strings bare, everything else as JSON.

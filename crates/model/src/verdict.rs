@@ -64,6 +64,12 @@ pub enum FindingId {
     CaptureIncomplete,
     /// Raw samples found no room on the disk; the figures are whole (disturbed).
     RawNotKept,
+    /// Another tool measured it: what that tool does not tell is not known (disturbed).
+    Imported,
+    /// Values lie beyond the last bin of an imported histogram (disturbed).
+    BinsOverflowed,
+    /// A foreign worker measured it; its time stamps are its own (disturbed).
+    Foreign,
 }
 
 impl FindingId {

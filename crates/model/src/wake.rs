@@ -18,21 +18,25 @@ pub struct WakeSpec {
     pub timer_slack_ns: Option<u32>,
 }
 
-/// What only `wake` finds out.
+/// What only `wake` finds out. Absent: not told by the tool whose result was imported.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct WakeReport {
     /// Time between two deadlines of a thread.
-    pub interval_ns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_ns: Option<u64>,
     /// By how much the kernel may delay the threads' timers, as it was in force: 0 under a real-time policy.
-    pub timer_slack_ns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer_slack_ns: Option<u64>,
     /// Deadlines of all threads.
-    pub deadlines: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadlines: Option<u64>,
     /// Deadlines that passed while the thread had not yet woken up from the one before. Each counts with how late the
     /// thread was for it.
-    pub missed: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
     /// Wake-ups that came after the next deadline.
-    #[serde(default)]
-    pub overslept: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overslept: Option<u64>,
     /// Each thread by itself, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<WakeThread>,
@@ -44,7 +48,8 @@ pub struct WakeThread {
     /// `CPU 1`.
     pub name: String,
     /// Its deadlines that passed while it slept.
-    pub missed: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
     /// Its wake-up latency.
     pub latency: Latency,
 }

@@ -6,7 +6,7 @@ use crate::combine::{middle, spread};
 use crate::names::measured_on;
 use crate::units::{each_once, plain, span, utc};
 use model::result::EndReport;
-use model::{MachineFacts, NicFacts, Prepared, Probe, ResultDocument};
+use model::{MachineFacts, NicFacts, Prepared, Probe, ResultDocument, Source};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -260,7 +260,8 @@ fn prepared_facts(what: &str, prepared: &Prepared) -> Facts {
 
 fn own_cost(run: &RunInput) -> Facts {
     let of = |pick: fn(&model::result::SelfCost) -> f64| {
-        let values: Vec<f64> = run.results.iter().map(|result| pick(&result.self_cost)).collect();
+        let own = run.results.iter().filter(|result| !result.is_imported());
+        let values: Vec<f64> = own.map(|result| pick(&result.self_cost)).collect();
         middle(&values).map(|ns| format!("{} (median over all cells)", span(ns)))
     };
     let mut pairs = Facts::new("The tool's own cost");
@@ -275,8 +276,14 @@ pub(crate) fn of_cell(run: &RunInput, members: &[(usize, &ResultDocument)]) -> V
     let Some((_, first)) = members.first() else { return Vec::new() };
     let mut factors = Facts::new("Factors");
     first.factors.keys().for_each(|name| factors.push(name, first.factor(name)));
-    let mut out = vec![factors, end_facts("Initiator", &first.ends.initiator, first.probe)];
-    out.extend(first.ends.reflector.iter().map(|end| end_facts("Reflector", end, first.probe)));
+    let mut out = vec![factors];
+    if first.is_imported() {
+        out.extend(first.source.as_ref().map(source_facts));
+    } else {
+        out.push(end_facts("Initiator", &first.ends.initiator, first.probe));
+        out.extend(first.ends.reflector.iter().map(|end| end_facts("Reflector", end, first.probe)));
+        out.extend(first.source.as_ref().map(source_facts));
+    }
     out.extend(first.prepared.iter().map(|prepared| prepared_facts("Prepared on", prepared)));
     if let Some(load) = &first.load {
         let mut pairs = Facts::new("Load beside it");
@@ -293,6 +300,18 @@ pub(crate) fn of_cell(run: &RunInput, members: &[(usize, &ResultDocument)]) -> V
     out.push(pairs);
     out.retain(|facts| !facts.pairs.is_empty());
     out
+}
+
+/// Who measured, where that was not Windhover itself.
+fn source_facts(source: &Source) -> Facts {
+    let mut pairs = Facts::new("Source");
+    pairs.push("how", Some(source.kind));
+    pairs.push("tool", Some(&source.tool));
+    pairs.push("version", source.version.as_deref());
+    pairs.push("file", source.file.as_deref());
+    pairs.push("bin width", source.bin_ns.map(|ns| span(ns as f64)));
+    pairs.push("values beyond the last bin", source.overflowed);
+    pairs
 }
 
 /// The settings of an end.

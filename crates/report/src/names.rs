@@ -5,7 +5,7 @@ use crate::RunInput;
 use crate::units::{commas, each_once, plain, whole};
 use model::factor::{self, Factor};
 use model::run::RunHost;
-use model::{NicFacts, Substrate};
+use model::{NicFacts, Substrate, source};
 use std::collections::BTreeMap;
 
 /// The axes that lead the papers' rows, in the order of the columns, and whether they are always shown.
@@ -30,6 +30,7 @@ pub(crate) fn measured_on(substrate: Substrate) -> &'static str {
         Substrate::SimulatedTime => "in simulated time, by counted instructions",
         Substrate::Netns => "between network namespaces of one machine",
         Substrate::Loopback => "on the loopback of one machine",
+        Substrate::Unknown => "on hosts of which nothing is known",
     }
 }
 
@@ -46,6 +47,7 @@ pub(crate) fn axis_title(axis: &str) -> String {
 pub(crate) fn cell_word(axis: &str, value: &str) -> String {
     match (axis, value) {
         ("load", "none") | ("shield", "off") => "no".to_owned(),
+        (source::FACTOR, _) => source::in_words(&plain(value)),
         _ => plain(value),
     }
 }
@@ -56,6 +58,7 @@ pub(crate) fn label_word(axis: &str, value: &str) -> String {
     match (axis, factor::recorded(axis)) {
         ("rate", _) => rate_word(&value),
         ("nic" | "os" | "run", _) => value,
+        (source::FACTOR, _) => source::in_words(&value),
         (_, Some(factor)) => factor.label(&value),
         _ => format!("{axis} {value}"),
     }

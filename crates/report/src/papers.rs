@@ -7,7 +7,7 @@ use crate::names::{ROW_AXES, label_word, measured_on, rank};
 use crate::reference::{PublishedRow, published};
 use crate::units::{each_once, plain, range, utc};
 use crate::{Options, RunInput, boots, notes, summary};
-use model::{LatencyKind, Substrate};
+use model::{LatencyKind, Substrate, source};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Digests runs into cells and the document. `compared`: the comparisons of the same runs, for the summary.
@@ -109,8 +109,12 @@ fn axes(cells: &[Cell]) -> (Vec<String>, BTreeMap<String, String>) {
     (axes, fixed)
 }
 
-/// The value that all cells of the probes share that have this factor. A rate is what pace is about, and never that.
+/// The value that all cells of the probes share that have this factor. A rate is what pace is about, and never that; where
+/// figures come from is said at each.
 fn shared<'c>(cells: &'c [Cell], name: &str) -> Option<&'c String> {
+    if name == source::FACTOR {
+        return None;
+    }
     let of = |cell: &'c Cell| cell.info.factors.get(name);
     let probes: BTreeSet<&str> =
         cells.iter().filter(|cell| of(cell).is_some()).map(|cell| cell.info.probe.as_str()).collect();
@@ -148,7 +152,10 @@ fn number_rows(cells: &mut [Cell], axes: &[String]) -> Vec<RowKey> {
                 .iter()
                 .zip(&values)
                 .zip(&varies)
-                .filter(|((axis, value), varies)| **varies && value.as_str() != "–" && axis.as_str() != left_out)
+                .filter(|((axis, value), varies)| {
+                    let is_said = **varies || axis.as_str() == source::FACTOR;
+                    is_said && value.as_str() != "–" && axis.as_str() != left_out
+                })
                 .map(|((axis, value), _)| label_word(axis, value))
                 .collect();
             let says_so = substrates > 1 || substrate == Substrate::SimulatedTime;

@@ -13,16 +13,18 @@ const KEYS: Keys = (Vec::new, |_| Vec::new());
 /// The deadlines in words.
 pub(crate) fn sentences(result: &ResultDocument) -> Vec<String> {
     let Some(wake) = &result.wake else { return Vec::new() };
+    let (Some(deadlines), Some(interval_ns)) = (wake.deadlines, wake.interval_ns) else { return Vec::new() };
     let slack = match wake.timer_slack_ns {
-        0 => "no timer slack (real-time policy)".to_owned(),
-        ns => format!("timer slack {}", span(ns as f64)),
+        None => "timer slack not known".to_owned(),
+        Some(0) => "no timer slack (real-time policy)".to_owned(),
+        Some(ns) => format!("timer slack {}", span(ns as f64)),
     };
     let threads = counted(wake.threads.len().max(1), "thread");
-    let missed = if wake.missed == 0 { "none".to_owned() } else { commas(wake.missed) };
+    let missed = wake.missed.filter(|missed| *missed > 0).map_or_else(|| "none".to_owned(), commas);
     vec![format!(
         "{} deadlines of {threads}, one each {}, {slack}; {missed} missed.",
-        commas(wake.deadlines),
-        span(wake.interval_ns as f64)
+        commas(deadlines),
+        span(interval_ns as f64)
     )]
 }
 

@@ -10,7 +10,7 @@ use crate::idle::faster_under_load;
 use crate::names::{asked_first, is_baseline, label_word, measured_on, rank};
 use crate::units::{commas, counted, figure, list, range, span};
 use crate::{known, summary_floors, summary_kernels, summary_pace};
-use model::{FindingId, LatencyKind, Substrate};
+use model::{FindingId, LatencyKind, Substrate, source};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MOST_COMPARISONS: usize = 3;
@@ -70,8 +70,16 @@ fn opening(document: &Document) -> String {
     } else {
         ""
     };
+    let others: BTreeSet<String> =
+        cells.iter().filter_map(|info| info.factors.get(source::FACTOR)).map(|one| source::in_words(one)).collect();
+    let of_others = if others.is_empty() {
+        String::new()
+    } else {
+        let others = list(&others.into_iter().collect::<Vec<_>>());
+        format!(" Not measured by Windhover itself: {others}; what the source does not tell is left out.")
+    };
     let runs = if document.runs.len() > 1 { format!(" in {} runs", document.runs.len()) } else { String::new() };
-    format!("{} {times}{runs}, {}{wire}.{mixed}{counted_time}", counted(cells.len(), "cell"), list(&places))
+    format!("{} {times}{runs}, {}{wire}.{mixed}{counted_time}", counted(cells.len(), "cell"), list(&places)) + &of_others
 }
 
 struct Pair<'a> {

@@ -12,7 +12,7 @@
 //! | `step` | place in execution order, from 1; the file is `cells/NNNN.json` |
 //! | `cell` | the cell's key |
 //! | `repetition` | which repetition of the cell, from 1 |
-//! | `substrate` | what the hosts are: metal, vm, simulated, simulated-time, netns, loopback |
+//! | `substrate` | what the hosts are: metal, vm, simulated, simulated-time, netns, loopback, unknown |
 //! | `label_*` | one column for each label of the runs |
 //! | `probe`, `protocol`, `load`, `stack`, `receive`, `policy`, `cpu` | the factors; two-ended ones as `initiator;reflector` |
 //! | `size_bytes` | message size |
@@ -81,6 +81,8 @@ fn known(result: &ResultDocument, factor: &str) -> Option<String> {
     let end = &result.ends.initiator;
     result.factor(factor).or_else(|| match factor {
         "probe" => Some(result.probe.to_string()),
+        // What another tool was told is not known.
+        _ if result.is_imported() => None,
         "receive" => Some(end.spec.receive.to_string()),
         "policy" => Some(end.spec.policy.to_string()),
         "cpu" => end.spec.cpu.map(|cpu| cpu.to_string()),

@@ -289,6 +289,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("dump", "needs a capture or an interface (tests/dump.rs, tests/capture.rs)"),
     ("run", "changes tasks or starts a program (tests/run.rs)"),
     ("load", "keeps the machine busy (crates/load)"),
+    ("import", "needs what another tool wrote (tests/import.rs)"),
 ];
 
 /// How the runs of the two sides of a comparison begin in the documents.

@@ -237,6 +237,12 @@ impl Quantity {
     /// where it has one.
     #[must_use]
     pub fn parts(&self, result: &ResultDocument, host: Option<&str>) -> Option<[f64; 2]> {
+        // Of an imported result 0 in these groups means that nobody counted.
+        let uncounted = result.is_imported() && matches!(self.group, Group::Tool | Group::Cpu | Group::Drops);
+        self.read_parts(result, host).filter(|[part, _]| !uncounted || *part != 0.0)
+    }
+
+    fn read_parts(&self, result: &ResultDocument, host: Option<&str>) -> Option<[f64; 2]> {
         let of_host = |host: &str| result.reflectors.iter().find(|one| one.host == host);
         match (self.read, host) {
             (Read::Time(distribution, statistic), host) => {

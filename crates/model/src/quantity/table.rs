@@ -477,7 +477,7 @@ fn tool() -> Vec<Quantity> {
         "wake.overslept | wake_overslept/ | overslept | wake-ups after the next deadline | Wake-ups that came after the next deadline." Count Sum Lower => result.wake.as_ref()?.overslept;
         "wake.missed-share |  | missed | share of deadlines missed | Missed deadlines by all deadlines." Share Ratio Lower => {
             let wake = result.wake.as_ref()?;
-            share(wake.missed, wake.deadlines)
+            share(wake.missed?, wake.deadlines?)
         };
     });
     all.extend(rows! { figures(Group::Tool), |result|

@@ -25,6 +25,7 @@ const NO_QUANTITY: &[(&str, &str)] = &[
     ("one_way/clocks/error_ns", "in the error of one-way times"),
     ("reflectors/one_way/clocks/error_ns", "in the error of one-way times"),
     ("latency_corrected/interval_ns", "what the correction assumes"),
+    ("source", "how fine the source is, beside the figures in words"),
     ("wake/threads", "each thread by itself; all together are the result's own figures"),
 ];
 

@@ -121,15 +121,15 @@ impl Counter {
         }
         let threads = self.threads.iter().map(|thread| WakeThread {
             name: thread.name.clone(),
-            missed: thread.missed,
+            missed: Some(thread.missed),
             latency: thread.latency.summary(LatencyKind::WakeUp),
         });
         let report = WakeReport {
-            interval_ns: self.interval_ns,
-            timer_slack_ns: slack_ns.unwrap_or_default(),
-            deadlines: recorded.messages.sent,
-            missed: self.missed,
-            overslept: self.overslept,
+            interval_ns: Some(self.interval_ns),
+            timer_slack_ns: slack_ns,
+            deadlines: Some(recorded.messages.sent),
+            missed: Some(self.missed),
+            overslept: Some(self.overslept),
             threads: threads.collect(),
         };
         (recorded, report)

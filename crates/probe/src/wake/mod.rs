@@ -262,15 +262,16 @@ fn findings(spec: &ProbeSpec, wake: &WakeReport, sleepers: &[Slept], cpus: &[Opt
             format!("the thread of CPU {cpu} moved {migrations} times: let nothing else change its affinity"),
         );
     }
-    if wake.missed > 0 {
-        let share = 100.0 * wake.missed as f64 / wake.deadlines.max(1) as f64;
+    let counts = [wake.deadlines, wake.missed, wake.overslept, wake.interval_ns].map(Option::unwrap_or_default);
+    let [deadlines, missed, overslept, interval_ns] = counts;
+    if missed > 0 {
+        let share = 100.0 * missed as f64 / deadlines.max(1) as f64;
         let passed = format!(
-            "{} of {} deadlines ({share:.3} %) passed before the thread had woken up from the one before",
-            wake.missed, wake.deadlines
+            "{missed} of {deadlines} deadlines ({share:.3} %) passed before the thread had woken up from the one before"
         );
-        let wake_ups = wake.deadlines - wake.missed.min(wake.deadlines);
-        if 100.0 * wake.overslept as f64 / wake_ups.max(1) as f64 > OVERSLEPT_PERCENT {
-            let interval_us = wake.interval_ns / 1000;
+        let wake_ups = deadlines - missed.min(deadlines);
+        if 100.0 * overslept as f64 / wake_ups.max(1) as f64 > OVERSLEPT_PERCENT {
+            let interval_us = interval_ns / 1000;
             let remedy = format!(
                 "an interval of {interval_us} µs is too short here, and the figures are about the interval: use a longer --interval-us"
             );

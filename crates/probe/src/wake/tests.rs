@@ -25,7 +25,7 @@ fn each_deadline_counts_with_how_late_it_was() {
     let begin = 100 * MS;
     let wake_ups = [[begin, begin + 5000], [begin + MS, begin + 4 * MS + 200], [begin + 5 * MS, begin + 8 * MS]];
     let (recorded, wake) = counted(&[None], &[&wake_ups], 7);
-    assert_eq!((wake.deadlines, wake.missed, wake.overslept, wake.timer_slack_ns), (7, 4, 2, 50_000));
+    assert_eq!((wake.deadlines, wake.missed, wake.overslept, wake.timer_slack_ns), (Some(7), Some(4), Some(2), Some(50_000)));
     assert_eq!(recorded.slow.len(), 2, "deadlines that were slept through are part of one stall");
     let latency = &recorded.latency;
     assert_eq!((latency.count, latency.min_ns, latency.max_ns), (7, Some(200), Some(3 * MS + 200)));
@@ -47,10 +47,10 @@ fn each_of_several_threads_has_its_own_figures() {
     let other = [[begin, begin + 2 * MS + 70_000]];
     let (recorded, wake) = counted(&[Some(0), Some(3)], &[&one, &other], 3);
     let of = |name: &str| wake.threads.iter().find(|thread| thread.name == name).unwrap();
-    assert_eq!((of("CPU 0").latency.count, of("CPU 0").latency.max_ns, of("CPU 0").missed), (2, Some(3000), 0));
+    assert_eq!((of("CPU 0").latency.count, of("CPU 0").latency.max_ns, of("CPU 0").missed), (2, Some(3000), Some(0)));
     let slow = of("CPU 3");
-    assert_eq!((slow.latency.count, slow.latency.max_ns, slow.missed), (3, Some(2 * MS + 70_000), 2));
-    assert_eq!((wake.deadlines, wake.missed, recorded.latency.count), (5, 2, 5));
+    assert_eq!((slow.latency.count, slow.latency.max_ns, slow.missed), (3, Some(2 * MS + 70_000), Some(2)));
+    assert_eq!((wake.deadlines, wake.missed, recorded.latency.count), (Some(5), Some(2), 5));
     let mut kept: Vec<_> = recorded.outliers.iter().map(|one| (one.host.as_deref(), one.seq)).collect();
     kept.sort_unstable();
     let expected = [("CPU 0", 0), ("CPU 0", 1), ("CPU 3", 0), ("CPU 3", 1), ("CPU 3", 2)];
@@ -69,14 +69,14 @@ fn what_makes_figures_untrustworthy_is_found() {
     let ids = |wake: &WakeReport, sleepers: &[Slept], cpus: &[Option<u32>]| -> Vec<FindingId> {
         findings(&spec, wake, sleepers, cpus).into_iter().map(|one| one.id).collect()
     };
-    let wake = WakeReport { interval_ns: MS, deadlines: 1000, ..WakeReport::default() };
+    let wake = WakeReport { interval_ns: Some(MS), deadlines: Some(1000), ..WakeReport::default() };
     assert!(ids(&wake, &[slept("fifo:80", 0)], &[Some(1)]).is_empty());
     assert_eq!(ids(&wake, &[slept("other", 0)], &[Some(1)]), [FindingId::PathNotAsClaimed]);
     let two = [slept("fifo:80", 0), slept("fifo:80", 2)];
     assert_eq!(ids(&wake, &two, &[Some(0), Some(1)]), [FindingId::Migrated]);
-    let some = WakeReport { missed: 990, overslept: 9, ..wake.clone() };
+    let some = WakeReport { missed: Some(990), overslept: Some(9), ..wake.clone() };
     assert_eq!(ids(&some, &[slept("fifo:80", 0)], &[None]), [FindingId::DeadlinesMissed]);
-    let most = WakeReport { missed: 990, overslept: 10, ..wake };
+    let most = WakeReport { missed: Some(990), overslept: Some(10), ..wake };
     assert_eq!(ids(&most, &[slept("fifo:80", 0)], &[None]), [FindingId::IntervalTooShort]);
     assert!(FindingId::IntervalTooShort.is_invalid() && !FindingId::DeadlinesMissed.is_invalid());
     assert_eq!(overrun(0), None);

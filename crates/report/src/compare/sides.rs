@@ -10,7 +10,7 @@ use crate::boots;
 use crate::cells::{self, Key};
 use crate::names::{axis_title, label_word, rank, rate_word};
 use crate::units::{counted, list, plain, size};
-use model::{CellBoot, Protocol, ResultDocument, Substrate};
+use model::{CellBoot, Protocol, ResultDocument, Substrate, source};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Factors that must agree, whatever the sides are: those of the message.
@@ -298,7 +298,8 @@ fn label(factors: &BTreeMap<String, String>, varying: &BTreeSet<String>) -> Stri
     words.extend(
         factors
             .iter()
-            .filter(|(name, _)| varying.contains(*name) && !KEPT.contains(&name.as_str()))
+            .filter(|(name, _)| varying.contains(*name) || *name == source::FACTOR)
+            .filter(|(name, _)| !KEPT.contains(&name.as_str()))
             .map(|(name, value)| label_word(name, value)),
     );
     words.retain(|word| !word.is_empty());

@@ -8,7 +8,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("Measure", &["serve", "pingpong", "rr", "ping", "pace", "stream", "wake", "pgm", "key"]),
     ("Prepare a host", &["doctor", "shield", "tune", "run", "bypass", "load", "undo"]),
     ("Experiment", &["lab", "campaign", "agent"]),
-    ("Look at results", &["show", "report", "compare", "plot", "dump"]),
+    ("Look at results", &["show", "report", "compare", "plot", "import", "dump"]),
 ];
 
 /// Examples of each command, by its path below `windhover`: command lines, each with what it does below it, as help shows
@@ -258,6 +258,11 @@ plot
       which figures there are
   windhover plot RUN --figure heat --format svg
       heat maps as SVG
+import
+  windhover import cyclictest hist.txt --label os=EVL --output runs
+      a histogram of cyclictest -q -h 400
+  windhover import sockperf 1.csv 2.csv 3.csv --size 32 --substrate metal
+      three repetitions of sockperf --full-log
 show
   windhover show RUN
       the table

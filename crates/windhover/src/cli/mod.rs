@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod dump;
 pub(crate) mod factors;
 mod guide;
+pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod launch;
 pub(crate) mod measure;
@@ -102,6 +103,8 @@ pub(crate) enum Command {
     Compare(Box<compare::Compare>),
     // Its words are those of the type: they are longer than a line.
     Plot(Box<plot::Plot>),
+    // Its words are those of the type: they are longer than a line.
+    Import(import::Import),
     /// Show a run in the terminal
     Show(campaign::Show),
     /// Supervise one host for a campaign: requests on stdin, replies on stdout

@@ -74,7 +74,7 @@ pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(all: &'static [Choice<T>]
 /// Runs of different substrates.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MixArgs {
-    /// Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback)
+    /// Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback, unknown)
     #[arg(long = "mix-substrates", value_name = "LIST", value_delimiter = ',')]
     pub(crate) substrates: Vec<Substrate>,
 }

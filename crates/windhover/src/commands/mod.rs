@@ -16,6 +16,7 @@ mod dump;
 mod generate;
 mod guest_init;
 mod identity;
+mod import;
 mod key;
 mod lab;
 mod launch;
@@ -66,6 +67,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Report(arguments) => report::report(&arguments, output),
         Command::Compare(arguments) => compare::run(&arguments, output),
         Command::Plot(arguments) => plot::run(&arguments, output),
+        Command::Import(arguments) => import::run(&arguments, output),
         Command::Show(arguments) => report::show(&arguments, output),
         Command::Agent(arguments) => agent::run(arguments.build),
         Command::GuestInit(arguments) => guest_init::run(&arguments),

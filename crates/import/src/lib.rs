@@ -1,0 +1,72 @@
+//! Results of other tools, read from what they write.
+//!
+//! Floor 0: text in, results out. [`FORMATS`] is the table of tools; one more is one more [`Format`] in it. A figure that a file does
+//! not hold is absent from the result, and the finding `imported` says what is not known and how coarse the rest is.
+
+mod bins;
+mod cell;
+mod cyclictest;
+mod error;
+#[doc(hidden)]
+pub mod exercise;
+mod latmus;
+mod lines;
+mod rtla;
+mod sfnt;
+mod sockperf;
+
+pub use error::ImportError;
+
+use lines::{Lines, Problem};
+use model::worker::Measured;
+use model::{MachineFacts, Protocol};
+
+/// What a person knows and the file does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hints {
+    /// Times without a unit are in ns; otherwise they are in µs.
+    pub nanoseconds: bool,
+    /// Message size in bytes.
+    pub size: Option<u32>,
+    /// What carried the messages.
+    pub protocol: Option<Protocol>,
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Imported {
+    /// A result for each distribution of the file. Their factors tell them apart.
+    pub results: Vec<Measured>,
+    /// What the file says of the machine; nothing where it says nothing.
+    pub machine: Option<MachineFacts>,
+}
+
+/// One tool.
+pub trait Format: std::fmt::Debug + Sync {
+    /// The tool's name, which is the word on the command line.
+    fn word(&self) -> &'static str;
+
+    /// What of its output is read, and which flag makes it.
+    fn about(&self) -> &'static str;
+
+    /// Reads a file.
+    #[doc(hidden)]
+    fn parse(&self, lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem>;
+}
+
+/// All tools.
+pub const FORMATS: [&dyn Format; 5] =
+    [&latmus::Latmus, &cyclictest::Cyclictest, &rtla::Rtla, &sockperf::Sockperf, &sfnt::Sfnt];
+
+/// Reads what a tool wrote. `file` is its name, for errors and for the results.
+///
+/// # Errors
+/// [`ImportError`], one line with the file and the line.
+pub fn read(format: &dyn Format, file: &str, bytes: &[u8], hints: &Hints) -> Result<Imported, ImportError> {
+    let named = |problem: Problem| ImportError::Line { file: file.to_owned(), line: problem.line, why: problem.why };
+    let mut imported = Lines::new(bytes).and_then(|lines| format.parse(&lines, hints)).map_err(named)?;
+    for measured in &mut imported.results {
+        cell::name_file(measured, file);
+    }
+    Ok(imported)
+}
