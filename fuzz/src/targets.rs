@@ -46,6 +46,7 @@ pub const TARGETS: &[Target] = &[
     ("stack_frames", stack_frames),
     ("tapped_frames", tapped_frames),
     ("import_file", import_file),
+    ("foreign_line", foreign_line),
 ];
 
 /// Frames of both protocols.
@@ -270,4 +271,11 @@ pub fn tapped_frames(bytes: &[u8]) {
 /// What other tools wrote, read as the file of each of them.
 pub fn import_file(bytes: &[u8]) {
     import::exercise::files(bytes);
+}
+
+/// Lines of a foreign worker.
+pub fn foreign_line(bytes: &[u8]) {
+    for line in String::from_utf8_lossy(bytes).lines() {
+        let _ = model::foreign::ForeignLine::read(line);
+    }
 }

@@ -176,7 +176,10 @@ mod tests {
     fn what_lies_beyond_the_bins_is_not_known() {
         let all = bins(&[(1000, 900)], 100);
         let latency = all.latency(LatencyKind::WakeUp, &Own::default());
-        assert_eq!((latency.count, latency.p50_ns, latency.p90_ns, latency.p99_ns), (1000, Some(1000), Some(1000), None));
+        assert_eq!(
+            (latency.count, latency.p50_ns, latency.p90_ns, latency.p99_ns),
+            (1000, Some(1000), Some(1000), None)
+        );
         assert_eq!((latency.mean_ns, latency.stdev_ns, latency.max_ns), (None, None, None));
         assert!(all.histogram(&Own::default()).is_none());
         let own = Own { max_ns: Some(77_000), mean_ns: Some(3000.0), ..Own::default() };

@@ -46,7 +46,8 @@ impl Format for Cyclictest {
     }
 }
 
-const UNKNOWN: &str = "the order and the time of the wake-ups, deadlines that were missed, the policy and what disturbed the threads";
+const UNKNOWN: &str =
+    "the order and the time of the wake-ups, deadlines that were missed, the policy and what disturbed the threads";
 
 fn tool(unit_ns: u64) -> Tool {
     let grain = match unit_ns {
@@ -137,11 +138,7 @@ impl Text {
             // Nothing was measured yet, and Min: is what it begins with.
             return Ok(());
         }
-        let own = Own {
-            min_ns: Some(time("Min:")?),
-            max_ns: Some(time("Max:")?),
-            mean_ns: Some(time("Avg:")? as f64),
-        };
+        let own = Own { min_ns: Some(time("Min:")?), max_ns: Some(time("Max:")?), mean_ns: Some(time("Avg:")? as f64) };
         let thread = line.number(word("T:")?, "T:")?;
         let interval_us = line.behind("I:").map(|word| line.number(word, "I:")).transpose()?;
         self.summaries.retain(|known| known.thread != thread);
@@ -151,7 +148,8 @@ impl Text {
 
     /// One interval of all threads; `None` where it is not told or they differ.
     fn interval_ns(&self) -> Option<u64> {
-        let told = self.intervals.iter().map(|(_, us)| *us).chain(self.summaries.iter().filter_map(|one| one.interval_us));
+        let told =
+            self.intervals.iter().map(|(_, us)| *us).chain(self.summaries.iter().filter_map(|one| one.interval_us));
         let mut told: Vec<u64> = told.collect();
         told.dedup();
         match told.as_slice() {
@@ -189,7 +187,9 @@ impl Text {
             let of = |list: &[u64]| list.get(place).copied().unwrap_or_default();
             let (total, inside) = (of(&self.totals), bins.inside());
             if total != inside {
-                let why = format!("thread {place} has {inside} values in its bins, and '# Total:' says {total}: rows are missing");
+                let why = format!(
+                    "thread {place} has {inside} values in its bins, and '# Total:' says {total}: rows are missing"
+                );
                 return Err(lines.lacks(why));
             }
             bins.over = of(&self.overflows);
@@ -210,7 +210,9 @@ impl Text {
     /// Each wake-up in its place.
     fn each(&self, lines: &Lines<'_>, unit_ns: u64) -> Result<model::worker::Measured, Problem> {
         let Some(interval_ns) = self.interval_ns() else {
-            return Err(lines.lacks("lines of wake-ups need 'Thread 0 Interval: …' before them: keep all that cyclictest -v prints"));
+            return Err(lines.lacks(
+                "lines of wake-ups need 'Thread 0 Interval: …' before them: keep all that cyclictest -v prints",
+            ));
         };
         let mut samples = Vec::with_capacity(self.samples.len());
         let mut next: Vec<(u32, u64)> = Vec::new();
@@ -224,7 +226,9 @@ impl Text {
             };
             let expected = next.get_mut(slot).map(|(_, expected)| std::mem::replace(expected, cycle.saturating_add(1)));
             if expected != Some(*cycle) {
-                let why = format!("cycle {cycle} of thread {thread} follows others than the one before it: run cyclictest without -o");
+                let why = format!(
+                    "cycle {cycle} of thread {thread} follows others than the one before it: run cyclictest without -o"
+                );
                 return Err(Problem::new(*number, why));
             }
             let sent = cycle.checked_mul(interval_ns).filter(|ns| *ns < u64::MAX / 4);
@@ -236,7 +240,11 @@ impl Text {
         let config = RecorderConfig {
             outliers: OutlierRule::default(),
             has_header: false,
-            ..RecorderConfig::new(TickRate::NANOSECONDS, LatencyKind::WakeUp, u32::try_from(long_ms).unwrap_or(u32::MAX))
+            ..RecorderConfig::new(
+                TickRate::NANOSECONDS,
+                LatencyKind::WakeUp,
+                u32::try_from(long_ms).unwrap_or(u32::MAX),
+            )
         };
         let mut recorder = Recorder::new(config);
         recorder.ingest(&samples);
@@ -270,8 +278,10 @@ impl Text {
             mean_ns: Some(all().filter_map(|one| Some(one.own.mean_ns? * (one.count as f64 / count as f64))).sum()),
             ..nothing(LatencyKind::WakeUp, count)
         };
-        let tool =
-            Tool { unknown: "the distribution (run cyclictest with -h), the policy and what disturbed the threads", ..tool(unit_ns) };
+        let tool = Tool {
+            unknown: "the distribution (run cyclictest with -h), the policy and what disturbed the threads",
+            ..tool(unit_ns)
+        };
         let mut result = result(Probe::Wake, Some(Protocol::Timer), None, tool);
         with_latency(&mut result, whole);
         let thread =
@@ -289,8 +299,9 @@ fn numbers(line: &Line<'_>, text: &str) -> Result<Vec<u64>, Problem> {
 
 /// The file of `--json`.
 fn json(lines: &Lines<'_>) -> Result<Imported, Problem> {
-    let document: Value = serde_json::from_str(lines.whole())
-        .map_err(|error| Problem::new(error.line().max(1), format!("this is no JSON of cyclictest: {}", plain(&error))))?;
+    let document: Value = serde_json::from_str(lines.whole()).map_err(|error| {
+        Problem::new(error.line().max(1), format!("this is no JSON of cyclictest: {}", plain(&error)))
+    })?;
     let lacks = |what: &str| lines.lacks(format!("the JSON has no {what}: it is not that of cyclictest --json"));
     let Some(threads) = document.get("thread").and_then(Value::as_object) else { return Err(lacks("'thread'")) };
     let is_ns = document.get("resolution_in_ns").and_then(Value::as_u64).is_some_and(|ns| ns > 0);
@@ -301,7 +312,8 @@ fn json(lines: &Lines<'_>) -> Result<Imported, Problem> {
         let ns = |field: &str| of(field).and_then(|value| value.checked_mul(unit_ns));
         let mut bins = Bins { width_ns: unit_ns, ..Bins::default() };
         for (bin, count) in thread.get("histogram").and_then(Value::as_object).into_iter().flatten() {
-            let at = bin.parse::<u64>().ok().and_then(|bin| bin.checked_mul(unit_ns)).filter(|ns| *ns <= stats::HOUR_NS);
+            let at =
+                bin.parse::<u64>().ok().and_then(|bin| bin.checked_mul(unit_ns)).filter(|ns| *ns <= stats::HOUR_NS);
             let (Some(at), Some(count)) = (at, count.as_u64()) else {
                 return Err(lacks(&format!("number in bin '{}' of thread {name}", crate::lines::shortened(bin))));
             };

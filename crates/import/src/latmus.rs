@@ -128,7 +128,9 @@ impl Found {
         }
         if self.switches > 0 {
             let times = self.switches;
-            grain.push_str(&format!("; latmus saw {times} switches to in-band mode, so its figures may not be of the EVL core"));
+            grain.push_str(&format!(
+                "; latmus saw {times} switches to in-band mode, so its figures may not be of the EVL core"
+            ));
         }
         let tool = Tool {
             name: "latmus",

@@ -75,7 +75,9 @@ impl Found {
             return Ok(());
         }
         if self.columns.is_empty() {
-            return Err(line.problem("there is no heading 'Index IRQ-000 Thr-000 …' above this: run rtla without --no-header and --no-index"));
+            return Err(line.problem(
+                "there is no heading 'Index IRQ-000 Thr-000 …' above this: run rtla without --no-header and --no-index",
+            ));
         }
         if rest.len() != self.columns.len() {
             let why = format!("this row has {} figures, and there are {} columns", rest.len(), self.columns.len());
@@ -141,7 +143,10 @@ impl Found {
                 let count = column.bins.count();
                 if column.count.is_some_and(|told| told != count) {
                     let told = column.count.unwrap_or_default();
-                    let why = format!("CPU {} has {count} values in its {context} column, and 'count:' says {told}", column.cpu);
+                    let why = format!(
+                        "CPU {} has {count} values in its {context} column, and 'count:' says {told}",
+                        column.cpu
+                    );
                     return Err(lines.lacks(why));
                 }
                 if count > 0 {
@@ -155,7 +160,10 @@ impl Found {
             let unit = if self.unit_ns == 1 { "ns" } else { "µs" };
             let tool = Tool {
                 name: "rtla",
-                grain: format!("times are whole {unit}, cut off, in bins of {} {unit} at most", width_ns / self.unit_ns),
+                grain: format!(
+                    "times are whole {unit}, cut off, in bins of {} {unit} at most",
+                    width_ns / self.unit_ns
+                ),
                 unknown: "the order and the time of the wake-ups, the period, the policy and what disturbed the threads",
                 ..Tool::default()
             };

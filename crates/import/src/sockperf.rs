@@ -207,7 +207,8 @@ impl Found {
     fn summary(&self, lines: &Lines<'_>, protocol: Option<Protocol>, size: Option<u32>) -> Result<Measured, Problem> {
         let lacks = |what: &str| lines.lacks(format!("sockperf's {what} is missing: keep all that its client prints"));
         let under_load = self.sent > self.received.map(|received| received.saturating_add(self.dropped));
-        let count = self.count.filter(|count| *count > 0).ok_or_else(|| lacks("line 'Total … observations' above 0"))?;
+        let count =
+            self.count.filter(|count| *count > 0).ok_or_else(|| lacks("line 'Total … observations' above 0"))?;
         let mean_ns = self.mean_ns.ok_or_else(|| lacks("line 'avg-latency='"))?;
         let mut latency = Latency {
             mean_ns: Some(mean_ns as f64),
@@ -247,7 +248,11 @@ impl Found {
         let last = samples.iter().map(|sample| sample.received).max().unwrap_or(0);
         let config = RecorderConfig {
             outliers: OutlierRule::default(),
-            ..RecorderConfig::new(TickRate::NANOSECONDS, self.kind(), u32::try_from(last / 1_000_000 + 1).unwrap_or(u32::MAX))
+            ..RecorderConfig::new(
+                TickRate::NANOSECONDS,
+                self.kind(),
+                u32::try_from(last / 1_000_000 + 1).unwrap_or(u32::MAX),
+            )
         };
         let mut recorder = Recorder::new(config);
         recorder.ingest(&samples);

@@ -134,7 +134,12 @@ fn other_files_are_refused_with_their_line() {
     let rtla = String::from_utf8(fixture("rtla-hist.txt")).unwrap();
     refused("rtla", rtla.split("over:").next().unwrap(), 9, "cut short");
     refused("rtla", &rtla.replace("    9000        90       900", "    9000        90"), 7, "3 figures");
-    refused("rtla", &rtla.replace("    9000        90       900", "    9001        90       900"), 19, "'count:' says 10000");
+    refused(
+        "rtla",
+        &rtla.replace("    9000        90       900", "    9001        90       900"),
+        19,
+        "'count:' says 10000",
+    );
     refused("rtla", &rtla.replace("timerlat", "osnoise"), 1, "rtla timerlat hist");
     refused("rtla", &rtla.replace("Index ", "# "), 5, "no heading");
     let sfnt = String::from_utf8(fixture("sfnt-udp.txt")).unwrap();
@@ -190,7 +195,12 @@ fn cyclictest_overflows_and_cut_files() {
     let error = read_bytes("cyclictest", without.join("\n").as_bytes(), &Hints::default()).unwrap_err();
     assert!(error.contains("rows are missing"), "{error}");
     let row = text.lines().nth(row).unwrap();
-    refused("cyclictest", &text.replace(row, &format!("{row} 1 1")), 1 + text.lines().position(|line| line == row).unwrap(), "3 counts");
+    refused(
+        "cyclictest",
+        &text.replace(row, &format!("{row} 1 1")),
+        1 + text.lines().position(|line| line == row).unwrap(),
+        "3 counts",
+    );
     let ns = read_bytes("cyclictest", text.as_bytes(), &Hints { nanoseconds: true, ..Hints::default() }).unwrap();
     assert_eq!(latency(only(&ns)).max_ns.map(|ns| ns * 1000), latency(result).max_ns, "cyclictest -N");
 }
@@ -265,7 +275,10 @@ fn sockperf_full_logs() {
     assert_eq!((figures.count, result.size(), result.probe), (rows as u64, Some(32), Probe::Pingpong));
     // As sockperf computes them itself: to its last digit, and to the histogram's three.
     let close = |ours: Option<u64>, its: f64, by: f64| (ours.unwrap() as f64 / (its * 1000.0) - 1.0).abs() < by;
-    assert!(close(figures.min_ns, figure("<MIN>"), 5e-4) && close(figures.max_ns, figure("<MAX>"), 5e-4), "{figures:?}");
+    assert!(
+        close(figures.min_ns, figure("<MIN>"), 5e-4) && close(figures.max_ns, figure("<MAX>"), 5e-4),
+        "{figures:?}"
+    );
     assert!(close(figures.p50_ns, figure("percentile 50.000"), 3e-3), "{figures:?}");
     assert!(close(figures.p90_ns, figure("percentile 90.000"), 3e-3), "{figures:?}");
     assert!(figures.stdev_ns.is_some() && measured.hlog.contains("Tag=rtt") && !measured.outliers.is_empty());

@@ -15,6 +15,7 @@ pub mod event;
 pub mod factor;
 pub mod facts;
 pub mod flow;
+pub mod foreign;
 pub mod kconfig;
 pub mod kernel;
 pub mod known;

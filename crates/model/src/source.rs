@@ -59,14 +59,8 @@ mod tests {
 
     #[test]
     fn a_factor_reads_as_words() {
-        let source = |kind| Source {
-            kind,
-            tool: "a:b".to_owned(),
-            version: None,
-            file: None,
-            bin_ns: None,
-            overflowed: None,
-        };
+        let source =
+            |kind| Source { kind, tool: "a:b".to_owned(), version: None, file: None, bin_ns: None, overflowed: None };
         assert_eq!(in_words(&source(SourceKind::Imported).factor()), "imported from a:b");
         assert_eq!(in_words(&source(SourceKind::Foreign).factor()), "foreign worker a:b");
         assert_eq!(in_words("other"), "other");

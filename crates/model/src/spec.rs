@@ -151,6 +151,9 @@ pub struct ProbeSpec {
     /// The threads of `wake`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake: Option<WakeSpec>,
+    /// The program that is the initiator, and its arguments; empty: Windhover's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign: Vec<String>,
 }
 
 defaults! { one: u32 = 1; second: u32 = 1000; }
@@ -181,6 +184,7 @@ impl ProbeSpec {
             pace: (probe == Probe::Pace).then(PaceSpec::default),
             stream: (probe == Probe::Stream).then(StreamSpec::default),
             wake: (probe == Probe::Wake).then(WakeSpec::default),
+            foreign: Vec::new(),
         }
     }
 
@@ -215,6 +219,7 @@ impl ProbeSpec {
         if self.probe == Probe::Wake {
             crate::wake::check(self)?;
         }
+        crate::foreign::check(self)?;
         if self.stop.max_ms == 0 || self.stop.max_count == 0 {
             return conflict("the stop rule ends before the first message", "give --seconds or --count above 0");
         }

@@ -132,6 +132,7 @@ impl Engine for ClosedLoop<'_> {
             vanished,
             interrupted: done.end == PassEnd::Stopped,
             carried: host::stack::carried(&net::data_sockets()),
+            source: None,
             figures: Figures::Timed(Box::new(timed)),
         };
         Ok(Some(PassDone { parts, failure, saturated: false }))

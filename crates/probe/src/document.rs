@@ -7,7 +7,7 @@ use model::usage::{Carried, Preload};
 use model::worker::{Measured, ProbeTask};
 use model::{
     ClockMap, Counters, EndUsage, Event, Finding, FindingId, FrameBackend, LatencyKind, Messages, PgmReport, Probe,
-    ProbeSpec, ResultDocument, TickRate, Verdict, WakeReport,
+    ProbeSpec, ResultDocument, Source, TickRate, Verdict, WakeReport, source,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
@@ -37,6 +37,8 @@ pub(crate) struct Parts {
     pub carried: Option<Vec<Carried>>,
     /// What was measured.
     pub figures: Figures,
+    /// Who measured, if that was a foreign worker.
+    pub source: Option<Source>,
 }
 
 /// What a pass measured.
@@ -108,7 +110,7 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
     };
     let preloads = host::stack::preloads();
     let verdict = judge(spec, &parts, &messages, reflector.as_ref(), &preloads);
-    let Parts { path_info, map, usage, counters, self_cost, interrupted, carried, figures, .. } = parts;
+    let Parts { path_info, map, usage, counters, self_cost, interrupted, carried, figures, source, .. } = parts;
     let ends = Ends {
         initiator: EndReport {
             spec: spec.initiator.clone(),
@@ -125,14 +127,18 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
             .then(|| reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
     };
     let rate = map.rate;
+    let mut factors = factors(task, pass);
+    factors.extend(source.as_ref().map(|source| (source::FACTOR.to_owned(), source.factor().into())));
     let result = ResultDocument {
         format: model::FORMAT,
         probe: spec.probe,
-        factors: factors(task, pass),
+        factors,
         ends,
         messages,
         self_cost,
-        clock: Some(map),
+        // A foreign worker's clock is its own.
+        clock: source.is_none().then_some(map),
+        source,
         interrupted,
         verdict,
         ..ResultDocument::default()
@@ -337,6 +343,7 @@ mod tests {
             vanished: None,
             interrupted: false,
             carried: None,
+            source: None,
             figures: Figures::Timed(Box::new(timed)),
         };
         check(assemble(&task, Pass { size: 64, rate: None, first: true }, parts));

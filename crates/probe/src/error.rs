@@ -84,6 +84,9 @@ pub enum ProbeError {
         "{address} ends a session after {limit_s} s, and this run may take {wanted_s} s: shorten it (--seconds, --count, fewer sizes), or have --max-session raised there"
     )]
     TooLong { address: String, limit_s: u32, wanted_s: u64 },
+    /// A foreign worker that does not keep the contract, or gave up.
+    #[error("the foreign worker {program} {why}")]
+    Foreign { program: String, why: String },
     /// The data path failed for another reason than the peer. What was measured before is kept.
     #[error("measuring {size} bytes with {address}: {cause}")]
     Path { address: String, size: u32, cause: net::PathError },

@@ -18,6 +18,7 @@ mod document;
 mod driver;
 mod echo;
 mod error;
+mod foreign;
 mod local;
 mod measuring_thread;
 mod pace;
@@ -52,6 +53,9 @@ pub fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) 
     let clock = clock::Clock::calibrate()?;
     if task.spec.probe == model::Probe::Stream {
         return stream::run(task, context, clock, sink);
+    }
+    if !task.spec.foreign.is_empty() {
+        return foreign::run(task, context, clock, sink);
     }
     if task.spec.probe == model::Probe::Wake {
         return wake::run(task, context, sink);

@@ -476,6 +476,7 @@ impl StreamRun {
             interrupted: self.interrupted,
             carried: self.carried,
             figures: Figures::Stream(Box::new(streamed)),
+            source: None,
         };
         PassDone { parts, failure, saturated: false }
     }

@@ -260,7 +260,7 @@ fn prepared_facts(what: &str, prepared: &Prepared) -> Facts {
 
 fn own_cost(run: &RunInput) -> Facts {
     let of = |pick: fn(&model::result::SelfCost) -> f64| {
-        let own = run.results.iter().filter(|result| !result.is_imported());
+        let own = run.results.iter().filter(|result| result.source.is_none());
         let values: Vec<f64> = own.map(|result| pick(&result.self_cost)).collect();
         middle(&values).map(|ns| format!("{} (median over all cells)", span(ns)))
     };

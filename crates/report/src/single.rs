@@ -8,7 +8,7 @@ use crate::units::{plain, whole};
 use crate::{single_pace, single_stream, single_wake};
 use model::factor::{self, Sets, ValueType};
 use model::result::EndReport;
-use model::{ClockSource, Finding, LatencyKind, Probe, ResultDocument};
+use model::{ClockSource, Finding, LatencyKind, Probe, ResultDocument, source};
 use std::collections::BTreeSet;
 
 /// A table with the line above it, which may be empty, and what has to be said below it.
@@ -167,7 +167,9 @@ fn heading(first: &ResultDocument) -> String {
     let words = if words.is_empty() { words } else { format!("; {words}") };
     let protocol = factor("protocol").filter(|_| first.probe != Probe::Wake);
     let protocol = protocol.map(|protocol| format!(" {protocol}")).unwrap_or_default();
-    format!("{}{protocol}{load}: {figures}{words}", first.probe)
+    let whose = first.source.as_ref().map(|source| format!(", {}", source::in_words(&source.factor())));
+    let whose = plain(&whose.unwrap_or_default());
+    format!("{}{protocol}{load}{whose}: {figures}{words}", first.probe)
 }
 
 fn end_words(end: &EndReport, result: &ResultDocument) -> String {
@@ -313,6 +315,9 @@ fn verdict(results: &[ResultDocument]) -> String {
 }
 
 fn own_cost(result: &ResultDocument) -> String {
+    if let Some(source) = &result.source {
+        return format!("own cost: that of the {}, not known", source::in_words(&source.factor()));
+    }
     let cost = &result.self_cost;
     let clock = result.clock.as_ref().map_or("", |clock| match clock.source {
         ClockSource::Tsc => "tsc, ",

@@ -79,7 +79,8 @@ fn opening(document: &Document) -> String {
         format!(" Not measured by Windhover itself: {others}; what the source does not tell is left out.")
     };
     let runs = if document.runs.len() > 1 { format!(" in {} runs", document.runs.len()) } else { String::new() };
-    format!("{} {times}{runs}, {}{wire}.{mixed}{counted_time}", counted(cells.len(), "cell"), list(&places)) + &of_others
+    format!("{} {times}{runs}, {}{wire}.{mixed}{counted_time}", counted(cells.len(), "cell"), list(&places))
+        + &of_others
 }
 
 struct Pair<'a> {

@@ -34,6 +34,7 @@ const PLACEHOLDERS: &[(&str, &str)] = &[
     ("PEER...", "10.0.0.2"),
     ("PLAN", "campaigns/heat-map.toml"),
     ("FILE", "capture.pcap"),
+    ("TOOL", "cyclictest"),
     ("IF", "lo"),
     ("DEV", "lo"),
     ("N", "1"),
@@ -351,6 +352,9 @@ impl Place {
         }
         if has("ff08::1") {
             return Err("needs the route that the sentence tells of");
+        }
+        if has("--foreign") {
+            return Err("needs a program of one's own (tests/foreign.rs)");
         }
         if has("--udev") {
             return Err("needs the network device eth0");

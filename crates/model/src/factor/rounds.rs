@@ -1,7 +1,7 @@
 //! Factors of rounds: how many messages, how long, when it is enough, and what is kept.
 
 use super::flag::{Flag, Gives, MESSAGES, OUTPUT, STOP};
-use super::{Factor, Record, Sets, ValueType, in_ms, long, number, on, parsed, sets, some, whole, word};
+use super::{Factor, Record, Sets, ValueType, in_ms, long, number, on, parsed, sets, some, text, whole, word};
 use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream, Wake};
 use crate::error::within;
 use crate::{CpuList, ModelError, Probe, Protocol};
@@ -23,7 +23,7 @@ const fn stop(long: &'static str, on: &'static [Probe], value_name: &'static str
     Flag::value(long, on, value_name, help).heading(STOP)
 }
 
-pub(super) static FACTORS: [Factor; 22] = [
+pub(super) static FACTORS: [Factor; 23] = [
     Factor::new("pings", ValueType::Whole, sets!(Spec, pings = whole))
     .default("1")
     .of(&[Pingpong])
@@ -193,6 +193,19 @@ pub(super) static FACTORS: [Factor; 22] = [
         stop("timeout", TIMED, "MS", "A datagram is lost, a stream broken, after so many ms").default("1000"),
         Flag::value("timeout", &[Ping], "MS", "An echo is lost after so many ms").default("1000"),
     ]),
+    Factor::new("foreign", ValueType::Text, Sets::Spec(|spec, value| {
+        let words = text(value)?;
+        let words = words.split_ascii_whitespace().map(str::to_owned);
+        spec.foreign = words.filter(|word| word != "none").collect();
+        Ok(())
+    }))
+    .about(
+        "The program that is the initiator of `pingpong` and `wake`, and its arguments, split at blanks; `none`: Windhover's own. \
+         docs/foreign-workers.md has its contract.",
+    )
+    .default("none")
+    .of(&[Pingpong, Wake])
+    .flags(&[Flag::value("foreign", &[Pingpong, Wake], "COMMAND", "Measure with this program, a foreign worker: its words split at blanks")]),
     Factor::new("raw", ValueType::Switch, sets!(Spec, raw = on))
     .about("Keep raw samples of every cell.")
     .default("false"),

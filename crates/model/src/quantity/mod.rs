@@ -237,8 +237,8 @@ impl Quantity {
     /// where it has one.
     #[must_use]
     pub fn parts(&self, result: &ResultDocument, host: Option<&str>) -> Option<[f64; 2]> {
-        // Of an imported result 0 in these groups means that nobody counted.
-        let uncounted = result.is_imported() && matches!(self.group, Group::Tool | Group::Cpu | Group::Drops);
+        // Of another tool's result 0 in these groups means that nobody counted.
+        let uncounted = result.source.is_some() && matches!(self.group, Group::Tool | Group::Cpu | Group::Drops);
         self.read_parts(result, host).filter(|[part, _]| !uncounted || *part != 0.0)
     }
 

@@ -372,6 +372,7 @@ impl OpenLoop<'_> {
             vanished,
             interrupted: done.end == PassEnd::Stopped,
             carried: host::stack::carried(&net::data_sockets()),
+            source: None,
             figures: Figures::Timed(Box::new(timed)),
         };
         PassDone { parts, failure, saturated: saturated && !self.pace.beyond_saturation }

@@ -113,6 +113,7 @@ impl Engine for WakeUps<'_> {
             vanished: None,
             interrupted: done.end == PassEnd::Stopped,
             carried: None,
+            source: None,
             figures: Figures::Timed(Box::new(timed)),
         };
         Ok(Some(PassDone { parts, failure: None, saturated: false }))

@@ -25,7 +25,10 @@ fn each_deadline_counts_with_how_late_it_was() {
     let begin = 100 * MS;
     let wake_ups = [[begin, begin + 5000], [begin + MS, begin + 4 * MS + 200], [begin + 5 * MS, begin + 8 * MS]];
     let (recorded, wake) = counted(&[None], &[&wake_ups], 7);
-    assert_eq!((wake.deadlines, wake.missed, wake.overslept, wake.timer_slack_ns), (Some(7), Some(4), Some(2), Some(50_000)));
+    assert_eq!(
+        (wake.deadlines, wake.missed, wake.overslept, wake.timer_slack_ns),
+        (Some(7), Some(4), Some(2), Some(50_000))
+    );
     assert_eq!(recorded.slow.len(), 2, "deadlines that were slept through are part of one stall");
     let latency = &recorded.latency;
     assert_eq!((latency.count, latency.min_ns, latency.max_ns), (7, Some(200), Some(3 * MS + 200)));

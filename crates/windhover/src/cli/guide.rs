@@ -31,6 +31,8 @@ pingpong
       this host with itself
   windhover pingpong tcp 10.0.0.2 --key-file key --size default
       sfnt-pingpong's sizes
+  windhover pingpong udp 10.0.0.2 --key-file key --foreign ./udp_pingpong
+      with a program of your own as the initiator
   windhover pingpong udp 10.0.0.2 --key-file key --policy fifo:1 --cpu 1 --receive spin
       real-time policy, one CPU, spinning
 rr

@@ -19,8 +19,7 @@ const MOST_BYTES: u64 = 2 << 30;
 const IMPORTED: &str = "imported";
 
 pub(crate) fn run(arguments: &Import, output: &Output) -> Result<u8, Failure> {
-    let hints =
-        Hints { nanoseconds: arguments.nanoseconds, size: arguments.size, protocol: arguments.protocol };
+    let hints = Hints { nanoseconds: arguments.nanoseconds, size: arguments.size, protocol: arguments.protocol };
     let mut cells: Vec<(String, Measured)> = Vec::new();
     let mut machine = None;
     for file in &arguments.files {
