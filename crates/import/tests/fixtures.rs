@@ -1,5 +1,5 @@
 //! Each tool's files: the figures that they hold, and nothing that they do not. Where they are from says fixtures/README.md.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "tests panic, on 64 bits")]
 
 use import::{FORMATS, Hints, Imported};
 use model::{FindingId, Latency, LatencyKind, Probe, ResultDocument};
