@@ -143,6 +143,7 @@ fn start_load(timeout_ms: u32) -> Request {
 fn measured(size: u64) -> Measured {
     let result = ResultDocument {
         simulated_time: false,
+        source: None,
         boot: None,
         latency_corrected: None,
         interrupted: false,
