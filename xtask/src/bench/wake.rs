@@ -35,7 +35,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         figure.map(Some).context(TOOLS[tool])
     })?;
     let mut text = format!(
-        "Interval 1000 µs, CPU {CPU}, {} rounds of {} s, both tools in every round; µs, medians over the rounds.\n\n\
+        "Interval 1000 µs, CPU {CPU}, {} rounds of {} s, both tools in every round; µs, medians over the rounds. Deadlines that pass \
+         while the thread is late count in windhover's percentiles, and are left out of cyclictest's.\n\n\
          | policy | tool | p50 | p99 | max | windhover / cyclictest, p50 (95 %) | max (95 %) |\n|---|---|---|---|---|---|---|\n",
         arguments.rounds, arguments.seconds
     );
