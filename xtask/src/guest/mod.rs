@@ -42,15 +42,35 @@ pub(crate) struct Boot {
     nics: u32,
     /// Longest that its tests may take: eight times what they take on a machine with nothing else to do.
     limit: Duration,
+    /// Runs only where it is named: long, and of what rarely changes.
+    on_demand: bool,
 }
 
 const BOOTS: [Boot; 6] = [
-    Boot { name: "nic", parameters: "", nics: 2, limit: Duration::from_secs(400) },
-    Boot { name: "partition", parameters: "", nics: 0, limit: Duration::from_secs(400) },
-    Boot { name: "nohz_full", parameters: "nohz_full=3 rcu_nocbs=3", nics: 0, limit: Duration::from_secs(400) },
-    Boot { name: "isolcpus", parameters: "isolcpus=domain,3", nics: 0, limit: Duration::from_secs(400) },
-    Boot { name: "preempt", parameters: "", nics: 0, limit: Duration::from_secs(800) },
-    Boot { name: "lockdown", parameters: "lockdown=integrity", nics: 0, limit: Duration::from_secs(400) },
+    Boot { name: "nic", parameters: "", nics: 2, limit: Duration::from_secs(400), on_demand: false },
+    Boot { name: "partition", parameters: "", nics: 0, limit: Duration::from_secs(400), on_demand: false },
+    Boot {
+        name: "nohz_full",
+        parameters: "nohz_full=3 rcu_nocbs=3",
+        nics: 0,
+        limit: Duration::from_secs(400),
+        on_demand: false,
+    },
+    Boot {
+        name: "isolcpus",
+        parameters: "isolcpus=domain,3",
+        nics: 0,
+        limit: Duration::from_secs(400),
+        on_demand: false,
+    },
+    Boot { name: "preempt", parameters: "", nics: 0, limit: Duration::from_secs(800), on_demand: true },
+    Boot {
+        name: "lockdown",
+        parameters: "lockdown=integrity",
+        nics: 0,
+        limit: Duration::from_secs(400),
+        on_demand: true,
+    },
 ];
 
 /// What the tests of labs in guests are called among the boots.
@@ -66,7 +86,7 @@ struct Bench {
     filters: Vec<String>,
 }
 
-/// Boots the guests whose tests match a filter (`BOOT` or `BOOT::TEST`; no filter is all) and counts their tests.
+/// Boots the guests whose tests match a filter (`BOOT` or `BOOT::TEST`; no filter is all but those on demand) and counts their tests.
 pub(crate) fn run(filters: &[String]) -> Result<Counts> {
     if let Some(campaign) = kexec::CAMPAIGNS.iter().find(|campaign| filters == [campaign.name]) {
         return kexec::run(campaign);
@@ -114,7 +134,8 @@ pub(crate) fn run(filters: &[String]) -> Result<Counts> {
 }
 
 fn is_wanted(boot: &Boot, filters: &[String]) -> bool {
-    filters.is_empty() || filters.iter().any(|filter| filter.split("::").next() == Some(boot.name))
+    let is_named = filters.iter().any(|filter| filter.split("::").next() == Some(boot.name));
+    is_named || filters.is_empty() && !boot.on_demand
 }
 
 /// Prints what a boot's tests said and adds them up. A guest that ended before its tests did is a failed test.

@@ -11,7 +11,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long it sleeps while no frame waits. The ring holds what comes meanwhile.
 const REST: Duration = Duration::from_millis(2);
@@ -52,6 +52,12 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<u8, Failure>
     };
     let recorded = recording.record(&limits, &stop);
     recording.finish(output).and(recorded).map(|()| 0)
+}
+
+/// The clock of the frames' times.
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// When a capture ends by itself.
@@ -121,19 +127,26 @@ impl Recording {
     /// Captures until the program's end, a limit, a signal, or until nobody reads any more.
     fn record(&mut self, limits: &Limits, stop: &AtomicBool) -> Result<(), Failure> {
         let mut frame = Vec::new();
+        let is_over = || stop.load(Ordering::Relaxed) || limits.until.is_some_and(|until| Instant::now() >= until);
+        let mut over_ns = None;
         loop {
             // Asked before the last frames are read: what comes before the end is not lost.
-            let is_over = stop.load(Ordering::Relaxed) || limits.until.is_some_and(|until| Instant::now() >= until);
-            let is_over = self.look()? || is_over;
+            let ended = self.look()?;
+            over_ns = over_ns.or_else(|| is_over().then(now_ns));
             while self.counted.written < limits.count
                 && let Some(one) = self.capture.next(&mut frame)?
             {
+                // A program may send faster than a file takes it: the ring is never empty then.
+                over_ns = over_ns.or_else(|| is_over().then(now_ns));
+                if over_ns.is_some_and(|end_ns| one.time_ns > end_ns) {
+                    break;
+                }
                 self.keep(&one, &frame);
                 if self.waiting >= FLUSH_BYTES && !self.flush()? {
                     return Ok(());
                 }
             }
-            if !self.flush()? || is_over || self.counted.written >= limits.count {
+            if !self.flush()? || ended || over_ns.is_some() || self.counted.written >= limits.count {
                 return Ok(());
             }
             thread::sleep(REST);
