@@ -44,7 +44,7 @@ pub struct Program {
 /// since, else made now.
 pub(crate) fn ready(
     kernel: &Kernel,
-    modules: &[String],
+    modules: &[&str],
     program: &Program,
     cache: &Cache,
 ) -> Result<PathBuf, GuestError> {
@@ -88,10 +88,10 @@ struct Parts {
 }
 
 impl Parts {
-    fn gather(kernel: &Kernel, modules: &[String], program: &Program) -> Result<Self, GuestError> {
+    fn gather(kernel: &Kernel, modules: &[&str], program: &Program) -> Result<Self, GuestError> {
         let mut files = Vec::new();
         let mut add = |name: &str, permissions, content: Vec<u8>| files.push((name.to_owned(), permissions, content));
-        let wanted: Vec<&str> = NEEDED.into_iter().chain(modules.iter().map(String::as_str)).collect();
+        let wanted: Vec<&str> = NEEDED.iter().chain(modules).copied().collect();
         let mut order = String::new();
         for (name, content) in load_order(kernel, &wanted)? {
             order.push_str(&format!("{name}\n"));
@@ -214,7 +214,7 @@ mod tests {
         assert_ne!(second, first);
         std::fs::write(folder.path().join("boot/config-6"), "CONFIG_HZ=1000\n").unwrap();
         assert_ne!(ready(&kernel, &[], &program, &cache).unwrap(), second);
-        let error = ready(&kernel, &["igb".to_owned()], &program, &cache).unwrap_err().to_string();
+        let error = ready(&kernel, &["igb"], &program, &cache).unwrap_err().to_string();
         assert!(error.starts_with("kernel 6 has no module igb"), "{error}");
     }
 

@@ -37,11 +37,11 @@ const MOUNTS: [(&str, &str, &str); 9] = [
     ("cgroup2", "/sys/fs/cgroup", ""),
 ];
 /// Words of the kernel's command line, each `WORD=VALUE`, and the flags of `guest-init` that their values become: the number
-/// of hosts; that of the first one, from 0; the network device that the first one gets.
-const WORDS: [(&str, &str); 3] = [(HOSTS, "--hosts"), (FIRST, "--first"), (PORT, "--port")];
+/// of hosts; that of the first one, from 0; the network devices that they get.
+const WORDS: [(&str, &str); 3] = [(HOSTS, "--hosts"), (FIRST, "--first"), (PORTS, "--ports")];
 pub(crate) const HOSTS: &str = "windhover.hosts";
 pub(crate) const FIRST: &str = "windhover.first";
-pub(crate) const PORT: &str = "windhover.port";
+pub(crate) const PORTS: &str = "windhover.ports";
 /// Programs are looked for here.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// How often an agent's port is looked at while the host side has it closed.
@@ -367,8 +367,9 @@ mod tests {
 
     #[test]
     fn the_command_line_says_what_hosts_to_make() {
-        let line = "console=ttyS0 windhover.hosts=1 quiet windhover.first=1 windhover.port=eth0 windhover.hostsx=7";
-        assert_eq!(asked(line), ["--hosts", "1", "--first", "1", "--port", "eth0"]);
+        let line =
+            "console=ttyS0 windhover.hosts=2 quiet windhover.first=1 windhover.ports=eth0,eth1 windhover.hostsx=7";
+        assert_eq!(asked(line), ["--hosts", "2", "--first", "1", "--ports", "eth0,eth1"]);
         assert!(asked("quiet").is_empty());
     }
 }

@@ -10,14 +10,17 @@ pub mod control;
 pub mod inside;
 pub mod wire;
 
+mod apt;
 mod cache;
 mod cpio;
 mod elf;
+mod emulator;
 mod error;
 mod folder;
 mod image;
 mod kernel;
 mod machine;
+mod nic;
 mod programs;
 
 pub use cache::Cache;
@@ -29,5 +32,5 @@ pub use image::Program;
 pub use kernel::{Kernel, names};
 pub use machine::{Guest, GuestSpec, Usage, agent_socket, last_lines};
 /// In the signature of [`GuestSpec`].
-pub use model::plan::GuestMode;
+pub use model::plan::{GuestMode, GuestNic};
 pub use programs::{Job, run_at};

@@ -1,11 +1,12 @@
 //! One guest: QEMU, from its start to its end.
 
 use crate::control::{CONTROL, FromGuest, MACHINE, ToGuest, Up, agent_port};
+use crate::emulator::{Emulator, QEMU};
 use crate::kernel::unpacked;
 use crate::programs::{Job, LOOK, Line};
-use crate::{Cache, GuestError, Kernel, Program, RunFolder, image, inside};
+use crate::{Cache, GuestError, Kernel, Program, RunFolder, image, inside, nic};
 use model::CpuList;
-use model::plan::{GuestMode, LabPlan};
+use model::plan::{GuestMode, GuestNic, LabPlan};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -15,8 +16,6 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use task::{Child, Launch, Stream};
 
-/// The emulator.
-const QEMU: &str = "qemu-system-x86_64";
 /// What KVM is opened by.
 const KVM: &str = "/dev/kvm";
 /// How long QEMU may take to make its sockets.
@@ -87,6 +86,8 @@ pub struct GuestSpec {
     pub hosts: u32,
     /// Which one is the first, from 0 (`a`).
     pub first: u32,
+    /// What they are joined by. Without hosts, two devices of an emulated NIC are in the first network namespace.
+    pub nic: GuestNic,
     /// Modules to load beside the usual ones.
     pub modules: Vec<String>,
     /// An archive (cpio) whose files join the image and replace those of the same name.
@@ -109,6 +110,7 @@ impl GuestSpec {
             memory_mb: 768,
             hosts: 2,
             first: 0,
+            nic: GuestNic::Veth,
             modules: Vec::new(),
             overlay: None,
             devices: Vec::new(),
@@ -128,6 +130,7 @@ impl GuestSpec {
             cpus: plan.cpus.unwrap_or(1),
             memory_mb: plan.memory_mb.unwrap_or(usual.memory_mb),
             hosts: plan.hosts,
+            nic: plan.nic.unwrap_or_default(),
             ..usual
         }
     }
@@ -141,10 +144,7 @@ impl GuestSpec {
             let remedy = "use 1, or mode tcg or kvm";
             return GuestError::refused(format!("mode icount cannot run {} CPUs: {remedy}", self.cpus));
         }
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        if !std::env::split_paths(&path).any(|folder| folder.join(QEMU).is_file()) {
-            return GuestError::refused(format!("there is no {QEMU}: install qemu-system-x86 (with seabios)"));
-        }
+        Emulator::check()?;
         if self.mode == GuestMode::Kvm
             && let Err(error) = File::options().read(true).write(true).open(KVM)
         {
@@ -157,6 +157,20 @@ impl GuestSpec {
             return GuestError::refused(format!("cannot read the overlay {}: {error}", overlay.display()));
         }
         Ok(())
+    }
+
+    /// Its kernel, once everything that it needs is here; what is not yet is fetched.
+    ///
+    /// # Errors
+    /// As those of [`Self::check`] and [`Kernel::find`].
+    pub fn fetch(&self, cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<Kernel, GuestError> {
+        self.needs(cache, note).map(|(_, kernel)| kernel)
+    }
+
+    fn needs(&self, cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<(Emulator, Kernel), GuestError> {
+        self.check()?;
+        let emulator = Emulator::find(nic::rule(self.nic), cache, note)?;
+        Ok((emulator, Kernel::find(&self.kernel, cache, note)?))
     }
 }
 
@@ -203,9 +217,9 @@ impl Guest {
         stop: &AtomicBool,
         note: &mut dyn FnMut(&str),
     ) -> Result<Self, GuestError> {
-        spec.check()?;
-        let kernel = Kernel::find(&spec.kernel, cache, note)?;
-        let image = image::ready(&kernel, &spec.modules, program, cache)?;
+        let (emulator, kernel) = spec.needs(cache, note)?;
+        let modules = spec.modules.iter().map(String::as_str).chain(nic::rule(spec.nic).map(|nic| nic.module));
+        let image = image::ready(&kernel, &modules.collect::<Vec<_>>(), program, cache)?;
         let folder = RunFolder::make(&program.path)?;
         let image = match &spec.overlay {
             None => image,
@@ -219,7 +233,8 @@ impl Guest {
         let arguments = arguments(spec, &entered, &image, folder.path());
         let errors = folder.path().join("qemu");
         let errors = File::create(&errors).map_err(GuestError::file("write", &errors))?;
-        let qemu = Launch::new(QEMU)
+        let qemu = Launch::new(&emulator.program)
+            .args(emulator.arguments)
             .args(arguments)
             .stdout(Stream::Null)
             .stderr(Stream::File(OwnedFd::from(errors)))
@@ -451,9 +466,14 @@ fn arguments(spec: &GuestSpec, kernel: &Path, image: &Path, folder: &Path) -> Ve
     let words: Vec<&str> = mode.words.split(' ').filter(|word| !word.is_empty()).collect();
     let words: Vec<&str> = words.into_iter().chain(spec.words.iter().map(String::as_str)).collect();
     let words = words.join(" ");
+    let nic = nic::rule(spec.nic);
     let hosts = format!("{}={} {}={}", inside::HOSTS, spec.hosts, inside::FIRST, spec.first);
+    let ports = nic.filter(|_| spec.hosts > 0).map_or_else(String::new, |_| {
+        let names: Vec<String> = (0..spec.hosts).map(|number| format!("eth{number}")).collect();
+        format!(" {}={}", inside::PORTS, names.join(","))
+    });
     let init = image::INIT;
-    add("-append", format!("console=ttyS0 oops=panic panic=-1 rdinit={init} {hosts} {words}"));
+    add("-append", format!("console=ttyS0 oops=panic panic=-1 rdinit={init} {hosts}{ports} {words}"));
     add("-serial", format!("file:{}", console_file(folder).display()));
     add("-device", "virtio-serial-pci,max_ports=31".to_owned());
     let mut ports = vec![(CONTROL.to_owned(), control_socket(folder))];
@@ -464,6 +484,8 @@ fn arguments(spec: &GuestSpec, kernel: &Path, image: &Path, folder: &Path) -> Ve
         add("-chardev", format!("socket,id={id},path={},server=on,wait=off", socket.display()));
         add("-device", format!("virtserialport,chardev={id},name={name}"));
     }
+    let nics = if spec.hosts == 0 { 2 } else { spec.hosts };
+    arguments.extend(nic.into_iter().flat_map(|nic| nic.arguments(nics)));
     arguments.extend(spec.devices.iter().cloned());
     arguments
 }

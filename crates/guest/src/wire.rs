@@ -1,7 +1,7 @@
 //! A wire between two guests: each has one end of a pair of datagram sockets as its network device.
 
 use crate::GuestSpec;
-use crate::inside::PORT;
+use crate::inside::PORTS;
 use std::path::Path;
 
 /// The driver of the device.
@@ -15,7 +15,7 @@ pub fn joined(spec: &GuestSpec, number: u8, folder: &Path) -> GuestSpec {
     let end = |number: u8| folder.join(format!("wire-{number}")).display().to_string();
     let (near, far) = (end(number), end(1 - number.min(1)));
     let mut joined = GuestSpec { hosts: 1, first: number.into(), ..spec.clone() };
-    joined.words.push(format!("{PORT}={DEVICE}"));
+    joined.words.push(format!("{PORTS}={DEVICE}"));
     joined.modules.push(DRIVER.to_owned());
     // No boot from the network, which would cost seconds. Addresses of 52:54:00 are QEMU's.
     joined.devices.extend([
@@ -43,6 +43,6 @@ mod tests {
         assert_eq!(path(&ends[1], "local.path="), path(&ends[0], "remote.path="));
         assert_ne!(path(&ends[0], "local.path="), path(&ends[1], "local.path="));
         assert_ne!(ends[0].devices.last(), ends[1].devices.last(), "one hardware address");
-        assert_eq!((ends[1].first, ends[1].words.as_slice()), (1, &["windhover.port=eth0".to_owned()][..]));
+        assert_eq!((ends[1].first, ends[1].words.as_slice()), (1, &["windhover.ports=eth0".to_owned()][..]));
     }
 }

@@ -7,7 +7,7 @@ use crate::pipe::AgentCommand;
 use crate::{LabError, Owner, Registry};
 use guest::control::{MACHINE, Up};
 use guest::{
-    Cache, Guest, GuestError, GuestHost, GuestMode, GuestSpec, Job, Kernel, Program, RunFolder, agent_socket,
+    Cache, Guest, GuestError, GuestHost, GuestMode, GuestNic, GuestSpec, Job, Program, RunFolder, agent_socket,
     remove_folder, run_at, wire,
 };
 use model::plan::LabKind;
@@ -95,8 +95,7 @@ impl Lab {
 
     /// Whether a guest can be had here; the release of its kernel, which is fetched where it is not there yet.
     pub fn check_guest(spec: &GuestSpec, note: &mut dyn FnMut(&str)) -> Result<String, LabError> {
-        spec.check()?;
-        Ok(Kernel::find(&spec.kernel, &Cache::usual()?, note)?.release)
+        Ok(spec.fetch(&Cache::usual()?, note)?.release)
     }
 
     /// The pipe to the agent of a host: `PROGRAM agent` in its namespace, or the one that the guest starts.
@@ -129,6 +128,9 @@ pub fn check_guests(specs: &[GuestSpec]) -> Result<(), LabError> {
     if specs.len() == 2 && specs.iter().any(|spec| spec.mode == GuestMode::Icount) {
         let remedy = "add --mode tcg, or --mode kvm";
         return LabError::refused(format!("in mode icount two guests have clocks that are not related: {remedy}"));
+    }
+    if specs.len() == 2 && specs.iter().any(|spec| spec.nic != GuestNic::Veth) {
+        return LabError::refused("two guests are joined by a wire of its own kind of NIC (virtio): leave --nic out");
     }
     specs.iter().try_for_each(|spec| Ok(spec.check()?))
 }
@@ -288,6 +290,8 @@ mod tests {
         let said = |specs: &[GuestSpec]| check_guests(specs).unwrap_err().to_string();
         let two = said(&[spec(GuestMode::Tcg), spec(GuestMode::Icount)]);
         assert_eq!(two, "in mode icount two guests have clocks that are not related: add --mode tcg, or --mode kvm");
+        let igb = GuestSpec { nic: GuestNic::Igb, ..spec(GuestMode::Tcg) };
+        assert!(said(&[igb, spec(GuestMode::Tcg)]).ends_with("leave --nic out"));
         assert!(said(&vec![spec(GuestMode::Tcg); 3]).starts_with("a wire joins two guests, and 3 were named"));
     }
 }

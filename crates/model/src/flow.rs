@@ -96,6 +96,8 @@ words! {
         Kernel = "kernel",
         /// By the NIC.
         Hardware = "hardware",
+        /// By the NIC of what is sent, by the kernel of what is received.
+        HardwareSent = "hardware-sent",
         /// Read from a document of a newer version, with a word that this one does not know.
         #[serde(other)]
         Other = "other",
@@ -140,7 +142,7 @@ pub struct OneWay {
     /// Which stamps of the round trips the offset is from: the best there were at both ends.
     #[serde(default)]
     pub stamps: StampSource,
-    /// With `kernel` and `hardware`: what this end and then the far one stamps with. Their errors are in `error_ns`.
+    /// With all but `application`: what this end and then the far one stamps with. Their errors are in `error_ns`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<crate::StampClock>,
 }

@@ -60,6 +60,9 @@ words! {
         Kernel = "kernel",
         /// SO_TIMESTAMPING by the NIC; refused where it has none.
         Hardware = "hardware",
+        /// SO_TIMESTAMPING by the NIC for what is sent, in software for what is received: of NICs that stamp only PTP packets
+        /// of what they receive.
+        HardwareSent = "hardware-sent",
         /// The best that each end has: by the NIC, else in software.
         Auto = "auto",
     }
@@ -72,6 +75,7 @@ impl From<Stamps> for crate::StampSource {
             Stamps::None => Self::Application,
             Stamps::Kernel => Self::Kernel,
             Stamps::Hardware => Self::Hardware,
+            Stamps::HardwareSent => Self::HardwareSent,
             Stamps::Auto => Self::Other,
         }
     }
@@ -80,7 +84,7 @@ impl From<Stamps> for crate::StampSource {
 /// The time stamps that one end really takes, as times of its wall clock (CLOCK_REALTIME).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct StampClock {
-    /// `kernel` or `hardware`; `none` for an end that has the application's alone.
+    /// `kernel`, `hardware` or `hardware-sent`; `none` for an end that has the application's alone.
     pub stamps: Stamps,
     /// Hardware: how the NIC's clock is related to the wall clock, the closest that its driver has
     /// (`PTP_SYS_OFFSET_PRECISE`, `PTP_SYS_OFFSET_EXTENDED`, `PTP_SYS_OFFSET` or `clock_gettime`), and which one it is.

@@ -93,6 +93,8 @@ pub(crate) struct Stamping {
 pub(crate) enum Reader {
     Kernel,
     Hardware(Arc<Phc>),
+    /// Of what is received the kernel's.
+    HardwareSent(Arc<Phc>),
 }
 
 impl Reader {
@@ -101,13 +103,14 @@ impl Reader {
         match self {
             Self::Kernel => stamp.software_ns,
             Self::Hardware(_) if stamp.hardware_ns == 0 => 0,
-            Self::Hardware(clock) => clock.realtime(stamp.hardware_ns),
+            Self::HardwareSent(_) if stamp.hardware_ns == 0 => stamp.software_ns,
+            Self::Hardware(clock) | Self::HardwareSent(clock) => clock.realtime(stamp.hardware_ns),
         }
     }
 
     /// Looks after the clock.
     fn refresh(&self) {
-        if let Self::Hardware(clock) = self {
+        if let Self::Hardware(clock) | Self::HardwareSent(clock) = self {
             clock.refresh();
         }
     }
@@ -122,14 +125,15 @@ impl DataSocket {
     /// Stamps by hardware that the NIC towards the peer does not take, with what it has; a stream whose peer does not
     /// acknowledge what was sent before; or a refused option.
     pub fn stamp(&mut self, stamps: Stamps, sent: bool) -> Result<(), NetError> {
-        let hardware = |peer| clock_towards(peer).and_then(Phc::open).map(Reader::Hardware);
         let known = self.stamps.take().map(|known| known.reader);
+        let clock = |received| clock_towards(self.peer_address(), received).and_then(Phc::open);
         let reader = match (stamps, known) {
             (Stamps::None, _) => return Ok(()),
             (_, Some(reader)) => reader,
             (Stamps::Kernel, None) => Reader::Kernel,
-            (Stamps::Hardware, None) => hardware(self.peer_address())?,
-            (Stamps::Auto, None) => hardware(self.peer_address()).unwrap_or(Reader::Kernel),
+            (Stamps::Hardware, None) => Reader::Hardware(clock(true)?),
+            (Stamps::HardwareSent, None) => Reader::HardwareSent(clock(false)?),
+            (Stamps::Auto, None) => clock(true).map_or(Reader::Kernel, Reader::Hardware),
         };
         if matches!(self.kind, SocketKind::Pipe) || self.protocol().is_local() {
             return Err(NetError::Unsupported { protocol: self.protocol(), why: "has no time stamps of the kernel" });
@@ -141,6 +145,12 @@ impl DataSocket {
             ),
             Reader::Hardware(_) => (
                 libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE,
+                libc::SOF_TIMESTAMPING_TX_HARDWARE,
+            ),
+            Reader::HardwareSent(_) => (
+                libc::SOF_TIMESTAMPING_RX_SOFTWARE
+                    | libc::SOF_TIMESTAMPING_SOFTWARE
+                    | libc::SOF_TIMESTAMPING_RAW_HARDWARE,
                 libc::SOF_TIMESTAMPING_TX_HARDWARE,
             ),
         };
@@ -184,14 +194,12 @@ impl DataSocket {
     #[must_use]
     pub fn stamp_clock(&self) -> Option<StampClock> {
         let stamping = self.stamps.as_ref()?;
-        Some(match &stamping.reader {
-            Reader::Kernel => StampClock { stamps: Stamps::Kernel, relation: None, error_ns: 0 },
-            Reader::Hardware(clock) => StampClock {
-                stamps: Stamps::Hardware,
-                relation: Some(clock.name().to_owned()),
-                error_ns: clock.error_ns(),
-            },
-        })
+        let (stamps, clock) = match &stamping.reader {
+            Reader::Kernel => return Some(StampClock { stamps: Stamps::Kernel, relation: None, error_ns: 0 }),
+            Reader::Hardware(clock) => (Stamps::Hardware, clock),
+            Reader::HardwareSent(clock) => (Stamps::HardwareSent, clock),
+        };
+        Some(StampClock { stamps, relation: Some(clock.name().to_owned()), error_ns: clock.error_ns() })
     }
 
     /// The stamps of what this socket sends, messages of `bytes`; absent when it was not asked for any.
@@ -209,15 +217,16 @@ impl DataSocket {
     }
 }
 
-/// The PTP hardware clock of the NIC towards a peer, when that NIC stamps all messages.
-fn clock_towards(peer: Option<SocketAddr>) -> Result<u32, NetError> {
+/// The PTP hardware clock of the NIC towards a peer, when that NIC stamps all messages that it sends, and with `received`
+/// all that it receives.
+fn clock_towards(peer: Option<SocketAddr>, received: bool) -> Result<u32, NetError> {
     let refused = |what: String| NetError::Stamps { what };
     let peer = peer.ok_or(NetError::NoPeer)?;
     let device =
         route::lookup(peer)?.interface.ok_or_else(|| refused(format!("no interface leads to {}", peer.ip())))?;
     nic_stamps(&device)
         .map_err(|cause| refused(format!("{device} does not say what it can stamp ({cause})")))?
-        .usable(&device)
+        .usable(&device, received)
 }
 
 #[cfg(test)]

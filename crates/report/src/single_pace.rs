@@ -155,6 +155,7 @@ fn stamps_words(stamps: StampSource) -> &'static str {
         StampSource::Application => "the applications' own time stamps",
         StampSource::Kernel => "time stamps of the kernels (driver and stack)",
         StampSource::Hardware => "time stamps of the NICs",
+        StampSource::HardwareSent => "time stamps of the NICs (sent) and the kernels (received)",
         StampSource::Other => "time stamps unknown here",
     }
 }

@@ -39,6 +39,11 @@ fn what_cannot_be_booted_is_one_line_and_leaves_nothing() {
         assert!(said.contains(words) && said.lines().count() == 1, "{arguments:?}: {said}");
     }
     assert!(!folder.0.join("cache").exists(), "something was made");
+    // The emulator that seems to be there knows no device.
+    let older = boot(&folder, &["debian-6.1", "--nic", "igb"]).output().unwrap();
+    assert_code(&older, 2);
+    let why = "a QEMU that has the NIC igb: there is no apt-get: install apt, or install QEMU 8.0 or newer";
+    assert!(stderr(&older).contains(why), "{}", stderr(&older));
     let without = boot(&folder, &["debian-6.1"]).env("PATH", "/nowhere").output().unwrap();
     assert_code(&without, 2);
     assert!(

@@ -198,6 +198,37 @@ fn the_offset_is_found_by_the_nics_stamps_whichever_way_their_clocks_are_related
     assert!(by_nic > 0, "{all:?}");
 }
 
+/// NICs that stamp all that they send, but only PTP packets of what they receive.
+#[test]
+fn what_a_nic_does_not_stamp_is_stamped_by_the_kernel() {
+    let test = "stamps-sent";
+    let folder = Folder::new("stamps-sent-library");
+    if !can_make_namespaces(test) {
+        return;
+    }
+    let Some(library) = nic(test, &folder) else { return };
+    let near = format!("LD_PRELOAD={library} NIC_WAY=extended NIC_LEAD=37000000000 NIC_PPM=45 NIC_ONLY_SENT=1");
+    let refused = "\"$WINDHOVER\" pace udp $FAR --size 100 --stamps hardware --rate 1k --seconds 0.2 2>&1 >&2";
+    let script = format!(
+        "why=$(env {near} {refused}); code=$?; [ $code = 2 ] || exit 90; \
+         case $why in *'only of PTP packets'*'use --stamps hardware-sent'*) ;; *) echo \"$why\" >&2; exit 91;; esac; {}",
+        paces(&format!("WITH=\"env {near}\"; pace udp $FAR --stamps hardware-sent"))
+    );
+    let far = format!("LD_PRELOAD={library} NIC_WAY=extended NIC_LEAD=-123456789012 NIC_PPM=-60 NIC_ONLY_SENT=1");
+    let Some(output) = between_machines(test, &far, &script) else { return };
+    let all = measured(&output);
+    let way = &all[0]["one_way"];
+    assert_bound_holds_the_truth(way);
+    let segments = all[0]["segments"].as_array().unwrap();
+    let words: Vec<&str> = segments.iter().map(|segment| segment["stamps"].as_str().unwrap()).collect();
+    assert_eq!(words, ["hardware", "hardware-sent", "kernel", "application", "kernel"]);
+    if way["stamps"] == "application" {
+        eprintln!("PARTLY {test}: one-way times: the comparisons were worth less than the application's stamps");
+        return;
+    }
+    assert_eq!(way["stamps"], "hardware-sent", "{way}");
+}
+
 #[test]
 fn hardware_stamps_that_no_nic_has_are_refused_with_what_there_is() {
     let script = "\"$WINDHOVER\" pace udp $FAR --size 100 --stamps hardware --rate 1k --seconds 0.2";

@@ -39,13 +39,13 @@ pub(super) static FACTORS: [Factor; 9] = [
     .default("1")
     .aliases(&["reply-every"])]),
     Factor::new("stamps", ValueType::Text, sets!(Pace, stamps = parsed))
-    .about("Time stamps of pace beside the application's: `none`, `kernel`, `hardware` or `auto`.")
+    .about("Time stamps of pace beside the application's: `none`, `kernel`, `hardware`, `hardware-sent` or `auto`.")
     .default("none")
     .record(Record::Changed)
     .flags(&[schedule(
         "stamps",
         "WHERE",
-        "Time stamps beside the application's: none, kernel (driver and stack), hardware (NIC), auto (the best each end has)",
+        "Time stamps beside the application's: none, kernel (driver and stack), hardware (NIC), hardware-sent (NIC sends, stack receives), auto (the best each end has)",
     )
     .default("none")]),
     Factor::new("shape_seed", ValueType::Long, sets!(Pace, seed = long))

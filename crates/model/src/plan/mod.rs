@@ -125,6 +125,9 @@ pub struct LabPlan {
     /// Memory of a guest in MB (default: 768).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mb: Option<u32>,
+    /// Network devices of the hosts of a guest (default: `veth`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic: Option<GuestNic>,
 }
 
 defaults! { two: u32 = 2; }
@@ -133,8 +136,8 @@ impl LabPlan {
     /// A lab with two hosts and nothing else said.
     #[must_use]
     pub fn new(kind: LabKind) -> Self {
-        let (ports, kernel, mode, cpus, memory_mb) = (Vec::new(), None, None, None, None);
-        Self { kind, name: None, hosts: 2, ports, kernel, mode, cpus, memory_mb }
+        let (ports, kernel, mode, cpus, memory_mb, nic) = (Vec::new(), None, None, None, None, None);
+        Self { kind, name: None, hosts: 2, ports, kernel, mode, cpus, memory_mb, nic }
     }
 
     fn check(&self) -> Result<(), ModelError> {
@@ -152,6 +155,7 @@ impl LabPlan {
                 ("mode", self.mode.is_some()),
                 ("cpus", self.cpus.is_some()),
                 ("memory_mb", self.memory_mb.is_some()),
+                ("nic", self.nic.is_some()),
             ];
             return match of_guest.iter().find(|(_, is_set)| *is_set) {
                 Some((key, _)) => {
@@ -186,6 +190,21 @@ words! {
         Kvm = "kvm",
         /// Emulated: for function, its times mean nothing.
         Tcg = "tcg",
+    }
+}
+
+words! {
+    "NIC of guests";
+    /// The network device of each host of a guest. All but `veth` are emulated, and driven by the kernel's own driver.
+    #[derive(Default)]
+    pub enum GuestNic {
+        /// A virtual device of the kernel: a pair, or ports of a bridge.
+        #[default]
+        Veth = "veth",
+        /// Intel 82576: interrupts of its own for each queue (MSI-X), interrupt moderation, a PTP clock.
+        Igb = "igb",
+        /// Intel 82574L: interrupts of its own for receiving and sending (MSI-X), interrupt moderation.
+        E1000e = "e1000e",
     }
 }
 

@@ -23,6 +23,8 @@ pub struct NicStamps {
     pub sends: Option<i32>,
     /// HWTSTAMP_FILTER_* in effect; absent where the device does not tell.
     pub receives: Option<i32>,
+    /// HWTSTAMP_FILTER_* that the device has, a bit each; 0 where it does not tell.
+    pub filters: u32,
 }
 
 #[repr(C)]
@@ -59,6 +61,7 @@ pub fn nic_stamps(device: &str) -> io::Result<NicStamps> {
         clock: u32::try_from(info.phc_index).ok(),
         sends: config.as_ref().map(|config| config.tx_type),
         receives: config.map(|config| config.rx_filter),
+        filters: info.rx_filters,
     })
 }
 
@@ -76,26 +79,31 @@ pub(crate) fn stamps_received(device: &str) -> bool {
 }
 
 impl NicStamps {
-    /// The clock whose time is in the stamps, when the device stamps all messages both ways.
-    pub(super) fn usable(self, device: &str) -> Result<u32, NetError> {
-        let needed = libc::SOF_TIMESTAMPING_TX_HARDWARE
-            | libc::SOF_TIMESTAMPING_RX_HARDWARE
-            | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+    /// The clock whose time is in the stamps, when the device stamps all messages that it sends, and with `received` all that
+    /// it receives.
+    pub(super) fn usable(self, device: &str, received: bool) -> Result<u32, NetError> {
+        let of_received = if received { libc::SOF_TIMESTAMPING_RX_HARDWARE } else { 0 };
+        let needed = libc::SOF_TIMESTAMPING_TX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE | of_received;
+        let refused = |what: String| Err(NetError::Stamps { what });
         let Some(clock) = self.clock.filter(|_| self.can & needed == needed) else {
-            let what = format!("{device} has no hardware stamps, only {}: use --stamps kernel", self.words());
-            return Err(NetError::Stamps { what });
+            return refused(format!("{device} has no hardware stamps, only {}: use --stamps kernel", self.words()));
         };
-        if self.sends == Some(HWTSTAMP_TX_ON) && self.receives == Some(HWTSTAMP_FILTER_ALL) {
+        if self.sends == Some(HWTSTAMP_TX_ON) && (!received || self.receives == Some(HWTSTAMP_FILTER_ALL)) {
             return Ok(clock);
         }
+        let has = format!("{device} has hardware stamps (/dev/ptp{clock})");
+        if received && self.filters != 0 && self.filters & (1 << HWTSTAMP_FILTER_ALL) == 0 {
+            return refused(format!(
+                "{has} of all that it sends, but of what it receives only of PTP packets (rx_filters {:#x}): use --stamps hardware-sent",
+                self.filters
+            ));
+        }
         let state = |value: Option<i32>| value.map_or_else(|| "not told".to_owned(), |value| value.to_string());
-        Err(NetError::Stamps {
-            what: format!(
-                "{device} has hardware stamps (/dev/ptp{clock}) that are not on for all messages (tx_type {}, rx_filter {}): switch them on with 'hwstamp_ctl -i {device} -t 1 -r 1'",
-                state(self.sends),
-                state(self.receives)
-            ),
-        })
+        let (sends, receives) = (state(self.sends), state(self.receives));
+        let (which, filter) = if received { ("all messages", " -r 1") } else { ("messages that it sends", "") };
+        refused(format!(
+            "{has} that are not on for {which} (tx_type {sends}, rx_filter {receives}): switch them on with 'hwstamp_ctl -i {device} -t 1{filter}'"
+        ))
     }
 
     /// What it can stamp, for people.
@@ -122,7 +130,7 @@ mod tests {
             return;
         };
         assert!(lo.can & libc::SOF_TIMESTAMPING_RX_SOFTWARE != 0, "{lo:?}");
-        let text = lo.usable("lo").unwrap_err().to_string();
+        let text = lo.usable("lo", true).unwrap_err().to_string();
         assert!(text.contains("lo has no hardware stamps") && text.contains("software receive"), "{text}");
         assert!(!text.contains('\n'));
         assert!(nic_stamps("nosuch0").is_err());
@@ -133,12 +141,20 @@ mod tests {
         let all = libc::SOF_TIMESTAMPING_TX_HARDWARE
             | libc::SOF_TIMESTAMPING_RX_HARDWARE
             | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
-        let nic = NicStamps { can: all, clock: Some(3), sends: Some(1), receives: Some(1) };
-        assert_eq!(nic.usable("eth0").unwrap(), 3);
+        let nic = NicStamps { can: all, clock: Some(3), sends: Some(1), receives: Some(1), filters: 0b11 };
+        assert_eq!(nic.usable("eth0", true).unwrap(), 3);
         for off in [NicStamps { sends: Some(0), ..nic }, NicStamps { receives: None, ..nic }] {
-            let text = off.usable("eth0").unwrap_err().to_string();
+            let text = off.usable("eth0", true).unwrap_err().to_string();
             assert!(text.contains("hwstamp_ctl -i eth0") && text.contains("/dev/ptp3"), "{text}");
         }
-        assert!(NicStamps { clock: None, ..nic }.usable("eth0").is_err());
+        assert!(NicStamps { clock: None, ..nic }.usable("eth0", true).is_err());
+        // An Intel 82576: hwstamp_ctl would be refused, too.
+        let only_ptp = NicStamps { receives: Some(12), filters: 0x1031, ..nic };
+        let text = only_ptp.usable("eth0", true).unwrap_err().to_string();
+        assert!(text.contains("only of PTP packets (rx_filters 0x1031): use --stamps hardware-sent"), "{text}");
+        assert_eq!(only_ptp.usable("eth0", false).unwrap(), 3);
+        let off = NicStamps { sends: Some(0), ..only_ptp };
+        let text = off.usable("eth0", false).unwrap_err().to_string();
+        assert!(text.ends_with("switch them on with 'hwstamp_ctl -i eth0 -t 1'"), "{text}");
     }
 }

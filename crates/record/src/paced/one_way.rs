@@ -176,8 +176,9 @@ impl OneWayRecorder {
             });
         };
         if let (Some((stamped, error_ns)), Some(clocks)) = (self.stamped(), &self.clocks) {
-            let hardware = clocks.iter().all(|clock| clock.stamps == Stamps::Hardware);
-            let by = if hardware { StampSource::Hardware } else { StampSource::Kernel };
+            let all = |stamps| clocks.iter().all(|clock| clock.stamps == stamps);
+            let by = [Stamps::Hardware, Stamps::HardwareSent].into_iter().find(|stamps| all(*stamps));
+            let by = by.map_or(StampSource::Kernel, StampSource::from);
             return of(&stamped.estimate, stamped.zero(), error_ns, by, clocks);
         }
         let ticks = &estimates.ticks;

@@ -60,10 +60,11 @@ impl Segments {
 
     /// The parts that any message had, in the order of the path.
     pub(super) fn finish(&self) -> Vec<Segment> {
-        let of = |name| match name {
-            SegmentName::FarApplication => StampSource::Application,
-            SegmentName::FarKernel => self.far.into(),
-            _ => self.stamps.into(),
+        let of = |name| match (name, if name == SegmentName::FarKernel { self.far } else { self.stamps }) {
+            (SegmentName::FarApplication, _) => StampSource::Application,
+            (SegmentName::FarKernel | SegmentName::NearKernel, Stamps::HardwareSent) => StampSource::Kernel,
+            (SegmentName::Send, Stamps::HardwareSent) => StampSource::Hardware,
+            (_, stamps) => stamps.into(),
         };
         let each = NAMES.into_iter().zip(&self.each).filter(|(_, distribution)| distribution.moments.count() > 0);
         each.map(|(name, one)| Segment { name, stamps: of(name), latency: one.summary(LatencyKind::Rtt) }).collect()
@@ -118,5 +119,10 @@ mod tests {
         let told: Vec<_> = done.iter().map(|one| (one.name.word(), one.stamps.word())).collect();
         assert_eq!(told, [("far-kernel", "kernel"), ("far-application", "application"), ("near-kernel", "hardware")]);
         assert_eq!((done[0].latency.count, done[0].latency.max_ns), (3, Some(2000)));
+        // What is received has no stamps of the NIC then.
+        let mut segments = Segments::new(Stamps::HardwareSent).unwrap();
+        segments.take(&STAMPS);
+        let told: Vec<_> = segments.finish().iter().map(|one| one.stamps.word()).collect();
+        assert_eq!(told, ["hardware", "hardware-sent", "kernel", "application", "kernel"]);
     }
 }

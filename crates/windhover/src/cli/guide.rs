@@ -217,6 +217,8 @@ lab boot
       doctor in a virtual machine with Debian's PREEMPT_RT kernel
   windhover lab boot debian-6.1 --word preempt=full --host b -- ip address
       a word for the kernel's command line; the command is on host b
+  windhover lab boot debian-6.12 --nic igb --host a -- ethtool -c eth0
+      hosts with emulated NICs, driven by the kernel's own driver
 campaign plan
   windhover campaign plan PLAN
       check a plan; show cells and time

@@ -2,7 +2,7 @@
 
 use super::shared::{Choice, PlainForm, one_of};
 use clap::{Args, Subcommand};
-use model::plan::{GuestMode, LabKind};
+use model::plan::{GuestMode, GuestNic, LabKind};
 use std::path::PathBuf;
 
 /// `windhover lab`
@@ -29,9 +29,9 @@ pub(crate) struct GuestInit {
     /// Which one is the first, from 0
     #[arg(long, default_value_t = 0)]
     pub(crate) first: u32,
-    /// The network device of the first
-    #[arg(long)]
-    pub(crate) port: Option<String>,
+    /// The network devices that they get
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) ports: Vec<String>,
 }
 
 /// Kinds of built-in labs.
@@ -55,6 +55,9 @@ pub(crate) struct GuestArgs {
     /// Memory of a virtual machine in MB [default: 768]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(256..))]
     pub(crate) memory_mb: Option<u32>,
+    /// Network device of each host; without hosts, two are in the first network namespace [default: veth]
+    #[arg(long, value_parser = one_of(&GUEST_NICS), value_name = "NIC")]
+    pub(crate) nic: Option<GuestNic>,
     /// Load this module of the kernel; may be repeated
     #[arg(long = "module", value_name = "NAME")]
     pub(crate) modules: Vec<String>,
@@ -136,6 +139,17 @@ pub(crate) const GUEST_MODES: [Choice<GuestMode>; 3] = [
     (GuestMode::Icount, "icount", "Emulated, 2 ns an instruction, one CPU: simulated times, which repeat"),
     (GuestMode::Kvm, "kvm", "On this machine's CPUs by /dev/kvm"),
     (GuestMode::Tcg, "tcg", "Emulated: for function, its times mean nothing"),
+];
+
+/// Network devices of a guest's hosts.
+pub(crate) const GUEST_NICS: [Choice<GuestNic>; 3] = [
+    (GuestNic::Veth, "veth", "A virtual device of the kernel"),
+    (
+        GuestNic::Igb,
+        "igb",
+        "Emulated Intel 82576: MSI-X, interrupt moderation, PTP clock; an older QEMU is left aside for a fetched one",
+    ),
+    (GuestNic::E1000e, "e1000e", "Emulated Intel 82574L: MSI-X, interrupt moderation"),
 ];
 
 #[derive(Debug, Subcommand)]

@@ -11,7 +11,7 @@ pub(crate) fn run(arguments: &GuestInit) -> Result<u8, Failure> {
         make_hosts(&LabSpec {
             hosts,
             first: arguments.first,
-            ports: arguments.port.clone().into_iter().collect(),
+            ports: arguments.ports.clone(),
             owner: Owner::Persistent,
             ..LabSpec::new("guest")
         })

@@ -173,11 +173,12 @@ fn specs(arguments: &Up) -> Result<Vec<GuestSpec>, Failure> {
 }
 
 fn spec(kernel: &str, hosts: u32, arguments: &GuestArgs) -> GuestSpec {
-    let GuestArgs { words, mode, cpus, memory_mb, modules, overlay, devices } = arguments.clone();
+    let GuestArgs { words, mode, cpus, memory_mb, nic, modules, overlay, devices } = arguments.clone();
     let usual = GuestSpec::new(kernel);
     let (mode, cpus) = (mode.unwrap_or(usual.mode), cpus.unwrap_or(usual.cpus));
     let memory_mb = memory_mb.unwrap_or(usual.memory_mb);
-    GuestSpec { words, mode, cpus, memory_mb, hosts, modules, overlay, devices, ..usual }
+    let nic = nic.unwrap_or(usual.nic);
+    GuestSpec { words, mode, cpus, memory_mb, hosts, nic, modules, overlay, devices, ..usual }
 }
 
 /// Writes what a program in a guest writes; the first error is kept.

@@ -1,7 +1,7 @@
 /* A NIC with a clock of its own, as far as a program can tell: this library stands between it and the C library. What the
  * kernel stamps in software comes out as stamps of the NIC, in the time of a made-up clock that leads the wall clock by
- * NIC_LEAD ns and gains NIC_PPM parts per million; /dev/ptp7 can be compared with the wall clock as NIC_WAY says. The
- * structures and numbers are those of the kernel's own headers. */
+ * NIC_LEAD ns and gains NIC_PPM parts per million; /dev/ptp7 can be compared with the wall clock as NIC_WAY says. With
+ * NIC_ONLY_SENT it stamps only what is sent. The structures and numbers are those of the kernel's own headers. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -60,6 +60,12 @@ static int way(const char *name)
 {
     const char *best = getenv("NIC_WAY");
     return best && strcmp(best, name) == 0;
+}
+
+/* Of what is received only PTP packets have stamps. */
+static int only_sent(void)
+{
+    return getenv("NIC_ONLY_SENT") != NULL;
 }
 
 int open64(const char *path, int flags, ...)
@@ -130,13 +136,14 @@ int ioctl(int fd, unsigned long request, ...)
         if (info->cmd == ETHTOOL_GET_TS_INFO) {
             info->so_timestamping = SOF_TIMESTAMPING_TX_HARDWARE | SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE;
             info->phc_index = 7;
+            if (only_sent()) info->rx_filters = 1 << HWTSTAMP_FILTER_NONE | 1 << HWTSTAMP_FILTER_PTP_V2_EVENT;
             return 0;
         }
     }
     if (request == SIOCGHWTSTAMP) {
         struct hwtstamp_config *config = (void *)((struct ifreq *)data)->ifr_data;
         config->tx_type = HWTSTAMP_TX_ON;
-        config->rx_filter = HWTSTAMP_FILTER_ALL;
+        config->rx_filter = only_sent() ? HWTSTAMP_FILTER_NONE : HWTSTAMP_FILTER_ALL;
         return 0;
     }
     return next(fd, request, data);
@@ -150,6 +157,7 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
     unsigned asked = *(const unsigned *)value, given = asked & (SOF_TIMESTAMPING_OPT_ID | SOF_TIMESTAMPING_OPT_TSONLY);
     if (asked & SOF_TIMESTAMPING_TX_HARDWARE) given |= SOF_TIMESTAMPING_TX_SOFTWARE;
     if (asked & SOF_TIMESTAMPING_RX_HARDWARE) given |= SOF_TIMESTAMPING_RX_SOFTWARE;
+    if (only_sent()) given |= asked & SOF_TIMESTAMPING_RX_SOFTWARE;
     if (asked & SOF_TIMESTAMPING_RAW_HARDWARE) given |= SOF_TIMESTAMPING_SOFTWARE;
     return next(fd, level, name, &given, sizeof given);
 }
@@ -159,7 +167,7 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     static __typeof__(&recvmsg) next;
     if (!next) next = NEXT(recvmsg);
     ssize_t done = next(fd, message, flags);
-    if (done < 0) return done;
+    if (done < 0 || (only_sent() && !(flags & MSG_ERRQUEUE))) return done;
     for (struct cmsghdr *entry = CMSG_FIRSTHDR(message); entry; entry = CMSG_NXTHDR(message, entry)) {
         if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SO_TIMESTAMPING) continue;
         struct scm_timestamping stamps;

@@ -249,6 +249,8 @@ fn stamps_nearer_to_the_wire_say_closer_what_the_offset_is() {
     let clocks = Some((clock_of(Stamps::Hardware, 300), clock_of(Stamps::Hardware, 700)));
     let by_nic = one_way_of(&config, &with, clocks);
     assert_eq!((by_nic.stamps.word(), by_nic.error_ns), ("hardware", by_kernel.error_ns + 1000));
+    let clocks = Some((clock_of(Stamps::HardwareSent, 300), clock_of(Stamps::HardwareSent, 700)));
+    assert_eq!(one_way_of(&config, &with, clocks).stamps.word(), "hardware-sent");
     let mixed = Some((clock_of(Stamps::Hardware, 300), clock_of(Stamps::Kernel, 0)));
     assert_eq!(one_way_of(&config, &with, mixed).stamps.word(), "kernel", "the lesser of the two names it");
     // A clock that is worth nothing leaves the application's stamps the best.
