@@ -52,6 +52,7 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "campaign" -d 'R
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "compare" -d 'Compare runs, or cells of one run, with intervals and tests; gates for CI'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "plot" -d 'Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "import" -d 'Turn results of other tools into a run for report, compare and plot'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "show" -d 'Show a run in the terminal'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "undo" -d 'Put changed settings back as they were'
@@ -85,6 +86,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand serve" -l allow-othe
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l foreign -d 'Measure with this program, a foreign worker: its words split at blanks' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list [default: 32, over pgm 64]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-size -d 'Leave out sizes below this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l max-size -d 'Leave out sizes above this' -r
@@ -142,7 +144,7 @@ json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l raw -d 'Write raw samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them; wake: PREFIX-wake.dat, deadline and latency)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -201,7 +203,7 @@ json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l raw -d 'Write raw samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them; wake: PREFIX-wake.dat, deadline and latency)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -234,7 +236,7 @@ json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
-complete -c windhover -n "__fish_windhover_using_subcommand ping" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l raw -d 'Write raw samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them; wake: PREFIX-wake.dat, deadline and latency)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -253,7 +255,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l rate -d 'Me
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l shape -d 'Shape of the schedule at that rate: even, poisson, burst:N (N at once, then a pause)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pacer -d 'What the sender does until a message is due: sleep, hybrid (sleep until shortly before, then spin), spin' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l every -d 'The far end answers message 0 and every Nth after it; the others are one-way traffic' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l stamps -d 'Time stamps beside the application\'s: none, kernel (driver and stack), hardware (NIC), auto (the best each end has)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l stamps -d 'Time stamps beside the application\'s: none, kernel (driver and stack), hardware (NIC), hardware-sent (NIC sends, stack receives), auto (the best each end has)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l seed -d 'Seed of --shape poisson and of --random-delay' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l random-delay -d 'Delay each message by a random time: 0 to PERCENT % of the distance to the next message (for bursts: each burst), so that an even schedule does not keep step with timers and cycles of the same period' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l count -d 'Measure so many rounds at most' -r
@@ -306,7 +308,7 @@ json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l raw -d 'Write raw samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them; wake: PREFIX-wake.dat, deadline and latency)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -376,9 +378,10 @@ complete -c windhover -n "__fish_windhover_using_subcommand wake" -l policy -d '
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -s i -l interval-us -d 'Time between two deadlines of a thread in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l cpu -d 'CPUs: one thread on each, as 1 or 1-3,5 [default: one thread, on any CPU]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l timer-slack-ns -d 'How late the kernel may let the timers be in ns (PR_SET_TIMERSLACK) [default: the system\'s, 50000]; real-time policies have none' -r
-complete -c windhover -n "__fish_windhover_using_subcommand wake" -l count -d 'Wake up so many times, each thread; the median needs 20, p99 1000' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l count -d 'Measure so many deadlines of each thread; the median needs 20, p99 1000' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -s t -l seconds -d 'Measure so long [default: 10, or until --count]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l warmup -d 'Untimed wake-ups for so many ms' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l foreign -d 'Measure with this program, a foreign worker: its words split at blanks' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l over -d 'Keep wake-ups later than so many µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
@@ -386,7 +389,7 @@ json\t'One result document a line'
 csv\t'One row a size'
 markdown\t'A Markdown table'
 sfnt\t'The columns of sfnt-pingpong, or of pace those of sfnt-stream, in ns'"
-complete -c windhover -n "__fish_windhover_using_subcommand wake" -l raw -d 'Write raw RTT samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l raw -d 'Write raw samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with the intended send time before them; wake: PREFIX-wake.dat, deadline and latency)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l percentile -d 'The percentile of the %ile column of --format sfnt [default: 99]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -836,8 +839,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l by -d 'The figure that decides: p50, p99, p99.9, mean or stdev' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l least -d 'The least change that matters, in percent' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l plan -d 'Measure the cells of this plan instead of the one that the flags below describe' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l lab -d 'Kind of built-in lab' -r -f -a "netns\t'Network namespaces joined by a veth pair or a bridge; needs root'
-loopback\t'This host talking to itself'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l lab -d 'Lab: netns or loopback, a new one of that kind; or the NAME of one that is up (lab up)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l protocol -d 'tcp, mptcp, udp, unix-stream, unix-dgram, pipe, shm or frame' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l size -d 'Message size in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l seconds -d 'Seconds a measurement' -r
@@ -888,15 +890,29 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -f -a "up" -d 'Make a lab that stays until `lab down`'
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -f -a "down" -d 'Remove a lab; programs that still run in it lose their network and are named'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -f -a "down" -d 'Remove a lab; programs that still run in it lose their network and are named. Virtual machines are switched off'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -f -a "list" -d 'List labs, their hosts and addresses'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -f -a "boot" -d 'Boot a kernel in a virtual machine and run a command in it; its exit status is passed on'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -f -a "exec" -d 'Run a command on a host of a lab; its exit status is passed on'
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l hosts -d 'How many hosts' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l hosts -d 'How many hosts [default: 2]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l ports -d 'Move these real ports into the hosts instead of making a veth pair: a cable between two ports is then used' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l guest -d 'Boot this kernel, as lab boot does, and make the hosts in it; no root is needed. Words behind it join its command line. Twice: two virtual machines on a wire, each with one host' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l word -d 'Add a word to the kernel\'s command line; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l mode -d 'How the CPUs of a virtual machine run [default: icount]' -r -f -a "icount\t'Emulated, 2 ns an instruction, one CPU: simulated times, which repeat'
+kvm\t'On this machine\'s CPUs by /dev/kvm'
+tcg\t'Emulated: for function, its times mean nothing'"
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l cpus -d 'CPUs of a virtual machine [default: 1]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l memory-mb -d 'Memory of a virtual machine in MB [default: 768]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l nic -d 'Network device of each host; without hosts, two are in the first network namespace [default: veth]' -r -f -a "veth\t'A virtual device of the kernel'
+igb\t'Emulated Intel 82576: MSI-X, interrupt moderation, PTP clock; an older QEMU is left aside for a fetched one'
+e1000e\t'Emulated Intel 82574L: MSI-X, interrupt moderation'"
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l module -d 'Load this module of the kernel; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l overlay -d 'Add the files of this archive (cpio newc)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l qemu -d 'Hand this argument to QEMU; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l hold -d 'Stay, and say on standard output when it is up: the process that holds guests'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from up" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -914,16 +930,19 @@ complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l word -d 'Add a word to the kernel\'s command line; may be repeated' -r
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l mode -d 'How its CPUs run' -r -f -a "icount\t'Emulated, 2 ns an instruction, one CPU: simulated times, which repeat'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l mode -d 'How the CPUs of a virtual machine run [default: icount]' -r -f -a "icount\t'Emulated, 2 ns an instruction, one CPU: simulated times, which repeat'
 kvm\t'On this machine\'s CPUs by /dev/kvm'
 tcg\t'Emulated: for function, its times mean nothing'"
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l cpus -d 'CPUs' -r
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l memory-mb -d 'Memory in MB' -r
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l hosts -d 'Hosts (network namespaces) to make in it' -r
-complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l host -d 'Run the command on this host, not in the first network namespace' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l cpus -d 'CPUs of a virtual machine [default: 1]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l memory-mb -d 'Memory of a virtual machine in MB [default: 768]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l nic -d 'Network device of each host; without hosts, two are in the first network namespace [default: veth]' -r -f -a "veth\t'A virtual device of the kernel'
+igb\t'Emulated Intel 82576: MSI-X, interrupt moderation, PTP clock; an older QEMU is left aside for a fetched one'
+e1000e\t'Emulated Intel 82574L: MSI-X, interrupt moderation'"
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l module -d 'Load this module of the kernel; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l overlay -d 'Add the files of this archive (cpio newc)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l qemu -d 'Hand this argument to QEMU; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l hosts -d 'Hosts (network namespaces) to make in it' -r
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l host -d 'Run the command on this host, not in the first network namespace' -r
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l limit -d 'Switch it off when the command takes longer, in seconds of this machine' -r
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l console -d 'Write what the kernel prints to this file' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from boot" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -951,8 +970,7 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from plan" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from plan" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -s o -l output -d 'Folder that the run directory is made in' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l lab -d 'Use this kind of built-in lab instead of the plan\'s' -r -f -a "netns\t'Network namespaces joined by a veth pair or a bridge; needs root'
-loopback\t'This host talking to itself'"
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l lab -d 'Use this lab instead of the plan\'s: netns or loopback, a new one of that kind; or the NAME of one that is up (lab up)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l label -d 'Set a label, such as nic=X520; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l seed -d 'Seed of the order instead of the plan\'s' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l repetitions -d 'Repetitions instead of the plan\'s' -r
@@ -981,7 +999,7 @@ csv-cells\t'CSV with one row a cell, its repetitions together: the report\'s fig
 json\t'An array of result documents'
 html\t'One self-contained file'"
 complete -c windhover -n "__fish_windhover_using_subcommand report" -s o -l output -d 'File to write; one that exists only with --force, but for a run\'s own report.html [default: report.html in the first run for html, else standard output]' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand report" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand report" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback, unknown)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l size -d 'Message size of the papers\' table in bytes [default: 32, or the nearest size that the runs have]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -997,7 +1015,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand compare" -l where -d
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l where-b -d 'Only cells with this value on the second side; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l metric -d 'Figures to compare, separated by commas [default: all that the cells have]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l fail-if -d 'A condition that must not hold; exit code 3 where it does; may be repeated' -r
-complete -c windhover -n "__fish_windhover_using_subcommand compare" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback, unknown)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l format -d 'Form of the result on standard output' -r -f -a "text\t'Sentences and aligned tables'
 json\t'All of it as one document'
 csv\t'One row a figure'
@@ -1027,8 +1045,8 @@ jitter\t'Jitter against message size'"
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l cell -d 'Only this cell: a number of --list, or a part of a key that no other has; of a difference the first' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l against -d 'The second cell of a difference [default: the next with the same probe, protocol, size and rate]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l repetition -d 'Which repetition of each cell [default: its first]' -r
-complete -c windhover -n "__fish_windhover_using_subcommand plot" -l tag -d 'What a heat map shows: rtt, rtt_intended, lateness, or one reflector\'s, such as rtt@b' -r
-complete -c windhover -n "__fish_windhover_using_subcommand plot" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l tag -d 'What a heat map shows: rtt, rtt_intended, lateness, wake_up, or one reflector\'s, such as rtt@b' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback, unknown)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l format -d 'Form of the files [default: from the ending of --output, else png]' -r -f -a "png\t'Pixels; a cell of a heat map is a whole number of them'
 svg\t'Vectors, cells as one image; the same bytes for the same run'
 pdf\t'A page of the figure\'s size: vectors, searchable text, cells as one image'
@@ -1058,6 +1076,18 @@ complete -c windhover -n "__fish_windhover_using_subcommand plot" -l force -d 'O
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l dark -d 'For a dark page'
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand import" -s o -l output -d 'Folder that the run directory is made in' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand import" -l name -d 'Name of the run [default: the tool\'s]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand import" -l label -d 'Set a label, such as os=EVL or load=build; may be repeated' -r
+complete -c windhover -n "__fish_windhover_using_subcommand import" -l substrate -d 'What the hosts were: metal, vm, simulated, simulated-time, netns, loopback, unknown' -r
+complete -c windhover -n "__fish_windhover_using_subcommand import" -l size -d 'Message size in bytes, where the file does not tell it' -r
+complete -c windhover -n "__fish_windhover_using_subcommand import" -l protocol -d 'What carried the messages, where the file does not tell it' -r
+complete -c windhover -n "__fish_windhover_using_subcommand import" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand import" -l nanoseconds -d 'Times without a unit are in ns, not in µs (cyclictest -N)'
+complete -c windhover -n "__fish_windhover_using_subcommand import" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand show" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -1086,6 +1116,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand undo" -l quiet -d 'P
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l set -d 'The change set' -r
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l lab -d 'The lab' -r
+complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l folder -d 'The folder of a guest, to be removed' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l owner -d 'Its owner: process id and start time' -r
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l root -d 'A tree of files in the place of the running system' -r -F
@@ -1106,6 +1137,8 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand hold" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand hold" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -l hosts -d 'How many hosts to make' -r
+complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -l first -d 'Which one is the first, from 0' -r
+complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -l ports -d 'The network devices that they get' -r
 complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -1121,37 +1154,38 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand generate" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "key" -d 'Make a shared key for `serve` and its clients'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "serve" -d 'Run an endpoint that sends messages back'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "pingpong" -d 'Time messages there and back, one at a time'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "rr" -d 'Count request/response transactions and the CPU they cost'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "ping" -d 'Time ICMP echoes'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "wake" -d 'Time how late sleeping threads wake up, as cyclictest does'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "pgm" -d 'Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "load" -d 'Run a background load and report how even it was'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "bypass" -d 'Run unmodified programs on a faster network stack'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "shield" -d 'Keep other processes and interrupts off chosen CPUs, as RedHawk\'s shield(1) does'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "tune" -d 'Set many settings by a profile, and put them back'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "doctor" -d 'Check this machine for latency problems and suggest fixes'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "compare" -d 'Compare runs, or cells of one run, with intervals and tests; gates for CI'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "plot" -d 'Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "show" -d 'Show a run in the terminal'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "undo" -d 'Put changed settings back as they were'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "keeper" -d 'Undo a change set when its owner vanishes'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "load-unit" -d 'Do one unit of work of the load `build`, on a system without compiler and shell'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "hold" -d 'Keep CPUs out of deep sleep until ended'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "guest-init" -d 'Serve the ports of a guest, as the process that its first one starts'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "worker" -d 'Keep the worker contract: a spec on stdin, events on stdout'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "generate" -d 'Write man pages, completions and schemas'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot show agent undo keeper load-unit hold guest-init worker generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "key" -d 'Make a shared key for `serve` and its clients'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "serve" -d 'Run an endpoint that sends messages back'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "pingpong" -d 'Time messages there and back, one at a time'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "rr" -d 'Count request/response transactions and the CPU they cost'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "ping" -d 'Time ICMP echoes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "wake" -d 'Time how late sleeping threads wake up, as cyclictest does'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "pgm" -d 'Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "load" -d 'Run a background load and report how even it was'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "bypass" -d 'Run unmodified programs on a faster network stack'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "shield" -d 'Keep other processes and interrupts off chosen CPUs, as RedHawk\'s shield(1) does'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "tune" -d 'Set many settings by a profile, and put them back'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "doctor" -d 'Check this machine for latency problems and suggest fixes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "compare" -d 'Compare runs, or cells of one run, with intervals and tests; gates for CI'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "plot" -d 'Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "import" -d 'Turn results of other tools into a run for report, compare and plot'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "show" -d 'Show a run in the terminal'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "undo" -d 'Put changed settings back as they were'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "keeper" -d 'Undo a change set when its owner vanishes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "load-unit" -d 'Do one unit of work of the load `build`, on a system without compiler and shell'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "hold" -d 'Keep CPUs out of deep sleep until ended'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "guest-init" -d 'Serve the ports of a guest, as the process that its first one starts'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "worker" -d 'Keep the worker contract: a spec on stdin, events on stdout'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "generate" -d 'Write man pages, completions and schemas'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "send" -d 'Publish lines, a file or numbered messages on a group, and repair what receivers miss'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "recv" -d 'Print or count what the sources of a group publish, in order and repaired'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "ping" -d 'Publish numbered messages and time the answers of one `pgm reflect` or several'
@@ -1172,7 +1206,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "try" -d 'Measure each setting by itself, interleaved with and without it, and report what helps here'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from doctor" -f -a "diff" -d 'Compare two saved documents: the two ends of a measurement, or one machine before and after'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "up" -d 'Make a lab that stays until `lab down`'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "down" -d 'Remove a lab; programs that still run in it lose their network and are named'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "down" -d 'Remove a lab; programs that still run in it lose their network and are named. Virtual machines are switched off'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "list" -d 'List labs, their hosts and addresses'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "boot" -d 'Boot a kernel in a virtual machine and run a command in it; its exit status is passed on'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from lab" -f -a "exec" -d 'Run a command on a host of a lab; its exit status is passed on'
