@@ -207,7 +207,9 @@ fn go_on(
     let mut kernels = Kernels::new(plan, &plan.cells()?);
     kernels.take_up(&run.journal);
     // A run that boots its own machine is resumed by each boot: what failed once is not tried by each of them.
+    let missing = steps.len();
     steps.retain(|step| !kernels.boots || !kernels.failed.contains(&step.index));
+    let failed = missing - steps.len();
     let (gathered, cast) = look(plan, hosts, &steps, observer)?;
     for warning in facts::compare(&run.run, &gathered, kernels.boots)? {
         observer.observe(&Progress::Warning(&warning));
@@ -234,7 +236,7 @@ fn go_on(
         dir.journal(&JournalLine::Booted { at_ns: now_ns(), visit, boots })?;
     }
     let mut runner = Runner::new(dir, document, (plan, kernels), hosts, options, observer, cast);
-    (runner.done, runner.untrusted) = (run.results.len(), untrusted(run));
+    (runner.done, runner.failed, runner.untrusted) = (run.results.len(), failed, untrusted(run));
     runner.all(&steps)
 }
 

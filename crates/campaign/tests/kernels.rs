@@ -231,7 +231,7 @@ fn a_run_goes_on_over_boots_of_its_own_machine() {
         parts += 1;
     }
     // 1 of 18 cells fails by itself, and 4 of 6 of kernel two could not boot.
-    assert_eq!((summary.outcome, summary.done), (Outcome::Done, 13));
+    assert_eq!((summary.outcome, summary.done, summary.failed, summary.exit_code()), (Outcome::Done, 13, 5, 1));
     let run = Run::load(&summary.path).unwrap();
     let mut started: BTreeMap<u32, u32> = BTreeMap::new();
     let mut marked = 0;

@@ -105,7 +105,7 @@ fn cells_of_stored_plans() {
 const EXPECTED: [&str; 11] = [
     "bypass 26 9633f713d1749f14",
     "heat-map 8 93921363128839b9",
-    "kernels 24 2907e7005bcd17b5",
+    "kernels 36 8acde87c49b7dd6d",
     "pgm 10 45202304c438fea5",
     "shield 10 2ff7db3dbbf2ce17",
     "white-paper-full 456 40c53ef517346289",

@@ -535,7 +535,9 @@ mod tests {
         let said = said(&all, Duration::from_millis(100));
         let recorded = recorded(&spec, &said);
         assert_eq!((recorded.messages.sent, recorded.messages.received, recorded.messages.lost), (1000, 999, 1));
-        assert_eq!((recorded.latency.p50_ns, recorded.latency.min_ns), (Some(10_000), Some(10_000)));
+        // Percentiles are as fine as the histogram, 0.1 %.
+        assert!(recorded.latency.p50_ns.is_some_and(|p50_ns| p50_ns.abs_diff(10_000) <= 10), "{:?}", recorded.latency);
+        assert_eq!(recorded.latency.min_ns, Some(10_000));
         assert_eq!(recorded.messages.reordered, None);
         assert_eq!(said.source(&spec).bin_ns, Some(1000));
     }

@@ -10,6 +10,7 @@ use model::{CellBoot, JournalLine, KernelChoice, KernelDriver, KernelImage, Visi
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What came of one attempt.
@@ -183,14 +184,19 @@ impl Runner<'_> {
             return Ok(());
         }
         let failed = |cause| CampaignError::Link { link: link.clone(), cause };
-        match std::fs::remove_file(link) {
-            Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(failed(cause)),
-            _ if !make => return Ok(()),
-            _ => {}
+        let remove = |path: &Path| match std::fs::remove_file(path) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(failed(cause)),
+            _ => Ok(()),
+        };
+        if !make {
+            return remove(link);
         }
         let run = std::fs::canonicalize(self.dir.path()).map_err(failed)?;
         link.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
-        symlink(run, link).map_err(failed)
+        // A reset at any moment finds the link: the old one or the new one.
+        let next = link.with_added_extension("new");
+        remove(&next)?;
+        symlink(run, &next).and_then(|()| std::fs::rename(&next, link)).map_err(failed)
     }
 
     /// Boots hosts into their default kernel once all cells were tried, where they run another one, or may: a kernel that came too

@@ -136,9 +136,8 @@ pub(crate) fn preempt(machine: &Kernel, model: &str) -> Result<KernelImage, Boot
             );
         }
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
-            let remedy = format!(
-                "for {setting} boot a kernel with PREEMPT_DYNAMIC (PREEMPT_RT kernels before 6.13 have no models)"
-            );
+            let remedy =
+                format!("for {setting} boot a kernel with PREEMPT_DYNAMIC (older PREEMPT_RT kernels have no models)");
             return missing(PREEMPT, remedy);
         }
         Err(cause) => {

@@ -241,6 +241,13 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Does not wait for its end.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -129,6 +129,8 @@ fn sample(factor: &Factor) -> String {
         "size" => "100".to_owned(),
         "rate" => "2000".to_owned(),
         "receive" => "spin".to_owned(),
+        // Its example is the default.
+        "foreign" => "./worker".to_owned(),
         "min_size" | "max_size" => "50".to_owned(),
         name => {
             let example = reference::find(&["measure", name]).unwrap().example;
