@@ -259,7 +259,7 @@ pub fn markdown() -> String {
             let _ = writeln!(text, "| `{}` | {} |", key.name, cells.join(" | "));
         }
     }
-    text.push_str("\n## Examples: all keys in three plans\n");
+    text.push_str("\n## Examples: all keys in four plans\n");
     for example in EXAMPLES {
         let _ = write!(text, "\n```toml\n{example}```\n");
     }
