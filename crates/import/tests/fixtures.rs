@@ -1,4 +1,12 @@
-//! Each tool's files: the figures that they hold, and nothing that they do not. Where they are from says fixtures/README.md.
+//! Each tool's files: the figures that they hold, and nothing that they do not. They are the corpus of the fuzz target, too:
+//!
+//! | file | from |
+//! |---|---|
+//! | `cyclictest-*` | rt-tests 2.4 of Debian 12, run for it |
+//! | `sockperf-*` | sockperf 3.7 of Debian 12, run for it over loopback |
+//! | `rtla-*` | written by the format in the kernel's documentation and source (tools/tracing/rtla) |
+//! | `latmus-*` | written by the format of libevl's latmus: no EVL kernel was at hand |
+//! | `sfnt-udp.txt` | written by the format of sfnt-pingpong 1.6.0; `windhover pingpong --format sfnt` is a second source in the tests |
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "tests panic, on 64 bits")]
 
 use import::{FORMATS, Hints, Imported};
@@ -6,7 +14,7 @@ use model::{FindingId, Latency, LatencyKind, Probe, ResultDocument};
 use stats::Histogram;
 
 fn fixture(name: &str) -> Vec<u8> {
-    std::fs::read(format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    std::fs::read(format!("{}/../../fuzz/corpus/import_file/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
 fn read_bytes(tool: &str, bytes: &[u8], hints: &Hints) -> Result<Imported, String> {

@@ -6,7 +6,7 @@ mod support;
 use support::{Folder, assert_code, assert_refused, run, stderr, stdout};
 
 fn fixture(name: &str) -> String {
-    format!("{}/../import/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../../fuzz/corpus/import_file/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Imports into a folder; the run directory.

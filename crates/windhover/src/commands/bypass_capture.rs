@@ -46,10 +46,8 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<u8, Failure>
     let mut recording = Recording::create(capture, arguments.file.clone(), arguments.snap)?;
     let (interface, backend) = recording.capture.interface();
     output.note(format_args!("capturing {} (process {}) on {interface} ({backend})", process.name, process.pid));
-    let limits = Limits {
-        count: arguments.count.unwrap_or(u64::MAX),
-        until: arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds)),
-    };
+    let limits =
+        Limits { count: arguments.count.unwrap_or(u64::MAX), seconds: arguments.seconds.map(Duration::from_secs_f64) };
     let recorded = recording.record(&limits, &stop);
     recording.finish(output).and(recorded).map(|()| 0)
 }
@@ -64,7 +62,8 @@ fn now_ns() -> u64 {
 struct Limits {
     /// Packets.
     count: u64,
-    until: Option<Instant>,
+    /// From its start, and from the first packet.
+    seconds: Option<Duration>,
 }
 
 /// What is captured into which file.
@@ -120,14 +119,18 @@ impl Recording {
 
     /// Captures until somebody says that the program is over, and ends the file.
     pub(super) fn until(mut self, is_over: &AtomicBool, output: &Output) -> Result<(), Failure> {
-        let recorded = self.record(&Limits { count: u64::MAX, until: None }, is_over);
+        let recorded = self.record(&Limits { count: u64::MAX, seconds: None }, is_over);
         self.finish(output).and(recorded)
     }
 
     /// Captures until the program's end, a limit, a signal, or until nobody reads any more.
     fn record(&mut self, limits: &Limits, stop: &AtomicBool) -> Result<(), Failure> {
         let mut frame = Vec::new();
-        let is_over = || stop.load(Ordering::Relaxed) || limits.until.is_some_and(|until| Instant::now() >= until);
+        let began = Instant::now();
+        let is_over =
+            || stop.load(Ordering::Relaxed) || limits.seconds.is_some_and(|seconds| began.elapsed() >= seconds);
+        let length_ns =
+            limits.seconds.map_or(u64::MAX, |seconds| u64::try_from(seconds.as_nanos()).unwrap_or(u64::MAX));
         let mut over_ns = None;
         loop {
             // Asked before the last frames are read: what comes before the end is not lost.
@@ -138,7 +141,10 @@ impl Recording {
             {
                 // A program may send faster than a file takes it: the ring is never empty then.
                 over_ns = over_ns.or_else(|| is_over().then(now_ns));
-                if over_ns.is_some_and(|end_ns| one.time_ns > end_ns) {
+                let first_ns = if self.counted.written == 0 { one.time_ns } else { self.counted.start_ns };
+                let end_ns = over_ns.unwrap_or(u64::MAX).min(first_ns.saturating_add(length_ns));
+                if one.time_ns > end_ns {
+                    over_ns = Some(end_ns);
                     break;
                 }
                 self.keep(&one, &frame);

@@ -205,9 +205,9 @@ fn a_running_program_is_captured_and_what_cannot_be_is_refused() {
             }
             assert_eq!(packets.iter().map(|packet| packet.frame.len()).max(), Some(longest));
             assert!(dropped.is_some(), "no statistics");
-            // 0.3 s of a program that sends faster than the capture writes, and what the machine takes from both meanwhile.
+            // The program sends faster than the capture writes.
             let took_ns = packets[packets.len() - 1].time_ns.unwrap() - packets[0].time_ns.unwrap();
-            assert!(took_ns < 3_000_000_000, "{arguments:?}: packets of {took_ns} ns");
+            assert!(count > 0 || took_ns <= 300_000_000, "{arguments:?}: packets of {took_ns} ns");
             assert_eq!(summary(&file)["packets"], packets.len());
             until("the ring's end in the program", || !has_ring(first.0.id()));
         }
