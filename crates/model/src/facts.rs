@@ -23,6 +23,12 @@ words! {
     }
 }
 
+/// Whether a preemption model, as in [`MachineFacts::preemption`], is that of a real-time kernel.
+#[must_use]
+pub fn is_preempt_rt(preemption: Option<&str>) -> bool {
+    preemption.and_then(|model| model.split(' ').next()) == Some("PREEMPT_RT")
+}
+
 impl Substrate {
     /// Whether this is among the allowed ones. `simulated` allows simulated time too.
     #[must_use]
@@ -56,7 +62,7 @@ pub struct MachineFacts {
     pub kernel_version: Option<String>,
     /// uname machine.
     pub architecture: Option<String>,
-    /// `PREEMPT_RT`, `PREEMPT_DYNAMIC (full)`, `PREEMPT`, `none` …
+    /// `PREEMPT_RT`, `PREEMPT_RT (lazy)`, `PREEMPT_DYNAMIC (full)`, `PREEMPT`, `none` …
     pub preemption: Option<String>,
     /// Real-time variants of Linux found: `PREEMPT_RT, RHEL RT`, `RedHawk`, `Xenomai 3 Cobalt`, `EVL` …
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,7 @@
 //! Changes of the kernel that are known to move tails (`known_changes.toml`): quoted only where both the version and the
 //! symptom fit.
 
+use crate::facts::is_preempt_rt;
 use std::sync::OnceLock;
 
 crate::words! {
@@ -67,7 +68,7 @@ pub fn fitting(
     preemption: Option<&str>,
     symptom: Symptom,
 ) -> impl Iterator<Item = &'static KnownChange> {
-    let (own, real_time) = (version(release), preemption == Some("PREEMPT_RT"));
+    let (own, real_time) = (version(release), is_preempt_rt(preemption));
     all().iter().filter(move |change| {
         let in_range = own.is_some_and(|own| {
             version(&change.from).is_some_and(|from| own >= from)

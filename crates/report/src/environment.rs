@@ -128,6 +128,7 @@ fn machine_facts(heading: &str, machine: &MachineFacts) -> Facts {
     pairs.push("kernel", machine.kernel_release.as_deref());
     pairs.push("kernel build", machine.kernel_version.as_deref());
     pairs.push("preemption", machine.preemption.as_deref());
+    pairs.push("real-time variants", machine.realtime_variant.as_deref());
     pairs.push("timer frequency", machine.hz.map(|hz| format!("{hz} Hz")));
     pairs.push("configuration", machine.kernel_config_id.as_deref());
     pairs.push("interrupts in threads", machine.threadirqs.map(yes_no));
@@ -327,4 +328,61 @@ fn end_facts(heading: &str, end: &EndReport, probe: Probe) -> Facts {
     pairs.push("frames", end.frame_backend);
     end.stack_environment.iter().for_each(|(name, value)| pairs.push_any(name, value));
     pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: a fact of a machine that is recorded and that no report shows.
+    #[test]
+    fn each_fact_of_a_machine_is_shown() {
+        let facts = MachineFacts {
+            kernel_config: None,
+            simulated_time: Some(true),
+            threadirqs: Some(true),
+            smt_active: Some(false),
+            tsc_invariant: Some(true),
+            hz: Some(977),
+            numa_nodes: Some(7),
+            memory_bytes: Some(3 << 30),
+            ..marked()
+        };
+        let shown = machine_facts("m", &facts);
+        let known = serde_json::to_value(&facts).unwrap();
+        // Those in maps of their own.
+        let elsewhere = ["mitigations", "sysctls"];
+        let missing: Vec<&String> = known
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(name, _)| !elsewhere.contains(&name.as_str()))
+            .filter(|(name, value)| {
+                value.is_string() && !shown.pairs.iter().any(|(_, shown)| shown.contains(name.as_str()))
+            })
+            .map(|(name, _)| name)
+            .collect();
+        assert!(missing.is_empty(), "not shown: {missing:?}");
+        let others = ["977 Hz", "3.0 GiB", "7", "irq-thread fifo:50", "C1 2 µs", "a-service"];
+        for value in others {
+            assert!(shown.pairs.iter().any(|(_, shown)| shown == value), "{value}: {:?}", shown.pairs);
+        }
+        assert_eq!(shown.pairs.iter().filter(|(_, shown)| shown == "yes").count(), 3, "{:?}", shown.pairs);
+    }
+
+    /// Each text is its own name.
+    fn marked() -> MachineFacts {
+        let schema = serde_json::to_value(schemars::schema_for!(MachineFacts)).unwrap();
+        let mut marked = serde_json::Map::new();
+        for (name, of) in schema["properties"].as_object().unwrap() {
+            let kind = &of["type"];
+            if kind == "string" || kind.as_array().is_some_and(|kinds| kinds.contains(&"string".into())) {
+                marked.insert(name.clone(), name.as_str().into());
+            }
+        }
+        marked.insert("interrupt_threads".to_owned(), serde_json::json!({ "irq-thread": "fifo:50" }));
+        marked.insert("cpuidle_states".to_owned(), serde_json::json!(["C1 2 µs"]));
+        marked.insert("services".to_owned(), serde_json::json!(["a-service"]));
+        serde_json::from_value(marked.into()).unwrap()
+    }
 }

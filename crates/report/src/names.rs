@@ -4,6 +4,7 @@
 use crate::RunInput;
 use crate::units::{commas, each_once, plain, whole};
 use model::factor::{self, Factor};
+use model::facts::is_preempt_rt;
 use model::run::RunHost;
 use model::{NicFacts, Substrate, source};
 use std::collections::BTreeMap;
@@ -154,7 +155,7 @@ fn os(run: &RunInput) -> String {
                 return os;
             }
             let kernel = machine.kernel_release.as_deref().map(plain).unwrap_or_default();
-            let real_time = machine.preemption.as_deref().is_some_and(|text| text.contains("PREEMPT_RT"));
+            let real_time = is_preempt_rt(machine.preemption.as_deref());
             let suffix = if real_time && !kernel.contains("rt") { " PREEMPT_RT" } else { "" };
             format!("{os} {kernel}{suffix}").trim().to_owned()
         });

@@ -3,6 +3,7 @@
 use super::read;
 use crate::knob::Machine;
 use model::CpuList;
+use model::facts::is_preempt_rt;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 
@@ -51,7 +52,7 @@ pub(crate) fn config(machine: &Machine) -> Option<String> {
 /// Whether interrupts are handled in threads; `None` where nothing tells.
 pub(crate) fn threadirqs(preemption: Option<&str>, command_line: Option<&str>) -> Option<bool> {
     let asked = || Some(command_line?.split_ascii_whitespace().any(|word| word == "threadirqs"));
-    if preemption == Some("PREEMPT_RT") { Some(true) } else { asked() }
+    if is_preempt_rt(preemption) { Some(true) } else { asked() }
 }
 
 /// What the fair server may take on each CPU, in ns, with the CPUs where these differ.
@@ -87,7 +88,7 @@ pub struct PreemptionEvidence<'a> {
     pub config: Option<&'a str>,
 }
 
-/// Names the preemption model: `PREEMPT_RT`, `PREEMPT_DYNAMIC (full)`, `PREEMPT`, `PREEMPT_VOLUNTARY` or `none`.
+/// Names the preemption model: `PREEMPT_RT`, `PREEMPT_RT (lazy)`, `PREEMPT_DYNAMIC (full)`, `PREEMPT`, `PREEMPT_VOLUNTARY` or `none`.
 ///
 /// The version names what was compiled in. A dynamic kernel's mode comes from debugfs, else from the command line, else
 /// from the configuration's default, else it is left out. A version that names nothing is voluntary or none, which only
@@ -98,12 +99,16 @@ pub fn preemption(evidence: &PreemptionEvidence<'_>) -> String {
         evidence.config.is_some_and(|config| config.lines().any(|line| line.trim() == format!("{option}=y")))
     };
     let version = evidence.version;
+    let active = |text: &str| Some(text.split_once('(')?.1.split_once(')')?.0.to_owned());
     // The patches before the merge wrote "PREEMPT RT", RedHawk and RHEL's RT kernels write as the mainline does.
     if evidence.real_time || version.contains("PREEMPT_RT") || version.contains("PREEMPT RT") {
-        return "PREEMPT_RT".to_owned();
+        // Since 6.12 its models are full and lazy. Before, the file is not there, and `preempt=` says nothing.
+        return evidence
+            .dynamic
+            .and_then(active)
+            .map_or_else(|| "PREEMPT_RT".to_owned(), |mode| format!("PREEMPT_RT ({mode})"));
     }
     if version.contains("PREEMPT_DYNAMIC") {
-        let active = |text: &str| Some(text.split_once('(')?.1.split_once(')')?.0.to_owned());
         let booted = |line: &str| boot_value(line, "preempt").map(str::to_owned);
         let default = [
             ("CONFIG_PREEMPT_NONE", "none"),
@@ -166,6 +171,23 @@ mod tests {
         assert_eq!(preemption(&unseen), "PREEMPT_DYNAMIC (none)");
         let plain = PreemptionEvidence { command_line: Some("quiet"), ..unseen };
         assert_eq!(preemption(&plain), "PREEMPT_DYNAMIC (voluntary)");
+    }
+
+    /// Catches: of the models that a real-time kernel has since 6.12, which the axis `kernel = "preempt:lazy"` switches, the
+    /// record had none.
+    #[test]
+    fn a_real_time_kernel_has_models_too() {
+        let of = |dynamic| {
+            let version = "#1 SMP PREEMPT_RT Debian 6.12.95-1~bpo12+1 (2026-07-19)";
+            let command_line = Some("quiet preempt=full");
+            preemption(&PreemptionEvidence { version, dynamic, command_line, ..Default::default() })
+        };
+        assert_eq!(of(Some("full (lazy) laziest")), "PREEMPT_RT (lazy)");
+        assert_eq!(of(Some("(full) lazy laziest")), "PREEMPT_RT (full)");
+        // 6.1
+        assert_eq!(of(None), "PREEMPT_RT");
+        let kernel = of(Some("full (lazy) laziest"));
+        assert_eq!(threadirqs(Some(&kernel), Some("quiet")), Some(true));
     }
 
     #[test]

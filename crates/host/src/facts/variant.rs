@@ -2,7 +2,7 @@
 
 use super::read;
 use crate::knob::Machine;
-use model::facts::RealtimeVariant;
+use model::facts::{RealtimeVariant, is_preempt_rt};
 
 /// All that are found: a RHEL RT kernel is a PREEMPT_RT kernel too, and RTnet comes with Xenomai.
 pub(crate) fn all(machine: &Machine, preemption: Option<&str>) -> Vec<RealtimeVariant> {
@@ -35,7 +35,7 @@ pub(crate) fn all(machine: &Machine, preemption: Option<&str>) -> Vec<RealtimeVa
         add("RedHawk", "/proc/shield".to_owned());
     }
 
-    let real_time = preemption == Some("PREEMPT_RT");
+    let real_time = is_preempt_rt(preemption);
     if read(machine, "/sys/kernel/realtime").as_deref() == Some("1") {
         add("PREEMPT_RT", "/sys/kernel/realtime = 1".to_owned());
     } else if real_time {

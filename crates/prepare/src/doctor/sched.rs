@@ -8,6 +8,7 @@ use super::document::SkipKind;
 use super::parse;
 use super::subject::{Skip, Subject};
 use host::tasks::parse_capabilities;
+use model::facts::is_preempt_rt;
 
 /// CAP_SYS_NICE and CAP_IPC_LOCK of capability.h.
 const SYS_NICE: u32 = 23;
@@ -230,7 +231,7 @@ fn preemption(s: &Subject<'_>) -> Answer {
     let path = "/proc/sys/kernel/version";
     let dual = s.variants.iter().find(|name| name.starts_with("Xenomai 3 Cobalt") || *name == "EVL" || *name == "RROS");
     let answer = match model {
-        "PREEMPT_RT" => ok("the kernel is fully preemptible (PREEMPT_RT)"),
+        model if is_preempt_rt(Some(model)) => ok(format!("the kernel is fully preemptible ({model})")),
         "PREEMPT" | "PREEMPT_DYNAMIC (full)" => ok(format!("the kernel's own code is preempted ({model})")),
         "PREEMPT_DYNAMIC (lazy)" | "PREEMPT_LAZY" => {
             note("lazy preemption: real-time tasks preempt at once, ordinary ones at the next tick")
