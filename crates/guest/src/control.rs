@@ -4,6 +4,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use std::io::{BufRead, Read as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Name of the control port in the guest.
@@ -122,6 +123,26 @@ pub fn decoded(bytes: &str) -> Vec<u8> {
     STANDARD.decode(bytes).unwrap_or_default()
 }
 
+/// The longest line, in bytes: a command line that Linux takes (6 MB at the most, usually 2 MB) is longest.
+pub(crate) const LONGEST_LINE: usize = 8 << 20;
+
+/// What the next line says; nothing at the end of the port. Lines that say nothing of this kind are passed over, and those
+/// that are too long without being kept.
+pub(crate) fn next<T: serde::de::DeserializeOwned>(from: &mut impl BufRead) -> Option<T> {
+    loop {
+        let mut line = Vec::new();
+        let length = from.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', &mut line).ok()?;
+        if length == 0 {
+            return None;
+        }
+        if length == LONGEST_LINE && !line.ends_with(b"\n") {
+            from.skip_until(b'\n').ok()?;
+        } else if let Ok(said) = serde_json::from_slice(&line) {
+            return Some(said);
+        }
+    }
+}
+
 /// A line of the port.
 pub(crate) fn line(value: &impl serde::Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(value).unwrap_or_default();
@@ -132,6 +153,20 @@ pub(crate) fn line(value: &impl serde::Serialize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Catches: a line of any length was kept and believed, and bytes that are no text ended a port.
+    #[test]
+    fn a_line_that_is_too_long_or_says_nothing_is_passed_over() {
+        let note = |length| FromGuest::Note("x".repeat(length));
+        let around = line(&note(0)).len();
+        let (fits, too_long) = (note(LONGEST_LINE - around), note(LONGEST_LINE));
+        let nothing = b"no json\n\xff\xfe\n\n".to_vec();
+        let said = [line(&too_long), line(&fits), nothing, line(&note(1)), b"\"an end that is miss".to_vec()].concat();
+        let mut port = std::io::BufReader::new(said.as_slice());
+        assert!(next(&mut port) == Some(fits), "the longest line");
+        assert_eq!(next(&mut port), Some(note(1)));
+        assert_eq!(next::<FromGuest>(&mut port), None);
+    }
 
     #[test]
     fn bytes_come_back_as_they_were() {

@@ -18,6 +18,11 @@ const FILES: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
 /// How long it may take to say what it can emulate.
 const ASKING: Duration = Duration::from_secs(30);
 
+/// A path as a value among QEMU's options, where commas end values.
+pub(crate) fn option_value(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
 /// A QEMU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Emulator {

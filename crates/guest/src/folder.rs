@@ -1,7 +1,13 @@
 //! A guest's folder: sockets, console, what QEMU complained of.
+//!
+//! Its owner holds a lock (flock(2)) on it as long as it lives. Who finds the lock free may remove the folder: a process id
+//! in its name would mean another process in another PID namespace, or none.
 
 use crate::GuestError;
 use host::knob::TaskKey;
+use std::fs::{DirBuilder, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use task::{Keeper, Launch, LongWait};
@@ -13,6 +19,8 @@ const PREFIX: &str = "windhover-guest-";
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
+    /// The folder itself, locked; no other program that is started gets it.
+    _lock: File,
     /// Dropped after the folder was removed: then it finds nothing to do.
     _keeper: Keeper,
 }
@@ -23,19 +31,26 @@ impl RunFolder {
     /// # Errors
     /// [`GuestError::File`]; [`GuestError::Refused`] without a keeper.
     pub fn make(program: &Path) -> Result<Self, GuestError> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         let all = std::env::temp_dir();
         remove_stale(&all);
-        let (pid, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = all.join(format!("{PREFIX}{pid}-{number}"));
+        let (path, lock) = make_locked(&all)?;
+        let pid = std::process::id();
         let own = i32::try_from(pid).ok().and_then(TaskKey::of).map_or(0, |key| key.started);
         let launch = Launch::new(program).args(["keeper", "--owner", &format!("{pid}:{own}"), "--folder"]).arg(&path);
-        let Some(keeper) = Keeper::start(launch)? else {
-            let remedy = "is the windhover program still where it was?";
-            return GuestError::refused(format!("the keeper of the guest's folder could not be started: {remedy}"));
-        };
-        host::private::folder(&path).map_err(GuestError::file("make the folder", &path))?;
-        Ok(Self { path, _keeper: keeper })
+        let kept = Keeper::start(launch).map_err(GuestError::from).and_then(|keeper| match keeper {
+            Some(keeper) => Ok(keeper),
+            None => {
+                let remedy = "is the windhover program still where it was?";
+                GuestError::refused(format!("the keeper of the guest's folder could not be started: {remedy}"))
+            }
+        });
+        match kept {
+            Ok(keeper) => Ok(Self { path, _lock: lock, _keeper: keeper }),
+            Err(error) => {
+                let _ = std::fs::remove_dir(&path);
+                Err(error)
+            }
+        }
     }
 
     /// Where it is.
@@ -47,22 +62,51 @@ impl RunFolder {
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
-        remove(&self.path);
+        if host::private::check(&self.path).is_ok() {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
     }
 }
 
-/// Removes a guest's folder, where it is one.
+/// Makes a folder of a name that is free, and takes its lock.
+fn make_locked(all: &Path) -> Result<(PathBuf, File), GuestError> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let (pid, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = all.join(format!("{PREFIX}{pid}-{number}"));
+        let failed = || GuestError::file("make the folder", &path);
+        match DirBuilder::new().mode(0o700).create(&path) {
+            // Of a process with this id in another PID namespace, or left by one.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+            made => made.map_err(failed())?,
+        }
+        host::private::folder(&path).map_err(failed())?;
+        let Ok(lock) = File::open(&path) else { continue };
+        lock.lock().map_err(failed())?;
+        // Who found it without a lock has removed it.
+        let inode = |found: std::io::Result<std::fs::Metadata>| found.ok().map(|found| found.ino());
+        if inode(std::fs::metadata(&path)) == inode(lock.metadata()) {
+            return Ok((path, lock));
+        }
+    }
+}
+
+/// Removes a guest's folder, where it is one and nobody owns it any more.
 pub fn remove(path: &Path) {
-    if owner(path).is_some() && host::private::check(path).is_ok() {
+    if is_named(path)
+        && host::private::check(path).is_ok()
+        && let Ok(folder) = File::open(path)
+        && folder.try_lock().is_ok()
+    {
         let _ = std::fs::remove_dir_all(path);
     }
 }
 
-/// The process id in a folder's name.
-fn owner(path: &Path) -> Option<u32> {
-    let (pid, count) = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
-    count.parse::<u32>().ok()?;
-    pid.parse().ok()
+/// Whether a folder has the name of a guest's: a process id and a number.
+fn is_named(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let parts = name.and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
+    parts.is_some_and(|(pid, count)| pid.parse::<u32>().is_ok() && count.parse::<u32>().is_ok())
 }
 
 /// The life of a keeper, in a process of its own: waits until its owner (process id and start time) has ended or let it go.
@@ -79,13 +123,10 @@ pub fn wait_for_owner(owner: (i32, u64), ready: impl FnOnce()) -> Result<(), Gue
     Ok(())
 }
 
-/// Removes the folders of owners that were killed together with their keepers. A number that is somebody else's now only keeps
-/// a folder a while longer.
+/// Removes the folders of owners that were killed together with their keepers.
 fn remove_stale(all: &Path) {
     for path in std::fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        if owner(&path).is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-            remove(&path);
-        }
+        remove(&path);
     }
 }
 
@@ -93,19 +134,41 @@ fn remove_stale(all: &Path) {
 mod tests {
     use super::*;
 
+    /// Catches: a process of another PID namespace, which has no such id, removed the folder of a guest that runs; the owner
+    /// of a folder is whoever has its lock, not who has the number in its name.
     #[test]
-    fn folders_of_dead_owners_go() {
+    fn folders_without_an_owner_go_whatever_their_number() {
         let folder = tempfile::tempdir().unwrap();
+        let (used, lock) = make_locked(folder.path()).unwrap();
+        // As it looks from elsewhere: the number is nobody's there.
+        let elsewhere = folder.path().join(format!("{PREFIX}999999999-0"));
+        std::fs::rename(&used, &elsewhere).unwrap();
+        let named = |name: String| folder.path().join(name);
+        let left = named(format!("{PREFIX}{}-999999999", std::process::id()));
         // Of another program, with a name that begins alike.
-        let other = format!("{PREFIX}program-999999999");
-        let (dead, alive) = (folder.path().join(format!("{PREFIX}999999999-0")), folder.path().join(other));
-        let own = folder.path().join(format!("{PREFIX}{}-0", std::process::id()));
-        for path in [&dead, &alive, &own] {
+        let other = named(format!("{PREFIX}program-999999999"));
+        for path in [&left, &other] {
             host::private::folder(path).unwrap();
         }
+        std::fs::write(left.join("console"), "x").unwrap();
         remove_stale(folder.path());
-        assert_eq!([dead.exists(), alive.exists(), own.exists()], [false, true, true]);
-        remove(&alive);
-        assert!(alive.exists(), "removed what is no guest's");
+        assert_eq!([elsewhere.exists(), left.exists(), other.exists()], [true, false, true]);
+        for kept in [&other, &elsewhere] {
+            remove(kept);
+            assert!(kept.exists(), "removed {}", kept.display());
+        }
+        drop(lock);
+        remove(&elsewhere);
+        assert!(!elsewhere.exists());
+    }
+
+    /// Catches: two processes with one id (in two PID namespaces) shared a folder.
+    #[test]
+    fn a_folder_that_is_there_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |number: u32| folder.path().join(format!("{PREFIX}{}-{number}", std::process::id()));
+        (0..8).for_each(|number| std::fs::create_dir(name(number)).unwrap());
+        let (path, _lock) = make_locked(folder.path()).unwrap();
+        assert!((0..8).all(|number| name(number) != path), "{}", path.display());
     }
 }

@@ -14,7 +14,7 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::wait::{WaitStatus, waitpid};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::io::{BufReader, Read, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -227,9 +227,8 @@ fn keep_agent(name: &str, path: &Path, netns: Option<&Path>, host: &HostSide) {
                 return;
             }
         };
-        for line in agent.take_stderr().into_iter().flat_map(|from| BufReader::new(from).lines()).map_while(Result::ok)
-        {
-            host.tell(&FromGuest::Note(format!("host '{name}': {line}")));
+        if let Some(said) = agent.take_stderr() {
+            task::read_pieces(said, |line| host.tell(&FromGuest::Note(format!("host '{name}': {line}"))));
         }
         let _ = agent.wait();
     }
@@ -289,25 +288,16 @@ fn orders(port: File, hosts: &[GuestHost], host: &HostSide) -> Result<(), String
 
 /// `None`: the host side went away.
 fn read_orders(port: File, sender: &Sender<Option<ToGuest>>) {
-    let mut lines = BufReader::new(port);
-    let (mut text, mut is_open) = (String::new(), true);
+    let (mut port, mut is_open) = (BufReader::new(port), true);
     loop {
-        match lines.read_line(&mut text) {
-            Ok(0) | Err(_) => {
-                if std::mem::replace(&mut is_open, false) && sender.send(None).is_err() {
-                    return;
-                }
-                std::thread::sleep(LOOK);
-            }
-            Ok(_) => {
-                is_open = true;
-                if let Ok(order) = serde_json::from_str(&text)
-                    && sender.send(Some(order)).is_err()
-                {
-                    return;
-                }
-                text.clear();
-            }
+        let order = control::next(&mut port);
+        if order.is_none() && !is_open {
+            std::thread::sleep(LOOK);
+            continue;
+        }
+        is_open = order.is_some();
+        if sender.send(order).is_err() {
+            return;
         }
     }
 }

@@ -1,13 +1,14 @@
 //! One guest: QEMU, from its start to its end.
 
 use crate::control::{CONTROL, FromGuest, MACHINE, ToGuest, Up, agent_port};
-use crate::emulator::{Emulator, QEMU};
+use crate::emulator::{Emulator, QEMU, option_value};
 use crate::kernel::unpacked;
 use crate::programs::{Job, LOOK, Line};
 use crate::{Cache, GuestError, Kernel, Program, RunFolder, image, inside, nic};
 use model::CpuList;
 use model::plan::{GuestMode, GuestNic, LabPlan};
 use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ const POWER_OFF: Duration = Duration::from_secs(60);
 const LAST: Duration = Duration::from_secs(5);
 /// Lines of the console in an error.
 const CONSOLE_LINES: usize = 3;
+/// Bytes at the end of a console in which they, and the line of a panic, are looked for.
+const TAIL: u64 = 1 << 20;
 /// What the line of the console begins with that says why a kernel gave up.
 const PANIC: &str = "Kernel panic";
 
@@ -231,7 +234,7 @@ impl Guest {
             GuestMode::Icount | GuestMode::Tcg => unpacked(&kernel, cache)?,
         };
         let arguments = arguments(spec, &entered, &image, folder.path());
-        let errors = folder.path().join("qemu");
+        let errors = errors_file(folder.path());
         let errors = File::create(&errors).map_err(GuestError::file("write", &errors))?;
         let qemu = Launch::new(&emulator.program)
             .args(emulator.arguments)
@@ -347,8 +350,7 @@ impl Starting {
                 Err(error) => return Err(GuestError::file("connect to", &socket)(error)),
             }
             if let Some(status) = self.qemu.wait_timeout(Duration::from_millis(10))? {
-                let said = std::fs::read_to_string(self.folder.path().join("qemu")).unwrap_or_default();
-                let said = said.lines().next_back().unwrap_or("without a word").to_owned();
+                let said = last_errors(self.folder.path()).unwrap_or_else(|| "without a word".to_owned());
                 return GuestError::failed(format!("{QEMU} ended with {status}: {said}"));
             }
         }
@@ -417,22 +419,47 @@ fn console_file(folder: &Path) -> PathBuf {
     folder.join("console")
 }
 
+/// What QEMU writes to standard error.
+fn errors_file(folder: &Path) -> PathBuf {
+    folder.join("qemu")
+}
+
 fn console(folder: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(console_file(folder)).unwrap_or_default()).into_owned()
 }
 
-/// What the console said last, for an error on one line, and where all of it is kept.
+/// The end of a file that may be large.
+fn tail(path: &Path) -> String {
+    let read = || {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL).read_to_end(&mut bytes)?;
+        std::io::Result::Ok(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+/// What QEMU said last of what went wrong. It also warns where nothing did.
+fn last_errors(folder: &Path) -> Option<String> {
+    let said = tail(&errors_file(folder));
+    let errors = said.lines().filter(|line| !line.contains(": warning: "));
+    last_words(&errors.collect::<Vec<_>>().join("\n"))
+}
+
+/// What QEMU and the console said last, for an error on one line, and where all of the console is kept.
 #[must_use]
 pub fn last_lines(folder: &Path) -> String {
-    let console = console(folder);
-    let Some(last) = last_words(&console) else { return "; its console is empty".to_owned() };
+    let errors = last_errors(folder).map(|said| format!("; {QEMU} said: {said}")).unwrap_or_default();
+    let Some(last) = last_words(&tail(&console_file(folder))) else { return format!("{errors}; its console is empty") };
     let kept = Cache::usual().and_then(|cache| cache.part("consoles")).ok().and_then(|consoles| {
         let kept = consoles.join("last");
-        std::fs::write(&kept, &console).ok().map(|()| kept)
+        std::fs::copy(console_file(folder), &kept).ok().map(|_| kept)
     });
     match kept {
-        Some(kept) => format!("; its console ends: {last} (all of it: {})", kept.display()),
-        None => format!("; its console ends: {last}"),
+        Some(kept) => format!("{errors}; its console ends: {last} (all of it: {})", kept.display()),
+        None => format!("{errors}; its console ends: {last}"),
     }
 }
 
@@ -474,14 +501,15 @@ fn arguments(spec: &GuestSpec, kernel: &Path, image: &Path, folder: &Path) -> Ve
     });
     let init = image::INIT;
     add("-append", format!("console=ttyS0 oops=panic panic=-1 rdinit={init} {hosts}{ports} {words}"));
-    add("-serial", format!("file:{}", console_file(folder).display()));
+    add("-chardev", format!("file,id=console,path={}", option_value(&console_file(folder))));
+    add("-serial", "chardev:console".to_owned());
     add("-device", "virtio-serial-pci,max_ports=31".to_owned());
     let mut ports = vec![(CONTROL.to_owned(), control_socket(folder))];
     let letters = ('a'..='z').skip(spec.first as usize).take(spec.hosts as usize).map(String::from);
     ports.extend(letters.chain([MACHINE.to_owned()]).map(|name| (agent_port(&name), agent_socket(folder, &name))));
     for (number, (name, socket)) in ports.iter().enumerate() {
         let id = format!("port{number}");
-        add("-chardev", format!("socket,id={id},path={},server=on,wait=off", socket.display()));
+        add("-chardev", format!("socket,id={id},path={},server=on,wait=off", option_value(socket)));
         add("-device", format!("virtserialport,chardev={id},name={name}"));
     }
     let nics = if spec.hosts == 0 { 2 } else { spec.hosts };
@@ -544,6 +572,54 @@ mod tests {
             assert!(line.contains(&format!("name={own} ")) && !line.contains(other), "{line}");
             assert!(line.contains(&format!("windhover.hosts=1 windhover.first={number} ")), "{line}");
         }
+    }
+
+    /// Catches: a comma in the folder for temporary files ended the value of a QEMU option.
+    #[test]
+    fn a_comma_in_a_path_ends_no_option() {
+        let folder = Path::new("/a,b");
+        let spec = crate::wire::joined(&GuestSpec::new("debian-6.1"), 0, folder);
+        let arguments = arguments(&spec, Path::new("/k"), Path::new("/i"), folder);
+        let mut paths = Vec::new();
+        for option in arguments.iter().filter(|argument| argument.contains("/a")) {
+            // As QEMU reads options: two commas are one of the value.
+            for part in option.replace(",,", "\0").split(',') {
+                let value = part.split_once('=').map_or("", |(_, value)| value);
+                if value.starts_with("/a") {
+                    paths.push(value.replace('\0', ","));
+                }
+            }
+        }
+        let names: Vec<&str> = paths.iter().map(|path| path.strip_prefix("/a,b/").unwrap()).collect();
+        assert_eq!(names, ["console", "control", "agent-a", "agent-machine", "wire-0", "wire-1"]);
+    }
+
+    /// Catches: of a QEMU that ended once its sockets were there, only the status was told.
+    #[test]
+    fn what_qemu_said_last_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let ended_by = |script: &str| {
+            let errors = OwnedFd::from(File::create(errors_file(folder.path())).unwrap());
+            let launch = Launch::new("sh").args(["-c", script]).stderr(Stream::File(errors));
+            ended("the guest ended", &mut launch.start().unwrap(), folder.path())
+        };
+        let said = ended_by("echo 'qemu: warning: no x' >&2; echo 'qemu: a' >&2; echo 'qemu: b' >&2; exit 3");
+        let words =
+            format!("the guest ended ({QEMU}: exit status: 3); {QEMU} said: qemu: a | qemu: b; its console is empty");
+        assert_eq!(said, words);
+        assert_eq!(ended_by("echo 'qemu: warning: no x' >&2"), "the guest ended; its console is empty");
+    }
+
+    /// Catches: a console of any length was read as a whole for its last lines.
+    #[test]
+    fn only_the_end_of_a_console_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("console");
+        let long = format!("first\n{}\nlast\n", "x".repeat(TAIL as usize));
+        std::fs::write(&path, &long).unwrap();
+        assert_eq!(tail(&path), long[long.len() - TAIL as usize..]);
+        std::fs::write(&path, "short").unwrap();
+        assert_eq!((tail(&path).as_str(), tail(&folder.path().join("none")).as_str()), ("short", ""));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::GuestError;
 use crate::control::{self, FromGuest, ProgramEvent, ToGuest};
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -50,7 +50,12 @@ impl Line {
     }
 
     pub(crate) fn order(&mut self, order: &ToGuest) -> Result<(), GuestError> {
-        let sent = self.stream.write_all(&control::line(order));
+        let line = control::line(order);
+        if line.len() > control::LONGEST_LINE {
+            let most = control::LONGEST_LINE >> 20;
+            return GuestError::failed(format!("the guest takes no command line above {most} MB: pass a file"));
+        }
+        let sent = self.stream.write_all(&line);
         sent.map_err(|error| GuestError::Failed(format!("the guest's control port: {error}")))
     }
 
@@ -126,10 +131,9 @@ impl Drop for Line {
 }
 
 fn follow(from: UnixStream, sender: &Sender<FromGuest>) {
-    for line in BufReader::new(from).lines().map_while(Result::ok) {
-        if let Ok(told) = serde_json::from_str(&line)
-            && sender.send(told).is_err()
-        {
+    let mut from = BufReader::new(from);
+    while let Some(told) = control::next(&mut from) {
+        if sender.send(told).is_err() {
             return;
         }
     }
@@ -171,11 +175,12 @@ impl Desk {
         let Ok(writer) = client.try_clone() else { return };
         let _ = writer.set_write_timeout(Some(UNREAD));
         locked(&self.clients).insert(id, writer);
-        for line in BufReader::new(client).lines().map_while(Result::ok) {
-            match serde_json::from_str(&line) {
-                Ok(ToGuest::Run { host, argv, .. }) => order(&ToGuest::Run { id, host, argv }),
-                Ok(ToGuest::Signal { signal, .. }) => order(&ToGuest::Signal { id, signal }),
-                Ok(ToGuest::PowerOff) | Err(_) => {}
+        let mut orders = BufReader::new(client);
+        while let Some(asked) = control::next(&mut orders) {
+            match asked {
+                ToGuest::Run { host, argv, .. } => order(&ToGuest::Run { id, host, argv }),
+                ToGuest::Signal { signal, .. } => order(&ToGuest::Signal { id, signal }),
+                ToGuest::PowerOff => {}
             }
         }
         if locked(&self.clients).remove(&id).is_some() {
@@ -206,8 +211,9 @@ mod tests {
     fn guest(stream: UnixStream) {
         let mut to = stream.try_clone().unwrap();
         let mut say = |id, event| to.write_all(&control::line(&FromGuest::Program { id, event })).unwrap();
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            match serde_json::from_str(&line).unwrap() {
+        let mut orders = BufReader::new(stream);
+        while let Some(order) = control::next(&mut orders) {
+            match order {
                 ToGuest::Run { id, host, argv } if argv[0] == "echo" => {
                     say(id, ProgramEvent::output(false, host.unwrap_or_default().as_bytes()));
                     say(id, ProgramEvent::Ended(7));

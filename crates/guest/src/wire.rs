@@ -1,6 +1,7 @@
 //! A wire between two guests: each has one end of a pair of datagram sockets as its network device.
 
 use crate::GuestSpec;
+use crate::emulator::option_value;
 use crate::inside::PORTS;
 use std::path::Path;
 
@@ -12,7 +13,7 @@ const DEVICE: &str = "eth0";
 /// A guest with one host, on an end of the wire: number 0 or 1. `folder` holds the ends.
 #[must_use]
 pub fn joined(spec: &GuestSpec, number: u8, folder: &Path) -> GuestSpec {
-    let end = |number: u8| folder.join(format!("wire-{number}")).display().to_string();
+    let end = |number: u8| option_value(&folder.join(format!("wire-{number}")));
     let (near, far) = (end(number), end(1 - number.min(1)));
     let mut joined = GuestSpec { hosts: 1, first: number.into(), ..spec.clone() };
     joined.words.push(format!("{PORTS}={DEVICE}"));

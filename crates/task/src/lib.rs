@@ -49,7 +49,7 @@ pub use signal::interrupt::{Interrupter, install_interrupt_handler, interrupt_si
 pub use signal::is_ignored;
 pub use signal::stopper::Stopper;
 pub use signal::watchdog::{Progress, Watchdog};
-pub use stderr_tail::StderrTail;
+pub use stderr_tail::{StderrTail, read_pieces};
 pub use stdio::keep_stdout;
 
 /// What a system call that says -1 for a failure has said. Allocates nothing: also fit for the time between fork and exec.

@@ -9,6 +9,18 @@ use std::time::{Duration, Instant};
 /// Longest line that is passed on in one piece, in bytes.
 const LONGEST: u64 = 4096;
 
+/// Hands each line of a stream that is not empty to `to`, until its end. One that never ends is handed over in pieces.
+pub fn read_pieces(from: impl Read, mut to: impl FnMut(&str)) {
+    let (mut from, mut line) = (BufReader::new(from), Vec::new());
+    while from.by_ref().take(LONGEST).read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        let text = String::from_utf8_lossy(&line);
+        if !text.trim_end().is_empty() {
+            to(text.trim_end());
+        }
+        line.clear();
+    }
+}
+
 /// The last lines of a stream, which a thread reads to its end.
 #[derive(Debug)]
 pub struct StderrTail {
@@ -28,24 +40,16 @@ impl StderrTail {
         to: impl FnMut(&str) + Send + 'static,
     ) -> io::Result<Self> {
         let kept = Arc::new(Mutex::new(VecDeque::new()));
-        let (lines, mut from, mut to) = (Arc::clone(&kept), BufReader::new(from), to);
-        let read = move || {
-            let mut line = Vec::new();
-            // A line that never ends is passed on in pieces.
-            while from.by_ref().take(LONGEST).read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-                line.clear();
-                if text.is_empty() {
-                    continue;
-                }
-                to(&text);
-                let mut kept = lines.lock().unwrap_or_else(PoisonError::into_inner);
-                if kept.len() == count {
-                    kept.pop_front();
-                }
-                kept.push_back(text);
+        let (lines, mut to) = (Arc::clone(&kept), to);
+        let keep = move |text: &str| {
+            to(text);
+            let mut kept = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() == count {
+                kept.pop_front();
             }
+            kept.push_back(text.to_owned());
         };
+        let read = move || read_pieces(from, keep);
         Ok(Self { kept, thread: std::thread::Builder::new().name(name.to_owned()).spawn(read)? })
     }
 
