@@ -4,46 +4,33 @@
 use crate::bins::{Bins, Own, nothing};
 use crate::cell::{Thread, Tool, measured, result, wake_ups, with_latency};
 use crate::lines::{Line, Lines, Problem};
-use crate::{Format, Hints, Imported};
+use crate::{Hints, Imported};
 use model::{
     LatencyKind, MachineFacts, OutlierRule, Policy, Probe, Protocol, Sample, TickRate, WakeReport, WakeThread,
 };
 use record::{Recorder, RecorderConfig};
 use serde_json::Value;
 
-/// cyclictest.
-#[derive(Debug)]
-pub(crate) struct Cyclictest;
-
-impl Format for Cyclictest {
-    fn word(&self) -> &'static str {
-        "cyclictest"
+/// Reads a file.
+pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
+    if lines.whole().trim_start().starts_with('{') {
+        return json(lines);
     }
-
-    fn about(&self) -> &'static str {
-        "rt-tests' cyclictest: -q -h 400 or --json (histograms), -v (each wake-up), else its last lines"
+    let unit_ns = if hints.nanoseconds { 1 } else { 1000 };
+    let mut text = Text::default();
+    for line in lines.iter() {
+        text.take(line, unit_ns)?;
     }
-
-    fn parse(&self, lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
-        if lines.whole().trim_start().starts_with('{') {
-            return json(lines);
-        }
-        let unit_ns = if hints.nanoseconds { 1 } else { 1000 };
-        let mut text = Text::default();
-        for line in lines.iter() {
-            text.take(line, unit_ns)?;
-        }
-        let measured = if !text.minima.is_empty() || !text.rows.is_empty() {
-            text.histogram(lines, unit_ns)?
-        } else if !text.samples.is_empty() {
-            text.each(lines, unit_ns)?
-        } else if !text.summaries.is_empty() {
-            text.summary(unit_ns)
-        } else {
-            return Err(lines.lacks("this has no histogram and no lines 'T: …' of cyclictest: run it with -q -h 400"));
-        };
-        Ok(Imported { results: vec![measured], machine: None })
-    }
+    let measured = if !text.minima.is_empty() || !text.rows.is_empty() {
+        text.histogram(lines, unit_ns)?
+    } else if !text.samples.is_empty() {
+        text.each(lines, unit_ns)?
+    } else if !text.summaries.is_empty() {
+        text.summary(unit_ns)
+    } else {
+        return Err(lines.lacks("this has no histogram and no lines 'T: …' of cyclictest: run it with -q -h 400"));
+    };
+    Ok(Imported { results: vec![measured], machine: None })
 }
 
 const UNKNOWN: &str =

@@ -8,32 +8,19 @@
 use crate::bins::{Bins, Own};
 use crate::cell::{Thread, Tool, wake_ups};
 use crate::lines::{Line, Lines, Problem};
-use crate::{Format, Hints, Imported};
+use crate::{Hints, Imported};
 use model::{Policy, WakeReport};
 
-/// latmus.
-#[derive(Debug)]
-pub(crate) struct Latmus;
-
-impl Format for Latmus {
-    fn word(&self) -> &'static str {
-        "latmus"
+/// Reads a file.
+pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
+    let mut found = Found::default();
+    for line in lines.iter() {
+        found.take(line)?;
     }
-
-    fn about(&self) -> &'static str {
-        "libevl's latmus: the file of -g FILE"
-    }
-
-    fn parse(&self, lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
-        let mut found = Found::default();
-        for line in lines.iter() {
-            found.take(line)?;
-        }
-        let Some(head) = found.head.take() else {
-            return Err(lines.lacks("this is no histogram of latmus ('# 00:00:10 (user, 1000 us period, priority 90)'): run latmus with -g FILE"));
-        };
-        found.measured(lines, &head)
-    }
+    let Some(head) = found.head.take() else {
+        return Err(lines.lacks("this is no histogram of latmus ('# 00:00:10 (user, 1000 us period, priority 90)'): run latmus with -g FILE"));
+    };
+    found.measured(lines, &head)
 }
 
 /// The first comment.

@@ -42,29 +42,40 @@ pub struct Imported {
 }
 
 /// One tool.
-pub trait Format: std::fmt::Debug + Sync {
+#[derive(Debug)]
+pub struct Format {
     /// The tool's name, which is the word on the command line.
-    fn word(&self) -> &'static str;
-
+    pub word: &'static str,
     /// What of its output is read, and which flag makes it.
-    fn about(&self) -> &'static str;
-
+    pub about: &'static str,
     /// Reads a file.
-    #[doc(hidden)]
-    fn parse(&self, lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem>;
+    parse: fn(&Lines<'_>, &Hints) -> Result<Imported, Problem>,
 }
 
 /// All tools.
-pub const FORMATS: [&dyn Format; 5] =
-    [&latmus::Latmus, &cyclictest::Cyclictest, &rtla::Rtla, &sockperf::Sockperf, &sfnt::Sfnt];
+pub static FORMATS: [Format; 5] = [
+    Format { word: "latmus", about: "libevl's latmus: the file of -g FILE", parse: latmus::parse },
+    Format {
+        word: "cyclictest",
+        about: "rt-tests' cyclictest: -q -h 400 or --json (histograms), -v (each wake-up), else its last lines",
+        parse: cyclictest::parse,
+    },
+    Format { word: "rtla", about: "the kernel's rtla: what rtla timerlat hist prints", parse: rtla::parse },
+    Format {
+        word: "sockperf",
+        about: "sockperf's client: what it prints, or the file of --full-log (each message)",
+        parse: sockperf::parse,
+    },
+    Format { word: "sfnt", about: "sfnt-pingpong: the table that it prints, a result a size", parse: sfnt::parse },
+];
 
 /// Reads what a tool wrote. `file` is its name, for errors and for the results.
 ///
 /// # Errors
 /// [`ImportError`], one line with the file and the line.
-pub fn read(format: &dyn Format, file: &str, bytes: &[u8], hints: &Hints) -> Result<Imported, ImportError> {
+pub fn read(format: &Format, file: &str, bytes: &[u8], hints: &Hints) -> Result<Imported, ImportError> {
     let named = |problem: Problem| ImportError::Line { file: file.to_owned(), line: problem.line, why: problem.why };
-    let mut imported = Lines::new(bytes).and_then(|lines| format.parse(&lines, hints)).map_err(named)?;
+    let mut imported = Lines::new(bytes).and_then(|lines| (format.parse)(&lines, hints)).map_err(named)?;
     for measured in &mut imported.results {
         cell::name_file(measured, file);
     }

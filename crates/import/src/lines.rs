@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// What is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub(crate) struct Problem {
     /// The line, from 1.
     pub(crate) line: usize,
     /// What is wrong, and what to do.
@@ -29,7 +29,7 @@ pub(crate) struct Line<'a> {
 
 /// The lines of a file.
 #[derive(Debug, Clone)]
-pub struct Lines<'a> {
+pub(crate) struct Lines<'a> {
     whole: &'a str,
     all: Vec<Line<'a>>,
 }

@@ -4,36 +4,23 @@
 use crate::bins::{Bins, Own};
 use crate::cell::{Thread, Tool, wake_ups};
 use crate::lines::{Line, Lines, Problem};
-use crate::{Format, Hints, Imported};
+use crate::{Hints, Imported};
 use model::WakeReport;
-
-/// rtla.
-#[derive(Debug)]
-pub(crate) struct Rtla;
 
 /// The columns' names, and the factor's values.
 const CONTEXTS: [(&str, &str); 3] = [("IRQ-", "irq"), ("Thr-", "thread"), ("Usr-", "user")];
 
-impl Format for Rtla {
-    fn word(&self) -> &'static str {
-        "rtla"
-    }
-
-    fn about(&self) -> &'static str {
-        "the kernel's rtla: what rtla timerlat hist prints"
-    }
-
-    fn parse(&self, lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
-        let mut found = Found { unit_ns: 1000, ..Found::default() };
-        for line in lines.iter() {
-            if line.text.starts_with("ALL:") {
-                // A summary of all CPUs: they are put together here.
-                break;
-            }
-            found.take(line)?;
+/// Reads a file.
+pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
+    let mut found = Found { unit_ns: 1000, ..Found::default() };
+    for line in lines.iter() {
+        if line.text.starts_with("ALL:") {
+            // A summary of all CPUs: they are put together here.
+            break;
         }
-        found.results(lines)
+        found.take(line)?;
     }
+    found.results(lines)
 }
 
 #[derive(Debug, Clone)]

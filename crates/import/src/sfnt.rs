@@ -3,38 +3,25 @@
 use crate::bins::{is_supported, nothing, percentile};
 use crate::cell::{Tool, measured, result, with_latency};
 use crate::lines::{Line, Lines, Problem};
-use crate::{Format, Hints, Imported};
+use crate::{Hints, Imported};
 use model::worker::Measured;
 use model::{Latency, LatencyKind, MachineFacts, Probe, Protocol};
 
-/// sfnt-pingpong.
-#[derive(Debug)]
-pub(crate) struct Sfnt;
-
-impl Format for Sfnt {
-    fn word(&self) -> &'static str {
-        "sfnt"
-    }
-
-    fn about(&self) -> &'static str {
-        "sfnt-pingpong: the table that it prints, a result a size"
-    }
-
-    fn parse(&self, lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
-        let mut found = Found { percent: 99.0, ..Found::default() };
-        let mut imported = Imported::default();
-        for line in lines.iter() {
-            match line.text.strip_prefix('#') {
-                Some(comment) => found.take_comment(line, comment.trim())?,
-                None => imported.results.push(found.row(line, hints)?),
-            }
+/// Reads a file.
+pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
+    let mut found = Found { percent: 99.0, ..Found::default() };
+    let mut imported = Imported::default();
+    for line in lines.iter() {
+        match line.text.strip_prefix('#') {
+            Some(comment) => found.take_comment(line, comment.trim())?,
+            None => imported.results.push(found.row(line, hints)?),
         }
-        if imported.results.is_empty() {
-            return Err(lines.lacks("this has no row of sfnt-pingpong (size mean min median max %ile stddev iter)"));
-        }
-        imported.machine = (found.machine != MachineFacts::default()).then_some(found.machine);
-        Ok(imported)
     }
+    if imported.results.is_empty() {
+        return Err(lines.lacks("this has no row of sfnt-pingpong (size mean min median max %ile stddev iter)"));
+    }
+    imported.machine = (found.machine != MachineFacts::default()).then_some(found.machine);
+    Ok(imported)
 }
 
 /// What the comments say.

@@ -3,38 +3,25 @@
 use crate::bins::{is_supported, nothing, percentile};
 use crate::cell::{Tool, measured, result, with_latency};
 use crate::lines::{Line, Lines, Problem};
-use crate::{Format, Hints, Imported};
+use crate::{Hints, Imported};
 use model::worker::Measured;
 use model::{Finding, FindingId, Latency, LatencyKind, Messages, OutlierRule, Probe, Protocol, Sample, TickRate};
 use record::{Recorder, RecorderConfig};
 
-/// sockperf.
-#[derive(Debug)]
-pub(crate) struct Sockperf;
-
-impl Format for Sockperf {
-    fn word(&self) -> &'static str {
-        "sockperf"
+/// Reads a file.
+pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
+    let mut found = Found::default();
+    for line in lines.iter() {
+        found.take(line)?;
     }
-
-    fn about(&self) -> &'static str {
-        "sockperf's client: what it prints, or the file of --full-log (each message)"
-    }
-
-    fn parse(&self, lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
-        let mut found = Found::default();
-        for line in lines.iter() {
-            found.take(line)?;
-        }
-        let protocol = hints.protocol.or(found.protocol);
-        let size = hints.size.or(found.size);
-        let measured = if found.in_log || !found.samples.is_empty() {
-            found.log(lines, protocol, size)?
-        } else {
-            found.summary(lines, protocol, size)?
-        };
-        Ok(Imported { results: vec![measured], machine: None })
-    }
+    let protocol = hints.protocol.or(found.protocol);
+    let size = hints.size.or(found.size);
+    let measured = if found.in_log || !found.samples.is_empty() {
+        found.log(lines, protocol, size)?
+    } else {
+        found.summary(lines, protocol, size)?
+    };
+    Ok(Imported { results: vec![measured], machine: None })
 }
 
 #[derive(Debug, Default)]

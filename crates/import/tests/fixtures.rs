@@ -18,7 +18,7 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 fn read_bytes(tool: &str, bytes: &[u8], hints: &Hints) -> Result<Imported, String> {
-    let format = FORMATS.into_iter().find(|format| format.word() == tool).unwrap();
+    let format = FORMATS.iter().find(|format| format.word == tool).unwrap();
     import::read(format, "f.txt", bytes, hints).map_err(|error| error.to_string())
 }
 
@@ -128,12 +128,12 @@ fn sfnt_has_a_result_each_size() {
 
 #[test]
 fn other_files_are_refused_with_their_line() {
-    for format in FORMATS {
+    for format in &FORMATS {
         for text in ["", "hello\n", "{\"a\": 1}\n"] {
-            let error = read_bytes(format.word(), text.as_bytes(), &Hints::default()).unwrap_err();
-            assert!(error.starts_with("f.txt:1: "), "{}: {error}", format.word());
+            let error = read_bytes(format.word, text.as_bytes(), &Hints::default()).unwrap_err();
+            assert!(error.starts_with("f.txt:1: "), "{}: {error}", format.word);
         }
-        assert!(read_bytes(format.word(), b"a\n\xff", &Hints::default()).unwrap_err().starts_with("f.txt:2: "));
+        assert!(read_bytes(format.word, b"a\n\xff", &Hints::default()).unwrap_err().starts_with("f.txt:2: "));
     }
     let latmus = String::from_utf8(fixture("latmus-user.txt")).unwrap();
     refused("latmus", &latmus.replace("3.5 161", "3.5 x"), 8, "count 'x' is no number");

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub(crate) struct Import {
     /// The tool that wrote the files
     #[arg(value_name = "TOOL", value_parser = tool())]
-    pub(crate) tool: &'static dyn Format,
+    pub(crate) tool: &'static Format,
     /// What it wrote
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
@@ -29,8 +29,8 @@ pub(crate) struct Import {
     /// Set a label, such as os=EVL or load=build; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
     pub(crate) labels: Vec<(String, String)>,
-    /// What the hosts were: metal, vm, simulated, simulated-time, netns, loopback, unknown
-    #[arg(long, value_name = "SUBSTRATE", default_value = "unknown")]
+    /// What the hosts were
+    #[arg(long, value_name = "SUBSTRATE", default_value = "unknown", value_parser = super::shared::substrate())]
     pub(crate) substrate: Substrate,
     /// Message size in bytes, where the file does not tell it
     #[arg(long, value_name = "BYTES")]
@@ -43,10 +43,10 @@ pub(crate) struct Import {
     pub(crate) nanoseconds: bool,
 }
 
-fn tool() -> impl TypedValueParser<Value = &'static dyn Format> {
-    let values = FORMATS.map(|format| PossibleValue::new(format.word()).help(format.about()));
+fn tool() -> impl TypedValueParser<Value = &'static Format> {
+    let values = FORMATS.iter().map(|format| PossibleValue::new(format.word).help(format.about));
     PossibleValuesParser::new(values).try_map(|word| {
-        let found = FORMATS.into_iter().find(|format| format.word() == word);
+        let found = FORMATS.iter().find(|format| format.word == word);
         found.ok_or("it is none of the possible values")
     })
 }

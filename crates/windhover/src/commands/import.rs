@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Import, output: &Output) -> Result<u8, Failure> {
         order.push(RunStep { index, cell: cell.clone(), repetition: *repetition, factors: result.factors.clone() });
     }
     let now_ns = now_ns();
-    let name = arguments.name.as_deref().unwrap_or(arguments.tool.word());
+    let name = arguments.name.as_deref().unwrap_or(arguments.tool.word);
     let mut document = document(arguments, name, order, machine, now_ns)?;
     let failed = |error: store::StoreError| Failure::new(error.exit_code(), error);
     let mut dir = RunDir::create(&arguments.output, name, now_ns).map_err(failed)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Import, output: &Output) -> Result<u8, Failure> {
         return Err(failed(error));
     }
     let (results, files) = (cells.len(), arguments.files.len());
-    output.note(format_args!("{results} results of {files} files of {}", arguments.tool.word()));
+    output.note(format_args!("{results} results of {files} files of {}", arguments.tool.word));
     output.result(&format!("{}\n", path.display()))?;
     Ok(0)
 }
