@@ -23,7 +23,7 @@ use Column::{Figures, Words};
 /// | column | meaning |
 /// |---|---|
 /// | `source` | `measured`, or the publication (`redhawk-2012`, `redhawk-7.5`) that the row quotes |
-/// | `substrate` | `metal`, `vm`, `simulated`, `simulated-time`, `netns`, `loopback`, `unknown`; empty for published rows |
+/// | `substrate` | a word of [`model::facts::Substrate`]; empty for published rows |
 /// | `run` | run directory |
 /// | `probe`, `protocol`, `size_bytes` | what was measured |
 /// | `kind` | what the times are: `rtt_half` or `rtt` |

@@ -12,7 +12,7 @@
 //! | `step` | place in execution order, from 1; the file is `cells/NNNN.json` |
 //! | `cell` | the cell's key |
 //! | `repetition` | which repetition of the cell, from 1 |
-//! | `substrate` | what the hosts are: metal, vm, simulated, simulated-time, netns, loopback, unknown |
+//! | `substrate` | what the hosts are, a word of [`model::facts::Substrate`] |
 //! | `label_*` | one column for each label of the runs |
 //! | `probe`, `protocol`, `load`, `stack`, `receive`, `policy`, `cpu` | the factors; two-ended ones as `initiator;reflector` |
 //! | `size_bytes` | message size |

@@ -515,6 +515,21 @@ fn the_settings_of_bypass_are_those_of_the_library() {
 }
 
 /// Tables and code are as wide as they have to be.
+/// Catches: a substrate that the glossary, and with it the documents that lead there, does not name.
+#[test]
+fn the_glossary_names_each_substrate() {
+    let glossary = std::fs::read_to_string(root().join("docs/glossary.md")).unwrap();
+    let row = glossary.lines().find(|line| line.starts_with("| substrate |")).unwrap();
+    let words = row.split(['.', '(']).next().unwrap().replace([',', ':'], " ");
+    let named: Vec<&str> = words.split_whitespace().collect();
+    let missing: Vec<&str> = model::facts::Substrate::ALL
+        .map(|substrate| substrate.word())
+        .into_iter()
+        .filter(|word| !named.contains(word))
+        .collect();
+    assert!(missing.is_empty(), "not in the glossary's row of substrates: {missing:?}");
+}
+
 #[test]
 fn lines_of_the_documents_are_not_too_long() {
     const MOST: usize = 140;

@@ -999,7 +999,13 @@ csv-cells\t'CSV with one row a cell, its repetitions together: the report\'s fig
 json\t'An array of result documents'
 html\t'One self-contained file'"
 complete -c windhover -n "__fish_windhover_using_subcommand report" -s o -l output -d 'File to write; one that exists only with --force, but for a run\'s own report.html [default: report.html in the first run for html, else standard output]' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand report" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback, unknown)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand report" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas' -r -f -a "metal\t''
+vm\t''
+simulated\t''
+simulated-time\t''
+netns\t''
+loopback\t''
+unknown\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l size -d 'Message size of the papers\' table in bytes [default: 32, or the nearest size that the runs have]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -1015,7 +1021,13 @@ complete -c windhover -n "__fish_windhover_using_subcommand compare" -l where -d
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l where-b -d 'Only cells with this value on the second side; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l metric -d 'Figures to compare, separated by commas [default: all that the cells have]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l fail-if -d 'A condition that must not hold; exit code 3 where it does; may be repeated' -r
-complete -c windhover -n "__fish_windhover_using_subcommand compare" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback, unknown)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand compare" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas' -r -f -a "metal\t''
+vm\t''
+simulated\t''
+simulated-time\t''
+netns\t''
+loopback\t''
+unknown\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l format -d 'Form of the result on standard output' -r -f -a "text\t'Sentences and aligned tables'
 json\t'All of it as one document'
 csv\t'One row a figure'
@@ -1046,7 +1058,13 @@ complete -c windhover -n "__fish_windhover_using_subcommand plot" -l cell -d 'On
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l against -d 'The second cell of a difference [default: the next with the same probe, protocol, size and rate]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l repetition -d 'Which repetition of each cell [default: its first]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l tag -d 'What a heat map shows: rtt, rtt_intended, lateness, wake_up, or one reflector\'s, such as rtt@b' -r
-complete -c windhover -n "__fish_windhover_using_subcommand plot" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback, unknown)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l mix-substrates -d 'Put runs of different substrates side by side: name all of them, separated by commas' -r -f -a "metal\t''
+vm\t''
+simulated\t''
+simulated-time\t''
+netns\t''
+loopback\t''
+unknown\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l format -d 'Form of the files [default: from the ending of --output, else png]' -r -f -a "png\t'Pixels; a cell of a heat map is a whole number of them'
 svg\t'Vectors, cells as one image; the same bytes for the same run'
 pdf\t'A page of the figure\'s size: vectors, searchable text, cells as one image'
@@ -1079,7 +1097,13 @@ complete -c windhover -n "__fish_windhover_using_subcommand plot" -s h -l help -
 complete -c windhover -n "__fish_windhover_using_subcommand import" -s o -l output -d 'Folder that the run directory is made in' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand import" -l name -d 'Name of the run [default: the tool\'s]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand import" -l label -d 'Set a label, such as os=EVL or load=build; may be repeated' -r
-complete -c windhover -n "__fish_windhover_using_subcommand import" -l substrate -d 'What the hosts were: metal, vm, simulated, simulated-time, netns, loopback, unknown' -r
+complete -c windhover -n "__fish_windhover_using_subcommand import" -l substrate -d 'What the hosts were' -r -f -a "metal\t''
+vm\t''
+simulated\t''
+simulated-time\t''
+netns\t''
+loopback\t''
+unknown\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand import" -l size -d 'Message size in bytes, where the file does not tell it' -r
 complete -c windhover -n "__fish_windhover_using_subcommand import" -l protocol -d 'What carried the messages, where the file does not tell it' -r
 complete -c windhover -n "__fish_windhover_using_subcommand import" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'

@@ -71,11 +71,16 @@ pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(all: &'static [Choice<T>]
     })
 }
 
+/// Reads a substrate.
+pub(crate) fn substrate() -> impl TypedValueParser<Value = Substrate> {
+    PossibleValuesParser::new(Substrate::ALL.map(Substrate::word)).try_map(|text| text.parse::<Substrate>())
+}
+
 /// Runs of different substrates.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MixArgs {
-    /// Put runs of different substrates side by side: name all of them, separated by commas (metal, vm, simulated, simulated-time, netns, loopback, unknown)
-    #[arg(long = "mix-substrates", value_name = "LIST", value_delimiter = ',')]
+    /// Put runs of different substrates side by side: name all of them, separated by commas
+    #[arg(long = "mix-substrates", value_name = "LIST", value_delimiter = ',', value_parser = substrate())]
     pub(crate) substrates: Vec<Substrate>,
 }
 
