@@ -100,6 +100,42 @@ fn a_shield_goes_with_its_command() {
     assert!(machine.logs().is_empty());
 }
 
+/// Catches: threads of `wake` that a shield around the command keeps off the CPU that they are to measure, a counting thread on
+/// that CPU, and a verdict about other tasks where the shield has kept them off.
+#[test]
+fn wake_ups_behind_the_shield_of_their_own_command() {
+    let Some(machine) = Machine::take("wake_ups_behind_the_shield_of_their_own_command", true) else { return };
+    let before = State::read();
+    let wake = ["wake", "--cpu", "0-1", "--policy", "fifo:50", "--interval-us", "2000", "--count", "1000"];
+    let line =
+        [&["exec", "-p", CPU, "-i", CPU, "--", env!("CARGO_BIN_EXE_windhover")][..], &wake, &["--format", "json"]]
+            .concat();
+    let running = machine.command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let of = |name: &str| -> Vec<(String, String)> {
+        let mut found: Vec<_> = tasks().into_iter().filter(|task| task.name == name).collect();
+        found.sort_by_key(|task| task.tid);
+        found.into_iter().map(|task| (task.cpus, task.cpuset)).collect()
+    };
+    let mut seen = Vec::new();
+    wait_for("a thread on each CPU", || {
+        seen = of("wake");
+        seen.len() == 2 && seen.iter().any(|(cpus, _)| cpus == CPU) && seen.iter().any(|(cpus, _)| cpus == "0")
+    });
+    assert_eq!(of("measure").iter().filter(|(cpus, _)| has(cpus, 1)).count(), 0, "{:?}", of("measure"));
+    let on_it = seen.iter().find(|(cpus, _)| cpus == CPU).map(|(_, group)| group.as_str());
+    assert_eq!(on_it, Some("/windhover-shield"), "{seen:?}");
+    assert_interrupts_left();
+    let output = running.wait_with_output().unwrap();
+    assert_code(&output, 0);
+    let document: serde_json::Value = serde_json::from_str(stdout(&output).trim()).unwrap();
+    assert_eq!(document["wake"]["deadlines"], 2000, "{document}");
+    assert_eq!(document["ends"]["initiator"]["policy"], "fifo:50", "{document}");
+    assert_eq!(document["verdict"]["invalid"].as_array().map(Vec::len), Some(0), "{document}");
+    assert!(stderr(&output).contains("the shield is down"), "{}", stderr(&output));
+    assert_restored(&before);
+    assert!(machine.logs().is_empty());
+}
+
 #[test]
 fn a_shield_ends_after_its_time() {
     let Some(machine) = Machine::take("a_shield_ends_after_its_time", true) else { return };
