@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Options that matter for latency, without `CONFIG_`, in the order in which a reader should see them, each with why.
-const FOR_LATENCY: [(&str, &str); 56] = [
+const FOR_LATENCY: [(&str, &str); 54] = [
     ("PREEMPT_RT", "nearly all of the kernel is preemptible; interrupts and softirqs run in threads"),
     ("PREEMPT_DYNAMIC", "preempt= chooses the preemption model at boot"),
     ("PREEMPT", "the kernel's own code is preempted"),
@@ -42,9 +42,7 @@ const FOR_LATENCY: [(&str, &str); 56] = [
     ("NETFILTER", "packets pass firewall hooks"),
     ("PARAVIRT", "calls that a hypervisor may replace"),
     ("PARAVIRT_SPINLOCKS", "spin locks of guests give their CPU back"),
-    ("PAGE_TABLE_ISOLATION", "system calls change page tables (Meltdown)"),
     ("MITIGATION_PAGE_TABLE_ISOLATION", "system calls change page tables (Meltdown)"),
-    ("RETPOLINE", "indirect calls are slower (Spectre 2)"),
     ("MITIGATION_RETPOLINE", "indirect calls are slower (Spectre 2)"),
     ("INIT_ON_ALLOC_DEFAULT_ON", "each allocation is cleared"),
     ("INIT_ON_FREE_DEFAULT_ON", "freed memory is cleared"),
@@ -60,6 +58,19 @@ const FOR_LATENCY: [(&str, &str); 56] = [
     ("HARDLOCKUP_DETECTOR", "an NMI each few seconds"),
     ("OSNOISE_TRACER", "rtla osnoise explains noise"),
     ("TIMERLAT_TRACER", "rtla timerlat explains wake-up latency"),
+];
+
+/// Options that Linux 6.9 gave another name (arch/x86/Kconfig), and that name: they are one option.
+const RENAMED: [(&str, &str); 9] = [
+    ("CALL_DEPTH_TRACKING", "MITIGATION_CALL_DEPTH_TRACKING"),
+    ("CPU_IBPB_ENTRY", "MITIGATION_IBPB_ENTRY"),
+    ("CPU_IBRS_ENTRY", "MITIGATION_IBRS_ENTRY"),
+    ("CPU_SRSO", "MITIGATION_SRSO"),
+    ("CPU_UNRET_ENTRY", "MITIGATION_UNRET_ENTRY"),
+    ("PAGE_TABLE_ISOLATION", "MITIGATION_PAGE_TABLE_ISOLATION"),
+    ("RETHUNK", "MITIGATION_RETHUNK"),
+    ("RETPOLINE", "MITIGATION_RETPOLINE"),
+    ("SLS", "MITIGATION_SLS"),
 ];
 
 /// Options that differ between any two builds and mean nothing for what runs, by the start of their names.
@@ -104,7 +115,7 @@ pub fn id(text: &str) -> String {
 /// An option that two configurations set differently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionDifference<'a> {
-    /// Its name without `CONFIG_`.
+    /// Its name without `CONFIG_`; the newer one where it was renamed.
     pub name: &'a str,
     /// Its value in the first; `None`: not set.
     pub a: Option<&'a str>,
@@ -118,8 +129,10 @@ pub struct OptionDifference<'a> {
 /// name. What differs between any two builds (versions of compilers, keys) is left out.
 #[must_use]
 pub fn differences<'a>(a: &'a str, b: &'a str) -> Vec<OptionDifference<'a>> {
+    let now = |name| RENAMED.iter().find(|(before, _)| *before == name).map_or(name, |(_, now)| *now);
     let options = |text: &'a str| -> BTreeMap<&'a str, &'a str> {
-        text.lines().filter_map(|line| line.trim().strip_prefix("CONFIG_")?.split_once('=')).collect()
+        let set = text.lines().filter_map(|line| line.trim().strip_prefix("CONFIG_")?.split_once('='));
+        set.map(|(name, value)| (now(name), value)).collect()
     };
     let (left, right) = (options(a), options(b));
     let known: BTreeMap<&str, (usize, &'static str)> =
@@ -164,6 +177,17 @@ pub fn in_words(a: &str, b: &str) -> Vec<[String; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Catches: of kernels before and since 6.9 each mitigation was shown as lost and as new.
+    #[test]
+    fn a_renamed_option_is_one_option() {
+        let (before, since) =
+            ("CONFIG_RETPOLINE=y\nCONFIG_SLS=y\n", "CONFIG_MITIGATION_RETPOLINE=y\nCONFIG_MITIGATION_SLS=y\n");
+        assert_eq!(differences(before, since), []);
+        let lost = differences(before, "CONFIG_MITIGATION_SLS=y\n");
+        let found: Vec<_> = lost.iter().map(|one| (one.name, one.a, one.b, one.why.is_some())).collect();
+        assert_eq!(found, [("MITIGATION_RETPOLINE", Some("y"), None, true)]);
+    }
 
     const A: &str = "#\n# Linux 6.1\nCONFIG_CC_VERSION_TEXT=\"gcc 12\"\nCONFIG_HZ_250=y\nCONFIG_HZ=250\n\
                      # CONFIG_PREEMPT_RT is not set\nCONFIG_PREEMPT_VOLUNTARY=y\nCONFIG_VETH=m\nCONFIG_ACPI=y\n";
