@@ -28,7 +28,7 @@ const LAST: Duration = Duration::from_secs(5);
 /// Lines of the console in an error.
 const CONSOLE_LINES: usize = 3;
 /// Bytes at the end of a console in which they, and the line of a panic, are looked for.
-const TAIL: u64 = 1 << 20;
+const TAIL: usize = 1 << 20;
 /// What the line of the console begins with that says why a kernel gave up.
 const PANIC: &str = "Kernel panic";
 
@@ -433,9 +433,9 @@ fn tail(path: &Path) -> String {
     let read = || {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL as u64)))?;
         let mut bytes = Vec::new();
-        file.take(TAIL).read_to_end(&mut bytes)?;
+        file.take(TAIL as u64).read_to_end(&mut bytes)?;
         std::io::Result::Ok(bytes)
     };
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
@@ -615,9 +615,9 @@ mod tests {
     fn only_the_end_of_a_console_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("console");
-        let long = format!("first\n{}\nlast\n", "x".repeat(TAIL as usize));
+        let long = format!("first\n{}\nlast\n", "x".repeat(TAIL));
         std::fs::write(&path, &long).unwrap();
-        assert_eq!(tail(&path), long[long.len() - TAIL as usize..]);
+        assert_eq!(tail(&path), long[long.len() - TAIL..]);
         std::fs::write(&path, "short").unwrap();
         assert_eq!((tail(&path).as_str(), tail(&folder.path().join("none")).as_str()), ("short", ""));
     }
