@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: all that a change has to pass.
 
-use crate::{arrows, generated, package, process, tests, tools, words};
+use crate::{arrows, package, process, tests, tools, words};
 use anyhow::{Context as _, Result};
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ const FUZZ_S: u32 = 1;
 
 pub(crate) fn run() -> Result<()> {
     let cargo = process::cargo();
-    let steps: [(&str, &dyn Fn() -> Result<()>); 11] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 10] = [
         ("format", &|| process::run(&cargo, &["fmt", "--all", "--check"])),
         ("arrows", &arrows::run),
         ("words", &words::run),
@@ -25,7 +25,6 @@ pub(crate) fn run() -> Result<()> {
         ("short fuzz of all targets", &|| tools::fuzz(None, FUZZ_S)),
         ("package", &|| package::run(&package::Arguments::quick())),
         ("documentation", &documentation),
-        ("generated documents", &|| generated::run(true)),
     ];
     for (name, step) in steps {
         let began = Instant::now();

@@ -38,12 +38,8 @@ enum Chore {
     Arrows,
     /// Check that product text uses no word of the table "Not used" in docs/glossary.md.
     Words,
-    /// Write man pages, completions and schemas again, or check that they are fresh.
-    Generate {
-        /// Only check; fail when a file differs.
-        #[arg(long)]
-        check: bool,
-    },
+    /// Write man pages, completions and schemas again.
+    Generate,
     /// Build a Debian package and a relocatable archive; try the package in a clean Debian root.
     Package(package::Arguments),
     /// Benchmarks that compare with other tools or give figures for docs/benchmarks.md.
@@ -65,7 +61,7 @@ fn main() -> ExitCode {
         Chore::Ci => ci::run(),
         Chore::Arrows => arrows::run(),
         Chore::Words => words::run(),
-        Chore::Generate { check } => generated::run(check),
+        Chore::Generate => generated::run(),
         Chore::Package(arguments) => package::run(&arguments),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Fuzz { target, seconds } => tools::fuzz(target.as_deref(), seconds),

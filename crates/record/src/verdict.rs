@@ -200,7 +200,7 @@ fn faults(evidence: &Evidence<'_>, end: &End<'_>) -> Option<String> {
     (minor + major > 0 && evidence.recorded.is_some()).then(|| {
         format!(
             "{minor} minor and {major} major page faults of the measuring thread in the loop: lock memory (run as root or raise \
-             RLIMIT_MEMLOCK), leave memory free, and forbid compaction to move locked pages (sysctl \
+             RLIMIT_MEMLOCK), leave memory free, and forbid the kernel to move locked pages (sysctl \
              vm.compact_unevictable_allowed=0)"
         )
     })

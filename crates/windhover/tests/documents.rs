@@ -514,7 +514,6 @@ fn the_settings_of_bypass_are_those_of_the_library() {
     }
 }
 
-/// Tables and code are as wide as they have to be.
 /// Catches: a substrate that the glossary, and with it the documents that lead there, does not name.
 #[test]
 fn the_glossary_names_each_substrate() {
@@ -530,6 +529,35 @@ fn the_glossary_names_each_substrate() {
     assert!(missing.is_empty(), "not in the glossary's row of substrates: {missing:?}");
 }
 
+/// The files below a folder by their path in it, with their bytes.
+fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let (mut found, mut folders) = (BTreeMap::new(), vec![folder.to_path_buf()]);
+    while let Some(next) = folders.pop() {
+        for path in std::fs::read_dir(next).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.insert(path.strip_prefix(folder).unwrap().to_path_buf(), std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Catches: a flag, a key of plans or a check that changed while its generated document did not.
+#[test]
+fn the_generated_documents_are_fresh() {
+    let folder = Folder::new("documents-fresh");
+    let output = run(&["generate", folder.path()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let (made, kept) = (files_below(&folder.0), files_below(&root().join("docs/generated")));
+    assert!(made.len() > 40, "only {} documents", made.len());
+    let names = made.keys().chain(kept.keys()).filter(|name| made.get(*name) != kept.get(*name));
+    let stale: BTreeSet<&PathBuf> = names.collect();
+    assert!(stale.is_empty(), "run 'cargo xtask generate', for {stale:?}");
+}
+
+/// Tables and code are as wide as they have to be.
 #[test]
 fn lines_of_the_documents_are_not_too_long() {
     const MOST: usize = 140;

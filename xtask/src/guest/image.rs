@@ -79,13 +79,13 @@ impl Root {
     }
 }
 
-pub(super) struct Built {
-    pub(super) binary: PathBuf,
+pub(crate) struct Built {
+    pub(crate) binary: PathBuf,
     tests: PathBuf,
 }
 
 /// Has cargo build the guest tests, and with them the binary; where both are is what cargo says.
-pub(super) fn build() -> Result<Built> {
+pub(crate) fn build() -> Result<Built> {
     let cargo = process::cargo();
     let arguments = ["test", "--locked", "--package", "windhover", "--test", "guest", "--no-run"];
     eprintln!("$ {cargo} {}", arguments.join(" "));
@@ -108,7 +108,7 @@ pub(super) fn build() -> Result<Built> {
 }
 
 /// A copy without debug information, a quarter of the size.
-pub(super) fn stripped(program: &Path, folder: &Path) -> Result<PathBuf> {
+pub(crate) fn stripped(program: &Path, folder: &Path) -> Result<PathBuf> {
     let name = program.file_name().with_context(|| program.display().to_string())?;
     let copy = folder.join(name);
     process::output("strip", &["-o", &copy.to_string_lossy(), &program.to_string_lossy()])?;

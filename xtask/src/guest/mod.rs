@@ -6,7 +6,7 @@
 //! [`BOOTS`]. After them come the tests of labs in guests, which boot by themselves. Campaigns that boot their own machine are
 //! apart (`kexec`).
 
-mod image;
+pub(crate) mod image;
 mod kexec;
 mod machine;
 

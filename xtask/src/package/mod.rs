@@ -8,7 +8,7 @@ mod facts;
 mod trial;
 
 use crate::files::{fresh, has_ending, listed};
-use crate::{packages, process};
+use crate::{guest, packages, process};
 use anyhow::{Context as _, Result, ensure};
 use facts::Facts;
 use std::fs;
@@ -86,12 +86,11 @@ fn build() -> Result<PathBuf> {
 
 /// What the tests run, without symbols.
 fn stripped(work: &Path) -> Result<PathBuf> {
-    process::run(&process::cargo(), &["build", "--locked", "--package", "windhover"])?;
+    // Built with them: alone it would have other features of its libraries, and take a minute.
+    let built = guest::image::build()?;
     let folder = work.join("quick");
     fresh(&folder)?;
-    let (from, to) = (process::target().join("debug/windhover"), folder.join("windhover"));
-    process::run("strip", &["--strip-all", "-o", &to.to_string_lossy(), &from.to_string_lossy()])?;
-    Ok(to)
+    guest::image::stripped(&built.binary, &folder)
 }
 
 /// The glibc that the binary needs; its size, and that it names no folder of this machine.
