@@ -1,7 +1,8 @@
 //! Debian packages: which are missing, and installing them.
 
-use crate::process;
+use crate::{files, process};
 use anyhow::{Result, bail};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Installs the packages that are missing, saying first which. A machine that has them all is not touched.
@@ -24,6 +25,31 @@ pub(crate) fn ensure(wanted: &[&str], why: &str) -> Result<()> {
         install()?;
     }
     Ok(())
+}
+
+/// A folder that packages are unpacked into and not installed: of tools that would change how the machine boots.
+pub(crate) fn unpacked(wanted: &[&str], name: &str) -> Result<PathBuf> {
+    let folder = process::target().join(name);
+    let done = folder.join("unpacked");
+    if files::read(&done).is_ok_and(|list| list == wanted.join(" ")) {
+        return Ok(folder);
+    }
+    files::fresh(&folder)?;
+    let download = || {
+        let mut apt = Command::new("apt-get");
+        apt.args(["-q", "-o", "APT::Sandbox::User=root", "download"]).args(wanted);
+        process::finish(apt.current_dir(&folder).stdin(Stdio::null()).stdout(Stdio::null()))
+    };
+    if download().is_err() {
+        apt(&["update"])?;
+        download()?;
+    }
+    let packages = files::listed(&folder)?;
+    for package in &packages {
+        process::run("dpkg", &["-x", &package.to_string_lossy(), &folder.to_string_lossy()])?;
+    }
+    files::write(&done, wanted.join(" "))?;
+    Ok(folder)
 }
 
 fn apt(arguments: &[&str]) -> Result<()> {

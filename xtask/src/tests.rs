@@ -7,6 +7,8 @@ use std::process::Stdio;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+/// Tools of boot loaders, which tests run on folders.
+const BOOT_TOOLS: [&str; 3] = ["grub-common", "grub2-common", "systemd-boot"];
 /// What `--interop` starts: others that speak PGM, and what loses packets between them and us.
 const INTEROP: [&str; 8] =
     ["iproute2", "gcc", "libc6-dev", "tshark", "libpgm-dev", "libzmq3-dev", "pkg-config", "nftables"];
@@ -142,7 +144,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
         packages::ensure(&[&INTEROP[..], &PACKAGES].concat(), "for the tests")?;
         let workspace = ["--workspace".to_owned()];
         let cargo = if arguments.cargo.is_empty() { &workspace[..] } else { &arguments.cargo };
-        cargo_test(cargo, &["--show-output".to_owned()], None, &mut |_| ())?
+        let tools = packages::unpacked(&BOOT_TOOLS, "boot-tools")?.display().to_string();
+        let told = Some(("WINDHOVER_TEST_BOOT_TOOLS", tools));
+        cargo_test(cargo, &["--show-output".to_owned()], told, &mut |_| ())?
     };
     println!();
     for skipped in &counts.skipped {

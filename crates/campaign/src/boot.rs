@@ -164,8 +164,8 @@ impl Kernels {
 
     /// Compares what hosts run with what the journal says; the visit where they came to it without anybody seeing it.
     ///
-    /// The same boot as before the attempt: nothing was booted, and the attempt is made again. Another boot into another
-    /// kernel was an attempt.
+    /// The same boot as before the attempt: nothing was booted, and the attempt is made again. So it is where the kernel is that
+    /// of a guest, which ended with its controller. Another boot into another kernel was an attempt.
     pub(crate) fn compare(
         &mut self,
         runs: &BTreeMap<String, MachineFacts>,
@@ -179,7 +179,7 @@ impl Kernels {
         }
         let open = self.open.take()?;
         let now = boots(&open.before);
-        if now == open.before {
+        if now == open.before || open.visit.kernel.driver == KernelDriver::Guest {
             if let Some(attempts) = self.attempts.get_mut(&open.visit) {
                 *attempts = attempts.saturating_sub(1);
             }

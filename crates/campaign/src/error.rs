@@ -131,6 +131,7 @@ impl CampaignError {
             Self::Store(error) => error.exit_code(),
             Self::Lab(error) => match error {
                 LabError::Registry { .. } | LabError::Failed(_) => 1,
+                LabError::Interrupted => 130,
                 _ => 2,
             },
             Self::Pipe(error) => error.exit_code(),

@@ -42,12 +42,30 @@ struct Opener {
 
 impl Opener {
     fn open(&self, name: &str, command: &AgentCommand) -> Result<Client, PipeError> {
+        Client::open(name, command, &self.build, self.listener(name))
+    }
+
+    /// Opens the agent of a host that may hang on its way up, before `until` and while nobody stops it.
+    fn open_until(
+        &self,
+        name: &str,
+        command: &AgentCommand,
+        until: Instant,
+        stop: &AtomicBool,
+    ) -> Result<Client, PipeError> {
+        // One that hangs is tried anew: the machine may have gone down behind its link.
+        let until = until.min(Instant::now() + ONE_TRY);
+        let mut waits = || Instant::now() < until && !stop.load(Ordering::Relaxed);
+        Client::open_while(name, command, &self.build, &mut waits, self.listener(name))
+    }
+
+    /// What an agent writes to stderr becomes notes.
+    fn listener(&self, name: &str) -> impl FnMut(&str) + Send + 'static {
         let (sender, host) = (self.notes.clone(), name.to_owned());
-        let on_stderr = move |line: &str| {
+        move |line: &str| {
             // Nobody listens any more once the run is over.
             let _ = sender.send(format!("host '{host}': {line}"));
-        };
-        Client::open(name, command, &self.build, on_stderr)
+        }
     }
 }
 
@@ -94,8 +112,13 @@ impl LabHosts {
         let until = Instant::now() + patience;
         for (name, command) in &hosts.commands {
             let client = loop {
-                match hosts.opener.open(name, command) {
-                    Err(_) if Instant::now() < until && !options.stopped() => thread::sleep(BETWEEN_TRIES),
+                let opened = match patience.is_zero() {
+                    true => hosts.opener.open(name, command),
+                    false => hosts.opener.open_until(name, command, until, &options.stop),
+                };
+                match opened {
+                    Err(_) if options.stopped() => return Err(CampaignError::Host(HostError::Interrupted)),
+                    Err(_) if Instant::now() < until => thread::sleep(BETWEEN_TRIES),
                     opened => break opened?,
                 }
             };
@@ -166,6 +189,8 @@ fn launch(stack: &StackPlan) -> LaunchSpec {
 
 /// How far apart a host that boots is tried.
 const BETWEEN_TRIES: Duration = Duration::from_secs(1);
+/// How long a host that boots may take for one greeting.
+const ONE_TRY: Duration = Duration::from_secs(60);
 
 /// The link of the unit that resumes a run after each boot, once it is enabled.
 const RESUME_UNIT: &str = "/etc/systemd/system/multi-user.target.wants/windhover-resume.service";
@@ -176,7 +201,7 @@ impl LabHosts {
         let command = self.commands.get(host).ok_or_else(|| unknown(host))?;
         loop {
             let mut why = "it is still up".to_owned();
-            match self.opener.open(host, command) {
+            match self.opener.open_until(host, command, until, stop) {
                 Ok(client) if client.identity().boot_id != before => {
                     self.clients.insert(host.to_owned(), client);
                     return Ok(());
@@ -208,18 +233,17 @@ impl LabHosts {
     ) -> Result<(), HostError> {
         // They go with their guest, which need not answer any more.
         self.clients.clear();
-        let told = |error: LabError| HostError::Failed { host: MACHINE.to_owned(), why: error.to_string() };
+        let told = |error: LabError| match error {
+            LabError::Interrupted => HostError::Interrupted,
+            error => HostError::Failed { host: MACHINE.to_owned(), why: error.to_string() },
+        };
         self.lab.take().map_or(Ok(()), Lab::down).map_err(told)?;
         let name = format!("campaign-{}", std::process::id());
         let program = Program { path: self.opener.program.clone(), build: self.opener.build.clone() };
         let spec = GuestSpec { boot_limit: limit, ..guest_of(plan, kernel) };
         let notes = self.opener.notes.clone();
         let mut note = |text: &str| drop(notes.send(text.to_owned()));
-        let lab =
-            Lab::boot(&name, &spec, &program, stop, &mut note).map_err(|error| match stop.load(Ordering::Relaxed) {
-                true => HostError::Interrupted,
-                false => told(error),
-            })?;
+        let lab = Lab::boot(&name, &spec, &program, stop, &mut note).map_err(told)?;
         for host in lab.hosts() {
             let client = self.opener.open(&host.name, &lab.agent(&self.opener.program, host)).map_err(failed)?;
             self.clients.insert(host.name.clone(), client);

@@ -288,3 +288,44 @@ fn a_reset_between_two_parts_is_seen() {
     let run = Run::load(&path).unwrap();
     assert!(run.results.iter().all(|(_, result)| result.boot.as_ref().unwrap().ids["a"] != "boot-reset"));
 }
+
+/// Catches: a visit whose controller was killed during three boots of its guest "could not boot", although the kernel is fine. A guest
+/// goes with its controller, so nothing can be said of such an attempt.
+#[test]
+fn boots_that_ended_with_their_controller_are_no_attempts() {
+    let text = PLAN.replace("[hosts.a]\nagent_command = [\"x\"]\n[hosts.b]\nagent_command = [\"x\"]\n", "");
+    let text = text.replace("[roles]", "[lab]\nkind = \"guest\"\n[roles]").replace(", \"current\"", "");
+    let text = text.replace("kexec:/boot/one", "guest:one").replace("kexec:/boot/two", "guest:two");
+    let folder = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    let mut boots = 0;
+    fake.boots = Box::new(move |kernel, _| {
+        boots += 1;
+        // Beyond the attempts of a visit.
+        assert!(!(2..=6).contains(&boots), "kill -9");
+        Ok(kernel.what.clone())
+    });
+    let first = options(folder.path(), &text);
+    let mut ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        run_on(&plan(&text), &mut fake, &first, &mut Silent).unwrap()
+    }));
+    let path = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let mut kills = 0;
+    while ended.is_err() {
+        kills += 1;
+        for host in ["a", "b"] {
+            fake.hosts.insert(host.to_owned(), (format!("nobody-{kills}"), "none".to_owned()));
+        }
+        let next = options(folder.path(), "");
+        ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            resume_on(&path, &mut fake, &next, &mut Silent).unwrap()
+        }));
+    }
+    let summary = ended.unwrap();
+    assert_eq!((kills, summary.outcome, summary.done, summary.failed), (5, Outcome::Done, 12, 0));
+    // The machine died by itself: that is one.
+    let mut fake = Fake::new();
+    fake.boots = Box::new(|_, _| Err(lost()));
+    let (_folder, ended) = run(&mut fake, &text);
+    assert_eq!(ended.unwrap().failed, 12);
+}

@@ -15,6 +15,9 @@ pub enum GuestError {
     /// A file or folder cannot be used.
     #[error("cannot {step} {}: {cause}{}", path.display(), remedy(cause))]
     File { step: &'static str, path: PathBuf, cause: std::io::Error },
+    /// The stop flag was raised.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// What helps when the disk is full.
@@ -45,9 +48,14 @@ impl GuestError {
         move |cause| Self::File { step, path, cause }
     }
 
-    /// The design's exit code: 2 for what the caller can put right by asking otherwise, 1 for what failed on the way.
+    /// The design's exit code: 2 for what the caller can put right by asking otherwise, 130 for an interruption, 1 for what failed
+    /// on the way.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        if matches!(self, Self::Refused(_)) { 2 } else { 1 }
+        match self {
+            Self::Refused(_) => 2,
+            Self::Interrupted => 130,
+            Self::Failed(_) | Self::File { .. } => 1,
+        }
     }
 }

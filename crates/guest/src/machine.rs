@@ -371,7 +371,7 @@ impl Starting {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if stop.load(Ordering::Relaxed) {
-                return GuestError::failed("interrupted");
+                return Err(GuestError::Interrupted);
             }
             let printed = std::fs::metadata(console_file(self.folder.path())).map_or(0, |file| file.len());
             let silence = heard.silence(printed, Instant::now());

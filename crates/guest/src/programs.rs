@@ -85,7 +85,7 @@ impl Line {
                     return GuestError::failed(format!("{} was not done in {seconds} s", argv.join(" ")));
                 }
                 Err(RecvTimeoutError::Timeout) if asked || !stop.load(Ordering::Relaxed) => {}
-                Err(RecvTimeoutError::Timeout) if !asks => return GuestError::failed("interrupted"),
+                Err(RecvTimeoutError::Timeout) if !asks => return Err(GuestError::Interrupted),
                 Err(RecvTimeoutError::Timeout) => {
                     asked = true;
                     self.order(&ToGuest::Signal { id, signal: ASK })?;

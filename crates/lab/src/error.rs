@@ -12,6 +12,9 @@ pub enum LabError {
     /// `ip` refused a command, a link did not come up, or something is left after a removal: what, and the remedy.
     #[error("{0}")]
     Failed(String),
+    /// The stop flag was raised while a guest booted.
+    #[error("interrupted")]
+    Interrupted,
     /// A lab was removed whose record could not be read: which, and where the record is now.
     #[error("{0}")]
     SetAside(String),
@@ -54,9 +57,14 @@ impl LabError {
         Err(Self::Failed(format!("{what} of lab '{lab}' could not be removed: {why}")))
     }
 
-    /// The design's exit code: 2 for what the caller can put right by asking otherwise, 1 for what failed on the way.
+    /// The design's exit code: 2 for what the caller can put right by asking otherwise, 130 for an interruption, 1 for what failed
+    /// on the way.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        if matches!(self, Self::Refused(_)) { 2 } else { 1 }
+        match self {
+            Self::Refused(_) => 2,
+            Self::Interrupted => 130,
+            Self::Failed(_) | Self::SetAside(_) | Self::Registry { .. } | Self::Damaged { .. } => 1,
+        }
     }
 }

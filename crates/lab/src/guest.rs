@@ -26,9 +26,10 @@ const LOOK: Duration = Duration::from_millis(10);
 
 impl From<GuestError> for LabError {
     fn from(error: GuestError) -> Self {
-        match error.exit_code() {
-            2 => Self::Refused(error.to_string()),
-            _ => Self::Failed(error.to_string()),
+        match error {
+            GuestError::Refused(why) => Self::Refused(why),
+            GuestError::Interrupted => Self::Interrupted,
+            GuestError::Failed(_) | GuestError::File { .. } => Self::Failed(error.to_string()),
         }
     }
 }

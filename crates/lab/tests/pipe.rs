@@ -114,6 +114,24 @@ fn sh(script: &str) -> AgentCommand {
     AgentCommand::of(&["sh".to_owned(), "-c".to_owned(), script.to_owned()])
 }
 
+/// Catches: a link that hangs (a machine that went down behind it) was waited for a minute beyond the deadline of a boot.
+#[test]
+fn an_agent_that_does_not_greet_is_given_up_when_the_caller_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid = folder.path().join("pid");
+    // It would not end by itself when its pipe closes, as ssh does not.
+    let command = sh(&format!("echo $$ > '{}'; exec sleep 600", pid.display()));
+    let mut asked = 0;
+    let mut waits = || {
+        asked += 1;
+        !fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n'))
+    };
+    let error = Client::open_while("b", &command, "the build", &mut waits, |_: &str| {}).unwrap_err();
+    assert!(matches!(error, PipeError::Silent { .. }) && error.to_string().contains("say who it is"), "{error}");
+    let pid: u32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    assert!(asked > 0 && !lives(pid), "it was left running");
+}
+
 #[test]
 fn a_whole_conversation() {
     let agent = Agent::new(&format!("echo hello from the worker >&2\n{LISTEN}\ncat >/dev/null"));

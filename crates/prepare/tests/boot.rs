@@ -205,9 +205,13 @@ fn what_grub_needs_is_looked_at_before_anything_is_chosen() {
     tree.refused("grub:old", &["grub-reboot", "grub-common"]);
 }
 
-/// GRUB's own tools: from the system, or from a folder that `dpkg -x` made of grub-common and grub2-common.
+/// Where the boot loaders' own tools are: in the system, or in a folder that packages of Debian were unpacked into.
+fn real_tools() -> PathBuf {
+    std::env::var_os("WINDHOVER_TEST_BOOT_TOOLS").map_or_else(|| PathBuf::from("/"), PathBuf::from)
+}
+
 fn real_grub(tree: &Tree) -> Option<PathBuf> {
-    let root = std::env::var_os("WINDHOVER_TEST_GRUB").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    let root = real_tools();
     let editenv = root.join("usr/bin/grub-editenv");
     let reboot = fs::read_to_string(root.join("usr/sbin/grub-reboot")).ok()?;
     let editenv = editenv.is_file().then_some(editenv)?;
@@ -224,8 +228,7 @@ fn by_grubs_own_tools_an_entry_is_chosen_once_and_the_default_stays() {
     let tree = grub_tree();
     let Some(editenv) = real_grub(&tree) else {
         eprintln!(
-            "SKIPPED by_grubs_own_tools_an_entry_is_chosen_once_and_the_default_stays: no grub-reboot: install grub2-common, or name \
-             a folder that it was unpacked into in WINDHOVER_TEST_GRUB"
+            "SKIPPED by_grubs_own_tools_an_entry_is_chosen_once_and_the_default_stays: no grub-reboot: cargo xtask test has it"
         );
         return;
     };
@@ -267,22 +270,84 @@ fn a_tool_that_changes_the_default_is_caught() {
     assert!(error.contains("did not choose 'old'"), "{error}");
 }
 
-/// A fixture of bootctl(1): what it lists is as systemd 252 prints it, and it notes what it was asked for.
+/// Its own bootctl(1), for which one folder is the EFI system partition and another one holds the firmware's variables: in a mount
+/// namespace, and in a root without the mark of a container, where it would ask for no firmware.
+const OWN_BOOTCTL: &str = r#"export SYSTEMD_RELAX_ESP_CHECKS=1 SYSTEMD_ESP_PATH=/efi
+exec unshare --mount sh -c 'set -e
+here=$1 bootctl=$2; shift 2
+mount -t tmpfs none "$here/new"
+for name in usr lib lib64 bin etc proc sys dev tmp; do
+    [ ! -e "/$name" ] || { mkdir "$here/new/$name"; mount --rbind "/$name" "$here/new/$name"; }
+done
+mkdir "$here/new/efi"
+mount --bind "$here/root/efi" "$here/new/efi"
+mount -t tmpfs none "$here/new/sys/firmware"
+mkdir -p "$here/new/sys/firmware/efi/efivars"
+mount --bind "$here/variables" "$here/new/sys/firmware/efi/efivars"
+cp "$bootctl" "$here/new/bootctl"
+exec chroot "$here/new" /bootctl "$@"' sh "$here" "$bootctl" "$@""#;
+/// The vendor's number that systemd-boot's variables have (systemd.io/BOOT_LOADER_INTERFACE).
+const LOADER: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+
+#[test]
+fn by_systemd_boots_own_tool_an_entry_is_chosen_once_and_the_default_stays() {
+    let name = "by_systemd_boots_own_tool_an_entry_is_chosen_once_and_the_default_stays";
+    let bootctl = real_tools().join("usr/bin/bootctl");
+    let mounts = || Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "none", "/tmp"]).output();
+    if !bootctl.is_file() || !Path::new("/sys/firmware").is_dir() || !mounts().is_ok_and(|done| done.status.success()) {
+        eprintln!("SKIPPED {name}: it needs bootctl, which cargo xtask test has, /sys/firmware, and root");
+        return;
+    }
+    let tree = Tree::new();
+    let here = tree.0.path().display().to_string();
+    tree.folder("sys/firmware/efi").kernel_file("efi/m/6.1/linux", "6.1.0-49-amd64");
+    tree.kernel_file("efi/m/6.12/linux", "6.12.0-amd64").file("efi/loader/loader.conf", b"default new.conf\n");
+    for (entry, release) in [("old", "6.1"), ("new", "6.12")] {
+        let text = format!("title {entry}\nversion {release}\nlinux /m/{release}/linux\n");
+        tree.file(&format!("efi/loader/entries/{entry}.conf"), text.as_bytes());
+    }
+    let variables = tree.0.path().join("variables");
+    fs::create_dir(&variables).unwrap();
+    fs::create_dir(tree.0.path().join("new")).unwrap();
+    let variable = |name: &str| variables.join(format!("{name}-{LOADER}"));
+    // Four bytes of attributes, and text in UTF-16.
+    let text = |text: &str| -> Vec<u8> {
+        [7, 0, 0, 0].into_iter().chain(text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes)).collect()
+    };
+    fs::write(variable("LoaderInfo"), text("systemd-boot 252")).unwrap();
+    fs::write(variable("LoaderEntryDefault"), text("new.conf")).unwrap();
+    tree.tool("bootctl", &format!("here={here}\nbootctl={}\n{OWN_BOOTCTL}", bootctl.display()));
+    let seen = boot::check(&tree.kernel(), &choice("bootctl:old.conf"));
+    assert!(!variable("LoaderEntryOneShot").exists(), "a check changes nothing");
+    let image = seen.unwrap();
+    assert_eq!(image.release.as_deref(), Some("6.1.0-49-amd64"));
+    tree.refused("bootctl:none.conf", &["entry 'none.conf'", "new.conf", "old.conf"]);
+    assert_eq!(boot::load(&tree.kernel(), &choice("bootctl:old.conf")).unwrap(), host::boot::Down::Reboot);
+    assert_eq!(fs::read(variable("LoaderEntryOneShot")).unwrap(), text("old.conf"));
+    assert_eq!(fs::read(variable("LoaderEntryDefault")).unwrap(), text("new.conf"), "the default is as it was");
+    let loader = fs::read_to_string(tree.path("efi/loader/loader.conf")).unwrap();
+    assert_eq!(loader, "default new.conf\n", "the default is as it was");
+}
+
+/// A fixture of bootctl(1): what it lists is as systemd 252 or a later one prints it, and it notes what it was asked for.
 #[test]
 fn an_entry_of_systemd_boot_is_chosen_once() {
-    let tree = Tree::new();
-    tree.refused("bootctl:a.conf", &["needs UEFI"]);
-    tree.folder("sys/firmware/efi");
-    tree.refused("bootctl:a.conf", &["program bootctl is not there"]);
-    let asked = tree.0.path().join("asked");
-    let list = "[{\"type\":\"type1\",\"id\":\"a.conf\",\"root\":\"/efi\",\"linux\":\"/m/6.1/linux\"},{\"id\":\"auto-reboot\"}]";
-    tree.tool("bootctl", &format!("case $1 in list) echo '{list}';; *) echo \"$*\" >> {};; esac", asked.display()));
-    tree.refused("bootctl:b.conf", &["entry 'b.conf'", "a.conf, auto-reboot"]);
-    tree.refused("bootctl:a.conf", &["/efi/m/6.1/linux", "another entry"]);
-    tree.kernel_file("efi/m/6.1/linux", "6.1.0-49-amd64");
-    let image = boot::check(&tree.kernel(), &choice("bootctl:a.conf")).unwrap();
-    assert_eq!(image.release.as_deref(), Some("6.1.0-49-amd64"));
-    assert!(!Path::new(&asked).exists(), "a check changes nothing");
-    boot::load(&tree.kernel(), &choice("bootctl:a.conf")).unwrap();
-    assert_eq!(fs::read_to_string(&asked).unwrap().trim(), "set-oneshot a.conf", "never set-default");
+    let entry = "{\"type\":\"type1\",\"id\":\"a.conf\",\"root\":\"/efi\",\"linux\":\"/m/6.1/linux\"}";
+    let other = "{\"id\":\"auto-reboot\"}";
+    for list in [format!("{entry}\n{other}"), format!("[{entry},{other}]")] {
+        let tree = Tree::new();
+        tree.refused("bootctl:a.conf", &["needs UEFI"]);
+        tree.folder("sys/firmware/efi");
+        tree.refused("bootctl:a.conf", &["program bootctl is not there"]);
+        let asked = tree.0.path().join("asked");
+        tree.tool("bootctl", &format!("case $1 in list) echo '{list}';; *) echo \"$*\" >> {};; esac", asked.display()));
+        tree.refused("bootctl:b.conf", &["entry 'b.conf'", "a.conf, auto-reboot"]);
+        tree.refused("bootctl:a.conf", &["/efi/m/6.1/linux", "another entry"]);
+        tree.kernel_file("efi/m/6.1/linux", "6.1.0-49-amd64");
+        let image = boot::check(&tree.kernel(), &choice("bootctl:a.conf")).unwrap();
+        assert_eq!(image.release.as_deref(), Some("6.1.0-49-amd64"));
+        assert!(!Path::new(&asked).exists(), "a check changes nothing");
+        boot::load(&tree.kernel(), &choice("bootctl:a.conf")).unwrap();
+        assert_eq!(fs::read_to_string(&asked).unwrap().trim(), "set-oneshot a.conf", "never set-default");
+    }
 }

@@ -30,6 +30,9 @@ pub enum StoreError {
     /// A line of the journal, other than a torn last one, cannot be read.
     #[error("{}: line {line} is damaged ({why}): put the file back from a copy, or measure again", .path.display())]
     DamagedLine { path: PathBuf, line: usize, why: String },
+    /// A line of the journal has a step that this version does not know.
+    #[error("{}: line {line} (step '{step}') was written by a newer windhover: use that one", .path.display())]
+    NewerLine { path: PathBuf, line: usize, step: String },
     #[error("cannot encode {what}: {why}")]
     Encode { what: String, why: String },
     #[error("run name '{0}': use letters, digits, '-', '_' and '.', and do not begin with '.'")]
@@ -72,6 +75,7 @@ impl StoreError {
             | Self::Name { .. }
             | Self::NoPlan { .. }
             | Self::DamagedLine { .. }
+            | Self::NewerLine { .. }
             | Self::Substrates { .. }
             | Self::Document(_) => 2,
             _ => 1,

@@ -13,7 +13,16 @@ use std::time::Duration;
 /// only named in errors.
 pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<(Vec<JournalLine>, u64), StoreError> {
     let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-    Ok((cell::parse_lines(path, &bytes[..whole], false)?, whole as u64))
+    Ok((cell::parse_lines(path, &bytes[..whole], false).map_err(or_newer)?, whole as u64))
+}
+
+/// A line whose step this version does not know is whole, and of a newer one.
+fn or_newer(error: StoreError) -> StoreError {
+    let StoreError::DamagedLine { path, line, why } = error else { return error };
+    match why.strip_prefix("unknown variant `").and_then(|rest| rest.split_once('`')) {
+        Some((step, _)) => StoreError::NewerLine { path, line, step: step.to_owned() },
+        None => StoreError::DamagedLine { path, line, why },
+    }
 }
 
 /// Appends lines. Its file lock (flock(2), released by the kernel when the process dies; the descriptor is
@@ -130,6 +139,18 @@ mod tests {
         let text = b"{\"step\":\"start\",\"index\":1,\"at_ns\":1}\n\xff\xfe\n{\"step\"";
         let error = parse(Path::new("j"), text).err().unwrap().to_string();
         assert!(error.contains("line 2"), "{error}");
+    }
+
+    /// Catches: a run that a newer version went on with was told to be damaged, and to be measured again.
+    #[test]
+    fn a_step_of_a_newer_version_is_no_damage() {
+        let text = b"{\"step\":\"start\",\"index\":1,\"at_ns\":1}\n{\"step\":\"hibernated\",\"at_ns\":2}\n";
+        let error = parse(Path::new("run/journal.jsonl"), text).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "run/journal.jsonl: line 2 (step 'hibernated') was written by a newer windhover: use that one"
+        );
+        assert_eq!(error.exit_code(), 2);
     }
 
     #[test]

@@ -274,6 +274,44 @@ fn a_killed_command_leaves_no_guest_that_it_was_booting() {
     }
 }
 
+/// Catches: a campaign that was interrupted while its guest booted failed (exit code 1).
+#[test]
+fn an_interrupted_boot_is_no_failure() {
+    let fake = Fake::new("guest-boot-interrupted");
+    fake.folder.file("slow", "");
+    let plan = fake.folder.file("plan.toml", PLAN);
+    let kernels = PLAN.replace("kernel = \"debian-6.1 preempt=full\"\n", "");
+    let kernels = fake.folder.file("kernels.toml", &format!("{kernels}kernel = [\"guest:debian-6.1\"]\n"));
+    let campaign = |plan| vec!["campaign", "run", plan, "--output", fake.folder.path()];
+    for arguments in [campaign(&plan), campaign(&kernels), vec!["lab", "boot", "debian-6.1"]] {
+        let _ = std::fs::remove_file(fake.folder.0.join("emulator"));
+        let mut command = fake.command(&arguments);
+        let command = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        support::until("an emulator runs", || fake.emulator().is_some());
+        assert!(Command::new("kill").args(["-INT", &command.id().to_string()]).status().unwrap().success());
+        let output = command.wait_with_output().unwrap();
+        assert_code(&output, 130);
+        assert!(stderr(&output).contains("interrupted"), "{arguments:?}: {}", stderr(&output));
+        fake.nothing_runs();
+    }
+}
+
+/// Another campaign is stood in for by its lock.
+#[test]
+fn a_lab_that_a_campaign_uses_is_refused_to_another() {
+    let fake = Fake::new("guest-used");
+    fake.up();
+    let plan = fake.folder.file("plan.toml", PLAN);
+    let record = fake.record().unwrap();
+    let folder = Path::new(record["guests"][0]["folder"].as_str().unwrap());
+    let used = std::fs::File::create(folder.join("used")).unwrap();
+    used.lock().unwrap();
+    let said = fake.run(&["campaign", "run", &plan, "--lab", &fake.lab, "--output", fake.folder.path()], 2);
+    let line =
+        format!("lab '{}' is in use by another campaign: wait for its end, or make a lab of another name", fake.lab);
+    assert!(said.contains(&line) && said.lines().count() == 1, "{said}");
+}
+
 #[test]
 fn guests_that_cannot_be_a_lab_are_one_line() {
     let fake = Fake::new("guest-not-a-lab");
@@ -329,6 +367,23 @@ fn a_plan_measures_another_kernel_and_its_median_repeats() {
     }
     let apart = (medians[0] - medians[1]).abs() / medians[0];
     assert!(apart <= 0.001, "medians of two boots: {medians:?} ns");
+}
+
+/// They share the cache, where both want the same image, and the registry of labs.
+#[test]
+#[ignore = "boots two guests at once"]
+fn two_campaigns_that_boot_guests_at_once_both_measure() {
+    let folders = ["guest-at-once-one", "guest-at-once-two"].map(Folder::new);
+    let started = folders.each_ref().map(|folder| {
+        let plan = folder.file("plan.toml", PLAN);
+        let mut command = windhover(&["campaign", "run", &plan, "--output", folder.path()]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    for (campaign, folder) in started.into_iter().zip(&folders) {
+        let output = campaign.wait_with_output().unwrap();
+        assert_code(&output, 0);
+        assert_eq!(cell_files(&run_directory(&folder.0)).len(), 1, "{}", stderr(&output));
+    }
 }
 
 #[test]

@@ -51,22 +51,52 @@ impl Client {
         build: &str,
         on_stderr: impl FnMut(&str) + Send + 'static,
     ) -> Result<Self, PipeError> {
+        let (began, limit) = (Instant::now(), GREETING * command.patience.max(1));
+        Self::open_while(host, command, build, &mut || began.elapsed() < limit, on_stderr)
+    }
+
+    /// As [`Self::open`], for hosts that may hang while they boot: the greeting is waited for as long as `waits` says so, which is
+    /// asked ten times a second. An agent that is given up is killed; it has changed nothing yet.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_while(
+        host: &str,
+        command: &AgentCommand,
+        build: &str,
+        waits: &mut dyn FnMut() -> bool,
+        on_stderr: impl FnMut(&str) + Send + 'static,
+    ) -> Result<Self, PipeError> {
+        let began = Instant::now();
         let transport = Transport::start(host, command, on_stderr)?;
         let (host_name, patience) = (host.to_owned(), command.patience.max(1));
         let mut client = Self { host: host_name, identity: Identity::default(), transport, patience };
         let greeting = Request::Hello { build: build.to_owned(), protocol: PROTOCOL };
-        let answer = client.ask("say who it is", &greeting, GREETING, |reply| match reply {
-            Reply::Hello { build, protocol, boot_id, hostname, uid, pid } => {
-                Some((Identity { build, boot_id, hostname, uid, pid }, protocol))
-            }
-            _ => None,
-        });
-        let (identity, protocol) = answer.map_err(|error| match error {
+        let step = "say who it is";
+        let not_started = |error: PipeError| match error {
             PipeError::Lost { host, why } => {
                 PipeError::Start { host, why: LabError::not_started(&command.argv.join(" "), why) }
             }
             other => other,
-        })?;
+        };
+        client.transport.send(&greeting).map_err(not_started)?;
+        let reply = loop {
+            match client.transport.receive(LOOK).map_err(not_started)? {
+                Some(reply) => break reply,
+                None if waits() => {}
+                None => {
+                    client.transport.abandon();
+                    return Err(client.silent(step, began.elapsed()));
+                }
+            }
+        };
+        let (identity, protocol) = match reply {
+            Reply::Hello { build, protocol, boot_id, hostname, uid, pid } => {
+                (Identity { build, boot_id, hostname, uid, pid }, protocol)
+            }
+            Reply::Failed { code, message } => return Err(client.failed(code, message)),
+            _ => return Err(client.out_of_turn(step)),
+        };
         check_build(host, build, &identity.build, protocol)?;
         client.identity = identity;
         Ok(client)

@@ -145,6 +145,14 @@ impl Transport {
         PipeError::Lost { host: self.host.clone(), why }
     }
 
+    /// Kills the process at the other end, which has changed nothing yet.
+    pub(super) fn abandon(&mut self) {
+        if let Link::Process { child, stdin, .. } = &mut self.link {
+            *stdin = None;
+            let _ = child.kill();
+        }
+    }
+
     /// Closes the pipe and waits until the agent has undone what it did and ended; kills it when that takes too long.
     pub(super) fn close(&mut self) -> Result<(), PipeError> {
         let child = match &mut self.link {

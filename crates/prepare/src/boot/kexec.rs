@@ -112,6 +112,36 @@ const EKEYREJECTED: i32 = 129;
 mod tests {
     use super::*;
 
+    /// Catches: a refusal without its remedy, or with that of another one.
+    #[test]
+    fn each_refusal_of_kexec_has_its_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let machine = Kernel::at(host::knob::Machine::at(folder.path()));
+        let kernel: KernelChoice = "kexec:/boot/vmlinuz-6.1".parse().unwrap();
+        let of = |number| says(&machine, &kernel, &io::Error::from_raw_os_error(number)).to_string();
+        let signature =
+            "its signature is missing or not trusted: install a signed kernel, or turn Secure Boot off".to_owned();
+        for number in [EKEYREJECTED, ENOKEY, EBADMSG, ENODATA] {
+            let cause = io::Error::from_raw_os_error(number);
+            assert_eq!(of(number), format!("kexec of /boot/vmlinuz-6.1: {cause}: {signature}"));
+        }
+        for (number, words) in [
+            (EPERM, "as root, on a kernel without lockdown"),
+            (ENOEXEC, "no kernel for this machine"),
+            (ENOSYS, "CONFIG_KEXEC_FILE"),
+            (22, "use grub:ENTRY or bootctl:ENTRY"),
+        ] {
+            let said = of(number);
+            assert!(said.contains(words), "{number}: {said}");
+            assert!(!said.contains('\n') && !said.contains("signature"), "{number}: {said}");
+        }
+        let security = folder.path().join("sys/kernel/security");
+        std::fs::create_dir_all(&security).unwrap();
+        std::fs::write(security.join("lockdown"), "none [integrity] confidentiality\n").unwrap();
+        let said = of(EPERM);
+        assert!(said.contains("locked down (integrity)") && said.ends_with("or without Secure Boot"), "{said}");
+    }
+
     #[test]
     fn words_of_one_kernel_do_not_stay_for_the_next() {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

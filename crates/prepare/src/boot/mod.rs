@@ -179,7 +179,7 @@ fn bootctl(machine: &Kernel, entry: &str) -> Result<KernelImage, BootError> {
         return missing("/sys/firmware/efi", "systemd-boot needs UEFI: use kexec:PATH or grub:ENTRY");
     }
     let listed = tool(machine, "bootctl", "install systemd-boot, or use kexec:PATH", &["list", "--json=short"])?;
-    let entries: Vec<serde_json::Value> = serde_json::from_str(&listed).map_err(|error| BootError::Tool {
+    let entries = listed_entries(&listed).map_err(|error| BootError::Tool {
         command: "bootctl list --json=short".to_owned(),
         why: format!("its answer cannot be read ({error})"),
     })?;
@@ -190,6 +190,18 @@ fn bootctl(machine: &Kernel, entry: &str) -> Result<KernelImage, BootError> {
     };
     let (root, linux) = (found["root"].as_str().unwrap_or("/boot"), found["linux"].as_str().unwrap_or_default());
     image_at(machine, &[Path::new(root).join(linux.trim_start_matches('/'))])
+}
+
+/// The entries that bootctl(1) lists: systemd 252 prints one object after the other, later ones print them as one array.
+fn listed_entries(text: &str) -> serde_json::Result<Vec<serde_json::Value>> {
+    let mut entries = Vec::new();
+    for value in serde_json::Deserializer::from_str(text).into_iter() {
+        match value? {
+            serde_json::Value::Array(all) => entries.extend(all),
+            entry => entries.push(entry),
+        }
+    }
+    Ok(entries)
 }
 
 /// What the first of these kernel files that is there says that it is.

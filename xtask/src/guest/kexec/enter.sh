@@ -2,7 +2,7 @@
 # The machine under test, from the root of its disk: begins the campaign, or goes on with it after each boot and each kill, as
 # windhover-resume.service does where systemd runs. The second serial port leads to the test.
 if [ $$ = 1 ] && [ -x /usr/lib/systemd/systemd ]; then
-    exec /usr/lib/systemd/systemd
+    SYSTEMD_COLORS=0 SYSTEMD_LOG_COLOR=0 exec /usr/lib/systemd/systemd
 fi
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root COLUMNS=300
 mount -t proc proc /proc

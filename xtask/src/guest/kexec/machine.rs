@@ -150,11 +150,11 @@ impl Machine {
         let _ = std::fs::remove_file(&socket);
         let (sender, reports) = channel();
         let from = power.line.as_ref().context("no line")?.try_clone()?;
-        let mut log = self.append("log")?;
+        let (mut log, began) = (self.append("log")?, Instant::now());
         std::thread::spawn(move || {
             for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
                 let line = String::from_utf8_lossy(&line).trim().to_owned();
-                let _ = writeln!(log, "{line}");
+                let _ = writeln!(log, "{:>6.1} {line}", began.elapsed().as_secs_f64());
                 if !line.is_empty() && sender.send(line).is_err() {
                     return;
                 }
@@ -190,6 +190,10 @@ const SYSTEM_UNITS: [&str; 18] = [
     "umount.target",
 ];
 const OWN_UNITS: [&str; 2] = ["windhover-resume.service", "windhover-undo.service"];
+/// Kills the campaign once, while it measures.
+const KILLER: &str = "[Service]\nExecStart=/kill\n";
+/// How often that has the unit started beside the boots.
+pub(super) const KILLED: usize = 1;
 
 /// Makes systemd the first process of the kernels that kexec brings, with our units as an installed package has them.
 fn systemd(root: &image::Root) -> Result<()> {
@@ -197,18 +201,23 @@ fn systemd(root: &image::Root) -> Result<()> {
     for program in SYSTEMD {
         root.program(program, &Path::new("/").join(program))?;
     }
+    // systemd complains of units that may be executed.
+    let add = |unit: &str, text: &str| files::put(&root.folder, &format!("{UNITS}/{unit}"), text.as_bytes(), 0o644);
     for unit in SYSTEM_UNITS {
-        root.copy(&format!("{UNITS}/{unit}"), &Path::new("/").join(UNITS).join(unit))?;
+        add(unit, &files::read(&Path::new("/").join(UNITS).join(unit))?)?;
     }
-    for unit in OWN_UNITS {
-        root.copy(&format!("{UNITS}/{unit}"), &process::root().join("packaging/systemd").join(unit))?;
+    let own =
+        OWN_UNITS.iter().map(|unit| Ok((*unit, files::read(&process::root().join("packaging/systemd").join(unit))?)));
+    for (unit, text) in own.chain([Ok(("killer.service", KILLER.to_owned()))]).collect::<Result<Vec<_>>>()? {
+        add(unit, &text)?;
         root.link(&format!("etc/systemd/system/multi-user.target.wants/{unit}"), &format!("/{UNITS}/{unit}"))?;
     }
+    root.file("kill", include_bytes!("kill.sh"))?;
     root.link("etc/systemd/system/default.target", &format!("/{UNITS}/multi-user.target"))?;
     root.file("etc/machine-id", b"0123456789abcdef0123456789abcdef\n")?;
     root.file("etc/hostname", b"guest\n")?;
     root.file("etc/os-release", b"ID=test\nPRETTY_NAME=Test\n")?;
-    let log = "[Manager]\nShowStatus=no\nLogTarget=console\nLogLevel=info\nDefaultStandardOutput=tty\n";
+    let log = "[Manager]\nShowStatus=yes\nLogTarget=console\nLogLevel=info\nDefaultStandardOutput=tty\n";
     root.file("etc/systemd/system.conf", log.as_bytes())
 }
 
@@ -254,8 +263,11 @@ impl Power {
 
     /// Ends QEMU; `windhover lab boot` has to see it.
     pub(super) fn cut(&mut self) -> Result<()> {
-        let qemu = process::children(self.child.id());
-        let [qemu] = qemu[..] else { bail!("windhover lab boot has {} children", qemu.len()) };
+        // The keeper of the guest's folder is one, too.
+        let is_qemu =
+            |pid: &u32| files::read(Path::new(&format!("/proc/{pid}/comm"))).is_ok_and(|name| name.starts_with("qemu"));
+        let qemu: Vec<u32> = process::children(self.child.id()).into_iter().filter(is_qemu).collect();
+        let [qemu] = qemu[..] else { bail!("windhover lab boot runs {} guests", qemu.len()) };
         kill(Pid::from_raw(i32::try_from(qemu)?), Signal::SIGKILL).context("ending QEMU")?;
         let ended = process::wait(&mut self.child, SEEN)?.context("windhover lab boot did not see the end of QEMU")?;
         ensure!(ended.code() == Some(1), "windhover lab boot ended with {ended} when QEMU was killed");
