@@ -16,12 +16,21 @@ pub(super) struct Image {
 }
 
 /// Builds Windhover and its guest tests and packs what the tests need.
-pub(super) fn make(folder: &Path) -> Result<Image> {
+/// `volume_tools` is where [`super::VOLUME_TOOLS`] were unpacked, where they are wanted.
+pub(super) fn make(folder: &Path, volume_tools: Option<&Path>) -> Result<Image> {
     let built = build()?;
     let root = Root::make(folder.join("root"))?;
     root.program("usr/bin/guest-tests", &stripped(&built.tests, folder)?)?;
     // The tests start the binary by the path that cargo told them when it built them.
     root.link(built.binary.to_string_lossy().trim_start_matches('/'), "/usr/bin/windhover")?;
+    if let Some(tools) = volume_tools {
+        for tool in ["mdadm", "lvm"] {
+            root.program(&format!("usr/bin/{tool}"), &tools.join("sbin").join(tool))?;
+        }
+        for library in ["lib/x86_64-linux-gnu/libdevmapper-event.so.1.02.1", "usr/lib/x86_64-linux-gnu/libaio.so.1"] {
+            root.copy(library, &tools.join(library))?;
+        }
+    }
     let overlay = folder.join("overlay.cpio");
     root.pack(&overlay)?;
     Ok(Image { binary: built.binary, overlay })

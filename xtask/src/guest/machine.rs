@@ -37,6 +37,7 @@ pub(super) fn boot(bench: &Bench, boot: &Boot) -> Result<Ended> {
     let mut child = Command::new(&bench.image.binary)
         .args(["lab", "boot", KERNEL, "--mode", "tcg", "--cpus", CPUS, "--memory-mb", "1024", "--hosts", "0"])
         .args(["--module", "e1000e", "--limit", &boot.limit.as_secs().to_string()])
+        .args(boot.modules.iter().flat_map(|module| ["--module", module]))
         .arg("--overlay")
         .arg(&bench.image.overlay)
         .arg("--console")

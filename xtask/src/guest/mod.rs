@@ -38,6 +38,8 @@ pub(crate) struct Boot {
     name: &'static str,
     /// Added to the kernel command line.
     parameters: &'static str,
+    /// Modules to load beside the usual ones.
+    modules: &'static [&'static str],
     /// Network devices (e1000e), all on one wire.
     nics: u32,
     /// Longest that its tests may take: eight times what they take on a machine with nothing else to do.
@@ -46,12 +48,20 @@ pub(crate) struct Boot {
     on_demand: bool,
 }
 
-const BOOTS: [Boot; 6] = [
-    Boot { name: "nic", parameters: "", nics: 2, limit: Duration::from_secs(400), on_demand: false },
-    Boot { name: "partition", parameters: "", nics: 0, limit: Duration::from_secs(400), on_demand: false },
+const BOOTS: [Boot; 7] = [
+    Boot { name: "nic", parameters: "", modules: &[], nics: 2, limit: Duration::from_secs(400), on_demand: false },
+    Boot {
+        name: "partition",
+        parameters: "",
+        modules: &[],
+        nics: 0,
+        limit: Duration::from_secs(400),
+        on_demand: false,
+    },
     Boot {
         name: "nohz_full",
         parameters: "nohz_full=3 rcu_nocbs=3",
+        modules: &[],
         nics: 0,
         limit: Duration::from_secs(400),
         on_demand: false,
@@ -59,19 +69,33 @@ const BOOTS: [Boot; 6] = [
     Boot {
         name: "isolcpus",
         parameters: "isolcpus=domain,3",
+        modules: &[],
         nics: 0,
         limit: Duration::from_secs(400),
         on_demand: false,
     },
-    Boot { name: "preempt", parameters: "", nics: 0, limit: Duration::from_secs(800), on_demand: true },
+    Boot { name: "preempt", parameters: "", modules: &[], nics: 0, limit: Duration::from_secs(800), on_demand: true },
     Boot {
         name: "lockdown",
         parameters: "lockdown=integrity",
+        modules: &[],
+        nics: 0,
+        limit: Duration::from_secs(400),
+        on_demand: true,
+    },
+    Boot {
+        name: VOLUMES,
+        parameters: "",
+        modules: &["loop", "raid1", "dm_mod", "ext4", "crc32c_generic"],
         nics: 0,
         limit: Duration::from_secs(400),
         on_demand: true,
     },
 ];
+
+/// The boot whose tests make volumes, and packages with the tools for that.
+const VOLUMES: &str = "volumes";
+const VOLUME_TOOLS: [&str; 4] = ["mdadm", "lvm2", "libdevmapper-event1.02.1", "libaio1"];
 
 /// What the tests of labs in guests are called among the boots.
 const LABS: &str = "labs";
@@ -103,7 +127,9 @@ pub(crate) fn run(filters: &[String]) -> Result<Counts> {
     packages::ensure(&PACKAGES, "for the tests in a guest")?;
     let folder = process::target().join("guest");
     crate::files::create(&folder)?;
-    let bench = Bench { image: image::make(&folder)?, folder, filters: filters.to_vec() };
+    let of_volumes = wanted.iter().any(|boot| boot.name == VOLUMES);
+    let tools = of_volumes.then(|| packages::unpacked(&VOLUME_TOOLS, "volume-tools")).transpose()?;
+    let bench = Bench { image: image::make(&folder, tools.as_deref())?, folder, filters: filters.to_vec() };
     let (queue, counts) = (Mutex::new(wanted.into_iter()), Mutex::new(Counts::default()));
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME {

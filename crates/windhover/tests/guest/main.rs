@@ -14,3 +14,4 @@ mod state;
 #[path = "../support/mod.rs"]
 mod support;
 mod tasks;
+mod volumes;

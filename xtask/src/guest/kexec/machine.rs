@@ -192,7 +192,7 @@ const SYSTEM_UNITS: [&str; 18] = [
 const OWN_UNITS: [&str; 2] = ["windhover-resume.service", "windhover-undo.service"];
 /// Kills the campaign once, while it measures.
 const KILLER: &str = "[Service]\nExecStart=/kill\n";
-/// How often that has the unit started beside the boots.
+/// How often that has the unit started again.
 pub(super) const KILLED: usize = 1;
 
 /// Makes systemd the first process of the kernels that kexec brings, with our units as an installed package has them.
