@@ -28,7 +28,7 @@ pub(super) fn make(folder: &Path, volume_tools: Option<&Path>) -> Result<Image> 
             root.program(&format!("usr/bin/{tool}"), &tools.join("sbin").join(tool))?;
         }
         for library in ["lib/x86_64-linux-gnu/libdevmapper-event.so.1.02.1", "usr/lib/x86_64-linux-gnu/libaio.so.1"] {
-            root.copy(library, &tools.join(library))?;
+            root.program(library, &tools.join(library))?;
         }
     }
     let overlay = folder.join("overlay.cpio");
