@@ -10,7 +10,8 @@ const DISK: &str = "truncate -s 32M /disk && losetup /dev/loop0 /disk";
 /// Single-user, without udev and without files that keep state.
 const MDADM: &str =
     "MDADM_NO_UDEV=1 mdadm --create /dev/md0 --run --force --level=1 --raid-devices=1 --metadata=1.2 /dev/loop0";
-const LVM: &str = "--config 'activation{udev_sync=0 udev_rules=0} devices{use_devicesfile=0 scan=\"/dev\" filter=[\"a|/dev/loop0|\",\"r|.*|\"]} \
+const LVM: &str = "--config 'activation{udev_sync=0 udev_rules=0} \
+                   devices{use_devicesfile=0 scan=\"/dev\" filter=[\"a|/dev/loop0|\",\"r|.*|\"]} \
                    global{locking_type=1 use_lvmpolld=0}'";
 
 #[track_caller]

@@ -120,8 +120,8 @@ impl Campaign {
 
     /// How many kills there may be by now: they are spread over the cells, and all of them come before the last ones.
     fn allowed(&self, seen: &Seen) -> u32 {
-        let share = (seen.done() + ENDING) as f64 / seen.steps as f64;
-        self.kills.min((f64::from(self.kills) * share) as u32)
+        let share = self.kills as usize * (seen.done() + ENDING) / seen.steps.max(1);
+        u32::try_from(share).map_or(self.kills, |share| share.min(self.kills))
     }
 
     /// Runs it to its end and looks at what is left; what was seen, in words.
