@@ -140,7 +140,7 @@ fn sentence(
     let any = kernels.values().flat_map(BTreeMap::values).flat_map(|of| of.boots.values().flatten()).copied();
     let kind = kind_of(&any.collect::<Vec<_>>(), rtt).title();
     let (words, is_real_time) = words(context, varying);
-    let what = format!("{kind}{words}: under load {load},");
+    let what = format!("{}: under load {load},", capitalized(&format!("{kind}{words}")));
     let [(best, least), .., (worst, most)] = grown.as_slice() else {
         return (!left_out.is_empty() && kernels.len() > 1)
             .then(|| (is_real_time, format!("{what} kernels cannot be compared.{left_out}")));
@@ -157,14 +157,15 @@ fn sentence(
             }
             _ => format!("Without load {best} has the smallest p50, too."),
         };
-        let others = grown.iter().skip(1).filter(|(_, ratio)| ratio.ratio < KEPT);
-        let others: Vec<String> = others.map(|(name, ratio)| format!("{name} ({} times)", ratio.words())).collect();
-        let others = if others.is_empty() { String::new() } else { format!(" Also kept by {}.", list(&others)) };
+        let others: Vec<&(&str, Ratio)> = grown.iter().skip(1).filter(|(_, ratio)| ratio.ratio < KEPT).collect();
+        let is_alone = others.iter().all(|(_, ratio)| least.high < ratio.low);
+        let keeps = if is_alone { "keeps its tail best" } else { "keeps its tail" };
+        let others: Vec<String> = others.iter().map(|(name, ratio)| format!("{name} with {}", ratio.words())).collect();
+        let others = if others.is_empty() { String::new() } else { format!(" So do {}.", list(&others)) };
         let once =
             if least.boots == 1 { format!(" One {unit} each shows no spread between {unit}s.") } else { String::new() };
         format!(
-            "{what} {best} keeps its tail best: {tail} is {} times that without load; the worst is {worst} with {} times. \
-             {cost}{others}{once}",
+            "{what} {best} {keeps}: {tail} is {} times that without load.{others} The worst is {worst} with {} times. {cost}{once}",
             least.words(),
             most.words()
         )
@@ -176,6 +177,12 @@ fn sentence(
         format!("{what} no kernel stands out: {}", from_to())
     };
     Some((is_real_time, text + &left_out))
+}
+
+/// As a sentence begins.
+fn capitalized(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
 }
 
 /// Why a kernel has no figure under both loads.
@@ -326,12 +333,17 @@ mod tests {
         assert_eq!(
             text,
             "RTT/2 of UDP at 32 bytes, policy fifo:50: under load build, rt keeps its tail best: p99 is 1.00 (1.00 to 1.00 over 3 boots) \
-             times that without load; the worst is plain with 80.0 (80.0 to 80.0 over 3 boots) times. Without load the p50 of rt is 1.20 \
+             times that without load. The worst is plain with 80.0 (80.0 to 80.0 over 3 boots) times. Without load the p50 of rt is 1.20 \
              (1.20 to 1.20 over 3 boots) times that of plain, the fastest."
         );
         let third = [fifo[0], fifo[1], ("full", [27_000, 30_000], [60_000, 33_000])];
         let (_, text) = told("fifo:50", &third).unwrap();
-        assert!(text.ends_with("Also kept by full (1.10 (1.10 to 1.10 over 3 boots) times)."), "{text}");
+        let kept = "times that without load. So do full with 1.10 (1.10 to 1.10 over 3 boots). The worst is plain";
+        assert!(text.contains("rt keeps its tail best") && text.contains(kept), "{text}");
+        // As good as the first one within their boots.
+        let twins = [fifo[0], fifo[1], ("full", [27_000, 36_000], [60_000, 36_000])];
+        let (_, text) = told("fifo:50", &twins).unwrap();
+        assert!(text.contains(" keeps its tail: p99 is 1.00") && !text.contains("best"), "{text}");
         let other = [("plain", [26_000, 30_000], [60_000, 2_400_000]), ("rt", [31_200, 36_000], [90_000, 3_600_000])];
         let (is_real_time, text) = told("other", &other).unwrap();
         assert!(!is_real_time && text.contains("no kernel keeps its tail: p99 is 80.0"), "{text}");
