@@ -1,11 +1,11 @@
 //! Who may use whom: the table in ARCHITECTURE.md against `cargo metadata`.
 
-use crate::{files, process};
+use crate::{files, portable, process};
 use anyhow::{Context as _, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The only crates that may hold unsafe code.
-const UNSAFE_CRATES: [&str; 8] = ["clock", "task", "net", "netlink", "host", "trace", "shim", "xsk"];
+const UNSAFE_CRATES: [&str; 9] = ["clock", "task", "net", "netlink", "host", "trace", "shim", "xsk", "winpoint"];
 
 pub(crate) fn run() -> Result<()> {
     let table = table()?;
@@ -28,6 +28,7 @@ pub(crate) fn run() -> Result<()> {
         }
     }
     wrong.extend(unsafe_outside()?);
+    wrong.extend(portable::wrong()?);
     if !wrong.is_empty() {
         bail!("{} wrong:\n  {}", wrong.len(), wrong.join("\n  "));
     }

@@ -11,9 +11,11 @@ mod generated;
 mod guest;
 mod package;
 mod packages;
+mod portable;
 mod process;
 mod tests;
 mod tools;
+mod windows;
 mod words;
 
 use clap::{Parser, Subcommand};
@@ -34,7 +36,7 @@ enum Chore {
     Test(tests::Arguments),
     /// Format, lints, tests, documentation, arrows, words, generated documents, licences: all that a change has to pass.
     Ci,
-    /// Check who uses whom against the table in ARCHITECTURE.md.
+    /// Check who uses whom against the table in ARCHITECTURE.md, and that what is built for Windows uses nothing of Unix.
     Arrows,
     /// Check that product text uses no word of the table "Not used" in docs/glossary.md.
     Words,

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: runs every test and names those that could not run.
 
-use crate::{guest, packages, process};
+use crate::{guest, packages, process, windows};
 use anyhow::{Context as _, Result, bail};
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::Stdio;
@@ -60,6 +60,9 @@ pub(crate) struct Arguments {
     /// what was seen. A few of them are among the tests on this machine.
     #[arg(long, conflicts_with_all = ["guest", "interop"])]
     bypass: bool,
+    /// Instead of the tests on this machine: winpoint, built for Windows and run under Wine against windhover, both ways.
+    #[arg(long, conflicts_with_all = ["guest", "interop", "bypass"])]
+    windows: bool,
     /// With --bypass: how many programs are killed at any moment, to see what they leave; among the normal tests it is ten.
     #[arg(long, value_name = "N", requires = "bypass")]
     kills: Option<u32>,
@@ -125,6 +128,8 @@ fn once(all: &mut Vec<String>, test: &str) {
 pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
     let counts = if arguments.guest {
         guest::run(&arguments.cargo)?
+    } else if arguments.windows {
+        windows::run()?
     } else if arguments.interop {
         packages::ensure(&INTEROP, "for the tests with others that speak PGM")?;
         with_others("interop", ROW, "PGM with others", &arguments.cargo, None)?

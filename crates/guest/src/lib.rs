@@ -21,6 +21,7 @@ mod image;
 mod kernel;
 mod machine;
 mod nic;
+mod packages;
 mod programs;
 
 pub use cache::Cache;
@@ -33,4 +34,5 @@ pub use kernel::{Kernel, names};
 pub use machine::{Guest, GuestSpec, Usage, agent_socket, last_lines};
 /// In the signature of [`GuestSpec`].
 pub use model::plan::{GuestMode, GuestNic};
+pub use packages::PackageSet;
 pub use programs::{Job, run_at};

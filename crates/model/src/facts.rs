@@ -18,6 +18,8 @@ words! {
         Netns = "netns",
         /// One network namespace.
         Loopback = "loopback",
+        /// A Windows program on another system (Wine): its times say nothing of Windows.
+        Wine = "wine",
         /// An imported result's, unless a person says what it is.
         Unknown = "unknown",
     }

@@ -221,32 +221,12 @@ fn reflector_end(spec: &ProbeSpec, report: StopReport, address: Option<String>) 
 impl TimedResult {
     /// Fills in the figures of timed messages.
     fn fill(self, measured: &mut Measured, spec: &ProbeSpec, size: u32, rate: TickRate) {
-        let Self { mut recorded, rates, pgm, events, wake, .. } = self;
+        let Self { recorded, rates, pgm, events, wake, .. } = self;
+        recorded.fill(measured, spec, rate);
         let result = &mut measured.result;
-        result.started_ns = recorded.started_ns;
-        result.elapsed_ns = recorded.elapsed_ns;
-        result.latency_corrected = record::corrected(spec, &recorded);
-        result.latency = Some(recorded.latency);
-        result.latency_intended = recorded.latency_intended;
-        result.lateness = recorded.lateness;
         result.transactions = (spec.probe == Probe::Rr).then(|| transactions(spec, size, &rates));
-        if let Some(pace) = recorded.pace.take() {
-            (result.rate, result.one_way) = (Some(pace.rate), pace.one_way);
-            (result.segments, result.reflectors) = (pace.segments, pace.reflectors);
-        }
         (result.pgm, result.wake) = (pgm, wake);
-        result.mdev_ns = recorded.mdev_ns.filter(|_| spec.probe == Probe::Ping);
-        result.series = recorded.series;
-        // It fails only for counts above 2^63.
-        result.histogram = recorded.histogram.to_base64_v2().ok();
-        if let Some(schedule) = &recorded.schedule {
-            result.histogram_intended = schedule.intended.to_base64_v2().ok();
-            result.histogram_lateness = schedule.lateness.to_base64_v2().ok();
-        }
-        measured.hlog = recorded.hlog;
-        measured.outliers = recorded.outliers;
         measured.events = events;
-        measured.raw = recorded.raw.map(|samples| record::raw::encode(&samples, rate, recorded.first_tick));
     }
 }
 

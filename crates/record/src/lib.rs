@@ -7,6 +7,7 @@
 mod captured;
 mod corrected;
 mod evidence;
+mod fill;
 mod hlog;
 mod latency;
 mod outliers;

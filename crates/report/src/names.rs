@@ -31,6 +31,7 @@ pub(crate) fn measured_on(substrate: Substrate) -> &'static str {
         Substrate::SimulatedTime => "in simulated time, by counted instructions",
         Substrate::Netns => "between network namespaces of one machine",
         Substrate::Loopback => "on the loopback of one machine",
+        Substrate::Wine => "by a Windows program under Wine, whose times say nothing of Windows",
         Substrate::Unknown => "on hosts of which nothing is known",
     }
 }

@@ -1,7 +1,9 @@
 //! Whole files that are there completely or not at all, also after a kill or a power cut.
 
 use crate::StoreError;
+#[cfg(feature = "raw")]
 use nix::errno::Errno;
+#[cfg(feature = "raw")]
 use nix::fcntl::{FallocateFlags, fallocate};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -33,6 +35,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
 
 /// Takes space under a name that a resume removes, until [`remove`] gives it back. Where fallocate(2) fails
 /// for another reason than a full disk, nothing is taken.
+#[cfg(feature = "raw")]
 pub(crate) fn reserve(path: &Path, bytes: u64) -> Result<(), StoreError> {
     let length = i64::try_from(bytes).unwrap_or(i64::MAX);
     let taken = File::create(path).and_then(|file| match fallocate(&file, FallocateFlags::empty(), 0, length) {
@@ -63,7 +66,11 @@ pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Makes names made or changed in a directory survive a power cut (fsync(2): syncing a file does not sync its entry).
+/// Windows opens no directory as a file.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
+    if cfg!(windows) {
+        return Ok(());
+    }
     File::open(path).and_then(|directory| directory.sync_all()).map_err(|cause| StoreError::writing(path, cause))
 }
 

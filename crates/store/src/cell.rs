@@ -1,7 +1,6 @@
 //! The files of one cell: `cells/NNNN.*`.
 
 use crate::{StoreError, atomic};
-use base64::Engine as _;
 use model::result::{Outlier, Series};
 use model::worker::Measured;
 use model::{Event, Finding, FindingId, ResultDocument};
@@ -93,15 +92,9 @@ fn write_all(run: &Path, index: u32, files: &CellFiles<'_>, to_come: u32) -> Res
     let losses = files.outliers.iter().filter(|outlier| outlier.lost).map(loss);
     let events: Vec<Event> = files.events.iter().cloned().chain(losses).collect();
     put(".events.jsonl", &lines("event", &events)?)?;
-    let packed = raw(run, index, files.raw)?;
-    let reserve = path(run, index, ".reserve.tmp");
-    if !packed.is_empty() {
-        // The figures of this cell and of those to come have to fit beside raw samples.
-        atomic::reserve(&reserve, RESERVE.saturating_add(taken.get().saturating_mul(u64::from(to_come) + 1)))?;
-    }
-    let kept = put(".raw.zst", &packed);
-    let released = atomic::remove(&reserve);
-    kept.and(released)?;
+    // The figures of this cell and of those to come have to fit beside raw samples.
+    let others = RESERVE.saturating_add(taken.get().saturating_mul(u64::from(to_come) + 1));
+    put_raw(run, index, files.raw, others, put)?;
     put(".json", &document)?;
     atomic::sync_directory(&run.join("cells"))
 }
@@ -162,10 +155,49 @@ fn loss(outlier: &Outlier) -> Event {
     }
 }
 
+/// Writes raw samples, where this build knows them, with so many bytes left free while they are written.
+#[cfg(feature = "raw")]
+fn put_raw(
+    run: &Path,
+    index: u32,
+    text: Option<&str>,
+    free: u64,
+    put: impl Fn(&str, &[u8]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let packed = raw(run, index, text)?;
+    let reserve = path(run, index, ".reserve.tmp");
+    if !packed.is_empty() {
+        atomic::reserve(&reserve, free)?;
+    }
+    let kept = put(".raw.zst", &packed);
+    let released = atomic::remove(&reserve);
+    kept.and(released)
+}
+
+#[cfg(not(feature = "raw"))]
+fn put_raw(
+    run: &Path,
+    index: u32,
+    text: Option<&str>,
+    _: u64,
+    _: impl Fn(&str, &[u8]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    match text {
+        None => Ok(()),
+        Some(_) => Err(StoreError::encoding(
+            path(run, index, ".raw.zst").display().to_string(),
+            &"raw samples need the feature raw",
+        )),
+    }
+}
+
 /// Compression level of raw samples: the default of zstd, 3.
+#[cfg(feature = "raw")]
 const LEVEL: i32 = 3;
 
+#[cfg(feature = "raw")]
 fn raw(run: &Path, index: u32, text: Option<&str>) -> Result<Vec<u8>, StoreError> {
+    use base64::Engine as _;
     let Some(text) = text else { return Ok(Vec::new()) };
     let what = path(run, index, ".raw.zst").display().to_string();
     let bytes = base64::engine::general_purpose::STANDARD
@@ -216,6 +248,8 @@ pub(crate) fn parse_lines<T: serde::de::DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "raw")]
+    use base64::Engine as _;
     use model::result::SeriesQuantity;
 
     #[test]
@@ -241,6 +275,7 @@ mod tests {
         assert_eq!(value(2, "host"), Some("reflector".into()));
     }
 
+    #[cfg(feature = "raw")]
     #[test]
     fn raw_samples_are_stored_decoded() {
         let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();

@@ -37,6 +37,7 @@ mod read;
 mod rundir;
 mod schema;
 mod time;
+mod whole;
 
 pub use cell::{CellFiles, events, outliers};
 pub use csv::{CsvRow, csv, csv_line};
@@ -47,3 +48,4 @@ pub use read::{Run, load_many, one_substrate};
 pub use rundir::{RunDir, kernel_config_file};
 pub use schema::schemas;
 pub use time::utc_text;
+pub use whole::{WholeRun, write_whole};

@@ -776,7 +776,7 @@ _windhover() {
                     return 0
                     ;;
                 --mix-substrates)
-                    COMPREPLY=($(compgen -W "metal vm simulated simulated-time netns loopback unknown" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "metal vm simulated simulated-time netns loopback wine unknown" -- "${cur}"))
                     return 0
                     ;;
                 --format)
@@ -1852,7 +1852,7 @@ _windhover() {
                     return 0
                     ;;
                 --substrate)
-                    COMPREPLY=($(compgen -W "metal vm simulated simulated-time netns loopback unknown" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "metal vm simulated simulated-time netns loopback wine unknown" -- "${cur}"))
                     return 0
                     ;;
                 --size)
@@ -3362,7 +3362,7 @@ _windhover() {
                     return 0
                     ;;
                 --mix-substrates)
-                    COMPREPLY=($(compgen -W "metal vm simulated simulated-time netns loopback unknown" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "metal vm simulated simulated-time netns loopback wine unknown" -- "${cur}"))
                     return 0
                     ;;
                 --format)
@@ -3448,7 +3448,7 @@ _windhover() {
                     return 0
                     ;;
                 --mix-substrates)
-                    COMPREPLY=($(compgen -W "metal vm simulated simulated-time netns loopback unknown" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "metal vm simulated simulated-time netns loopback wine unknown" -- "${cur}"))
                     return 0
                     ;;
                 --size)

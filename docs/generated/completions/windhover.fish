@@ -1005,6 +1005,7 @@ simulated\t''
 simulated-time\t''
 netns\t''
 loopback\t''
+wine\t''
 unknown\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l size -d 'Message size of the papers\' table in bytes [default: 32, or the nearest size that the runs have]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand report" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -1027,6 +1028,7 @@ simulated\t''
 simulated-time\t''
 netns\t''
 loopback\t''
+wine\t''
 unknown\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l format -d 'Form of the result on standard output' -r -f -a "text\t'Sentences and aligned tables'
 json\t'All of it as one document'
@@ -1064,6 +1066,7 @@ simulated\t''
 simulated-time\t''
 netns\t''
 loopback\t''
+wine\t''
 unknown\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l format -d 'Form of the files [default: from the ending of --output, else png]' -r -f -a "png\t'Pixels; a cell of a heat map is a whole number of them'
 svg\t'Vectors, cells as one image; the same bytes for the same run'
@@ -1103,6 +1106,7 @@ simulated\t''
 simulated-time\t''
 netns\t''
 loopback\t''
+wine\t''
 unknown\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand import" -l size -d 'Message size in bytes, where the file does not tell it' -r
 complete -c windhover -n "__fish_windhover_using_subcommand import" -l protocol -d 'What carried the messages, where the file does not tell it' -r

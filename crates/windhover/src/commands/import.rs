@@ -5,13 +5,11 @@ use crate::cli::import::Import;
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
 use import::Hints;
-use model::run::RunStep;
 use model::worker::Measured;
-use model::{HostFacts, JournalLine, MachineFacts, RunDocument, run::RunHost};
-use std::collections::BTreeMap;
+use model::{HostFacts, MachineFacts, RunDocument, run::RunHost};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::{CellFiles, RunDir};
+use store::WholeRun;
 
 /// Larger files than any tool writes in a day.
 const MOST_BYTES: u64 = 2 << 30;
@@ -20,35 +18,25 @@ const IMPORTED: &str = "imported";
 
 pub(crate) fn run(arguments: &Import, output: &Output) -> Result<u8, Failure> {
     let hints = Hints { nanoseconds: arguments.nanoseconds, size: arguments.size, protocol: arguments.protocol };
-    let mut cells: Vec<(String, Measured)> = Vec::new();
+    let mut results: Vec<Measured> = Vec::new();
     let mut machine = None;
     for file in &arguments.files {
         let name = file.display().to_string();
         let imported = import::read(arguments.tool, &name, &bytes(file)?, &hints).map_err(Failure::usage)?;
         machine = machine.or(imported.machine);
-        cells.extend(imported.results.into_iter().map(|measured| (key(&measured), measured)));
-    }
-    let mut repetitions: BTreeMap<String, u32> = BTreeMap::new();
-    let mut order = Vec::new();
-    for (index, (cell, measured)) in (1..).zip(&mut cells) {
-        let repetition = repetitions.entry(cell.clone()).or_default();
-        *repetition += 1;
-        let result = &mut measured.result;
-        (result.cell, result.repetition) = (Some(cell.clone()), Some(*repetition));
-        order.push(RunStep { index, cell: cell.clone(), repetition: *repetition, factors: result.factors.clone() });
+        results.extend(imported.results);
     }
     let now_ns = now_ns();
     let name = arguments.name.as_deref().unwrap_or(arguments.tool.word);
-    let mut document = document(arguments, name, order, machine, now_ns)?;
-    let failed = |error: store::StoreError| Failure::new(error.exit_code(), error);
-    let mut dir = RunDir::create(&arguments.output, name, now_ns).map_err(failed)?;
-    let path = dir.path().to_owned();
-    if let Err(error) = write(&mut dir, &mut document, &cells, now_ns) {
-        // Half of it is no run.
-        let _ = dir.discard();
-        return Err(failed(error));
-    }
-    let (results, files) = (cells.len(), arguments.files.len());
+    let run = WholeRun {
+        document: document(arguments, name, machine, now_ns)?,
+        results: &mut results,
+        plan: "# An imported run: there is no plan.\n",
+        ended_ns: now_ns,
+        outcome: "done",
+    };
+    let path = store::write_whole(&arguments.output, run).map_err(|error| Failure::new(error.exit_code(), error))?;
+    let (results, files) = (results.len(), arguments.files.len());
     output.note(format_args!("{results} results of {files} files of {}", arguments.tool.word));
     output.result(&format!("{}\n", path.display()))?;
     Ok(0)
@@ -63,14 +51,6 @@ fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).with_context(named).map_err(Failure::usage)
 }
 
-/// A cell's key as campaigns write it.
-fn key(measured: &Measured) -> String {
-    let result = &measured.result;
-    let factors = result.factors.keys().filter_map(|name| Some(format!("{name}={}", result.factor(name)?)));
-    let words: Vec<String> = std::iter::once(format!("probe={}", result.probe)).chain(factors).collect();
-    words.join(",")
-}
-
 fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
@@ -79,7 +59,6 @@ fn now_ns() -> u64 {
 fn document(
     arguments: &Import,
     name: &str,
-    order: Vec<RunStep>,
     machine: Option<MachineFacts>,
     now_ns: u64,
 ) -> Result<RunDocument, Failure> {
@@ -96,7 +75,7 @@ fn document(
         tool_version: identity::VERSION.to_owned(),
         build: Some(identity::build().map_err(|error| anyhow!(error))?),
         seed: 0,
-        order,
+        order: Vec::new(),
         machines: machine.map(|machine| (IMPORTED.to_owned(), machine)).into_iter().collect(),
         hosts: host.map(|host| (IMPORTED.to_owned(), host)).into_iter().collect(),
         substrate: arguments.substrate,
@@ -106,22 +85,4 @@ fn document(
         ended_ns: None,
         outcome: None,
     })
-}
-
-fn write(
-    dir: &mut RunDir,
-    document: &mut RunDocument,
-    cells: &[(String, Measured)],
-    now_ns: u64,
-) -> Result<(), store::StoreError> {
-    dir.write_plan("# An imported run: there is no plan.\n")?;
-    dir.write_run(document)?;
-    dir.journal(&JournalLine::Begin { at_ns: now_ns, tool_version: document.tool_version.clone() })?;
-    for (index, (_, measured)) in (1..).zip(cells) {
-        dir.journal(&JournalLine::Start { index, at_ns: now_ns })?;
-        dir.write_cell(index, &CellFiles::of(measured, &measured.events), now_ns)?;
-    }
-    (document.ended_ns, document.outcome) = (Some(now_ns), Some("done".to_owned()));
-    dir.write_run(document)?;
-    dir.journal(&JournalLine::End { at_ns: now_ns, outcome: "done".to_owned() })
 }

@@ -1,0 +1,52 @@
+//! Both ends of a measurement for systems without Linux calls: Windows, above all.
+//!
+//! The control session, the data header and the figures are those of Windhover itself (`wire`, `record`, `model`), so that an
+//! unmodified `windhover` is the other end, and `windhover report` reads the run directory. Sockets, threads and files are the
+//! standard library's. What only Windows has is in one file, `platform/windows.rs`; its twin for other systems has no system call
+//! of its own, so that tests on Linux run everything else.
+
+mod client;
+mod data;
+pub mod doctor;
+mod document;
+mod error;
+mod pace;
+mod pingpong;
+pub mod platform;
+mod reflector;
+mod server;
+
+pub use client::resolve;
+pub use document::{Labels, substrate, write_run};
+pub use error::WinpointError;
+pub use server::Server;
+
+use model::worker::Measured;
+use model::{Probe, ProbeSpec};
+use std::net::SocketAddr;
+use wire::Key;
+
+/// What the initiator is asked for beside the measurement itself.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// The measurement: `pingpong` or `pace`, over UDP or TCP. Rates of `pace` are measured one after the other.
+    pub spec: ProbeSpec,
+    /// Where the reflector listens.
+    pub control: SocketAddr,
+    /// The shared key.
+    pub key: Option<Key>,
+}
+
+/// Measures all sizes (of `pace` all rates of each) with the calling thread, which [`platform::place`] may have placed before. Each
+/// result is given to `give` before the next one is measured.
+///
+/// # Errors
+/// [`WinpointError`], one line with the remedy. Results that were given before stay.
+pub fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(), WinpointError> {
+    task.spec.check()?;
+    match task.spec.probe {
+        Probe::Pingpong => pingpong::measure(task, give),
+        Probe::Pace => pace::measure(task, give),
+        other => Err(WinpointError::Probe(other)),
+    }
+}

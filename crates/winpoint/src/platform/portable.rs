@@ -1,0 +1,39 @@
+//! Systems other than Windows, by the standard library alone: for tests, and as a plain end.
+
+use super::{PlatformError, PriorityClass, SystemFacts};
+use crate::doctor::Reader;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+pub(super) const CLOCK: &str = "the standard library's monotonic clock";
+
+static START: OnceLock<Instant> = OnceLock::new();
+
+#[inline]
+pub(super) fn ticks() -> u64 {
+    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn ticks_per_second() -> u64 {
+    1_000_000_000
+}
+
+pub(super) fn set_priority_class(_: PriorityClass) -> Result<(), PlatformError> {
+    Err(PlatformError::OnlyWindows("--priority"))
+}
+
+pub(super) fn pin(_: u32) -> Result<(), PlatformError> {
+    Err(PlatformError::OnlyWindows("pinning to a CPU"))
+}
+
+pub(super) fn join_mmcss(_: &str) -> Result<(), PlatformError> {
+    Err(PlatformError::OnlyWindows("--mmcss"))
+}
+
+pub(super) fn facts() -> SystemFacts {
+    SystemFacts { os: std::env::consts::OS.to_owned(), ..SystemFacts::default() }
+}
+
+pub(super) fn reader() -> Option<Reader> {
+    None
+}

@@ -1,0 +1,380 @@
+//! `cargo xtask test --windows`: winpoint, built for Windows and run under Wine, against windhover, both ways.
+//!
+//! Debian's packages bring all that rustup does not: a compiler whose standard library comes as source, MinGW-w64 and Wine. They are
+//! fetched into the cache and not installed. Function only: Wine says nothing about times on Windows.
+
+use crate::portable::{PACKAGE, TARGET};
+use crate::tests::Counts;
+use crate::{files, process};
+use anyhow::{Context as _, Result, bail};
+use guest::{Cache, PackageSet};
+use nix::sched::{CloneFlags, unshare};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+const TOOLS: PackageSet<'static> = PackageSet {
+    what: "the tool chain for Windows",
+    name: "windows",
+    packages: &["rustc-web", "rust-web-src", "gcc-mingw-w64-x86-64-win32", "wine64", "libunwind8", "libz-mingw-w64"],
+    follow: &["libstd-rust-web", "libllvm", "libwine", "binutils-mingw-w64-x86-64", "mingw-w64", "gcc-mingw-w64"],
+    size: "300 MB",
+    space: 3_000_000_000,
+    otherwise: "or leave the tests for Windows out",
+};
+
+/// What Wine 8 lacks and the standard library imports, by what it does have.
+const RANDOM: &str = "#include <windows.h>\n#include <ntsecapi.h>\n\
+    __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T bytes) { return RtlGenRandom(data, (ULONG)bytes); }\n";
+/// How long one program may take: the first start of Wine makes its folder.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// What is tried, in words, and how.
+type Case = (&'static str, fn(&Lab) -> Result<()>);
+
+/// All cases. Each is counted, and what is wrong is printed.
+const CASES: [Case; 5] = [
+    ("the doctor reads the registry and changes nothing", doctor),
+    ("windhover measures against the reflector on Windows", to_windows),
+    ("a key is needed at both ends", keys),
+    ("Windows measures against windhover, and report reads it", from_windows),
+    ("figures under Wine are never put beside others", apart),
+];
+
+pub(crate) fn run() -> Result<Counts> {
+    if !process::is_root() {
+        bail!("a network namespace needs root: run 'cargo xtask test --windows' as root");
+    }
+    let tools = TOOLS.fetch(&Cache::usual()?, &mut |text| println!("{text}"))?;
+    let lab = Lab::build(&tools)?;
+    // After the builds, which may fetch crates. Children inherit it, and it ends with this process.
+    unshare(CloneFlags::CLONE_NEWNET).context("a network namespace")?;
+    process::run("ip", &["link", "set", "lo", "up"])?;
+    let mut counts = Counts::default();
+    for (name, case) in CASES {
+        match case(&lab) {
+            Ok(()) => {
+                println!("test {name} ... ok");
+                counts.passed += 1;
+            }
+            Err(error) => {
+                println!("test {name} ... FAILED\n  {error:#}");
+                counts.failed += 1;
+            }
+        }
+    }
+    lab.end();
+    Ok(counts)
+}
+
+/// Both programs, and where they write.
+struct Lab {
+    tools: PathBuf,
+    folder: PathBuf,
+    windows: PathBuf,
+    /// winpoint for Linux.
+    linux: PathBuf,
+    windhover: PathBuf,
+}
+
+impl Lab {
+    fn build(tools: &Path) -> Result<Self> {
+        let target = process::target();
+        let folder = target.join("windows");
+        files::create(&folder)?;
+        let bin = tools.join("usr/bin");
+        // gcc and Wine have other names, or lie elsewhere, when their packages are installed.
+        let ours = folder.join("bin");
+        files::fresh(&ours)?;
+        for (name, program) in [("gcc", "gcc-win32"), ("dlltool", "dlltool"), ("ar", "ar"), ("as", "as"), ("ld", "ld")]
+        {
+            let prefix = "x86_64-w64-mingw32-";
+            link(&bin.join(format!("{prefix}{program}")), &ours.join(format!("{prefix}{name}")))?;
+        }
+        let wine = tools.join("usr/lib/wine");
+        link(&wine.join("wineserver64"), &wine.join("wineserver"))?;
+        let libraries = tools.join("usr/lib/x86_64-linux-gnu");
+        let zlib = libraries.join("wine/x86_64-windows/zlib1.dll");
+        link(&tools.join("usr/x86_64-w64-mingw32/lib/zlib1.dll"), &zlib)?;
+        let gcc = ours.join("x86_64-w64-mingw32-gcc");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut build = process::command(
+            &process::cargo(),
+            &["build", "--locked", "--package", PACKAGE, "--bin", "winpoint", "--target", TARGET],
+        );
+        build
+            .arg("-Zbuild-std=std,panic_abort")
+            .env("RUSTC", bin.join("rustc"))
+            // The compiler is a release; what it must not do without this is build its own library.
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env_remove("RUSTUP_TOOLCHAIN")
+            .env("LD_LIBRARY_PATH", &libraries)
+            .env("PATH", format!("{}:{path}", ours.display()))
+            .env("CARGO_TARGET_DIR", &folder)
+            .env("CARGO_PROFILE_DEV_PANIC", "abort")
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_INCREMENTAL", "0");
+        process::finish(&mut build).context("building winpoint for Windows")?;
+        let windows = folder.join(TARGET).join("debug/winpoint.exe");
+        let source = folder.join("random.c");
+        files::write(&source, RANDOM)?;
+        let library = windows.with_file_name("bcryptprimitives.dll");
+        let mut compile = Command::new(&gcc);
+        compile
+            .arg("-shared")
+            .arg("-o")
+            .arg(&library)
+            .arg(&source)
+            .arg("-ladvapi32")
+            .env("LD_LIBRARY_PATH", &libraries);
+        process::finish(&mut compile).context("building what Wine lacks")?;
+        process::run(&process::cargo(), &["build", "--locked", "--package", "windhover", "--package", PACKAGE])?;
+        let own = |name: &str| target.join("debug").join(name);
+        files::fresh(&folder.join("results"))?;
+        Ok(Self { tools: tools.to_owned(), windows, linux: own("winpoint"), windhover: own("windhover"), folder })
+    }
+
+    /// winpoint under Wine.
+    fn winpoint(&self, arguments: &[&str]) -> Command {
+        let mut command = self.wine("wine64");
+        command.arg(&self.windows).args(arguments);
+        command
+    }
+
+    fn wine(&self, program: &str) -> Command {
+        let mut command = Command::new(self.tools.join("usr/lib/wine").join(program));
+        command
+            .current_dir(&self.folder)
+            .env("LD_LIBRARY_PATH", self.tools.join("usr/lib/x86_64-linux-gnu"))
+            .env("WINEPREFIX", self.folder.join("prefix"))
+            .env("WINEDEBUG", "-all")
+            // Neither .NET nor a browser nor menus are made for a test.
+            .env("WINEDLLOVERRIDES", "mscoree,mshtml,winemenubuilder.exe=;bcryptprimitives=n")
+            .env_remove("DISPLAY");
+        command
+    }
+
+    fn windhover(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.windhover);
+        command.args(arguments);
+        command
+    }
+
+    /// Ends the services of this folder's Wine.
+    fn end(&self) {
+        let _ = self.wine("wineserver64").arg("-k").status();
+    }
+
+    fn results(&self) -> String {
+        self.folder.join("results").display().to_string()
+    }
+}
+
+fn link(to: &Path, at: &Path) -> Result<()> {
+    if at.symlink_metadata().is_ok() {
+        std::fs::remove_file(at).with_context(|| at.display().to_string())?;
+    }
+    std::os::unix::fs::symlink(to, at).with_context(|| at.display().to_string())
+}
+
+/// Runs a program to its end.
+fn finished(command: &mut Command) -> Result<Output> {
+    let shown = format!("{command:?}");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| shown.clone())?;
+    // Its outputs are read while it runs, or it would wait for its reader.
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let read = |from: Option<Box<dyn std::io::Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = from.map(|mut from| from.read_to_end(&mut bytes));
+            bytes
+        })
+    };
+    let (out, err) = (read(out.map(|out| Box::new(out) as _)), read(err.map(|err| Box::new(err) as _)));
+    let status = process::wait(&mut child, LIMIT)?.with_context(|| format!("{shown} did not end"))?;
+    let joined = |thread: std::thread::JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
+    Ok(Output { status, stdout: joined(out), stderr: joined(err) })
+}
+
+/// What a program printed that must succeed.
+fn printed(command: &mut Command) -> Result<String> {
+    let output = finished(command)?;
+    if !output.status.success() {
+        bail!("{command:?} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What a program said that must be refused.
+fn refusal(command: &mut Command) -> Result<String> {
+    let output = finished(command)?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() {
+        bail!("{command:?} was not refused: {said}");
+    }
+    Ok(said)
+}
+
+/// A program that serves until this is dropped.
+struct Served(Child);
+
+impl Served {
+    fn start(command: &mut Command) -> Result<Self> {
+        let shown = format!("{command:?}");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| shown.clone())?;
+        let lines = BufReader::new(child.stderr.take().context("no standard error")?);
+        let served = Self(child);
+        let (say, heard) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in lines.split(b'\n').map_while(Result::ok) {
+                let _ = say.send(String::from_utf8_lossy(&line).into_owned());
+            }
+        });
+        let mut said = String::new();
+        while !said.contains("serving on") {
+            said = heard.recv_timeout(LIMIT).with_context(|| format!("{shown} does not serve: {said}"))?;
+        }
+        Ok(served)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn require(holds: bool, what: &str, seen: &str) -> Result<()> {
+    if holds { Ok(()) } else { bail!("{what}: {seen}") }
+}
+
+/// Result documents, one a line: all answered, and as many as asked for.
+fn all_answered(text: &str, sent: u64) -> Result<Vec<Value>> {
+    let documents: Vec<Value> =
+        text.lines().filter(|line| line.starts_with('{')).map(serde_json::from_str).collect::<Result<_, _>>()?;
+    require(!documents.is_empty(), "no result", text)?;
+    for document in &documents {
+        let messages = &document["messages"];
+        require(messages["sent"] == sent && messages["lost"] == 0, "messages are missing", &messages.to_string())?;
+    }
+    Ok(documents)
+}
+
+/// A path of the registry that Windows does not have would be no value, and so would be a call that fails.
+fn doctor(lab: &Lab) -> Result<()> {
+    let text = printed(&mut lab.winpoint(&["doctor"]))?;
+    for part in ["Wine 8", "NetworkThrottlingIndex:", "FastSendDatagramThreshold:", "power plan:", "microsoft.com"] {
+        require(text.contains(part), part, &text)?;
+    }
+    let key = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Multimedia\SystemProfile";
+    let add = ["reg", "add", key, "/v", "NetworkThrottlingIndex", "/t", "REG_DWORD", "/d", "0xffffffff", "/f"];
+    printed(lab.wine("wine64").args(add))?;
+    let text = printed(&mut lab.winpoint(&["doctor"]))?;
+    require(text.contains("NetworkThrottlingIndex: 0xffffffff"), "the value set is not read", &text)
+}
+
+/// A field of the session, a clock or a socket option that Windows has otherwise.
+fn to_windows(lab: &Lab) -> Result<()> {
+    let _served = Served::start(&mut lab.winpoint(&["serve", "--priority", "high", "--cpu", "0"]))?;
+    let json = ["--format", "json"];
+    for protocol in ["udp", "tcp"] {
+        let measures: [(&[&str], u64); 4] = [
+            (&["pingpong", protocol, "127.0.0.1", "--size", "1,32,1400", "--count", "500"], 500),
+            (
+                &["pingpong", protocol, "127.0.0.1", "--receive", "spin", "--remote-receive", "spin", "--count", "500"],
+                500,
+            ),
+            (&["rr", protocol, "127.0.0.1", "--count", "500"], 500),
+            (&["pace", protocol, "127.0.0.1", "--rate", "500", "--count", "200"], 200),
+        ];
+        for (line, sent) in measures {
+            // A busy machine makes figures invalid (4), which is no failure of function.
+            let output = finished(&mut lab.windhover(&[line, &json].concat()))?;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            require(matches!(output.status.code(), Some(0 | 4)), &line.join(" "), &said)?;
+            for document in all_answered(&String::from_utf8_lossy(&output.stdout), sent).context(line.join(" "))? {
+                let verdict = document["verdict"].to_string();
+                let named = verdict.contains("Wine 8") && verdict.contains("QueryPerformanceCounter");
+                require(named, "the reflector does not say what it is", &verdict)?;
+            }
+        }
+    }
+    let said = refusal(&mut lab.windhover(&["pingpong", "udp", "127.0.0.1", "--remote-policy", "fifo:1"]))?;
+    require(said.contains("policy"), "a Linux policy is not refused by name", &said)
+}
+
+/// A handshake whose random bytes or proofs differ between the systems.
+fn keys(lab: &Lab) -> Result<()> {
+    let key = lab.folder.join("key");
+    let text = printed(&mut lab.windhover(&["key"]))?;
+    files::put(&lab.folder, "key", text.as_bytes(), 0o600)?;
+    let key = key.display().to_string();
+    {
+        let _served = Served::start(&mut lab.winpoint(&["serve", "--bind", "127.0.0.1:7415", "--key-file", "key"]))?;
+        let to = ["pingpong", "udp", "127.0.0.1:7415", "--count", "100"];
+        let text = printed(&mut lab.windhover(&[&to[..], &["--key-file", &key, "--format", "json"]].concat()))?;
+        all_answered(&text, 100)?;
+        refusal(&mut lab.windhover(&to))?;
+    }
+    let _served = Served::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7416", "--key-file", &key]))?;
+    let to = ["pingpong", "udp", "127.0.0.1:7416", "--count", "100", "--json"];
+    all_answered(&printed(&mut lab.winpoint(&[&to[..], &["--key-file", "key"]].concat()))?, 100)?;
+    refusal(&mut lab.winpoint(&to)).map(|_| ())
+}
+
+/// A run directory that is not written on Windows as it is on Linux.
+fn from_windows(lab: &Lab) -> Result<()> {
+    let _served = Served::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7413"]))?;
+    let to = "127.0.0.1:7413";
+    for protocol in ["udp", "tcp"] {
+        let line = ["pingpong", protocol, to, "--size", "1,32,1400", "--count", "2000", "--seconds", "60", "--json"];
+        all_answered(&printed(&mut lab.winpoint(&line))?, 2000)?;
+        let spins = ["pingpong", protocol, to, "--receive", "spin", "--count", "2000", "--seconds", "60", "--json"];
+        all_answered(&printed(&mut lab.winpoint(&spins))?, 2000)?;
+        let paced = ["pace", protocol, to, "--rate", "500", "--count", "300", "--json"];
+        all_answered(&printed(&mut lab.winpoint(&paced))?, 300)?;
+    }
+    let line = ["pingpong", "udp", to, "--size", "32,64", "--count", "2000", "--priority", "high", "--cpu", "0"];
+    let text = printed(&mut lab.winpoint(&[&line[..], &["--output", "results", "--name", "wine"]].concat()))?;
+    let name = text.trim_end().rsplit(['\\', '/']).next().unwrap_or_default().to_owned();
+    let path = format!("{}/{name}", lab.results());
+    let run = files::read(&Path::new(&path).join("run.json"))?;
+    let run: Value = serde_json::from_str(&run)?;
+    require(run["substrate"] == "wine", "substrate", &run["substrate"].to_string())?;
+    require(run["labels"]["os"].to_string().contains("Wine 8"), "os", &run["labels"].to_string())?;
+    let shown = printed(&mut lab.windhover(&["show", &path]))?;
+    require(shown.contains("foreign worker winpoint"), "the source is not named", &shown)?;
+    let report = printed(&mut lab.windhover(&["report", &path, "--format", "md"]))?;
+    require(report.contains("under Wine"), "the report does not name Wine", &report)
+}
+
+/// A comparison of Wine with anything else that nobody asked for by name.
+fn apart(lab: &Lab) -> Result<()> {
+    let _served = Served::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7414"]))?;
+    let line = ["pingpong", "udp", "127.0.0.1:7414", "--size", "32", "--count", "1000", "--output"];
+    let results = lab.results();
+    let mut here = Command::new(&lab.linux);
+    here.args(line).args([&results, "--name", "linux", "--substrate", "loopback"]);
+    let here = printed(&mut here)?.trim_end().lines().next_back().unwrap_or_default().to_owned();
+    let text = printed(&mut lab.winpoint(&[&line[..], &["results", "--name", "again"]].concat()))?;
+    let name = text.trim_end().rsplit(['\\', '/']).next().unwrap_or_default().to_owned();
+    let there = format!("{results}/{name}");
+    let said = refusal(&mut lab.windhover(&["compare", &here, &there]))?;
+    require(said.contains("wine") && said.contains("loopback"), "the refusal does not name both", &said)?;
+    let said = refusal(&mut lab.winpoint(&[&line[..], &["results", "--substrate", "metal"]].concat()))?;
+    require(said.contains("Wine"), "Wine passes for metal", &said)
+}
