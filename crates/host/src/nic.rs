@@ -6,7 +6,7 @@
 //! the calling thread's namespace that is not the one there is refused.
 
 use crate::irqs::Irq;
-use crate::knob::{Form, Knob, Machine, Settings, napi};
+use crate::knob::{Form, Knob, Machine, Settings, TaskKey, napi};
 use model::CpuList;
 use std::path::{Path, PathBuf};
 
@@ -127,6 +127,15 @@ impl NicMap {
     pub fn threads(&self) -> impl Iterator<Item = i32> + '_ {
         self.napis.iter().filter_map(|napi| napi.pid)
     }
+
+    /// The threads of its interrupts, and those that poll it.
+    #[must_use]
+    pub fn all_threads(&self, machine: &Machine) -> Vec<TaskKey> {
+        let of_irq = |number: u32| self.irqs.iter().any(|irq| irq.number == number);
+        let handles = crate::tasks::processes(machine).filter(|(_, name)| irq_of_thread(name).is_some_and(of_irq));
+        let tids = handles.map(|(tid, _)| tid).chain(self.threads());
+        tids.filter_map(|tid| TaskKey::of_at(machine, tid)).collect()
+    }
 }
 
 /// The network devices, as /sys shows them.
@@ -187,6 +196,12 @@ pub fn irq_numbers(machine: &Machine, device: &str, napis: &[Napi]) -> Vec<u32> 
         found.dedup();
     }
     found
+}
+
+/// The number of the interrupt that a thread of this name handles (`irq/25-eth0-rx-0`).
+#[must_use]
+pub fn irq_of_thread(name: &str) -> Option<u32> {
+    name.strip_prefix("irq/")?.split('-').next()?.parse().ok()
 }
 
 /// Threads by their names, `napi/eth0-8193`, for kernels that do not tell them over netlink.

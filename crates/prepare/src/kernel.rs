@@ -1,7 +1,7 @@
 //! All knobs of the running system: files and devices through `host`, tasks and services through `task`.
 
 use host::knob::{Knob, KnobError, Machine, Settings, TaskKey};
-use model::CpuList;
+use model::{CpuList, Policy};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -101,6 +101,13 @@ impl Kernel {
         self.machine.put(&file, &status.join("\n")).map_err(failed)
     }
 
+    fn write_policy(&self, knob: &Knob, task: &TaskKey, value: &str) -> Result<(), KnobError> {
+        let policy: Policy = value.parse().map_err(|error| invalid(knob, value, error))?;
+        self.require_running(knob)?;
+        self.require(knob, task)?;
+        task::set_policy_of(task.tid, policy).map_err(|error| writing(knob, value, error))
+    }
+
     fn require_running(&self, knob: &Knob) -> Result<(), KnobError> {
         if self.machine.is_running() {
             Ok(())
@@ -187,6 +194,7 @@ impl Settings for Kernel {
     fn write(&self, knob: &Knob, value: &str) -> Result<(), KnobError> {
         match knob {
             Knob::Affinity { task } => self.write_affinity(knob, task, value),
+            Knob::Policy { task } => self.write_policy(knob, task, value),
             Knob::Service { unit } => self.write_service(knob, unit, value),
             Knob::CpuLatency => self.write_latency(knob, value),
             _ => self.machine.write(knob, value),

@@ -268,6 +268,20 @@ fn settings_of_devices() {
     assert_eq!(one("nic.rps-cpus=1"), [0, 1].map(|queue| (format!("{queues}/rx-{queue}/rps_cpus"), "2".to_owned())));
     assert_eq!(one("nic.xps-cpus=all"), [(format!("{queues}/tx-0/xps_cpus"), "3".to_owned())]);
     assert_eq!(one("nic.irq-cpus=1"), [("/proc/irq/40/smp_affinity_list".to_owned(), "1".to_owned())]);
+    // Threads of this device's interrupts alone, and of those only what is not so already.
+    for (tid, name, priority) in [(90, "irq/40-eth0-rx-0", 50), (91, "irq/41-other", 50), (92, "irq/40-s-eth0-rx", 60)]
+    {
+        tree.file(&format!("proc/{tid}/comm"), name).file(&format!("proc/{tid}/status"), &format!("Tgid:\t{tid}")).file(
+            &format!("proc/{tid}/stat"),
+            &format!(
+                "{tid} ({name}) S 2 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 -51 0 1 0 77 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 17 0 {priority} 1"
+            ),
+        );
+    }
+    assert_eq!(
+        one("nic.thread-policy=fifo:60"),
+        [("policy of task 90 (irq/40-eth0-rx-0)".to_owned(), "fifo:60".to_owned())]
+    );
     // Without netlink, the files for all instances at once.
     assert_eq!(one("nic.napi.threaded=on"), [("/sys/class/net/eth0/threaded".to_owned(), "1".to_owned())]);
     assert!(skipped(&kernel, &["nic.irq-cpus=7"])[0].contains("CPU 7 is not online"));

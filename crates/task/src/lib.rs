@@ -41,7 +41,7 @@ pub use launch::{Child, Containment, Finished, Launch, Stream};
 pub use limit::{raise_open_files, set_rt_limit};
 pub use memory::{lock_memory, prefault_stack};
 pub use netns::enter_network;
-pub use other::set_affinity_of;
+pub use other::{set_affinity_of, set_policy_of};
 pub use policy::{apply_policy, thread_id};
 pub use session::{LongWait, WaitEnd, own_session};
 pub use signal::ending::{SAME_REQUEST_NS, end_at_signal, expect_stop};

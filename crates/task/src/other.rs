@@ -1,10 +1,11 @@
-//! CPUs of threads that are not the calling one (sched_setaffinity(2)).
+//! CPUs and policies of threads that are not the calling one (sched_setaffinity(2), sched_setscheduler(2)).
 //!
 //! A thread's number may be given to another thread once it has ended: whoever calls this has made sure whom it means.
 
 use crate::TaskError;
 use crate::cpu::Mask;
-use model::CpuList;
+use crate::policy::{raw, set_raw};
+use model::{CpuList, Policy};
 
 /// Lets a thread run on these CPUs only. The kernel leaves out those outside the thread's cpuset without a word: read
 /// them back with [`crate::allowed_cpus_of`].
@@ -18,6 +19,16 @@ pub fn set_affinity_of(thread: i32, cpus: &CpuList) -> Result<(), TaskError> {
     }
     let failed = |cause| TaskError::refused(format!("thread {thread}: its CPUs cannot be set to {cpus}"), cause);
     Mask::new(cpus).apply_to(thread).map_err(failed)
+}
+
+/// Gives a thread a policy. What it starts inherits it: this is for threads of the kernel, which start nothing.
+///
+/// # Errors
+/// [`TaskError::Refused`] with ESRCH when there is no such thread, EPERM without CAP_SYS_NICE.
+pub fn set_policy_of(thread: i32, policy: Policy) -> Result<(), TaskError> {
+    let (number, priority) = raw(policy);
+    let failed = |cause| TaskError::scheduling(format!("thread {thread}: its policy cannot be set to {policy}"), cause);
+    set_raw(thread, number & !libc::SCHED_RESET_ON_FORK, priority).map_err(failed)
 }
 
 #[cfg(test)]
@@ -38,10 +49,18 @@ mod tests {
         let one: CpuList = before.iter().take(1).collect();
         set_affinity_of(tid, &one).unwrap();
         assert_eq!(crate::allowed_cpus_of(tid).unwrap(), one);
+        // What one may do without privilege; field 41 of proc_pid_stat(5) is the policy.
+        let policy = |tid: i32| {
+            let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
+            stat.rsplit_once(") ").unwrap().1.split(' ').nth(38).unwrap().parse::<i32>().unwrap()
+        };
+        let own = policy(crate::thread_id());
+        set_policy_of(tid, Policy::Batch).unwrap();
+        assert_eq!((policy(tid), policy(crate::thread_id())), (libc::SCHED_BATCH, own));
         assert_eq!(crate::allowed_cpus().unwrap(), before);
         drop(end);
         thread.join().unwrap();
-        assert!(set_affinity_of(tid, &one).is_err());
+        assert!(set_affinity_of(tid, &one).is_err() && set_policy_of(tid, Policy::Batch).is_err());
         assert!(matches!(set_affinity_of(0, &CpuList::default()), Err(TaskError::NoCpu)));
     }
 }

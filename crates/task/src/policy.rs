@@ -16,18 +16,20 @@ pub(crate) fn raw(policy: Policy) -> (libc::c_int, libc::c_int) {
     }
 }
 
-/// Sets the calling thread's policy without allocating: also fit for the time between fork and exec.
-pub(crate) fn set_raw(number: libc::c_int, priority: libc::c_int) -> io::Result<()> {
+/// Sets a thread's policy, that of the calling one for 0, without allocating: also fit for the time between fork and exec.
+pub(crate) fn set_raw(thread: i32, number: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     let set = |number: libc::c_int| {
         // SAFETY: sched_param is plain data and all zero is valid for it (musl has more fields than glibc).
         let mut parameter: libc::sched_param = unsafe { std::mem::zeroed() };
         parameter.sched_priority = priority;
-        // SAFETY: the parameter is valid for the call; 0 means the calling thread.
-        check(unsafe { libc::sched_setscheduler(0, number, &raw const parameter) })
+        // SAFETY: the parameter is valid for the call, which keeps nothing of it.
+        check(unsafe { libc::sched_setscheduler(thread, number, &raw const parameter) })
     };
     match set(number) {
         // Only CAP_SYS_NICE may clear the flag on oneself; leaving real-time must work without it.
-        Err(error) if error.raw_os_error() == Some(libc::EPERM) && number & libc::SCHED_RESET_ON_FORK == 0 => {
+        Err(error)
+            if thread == 0 && error.raw_os_error() == Some(libc::EPERM) && number & libc::SCHED_RESET_ON_FORK == 0 =>
+        {
             set(number | libc::SCHED_RESET_ON_FORK)
         }
         result => result,
@@ -40,7 +42,7 @@ pub(crate) fn set_raw(number: libc::c_int, priority: libc::c_int) -> io::Result<
 /// [`TaskError::PolicyNotPermitted`] for real-time policies without the right.
 pub fn apply_policy(policy: Policy) -> Result<(), TaskError> {
     let (number, priority) = raw(policy);
-    set_raw(number, priority).map_err(|cause| {
+    set_raw(0, number, priority).map_err(|cause| {
         if cause.raw_os_error() == Some(libc::EPERM) && policy.is_real_time() {
             TaskError::PolicyNotPermitted(policy)
         } else {

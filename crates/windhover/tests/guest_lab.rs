@@ -1,5 +1,11 @@
 //! Guests as labs. What boots one takes a while and a kernel: it is ignored, and part of `cargo xtask test --guest`.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "tests panic, and say what they measured"
+)]
 
 mod support;
 
@@ -384,6 +390,33 @@ fn two_campaigns_that_boot_guests_at_once_both_measure() {
         assert_code(&output, 0);
         assert_eq!(cell_files(&run_directory(&folder.0)).len(), 1, "{}", stderr(&output));
     }
+}
+
+/// Catches: a setting that does not reach the device of a host in a guest, or the wrong one; a stack that a guest cannot
+/// start; a NIC whose driver is not the kernel's own.
+#[test]
+#[ignore = "boots a kernel, and fetches a QEMU that has the NIC once"]
+fn a_nic_s_moderation_and_a_stack_are_axes_of_a_lab_in_a_guest() {
+    let (default, off, long) = ("none", "nic.coalesce.rx-usecs=0", "nic.coalesce.rx-usecs=100");
+    let plan = PLAN
+        .replace("debian-6.1 preempt=full\"", "debian-6.12\"\nnic = \"igb\"")
+        .replace("seconds = 0.1", "count = 500");
+    let plan = format!("{plan}knob = [\"{default}\", \"{off}\", \"{long}\"]\n[[grid]]\nstack = [\"spin\"]\n");
+    let folder = Folder::new("guest-nic");
+    let file = folder.file("plan.toml", &plan);
+    let output = windhover(&["campaign", "run", &file, "--output", folder.path()]).output().unwrap();
+    let results = support::assert_run_measured(&output, &run_directory(&folder.0), &[]);
+    assert_eq!(results.len(), 4);
+    let mean = |knob: &str| {
+        let is_it =
+            |result: &&serde_json::Value| result["factors"]["knob"] == knob && result["factors"]["stack"] != "spin";
+        let result = results.iter().find(is_it).unwrap();
+        assert_eq!(result["messages"]["lost"], 0, "{knob}");
+        result["latency"]["mean_ns"].as_f64().unwrap()
+    };
+    let means = [mean(off), mean(default), mean(long)];
+    println!("mean of RTT/2 in ns: rx-usecs 0, 3, 100: {means:?}");
+    assert!(means[0] <= means[1] * 0.75 && means[2] >= means[1] * 1.25, "{means:?}");
 }
 
 #[test]

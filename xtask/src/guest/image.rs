@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 
 /// Tools that are not left to busybox: Windhover calls them, or the tests read the state with them.
-const TOOLS: [&str; 3] = ["taskset", "chrt", "dash"];
+const TOOLS: [&str; 4] = ["taskset", "chrt", "hwstamp_ctl", "dash"];
 /// Tools that the guest has already.
 const THERE: [&str; 4] = ["ip", "ethtool", "busybox", "sh"];
 

@@ -8,10 +8,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The newest of Debian 12's kernels: 6.1 has not all of the partition interface yet.
-const KERNEL: &str = "debian-6.12";
-/// CPUs of the guest; the tests shield number 3.
-const CPUS: &str = "4";
 /// How long it may take beyond its tests: a kernel is fetched once.
 const BOOTING: Duration = Duration::from_secs(1200);
 
@@ -34,16 +30,17 @@ pub(super) fn boot(bench: &Bench, boot: &Boot) -> Result<Ended> {
     crate::files::fresh(&folder)?;
     let (console, output, errors) = (folder.join("console"), folder.join("tests"), folder.join("windhover"));
     let create = |path: &Path| File::create(path).with_context(|| path.display().to_string());
+    let mode = if boot.cpus == 1 { "icount" } else { "tcg" };
     let mut child = Command::new(&bench.image.binary)
-        .args(["lab", "boot", KERNEL, "--mode", "tcg", "--cpus", CPUS, "--memory-mb", "1024", "--hosts", "0"])
-        .args(["--module", "e1000e", "--limit", &boot.limit.as_secs().to_string()])
+        .args(["lab", "boot", boot.kernel, "--mode", mode, "--cpus", &boot.cpus.to_string()])
+        .args(["--memory-mb", "1024", "--hosts", "0", "--limit", &boot.limit.as_secs().to_string()])
         .args(boot.modules.iter().flat_map(|module| ["--module", module]))
         .arg("--overlay")
         .arg(&bench.image.overlay)
         .arg("--console")
         .arg(&console)
         .args(boot.parameters.split_ascii_whitespace().flat_map(|word| ["--word", word]))
-        .args(wire(boot.nics))
+        .args(boot.nic.into_iter().flat_map(|nic| ["--nic", nic]))
         // What tests say stands between the harness's lines.
         .args(["--", "/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1", "/usr/bin/guest-tests"])
         .args(["--ignored", "--test-threads=1", "--nocapture"])
@@ -72,19 +69,6 @@ fn tests(bench: &Bench, boot: &Boot) -> Vec<String> {
     let module = format!("{}::", boot.name);
     let chosen: Vec<String> = bench.filters.iter().filter(|filter| filter.starts_with(&module)).cloned().collect();
     if chosen.is_empty() { vec![module] } else { chosen }
-}
-
-/// Network devices on one hub, with nothing outside of it. No boot from the network, which would cost seconds.
-fn wire(nics: u32) -> Vec<String> {
-    let of = |nic| {
-        [
-            "-netdev".to_owned(),
-            format!("hubport,id=wire{nic},hubid=0"),
-            "-device".to_owned(),
-            format!("e1000e,netdev=wire{nic},romfile="),
-        ]
-    };
-    (0..nics).flat_map(of).map(|argument| format!("--qemu={argument}")).collect()
 }
 
 fn text(path: &Path) -> String {

@@ -2,9 +2,9 @@
 //!
 //! `windhover lab boot` boots a Debian kernel without hardware virtualization. What is added here: a static busybox, the
 //! test binary and a few tools with the libraries they need. `crates/windhover/tests/guest` holds the tests: ordinary ones,
-//! ignored outside a guest. Each of its modules is one boot with the kernel command line and the network devices of
-//! [`BOOTS`]. After them come the tests of labs in guests, which boot by themselves. Campaigns that boot their own machine are
-//! apart (`kexec`).
+//! ignored outside a guest. Each of its modules is one boot with the kernel, its command line and the network devices of
+//! [`BOOTS`]. After them come the tests of labs in guests, which boot by themselves. Campaigns that boot their own machine
+//! are apart (`kexec`).
 
 pub(crate) mod image;
 mod kexec;
@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Emulator, shell and tools of the guest, and what unpacks and strips them.
-const PACKAGES: [&str; 11] = [
+const PACKAGES: [&str; 12] = [
     "qemu-system-x86",
     "debian-archive-keyring",
     "seabios",
@@ -26,6 +26,7 @@ const PACKAGES: [&str; 11] = [
     "dash",
     "iproute2",
     "ethtool",
+    "linuxptp",
     "util-linux",
     "xz-utils",
     "binutils",
@@ -36,61 +37,45 @@ const PACKAGES: [&str; 11] = [
 pub(crate) struct Boot {
     /// Module of the guest tests.
     name: &'static str,
+    /// What it boots.
+    kernel: &'static str,
     /// Added to the kernel command line.
     parameters: &'static str,
     /// Modules to load beside the usual ones.
     modules: &'static [&'static str],
-    /// Network devices (e1000e), all on one wire.
-    nics: u32,
+    /// CPUs: 4, of which the tests shield number 3, or 1 under instruction counting.
+    cpus: u32,
+    /// The kind of its two network devices, which are on one wire; none without.
+    nic: Option<&'static str>,
     /// Longest that its tests may take: eight times what they take on a machine with nothing else to do.
     limit: Duration,
     /// Runs only where it is named: long, and of what rarely changes.
     on_demand: bool,
 }
 
-const BOOTS: [Boot; 7] = [
-    Boot { name: "nic", parameters: "", modules: &[], nics: 2, limit: Duration::from_secs(400), on_demand: false },
-    Boot {
-        name: "partition",
-        parameters: "",
-        modules: &[],
-        nics: 0,
-        limit: Duration::from_secs(400),
-        on_demand: false,
-    },
-    Boot {
-        name: "nohz_full",
-        parameters: "nohz_full=3 rcu_nocbs=3",
-        modules: &[],
-        nics: 0,
-        limit: Duration::from_secs(400),
-        on_demand: false,
-    },
-    Boot {
-        name: "isolcpus",
-        parameters: "isolcpus=domain,3",
-        modules: &[],
-        nics: 0,
-        limit: Duration::from_secs(400),
-        on_demand: false,
-    },
-    Boot { name: "preempt", parameters: "", modules: &[], nics: 0, limit: Duration::from_secs(800), on_demand: true },
-    Boot {
-        name: "lockdown",
-        parameters: "lockdown=integrity",
-        modules: &[],
-        nics: 0,
-        limit: Duration::from_secs(400),
-        on_demand: true,
-    },
-    Boot {
-        name: VOLUMES,
-        parameters: "",
-        modules: &["loop", "raid1", "dm_mod", "ext4", "crc32c_generic"],
-        nics: 0,
-        limit: Duration::from_secs(400),
-        on_demand: true,
-    },
+/// The newest of Debian 12's kernels: 6.1 has not all of the partition interface yet.
+const USUAL: Boot = Boot {
+    name: "",
+    kernel: "debian-6.12",
+    parameters: "",
+    modules: &[],
+    cpus: 4,
+    nic: None,
+    limit: Duration::from_secs(400),
+    on_demand: false,
+};
+
+const BOOTS: [Boot; 10] = [
+    Boot { name: "nic", nic: Some("e1000e"), ..USUAL },
+    Boot { name: "igb", nic: Some("igb"), on_demand: true, ..USUAL },
+    Boot { name: "igb_clock", nic: Some("igb"), cpus: 1, on_demand: true, ..USUAL },
+    Boot { name: "igb_rt", nic: Some("igb"), kernel: "debian-6.12-rt", on_demand: true, ..USUAL },
+    Boot { name: "partition", ..USUAL },
+    Boot { name: "nohz_full", parameters: "nohz_full=3 rcu_nocbs=3", ..USUAL },
+    Boot { name: "isolcpus", parameters: "isolcpus=domain,3", ..USUAL },
+    Boot { name: "preempt", limit: Duration::from_secs(800), on_demand: true, ..USUAL },
+    Boot { name: "lockdown", parameters: "lockdown=integrity", on_demand: true, ..USUAL },
+    Boot { name: VOLUMES, modules: &["loop", "raid1", "dm_mod", "ext4", "crc32c_generic"], on_demand: true, ..USUAL },
 ];
 
 /// The boot whose tests make volumes, and packages with the tools for that.

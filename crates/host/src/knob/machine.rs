@@ -168,6 +168,10 @@ impl Settings for Machine {
             Knob::Member { hierarchy, task } => member::read(self, knob, hierarchy, task),
             Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => device::read(self, knob),
             Knob::CpuLatency => Ok(crate::holders::allowed(self)),
+            Knob::Policy { task } => match crate::tasks::of(self, task.tid) {
+                Some(now) if task.lives(self) => Ok(now.policy_words()),
+                _ => Err(KnobError::absent(knob)),
+            },
             Knob::Affinity { .. } | Knob::Service { .. } => Err(unsupported(knob)),
         }
     }
@@ -185,7 +189,9 @@ impl Settings for Machine {
             }
             Knob::Member { hierarchy, task } => member::write(self, knob, hierarchy, task, value),
             Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => device::write(self, knob, value),
-            Knob::Affinity { .. } | Knob::Service { .. } | Knob::CpuLatency => Err(unsupported(knob)),
+            Knob::Affinity { .. } | Knob::Policy { .. } | Knob::Service { .. } | Knob::CpuLatency => {
+                Err(unsupported(knob))
+            }
         }
     }
 

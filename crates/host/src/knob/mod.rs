@@ -53,6 +53,11 @@ pub enum Knob {
         /// Which thread.
         task: TaskKey,
     },
+    /// The scheduling policy of a thread: `other`, `fifo:50` … (sched_setscheduler(2)).
+    Policy {
+        /// Which thread.
+        task: TaskKey,
+    },
     /// The longest time that waking a CPU may take, in µs, as a process of ours asks for (PM QoS, /dev/cpu_dma_latency);
     /// `none` without such a process.
     CpuLatency,
@@ -228,6 +233,7 @@ impl fmt::Display for Knob {
             Self::File { path, .. } | Self::Group { path } => write!(f, "{}", path.display()),
             Self::Member { task, .. } => write!(f, "control group of {task}"),
             Self::Affinity { task } => write!(f, "CPUs of {task}"),
+            Self::Policy { task } => write!(f, "policy of {task}"),
             Self::CpuLatency => f.write_str("/dev/cpu_dma_latency"),
             Self::Service { unit } => write!(f, "service {unit}"),
             Self::Ethtool { device, part, name } => write!(f, "{device} {} {name}", part.word()),

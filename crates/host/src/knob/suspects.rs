@@ -19,7 +19,7 @@ pub(super) fn running(machine: &Machine, knob: &Knob) -> Option<String> {
         Knob::File { path, .. } if path.starts_with("/sys/class/net") => DEVICES,
         Knob::File { .. } => SYSCTLS,
         Knob::Group { .. } | Knob::Member { .. } => GROUPS,
-        Knob::Affinity { .. } => TASKS,
+        Knob::Affinity { .. } | Knob::Policy { .. } => TASKS,
         Knob::Ethtool { .. } | Knob::Flow { .. } | Knob::Napi { .. } => DEVICES,
         Knob::Service { .. } | Knob::CpuLatency => return None,
     };

@@ -4,6 +4,7 @@ use super::check::Evidence::{Kernel, Measured, Papers};
 use super::check::Make::Once;
 use super::check::{Answer, Check, bad, count, found_or, note, ok, some_of, warning};
 use super::subject::{Irq, Skip, Subject};
+use host::nic::irq_of_thread;
 use host::tasks::Task;
 use model::CpuList;
 
@@ -215,14 +216,20 @@ fn balance(s: &Subject<'_>) -> Answer {
 }
 
 fn threads(s: &Subject<'_>) -> Answer {
-    let threads: Vec<&Task> =
-        s.tasks().iter().filter(|task| task.kernel && task.key.name.starts_with("irq/")).collect();
-    let Some(first) = threads.first() else { return Err(Skip::not_here("no interrupt has a thread")) };
+    let threads: Vec<&Task> = s.tasks().iter().filter(|task| task.handles_interrupt()).collect();
+    let irq_of = |task: &Task| {
+        let number = irq_of_thread(&task.key.name)?;
+        s.irqs().iter().find(|irq| irq.number == number)
+    };
     let mut found = Vec::new();
     let ours = s.tasks().iter().filter(|task| !task.kernel && task.is_real_time()).map(|task| task.priority).max();
-    let irq_of = |task: &Task| {
-        let number: u32 = task.key.name.strip_prefix("irq/")?.split('-').next()?.parse().ok()?;
-        s.irqs().iter().find(|irq| irq.number == number)
+    // Where a device was named, the priority of its threads is what counts.
+    let invited = invited(s);
+    let of_nic = |task: &&Task| irq_of(task).is_some_and(|irq| invited.contains(&irq.number));
+    let own: Vec<&Task> = threads.iter().copied().filter(of_nic).collect();
+    let ranked = if own.is_empty() { &threads } else { &own };
+    let Some(lowest) = ranked.iter().min_by_key(|task| task.priority) else {
+        return Err(Skip::not_here("no interrupt has a thread"));
     };
     // It follows the interrupt, which may not have moved yet.
     let is_wide = |task: &Task, irq: &Irq| !task.allowed.is_within(&irq.asked.union(irq.cpus()));
@@ -244,18 +251,18 @@ fn threads(s: &Subject<'_>) -> Answer {
                 .advice("the thread follows when its interrupt next comes; never move it as a task"),
         );
     }
-    let lowest = threads.iter().map(|task| task.priority).min().unwrap_or(0);
-    if let Some(ours) = ours.filter(|ours| *ours > lowest) {
-        found.push(
-            note(format!("a real-time task of priority {ours} outranks interrupt threads of priority {lowest}"))
-                .read_policy(first)
-                .advice(
-                    "give the NIC's interrupt threads the higher priority (chrt -f -p), or the application a lower one",
-                ),
-        );
+    if let Some(ours) = ours.filter(|ours| *ours > lowest.priority) {
+        let priority = lowest.priority;
+        let text = format!("a real-time task of priority {ours} outranks interrupt threads of priority {priority}");
+        let answer = note(text).read_policy(lowest);
+        found.push(match (&s.scope.nic, ours) {
+            (Some(nic), ..99) => answer.tune_nic(nic, "nic.thread-policy", format!("fifo:{}", ours + 1)),
+            _ => answer.advice("give the NIC's interrupt threads the higher priority, or the application a lower one"),
+        });
     }
     found_or(found, || {
-        let text = format!("{}, the first with {}", count(threads.len(), "interrupt thread"), first.policy_words());
-        ok(text).read_policy(first)
+        let of = s.scope.nic.as_ref().filter(|_| !own.is_empty()).map_or_else(String::new, |nic| format!(" of {nic}"));
+        let what = count(ranked.len(), "interrupt thread");
+        ok(format!("{what}{of}, the lowest with {}", lowest.policy_words())).read_policy(lowest)
     })
 }

@@ -2,7 +2,7 @@
 
 use super::check::Evidence::{Kernel, Measured, Papers};
 use super::check::Make::{EachNic, Once};
-use super::check::{Answer, Check, Observation, count, found_or, note, ok, warning};
+use super::check::{Answer, Check, Observation, count, found_or, note, ok, some_of, warning};
 use super::nic::{device, folder};
 use super::subject::{Skip, Subject};
 use model::{CpuList, NicFacts};
@@ -111,14 +111,13 @@ fn napi_threaded(s: &Subject<'_>, nic: &NicFacts) -> Answer {
         return file.map(|text| vec![ok(format!("{} is polled in softirq context", nic.name)).read(path, text)]);
     }
     let mut found = Vec::new();
+    let ordinary: Vec<_> = threads.iter().filter(|task| !task.is_real_time()).collect();
+    if let Some(first) = ordinary.first() {
+        let names = some_of(ordinary.iter().map(|task| &task.key.name), 3);
+        let answer = warning(format!("{} in ordinary policy: {names}", count(ordinary.len(), "polling thread")));
+        found.push(answer.read_policy(first).tune_nic(&nic.name, "nic.thread-policy", "fifo:60"));
+    }
     for task in &threads {
-        if !task.is_real_time() {
-            found.push(
-                warning(format!("{} polls in ordinary policy", task.key.name))
-                    .read_policy(task)
-                    .command(format!("chrt -f -p 60 {}", task.key.tid)),
-            );
-        }
         if s.is_scoped() && !task.allowed.is_within(&s.scope.cpus) {
             found.push(
                 warning(format!(

@@ -54,7 +54,7 @@ fn is_movable(task: &Task) -> bool {
 /// The task that a knob is a property of.
 fn task_of(knob: &Knob) -> Option<&TaskKey> {
     match knob {
-        Knob::Member { task, .. } | Knob::Affinity { task } => Some(task),
+        Knob::Member { task, .. } | Knob::Affinity { task } | Knob::Policy { task } => Some(task),
         _ => None,
     }
 }

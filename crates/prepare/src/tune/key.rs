@@ -3,7 +3,7 @@
 use super::TuneError;
 use host::knob::{EthtoolPart, FlowRule, ethtool_names, is_switch};
 use model::kernel::{PREEMPT_KEY, PREEMPT_MODELS};
-use model::{CpuList, Setting};
+use model::{CpuList, Policy, Setting};
 use std::fmt;
 use std::str::FromStr;
 
@@ -42,12 +42,14 @@ pub enum Key {
     XpsCpus,
     /// `nic.irq-cpus`
     IrqCpus,
+    /// `nic.thread-policy`
+    ThreadPolicy,
     /// `nic.flow`
     Flow,
 }
 
 /// Keys without a free part.
-fn fixed() -> [(&'static str, Key); 14] {
+fn fixed() -> [(&'static str, Key); 15] {
     [
         ("cpufreq.governor", Key::Governor),
         ("cpufreq.epp", Key::Epp),
@@ -61,6 +63,7 @@ fn fixed() -> [(&'static str, Key); 14] {
         ("nic.rps-cpus", Key::RpsCpus),
         ("nic.xps-cpus", Key::XpsCpus),
         ("nic.irq-cpus", Key::IrqCpus),
+        ("nic.thread-policy", Key::ThreadPolicy),
         ("nic.eee", Key::Ethtool(EthtoolPart::Eee, "enabled".to_owned())),
         ("nic.flow", Key::Flow),
     ]
@@ -125,7 +128,8 @@ impl Key {
     /// Whether it needs a network device.
     #[must_use]
     pub fn is_of_nic(&self) -> bool {
-        matches!(self, Self::Ethtool(..) | Self::Napi(_) | Self::RpsCpus | Self::XpsCpus | Self::IrqCpus | Self::Flow)
+        matches!(self, Self::Ethtool(..) | Self::Napi(_) | Self::RpsCpus | Self::XpsCpus | Self::IrqCpus)
+            || matches!(self, Self::ThreadPolicy | Self::Flow)
     }
 
     /// A value in the one way that it is kept; an error when the setting cannot have it.
@@ -186,6 +190,9 @@ impl Key {
                     wrong("a CPU list such as 1,3-5, all, local (near the device) or, but for interrupts, none")
                 }),
             },
+            Self::ThreadPolicy => {
+                given.parse().map(|policy: Policy| policy.to_string()).map_err(|error| wrong(&error.to_string()))
+            }
             Self::Flow => given.parse().map(|rule: FlowRule| rule.to_string()).map_err(|why: String| wrong(&why)),
         }
     }
@@ -272,6 +279,7 @@ mod tests {
             "nic.rps-cpus",
             "nic.xps-cpus",
             "nic.irq-cpus",
+            "nic.thread-policy",
             "nic.flow",
         ] {
             assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
@@ -306,6 +314,7 @@ mod tests {
         assert_eq!(value("nic.ring.rx", "max").unwrap(), "max");
         assert_eq!(value("sysctl.net.ipv4.tcp_rmem", "1\t2  3").unwrap(), "1 2 3");
         assert_eq!(value("nic.irq-cpus", "1,2,3").unwrap(), "1-3");
+        assert_eq!(value("nic.thread-policy", "FIFO:60").unwrap(), "fifo:60");
         assert_eq!(value("memory.ksm", "off").unwrap(), "0");
         for (key, wrong) in [
             ("nic.coalesce.rx-usecs", "max"),
@@ -314,6 +323,7 @@ mod tests {
             ("sched.preempt", "rt"),
             ("service.sshd", "ban-cpus"),
             ("nic.irq-cpus", "none"),
+            ("nic.thread-policy", "fifo:100"),
             ("nic.flow", "udp4"),
             ("sysctl.vm.swappiness", "1\n2"),
             ("cpufreq.governor", "../x"),

@@ -74,6 +74,10 @@ pub(super) fn meaning(kernel: &Kernel, device: &Device, key: &Key, value: &str, 
             let movable = device.map.irqs.iter().filter(|irq| irq.movable);
             movable.map(|irq| change(irq.knob(), &cpus)).collect()
         }
+        Key::ThreadPolicy => {
+            let knob = |task| Knob::Policy { task };
+            device.map.all_threads(kernel.machine()).into_iter().map(|task| change(knob(task), value)).collect()
+        }
         Key::Flow => vec![change(flows::place(kernel, name, value, &mut device.places.borrow_mut())?, value)],
         _ => Vec::new(),
     };
@@ -81,6 +85,10 @@ pub(super) fn meaning(kernel: &Kernel, device: &Device, key: &Key, value: &str, 
         _ if !changes.is_empty() => return Ok(changes),
         Key::Napi(_) => "no NAPI instance (the device is down, or has none)",
         Key::IrqCpus => "no interrupt that can be moved",
+        Key::ThreadPolicy => {
+            "no threads: those of interrupts need PREEMPT_RT or the boot parameter threadirqs, those that poll \
+             nic.napi.threaded=on before"
+        }
         _ => "no queue that can be steered (a single one has nothing to choose)",
     };
     Err(device.hidden.clone().unwrap_or_else(|| format!("{name} has {what}")))

@@ -130,8 +130,8 @@ fn warnings(settings: &[Reasoned], plan: &TunePlan) -> Vec<String> {
     }
     if on("nic.napi.threaded") {
         found.push(
-            "threads of NAPI run at ordinary priority: under load they need a higher one than the application, and the \
-             interrupt's CPU"
+            "threads of NAPI run at ordinary priority: under load they need a higher one than the application (then apply \
+             nic.thread-policy=fifo:60), and the interrupt's CPU"
                 .to_owned(),
         );
     }

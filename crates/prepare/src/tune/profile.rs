@@ -134,7 +134,7 @@ fn order_of(key: &Key, setting: &Setting) -> SettingOrder {
         Key::Ethtool(EthtoolPart::Ring, _) => 2,
         Key::Ethtool(EthtoolPart::Feature, _) => 3,
         Key::Ethtool(..) => 4,
-        Key::Napi(_) | Key::RpsCpus | Key::XpsCpus | Key::IrqCpus | Key::Flow => 5,
+        Key::Napi(_) | Key::RpsCpus | Key::XpsCpus | Key::IrqCpus | Key::ThreadPolicy | Key::Flow => 5,
         _ => 0,
     };
     (rank, key.clone(), if *key == Key::Flow { setting.value.clone() } else { String::new() })

@@ -171,7 +171,7 @@ impl Plan {
         }
         self.board.at(LaunchStage::Policy);
         if let Some((number, priority)) = self.policy {
-            policy::set_raw(number, priority)?;
+            policy::set_raw(0, number, priority)?;
         }
         self.board.at(LaunchStage::Exec);
         Ok(())

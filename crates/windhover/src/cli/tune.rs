@@ -11,7 +11,7 @@ use model::Setting;
 /// Settings have keys: sysctl.NAME, cpufreq.governor|epp|min-perf-percent|boost, cpuidle.latency-us,
 /// memory.thp|thp-defrag|ksm, service.NAME, and of a network device (--nic) nic.coalesce.NAME, nic.ring.NAME,
 /// nic.channels.NAME, nic.feature.NAME, nic.pause.NAME, nic.eee, nic.napi.NAME, nic.rps-cpus, nic.xps-cpus, nic.irq-cpus,
-/// nic.flow. A profile is a list of them, each with its reason.
+/// nic.thread-policy, nic.flow. A profile is a list of them, each with its reason.
 ///
 /// Settings that this machine lacks are skipped and listed. If it rejects one, all are put back and the exit code is 1.
 /// Every change is logged before it is made; `tune undo` puts back what nobody else has changed since.

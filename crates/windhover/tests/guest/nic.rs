@@ -6,15 +6,15 @@ use super::tasks::{Reset, interrupts, shell, wait_for};
 use std::fs;
 
 const NEAR: &str = "198.18.0.1";
-const FAR: &str = "198.18.0.2";
+pub(crate) const FAR: &str = "198.18.0.2";
 
 /// As wide as needed for lines that are looked at whole.
-fn run(arguments: &[&str]) -> std::process::Output {
+pub(crate) fn run(arguments: &[&str]) -> std::process::Output {
     windhover(arguments).env("COLUMNS", "300").output().unwrap()
 }
 
 /// Sets up both ends once; the tests of this boot share them.
-fn wire() {
+pub(crate) fn wire() {
     if !fs::exists("/run/netns/far").unwrap() {
         let (code, said) = shell(&format!(
             "ip netns add far && ip link set eth1 netns far && ip address add {NEAR}/24 dev eth0 && ip link set eth0 up \
@@ -26,19 +26,19 @@ fn wire() {
 }
 
 /// Whether the far end answers that many echo requests.
-fn ping(count: u32) -> bool {
+pub(crate) fn ping(count: u32) -> bool {
     shell(&format!("busybox ping -q -W 2 -c {count} -i 0.1 {FAR}")).0 == Some(0)
 }
 
 /// A value in what `ethtool` prints: the last line that begins with this key.
-fn value(option: &str, key: &str) -> String {
+pub(crate) fn value(option: &str, key: &str) -> String {
     let text = ethtool(&[option, "eth0"]);
     let value = text.lines().rev().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     value.unwrap_or("<none>").trim().to_owned()
 }
 
 /// Number of the interrupt that the driver calls by this name.
-fn irq(action: &str) -> u32 {
+pub(crate) fn irq(action: &str) -> u32 {
     let irqs = super::state::numbered("/proc/irq");
     irqs.into_iter().find(|irq| read(format!("/sys/kernel/irq/{irq}/actions")) == action).unwrap()
 }
@@ -71,7 +71,7 @@ fn the_driver_has_interrupts_that_can_be_placed() {
 
 /// Applies settings, looks, and undoes them; the device and everything else is then as before. A device that changes its
 /// rings or coalescing may be without a link for a moment.
-fn applied<T>(arguments: &[&str], look: impl FnOnce() -> T) -> T {
+pub(crate) fn applied<T>(arguments: &[&str], look: impl FnOnce() -> T) -> T {
     let _reset = Reset;
     wire();
     let before = State::read();
@@ -192,16 +192,17 @@ fn a_shield_with_a_device_takes_its_interrupts_in() {
     assert_restored(&before);
 }
 
+/// What the doctor says of the device in one of its checks.
+pub(crate) fn finding(id: &str) -> Option<serde_json::Value> {
+    let found: serde_json::Value = serde_json::from_str(&stdout(&run(&["doctor", "--json", "--nic", "eth0"]))).unwrap();
+    found["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == id).cloned()
+}
+
 /// The doctor sees the device's interrupt delay and names its remedy; with the remedy, it has nothing to say of it.
 #[test]
 #[ignore = "runs in a guest"]
 fn the_doctor_finds_the_delay_and_its_remedy_works() {
-    let finding = || {
-        let found: serde_json::Value =
-            serde_json::from_str(&stdout(&run(&["doctor", "--json", "--nic", "eth0"]))).unwrap();
-        let all = found["findings"].as_array().unwrap().clone();
-        all.into_iter().find(|finding| finding["id"] == "nic.coalesce")
-    };
+    let finding = || finding("nic.coalesce");
     wire();
     let found = finding().unwrap();
     assert_ne!(found["severity"], "ok", "{found}");
