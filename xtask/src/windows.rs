@@ -97,8 +97,6 @@ impl Lab {
         let wine = tools.join("usr/lib/wine");
         link(&wine.join("wineserver64"), &wine.join("wineserver"))?;
         let libraries = tools.join("usr/lib/x86_64-linux-gnu");
-        let zlib = libraries.join("wine/x86_64-windows/zlib1.dll");
-        link(&tools.join("usr/x86_64-w64-mingw32/lib/zlib1.dll"), &zlib)?;
         let gcc = ours.join("x86_64-w64-mingw32-gcc");
         let path = std::env::var("PATH").unwrap_or_default();
         let mut build = process::command(
@@ -146,8 +144,11 @@ impl Lab {
 
     fn wine(&self, program: &str) -> Command {
         let mut command = Command::new(self.tools.join("usr/lib/wine").join(program));
+        // Its user32 needs zlib1.dll, which is another package's.
+        let zlib = self.tools.join("usr/x86_64-w64-mingw32/lib").display().to_string();
         command
             .current_dir(&self.folder)
+            .env("WINEPATH", format!("Z:{}", zlib.replace('/', "\\")))
             .env("LD_LIBRARY_PATH", self.tools.join("usr/lib/x86_64-linux-gnu"))
             .env("WINEPREFIX", self.folder.join("prefix"))
             .env("WINEDEBUG", "-all")
@@ -358,7 +359,7 @@ fn from_windows(lab: &Lab) -> Result<()> {
     require(run["labels"]["os"].to_string().contains("Wine 8"), "os", &run["labels"].to_string())?;
     let shown = printed(&mut lab.windhover(&["show", &path]))?;
     require(shown.contains("foreign worker winpoint"), "the source is not named", &shown)?;
-    let report = printed(&mut lab.windhover(&["report", &path, "--format", "md"]))?;
+    let report = printed(&mut lab.windhover(&["report", &path, "--format", "markdown"]))?;
     require(report.contains("under Wine"), "the report does not name Wine", &report)
 }
 
