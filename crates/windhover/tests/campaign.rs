@@ -368,7 +368,8 @@ fn an_agents_program_that_is_replaced_meanwhile_is_not_used() {
 fn wake_ups_beside_round_trips_in_every_output() {
     let folder = Folder::new("campaign-wake");
     let trip = plan("loopback", "0.5", "protocol = [\"udp\"]\npolicy = [\"other\", \"batch\"]");
-    let wake = "[[grid]]\nprobe = [\"wake\"]\npolicy = [\"other\", \"batch\"]\ninterval_us = [500, 1000]\n";
+    // Long intervals: a busy machine wakes ordinary threads by milliseconds late.
+    let wake = "[[grid]]\nprobe = [\"wake\"]\npolicy = [\"other\", \"batch\"]\ninterval_us = [5000, 10000]\n";
     let file = folder.file("plan.toml", &format!("{trip}\n{wake}"));
     let output = run(&["campaign", "run", &file, "--output", folder.path()]);
     let directory = run_directory(&folder.0);
@@ -389,7 +390,7 @@ fn wake_ups_beside_round_trips_in_every_output() {
     let text = stdout(&run(&["show", directory]));
     let table = text.split("side by side").nth(1).unwrap_or_default();
     let words = table.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("interval_us 500") && words.contains("interval_us 1000"), "{text}");
+    assert!(words.contains("interval_us 5000") && words.contains("interval_us 10000"), "{text}");
     let listed = stdout(&run(&["plot", directory, "--list", "--all"]));
     assert!(listed.contains("heat-0001-wake-up") && !listed.contains("TIMER"), "{listed}");
     let compared = stdout(&run(&["compare", directory, "--axis", "policy", "--where", "probe=wake"]));

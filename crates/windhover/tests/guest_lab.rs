@@ -158,7 +158,7 @@ fn emulator() {
         std::path::PathBuf::from(value)
     };
     std::fs::write(folder.join("emulator"), std::process::id().to_string()).unwrap();
-    let (console, control) = (file("file:", "/console"), file("id=port0,path=", "/control"));
+    let (console, control) = (file("id=console,path=", "/console"), file("id=port0,path=", "/control"));
     let listener = std::os::unix::net::UnixListener::bind(control).unwrap();
     let (port, _) = listener.accept().unwrap();
     let port = Mutex::new(port);

@@ -27,8 +27,9 @@ const RECEIVE_FRAMES: u32 = 256;
 const WAKEUPS_A_BATCH: u32 = 8;
 /// The longest frame put together of several chunks: a TCP segment before segmentation.
 const LONGEST_FRAME: usize = 65_536 + 64;
-/// A queue stays taken for tens of milliseconds after its last owner has died.
-const QUEUE_PATIENCE: Duration = Duration::from_millis(500);
+/// A queue stays taken after its last owner has died: for tens of milliseconds, and longer where the CPUs are busy (the kernel waits
+/// for a grace period of RCU).
+const QUEUE_PATIENCE: Duration = Duration::from_secs(2);
 /// XDP_FLAGS_SKB_MODE and XDP_FLAGS_DRV_MODE of linux/if_link.h.
 const ATTACH_GENERIC: u32 = 1 << 1;
 const ATTACH_DRIVER: u32 = 1 << 2;
