@@ -81,7 +81,10 @@ fn make_locked(all: &Path) -> Result<(PathBuf, File), GuestError> {
             made => made.map_err(failed())?,
         }
         host::private::folder(&path).map_err(failed())?;
-        let Ok(lock) = File::open(&path) else { continue };
+        let lock = match File::open(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            opened => opened.map_err(failed())?,
+        };
         lock.lock().map_err(failed())?;
         // Who found it without a lock has removed it.
         let inode = |found: std::io::Result<std::fs::Metadata>| found.ok().map(|found| found.ino());

@@ -128,13 +128,14 @@ impl NicMap {
         self.napis.iter().filter_map(|napi| napi.pid)
     }
 
-    /// The threads of its interrupts, and those that poll it.
+    /// The kernel's threads that handle its interrupts or poll it. A program may call itself as they are called.
     #[must_use]
     pub fn all_threads(&self, machine: &Machine) -> Vec<TaskKey> {
         let of_irq = |number: u32| self.irqs.iter().any(|irq| irq.number == number);
         let handles = crate::tasks::processes(machine).filter(|(_, name)| irq_of_thread(name).is_some_and(of_irq));
         let tids = handles.map(|(tid, _)| tid).chain(self.threads());
-        tids.filter_map(|tid| TaskKey::of_at(machine, tid)).collect()
+        let tasks = tids.filter_map(|tid| crate::tasks::of(machine, tid)).filter(|task| task.kernel);
+        tasks.map(|task| task.key).collect()
     }
 }
 

@@ -269,12 +269,18 @@ fn settings_of_devices() {
     assert_eq!(one("nic.xps-cpus=all"), [(format!("{queues}/tx-0/xps_cpus"), "3".to_owned())]);
     assert_eq!(one("nic.irq-cpus=1"), [("/proc/irq/40/smp_affinity_list".to_owned(), "1".to_owned())]);
     // Threads of this device's interrupts alone, and of those only what is not so already.
-    for (tid, name, priority) in [(90, "irq/40-eth0-rx-0", 50), (91, "irq/41-other", 50), (92, "irq/40-s-eth0-rx", 60)]
-    {
+    // A program that calls itself like one is none.
+    let (kernel_thread, program) = (2_129_984, 4_194_304);
+    for (tid, name, flags, priority) in [
+        (90, "irq/40-eth0-rx-0", kernel_thread, 50),
+        (91, "irq/41-other", kernel_thread, 50),
+        (92, "irq/40-s-eth0-rx", kernel_thread, 60),
+        (93, "irq/40-eth0-rx-1", program, 0),
+    ] {
         tree.file(&format!("proc/{tid}/comm"), name).file(&format!("proc/{tid}/status"), &format!("Tgid:\t{tid}")).file(
             &format!("proc/{tid}/stat"),
             &format!(
-                "{tid} ({name}) S 2 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 -51 0 1 0 77 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 17 0 {priority} 1"
+                "{tid} ({name}) S 2 0 0 0 -1 {flags} 0 0 0 0 0 0 0 0 -51 0 1 0 77 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 17 0 {priority} 1"
             ),
         );
     }
