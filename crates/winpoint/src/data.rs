@@ -29,6 +29,19 @@ enum Socket {
     Tcp(TcpStream),
 }
 
+/// How much of a message the socket has taken, and since when it has taken nothing more.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    bytes: usize,
+    since: Instant,
+}
+
+impl Sending {
+    pub(crate) fn new() -> Self {
+        Self { bytes: 0, since: Instant::now() }
+    }
+}
+
 /// A connected socket that carries messages.
 #[derive(Debug)]
 pub(crate) struct DataPath {
@@ -91,30 +104,28 @@ impl DataPath {
 
     /// Sends a whole message.
     pub(crate) fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        let mut sent = 0;
-        let mut stuck = None;
-        loop {
-            let done = match &mut self.socket {
-                Socket::Udp(socket) => socket.send(message),
-                Socket::Tcp(stream) => stream.write(message.get(sent..).unwrap_or_default()),
-            };
-            match done {
-                Ok(bytes) if self.is_stream() => {
-                    sent += bytes;
-                    if sent >= message.len() {
-                        return Ok(());
-                    }
-                }
-                Ok(_) => return Ok(()),
-                Err(error) if is_icmp(&error) && !self.is_stream() => return Ok(()),
-                Err(error) if is_nothing(&error) => {
-                    if stuck.get_or_insert_with(Instant::now).elapsed() > STUCK {
-                        return Err(error);
-                    }
-                    std::hint::spin_loop();
-                }
-                Err(error) => return Err(error),
+        let mut sending = Sending::new();
+        while !self.send_some(message, &mut sending)? {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+
+    /// Sends what the socket takes of a message; whether that was the rest of it.
+    pub(crate) fn send_some(&mut self, message: &[u8], sending: &mut Sending) -> io::Result<bool> {
+        let done = match &mut self.socket {
+            Socket::Udp(socket) => socket.send(message),
+            Socket::Tcp(stream) => stream.write(message.get(sending.bytes..).unwrap_or_default()),
+        };
+        match done {
+            Ok(bytes) if self.is_stream() => {
+                *sending = Sending { bytes: sending.bytes + bytes, since: Instant::now() };
+                Ok(sending.bytes >= message.len())
             }
+            Ok(_) => Ok(true),
+            Err(error) if is_icmp(&error) && !self.is_stream() => Ok(true),
+            Err(error) if is_nothing(&error) && sending.since.elapsed() <= STUCK => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

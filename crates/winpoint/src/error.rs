@@ -64,7 +64,8 @@ impl WinpointError {
             | Self::Key { .. }
             | Self::Probe(_)
             | Self::Conflict { .. }
-            | Self::Spec(_) => 2,
+            | Self::Spec(_)
+            | Self::Platform(PlatformError::OnlyWindows(_) | PlatformError::NoSuchCpu(_)) => 2,
             Self::Store(error) => error.exit_code(),
             _ => 1,
         }

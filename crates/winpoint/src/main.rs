@@ -222,7 +222,8 @@ fn serve(arguments: &Serve) -> Result<(), WinpointError> {
     let server = Server::bind(winpoint::resolve(&arguments.bind)?, key, &limits, placement)?;
     let facts = platform::facts();
     eprintln!("serving on {} ({}, {})", server.local_address()?, facts.os, platform::CLOCK);
-    server.serve()
+    server.serve();
+    Ok(())
 }
 
 fn measure(spec: ProbeSpec, arguments: &Measure) -> Result<(), WinpointError> {

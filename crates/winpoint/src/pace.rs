@@ -2,9 +2,8 @@
 //! sleeps of Windows end up to a clock tick late.
 
 use crate::client::Peer;
-use crate::data::Received;
+use crate::data::{Received, Sending};
 use crate::document::{self, Pass, Seen};
-use crate::error::data;
 use crate::{Task, WinpointError, platform};
 use model::worker::Measured;
 use model::{Counters, LatencyKind, PacedSample, Pacer, ProbeSpec, Receive, Sample, SampleFlags, Shape};
@@ -37,7 +36,7 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
         for &rate in &pace.rates_pps {
             peer.start(size)?;
             let mut open = OpenLoop::new(spec, size, rate, peer.tag, number)?;
-            let broken = open.run(&mut peer)?;
+            let broken = open.run(&mut peer);
             number = open.first_number + open.sent.len() as u64;
             let (report, broken) = match (peer.stop(), broken) {
                 (Ok(report), broken) => (Some(report), broken),
@@ -143,33 +142,45 @@ impl OpenLoop {
     }
 
     /// Sends all messages and waits for the last answers; gives how the path broke, if it did.
-    fn run(&mut self, peer: &mut Peer) -> Result<Option<String>, WinpointError> {
+    fn run(&mut self, peer: &mut Peer) -> Option<String> {
+        let broken = |error| Some(format!("the data path broke: {error}"));
         // The first is due in a moment, so that it is not late by what comes before it.
         let first = platform::ticks() + platform::tick_rate().ticks(1_000_000);
         let mut last_send = first;
+        let mut sending = None;
         loop {
             let number = self.sent.len() as u64;
             if number == self.warmup && self.started_ns == 0 {
                 self.started_ns = document::now_ns();
             }
             let now = platform::ticks();
-            if number < self.count {
+            if sending.is_none() && number < self.count {
                 let intended = first + self.offset(number);
                 if now >= intended {
                     write(self.first_number + number, self.tag, &mut self.out);
                     let sent = platform::ticks();
                     self.sent.push(Message { intended, sent, received: 0, reordered: false });
-                    peer.data.send(&self.out).map_err(data("sending a message"))?;
+                    sending = Some(Sending::new());
                     last_send = sent;
                 }
-            } else if self.answered == self.count || now.saturating_sub(last_send) > self.timeout {
-                return Ok(None);
+            } else if number == self.count
+                && (self.answered == self.count || now.saturating_sub(last_send) > self.timeout)
+            {
+                return None;
+            }
+            // Of a long message only what the socket takes: the reflector may wait until answers are taken from it.
+            if let Some(some) = &mut sending {
+                match peer.data.send_some(&self.out, some) {
+                    Ok(true) => sending = None,
+                    Ok(false) => {}
+                    Err(error) => return broken(error),
+                }
             }
             for _ in 0..ANSWERS {
                 match peer.data.receive(&mut self.input, self.size) {
                     Ok(Received::Bytes(bytes)) => self.take(bytes),
                     Ok(Received::Nothing) => break,
-                    Err(error) => return Ok(Some(format!("the data path broke: {error}"))),
+                    Err(error) => return broken(error),
                 }
             }
         }

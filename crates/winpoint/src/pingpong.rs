@@ -3,7 +3,6 @@
 use crate::client::Peer;
 use crate::data::Received;
 use crate::document::{self, Pass, Seen};
-use crate::error::data;
 use crate::{Task, WinpointError, platform};
 use model::worker::Measured;
 use model::{LatencyKind, ProbeSpec, Sample, SampleFlags};
@@ -37,7 +36,7 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
             ..RecorderConfig::new(platform::tick_rate(), kind(spec), spec.stop.max_ms)
         };
         let mut recorder = Recorder::new(config);
-        let broken = rounds.run(spec, &mut peer, &mut recorder)?;
+        let broken = rounds.run(spec, &mut peer, &mut recorder);
         number = rounds.number;
         let (report, broken) = match (peer.stop(), broken) {
             (Ok(report), broken) => (Some(report), broken),
@@ -120,20 +119,15 @@ impl Rounds {
     }
 
     /// Warms up and measures; gives how the path broke, if it did.
-    fn run(
-        &mut self,
-        spec: &ProbeSpec,
-        peer: &mut Peer,
-        recorder: &mut Recorder,
-    ) -> Result<Option<String>, WinpointError> {
+    fn run(&mut self, spec: &ProbeSpec, peer: &mut Peer, recorder: &mut Recorder) -> Option<String> {
         let began = Instant::now();
         let warm = Duration::from_millis(spec.warmup.time_ms.into());
         // A count that losses draw out is given up after ten times the time.
         let longest = (warm * 10).max(Duration::from_secs(1));
         let mut count = 0;
         while (began.elapsed() < warm || count < spec.warmup.count) && began.elapsed() < longest {
-            if let Some(broken) = self.round(peer, SampleFlags::WARMUP)? {
-                return Ok(Some(broken));
+            if let Some(broken) = self.round(peer, SampleFlags::WARMUP) {
+                return Some(broken);
             }
             count += 1;
         }
@@ -151,17 +145,17 @@ impl Rounds {
                 timed += 1;
                 SampleFlags::default()
             };
-            if let Some(broken) = self.round(peer, flags)? {
+            if let Some(broken) = self.round(peer, flags) {
                 recorder.ingest(&self.samples);
-                return Ok(Some(broken));
+                return Some(broken);
             }
         }
         recorder.ingest(&self.samples);
-        Ok(None)
+        None
     }
 
     /// One round; gives why the other end counts as gone, if it does.
-    fn round(&mut self, peer: &mut Peer, flags: SampleFlags) -> Result<Option<String>, WinpointError> {
+    fn round(&mut self, peer: &mut Peer, flags: SampleFlags) -> Option<String> {
         let number = self.number;
         self.number += 1;
         write(number, self.tag, &mut self.out);
@@ -170,11 +164,13 @@ impl Rounds {
         }
         let sent = platform::ticks();
         self.last_sent = sent;
-        peer.data.send(&self.out).map_err(data("sending a message"))?;
+        if let Err(error) = peer.data.send(&self.out) {
+            return Some(format!("the data path broke: {error}"));
+        }
         let (received, answered) = loop {
             let got = match peer.data.receive(&mut self.input, self.size) {
                 Ok(got) => got,
-                Err(error) => return Ok(Some(format!("the data path broke: {error}"))),
+                Err(error) => return Some(format!("the data path broke: {error}")),
             };
             let now = platform::ticks();
             if let Received::Bytes(bytes) = got
@@ -192,7 +188,7 @@ impl Rounds {
         self.samples.push(Sample { seq, intended: sent, sent, received, flags, ..Sample::default() });
         if answered {
             self.silent = None;
-            return Ok(None);
+            return None;
         }
         if self.lost.len() == REMEMBERED {
             self.lost.pop_front();
@@ -201,7 +197,7 @@ impl Rounds {
         let (rounds, since) = self.silent.unwrap_or_else(|| (0, Instant::now()));
         self.silent = Some((rounds + 1, since));
         let gone = peer.data.is_stream() || rounds + 1 >= SILENT_ROUNDS && since.elapsed() >= SILENT;
-        Ok(gone.then(|| "nothing came back any more".to_owned()))
+        gone.then(|| "nothing came back any more".to_owned())
     }
 
     /// Whether what came answers this round. Late and double answers become samples of their own.

@@ -209,14 +209,17 @@ fn accept(order: &Order, link: &Link, opened: impl Fn(u16)) -> Result<(DataPath,
                 return Ok(None);
             }
         };
+        // A stranger is not waited for.
+        if from.ip().to_canonical() != order.peer.to_canonical() {
+            return Ok(None);
+        }
         let mut shown = [0; PROVE_BYTES];
         let taken = stream
             .set_nonblocking(false)
             .and_then(|()| stream.set_read_timeout(Some(SHOW)))
             .and_then(|()| stream.read_exact(&mut shown));
         let fits = taken.is_ok() && read_prove(&shown).as_ref() == Some(&order.token);
-        let known = from.ip().to_canonical() == order.peer.to_canonical();
-        Ok((fits && known).then(|| (DataPath::tcp(stream), from)))
+        Ok(fits.then(|| (DataPath::tcp(stream), from)))
     })
 }
 

@@ -78,13 +78,13 @@ impl Server {
     }
 
     /// Serves for ever.
-    ///
-    /// # Errors
-    /// [`WinpointError::Listen`] when no thread can be started.
-    pub fn serve(&self) -> Result<(), WinpointError> {
+    pub fn serve(&self) {
         for stream in self.listener.incoming() {
-            // A client that is gone before it was accepted is no failure of ours.
-            let Ok(stream) = stream else { continue };
+            // A client that is gone before it was accepted is no failure of ours. Without a free descriptor it would fail at once again.
+            let Ok(stream) = stream else {
+                std::thread::sleep(LOOK);
+                continue;
+            };
             let shared = Arc::clone(&self.shared);
             if shared.sessions.fetch_add(1, Ordering::AcqRel) >= shared.limits.max_sessions {
                 shared.sessions.fetch_sub(1, Ordering::AcqRel);
@@ -95,9 +95,11 @@ impl Server {
                 shared.sessions.fetch_sub(1, Ordering::AcqRel);
             };
             let started = std::thread::Builder::new().name("session".to_owned()).spawn(session);
-            started.map_err(|cause| WinpointError::Listen { address: String::new(), cause })?;
+            // Its stream was closed; those who are served go on.
+            if started.is_err() {
+                self.shared.sessions.fetch_sub(1, Ordering::AcqRel);
+            }
         }
-        Ok(())
     }
 }
 

@@ -95,6 +95,29 @@ fn all_messages_of_a_rate_are_answered_and_their_lateness_is_known() {
 }
 
 #[test]
+fn messages_that_no_buffer_holds_are_sent_while_answers_are_taken() {
+    // Two ends that wait for each other: one sends and takes no answers, the other one's answers are not taken.
+    let control = serve(None, &Limits::default());
+    let mut spec = pace(Protocol::Tcp, &[100_000.0], 20);
+    (spec.sizes, spec.timeout_ms) = ("16000000".parse().unwrap(), 60_000);
+    let results = measure(spec, control, None).unwrap();
+    assert_eq!((results[0].result.messages.sent, results[0].result.messages.lost), (20, 0));
+}
+
+#[test]
+fn figures_until_the_other_end_vanished_are_kept() {
+    // A broken path that takes the figures of its size with it, because a send saw it first.
+    let control = serve(None, &Limits { max_session_s: 1, ..Limits::default() });
+    for spec in [pace(Protocol::Tcp, &[2000.0], 60_000), pingpong(Protocol::Tcp, "32", u64::MAX)] {
+        let mut results = Vec::new();
+        let task = Task { spec, control, key: None };
+        let error = winpoint::measure(&task, &mut |measured| results.push(measured)).unwrap_err();
+        assert!(matches!(error, WinpointError::Vanished { .. }), "{error}");
+        assert!(results[0].result.messages.received > 0);
+    }
+}
+
+#[test]
 fn a_key_is_needed_and_the_wrong_one_is_refused() {
     let key = |byte| Key::from_bytes([byte; 32]);
     let control = serve(Some(key(1)), &Limits::default());
