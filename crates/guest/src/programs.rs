@@ -53,7 +53,7 @@ impl Line {
         let line = control::line(order);
         if line.len() > control::LONGEST_LINE {
             let most = control::LONGEST_LINE >> 20;
-            return GuestError::failed(format!("the guest takes no command line above {most} MB: pass a file"));
+            return Err(GuestError::Refused(format!("the guest takes no command line above {most} MB: pass a file")));
         }
         let sent = self.stream.write_all(&line);
         sent.map_err(|error| GuestError::Failed(format!("the guest's control port: {error}")))

@@ -124,6 +124,22 @@ impl Campaign {
         u32::try_from(share).map_or(self.kills, |share| share.min(self.kills))
     }
 
+    /// Whether systemd started the unit in each boot, and again after each kill.
+    fn check_unit(&self, machine: &Machine, boots: u32) -> Result<()> {
+        if !self.by_systemd {
+            return Ok(());
+        }
+        let told: String = (1..=boots).map(|number| machine.text(format!("console-{number}"))).collect();
+        let times = |words: &str| told.matches(words).count();
+        let (started, again) = (times("Started windhover-resume"), times("service: Scheduled restart job"));
+        let visits = self.kernels.len() * self.repetitions;
+        ensure!(
+            (started, again) == (visits, machine::KILLED),
+            "systemd started the unit {started} times in {visits} boots, and {again} times after a kill"
+        );
+        Ok(())
+    }
+
     /// Runs it to its end and looks at what is left; what was seen, in words.
     fn run(&self, machine: &Machine) -> Result<String> {
         let seed = seed()?;
@@ -190,16 +206,7 @@ impl Campaign {
         drop(power);
         seen.has_all()?;
         seen::check(machine, seen.steps)?;
-        if self.by_systemd {
-            let told: String = (1..=boots).map(|number| machine.text(format!("console-{number}"))).collect();
-            let times = |words: &str| told.matches(words).count();
-            let (started, again) = (times("Started windhover-resume"), times("service: Scheduled restart job"));
-            let visits = self.kernels.len() * self.repetitions;
-            ensure!(
-                (started, again) == (visits, machine::KILLED),
-                "systemd started the unit {started} times in {visits} boots, and {again} times after a kill"
-            );
-        }
+        self.check_unit(machine, boots)?;
         let number: u32 = counts.values().sum();
         ensure!(number >= self.kills, "the campaign ended after {number} of {} kills: make it longer", self.kills);
         let (cells, seconds) = (seen.steps, began.elapsed().as_secs());
