@@ -37,8 +37,9 @@ pub(crate) struct Seen {
     pub(crate) vanished: Option<String>,
 }
 
-/// Wall clock, since 1970.
-pub(crate) fn now_ns() -> u64 {
+/// Wall clock in nanoseconds since 1970.
+#[must_use]
+pub fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -167,6 +168,15 @@ fn substrate_of(facts: &SystemFacts, asked: Option<Substrate>) -> Result<Substra
         (Some(_), _) => Ok(Substrate::Wine),
         (None, asked) => Ok(asked.unwrap_or(Substrate::Unknown)),
     }
+}
+
+/// Whether [`write_run`] could make its run directory below `parent` (which is made where it is missing) under this name, before
+/// anything is measured. What it makes to try is removed again.
+///
+/// # Errors
+/// [`WinpointError::Store`] as [`write_run`] would have it.
+pub fn try_run(parent: &Path, name: &str, started_ns: u64) -> Result<(), WinpointError> {
+    Ok(store::RunDir::create(parent, name, started_ns)?.discard()?)
 }
 
 /// Writes all results as a run directory below `parent`, and gives its path. `started_ns`: wall clock at the start, since 1970.

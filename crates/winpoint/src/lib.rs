@@ -17,7 +17,7 @@ mod reflector;
 mod server;
 
 pub use client::resolve;
-pub use document::{Labels, substrate, write_run};
+pub use document::{Labels, now_ns, substrate, try_run, write_run};
 pub use error::WinpointError;
 pub use server::Server;
 

@@ -1,12 +1,11 @@
 //! The command line of winpoint.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for people")]
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use model::worker::Measured;
 use model::{Limits, PaceSpec, Pacer, Probe, ProbeSpec, Protocol, Receive, SizeList, Substrate};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 use winpoint::platform::{self, Placement, PriorityClass};
 use winpoint::{Labels, Server, Task, WinpointError, doctor};
 use wire::Key;
@@ -52,20 +51,13 @@ struct Common {
     key_file: Option<PathBuf>,
     /// Priority class of the process
     #[arg(long, value_name = "CLASS")]
-    priority: Option<Class>,
+    priority: Option<PriorityClass>,
     /// The one CPU of the measuring thread, 0 to 63
     #[arg(long, value_name = "CPU", value_parser = clap::value_parser!(u32).range(0..=63))]
     cpu: Option<u32>,
     /// Task of the Multimedia Class Scheduler Service that the measuring thread joins, such as "Pro Audio"
     #[arg(long, value_name = "TASK")]
     mmcss: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Class {
-    Normal,
-    High,
-    Realtime,
 }
 
 #[derive(Debug, Args)]
@@ -143,12 +135,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 
 impl Common {
     fn placement(&self) -> Placement {
-        let class = self.priority.map(|class| match class {
-            Class::Normal => PriorityClass::Normal,
-            Class::High => PriorityClass::High,
-            Class::Realtime => PriorityClass::Realtime,
-        });
-        Placement { class, cpu: self.cpu, mmcss: self.mmcss.clone() }
+        Placement { class: self.priority, cpu: self.cpu, mmcss: self.mmcss.clone() }
     }
 
     fn key(&self) -> Result<Option<Key>, WinpointError> {
@@ -181,7 +168,7 @@ impl Measure {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
-        Command::Serve(arguments) => serve(&arguments),
+        Command::Serve(arguments) => serve(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Pingpong(arguments) => {
             let mut spec = arguments.measure.spec(Probe::Pingpong);
             (spec.initiator.receive, spec.rtt) = (arguments.receive, arguments.rtt);
@@ -200,11 +187,11 @@ fn main() -> ExitCode {
         }
         Command::Doctor => {
             examine();
-            Ok(())
+            Ok(ExitCode::SUCCESS)
         }
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("winpoint: {error}");
             ExitCode::from(error.exit_code())
@@ -226,12 +213,15 @@ fn serve(arguments: &Serve) -> Result<(), WinpointError> {
     Ok(())
 }
 
-fn measure(spec: ProbeSpec, arguments: &Measure) -> Result<(), WinpointError> {
+/// As `windhover` does, it ends with 4 when a figure cannot be trusted.
+fn measure(spec: ProbeSpec, arguments: &Measure) -> Result<ExitCode, WinpointError> {
     let task = Task { spec, control: winpoint::resolve(&arguments.address)?, key: arguments.common.key()? };
     winpoint::substrate(arguments.substrate)?;
     platform::place(&arguments.common.placement())?;
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let started_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+    let started_ns = winpoint::now_ns();
+    if let Some(folder) = &arguments.output {
+        winpoint::try_run(folder, &arguments.name, started_ns)?;
+    }
     let mut results: Vec<Measured> = Vec::new();
     let outcome = winpoint::measure(&task, &mut |measured| {
         print(&measured, arguments.json);
@@ -246,7 +236,9 @@ fn measure(spec: ProbeSpec, arguments: &Measure) -> Result<(), WinpointError> {
         let path = winpoint::write_run(folder, &labels, &mut results, started_ns, outcome.is_ok())?;
         println!("{}", path.display());
     }
-    outcome
+    outcome?;
+    let is_trusted = results.iter().all(|measured| measured.result.verdict.trusted);
+    Ok(if is_trusted { ExitCode::SUCCESS } else { ExitCode::from(4) })
 }
 
 fn print(measured: &Measured, json: bool) {

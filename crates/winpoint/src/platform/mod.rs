@@ -27,7 +27,7 @@ pub enum PlatformError {
 }
 
 /// The priority class of the process (SetPriorityClass).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum PriorityClass {
     /// NORMAL_PRIORITY_CLASS.
     Normal,
