@@ -20,7 +20,20 @@ fn a_figure_that_cannot_be_trusted_ends_with_4() {
     let to = server.local_address().unwrap().to_string();
     std::thread::spawn(move || server.serve());
     // No sender gives a message to the system each 10 ns.
-    let late = ["pace", "udp", &to, "--rate", "100000000", "--count", "50000", "--timeout", "100", "--json"];
+    let late = [
+        "pace",
+        "udp",
+        &to,
+        "--rate",
+        "100000000",
+        "--seconds",
+        "0.001",
+        "--warmup",
+        "0.001",
+        "--timeout",
+        "100",
+        "--json",
+    ];
     let rounds = ["pingpong", "udp", &to, "--count", "100", "--json"];
     for (line, must_be_late) in [(&late[..], true), (&rounds, false)] {
         let output = winpoint(line);
