@@ -164,7 +164,10 @@ impl RunDir {
     /// # Errors
     /// [`StoreError::Write`].
     pub fn discard(self) -> Result<(), StoreError> {
-        fs::remove_dir_all(&self.path).map_err(|cause| StoreError::writing(&self.path, cause))
+        let Self { path, journal, .. } = self;
+        // Windows removes no folder of a file that is open.
+        drop(journal);
+        fs::remove_dir_all(&path).map_err(|cause| StoreError::writing(&path, cause))
     }
 }
 
