@@ -77,6 +77,7 @@ pub fn run_on(
         hosts: gathered.hosts,
         substrate: gathered.substrate,
         lab: plan.lab.clone(),
+        ask: plan.ask.clone(),
         labels,
         started_ns,
         ended_ns: None,

@@ -127,6 +127,9 @@ pub struct RunDocument {
     pub substrate: Substrate,
     /// The built-in lab that the hosts came from, as really made (the command line may override the plan's).
     pub lab: Option<crate::plan::LabPlan>,
+    /// What the plan asks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ask: Vec<crate::plan::Question>,
     /// Free labels (`nic`, `os`).
     #[serde(default)]
     pub labels: BTreeMap<String, String>,

@@ -224,6 +224,7 @@ pub fn write_run(
         hosts: BTreeMap::from([(host, run_host)]),
         substrate,
         lab: None,
+        ask: Vec::new(),
         labels: labelled,
         started_ns,
         ended_ns: None,

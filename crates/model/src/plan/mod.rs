@@ -29,6 +29,7 @@ mod expand;
 mod kernel;
 mod pace;
 mod prepare;
+mod question;
 pub mod reference;
 #[cfg(test)]
 mod stream;
@@ -41,6 +42,7 @@ pub use expand::Cell;
 pub use kernel::KernelsPlan;
 pub use pace::pgm_factors;
 pub use prepare::{CellShield, KnobPlan, ShieldPlan};
+pub use question::Question;
 pub use values::{Grid, Measure};
 
 use crate::{CpuList, LoadProfile, ModelError, Probe, Protocol};
@@ -91,6 +93,9 @@ pub struct Plan {
     /// How hosts come to the kernels of the axis `kernel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernels: Option<KernelsPlan>,
+    /// The comparisons that are tested; what is not asked is described and not tested (default: chosen from the axes).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ask: Vec<Question>,
     /// Products of axes.
     pub grid: Vec<Grid>,
 }

@@ -80,6 +80,7 @@ fn document(
         hosts: host.map(|host| (IMPORTED.to_owned(), host)).into_iter().collect(),
         substrate: arguments.substrate,
         lab: None,
+        ask: Vec::new(),
         labels: arguments.labels.iter().cloned().collect(),
         started_ns: now_ns,
         ended_ns: None,
