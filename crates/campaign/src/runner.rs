@@ -77,7 +77,7 @@ pub fn run_on(
         hosts: gathered.hosts,
         substrate: gathered.substrate,
         lab: plan.lab.clone(),
-        ask: plan.ask.clone(),
+        ask: plan.questions(&cells),
         labels,
         started_ns,
         ended_ns: None,

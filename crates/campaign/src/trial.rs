@@ -5,6 +5,7 @@
 //! the rounds, with Holm's correction for the number of settings, and by a least effect below which a difference does
 //! not matter however sure it is.
 
+use model::plan::Question;
 use model::run::RunStep;
 use model::{ModelError, Plan, ResultDocument, Statistic};
 use stats::{holm, joint_permutation_test, samples_needed};
@@ -104,6 +105,7 @@ pub fn trial_plan(base: &Plan, knobs: &[String], rounds: u32) -> Result<Plan, Mo
     let mut plan = base.clone();
     plan.name = format!("{}-try", base.name);
     plan.repetitions = rounds;
+    plan.ask = vec![Question::of_axis("knob")];
     // That a setting hurts on a shared CPU is what a trial is there to find out.
     plan.measure.allow_starving = true;
     for grid in &mut plan.grid {

@@ -79,6 +79,20 @@ pub fn unknown(what: &'static str, given: &str, known: &[&str]) -> ModelError {
     ModelError::UnknownWord { what, given: given.to_owned(), accepted: listed(known) }
 }
 
+/// The known word that a wrong one was most likely meant to be, if any is near.
+pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let near = known.into_iter().map(|word| (strsim::damerau_levenshtein(given, word), word)).min()?;
+    Some(near).filter(|(distance, word)| *distance <= 1 + word.len().min(given.len()) / 4).map(|(_, word)| word)
+}
+
+/// What to use instead of a wrong word: the nearest one, or one of all.
+pub(crate) fn instead<'a>(given: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    match nearest(given, known.clone()) {
+        Some(word) => format!("did you mean {word}?"),
+        None => format!("use {}", listed(&known.into_iter().collect::<Vec<_>>())),
+    }
+}
+
 /// Words as a sentence lists them: `a, b or c`.
 pub(crate) fn listed(words: &[&str]) -> String {
     match words {

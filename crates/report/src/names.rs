@@ -4,6 +4,7 @@
 use crate::RunInput;
 use crate::units::{commas, each_once, plain, whole};
 use model::factor::{self, Factor};
+pub(crate) use model::factor::{asked_first, rank};
 use model::facts::is_preempt_rt;
 use model::run::RunHost;
 use model::{NicFacts, Substrate, source};
@@ -15,12 +16,6 @@ pub(crate) const ROW_AXES: [(&str, bool); 5] =
 
 /// Factors that are columns or series of their own and never part of a row.
 pub(crate) const CELL_AXES: [&str; 3] = ["probe", "protocol", "size"];
-
-/// What sorts axes by what a reader asks first.
-pub(crate) fn asked_first(axis: &str) -> usize {
-    const FIRST: [&str; 8] = ["load", "os", "shield", "policy", "stack", "receive", "knob", "nic"];
-    FIRST.iter().position(|name| *name == axis).unwrap_or(FIRST.len())
-}
 
 /// Where figures come from, as the end of a sentence that begins "measured".
 pub(crate) fn measured_on(substrate: Substrate) -> &'static str {
@@ -74,17 +69,6 @@ pub(crate) fn rate_word(value: &str) -> String {
         }
         _ => format!("{value}/s"),
     }
-}
-
-/// Sorts values of an axis: the baseline first, then in the order that the field has, then numbers by size, then by name.
-pub(crate) fn rank(axis: &str, value: &str) -> (usize, String) {
-    let listed = factor::recorded(axis).map_or(&[][..], |factor| factor.shown.values);
-    let place = listed.iter().position(|known| *known == value).unwrap_or_else(|| {
-        let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
-        let by_size = number.and_then(|number| usize::try_from(whole((number * 1000.0).min(1e12))).ok());
-        listed.len().saturating_add(by_size.unwrap_or(usize::MAX))
-    });
-    (place, value.to_owned())
 }
 
 /// Whether a value is its axis' baseline, against which the others are compared.

@@ -362,6 +362,26 @@ pub fn recorded(name: &str) -> Option<&'static Factor> {
     all().find(|factor| factor.recorded_as == name)
 }
 
+/// What sorts axes by what a reader asks first; `os` and `nic` are labels of runs.
+#[must_use]
+pub fn asked_first(axis: &str) -> usize {
+    const FIRST: [&str; 8] = ["load", "os", "shield", "policy", "stack", "receive", "knob", "nic"];
+    FIRST.iter().position(|name| *name == axis).unwrap_or(FIRST.len())
+}
+
+/// What sorts values of an axis: the baseline first, then in the order that the field has, then numbers by size, then by name.
+#[must_use]
+pub fn rank(axis: &str, value: &str) -> (usize, String) {
+    let listed = recorded(axis).map_or(&[][..], |factor| factor.shown.values);
+    let place = listed.iter().position(|known| *known == value).unwrap_or_else(|| {
+        let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+        let by_size = number.map(|number| (number * 1000.0).clamp(0.0, 1e12).round() as usize);
+        listed.len().saturating_add(by_size.unwrap_or(usize::MAX))
+    });
+    (place, value.to_owned())
+}
+
 /// `sets!(Ends, idle.udp = whole)`: the field that a factor sets, and how its value is read.
 macro_rules! sets {
     ($into:ident, $($field:ident).+ = $read:expr) => {

@@ -6,6 +6,7 @@
 
 use super::{Plan, reference};
 use crate::ModelError;
+use crate::words::nearest;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -167,13 +168,8 @@ fn reworded(path: &[&str], message: &str) -> Option<String> {
     if message.starts_with("unknown field") {
         let (given, parent) = path.split_last()?;
         let known = reference::names(parent);
-        let nearest = known
-            .iter()
-            .map(|name| (strsim::damerau_levenshtein(given, name), name))
-            .min()
-            .filter(|(distance, name)| *distance <= 1 + name.len().min(given.len()) / 4);
-        return Some(match nearest {
-            Some((_, name)) => format!("unknown key: did you mean {name}?"),
+        return Some(match nearest(given, known.iter().map(String::as_str)) {
+            Some(name) => format!("unknown key: did you mean {name}?"),
             None => format!("unknown key: use {}", known.join(", ")),
         });
     }
@@ -191,6 +187,25 @@ fn reworded(path: &[&str], message: &str) -> Option<String> {
 /// What a check refused: names the keys that it comes from.
 pub(super) fn checking(what: &str, text: &str, error: &ModelError) -> ModelError {
     checking_by(what, text, error, &check)
+}
+
+/// What is wrong with a key of one of the questions: the value that the error names, else the key, else the question.
+pub(super) fn asking(what: &str, text: &str, question: usize, key: &str, error: &ModelError) -> ModelError {
+    let found = entries(text);
+    let table = [PathPart::Key("ask".to_owned()), PathPart::Item(question)];
+    let of_key = [&table[..], &[PathPart::Key(key.to_owned())]].concat();
+    let words = error.to_string();
+    let is_named = |entry: &&Entry| {
+        let value = text.get(entry.value.clone()).unwrap_or_default();
+        entry.plain && words.contains(&format!("'{}'", value.trim_matches(['"', '\''])))
+    };
+    let within = |path: &[PathPart]| found.iter().filter(|entry| entry.path.starts_with(path)).collect::<Vec<_>>();
+    let (keys, all) = (within(&of_key), within(&table));
+    let named = keys.iter().copied().rfind(is_named);
+    match named.or(keys.first().copied()).or(all.first().copied()) {
+        Some(entry) => document(what, &format!("line {}: {}: {error}", line(text, entry.start), entry.shown(text))),
+        None => document(what, &words),
+    }
 }
 
 /// Whether a plan is refused, and why; `None` for what is no plan.
@@ -329,7 +344,7 @@ fn shares_a_word(entry: &Entry, text: &str, words: &str) -> bool {
 
 /// `None` for what is no plan.
 fn check(plan: &toml::Value) -> Option<Result<(), ModelError>> {
-    plan.clone().try_into::<Plan>().ok().map(|plan| plan.check())
+    plan.clone().try_into::<Plan>().ok().map(|plan| plan.check_cells().map(drop))
 }
 
 /// The plan without these; `None` where that takes the last item of a list, which goes with its key.

@@ -42,7 +42,7 @@ pub use expand::Cell;
 pub use kernel::KernelsPlan;
 pub use pace::pgm_factors;
 pub use prepare::{CellShield, KnobPlan, ShieldPlan};
-pub use question::Question;
+pub use question::{Factors, Question, default_question};
 pub use values::{Grid, Measure};
 
 use crate::{CpuList, LoadProfile, ModelError, Probe, Protocol};
@@ -324,7 +324,9 @@ impl Plan {
     /// [`ModelError`], naming file, line, key and remedy on one line.
     pub fn parse(what: &str, text: &str) -> Result<Self, ModelError> {
         let plan: Self = toml::from_str(text).map_err(|error| blame::parsing(what, text, &error))?;
-        plan.check().map_err(|error| blame::checking(what, text, &error))?;
+        let cells = plan.check_cells().map_err(|error| blame::checking(what, text, &error))?;
+        let asked = plan.check_questions(&cells);
+        asked.map_err(|(question, key, error)| blame::asking(what, text, question, key, &error))?;
         Ok(plan)
     }
 
@@ -344,6 +346,12 @@ impl Plan {
     /// # Errors
     /// [`ModelError`], with the remedy.
     pub fn check(&self) -> Result<(), ModelError> {
+        let cells = self.check_cells()?;
+        self.check_questions(&cells).map_err(|(.., error)| error)
+    }
+
+    /// All but the questions; gives the cells.
+    fn check_cells(&self) -> Result<Vec<Cell>, ModelError> {
         let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if self.name.is_empty() || !self.name.chars().all(plain) || self.name.starts_with('.') {
@@ -399,7 +407,7 @@ impl Plan {
                 return conflict(&format!("host '{host}' is not known"), &format!("use one of: {}", known.join(", ")));
             }
         }
-        Ok(())
+        Ok(cells)
     }
 
     /// The names of all hosts: those of the lab (`a`, `b` …; both ends of a loopback lab are one machine) or of `[hosts]`.
