@@ -100,9 +100,9 @@ struct OpenIntent {
 }
 
 /// The visit that a step belongs to; none of a plan that names no kernel.
-pub(crate) fn visit(step: &PlannedCell, plan: &KernelsPlan) -> Option<Visit> {
+pub(crate) fn visit(step: &PlannedCell) -> Option<Visit> {
     let kernel = step.cell.kernel.clone()?;
-    Some(Visit { kernel, visit: step.visit(plan.per_boot) })
+    Some(Visit { kernel, visit: step.visit })
 }
 
 /// Whether a kernel of these cells has to be booted.

@@ -1,12 +1,14 @@
 //! In which order the cells of a plan are measured.
 //!
-//! The rule: every repetition measures every cell once, and time of day must not look like an effect of an axis.
-//! - Factors of the scope of a cell are interleaved: within each repetition all cells are shuffled.
+//! The rule: a run is rounds, a round measures a cell once, and time of day must not look like an effect of an axis.
+//! - There are as many rounds as the most repetitions of a cell. Cells of fewer repetitions are measured in rounds that are
+//!   spread evenly over the run, the same ones for all cells of as many repetitions (2 of 7: the rounds 2 and 6).
+//! - Factors of the scope of a cell are interleaved: within each round all cells are shuffled.
 //! - Cells that share the values of all costly factors ([`model::factor::Scope::is_costly`]) are a plot. Within each
-//!   repetition plots are visited once, in shuffled order, and the cells of a plot are shuffled. A shield or a knob is thus
-//!   changed once per plot and repetition, not for each cell.
+//!   round plots are visited once, in shuffled order, and the cells of a plot are shuffled. A shield or a knob is thus
+//!   changed once per plot and round, not for each cell.
 //! - Kernels are dearer still: plots of one kernel are visited together, and kernels in shuffled order like plots. Each visit of
-//!   a kernel holds `kernels.per_boot` repetitions.
+//!   a kernel holds `kernels.per_boot` rounds.
 //!
 //! A plot is never visited twice in a row where there are others, so two visits are two changes of the setting.
 //! The same plan and seed give the same order on every machine.
@@ -25,15 +27,11 @@ pub struct PlannedCell {
     pub cell: Cell,
     /// Which repetition, from 1.
     pub repetition: u32,
+    /// Which visit of its kernel it belongs to, from 1.
+    pub visit: u32,
 }
 
 impl PlannedCell {
-    /// Which visit of its kernel it belongs to, from 1.
-    #[must_use]
-    pub fn visit(&self, per_boot: u32) -> u32 {
-        self.repetition.div_ceil(per_boot.max(1))
-    }
-
     /// The step as `run.json` has it.
     #[must_use]
     pub fn record(&self) -> RunStep {
@@ -52,37 +50,77 @@ impl PlannedCell {
 /// As [`Plan::cells`]; [`ModelError::OutOfRange`] for more steps than a run can number.
 pub fn plan_order(plan: &Plan, seed: u64) -> Result<Vec<PlannedCell>, ModelError> {
     let cells = plan.cells()?;
-    let steps = (cells.len() as u64).saturating_mul(u64::from(plan.repetitions));
+    let steps: u64 = cells.iter().map(|cell| u64::from(cell.repetitions)).sum();
     if steps > MAX_STEPS {
         return Err(ModelError::range("number of cells times repetitions", steps, format!("at most {MAX_STEPS}")));
     }
-    let order = arrange(&cells, plan.repetitions, plan.kernels().per_boot, seed);
+    let order = arrange(&cells, plan.kernels().per_boot, seed);
     let numbered = (1u32..).zip(order);
     Ok(numbered
-        .map(|(index, (place, repetition))| PlannedCell { index, cell: cells[place].clone(), repetition })
+        .map(|(index, (place, repetition, visit))| PlannedCell { index, cell: cells[place].clone(), repetition, visit })
         .collect())
+}
+
+/// Which visit of its kernel each step of a run belongs to, by the step's index.
+pub(crate) fn visits(order: &[RunStep], per_boot: u32) -> BTreeMap<u32, u32> {
+    let mut repetitions: BTreeMap<&str, u32> = BTreeMap::new();
+    order.iter().for_each(|step| *repetitions.entry(&step.cell).or_default() += 1);
+    let all = repetitions.values().max().copied().unwrap_or_default().div_ceil(per_boot.max(1));
+    let visit = |step: &RunStep| {
+        let own = repetitions.get(step.cell.as_str()).copied().unwrap_or_default().div_ceil(per_boot.max(1));
+        round_of(step.repetition.div_ceil(per_boot.max(1)), own, all)
+    };
+    order.iter().map(|step| (step.index, visit(step))).collect()
+}
+
+/// In which of `all` rounds a cell of `own` rounds has its `nth` one, all from 1: in the middle of its share of the run.
+fn round_of(nth: u32, own: u32, all: u32) -> u32 {
+    let place = (2 * u64::from(nth.max(1)) - 1) * u64::from(all) / (2 * u64::from(own.max(1)));
+    u32::try_from(place).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+/// Which of its `own` rounds a cell has in a round of `all`, if any.
+fn nth_in(round: u32, own: u32, all: u32) -> Option<u32> {
+    // The largest number below own * round / all + 1/2 is the only one that can be.
+    let all_twice = 2 * u64::from(all.max(1));
+    let nth = (2 * u64::from(own) * u64::from(round) + u64::from(all)).div_ceil(all_twice).saturating_sub(1);
+    u32::try_from(nth).ok().filter(|nth| (1..=own).contains(nth) && round_of(*nth, own, all) == round)
 }
 
 /// The most steps of one run: what can be measured in eleven days at one second each.
 const MAX_STEPS: u64 = 1_000_000;
 
-/// Indices of `cells` with the repetition, in execution order.
-fn arrange(cells: &[Cell], repetitions: u32, per_boot: u32, seed: u64) -> Vec<(usize, u32)> {
+/// Indices of `cells` with the repetition and the visit of the kernel, in execution order.
+fn arrange(cells: &[Cell], per_boot: u32, seed: u64) -> Vec<(usize, u32, u32)> {
+    let per_boot = per_boot.max(1);
     let mut rng = SplitMix64::new(seed);
     let kernels: Vec<Vec<Vec<usize>>> = kernels(cells).iter().map(|own| plots(cells, own)).collect();
-    let mut order = Vec::with_capacity(cells.len() * repetitions as usize);
+    let rounds = cells.iter().map(|cell| cell.repetitions).max().unwrap_or_default();
+    let visits = rounds.div_ceil(per_boot);
+    // The repetition that a cell has in a round of a visit.
+    let repetition = |cell: usize, visit: u32, round: u32| {
+        let own = cells[cell].repetitions;
+        let nth = nth_in(visit, own.div_ceil(per_boot), visits)?;
+        Some((nth - 1) * per_boot + round).filter(|repetition| *repetition <= own)
+    };
+    let mut order = Vec::new();
     let mut last = None;
     let mut last_plots = vec![None; kernels.len()];
-    for first in (1..=repetitions).step_by(per_boot.max(1) as usize) {
-        for kernel in visiting_order(&mut rng, kernels.len(), last) {
+    for visit in 1..=visits {
+        let own = |plot: &[usize], round| {
+            let cells = plot.iter().filter_map(|&cell| Some((cell, repetition(cell, visit, round)?, visit)));
+            cells.collect::<Vec<_>>()
+        };
+        let visited = |kernel: usize| kernels[kernel].iter().any(|plot| !own(plot, 1).is_empty());
+        for kernel in visiting_order(&mut rng, (0..kernels.len()).filter(|&kernel| visited(kernel)), last) {
             last = Some(kernel);
-            let (plots, last) = (&kernels[kernel], &mut last_plots[kernel]);
-            for repetition in (first..=repetitions).take(per_boot.max(1) as usize) {
-                for visited in visiting_order(&mut rng, plots.len(), *last) {
-                    *last = Some(visited);
-                    let mut plot = plots[visited].clone();
-                    rng.shuffle(&mut plot);
-                    order.extend(plot.into_iter().map(|cell| (cell, repetition)));
+            for round in 1..=per_boot {
+                let mut plots: Vec<_> = kernels[kernel].iter().map(|plot| own(plot, round)).collect();
+                let measured = (0..plots.len()).filter(|&plot| !plots[plot].is_empty());
+                for plot in visiting_order(&mut rng, measured, last_plots[kernel]) {
+                    last_plots[kernel] = Some(plot);
+                    rng.shuffle(&mut plots[plot]);
+                    order.append(&mut plots[plot]);
                 }
             }
         }
@@ -91,11 +129,12 @@ fn arrange(cells: &[Cell], repetitions: u32, per_boot: u32, seed: u64) -> Vec<(u
 }
 
 /// Shuffled places; the one visited last does not come first again.
-fn visiting_order(rng: &mut SplitMix64, count: usize, last: Option<usize>) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..count).collect();
+fn visiting_order(rng: &mut SplitMix64, places: impl Iterator<Item = usize>, last: Option<usize>) -> Vec<usize> {
+    let mut places: Vec<usize> = places.collect();
     rng.shuffle(&mut places);
-    if count > 1 && places.first().copied() == last {
-        places.swap(0, count - 1);
+    if places.len() > 1 && places.first().copied() == last {
+        let end = places.len() - 1;
+        places.swap(0, end);
     }
     places
 }
@@ -158,6 +197,69 @@ mod tests {
     }
 
     #[test]
+    fn rounds_of_fewer_repetitions_are_spread_evenly() {
+        assert_eq!((1..=2).map(|nth| round_of(nth, 2, 7)).collect::<Vec<_>>(), [2, 6]);
+        assert_eq!(round_of(1, 1, 7), 4);
+        for all in 1..=24 {
+            for own in 1..=all {
+                let rounds: Vec<u32> = (1..=own).map(|nth| round_of(nth, own, all)).collect();
+                assert!(rounds.windows(2).all(|pair| pair[0] < pair[1]) && rounds.iter().all(|round| *round <= all));
+                let found: Vec<u32> = (1..=all).filter(|round| nth_in(*round, own, all).is_some()).collect();
+                assert_eq!(found, rounds, "{own} of {all}");
+            }
+        }
+    }
+
+    /// Catches: the few measured first, last or anywhere; cells that are compared in different rounds; more changes of a shield
+    /// or a stack because of them.
+    #[test]
+    fn cells_of_two_repetitions_among_cells_of_seven() {
+        let few =
+            "[[grid]]\nrepetitions = 2\nload = [\"none\", \"cpu\"]\nsize = [8, 9]\nstack = [\"kernel\", \"fast\"]\n";
+        let plan = plan(7, &format!("load = [\"none\", \"cpu\"]\nsize = [1]\nstack = [\"kernel\", \"fast\"]\n{few}"));
+        for seed in 0..50 {
+            let steps = plan_order(&plan, seed).unwrap();
+            let mut places = steps.iter();
+            for (round, count) in (1_u32..).zip([4, 12, 4, 4, 4, 12, 4]) {
+                let measured: Vec<&PlannedCell> = places.by_ref().take(count).collect();
+                let keys: BTreeSet<&str> = measured.iter().map(|step| step.cell.key.as_str()).collect();
+                assert_eq!(keys.len(), count, "round {round} has each of its cells once (seed {seed})");
+                let expected = |step: &&PlannedCell| if step.cell.repetitions == 7 { round } else { round.div_ceil(4) };
+                assert!(measured.iter().all(|step| step.repetition == expected(step)), "round {round} (seed {seed})");
+            }
+            assert_eq!((places.next(), steps.len()), (None, 4 * 7 + 8 * 2));
+            let mut stacks: Vec<String> = steps.iter().map(|step| step.cell.factors["stack"].to_string()).collect();
+            stacks.dedup();
+            assert_eq!(stacks.len(), 2 * 7, "no further change (seed {seed})");
+        }
+    }
+
+    /// A kernel is booted where a cell of it is measured, and a resumed run knows which boot that was.
+    #[test]
+    fn a_step_says_its_visit_and_a_stored_run_the_same() {
+        let kernels = "kernel = [\"kexec:/a\", \"kexec:/b\"]\nsize = [1, 2]\n[[grid]]\nrepetitions = 4\n\
+                       kernel = [\"kexec:/b\", \"kexec:/c\"]\nsize = [3]\n";
+        let mut plan = plan(12, kernels);
+        plan.kernels = Some(model::plan::KernelsPlan { per_boot: 2, ..Default::default() });
+        plan.check().unwrap();
+        for seed in 0..20 {
+            let steps = plan_order(&plan, seed).unwrap();
+            let record: Vec<RunStep> = steps.iter().map(PlannedCell::record).collect();
+            let stored = visits(&record, 2);
+            assert!(steps.iter().all(|step| stored[&step.index] == step.visit), "seed {seed}");
+            let mut visited: Vec<(String, u32)> =
+                steps.iter().map(|step| (step.cell.factors["kernel"].to_string(), step.visit)).collect();
+            visited.dedup();
+            assert_eq!(visited.len(), 6 + 6 + 2, "each kernel is entered once a visit (seed {seed})");
+            let of = |kernel: &str| {
+                let own = visited.iter().filter(|(own, _)| own.contains(kernel));
+                own.map(|(_, visit)| *visit).collect::<Vec<_>>()
+            };
+            assert_eq!((of("/b"), of("/c")), ((1..=6).collect(), vec![2, 5]), "seed {seed}");
+        }
+    }
+
+    #[test]
     fn the_seed_decides() {
         let plan = plan(2, GRID);
         assert_eq!(plan_order(&plan, 1).unwrap(), plan_order(&plan, 1).unwrap());
@@ -181,12 +283,12 @@ mod tests {
         let mut plan = plan(6, &format!("{GRID}{kernels}"));
         for (per_boot, visits) in [(1, 6), (2, 3)] {
             plan.kernels = Some(model::plan::KernelsPlan { per_boot, ..Default::default() });
-            assert_eq!(plan.kernel_visits(), visits);
+            assert_eq!(plan.kernel_visits(&plan.cells().unwrap()), visits);
             for seed in 0..50 {
                 let steps = plan_order(&plan, seed).unwrap();
                 assert_eq!(steps.len(), 3 * 2 * 16 * 6);
                 let mut visited: Vec<(String, u32)> =
-                    steps.iter().map(|step| (step.cell.factors["kernel"].to_string(), step.visit(per_boot))).collect();
+                    steps.iter().map(|step| (step.cell.factors["kernel"].to_string(), step.visit)).collect();
                 visited.dedup();
                 assert_eq!(visited.len(), 3 * visits as usize, "each kernel is entered once a visit (seed {seed})");
                 for round in visited.chunks(3) {
@@ -217,8 +319,8 @@ mod tests {
     fn the_order_of_a_seed_stays() {
         let plan = plan(2, &format!("{GRID}stack = [\"kernel\", \"fast\"]\nknob = [\"none\", \"memory.ksm=0\"]\n"));
         let cells = plan.cells().unwrap();
-        let order: Vec<(usize, u32)> = arrange(&cells, 2, 1, 2012);
-        let digest = order.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, (cell, repetition)| {
+        let order = arrange(&cells, 1, 2012);
+        let digest = order.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, (cell, repetition, _)| {
             (sum ^ (*cell as u64 * 8 + u64::from(*repetition))).wrapping_mul(0x0100_0000_01b3)
         });
         assert_eq!((order.len(), format!("{digest:016x}")), (128, "c0f75232357806d5".to_owned()));

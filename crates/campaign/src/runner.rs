@@ -49,7 +49,9 @@ pub fn run_on(
     observer: &mut dyn Observer,
 ) -> Result<Summary, CampaignError> {
     let mut plan = plan.clone();
-    plan.repetitions = options.repetitions.unwrap_or(plan.repetitions);
+    if let Some(repetitions) = options.repetitions {
+        plan.set_repetitions(repetitions);
+    }
     let seed = match options.seed.or(plan.seed) {
         Some(seed) => seed,
         None => key::seed()?,
@@ -199,11 +201,13 @@ fn go_on(
     let mut cells: BTreeMap<String, model::Cell> =
         plan.cells()?.into_iter().map(|cell| (cell.key.clone(), cell)).collect();
     let mut steps = Vec::new();
+    let visits = order::visits(&run.run.order, plan.kernels().per_boot);
     for step in run.missing() {
         let Some(cell) = cells.get_mut(&step.cell) else {
             return Err(CampaignError::PlanChanged { plan: run.path.join("plan.toml"), cell: step.cell });
         };
-        steps.push(PlannedCell { index: step.index, cell: cell.clone(), repetition: step.repetition });
+        let visit = visits.get(&step.index).copied().unwrap_or(1);
+        steps.push(PlannedCell { index: step.index, cell: cell.clone(), repetition: step.repetition, visit });
     }
     let mut kernels = Kernels::new(plan, &plan.cells()?);
     kernels.take_up(&run.journal);

@@ -104,7 +104,7 @@ pub fn trial_plan(base: &Plan, knobs: &[String], rounds: u32) -> Result<Plan, Mo
     }
     let mut plan = base.clone();
     plan.name = format!("{}-try", base.name);
-    plan.repetitions = rounds;
+    plan.set_repetitions(rounds);
     plan.ask = vec![Question::of_axis("knob")];
     // That a setting hurts on a shared CPU is what a trial is there to find out.
     plan.measure.allow_starving = true;

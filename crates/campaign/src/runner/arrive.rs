@@ -27,7 +27,7 @@ impl Runner<'_> {
     /// Brings the hosts to the kernel of a step, where they are not there yet. A kernel that does not come up is tried again, a
     /// bounded number of times.
     pub(super) fn come_to(&mut self, steps: &[PlannedCell], place: usize) -> Result<Arrival, CampaignError> {
-        let wanted = steps.get(place).and_then(|step| boot::visit(step, &self.kernels.plan));
+        let wanted = steps.get(place).and_then(|step| boot::visit(step));
         let Some(visit) = wanted.filter(|visit| self.kernels.boots && !self.kernels.is_at(visit)) else {
             return Ok(Arrival::There);
         };
@@ -147,11 +147,8 @@ impl Runner<'_> {
         gathered: Gathered,
         steps: &[PlannedCell],
     ) -> Result<Option<String>, CampaignError> {
-        let own: Vec<PlannedCell> = steps
-            .iter()
-            .filter(|step| boot::visit(step, &self.kernels.plan).as_ref() == Some(visit))
-            .cloned()
-            .collect();
+        let own: Vec<PlannedCell> =
+            steps.iter().filter(|step| boot::visit(step).as_ref() == Some(visit)).cloned().collect();
         let fits = cast(self.plan, &gathered, self.hosts, &own).and_then(|cast| {
             Preparer::check(&cast, self.hosts).map_err(CampaignError::Host)?;
             Ok(cast)
@@ -171,7 +168,7 @@ impl Runner<'_> {
 
     /// The boot of a step that was measured.
     pub(super) fn boot_of(&self, step: &PlannedCell) -> Option<CellBoot> {
-        let visit = boot::visit(step, &self.kernels.plan)?.visit;
+        let visit = boot::visit(step)?.visit;
         let all = self.document.hosts.iter();
         let ids = all.map(|(name, host)| (name.clone(), host.facts.boot_id.clone())).collect();
         Some(CellBoot { visit, ids })

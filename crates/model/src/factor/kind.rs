@@ -126,6 +126,9 @@ impl Factor {
         let list = json!({ "type": "array", "items": self.kind.item_schema(self.is_two_ended(), true) });
         let mut schema = match self.kind {
             ValueType::Sizes | ValueType::Rates => json!({ "anyOf": [list, { "type": "string" }] }),
+            _ if self.may_be_single() => {
+                json!({ "anyOf": [self.kind.item_schema(self.is_two_ended(), false), list] })
+            }
             _ => list,
         };
         schema["description"] = Value::from(self.description());
@@ -183,7 +186,7 @@ impl Visitor<'_> for ValueSeed {
     }
 }
 
-/// The values of an axis as a plan has them: a list, or one text that stands for several sizes or rates.
+/// The values of a factor in a grid: a list, one text that stands for several sizes or rates, or one value.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 #[serde(untagged)]
 pub enum AxisValues {
@@ -191,10 +194,22 @@ pub enum AxisValues {
     List(Vec<Value>),
     /// A size list or a rate list.
     Text(String),
+    /// One value that its cells share without naming it, see [`Factor::may_be_single`].
+    One(Value),
 }
 
 /// Reads an axis.
 pub(crate) struct AxisSeed(pub(crate) &'static Factor);
+
+impl AxisSeed {
+    fn single<E: Error>(self, value: Value, given: Unexpected<'_>) -> Result<AxisValues, E> {
+        if self.0.may_be_single() && self.0.takes(&value) {
+            Ok(AxisValues::One(value))
+        } else {
+            Err(E::invalid_type(given, &self))
+        }
+    }
+}
 
 impl<'de> DeserializeSeed<'de> for AxisSeed {
     type Value = AxisValues;
@@ -217,6 +232,18 @@ impl<'de> Visitor<'de> for AxisSeed {
             values.push(value);
         }
         Ok(AxisValues::List(values))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<AxisValues, E> {
+        self.single(Value::from(value), Unexpected::Signed(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<AxisValues, E> {
+        self.single(Value::from(value), Unexpected::Unsigned(value))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<AxisValues, E> {
+        self.single(Value::from(value), Unexpected::Float(value))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<AxisValues, E> {

@@ -67,8 +67,10 @@ pub enum Record {
     Named,
     /// Where it is not the default.
     Changed,
-    /// Only when a grid varies it.
+    /// Only when a grid names it.
     Varied,
+    /// Only when a grid lists values of it: how long a cell is measured is no condition. A grid may have one value of it.
+    Listed,
 }
 
 /// How tables and charts show a factor.
@@ -245,6 +247,12 @@ impl Factor {
         }
     }
 
+    /// Whether a grid may have one value of it, which is no axis.
+    #[must_use]
+    pub fn may_be_single(&self) -> bool {
+        self.record == Record::Listed
+    }
+
     /// Reads a value as it is written on a command line.
     ///
     /// # Errors
@@ -298,7 +306,7 @@ impl Factor {
             (Record::Always, _) => true,
             (Record::Named, _) => named,
             (Record::Changed, Some(value)) => varied || Some(value) != default().as_ref(),
-            (Record::Changed | Record::Varied, _) => varied,
+            (Record::Changed | Record::Varied | Record::Listed, _) => varied,
         };
         let value = shown.then(|| value.cloned().or_else(default)).flatten()?;
         Some(match value {

@@ -118,6 +118,7 @@ pub(super) static FACTORS: [Factor; 23] = [
             Ok(())
         }),
     )
+    .record(Record::Listed)
     .about("Rounds of a cell at most (default: no limit; with it and without `seconds`, no limit of time).")
     .flags(&[
         stop("count", TIMED, "N", "Measure so many rounds at most").aliases(&["maxiter"]),
@@ -128,6 +129,7 @@ pub(super) static FACTORS: [Factor; 23] = [
             .aliases(&["loops"]),
     ]),
     Factor::new("seconds", ValueType::Number, sets!(Spec, stop.max_ms = in_ms("seconds")))
+    .record(Record::Listed)
     .about("Length of a cell in seconds.")
     .default("1")
     .flags(&[
@@ -141,6 +143,7 @@ pub(super) static FACTORS: [Factor; 23] = [
         Flag::value("seconds", &[Wake], "S", "Measure so long [default: 10, or until --count]").short(&['t']),
     ]),
     Factor::new("min_seconds", ValueType::Number, sets!(Spec, stop.min_ms = in_ms("min_seconds")))
+    .record(Record::Listed)
     .of(ROUNDS)
     .flags(&[
         stop("min-seconds", ROUNDS, "S", "Measure at least so long"),
@@ -150,6 +153,7 @@ pub(super) static FACTORS: [Factor; 23] = [
             .hidden(),
     ]),
     Factor::new("min_count", ValueType::Long, sets!(Spec, stop.min_count = long))
+    .record(Record::Listed)
     .default("1")
     .of(ROUNDS)
     .flags(&[stop("min-count", ROUNDS, "N", "Measure at least so many rounds").aliases(&["miniter"])]),
@@ -163,6 +167,7 @@ pub(super) static FACTORS: [Factor; 23] = [
             Ok(())
         }),
     )
+    .record(Record::Listed)
     .about("Stop earlier once the 95 % interval of the median is narrower than this percentage.")
     .flags(&[stop(
         "interval",
@@ -172,6 +177,7 @@ pub(super) static FACTORS: [Factor; 23] = [
          to 30 passes that share the time and count (rr; ±1 % is 2 % wide). Without these two limits 60 s at most",
     )]),
     Factor::new("warmup_ms", ValueType::Whole, sets!(Spec, warmup.time_ms = whole))
+    .record(Record::Listed)
     .about("Warm-up in ms.")
     .default("200")
     .flags(&[stop("warmup", TIMED, "MS", "Untimed rounds before each size for so many ms")
@@ -179,6 +185,7 @@ pub(super) static FACTORS: [Factor; 23] = [
         .aliases(&["warmupms"]),
         Flag::value("warmup", &[Wake], "MS", "Untimed wake-ups for so many ms").default("200")]),
     Factor::new("warmup_count", ValueType::Whole, sets!(Spec, warmup.count = whole))
+    .record(Record::Listed)
     .about("Warm-up in rounds.")
     .default("1000")
     .of_messages()

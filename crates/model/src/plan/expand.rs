@@ -28,6 +28,8 @@ pub struct Cell {
     pub settings: Vec<Setting>,
     /// How many of the plan's reflectors take part, from the first on; absent: all.
     pub reflectors: Option<u32>,
+    /// How often it is measured.
+    pub repetitions: u32,
 }
 
 impl Cell {
@@ -58,7 +60,11 @@ impl Plan {
         let mut seen = BTreeSet::new();
         let varied: BTreeSet<&'static str> = self.grid.iter().flat_map(Grid::names).collect();
         for grid in &self.grid {
+            let first = cells.len();
             self.expand(grid, &varied, &mut cells)?;
+            if let Some(repetitions) = grid.repetitions {
+                cells.iter_mut().skip(first).for_each(|cell| cell.repetitions = repetitions);
+            }
         }
         if cells.is_empty() {
             let remedy = "lower min_size, raise max_size, or name other sizes";
@@ -215,6 +221,7 @@ impl Plan {
             kernel,
             settings,
             reflectors,
+            repetitions: self.repetitions,
         }))
     }
 
@@ -330,8 +337,8 @@ impl BuiltInStack {
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::testing::{assert_refused, cells, plan_of};
-    use crate::{Policy, Receive};
+    use crate::plan::testing::{assert_refused, cells, plan, plan_of};
+    use crate::{Plan, Policy, Receive};
 
     /// Catches: a wake-up cell for each protocol and size, a reflector asked for, factors of messages in its key, and the CPUs of
     /// its threads unknown to the shield.
@@ -387,10 +394,41 @@ mod tests {
     }
 
     #[test]
+    fn a_grid_says_how_often_and_how_long_its_cells_are_measured() {
+        let rest = "[measure]\nseconds = 2\n[[grid]]\nsize = [32]\n\
+                    [[grid]]\nsize = [64, 128]\nrepetitions = 7\nseconds = 0.25\nwarmup_ms = 20\n";
+        let mut plan = plan(rest).unwrap();
+        let of = |plan: &Plan| -> Vec<(u32, u32, u32)> {
+            let cells = plan.cells().unwrap();
+            cells.iter().map(|cell| (cell.repetitions, cell.spec.stop.max_ms, cell.spec.warmup.time_ms)).collect()
+        };
+        assert_eq!(of(&plan), [(3, 2000, 200), (7, 250, 20), (7, 250, 20)]);
+        let key = &plan.cells().unwrap()[1].key;
+        assert!(!key.contains("seconds") && !key.contains("warmup"), "a length is no condition: {key}");
+        assert_eq!(Plan::parse("t", &plan.to_text().unwrap()).unwrap(), plan);
+        plan.set_repetitions(2);
+        assert_eq!(of(&plan).iter().map(|cell| cell.0).collect::<Vec<_>>(), [2, 2, 2]);
+        // A list of lengths is an axis, as any other.
+        assert!(cells("[[grid]]\nseconds = [0.5]\n")[0].key.contains("seconds=0.5"));
+    }
+
+    #[test]
     fn what_is_refused_and_how() {
         assert_refused([
             ("[[grid]]\ncolour = [\"red\"]\n", "colour"),
             ("[[grid]]\nsize = []\n", "'size' has no value"),
+            ("[[grid]]\nrepetitions = 0\n", "grid.repetitions = 0: repetitions = 0 measures nothing: use 1 or more"),
+            (
+                "[[grid]]\nrepetitions = \"two\"\n",
+                "grid.repetitions = \"two\": use a whole number from 0, such as repetitions = ",
+            ),
+            (
+                "[[grid]]\nseconds = \"1\"\n",
+                "grid.seconds = \"1\": use a number or a list of numbers, such as seconds = ",
+            ),
+            ("[[grid]]\nseconds = 0\n", "grid.seconds = 0"),
+            ("[[grid]]\npings = 2\n", "use a list of whole numbers"),
+            ("[[grid]]\nseconds = 1\n[[grid]]\nseconds = 2\n", "twice"),
             ("[[grid]]\nsize = [32]\n[[grid]]\nsize = [32]\n", "twice"),
             ("[[grid]]\nprotocol = [\"tcp\"]\nsize = [0]\n", "size 0"),
             ("[[grid]]\nprotocol = [\"udp\"]\nsize = [70000]\n", "70000"),

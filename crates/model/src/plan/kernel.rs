@@ -41,17 +41,18 @@ impl Plan {
         self.names(factor::KERNEL.name).then(|| word.parse()).transpose()
     }
 
-    /// How often each kernel is visited.
+    /// How often each kernel is visited by these cells of it.
     #[must_use]
-    pub fn kernel_visits(&self) -> u32 {
-        self.repetitions.div_ceil(self.kernels().per_boot.max(1))
+    pub fn kernel_visits(&self, cells: &[Cell]) -> u32 {
+        let rounds = cells.iter().map(|cell| cell.repetitions).max().unwrap_or_default();
+        rounds.div_ceil(self.kernels().per_boot.max(1))
     }
 
     /// What is wrong with the visits of a plan of several kernels, which may be measured all the same: one line.
     #[must_use]
     pub fn too_few_visits(&self, cells: &[Cell]) -> Option<String> {
         let kernels: BTreeSet<&KernelChoice> = cells.iter().filter_map(|cell| cell.kernel.as_ref()).collect();
-        let (visits, per_boot) = (self.kernel_visits(), self.kernels().per_boot);
+        let (visits, per_boot) = (self.kernel_visits(cells), self.kernels().per_boot);
         (kernels.len() > 1 && visits < FEWEST_VISITS).then(|| {
             let least = FEWEST_VISITS.saturating_mul(per_boot);
             format!(
@@ -76,10 +77,11 @@ impl Plan {
                 return conflict(format!("kernels.{name} = 0"), "use 1 or more".to_owned());
             }
         }
-        if !self.repetitions.is_multiple_of(plan.per_boot) {
-            let what =
-                format!("repetitions = {} is no multiple of kernels.per_boot = {}", self.repetitions, plan.per_boot);
-            return conflict(what, format!("set repetitions to {}", self.kernel_visits() * plan.per_boot));
+        let uneven = |cell: &&Cell| !cell.repetitions.is_multiple_of(plan.per_boot);
+        if let Some(repetitions) = cells.iter().find(uneven).map(|cell| cell.repetitions) {
+            let what = format!("repetitions = {repetitions} is no multiple of kernels.per_boot = {}", plan.per_boot);
+            let next = repetitions.div_ceil(plan.per_boot).saturating_mul(plan.per_boot);
+            return conflict(what, format!("set repetitions to {next}"));
         }
         let known = self.host_names();
         if let Some(host) = plan.hosts.iter().find(|host| !known.contains(host)) {

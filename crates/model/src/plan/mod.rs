@@ -61,7 +61,7 @@ pub struct Plan {
     /// Seed of the execution order (default: drawn at the start and recorded).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// How often each cell is measured.
+    /// How often each cell is measured, unless its grid says it.
     #[serde(default = "three")]
     pub repetitions: u32,
     /// The built-in lab, when the hosts come from it.
@@ -357,7 +357,7 @@ impl Plan {
         if self.name.is_empty() || !self.name.chars().all(plain) || self.name.starts_with('.') {
             return conflict(&format!("plan name '{}'", self.name), "use letters, digits, '-', '_' and '.'");
         }
-        if self.repetitions == 0 {
+        if self.repetitions == 0 || self.grid.iter().any(|grid| grid.repetitions == Some(0)) {
             return conflict("repetitions = 0 measures nothing", "use 1 or more");
         }
         if self.grid.is_empty() {
@@ -408,6 +408,12 @@ impl Plan {
             }
         }
         Ok(cells)
+    }
+
+    /// Sets how often each cell is measured, whatever the grids say.
+    pub fn set_repetitions(&mut self, repetitions: u32) {
+        self.repetitions = repetitions;
+        self.grid.iter_mut().for_each(|grid| grid.repetitions = None);
     }
 
     /// The names of all hosts: those of the lab (`a`, `b` …; both ends of a loopback lab are one machine) or of `[hosts]`.

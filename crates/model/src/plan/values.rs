@@ -23,15 +23,23 @@ pub struct Measure {
 
 /// A product of axes: the values of each factor that is named. An absent one has the value of `[measure]` or its default.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Grid(BTreeMap<&'static str, AxisValues>);
+pub struct Grid {
+    axes: BTreeMap<&'static str, AxisValues>,
+    /// How often each of its cells is measured, instead of the plan's `repetitions`.
+    pub repetitions: Option<u32>,
+}
 
 const PGM: &str = "pgm";
+const REPETITIONS: &str = "repetitions";
 const ALLOW_STARVING: &str = "allow_starving";
 
 const ABOUT_MEASURE: &str = "What every cell shares: one value of any axis. A grid overrides it. Values of both ends are \
                              `initiator;reflector`.";
 const ABOUT_GRID: &str = "A product of axes. Every key of `[measure]` but `pgm` and `allow_starving` is one: a list of \
-                          values. An absent axis has the one value that `[measure]` or the default gives.";
+                          values. An absent axis has the one value that `[measure]` or the default gives. Keys that say how \
+                          long a cell is measured may have a single value, which is no axis.";
+const ABOUT_REPETITIONS: &str = "How often each cell of this grid is measured (default: the plan's `repetitions`). Fewer of \
+                                 them are spread over the run.";
 const ABOUT_PGM: &str = "Groups, windows and timers of PGM: `[measure.pgm]` with `group = \"239.192.0.1\"` at least, for \
                          `protocol = [\"pgm\"]`.";
 const ABOUT_STARVING: &str = "Whether settings may make ends busy-poll that share a CPU, to measure what that costs.";
@@ -59,18 +67,18 @@ impl Grid {
     /// The values of an axis.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&AxisValues> {
-        self.0.get(name)
+        self.axes.get(name)
     }
 
-    /// The axes that have values.
+    /// The axes: what has a list of values.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.0.keys().copied()
+        self.axes.iter().filter(|(_, values)| !matches!(values, AxisValues::One(_))).map(|(name, _)| *name)
     }
 
     /// Sets the values of an axis; a name that is no factor is ignored.
     pub fn set<V: Into<Value>>(&mut self, name: &str, values: impl IntoIterator<Item = V>) {
         if let Some(name) = known(name) {
-            self.0.insert(name, AxisValues::List(values.into_iter().map(Into::into).collect()));
+            self.axes.insert(name, AxisValues::List(values.into_iter().map(Into::into).collect()));
         }
     }
 }
@@ -83,6 +91,7 @@ pub(super) fn expanded(factor: &Factor, given: &AxisValues, protocol: Protocol) 
             each.collect::<Result<Vec<_>, _>>().map(|values| values.concat())
         }
         AxisValues::Text(text) => single(factor, &Value::from(text.as_str()), protocol),
+        AxisValues::One(value) => single(factor, value, protocol),
     }
 }
 
@@ -100,8 +109,14 @@ pub(super) fn single(factor: &Factor, value: &Value, protocol: Protocol) -> Resu
     })
 }
 
-/// A key of `[[grid]]`. An unknown one is refused where it stands.
+/// A factor. An unknown one is refused where it stands.
 struct AxisKey(&'static Factor);
+
+/// A key of `[[grid]]`: an axis, or one that is no factor.
+enum GridKey {
+    Axis(AxisKey),
+    Repetitions,
+}
 
 /// A key of `[measure]`.
 enum SharedKey {
@@ -114,9 +129,12 @@ fn axis_key<E: Error>(name: &str) -> Result<AxisKey, E> {
     factor::find(name).map(AxisKey).ok_or_else(|| E::custom(format!("unknown field `{name}`")))
 }
 
-impl<'de> Deserialize<'de> for AxisKey {
+impl<'de> Deserialize<'de> for GridKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        axis_key(&String::deserialize(deserializer)?)
+        match String::deserialize(deserializer)?.as_str() {
+            REPETITIONS => Ok(Self::Repetitions),
+            name => axis_key(name).map(Self::Axis),
+        }
     }
 }
 
@@ -172,8 +190,13 @@ impl<'de> Visitor<'de> for GridVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Grid, A::Error> {
         let mut grid = Grid::default();
-        while let Some(AxisKey(factor)) = map.next_key()? {
-            grid.0.insert(factor.name, map.next_value_seed(AxisSeed(factor))?);
+        while let Some(key) = map.next_key()? {
+            match key {
+                GridKey::Axis(AxisKey(factor)) => {
+                    grid.axes.insert(factor.name, map.next_value_seed(AxisSeed(factor))?);
+                }
+                GridKey::Repetitions => grid.repetitions = Some(map.next_value()?),
+            }
         }
         Ok(grid)
     }
@@ -204,7 +227,14 @@ impl Serialize for Measure {
 
 impl Serialize for Grid {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(&self.0)
+        let mut map = serializer.serialize_map(None)?;
+        for (name, values) in &self.axes {
+            map.serialize_entry(name, values)?;
+        }
+        if let Some(repetitions) = self.repetitions {
+            map.serialize_entry(REPETITIONS, &repetitions)?;
+        }
+        map.end()
     }
 }
 
@@ -238,7 +268,11 @@ impl JsonSchema for Grid {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let properties = factor::all().map(|factor| (factor.name.to_owned(), factor.axis_schema()));
-        table(ABOUT_GRID, &properties.collect())
+        let mut properties: serde_json::Map<String, Value> =
+            factor::all().map(|factor| (factor.name.to_owned(), factor.axis_schema())).collect();
+        let repetitions =
+            json!({ "type": "integer", "format": "uint32", "minimum": 1, "description": ABOUT_REPETITIONS });
+        properties.insert(REPETITIONS.to_owned(), repetitions);
+        table(ABOUT_GRID, &properties)
     }
 }
