@@ -185,7 +185,7 @@ pub(crate) fn cell(figures: &Figures, id: &str, room: Room) -> String {
 
 /// The cells of `pace`: what of the rate was reached, RTT from both send times, and lateness.
 const PACED: CellTable = CellTable {
-    title: "Messages at a rate, all repetitions together: RTT from the actual send, from the intended send, and lateness",
+    title: "Messages at a rate, geometric mean of the repetitions: RTT from the actual send, from the intended send, and lateness",
     probe: Some(Probe::Pace),
     rows: Rows::Whole,
     parts: &[
@@ -238,7 +238,7 @@ const STREAMS: CellTable = CellTable {
 };
 
 const WAKE: CellTable = CellTable {
-    title: "Timer wake-ups, all repetitions together: how late sleeping threads woke up",
+    title: "Timer wake-ups, geometric mean of the repetitions: how late sleeping threads woke up",
     probe: Some(Probe::Wake),
     rows: Rows::Whole,
     parts: &[("", &["count", "mean", "stdev", "min", "p50", "p99", "p99.9", "p99.99", "max", "wake.missed"])],
@@ -258,7 +258,7 @@ fn one_way_title(document: &Document) -> String {
         _ => "Parts of the round trip (p50)".to_owned(),
     };
     let several = document.cells.iter().any(|cell| cell.value("asked").is_some() && cell.repetitions > 1);
-    format!("{what} in µs{}", if several { ", of the middle repetition" } else { "" })
+    format!("{what} in µs{}", if several { ", geometric mean of the repetitions" } else { "" })
 }
 
 /// The tables of what is no ping-pong, each with the line above it.

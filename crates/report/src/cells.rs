@@ -1,6 +1,7 @@
 //! From stored results to cells: repetitions of one combination of factors, combined.
 
-use crate::combine::{Part, mean, middle, pooled, spread};
+use crate::combine::{mean, middle, spread};
+use crate::compare::centre;
 use crate::document::{CellInfo, Figure, Figures, FindingCount, Mark, ReflectorInfo};
 use crate::names::{CELL_AXES, run_factors};
 use crate::result_tables::hosts;
@@ -8,7 +9,7 @@ use crate::units::{each_once, plain};
 use crate::{Options, RunInput};
 pub(crate) use model::quantity::scale;
 use model::quantity::{self, Combine, DISTRIBUTIONS, Quantity};
-use model::{Finding, FindingId, LatencyKind, Probe, ResultDocument, Statistic, Substrate};
+use model::{Finding, FindingId, LatencyKind, Probe, ResultDocument, Substrate};
 use stats::Histogram;
 use std::collections::BTreeMap;
 
@@ -281,8 +282,13 @@ fn figure(
     let sum = |which: usize| parts.iter().map(|part| part[which]).sum::<f64>();
     let value = match quantity.combine {
         Combine::Never => None,
-        Combine::Percentile => percentile(quantity, used.len(), tails.get(id_of(quantity)).filter(|_| host.is_none()))
-            .unwrap_or_else(|| middle(&values)),
+        // What every repetition has is their geometric mean, which comparisons test. What only all messages together show comes from
+        // the merged histograms.
+        Combine::Typical if values.is_empty() || values.len() < used.len() => {
+            let tail = tails.get(id_of(quantity)).filter(|_| host.is_none());
+            percentile(quantity, used.len(), tail).unwrap_or_else(|| centre(&values, quantity.unit))
+        }
+        Combine::Typical => centre(&values, quantity.unit),
         Combine::Interval => interval_of_rates(used).or_else(|| values.iter().copied().reduce(f64::max)),
         _ if values.is_empty() => None,
         Combine::Sum => Some(sum(0)),
@@ -292,7 +298,6 @@ fn figure(
         Combine::Min => values.iter().copied().reduce(f64::min),
         Combine::Max => values.iter().copied().reduce(f64::max),
         Combine::First => values.first().copied(),
-        Combine::Pooled => moment(quantity, used, host, rtt),
         Combine::Deviation => mdev(used),
     };
     Some(Figure { value: value.filter(|value| value.is_finite())?, range: spread(&values) })
@@ -307,19 +312,6 @@ fn percentile(quantity: &Quantity, repetitions: usize, tail: Option<&(Histogram,
     let (tail, by) = tail.filter(|_| repetitions > 1)?;
     let share = quantity.statistic()?.1.quantile()?;
     Some(tail.quantile_if_supported(share, Histogram::BEYOND).map(|ns| ns as f64 * by))
-}
-
-/// The exact mean or standard deviation of all messages.
-fn moment(quantity: &Quantity, used: &[&ResultDocument], host: Option<&str>, rtt: bool) -> Option<f64> {
-    let (distribution, statistic) = quantity.statistic()?;
-    let part = |result: &&ResultDocument| {
-        let times = distribution.times(result, host)?;
-        let by = distribution.scale(result, times, rtt);
-        let of = |statistic| times.statistic(statistic).map(|ns| ns * by);
-        Some(Part { count: times.count(), mean: of(Statistic::Mean)?, stdev: of(Statistic::Stdev) })
-    };
-    let all = pooled(&used.iter().filter_map(part).collect::<Vec<_>>())?;
-    if statistic == Statistic::Mean { Some(all.mean) } else { all.stdev }
 }
 
 /// Half the 95 % interval of the mean rate of several repetitions in percent: they tell more than the passes within one of

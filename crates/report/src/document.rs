@@ -37,7 +37,9 @@ pub struct Document {
     pub kind: LatencyKind,
     /// Message size in bytes of the papers' table and the tail plots.
     pub size_bytes: u64,
-    /// What the data say, in sentences; never stronger than the evidence.
+    /// The first screen: what a reader has to know, and never stronger than the evidence.
+    pub answer: crate::answer::Answer,
+    /// What the data say beyond the answer, in sentences.
     pub summary: Vec<String>,
     /// The runs.
     pub runs: Vec<RunInfo>,

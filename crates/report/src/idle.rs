@@ -8,7 +8,7 @@ use crate::units::{each_once, list, plain};
 use model::run::RunHost;
 use serde_json::Value;
 
-/// A median that falls so much under load is explained also where it cannot be tested.
+/// A median that falls so much under load, with an interval that excludes none, is explained also where it is not tested.
 const FASTER: f64 = 0.9;
 
 /// Where a median falls under load: the cause and the remedy, from facts recorded with the run of the cells without load.
@@ -20,7 +20,10 @@ pub(crate) fn faster_under_load(run: &RunInput, comparison: &Comparison) -> Opti
         median.is_some_and(|median| match median.outcome {
             Outcome::Lower => true,
             Outcome::Higher | Outcome::NoDifference | Outcome::Same | Outcome::Untrusted => false,
-            Outcome::Unclear | Outcome::TooFew => median.ratio.is_some_and(|ratio| ratio < FASTER),
+            Outcome::Unclear | Outcome::TooFew | Outcome::NotTested => {
+                median.ratio.is_some_and(|ratio| ratio < FASTER)
+                    && median.ratio_ci95.is_some_and(|[_, high]| high < 1.0)
+            }
         })
     };
     let is_load = is_baseline("load", before) && !is_baseline("load", after);

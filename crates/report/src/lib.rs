@@ -11,6 +11,7 @@
 //!
 //! Every latency says whether it is RTT or RTT/2. Documents hold nanoseconds; people read microseconds.
 
+mod answer;
 mod beside;
 mod boots;
 mod cell_tables;
@@ -52,6 +53,7 @@ mod summary_pace;
 mod text;
 mod units;
 
+pub use answer::{Answer, AnswerRow};
 pub use boots::{BootFigures, BootSpread};
 pub use csv::csv_columns;
 pub use document::{

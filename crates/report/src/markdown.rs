@@ -54,14 +54,23 @@ impl Report {
     pub fn markdown(&self) -> String {
         let document = &self.document;
         let mut out = format!("# {}\n\n", quote(&document.title));
-        for sentence in &document.summary {
-            out.push_str(&format!("- {}\n", quote(sentence)));
+        let answer = &document.answer;
+        out.push_str(&format!("{}\n\n", quote(&answer.measured)));
+        if !answer.rows.is_empty() {
+            out.push_str(&format!("{}\n", filled_table(&text::answer_grid(document))));
         }
+        out.extend(answer.sentences.iter().map(|sentence| format!("{}\n\n", quote(sentence))));
+        if !answer.next.is_empty() {
+            let commands: Vec<String> = answer.next.iter().map(|command| format!("    {command}\n")).collect();
+            out.push_str(&format!("Next:\n\n{}\n", commands.concat()));
+        }
+        out.push_str("## Details\n\n");
+        out.extend(document.summary.iter().map(|sentence| format!("- {}\n", quote(sentence))));
         if !document.summary.is_empty() {
             out.push('\n');
         }
         for block in &document.blocks {
-            out.push_str(&format!("## {}\n\n", quote(&block.heading)));
+            out.push_str(&format!("### {}\n\n", quote(&block.heading)));
             // Nothing of it holds for published rows.
             if block.published.is_none() {
                 out.push_str(&format!("{}. {}\n\n", quote(&caption(document)), quote(&fixed_line(document))));
@@ -70,7 +79,7 @@ impl Report {
             out.push('\n');
         }
         for (heading, grid) in cell_tables::all(document) {
-            out.push_str(&format!("## {}\n\n{}\n", quote(&heading), filled_table(&unbanded(grid))));
+            out.push_str(&format!("### {}\n\n{}\n", quote(&heading), filled_table(&unbanded(grid))));
         }
         for note in &document.notes {
             out.push_str(&note_line(note));
@@ -104,7 +113,7 @@ fn all_cells(document: &Document) -> String {
     if document.cells.is_empty() {
         return String::new();
     }
-    let out = "## All cells\n\nTimes in µs over all messages of the repetitions together; each row says whether they are RTT or RTT/2.\n\n".to_owned();
+    let out = "### All cells\n\nTimes in µs, the geometric mean of the repetitions; each row says whether they are RTT or RTT/2.\n\n".to_owned();
     let ids = cell_tables::whole(&document.cells, true);
     let mut grid = Grid::default();
     grid.columns.extend(["row", "probe", "protocol"].map(Column::words));

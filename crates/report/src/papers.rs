@@ -6,7 +6,7 @@ use crate::document::{Block, CellInfo, Document, Headline, Headlines, Mark, RunI
 use crate::names::{ROW_AXES, label_word, measured_on, rank};
 use crate::reference::{PublishedRow, published};
 use crate::units::{each_once, plain, range, utc};
-use crate::{Options, RunInput, boots, notes, summary};
+use crate::{Options, RunInput, answer, boots, notes, summary};
 use model::{LatencyKind, Substrate, source};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +35,7 @@ pub(crate) fn digest(inputs: &[RunInput], options: &Options, compared: &[Compari
         title: plain(&title(inputs)),
         kind,
         size_bytes,
+        answer: crate::Answer::default(),
         summary: Vec::new(),
         runs: inputs.iter().zip(run_names(inputs)).map(|(run, name)| run_info(run, name)).collect(),
         fixed,
@@ -45,6 +46,7 @@ pub(crate) fn digest(inputs: &[RunInput], options: &Options, compared: &[Compari
         notes,
         remarks,
     };
+    document.answer = answer::of(&document, &cells, compared, inputs);
     document.summary = summary::sentences(&document, &cells, compared, inputs);
     (cells, document)
 }
@@ -323,7 +325,7 @@ pub(crate) fn caption(document: &Document) -> String {
     let merged = match range(measured.filter(|repetitions| *repetitions > 0)).as_str() {
         "" => "no repetitions".to_owned(),
         "1" => "one repetition each".to_owned(),
-        several => format!("{several} repetitions merged"),
+        several => format!("geometric mean of {several} repetitions"),
     };
     format!(
         "Mean {} and jitter (sample standard deviation) in µs, {}-byte messages, {merged}",

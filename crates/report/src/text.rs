@@ -87,15 +87,37 @@ pub(crate) fn fixed_line(document: &Document) -> String {
 }
 
 impl Report {
-    /// The papers' table and its notes as aligned plain text, kept within `width` columns where the figures allow it.
+    /// The first screen as aligned plain text, kept within `width` columns: title, what was measured, the table, the sentences, and
+    /// commands to go on with.
+    #[must_use]
+    pub fn answer_text(&self, width: usize) -> String {
+        let (document, answer) = (&self.document, &self.document.answer);
+        let mut out = paragraph("", &document.title, width);
+        out.push_str(&paragraph("", &answer.measured, width));
+        if !answer.rows.is_empty() {
+            out.push('\n');
+            out.push_str(&answer_grid(document).text(width));
+        }
+        if !answer.sentences.is_empty() {
+            out.push('\n');
+        }
+        answer.sentences.iter().for_each(|sentence| out.push_str(&paragraph("", sentence, width)));
+        for (number, command) in answer.next.iter().enumerate() {
+            let lead = if number == 0 { "Next: " } else { "      " };
+            out.push_str(&format!("{lead}{command}\n"));
+        }
+        out
+    }
+
+    /// The first screen, then the papers' table and its notes as aligned plain text, kept within `width` columns where the figures
+    /// allow it.
     #[must_use]
     pub fn table_text(&self, width: usize) -> String {
         let document = &self.document;
-        let mut out = paragraph("", &document.title, width);
+        let mut out = self.answer_text(width);
+        out.push_str("\nDetails\n");
         let tables = cell_tables::all(document);
-        if document.blocks.is_empty() && tables.is_empty() {
-            out.push_str("No cell of pingpong or rr over tcp or udp has a result, so the papers' table is empty.\n");
-        } else if !document.blocks.is_empty() {
+        if !document.blocks.is_empty() {
             out.push_str(&paragraph("", &format!("{}.", caption(document)), width));
         }
         let fixed = fixed_line(document);
@@ -120,6 +142,33 @@ impl Report {
             }
         }
         out
+    }
+}
+
+/// The table of the first screen.
+pub(crate) fn answer_grid(document: &Document) -> Grid {
+    let answer = &document.answer;
+    let cells: Vec<Option<&CellInfo>> = answer.rows.iter().map(|row| document.cells.get(row.cell)).collect();
+    let kind = cells.iter().flatten().next().map_or("", |cell| cell.kind.title());
+    let mut grid = Grid { columns: vec![Column::words(kind)], keys: 1, ..Grid::default() };
+    grid.columns.extend(answer.columns.iter().map(|id| Column { right: true, ..Column::words(answer_title(id)) }));
+    grid.columns.push(Column::words(""));
+    for (row, cell) in answer.rows.iter().zip(cells) {
+        let mut line = vec![row.label.clone()];
+        let figure = |id: &&str| cell.map(|cell| cell_tables::cell(&cell.figures, id, Room::Units)).unwrap_or_default();
+        line.extend(answer.columns.iter().map(figure));
+        line.push(cell.map_or("", |cell| cell.mark.sign()).to_owned());
+        grid.rows.push(line);
+    }
+    grid
+}
+
+/// What a column of the first screen is called.
+fn answer_title(id: &str) -> &str {
+    match id {
+        "stdev" => "jitter",
+        "max" => "worst",
+        other => other,
     }
 }
 
@@ -163,7 +212,7 @@ impl Report {
                 out.push('\n');
             }
             let heading = format!(
-                "{} {} · {} · {} in µs, all repetitions together · measured {}",
+                "{} {} · {} · {} in µs, geometric mean of the repetitions · measured {}",
                 first.probe,
                 first.protocol,
                 first.label,

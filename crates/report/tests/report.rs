@@ -5,7 +5,7 @@ mod sample;
 
 use model::{Finding, FindingId, LatencyKind, Probe, Substrate};
 use sample::{Recipe, Shape};
-use windhover_report::compare::{CompareOptions, Comparisons};
+use windhover_report::compare::{CompareOptions, Comparisons, Outcome};
 use windhover_report::{Mark, Options, Report, RunInput, SfntFacts, csv_columns};
 
 const SMALL: Recipe = Recipe {
@@ -154,7 +154,7 @@ fn nothing_from_outside_becomes_markup() {
 }
 
 #[test]
-fn figures_are_those_of_all_repetitions_together() {
+fn figures_are_the_geometric_means_of_the_repetitions() {
     let run = small();
     let report = report(std::slice::from_ref(&run));
     let cell = report
@@ -180,8 +180,15 @@ fn figures_are_those_of_all_repetitions_together() {
         .map(|r| r.latency.clone().unwrap())
         .collect();
     assert_eq!((parts.len(), cell.repetitions, cell.count("count")), (3, 3, 9000));
-    let mean = parts.iter().map(|p| p.mean_ns.unwrap()).sum::<f64>() / 3.0;
-    assert!((cell.value("mean").unwrap() - mean).abs() < 1e-6);
+    // One quantity has one value: tables show what comparisons test.
+    let typical = |of: fn(&model::Latency) -> f64| (parts.iter().map(|p| of(p).ln()).sum::<f64>() / 3.0).exp();
+    for (id, wanted) in [
+        ("mean", typical(|p| p.mean_ns.unwrap())),
+        ("stdev", typical(|p| p.stdev_ns.unwrap())),
+        ("p50", typical(|p| p.p50_ns.unwrap() as f64)),
+    ] {
+        assert!((cell.value(id).unwrap() - wanted).abs() < 1e-6, "{id}");
+    }
     let ([low, high], p50) = (cell.range("p50").unwrap(), cell.value("p50").unwrap());
     assert!(low <= p50 * 1.002 && p50 <= high * 1.002);
     assert_eq!(cell.value("max"), parts.iter().map(|p| p.max_ns.unwrap() as f64).reduce(f64::max));
@@ -246,8 +253,8 @@ fn substrates_never_share_a_block() {
         headings,
         ["Measured between separate computers (metal)", "Measured between network namespaces of one machine (netns)"]
     );
-    assert!(report.document().summary[0].contains("not compared"), "{}", report.document().summary[0]);
-    assert!(!report.document().summary[0].contains("crossed a wire"));
+    let said = report.document().answer.sentences.join(" ");
+    assert!(said.contains("not compared") && !said.contains("crossed a wire"), "{said}");
 }
 
 #[test]
@@ -255,8 +262,9 @@ fn simulated_time_is_named_wherever_its_figures_are() {
     let plain = report(&[small()]);
     let report = report(&[sample::run(&Recipe { substrate: Substrate::SimulatedTime, ..SMALL })]);
     let place = "in simulated time, by counted instructions";
-    assert!(report.document().summary[0].contains(place), "{:?}", report.document().summary);
-    assert!(report.document().summary[0].contains("no performance of any hardware"));
+    let answer = &report.document().answer;
+    assert!(answer.measured.contains(place), "{answer:?}");
+    assert!(answer.sentences.concat().contains("no performance of any hardware"), "{answer:?}");
     for text in [report.table_text(120), report.markdown(), report.page().unwrap().html] {
         assert!(text.contains(place), "{text}");
     }
@@ -281,7 +289,7 @@ fn a_known_change_of_the_kernel_is_quoted_where_version_and_symptom_fit() {
             usage.elapsed_ns = 1_000_000_000;
             usage.ksoftirqd_ns = ksoftirqd_ns.filter(|_| loaded);
         }
-        let summary = report(&[run]).document().summary.join("\n");
+        let summary = said(&report(&[run]));
         summary.lines().find(|line| line.contains("known change")).map(str::to_owned)
     };
     let some = quoted("6.1.0-49-amd64", Some(20_000_000), "PREEMPT_DYNAMIC (voluntary)").unwrap();
@@ -314,11 +322,8 @@ fn the_same_conditions_from_two_runs_stay_apart() {
     let two = report(&[small(), other]);
     assert!(!two.document().axes.iter().any(|axis| axis == "run"), "the NIC tells them apart");
     assert_eq!(two.document().blocks.len(), 1);
-    // What is not compared here says why, and what does.
-    let text = both.document().summary.join("\n");
-    assert!(text.contains("p50 of UDP RTT/2 at 32 bytes over all messages: "), "{text}");
-    assert!(text.contains("not compared, as a report of several runs compares the runs: windhover compare "), "{text}");
-    assert!(text.contains(" --axis load."), "{text}");
+    let text = said(&both);
+    assert!(text.contains("B against A: the same jitter"), "{text}");
 }
 
 #[test]
@@ -346,42 +351,40 @@ fn csv_has_as_many_fields_as_columns() {
     }
 }
 
+/// What a report says in sentences, those of the first screen before the others.
+fn said(report: &Report) -> String {
+    let document = report.document();
+    document.answer.sentences.iter().chain(&document.summary).cloned().collect::<Vec<_>>().join("\n")
+}
+
+/// Catches: a claim without enough repetitions, one without its interval, and a page on which a quantity has two values.
 #[test]
 fn sentences_are_never_stronger_than_the_evidence() {
-    let claims = |text: &str| text.contains(" is slower than ") || text.contains(" is faster than ");
+    let claims = |text: &str| text.contains("raises") || text.contains("lowers");
     for repetitions in [1, 3] {
         let few = report(&[sample::run(&Recipe { repetitions, ..SMALL })]);
-        let text = few.document().summary.join("\n");
-        assert!(text.contains("Too few repetitions to tell: p50 of RTT/2") && !claims(&text), "{text}");
-        // Each figure says what it is: sentences are about repetitions, tables about messages.
-        let what = match repetitions {
-            1 => "UDP RTT/2 at 32 bytes (one repetition each): ",
-            _ => {
-                "UDP RTT/2 at 32 bytes (geometric means over 3 repetitions; the tables are over all messages together): "
-            }
-        };
-        assert!(text.contains(what), "{text}");
-        assert!(few.markdown().contains("in µs over all messages of the repetitions together;"));
-        assert!(few.page().unwrap().html.contains("geometric mean over its repetitions"));
-        let cells = few.cells_text(100);
-        assert!(cells.contains("RTT/2 in µs, all repetitions together · measured"), "{cells}");
-        assert!(text.contains("0 are significantly higher") || !text.contains("Of all"), "{text}");
+        let text = said(&few);
+        let first = text.lines().next().unwrap();
+        assert!(
+            first.starts_with(&format!("Measured, not tested ({repetitions} repetition")) && !claims(&text),
+            "{text}"
+        );
+        assert!(few.markdown().contains("in µs, the geometric mean of the repetitions;"));
     }
-    let enough = report(&[sample::run(&Recipe { repetitions: 8, ..SMALL })]);
-    let text = enough.document().summary.join("\n");
-    assert!(text.contains("load build is slower than no load by") && text.contains("after correction for"), "{text}");
-    // What the summary says of two cells, the comparison says of them, word by word.
-    let of_cells: Vec<String> = Comparisons::for_report(&[sample::run(&Recipe { repetitions: 8, ..SMALL })], false)
-        .into_iter()
-        .flat_map(|one| one.comparisons)
-        .flat_map(|one| one.cells)
-        .flat_map(|cell| cell.metrics)
-        .map(|figure| figure.sentence)
-        .collect();
-    let said = enough.document().summary.iter().filter(|sentence| sentence.contains("(geometric means over 8"));
-    assert!(said.clone().count() > 1, "{text}");
-    for sentence in said {
-        assert!(of_cells.iter().any(|own| sentence.contains(own)), "{sentence}");
+    let run = sample::run(&Recipe { repetitions: 8, ..SMALL });
+    let enough = report(std::slice::from_ref(&run));
+    let text = said(&enough);
+    let first = text.lines().next().unwrap();
+    assert!(first.contains("load build raises jitter by ") && first.contains("(95 % "), "{text}");
+    assert!(text.contains("comparisons are decided (p") && text.contains("after correction"), "{text}");
+    // The values of a sentence are those of the comparison, and those of the table above it.
+    let compared = Comparisons::for_report(&[run], false);
+    let jitter = compared[0].comparisons[0].cells[0].metrics.iter().find(|figure| figure.metric == "stdev").unwrap();
+    let rows = &enough.document().answer.rows;
+    let values = [jitter.a, jitter.b];
+    for (row, wanted) in rows.iter().zip(values) {
+        let shown = enough.document().cells[row.cell].value("stdev").unwrap();
+        assert!((shown / wanted - 1.0).abs() < 1e-9, "{shown} {wanted}");
     }
     // The same distribution on both sides: no difference may be claimed, whatever the repetitions scatter.
     let mut same = sample::run(&Recipe { repetitions: 8, ..SMALL });
@@ -391,13 +394,13 @@ fn sentences_are_never_stronger_than_the_evidence() {
         result.factors.insert("load".into(), "build".into());
         result
     }));
-    let text = report(&[same]).document().summary.join("\n");
-    assert!(text.contains("No difference of p50 of RTT/2 seen larger than") && !claims(&text), "{text}");
+    let text = said(&report(&[same]));
+    assert!(text.contains("no difference of jitter") && !claims(&text), "{text}");
 }
 
-/// Catches: a stack of a campaign that no sentence compares with the kernel.
+/// Catches: a plan's own question that is not answered first, others that are tested with it, and a p where nothing is asked.
 #[test]
-fn every_stack_is_compared_with_the_kernel() {
+fn what_a_plan_asks_is_answered_and_nothing_else_is_tested() {
     let mut run = sample::run(&Recipe { repetitions: 8, ..SMALL });
     run.results.retain(|result| result.factor("load").as_deref() == Some("none"));
     let quiet = std::mem::take(&mut run.results);
@@ -409,14 +412,26 @@ fn every_stack_is_compared_with_the_kernel() {
             result
         }));
     }
-    let summary = report(&[run]).document().summary.clone();
-    for protocol in ["UDP", "TCP"] {
-        let about = |text: &&String| text.starts_with("p50 against stack kernel") && text.contains(protocol);
-        let text = summary.iter().find(about).unwrap_or_else(|| panic!("{protocol}: {summary:#?}"));
-        let (before, xdp) = text.split_once("; xdp ").unwrap();
-        assert!(xdp.contains("−75 %") && xdp.ends_with("significantly lower."), "{text}");
-        assert!(before.contains("; spin ") && !before.contains("significantly"), "{text}");
-    }
+    run.document.ask = vec![model::plan::Question {
+        quantity: vec!["p50".to_owned()],
+        filter: [("protocol", "udp"), ("probe", "pingpong"), ("size", "32")].map(|(a, b)| (a.into(), b.into())).into(),
+        ..model::plan::Question::of_axis("stack")
+    }];
+    let made = report(std::slice::from_ref(&run));
+    let answer = &made.document().answer;
+    assert!(answer.sentences[0].starts_with("Bypass spin against kernel: no difference of p50"), "{answer:#?}");
+    assert!(answer.sentences[1].starts_with("Bypass xdp lowers p50 by 75 % (95 % "), "{answer:#?}");
+    assert_eq!(
+        answer.rows.iter().map(|row| row.label.as_str()).collect::<Vec<_>>(),
+        ["kernel", "bypass spin", "bypass xdp"]
+    );
+    assert!(answer.sentences.len() <= 5);
+    let compared = Comparisons::for_report(&[run], false);
+    assert_eq!(compared[0].tests, 2, "one figure of two pairs of cells");
+    let described = compared[1..].iter().flat_map(|all| &all.comparisons).flat_map(|one| &one.cells);
+    let mut figures = described.flat_map(|cell| &cell.metrics).peekable();
+    assert!(figures.peek().is_some());
+    assert!(figures.all(|figure| figure.p.is_none() && !matches!(figure.outcome, Outcome::Higher | Outcome::Lower)));
 }
 
 #[test]
@@ -437,7 +452,7 @@ fn faster_under_load_names_the_sleeping_cpus() {
         }
         let options = CompareOptions { axis: Some("load".into()), ..CompareOptions::default() };
         let compared = Comparisons::new(std::slice::from_ref(&run), &[], &options).unwrap();
-        [report(&[run]).document().summary.join("\n"), compared.text(120, false)]
+        [said(&report(&[run])), compared.text(120, false)]
     };
     // `compare --axis load` says the same.
     let texts = run(Some("kvm"), "quiet", "block").map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -694,12 +709,12 @@ fn what_all_cells_of_a_probe_share_is_said_once() {
     let text = made.table_text(100).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("Every cell:") && text.contains("pacer sleep (pace),"), "{text}");
     assert_eq!(text.matches("pacer").count(), 1, "{text}");
-    assert!(text.contains("Parts of the round trip (p50) in µs, of the middle repetition"), "{text}");
+    assert!(text.contains("Parts of the round trip (p50) in µs, geometric mean of the repetitions"), "{text}");
     assert!(!text.contains("One-way") && !text.contains("One way"), "{text}");
 }
 
 #[test]
-fn what_the_schedule_adds_is_of_all_repetitions() {
+fn what_the_schedule_adds_is_of_each_repetition() {
     let of = |stored: [bool; 3]| {
         let mut run = sample::run(&Recipe { sizes: &[], rr: false, loads: &["none"], repetitions: 1, ..SMALL });
         run.results.extend((1..).zip([0, 0, 40]).zip(stored).map(|((at, slow), stored)| waited(at, slow, stored)));
@@ -709,28 +724,29 @@ fn what_the_schedule_adds_is_of_all_repetitions() {
     let pace = |report: &Report| -> windhover_report::CellInfo {
         report.document().cells.iter().find(|cell| cell.value("asked").is_some()).unwrap().clone()
     };
-    // 40 of the 3000 waited: more than one in a hundred of all, and none in the middle repetition.
+    // 40 of the last 1000 waited, and none of the others.
     let near = |ns: Option<f64>, wanted: f64| ns.is_some_and(|ns| (ns / wanted - 1.0).abs() < 1e-3);
     let cell = pace(&whole);
-    assert!(near(cell.value("intended.p50"), 10_000.0) && near(cell.value("intended.p99"), 10_000_000.0), "{cell:?}");
-    assert!(near(cell.value("lateness.p99"), 9_990_000.0), "{cell:?}");
+    assert!(near(cell.value("intended.p50"), 10_000.0) && near(cell.value("intended.p99"), 100_000.0), "{cell:?}");
+    assert!(near(cell.value("lateness.p99"), 9_990_000_f64.cbrt() * 100.0), "{cell:?}");
     let [low, high] = cell.range("intended.p99").unwrap();
     assert!(near(Some(low), 10_000.0) && near(Some(high), 10_000_000.0), "{low} {high}");
-    // A repetition of an older version has no distribution: then it is the middle repetition's.
+    // A repetition of an older version has no distribution.
     let older = of([true, false, true]);
-    assert!(near(pace(&older).value("intended.p99"), 10_000.0));
+    assert!(near(pace(&older).value("intended.p99"), 100_000.0));
     // Charts of both, and of what is stored alone.
     let (html, old_html) = (whole.page().unwrap().html, older.page().unwrap().html);
     let titles = ["Tail", "Distribution function"].map(|what| format!("<title>{what} of RTT from the intended send, "));
     assert!(titles.iter().all(|title| html.contains(title) && !old_html.contains(title)));
 
     let known = ["out.p50", "out.p99", "back.min", "back.max", "one-way-error", "far-kernel.p50"];
-    assert_eq!(known.map(|id| cell.value(id).unwrap()), [4002.0, 4052.0, 5901.0, 6203.0, 303.0, 2500.0]);
+    let wanted = [4002.0, 4052.0, 5901.0, 6203.0, 303.0, 2500.0];
+    assert!(known.iter().zip(wanted).all(|(id, wanted)| near(cell.value(id), wanted)), "{cell:?}");
     assert_eq!(cell.words["one-way"], "min-rtt");
     let (text, markdown, csv) = (whole.table_text(120), whole.markdown(), whole.csv());
     for form in [&text, &markdown] {
         assert!(
-            form.contains("One-way times (p50 and p99) and parts of the round trip (p50) in µs, of the middle")
+            form.contains("One-way times (p50 and p99) and parts of the round trip (p50) in µs, geometric mean")
                 && form.contains("far-kernel"),
             "{form}"
         );
@@ -828,7 +844,7 @@ fn the_stall_by_throttling_is_explained_and_the_shield_is_named() {
     assert!(text.contains("auto (v1)"), "what really kept others away:\n{text}");
     assert!(text.contains("throttled in") || text.contains("throttled ("), "{text}");
     assert!(text.contains("kernel.sched_rt_runtime_us = -1"), "{text}");
-    assert!(text.contains("1 of 1 cell without a shield and 0 of 1 cell with a shield"), "{text}");
+    assert!(text.contains("1 cell above has messages with an RTT of about 50 ms"), "{text}");
     let clean = report.document().cells.iter().find(|info| info.factors["shield"] == "auto (v1)").unwrap();
     assert!(clean.findings.iter().all(|finding| finding.id != "throttled"));
 }

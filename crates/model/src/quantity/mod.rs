@@ -68,10 +68,9 @@ pub enum Combine {
     First,
     /// The sum of the parts by the sum of what they are parts of.
     Ratio,
-    /// Mean and standard deviation of all messages, from the exact moments of each repetition.
-    Pooled,
-    /// The percentile of all messages from the merged histograms; the middle repetition where they are not stored.
-    Percentile,
+    /// The geometric mean of their figures, which comparisons test; a percentile that not every repetition has enough messages for
+    /// is that of all messages together, from the merged histograms.
+    Typical,
     /// Half the 95 % interval of the mean of 3 or more repetitions; with fewer the widest of their own.
     Interval,
     /// As ping's mean deviation of all messages.
@@ -92,8 +91,7 @@ impl Combine {
             Self::Max => "largest",
             Self::First => "first",
             Self::Ratio => "ratio of sums",
-            Self::Pooled => "exact moments",
-            Self::Percentile => "merged histograms",
+            Self::Typical => "geometric mean",
             Self::Interval => "interval of the mean",
             Self::Deviation => "exact moments",
             Self::Never => "–",

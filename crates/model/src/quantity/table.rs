@@ -181,10 +181,9 @@ fn time(distribution: &'static Distribution, statistic: Statistic) -> Quantity {
         unit: Ns,
         better: Lower,
         combine: match statistic {
-            Statistic::Mean | Statistic::Stdev => Combine::Pooled,
             Statistic::Min => Combine::Min,
             Statistic::Max => Combine::Max,
-            _ => Combine::Percentile,
+            _ => Combine::Typical,
         },
         group: distribution.group,
         compared: match (headline.contains(&statistic), usual.contains(&statistic)) {

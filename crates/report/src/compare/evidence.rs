@@ -8,6 +8,9 @@ use stats::t_quantile;
 /// Fewer samples than this have no interval: two figures do not tell how far a third may lie.
 pub(super) const FEWEST: usize = 3;
 
+/// An interval of a ratio that reaches further than this, or below its reciprocal, does not show that there is no difference.
+pub(super) const NARROW: f64 = 1.5;
+
 /// The level that corrected p-values are compared with.
 pub(super) const LEVEL: f64 = 0.05;
 
@@ -104,7 +107,7 @@ impl MetricComparison {
 }
 
 /// The figure of several repetitions of one run: their geometric mean, of shares and of what may be 0 the mean.
-pub(super) fn centre(values: &[f64], unit: Unit) -> Option<f64> {
+pub(crate) fn centre(values: &[f64], unit: Unit) -> Option<f64> {
     let logs = by_ratio(values, &[], unit);
     let mean = mean(&compared(values, logs))?;
     Some(if logs { mean.exp() } else { mean })
@@ -160,7 +163,7 @@ pub(super) fn own(values: &[f64], limit: f64, unit: Unit) -> Option<([f64; 2], f
 }
 
 /// The smallest number of samples a side with which `tests` corrected comparisons can reach the level at all.
-pub(super) fn repetitions_needed(tests: usize) -> usize {
+pub(crate) fn repetitions_needed(tests: usize) -> usize {
     stats::samples_needed(tests, LEVEL)
 }
 

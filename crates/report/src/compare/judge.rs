@@ -1,17 +1,18 @@
 //! From matched cells to outcomes: figures, tests, and the correction for many of them.
 
-use super::evidence::{self, FEWEST, LEVEL, RESOLUTION};
+use super::evidence::{self, FEWEST, LEVEL, NARROW, RESOLUTION};
 use super::sides::{self, Cells, Pair, SideCell, Where};
 use super::words::Context;
 use super::{
     CellComparison, CellSide, CompareError, CompareOptions, Comparison, Comparisons, Metric, MetricComparison, Outcome,
-    Over, Overall, Sample, Side, differs, held, words,
+    Over, Overall, Sample, Side, Tests, differs, held, words,
 };
 use crate::RunInput;
 use crate::cells::{mark, scale};
 use crate::idle::faster_under_load;
 use crate::names::{asked_first, axis_title, is_baseline};
 use crate::units::{each_once, plain};
+use model::plan::{Factors, Question, default_question};
 use model::{LatencyKind, Probe, ResultDocument};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,9 +46,8 @@ impl Comparisons {
         finish(prepared, title, options)
     }
 
-    /// What a report shows of its runs: of one run its axes, each value against the baseline, an entry an axis; of several
-    /// runs each one against the first, in one entry. p-values are corrected within an entry. Empty where there is nothing to
-    /// compare.
+    /// What a report shows of its runs. Of one run: the primary comparisons, tested together, then each axis, each value
+    /// against the baseline, described. Of several runs: each one against the first. Empty where there is nothing to compare.
     #[must_use]
     pub fn for_report(runs: &[RunInput], rtt: bool) -> Vec<Self> {
         let options = CompareOptions { rtt, baseline_only: true, seed: 2012, ..CompareOptions::default() };
@@ -66,18 +66,45 @@ impl Comparisons {
             let made = finish(prepared, "The runs compared".to_owned(), &options).into_iter();
             return made.filter(|made| !made.comparisons.is_empty()).collect();
         }
-        // Each axis is a question of its own, corrected by itself.
         let mut axes: Vec<String> = left.factors().into_iter().collect();
         axes.retain(|axis| !sides::KEPT.contains(&axis.as_str()) && left.values(axis).len() > 1);
         axes.sort_by_key(|axis| asked_first(axis));
-        axes.iter()
-            .filter_map(|axis| {
-                let prepared = of_axis(&left, axis, &options).ok()?;
-                let title = format!("What {} is worth", plain(&axis_title(axis).to_lowercase()));
-                finish(prepared, title, &options).ok()
-            })
-            .filter(|comparisons| !comparisons.comparisons.is_empty())
-            .collect()
+        let described = CompareOptions { tests: Tests::None, ..options.clone() };
+        let of_axis = |axis: &String| {
+            let prepared = of_axis(&left, axis, &described).ok()?;
+            let title = format!("What {} is worth: measured, not tested", plain(&axis_title(axis).to_lowercase()));
+            finish(prepared, title, &described).ok()
+        };
+        let made = primary(&left, &options).into_iter().chain(axes.iter().filter_map(of_axis));
+        made.filter(|comparisons| !comparisons.comparisons.is_empty()).collect()
+    }
+}
+
+/// The comparisons that a run's plan asks for, in the order of its questions.
+fn primary(run: &Cells<'_>, options: &CompareOptions) -> Option<Comparisons> {
+    let of_question = |question: &Question| {
+        let metrics = question.quantity.iter().filter_map(|id| id.parse().ok()).collect();
+        let wheres = question.filter.iter().map(|(factor, value)| (factor.clone(), value.clone())).collect();
+        let values = question.values.clone();
+        let options = CompareOptions { metrics, wheres, values, tests: Tests::Pairs, ..options.clone() };
+        // A plan that was cut short has not measured all that it asks for.
+        of_axis(run, &question.axis, &options).unwrap_or_default()
+    };
+    let asked = questions(run);
+    let prepared: Vec<Prepared<'_>> = asked.iter().flat_map(of_question).collect();
+    finish(prepared, "The primary comparisons".to_owned(), options).ok()
+}
+
+/// What a run's plan asks; of a run without a plan, or with one of an older version, what is asked by default.
+fn questions(run: &Cells<'_>) -> Vec<Question> {
+    let asked = &run.run.document.ask;
+    let words = |cell: &SideCell<'_>| -> Factors {
+        let values = cell.factors.iter().map(|(axis, value)| (axis.clone(), value.as_str().into()));
+        values.collect()
+    };
+    match asked.is_empty() {
+        true => default_question(&run.cells.iter().map(words).collect::<Vec<_>>()),
+        false => asked.clone(),
     }
 }
 
@@ -106,7 +133,7 @@ fn second(options: &CompareOptions) -> Vec<Where> {
 /// All values of an axis of one run with each other, or each with the baseline.
 fn of_axis<'a>(run: &Cells<'a>, axis: &str, options: &CompareOptions) -> Result<Vec<Prepared<'a>>, CompareError> {
     let run = run.filtered(&options.wheres)?;
-    let values = run.ranked(axis);
+    let values = if options.values.is_empty() { run.ranked(axis) } else { options.values.clone() };
     match values.as_slice() {
         [] => return Err(run.unknown(axis)),
         [one] => {
@@ -115,7 +142,8 @@ fn of_axis<'a>(run: &Cells<'a>, axis: &str, options: &CompareOptions) -> Result<
         }
         _ => {}
     }
-    let base = values.iter().position(|value| is_baseline(axis, value)).unwrap_or(0);
+    let baseline = || values.iter().position(|value| is_baseline(axis, value)).unwrap_or(0);
+    let base = if options.values.is_empty() { baseline() } else { 0 };
     let all = 0..values.len();
     let pairs: Vec<(usize, usize)> = if options.baseline_only {
         all.filter(|other| *other != base).map(|other| (base, other)).collect()
@@ -186,7 +214,7 @@ fn prepare<'a>(
         let trusted = [&pair.a, &pair.b].iter().all(|side| side.results().iter().any(|one| one.verdict.trusted));
         let excluded = (!trusted).then(|| words::excluded(names, &side_a, &side_b));
         let mut figures = figures(pair, &metrics, sample, options.rtt);
-        if trusted {
+        if trusted && options.tests != Tests::None {
             test(&mut figures, options.seed);
         }
         single_runs(&mut figures, pair, sample, &siblings, options);
@@ -201,7 +229,10 @@ fn prepare<'a>(
         }
     };
     let cells: Vec<CellComparison> = matched.pairs.iter().map(cell).collect();
-    let mut overall = overall(&matched.pairs, &cells, &metrics, sample, options);
+    let mut overall = match options.tests {
+        Tests::Pairs => Vec::new(),
+        Tests::All | Tests::None => overall(&matched.pairs, &cells, &metrics, sample, options),
+    };
     for all in &mut overall {
         all.label.push_str(&sides::simulated([a.substrate, b.substrate]));
     }
@@ -394,7 +425,9 @@ fn overall(
         if figures.is_empty() {
             continue;
         }
-        test(&mut figures, options.seed);
+        if options.tests == Tests::All {
+            test(&mut figures, options.seed);
+        }
         let label = format!("all {} cells of {probe} {protocol} together", members.len());
         let kind = kind_of(&left.iter().flat_map(|cell| cell.results()).collect::<Vec<_>>(), options.rtt);
         out.push(Overall { label, cells: members.len(), kind, metrics: figures });
@@ -456,14 +489,15 @@ fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) 
     };
     let mut comparisons = Vec::new();
     for (run, mut done) in prepared {
-        let context = Context { names: [&done.a.name, &done.b.name], tests, sets, sample: done.sample };
+        let is_tested = options.tests != Tests::None;
+        let context = Context { names: [&done.a.name, &done.b.name], tests, sets, sample: done.sample, is_tested };
         // In the order of `Comparison::sets`.
         let overall = done.overall.iter_mut().map(|all| (all.kind, false, &mut all.metrics));
         let cells = done.cells.iter_mut().map(|cell| (cell.kind, cell.excluded.is_some(), &mut cell.metrics));
         for (kind, excluded, metrics) in overall.chain(cells) {
             metrics.iter_mut().for_each(|figure| conclude(figure, excluded, kind, context, &mut correct));
         }
-        done.summary = words::summary(&done, sets, &options.siblings);
+        done.summary = words::summary(&done, sets, &options.siblings, is_tested);
         done.summary.extend(faster_under_load(run, &done));
         comparisons.push(done);
     }
@@ -501,7 +535,12 @@ fn conclude(
     figure.p_corrected = figure.p_corrected.map(correct);
     let smallest = least_p(figure.a_values.len(), figure.b_values.len()) * context.sets.max(1) as f64;
     figure.smallest_p = smallest.min(1.0);
-    figure.outcome = if excluded { Outcome::Untrusted } else { outcome(figure) };
+    figure.outcome = match (excluded, context.is_tested) {
+        (true, _) => Outcome::Untrusted,
+        (false, true) => outcome(figure),
+        (false, false) if figure.is_same() => Outcome::Same,
+        (false, false) => Outcome::NotTested,
+    };
     let has_interval = figure.ratio_ci95.is_some() || figure.difference_ci95.is_some();
     figure.interval_over = has_interval.then(|| figure.over.word(context.sample).to_owned());
     figure.sentence = words::sentence(figure, kind, context);
@@ -515,20 +554,20 @@ fn outcome(figure: &MetricComparison) -> Outcome {
     let Some(p) = figure.p_corrected.filter(|_| enough && figure.over == Over::Samples) else {
         return Outcome::TooFew;
     };
-    let (apart, matters, slight) = match (figure.ratio_ci95, figure.difference_ci95) {
+    let (apart, matters, slight, narrow) = match (figure.ratio_ci95, figure.difference_ci95) {
         (Some([low, high]), _) => {
             let size = figure.ratio.unwrap_or(1.0).ln().abs();
             let slight = low > 1.0 - RESOLUTION && high < 1.0 + RESOLUTION;
-            (low > 1.0 || high < 1.0, size > RESOLUTION, slight)
+            (low > 1.0 || high < 1.0, size > RESOLUTION, slight, high < NARROW && low > 1.0 / NARROW)
         }
-        (None, Some([low, high])) => (low > 0.0 || high < 0.0, true, false),
-        (None, None) => (false, false, false),
+        (None, Some([low, high])) => (low > 0.0 || high < 0.0, true, false, true),
+        (None, None) => (false, false, false, false),
     };
     match (p <= LEVEL, apart) {
         (_, _) if slight => Outcome::NoDifference,
         (true, true) if matters && figure.difference > 0.0 => Outcome::Higher,
         (true, true) if matters => Outcome::Lower,
-        (false, false) => Outcome::NoDifference,
+        (false, false) if narrow => Outcome::NoDifference,
         _ => Outcome::Unclear,
     }
 }

@@ -110,8 +110,24 @@ pub struct CompareOptions {
     pub seed: u64,
     /// With an axis of more than two values: compare with the baseline only, instead of every value with every other.
     pub baseline_only: bool,
+    /// Only these values of the axis, each compared with the first; empty: all.
+    pub values: Vec<String>,
+    /// Which figures are tested.
+    pub tests: Tests,
     /// Other runs of the same plan on the same hosts, which show how far runs lie apart where a side has one run.
     pub siblings: Siblings,
+}
+
+/// Which figures are tested, and so part of the correction for many tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tests {
+    /// Those of every pair of cells, and of all pairs together.
+    #[default]
+    All,
+    /// Those of every pair of cells.
+    Pairs,
+    /// None: figures are described.
+    None,
 }
 
 /// Runs that are neither side, and that were measured as the sides were.
@@ -168,6 +184,20 @@ pub enum Outcome {
     Same,
     /// A side has no repetition that can be trusted.
     Untrusted,
+    /// It was not asked for: described, and not tested.
+    NotTested,
+}
+
+impl Outcome {
+    /// Whether a difference is claimed.
+    pub(crate) fn is_claim(self) -> bool {
+        matches!(self, Self::Higher | Self::Lower)
+    }
+
+    /// Whether the question has an answer: a difference, or that there is none.
+    pub(crate) fn is_decided(self) -> bool {
+        matches!(self, Self::Higher | Self::Lower | Self::NoDifference | Self::Same)
+    }
 }
 
 /// One figure of two matched cells.
@@ -419,8 +449,9 @@ impl Comparison {
     }
 }
 
+pub(crate) use evidence::{centre, repetitions_needed};
 pub(crate) use judge::kind_of;
 pub(crate) use sides::{KEPT, varying};
-pub(crate) use words::{FIGURES, brief};
+pub(crate) use words::{FIGURES, bounds, extent, p_word, size};
 pub use write::csv_columns;
 pub(crate) use write::{difference, figure_row, heads};

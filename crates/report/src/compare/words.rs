@@ -2,7 +2,6 @@
 
 use super::evidence::{LEVEL, repetitions_needed};
 use super::sides::varying;
-use super::write::outcome_word;
 use super::{CellSide, Comparison, KEPT, MetricComparison, Outcome, Over, Sample, Siblings};
 use crate::boots;
 use crate::names::{axis_title, measured_on};
@@ -14,8 +13,7 @@ use model::{LatencyKind, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the figures of a side are.
-pub(crate) const FIGURES: &str = "A side's figure is the geometric mean over its repetitions (of shares the mean), and over \
-     its runs where it has several. The tables of a report are over all messages of the repetitions together.";
+pub(crate) const FIGURES: &str = "A side's figure is the geometric mean over its repetitions (of shares the mean), and over its runs where it has several.";
 
 /// A percentage with as many digits as it needs.
 pub(super) fn percent(share: f64) -> String {
@@ -41,10 +39,12 @@ pub(super) struct Context<'a> {
     /// Sets of figures that were tested.
     pub(super) sets: usize,
     pub(super) sample: Sample,
+    /// Whether figures are tested, or only described.
+    pub(super) is_tested: bool,
 }
 
 impl Sample {
-    pub(super) fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Repetition => "repetition",
             Self::Run => "run",
@@ -114,12 +114,12 @@ pub(super) fn to(low: &str, high: &str) -> String {
 }
 
 /// The 95 % interval of what is compared: `−3 to +5 %`.
-pub(super) fn bounds(figure: &MetricComparison) -> Option<String> {
+pub(crate) fn bounds(figure: &MetricComparison) -> Option<String> {
     ends(figure, |interval| interval)
 }
 
 /// The 95 % interval of a claim, whose verb says the direction, from the nearer end: `8 to 15 %`.
-fn extent(figure: &MetricComparison) -> Option<String> {
+pub(crate) fn extent(figure: &MetricComparison) -> Option<String> {
     let near_first = |[low, high]: [f64; 2]| if figure.difference > 0.0 { [low, high] } else { [high, low] };
     ends(figure, near_first).map(|text| text.replace(['+', '−'], ""))
 }
@@ -147,7 +147,7 @@ fn interval(figure: &MetricComparison) -> String {
 }
 
 /// How large the effect is: `+12 %`, or the difference where ratios mean nothing.
-pub(super) fn size(figure: &MetricComparison) -> String {
+pub(crate) fn size(figure: &MetricComparison) -> String {
     let unit = figure.quantity.unit();
     match figure.ratio {
         Some(ratio) if unit != Unit::Share && is_factor(ratio, figure.ratio_ci95) => format!("{} times", factor(ratio)),
@@ -156,20 +156,7 @@ pub(super) fn size(figure: &MetricComparison) -> String {
     }
 }
 
-/// The second side's figure, its change and the verdict, for a list: `1.94 µs, −91 % (95 % −92 to −90 %), significantly lower`.
-pub(crate) fn brief(figure: &MetricComparison) -> String {
-    let unit = figure.quantity.unit();
-    let word = outcome_word(figure.outcome);
-    let verdict = match figure.outcome {
-        Outcome::Higher | Outcome::Lower => format!("significantly {word}"),
-        Outcome::TooFew => "too few repetitions to tell".to_owned(),
-        _ => word.to_owned(),
-    };
-    let bounds = bounds(figure).map(|text| format!(" (95 % {text})")).unwrap_or_default();
-    format!("{}, {}{bounds}, {verdict}", figure_of(unit, figure.b), size(figure))
-}
-
-pub(super) fn p_word(p: f64) -> String {
+pub(crate) fn p_word(p: f64) -> String {
     if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }
 
@@ -199,7 +186,7 @@ pub(super) fn limit_of(figure: &MetricComparison, sample: Sample, sets: usize) -
 
 pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Context<'_>) -> String {
     let (quantity, unit) = (figure.quantity.0, figure.quantity.unit());
-    let Context { names: [a, b], tests, sets, sample } = context;
+    let Context { names: [a, b], tests, sets, sample, .. } = context;
     let what = figure.quantity.0.name(kind);
     let both = format!("{what} {} against {}", figure_of(unit, figure.b), figure_of(unit, figure.a));
     let bounds = interval(figure);
@@ -237,10 +224,13 @@ pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Co
         }
         Outcome::TooFew => {
             let why = limit_of(figure, sample, sets);
-            format!("Too few {}s to tell: {both}, {}{bounds}; {why}.", sample.word(), size(figure))
+            format!("{}, {}{bounds}: not decided, {why}.", capitalised(&both), size(figure))
         }
         Outcome::Same if figure.metric == "loss" && figure.a == 0.0 => "No message was lost on either side.".to_owned(),
         Outcome::Same => format!("The same {what} in every {}: {}.", sample.word(), figure_of(unit, figure.a)),
+        Outcome::NotTested => {
+            format!("Measured, not tested ({}): {both}, {}{bounds}.", samples(figure, sample), size(figure))
+        }
         Outcome::Untrusted => format!("Nothing is claimed, as repetitions cannot be trusted: {both}."),
     }
 }
@@ -259,7 +249,7 @@ pub(super) fn excluded(names: [&str; 2], a: &CellSide, b: &CellSide) -> String {
     list(&words)
 }
 
-pub(super) fn summary(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Vec<String> {
+pub(super) fn summary(comparison: &Comparison, sets: usize, siblings: &Siblings, is_tested: bool) -> Vec<String> {
     let (a, b) = (&comparison.a, &comparison.b);
     let mut out: Vec<String> = one_run(comparison, sets, siblings).into_iter().collect();
     out.push(opening(comparison));
@@ -294,7 +284,7 @@ pub(super) fn summary(comparison: &Comparison, sets: usize, siblings: &Siblings)
     if identical && comparison.interleaved {
         out.push("Both sides are the same results.".to_owned());
     }
-    if !(identical && comparison.interleaved) {
+    if is_tested && !(identical && comparison.interleaved) {
         out.extend(headlines(comparison, sets));
         out.extend(tally(comparison, sets));
     }
@@ -431,7 +421,7 @@ fn too_few(few: &[(&str, &MetricComparison)], comparison: &Comparison, sets: usi
         .into_iter()
         .map(|(label, words)| if single { words.join(", ") } else { format!("{label} {}", words.join(", ")) })
         .collect();
-    Some(format!("Too few {}s to tell: {why}. As measured, which may be chance: {}.", sample.word(), groups.join("; ")))
+    Some(format!("Measured, not decided: {}; {why}.", groups.join("; ")))
 }
 
 /// How many comparisons came to what.

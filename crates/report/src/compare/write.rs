@@ -1,5 +1,6 @@
 //! The comparison as text, Markdown and CSV.
 
+use super::evidence::LEVEL;
 use super::words::{bounds, p_word, size};
 use super::{Comparison, Comparisons, Difference, GateOutcome, MetricComparison, Outcome, Set};
 use crate::csv::number;
@@ -75,7 +76,8 @@ pub(super) fn outcome_word(outcome: Outcome) -> &'static str {
         Outcome::Lower => "lower",
         Outcome::NoDifference => "none seen",
         Outcome::Unclear => "not clear",
-        Outcome::TooFew => "too few",
+        Outcome::TooFew => "not decided",
+        Outcome::NotTested => "",
         Outcome::Same => "the same",
         Outcome::Untrusted => "! not trusted",
     }
@@ -85,8 +87,8 @@ pub(super) fn outcome_word(outcome: Outcome) -> &'static str {
 pub(crate) fn figure_row(figure: &MetricComparison) -> Vec<String> {
     let dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let differs = figure.outcome != Outcome::Same;
-    // One against one: every dealing is as extreme as the measured one.
-    let p = figure.p_corrected.filter(|_| figure.a_values.len().max(figure.b_values.len()) > 1);
+    // A p that cannot become significant says nothing.
+    let p = figure.p_corrected.filter(|_| figure.smallest_p <= LEVEL);
     vec![
         figure.metric.clone(),
         figure_of(figure.quantity.unit(), figure.a),

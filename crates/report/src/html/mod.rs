@@ -15,7 +15,7 @@ use crate::figure::Figure;
 use crate::names::axis_title;
 use crate::papers::caption;
 use crate::plots::{self, Picture};
-use crate::text::fixed_line;
+use crate::text::{answer_grid, fixed_line};
 use crate::{Page, Report, ReportError};
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment as Templates, Value, context};
@@ -87,6 +87,7 @@ impl Report {
             figures_are => crate::compare::FIGURES,
             title => &document.title,
             subtitle => subtitle(document),
+            answer => answer(document),
             summary => &document.summary,
             kind => document.kind.title(),
             size => document.size_bytes,
@@ -118,6 +119,22 @@ impl Report {
 
 fn data(value: impl Serialize) -> Value {
     Value::from(Serde(value))
+}
+
+/// The first screen, whose figures are those of the cells.
+fn answer(document: &Document) -> Value {
+    let answer = &document.answer;
+    let grid = answer_grid(document);
+    let heads = grid.columns.iter().skip(1).take(answer.columns.len());
+    let columns: Vec<String> = heads.map(|column| column.heading.join(" ")).collect();
+    let row = |cells: &Vec<String>| {
+        let (label, figures, sign) =
+            (cells.first(), cells.get(1..=columns.len()).map(<[String]>::to_vec), cells.last());
+        context! { label, figures, sign }
+    };
+    let rows: Vec<Value> = grid.rows.iter().map(row).collect();
+    let (measured, sentences, next) = (&answer.measured, &answer.sentences, &answer.next);
+    context! { measured, columns, rows, sentences, next }
 }
 
 fn subtitle(document: &Document) -> Vec<String> {

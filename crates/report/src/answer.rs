@@ -1,0 +1,341 @@
+//! The first screen: what was measured, the few figures that matter, and at most five sentences: effects with their intervals,
+//! what is known of the cause, how far to trust them. Commands to go on with follow. The figures are those of the cells and of the
+//! primary comparisons (`compare`); nothing is computed here.
+
+mod cause;
+mod effect;
+
+use crate::RunInput;
+use crate::cells::Cell;
+use crate::compare::{CellComparison, Comparisons, Outcome, Side, p_word, repetitions_needed, varying};
+use crate::document::{Document, Mark};
+use crate::names::{asked_first, is_baseline, label_word, measured_on};
+use crate::units::{counted, each_once, list, range};
+use model::quantity;
+use model::{Protocol, Substrate};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rows of the first table: fewer are filled up from the other cells.
+const FEWEST_ROWS: usize = 3;
+const MOST_ROWS: usize = 6;
+/// Sentences of the first screen.
+const MOST_SENTENCES: usize = 5;
+/// What the first table shows of latency, and of what has none.
+const LATENCY: [&str; 4] = ["p50", "stdev", "p99.9", "max"];
+const OTHERS: [&str; 6] = ["bits", "transactions", "achieved", "loss", "up.bits", "down.bits"];
+
+/// What a reader sees first.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct Answer {
+    /// What was measured, in one line.
+    pub measured: String,
+    /// Ids of the quantities of the table (docs/generated/quantities.md).
+    pub columns: Vec<&'static str>,
+    /// The rows of the table.
+    pub rows: Vec<AnswerRow>,
+    /// At most five sentences.
+    pub sentences: Vec<String>,
+    /// Commands to go on with.
+    pub next: Vec<String>,
+}
+
+/// A cell in the first table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AnswerRow {
+    /// What tells it from the other rows.
+    pub label: String,
+    /// Its place in [`Document::cells`].
+    pub cell: usize,
+}
+
+/// The first screen of a report. `compared`: all comparisons of the same runs, the primary ones first.
+pub(crate) fn of(document: &Document, cells: &[Cell], compared: &[Comparisons], runs: &[RunInput]) -> Answer {
+    if cells.is_empty() {
+        return Answer { measured: "No cell has a result yet.".to_owned(), ..Answer::default() };
+    }
+    let primary = compared.first();
+    let places = rows(cells, primary);
+    let shown: Vec<&Cell> = places.iter().filter_map(|place| cells.get(*place)).collect();
+    let labels = Labels::of(&shown, primary);
+    let has = |id: &&str| shown.iter().any(|cell| cell.info.value(id).is_some());
+    let latency: Vec<&'static str> = LATENCY.into_iter().filter(has).collect();
+    let columns = if latency.is_empty() { OTHERS.into_iter().filter(has).take(4).collect() } else { latency };
+    let mut sentences = effect::sentences(cells, primary, runs, &labels, document);
+    let trust = trust(document, primary);
+    let room = MOST_SENTENCES - 1;
+    if sentences.len() < room {
+        sentences.extend(cause::sentence(cells, &places, &labels, compared, runs));
+    }
+    sentences.truncate(room);
+    sentences.push(trust);
+    Answer {
+        measured: measured(document, &shown, &labels, runs),
+        columns,
+        rows: shown
+            .iter()
+            .zip(&places)
+            .map(|(cell, place)| AnswerRow { label: labels.row(cell), cell: *place })
+            .collect(),
+        sentences,
+        next: next(primary, runs),
+    }
+}
+
+/// The cell of a side of a comparison.
+fn place_of(cells: &[Cell], pair: &CellComparison, side: &Side) -> Option<usize> {
+    let is_same =
+        |own: &str, wanted: &str| own == wanted || own.parse::<f64>().is_ok_and(|own| wanted.parse() == Ok(own));
+    cells.iter().position(|cell| {
+        let info = &cell.info;
+        pair.factors.iter().chain(&side.factors).all(|(name, wanted)| match name.as_str() {
+            "probe" => info.probe == *wanted,
+            "protocol" => info.protocol == *wanted,
+            "size" => info.size_bytes.to_string() == *wanted,
+            _ => info.factors.get(name).is_none_or(|own| is_same(own, wanted)),
+        }) && (side.runs.len() != 1 || side.runs.first() == Some(&info.run))
+    })
+}
+
+/// The cells that the primary comparisons are about, in their order, filled up with cells of the same message.
+fn rows(cells: &[Cell], primary: Option<&Comparisons>) -> Vec<usize> {
+    let sides = primary.iter().flat_map(|all| &all.comparisons).flat_map(|comparison| {
+        let of_cell = |pair| [&comparison.a, &comparison.b].map(|side| place_of(cells, pair, side));
+        comparison.cells.iter().flat_map(of_cell).flatten().collect::<Vec<_>>()
+    });
+    let mut places: Vec<usize> = each_once(sides).into_iter().take(MOST_ROWS).collect();
+    let message = |place: usize| {
+        cells.get(place).map(|cell| (cell.info.probe.clone(), cell.info.protocol.clone(), cell.info.size_bytes))
+    };
+    let first = places.first().copied().unwrap_or(0);
+    let alike = (0..cells.len()).filter(|place| message(*place) == message(first));
+    for place in alike.chain(0..cells.len()) {
+        if places.len() < FEWEST_ROWS && !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+/// What tells the rows apart, and what they share.
+struct Labels {
+    /// Names of the factors in which rows differ, those that a reader asks first in front.
+    varying: Vec<String>,
+    /// The axes that are asked about: their values are always named.
+    asked: BTreeSet<String>,
+}
+
+/// All factors of a cell, those of its message among them.
+fn factors(cell: &Cell) -> BTreeMap<String, String> {
+    let info = &cell.info;
+    let message =
+        [("probe", info.probe.clone()), ("protocol", info.protocol.clone()), ("size", info.size_bytes.to_string())];
+    let message = message.into_iter().map(|(name, value)| (name.to_owned(), value));
+    info.factors.clone().into_iter().chain(message).collect()
+}
+
+fn word(name: &str, value: &str) -> String {
+    match name {
+        "probe" => value.to_owned(),
+        "protocol" => value.to_uppercase(),
+        "size" => format!("{value} B"),
+        _ => label_word(name, value),
+    }
+}
+
+impl Labels {
+    fn of(shown: &[&Cell], primary: Option<&Comparisons>) -> Self {
+        let all: Vec<BTreeMap<String, String>> = shown.iter().map(|cell| factors(cell)).collect();
+        let mut varying: Vec<String> = varying(all.iter()).into_iter().collect();
+        let message = ["probe", "protocol", "size"];
+        varying.sort_by_key(|name| match message.iter().position(|known| known == name) {
+            Some(place) => (0, place),
+            None => (1, asked_first(name)),
+        });
+        let axes = primary.iter().flat_map(|all| &all.comparisons).flat_map(|one| one.a.factors.keys().cloned());
+        // The first question's values are said in each row; of the others a baseline goes without saying.
+        let asked = axes.take(1).collect();
+        Self { varying, asked }
+    }
+
+    /// Whether a value is named: what others are compared with is named below the table, once.
+    fn is_named(&self, name: &str, value: &str) -> bool {
+        self.asked.contains(name) || !is_baseline(name, value)
+    }
+
+    fn row(&self, cell: &Cell) -> String {
+        let all = factors(cell);
+        let values = self.varying.iter().filter_map(|name| Some((name, all.get(name)?)));
+        let words: Vec<String> =
+            values.filter(|(name, value)| self.is_named(name, value)).map(|(name, value)| word(name, value)).collect();
+        if words.is_empty() { cell.info.label.clone() } else { words.join(" · ") }
+    }
+
+    /// The baselines that rows leave out.
+    fn unnamed(&self, shown: &[&Cell]) -> Vec<String> {
+        let left_out = |name: &String| {
+            let of_row = |cell: &&&Cell| factors(cell).get(name).cloned();
+            shown
+                .iter()
+                .filter_map(|cell| of_row(&cell))
+                .find(|value| !self.is_named(name, value))
+                .map(|value| word(name, &value))
+        };
+        self.varying.iter().filter_map(left_out).collect()
+    }
+
+    /// The conditions of a comparison that are worth a word: what varies, and is no baseline.
+    fn conditions(&self, pair: &CellComparison) -> Vec<String> {
+        let values = self.varying.iter().filter_map(|name| Some((name, pair.factors.get(name)?)));
+        let values = values.filter(|(name, value)| !is_baseline(name, value));
+        let phrase = |(name, value): (&String, &String)| {
+            let preposition = match name.as_str() {
+                "load" => "under",
+                "protocol" => "over",
+                "size" | "rate" => "at",
+                _ => "with",
+            };
+            format!("{preposition} {}", word(name, value))
+        };
+        values.map(phrase).collect()
+    }
+}
+
+fn measured(document: &Document, shown: &[&Cell], labels: &Labels, runs: &[RunInput]) -> String {
+    let messages = each_once(shown.iter().map(|cell| {
+        let info = &cell.info;
+        let size = if info.protocol == Protocol::Timer.word() {
+            String::new()
+        } else {
+            format!(" {} {} B", info.protocol.to_uppercase(), info.size_bytes)
+        };
+        format!("{} of {}{size}", info.kind.title(), info.probe)
+    }));
+    let mut parts = vec![list(&messages.into_iter().take(3).collect::<Vec<_>>())];
+    let places: BTreeSet<Substrate> = document.cells.iter().map(|info| info.substrate).collect();
+    parts.push(list(&places.iter().map(|place| measured_on(*place).to_owned()).collect::<Vec<_>>()));
+    let repetitions = range(shown.iter().map(|cell| cell.info.repetitions + cell.info.left_out));
+    let seconds = seconds(shown, runs).map(|seconds| format!(" of {seconds:.1} s")).unwrap_or_default();
+    parts.push(match repetitions.as_str() {
+        "1" => format!("once each{}", seconds.replace(" of", ",")),
+        several => format!("{several} repetitions{seconds} each"),
+    });
+    let unnamed = labels.unnamed(shown);
+    let unnamed = if unnamed.is_empty() { String::new() } else { format!("; {} unless named", list(&unnamed)) };
+    let more = document.cells.len() - shown.len();
+    let more = if more > 0 { format!("; {} below", counted(more, "more cell")) } else { String::new() };
+    format!("{}{unnamed}{more}.", parts.join(", "))
+}
+
+/// How long one repetition of the rows took, where all took about as long.
+fn seconds(shown: &[&Cell], runs: &[RunInput]) -> Option<f64> {
+    let of_cell = |cell: &&Cell| {
+        let run = runs.get(cell.run)?;
+        let elapsed = |member: &usize| run.results.get(*member).map(|result| result.elapsed_ns as f64 / 1e9);
+        crate::combine::middle(&cell.members.iter().filter_map(elapsed).collect::<Vec<_>>())
+    };
+    let all: Vec<f64> = shown.iter().filter_map(of_cell).collect();
+    let [low, high] = [f64::min, f64::max].map(|pick| all.iter().copied().reduce(pick));
+    low.zip(high).filter(|(low, high)| *low > 0.0 && high / low < 1.1).map(|(low, _)| low)
+}
+
+/// How far the comparisons can be trusted, and what the figures are no evidence of.
+fn trust(document: &Document, primary: Option<&Comparisons>) -> String {
+    let mut parts: Vec<String> = primary.and_then(tests).into_iter().collect();
+    let of = |mark: Mark| document.cells.iter().filter(|info| info.mark == mark).count();
+    let all = counted(document.cells.len(), "cell");
+    match of(Mark::Invalid) {
+        0 => {}
+        invalid => {
+            let ids = document.notes.iter().filter(|note| note.invalid).map(|note| note.id.clone());
+            let ids: Vec<String> = ids.collect::<BTreeSet<_>>().into_iter().collect();
+            parts.push(format!("{invalid} of {all} had repetitions that cannot be trusted ({}; !)", list(&ids)));
+        }
+    }
+    if parts.is_empty() {
+        parts.push(match of(Mark::Disturbed) {
+            0 => "No cell was disturbed".to_owned(),
+            disturbed => format!("{disturbed} of {all} were disturbed (*)"),
+        });
+    }
+    let places: BTreeSet<Substrate> = document.cells.iter().map(|info| info.substrate).collect();
+    if places.len() > 1 {
+        parts.push("figures of different substrates are not compared".to_owned());
+    } else if places.iter().all(|place| matches!(place, Substrate::Netns | Substrate::Loopback)) {
+        parts.push("no message crossed a wire, so no network card is part of the figures".to_owned());
+    } else if places.contains(&Substrate::SimulatedTime) {
+        parts.push("simulated time counts instructions: it compares, and is no performance of any hardware".to_owned());
+    }
+    format!("{}.", parts.join("; "))
+}
+
+/// What the tests came to: how many were decided, and how surely.
+fn tests(primary: &Comparisons) -> Option<String> {
+    let figures = || primary.comparisons.iter().flat_map(|one| &one.cells).flat_map(|cell| &cell.metrics);
+    let all = figures().count();
+    let decided = figures().filter(|figure| figure.outcome.is_decided()).count();
+    let open = all - decided;
+    if all == 0 {
+        return None;
+    }
+    let largest = figures().filter(|figure| figure.outcome.is_claim()).filter_map(|figure| figure.p_corrected);
+    let largest = largest.reduce(f64::max).map(p_word).unwrap_or_default();
+    let corrected = if all > 1 { " after correction" } else { "" };
+    let sure =
+        if largest.is_empty() { String::new() } else { format!(" ({}{corrected})", largest.replace(" = ", " ≤ ")) };
+    let how = if primary.comparisons.iter().all(|one| one.interleaved) { ", measured interleaved" } else { "" };
+    let (one, verb) = match all {
+        1 => ("The comparison".to_owned(), "is"),
+        2 => ("Both comparisons".to_owned(), "are"),
+        _ => (format!("All {all} comparisons"), "are"),
+    };
+    Some(match (decided, figures().filter(|figure| figure.outcome == Outcome::TooFew && !figure.incomplete).count()) {
+        (0, few) if few == all => {
+            let few = figures().next().map_or(0, |figure| figure.a_values.len().min(figure.b_values.len()));
+            let needed = repetitions_needed(primary.comparisons.iter().map(|one| one.cells.len()).sum());
+            let word = primary.comparisons.first().map_or("repetition", |one| one.sample.word());
+            format!("Measured, not tested: {} a side cannot decide, {needed} can", counted(few, word))
+        }
+        _ if open == 0 => format!("{one} {verb} decided{sure}{how}"),
+        _ => format!("{decided} of {} decided{sure}{how}", counted(all, "comparison")),
+    })
+}
+
+/// Commands to go on with: what decides more, what a person does with the answer, and the rest of the evidence.
+fn next(primary: Option<&Comparisons>, runs: &[RunInput]) -> Vec<String> {
+    let [run] = runs else { return Vec::new() };
+    let path = run.folder.as_ref().map_or_else(|| run.name.clone(), |folder| folder.display().to_string());
+    // A command is there to be pasted.
+    if !path.chars().all(|c| c.is_alphanumeric() || "/._-+:@=,".contains(c)) {
+        return Vec::new();
+    }
+    let comparisons = || primary.iter().flat_map(|all| &all.comparisons);
+    let figures = || comparisons().flat_map(|one| &one.cells).flat_map(|cell| &cell.metrics);
+    let mut out = Vec::new();
+    if figures().any(|figure| figure.outcome == Outcome::TooFew && !figure.incomplete) && run.folder.is_some() {
+        let needed = repetitions_needed(comparisons().map(|one| one.cells.len()).sum());
+        out.push(format!("windhover campaign run {path}/plan.toml --repetitions {needed}"));
+    }
+    // What gains from a shield or a setting is worth doing; the command that does it stands with the axis.
+    let gains = comparisons().filter(|one| {
+        let mut figures = one.cells.iter().flat_map(|cell| &cell.metrics);
+        figures.any(|figure| figure.outcome == Outcome::Lower && figure.quantity.0.better == quantity::Better::Lower)
+    });
+    let axes = gains.flat_map(|one| one.a.factors.keys());
+    out.extend(each_once(axes.filter_map(|axis| does(axis))).into_iter().map(str::to_owned));
+    out.push(format!("windhover show {path} --cells"));
+    out.truncate(3);
+    out
+}
+
+/// The command that does outside a plan what an axis does in it.
+fn does(axis: &str) -> Option<&'static str> {
+    Some(match axis {
+        "shield" => "windhover shield --all CPUS",
+        "policy" => "windhover run -s fifo -P 1 PROGRAM",
+        "stack" => "windhover bypass run PROGRAM",
+        "knob" => "windhover tune show",
+        _ => return None,
+    })
+}

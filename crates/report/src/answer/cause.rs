@@ -1,0 +1,90 @@
+//! What is known of the cause of an effect: what was found on its worse side, or what is known of the kernel. One sentence, and none
+//! where nothing was found.
+
+use super::{Labels, place_of};
+use crate::RunInput;
+use crate::cells::Cell;
+use crate::compare::{CellComparison, Comparison, Comparisons, Outcome};
+use crate::document::FindingCount;
+use crate::idle::faster_under_load;
+use crate::known;
+use crate::units::counted;
+use model::quantity::Better;
+
+/// `places`: the cells of the first table.
+pub(super) fn sentence(
+    cells: &[Cell],
+    places: &[usize],
+    labels: &Labels,
+    compared: &[Comparisons],
+    runs: &[RunInput],
+) -> Option<String> {
+    let primary = || compared.iter().take(1).flat_map(|all| &all.comparisons);
+    let all = || compared.iter().flat_map(|all| &all.comparisons);
+    primary()
+        .find_map(|one| found(cells, one, labels))
+        .or_else(|| stalls(cells, places))
+        .or_else(|| known::sentences(cells, runs).into_iter().next())
+        .or_else(|| runs.first().and_then(|run| all().find_map(|one| faster_under_load(run, one))))
+}
+
+/// What was found on the worse side of a decided comparison, and not on the other one, most often.
+fn found(cells: &[Cell], comparison: &Comparison, labels: &Labels) -> Option<String> {
+    comparison.cells.iter().find_map(|pair| {
+        let is_worse = worse(pair)?;
+        let (worse, better) = if is_worse { (&comparison.b, &comparison.a) } else { (&comparison.a, &comparison.b) };
+        let [of_worse, of_better] =
+            [worse, better].map(|side| place_of(cells, pair, side).and_then(|place| cells.get(place)));
+        let (of_worse, of_better) = (&of_worse?.info, &of_better?.info);
+        let times = |finding: &FindingCount| {
+            let own = of_better.findings.iter().filter(|other| other.id == finding.id);
+            own.map(|other| other.repetitions).max().unwrap_or(0)
+        };
+        let all = of_worse.repetitions + of_worse.left_out;
+        // What marks both sides alike explains no difference between them.
+        let own = of_worse.findings.iter().filter(|finding| 2 * finding.repetitions > all && 2 * times(finding) <= all);
+        let finding = own.max_by_key(|finding| (explains(&finding.id), finding.repetitions))?;
+        let (name, often) = finding.words(of_worse);
+        let often = often.map(|often| format!(", {often} repetitions")).unwrap_or_default();
+        // What follows the evidence is the remedy.
+        let evidence = finding.detail.split(": ").next().unwrap_or_default().trim_end_matches('.');
+        let conditions = labels.conditions(pair);
+        let under = if conditions.is_empty() { String::new() } else { format!(" {}", conditions.join(" ")) };
+        Some(format!("Seen with {}{under}: {evidence} ({name}{often}).", worse.name))
+    })
+}
+
+/// Whether the second side is the worse one; `None` where nothing is decided.
+fn worse(pair: &CellComparison) -> Option<bool> {
+    pair.metrics.iter().find_map(|figure| {
+        let is_larger = match figure.outcome {
+            Outcome::Higher => true,
+            Outcome::Lower => false,
+            _ => return None,
+        };
+        match figure.quantity.0.better {
+            Better::Lower => Some(is_larger),
+            Better::Higher => Some(!is_larger),
+            Better::Neither => None,
+        }
+    })
+}
+
+/// How directly a finding says what delayed messages: what a CPU did before what only shows that something did.
+fn explains(id: &str) -> usize {
+    const FROM_WEAK_TO_STRONG: [&str; 6] = ["faults", "steal", "softirq", "interrupts", "throttled", "other-tasks"];
+    FROM_WEAK_TO_STRONG.iter().position(|known| *known == id).map_or(0, |place| place + 1)
+}
+
+/// Stalls of throttling among the cells of the first table.
+fn stalls(cells: &[Cell], places: &[usize]) -> Option<String> {
+    let stalled = places.iter().filter(|place| cells.get(**place).is_some_and(|cell| cell.stalls > 0)).count();
+    let verb = if stalled == 1 { "has" } else { "have" };
+    (stalled > 0).then(|| {
+        format!(
+            "{} above {verb} messages with an RTT of about 50 ms (RTT/2 25 ms): the stall that RT throttling or the fair server causes \
+             on a CPU that real-time threads keep busy.",
+            counted(stalled, "cell")
+        )
+    })
+}

@@ -1,0 +1,157 @@
+//! What the primary comparisons came to, a sentence each.
+
+use super::{Labels, place_of};
+use crate::RunInput;
+use crate::cells::Cell;
+use crate::compare::{CellComparison, Comparison, Comparisons, MetricComparison, Outcome, bounds, extent, size};
+use crate::document::Document;
+use crate::units::{counted, figure as figure_of, spans};
+use crate::{summary_kernels, summary_pace};
+use model::LatencyKind;
+use model::factor::capitalised;
+use model::quantity::{self, Unit};
+
+/// Comparisons of one axis that get a sentence each; of more the first and the last by their first figure.
+const MOST_OF_AXIS: usize = 2;
+/// Figures in a sentence.
+const MOST_FIGURES: usize = 3;
+/// Sentences about effects.
+const MOST: usize = 3;
+
+pub(super) fn sentences(
+    cells: &[Cell],
+    primary: Option<&Comparisons>,
+    runs: &[RunInput],
+    labels: &Labels,
+    document: &Document,
+) -> Vec<String> {
+    let mut out = summary_kernels::sentences(runs, document.kind == LatencyKind::Rtt);
+    out.truncate(MOST);
+    let comparisons: Vec<&Comparison> = primary.iter().flat_map(|all| &all.comparisons).collect();
+    if out.is_empty() {
+        let of_axis = |one: &Comparison| {
+            let axes = |one: &Comparison| one.a.factors.keys().cloned().collect::<Vec<_>>();
+            comparisons.iter().filter(|other| axes(other) == axes(one)).count()
+        };
+        let (single, several): (Vec<&Comparison>, Vec<&Comparison>) =
+            comparisons.iter().partition(|one| of_axis(one) <= MOST_OF_AXIS);
+        out.extend(single.into_iter().filter_map(|one| sentence(cells, one, labels)));
+        out.extend(extremes(cells, &several, labels));
+    }
+    if out.is_empty() {
+        out.extend(summary_pace::sentences(document));
+    }
+    let more = out.len().saturating_sub(MOST);
+    out.truncate(MOST);
+    if let (Some(last), true) = (out.last_mut(), more > 0) {
+        last.push_str(&format!(" {more} more below."));
+    }
+    out
+}
+
+/// The first pair of a comparison: `Under load build, shield auto lowers jitter by 99.4 % (95 % …), from 252 to 1.59 µs; …`.
+fn sentence(cells: &[Cell], comparison: &Comparison, labels: &Labels) -> Option<String> {
+    let pair = comparison.cells.first()?;
+    let conditions = labels.conditions(pair);
+    let conditions = if conditions.is_empty() { String::new() } else { format!("{}, ", conditions.join(", ")) };
+    let subject = format!("{conditions}{}", comparison.b.name);
+    if let Some(why) = &pair.excluded {
+        return Some(capitalised(&format!("{subject}: nothing is claimed, as {why}.")));
+    }
+    let figures = asked(pair);
+    let few = figures.iter().all(|figure| figure.outcome == Outcome::TooFew && !figure.incomplete);
+    let mut parts: Vec<String> = figures.iter().map(|figure| clause(cells, comparison, pair, figure)).collect();
+    parts.extend(typical(cells, comparison, pair));
+    let more = comparison.cells.len() - 1;
+    parts.extend((more > 0).then(|| format!("{} below", counted(more, "more pair"))));
+    let parts = parts.join("; ");
+    let against = &comparison.a.name;
+    Some(match (few, parts.starts_with("raises") || parts.starts_with("lowers")) {
+        (true, _) => {
+            let times = pair.metrics.first().map_or(0, |figure| figure.a_values.len().min(figure.b_values.len()));
+            let times = counted(times, comparison.sample.word());
+            format!("Measured, not tested ({times}): {subject} against {against}: {parts}.")
+        }
+        (false, true) => capitalised(&format!("{subject} {parts}.")),
+        (false, false) => capitalised(&format!("{subject} against {against}: {parts}.")),
+    })
+}
+
+/// The figures that a sentence is about: those of the question or, where runs are compared in all figures, jitter and tail.
+fn asked(pair: &CellComparison) -> Vec<&MetricComparison> {
+    if pair.metrics.len() <= MOST_FIGURES {
+        return pair.metrics.iter().collect();
+    }
+    let is_of_tail = |figure: &&MetricComparison| ["stdev", "p99.9"].contains(&figure.metric.as_str());
+    let of_tail: Vec<&MetricComparison> = pair.metrics.iter().filter(is_of_tail).collect();
+    let headline = || pair.metrics.iter().filter(|figure| figure.quantity.is_headline());
+    if of_tail.is_empty() { headline().take(2).collect() } else { of_tail }
+}
+
+/// Of many values of an axis those with the smallest and the largest of the first figure that is compared.
+fn extremes(cells: &[Cell], comparisons: &[&Comparison], labels: &Labels) -> Vec<String> {
+    let first = |one: &&Comparison| one.cells.first()?.metrics.first()?.ratio;
+    let mut ranked: Vec<(f64, &Comparison)> = comparisons.iter().filter_map(|one| Some((first(one)?, *one))).collect();
+    ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ends = [ranked.first(), ranked.last()].into_iter().flatten();
+    ends.filter_map(|(_, one)| sentence(cells, one, labels)).collect()
+}
+
+/// One figure: `raises jitter 98 times (95 % 45 to 188 times), from 10.8 µs to 1.02 ms`.
+fn clause(cells: &[Cell], comparison: &Comparison, pair: &CellComparison, figure: &MetricComparison) -> String {
+    let unit = figure.quantity.unit();
+    let name = name(figure);
+    let both = from_to(unit, figure.a, figure.b);
+    match figure.outcome {
+        Outcome::Higher | Outcome::Lower => {
+            let verb = if figure.difference > 0.0 { "raises" } else { "lowers" };
+            let size = size(figure);
+            let size = size.trim_start_matches(['+', '−']);
+            let by = if size.ends_with(" times") { "" } else { "by " };
+            let interval = extent(figure).map(|text| format!(" (95 % {text})")).unwrap_or_default();
+            format!("{verb} {name} {by}{size}{interval}, {both}")
+        }
+        Outcome::NoDifference => format!("no difference of {name} ({})", both.replace("from ", "")),
+        Outcome::Same => format!("the same {name}, {}", figure_of(unit, figure.a)),
+        // What not every repetition has is that of all messages together, as in the tables.
+        _ if figure.incomplete => {
+            let both = of_cells(cells, comparison, pair, &figure.metric).unwrap_or(both);
+            let word = comparison.sample.word();
+            format!("{name} {both}, not tested because a {word} has too few messages for it")
+        }
+        Outcome::Unclear => {
+            let interval = bounds(figure).map(|text| format!(" (95 % {text})")).unwrap_or_default();
+            format!("{name} not clear, {both}{interval}")
+        }
+        Outcome::TooFew | Outcome::NotTested | Outcome::Untrusted => format!("{name} {both}"),
+    }
+}
+
+fn name(figure: &MetricComparison) -> String {
+    match figure.metric.as_str() {
+        "stdev" => "jitter".to_owned(),
+        "max" => "worst".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn from_to(unit: Unit, a: f64, b: f64) -> String {
+    match unit {
+        Unit::Ns => format!("from {}", spans(a, "to", b)),
+        unit => format!("from {} to {}", figure_of(unit, a), figure_of(unit, b)),
+    }
+}
+
+/// A figure of both cells, as tables have it.
+fn of_cells(cells: &[Cell], comparison: &Comparison, pair: &CellComparison, id: &str) -> Option<String> {
+    let figure = |side| cells.get(place_of(cells, pair, side)?)?.info.value(id);
+    let unit = quantity::find(id)?.unit;
+    Some(from_to(unit, figure(&comparison.a)?, figure(&comparison.b)?))
+}
+
+/// The typical message, which the question may not be about.
+fn typical(cells: &[Cell], comparison: &Comparison, pair: &CellComparison) -> Option<String> {
+    let is_asked = pair.metrics.iter().any(|figure| figure.metric == "p50");
+    let both = of_cells(cells, comparison, pair, "p50").filter(|_| !is_asked)?;
+    Some(format!("p50 goes {both}"))
+}
