@@ -79,7 +79,7 @@ pub(crate) fn of(document: &Document, cells: &[Cell], compared: &[Comparisons], 
             .map(|(cell, place)| AnswerRow { label: labels.row(cell), cell: *place })
             .collect(),
         sentences,
-        next: next(primary, runs),
+        next: next(document, primary, runs),
     }
 }
 
@@ -210,7 +210,8 @@ fn measured(document: &Document, shown: &[&Cell], labels: &Labels, runs: &[RunIn
         } else {
             format!(" {} {} B", info.protocol.to_uppercase(), info.size_bytes)
         };
-        format!("{} of {}{size}", info.kind.title(), info.probe)
+        let kind = info.value("p50").map(|_| format!("{} of ", info.kind.title())).unwrap_or_default();
+        format!("{kind}{}{size}", info.probe)
     }));
     let mut parts = vec![list(&messages.into_iter().take(3).collect::<Vec<_>>())];
     let places: BTreeSet<Substrate> = document.cells.iter().map(|info| info.substrate).collect();
@@ -295,7 +296,7 @@ fn tests(primary: &Comparisons) -> Option<String> {
             let few = figures().next().map_or(0, |figure| figure.a_values.len().min(figure.b_values.len()));
             let needed = repetitions_needed(primary.comparisons.iter().map(|one| one.cells.len()).sum());
             let word = primary.comparisons.first().map_or("repetition", |one| one.sample.word());
-            format!("Measured, not tested: {} a side cannot decide, {needed} can", counted(few, word))
+            format!("{} a side cannot decide, {needed} can", counted(few, word))
         }
         _ if open == 0 => format!("{one} {verb} decided{sure}{how}"),
         _ => format!("{decided} of {} decided{sure}{how}", counted(all, "comparison")),
@@ -303,7 +304,7 @@ fn tests(primary: &Comparisons) -> Option<String> {
 }
 
 /// Commands to go on with: what decides more, what a person does with the answer, and the rest of the evidence.
-fn next(primary: Option<&Comparisons>, runs: &[RunInput]) -> Vec<String> {
+fn next(document: &Document, primary: Option<&Comparisons>, runs: &[RunInput]) -> Vec<String> {
     let [run] = runs else { return Vec::new() };
     let path = run.folder.as_ref().map_or_else(|| run.name.clone(), |folder| folder.display().to_string());
     // A command is there to be pasted.
@@ -322,20 +323,20 @@ fn next(primary: Option<&Comparisons>, runs: &[RunInput]) -> Vec<String> {
         let mut figures = one.cells.iter().flat_map(|cell| &cell.metrics);
         figures.any(|figure| figure.outcome == Outcome::Lower && figure.quantity.0.better == quantity::Better::Lower)
     });
-    let axes = gains.flat_map(|one| one.a.factors.keys());
-    out.extend(each_once(axes.filter_map(|axis| does(axis))).into_iter().map(str::to_owned));
+    out.extend(each_once(gains.flat_map(|one| one.a.factors.keys().filter_map(|axis| does(axis, document)))));
     out.push(format!("windhover show {path} --cells"));
     out.truncate(3);
     out
 }
 
 /// The command that does outside a plan what an axis does in it.
-fn does(axis: &str) -> Option<&'static str> {
+fn does(axis: &str, document: &Document) -> Option<String> {
+    let cpu = document.fixed.get("cpu").filter(|cpu| cpu.parse::<u32>().is_ok());
     Some(match axis {
-        "shield" => "windhover shield --all CPUS",
-        "policy" => "windhover run -s fifo -P 1 PROGRAM",
-        "stack" => "windhover bypass run PROGRAM",
-        "knob" => "windhover tune show",
+        "shield" => format!("windhover shield --all {}", cpu.map_or("CPUS", String::as_str)),
+        "policy" => "windhover run -s fifo -P 1 PROGRAM".to_owned(),
+        "stack" => "windhover bypass run PROGRAM".to_owned(),
+        "knob" => "windhover tune show".to_owned(),
         _ => return None,
     })
 }

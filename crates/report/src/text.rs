@@ -149,7 +149,7 @@ impl Report {
 pub(crate) fn answer_grid(document: &Document) -> Grid {
     let answer = &document.answer;
     let cells: Vec<Option<&CellInfo>> = answer.rows.iter().map(|row| document.cells.get(row.cell)).collect();
-    let kind = cells.iter().flatten().next().map_or("", |cell| cell.kind.title());
+    let kind = cells.iter().flatten().find(|cell| cell.value("p50").is_some()).map_or("", |cell| cell.kind.title());
     let mut grid = Grid { columns: vec![Column::words(kind)], keys: 1, ..Grid::default() };
     grid.columns.extend(answer.columns.iter().map(|id| Column { right: true, ..Column::words(answer_title(id)) }));
     grid.columns.push(Column::words(""));

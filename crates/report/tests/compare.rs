@@ -215,7 +215,7 @@ fn cells_that_cannot_be_trusted_are_named_and_claim_nothing() {
     let comparison = &made.comparisons[0];
     let excluded = comparison.cells.iter().find(|cell| cell.excluded.is_some()).unwrap();
     assert!(excluded.metrics.iter().all(|figure| figure.outcome == Outcome::Untrusted));
-    let text = made.text(100, true).replace("\n  ", " ");
+    let text = made.text(100, true).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         text.contains("Excluded from claims: pingpong udp 32 B: B has no repetition that can be trusted"),
         "{text}"
@@ -420,13 +420,13 @@ fn kernels_are_compared_by_boots_and_a_kernel_does_not_differ_from_itself() {
     let comparison = &made.comparisons[0];
     assert_eq!((comparison.sample, comparison.cells[0].a.runs), (Sample::Boot, 1));
     assert_eq!((comparison.cells[0].metrics[0].a_values.len(), comparison.cells[0].a.repetitions), (6, 24));
-    let text = made.text(100, true).replace("\n  ", " ");
+    let text = made.text(100, true).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("6 boots a side, 24 repetitions of each cell on a side"), "{text}");
     // Too few boots, however many repetitions they have.
     let made = Comparisons::new(&[of_kernels(3, 0.5, 1)], &[], &options).unwrap();
     let few = |outcome: Outcome| matches!(outcome, Outcome::TooFew | Outcome::Same);
     assert!(made.comparisons[0].cells[0].metrics.iter().all(|figure| few(figure.outcome)));
-    let text = made.text(100, true).replace("\n  ", " ");
+    let text = made.text(100, true).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("Measured, not decided: ") && text.contains("3 and 3 boots cannot"), "{text}");
     // Other axes of the run keep the repetition: their values share each boot.
     let mut loads = of_kernels(6, 1.0, 1);

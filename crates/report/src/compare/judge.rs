@@ -13,6 +13,7 @@ use crate::idle::faster_under_load;
 use crate::names::{asked_first, axis_title, is_baseline};
 use crate::units::{each_once, plain};
 use model::plan::{Factors, Question, default_question};
+use model::quantity::Combine;
 use model::{LatencyKind, Probe, ResultDocument};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +70,10 @@ impl Comparisons {
         let mut axes: Vec<String> = left.factors().into_iter().collect();
         axes.retain(|axis| !sides::KEPT.contains(&axis.as_str()) && left.values(axis).len() > 1);
         axes.sort_by_key(|axis| asked_first(axis));
-        let described = CompareOptions { tests: Tests::None, ..options.clone() };
+        // The largest of all messages is in the tables: that of a typical repetition beside it would be a second value.
+        let metrics: Vec<Metric> =
+            Metric::defaults().into_iter().filter(|metric| metric.0.combine != Combine::Max).collect();
+        let described = CompareOptions { tests: Tests::None, metrics, ..options.clone() };
         let of_axis = |axis: &String| {
             let prepared = of_axis(&left, axis, &described).ok()?;
             let title = format!("What {} is worth: measured, not tested", plain(&axis_title(axis).to_lowercase()));

@@ -454,4 +454,4 @@ pub(crate) use judge::kind_of;
 pub(crate) use sides::{KEPT, varying};
 pub(crate) use words::{FIGURES, bounds, extent, p_word, size};
 pub use write::csv_columns;
-pub(crate) use write::{difference, figure_row, heads};
+pub(crate) use write::{difference, grid};

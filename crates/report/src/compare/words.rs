@@ -249,14 +249,30 @@ pub(super) fn excluded(names: [&str; 2], a: &CellSide, b: &CellSide) -> String {
     list(&words)
 }
 
+/// What a comparison comes to: what was compared, then effects, how far to trust them, and what else is to be known.
 pub(super) fn summary(comparison: &Comparison, sets: usize, siblings: &Siblings, is_tested: bool) -> Vec<String> {
     let (a, b) = (&comparison.a, &comparison.b);
-    let mut out: Vec<String> = one_run(comparison, sets, siblings).into_iter().collect();
-    out.push(opening(comparison));
+    let mut out = vec![opening(comparison)];
+    let identical =
+        comparison.cells.iter().all(|cell| cell.metrics.iter().all(|figure| figure.a_values == figure.b_values));
+    let is_same = identical && comparison.interleaved;
+    if is_same {
+        out.push("Both sides are the same results.".to_owned());
+    } else if is_tested {
+        out.extend(headlines(comparison, sets));
+    }
+    out.extend(one_run(comparison, sets, siblings));
+    if !comparison.interleaved {
+        out.push(
+            "The sides were measured in different runs, not interleaved. Every difference includes what else changed in \
+             between (temperature, neighbours, other work), and no test can separate it."
+                .to_owned(),
+        );
+    }
     if a.substrate != b.substrate {
         out.push(format!(
             "The sides are of different substrates: {} was measured {} ({}), {} {} ({}). What differs between substrates is \
-             part of every difference below.",
+             part of every difference.",
             a.name,
             measured_on(a.substrate),
             a.substrate,
@@ -279,27 +295,14 @@ pub(super) fn summary(comparison: &Comparison, sets: usize, siblings: &Siblings,
     if !mixed.is_empty() {
         out.push(format!("Different messages are compared, as asked for: {}.", list(&mixed)));
     }
-    let identical =
-        comparison.cells.iter().all(|cell| cell.metrics.iter().all(|figure| figure.a_values == figure.b_values));
-    if identical && comparison.interleaved {
-        out.push("Both sides are the same results.".to_owned());
-    }
-    if is_tested && !(identical && comparison.interleaved) {
-        out.extend(headlines(comparison, sets));
-        out.extend(tally(comparison, sets));
-    }
     out.extend(untrusted(comparison));
-    if !comparison.interleaved {
-        out.push(
-            "The sides were measured in different runs, not interleaved. Every difference includes what else changed in \
-             between (temperature, neighbours, other work), and no test can separate it."
-                .to_owned(),
-        );
+    if is_tested && !is_same {
+        out.extend(tally(comparison, sets));
     }
     out
 }
 
-/// What has to be said first where a side has one run: what it cannot show, and what to do.
+/// What has to be said where a side has one run: what it cannot show, and what to do.
 fn one_run(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Option<String> {
     if comparison.sample != Sample::Run || comparison.a.runs.len().min(comparison.b.runs.len()) > 1 {
         return None;
@@ -364,20 +367,23 @@ fn opening(comparison: &Comparison) -> String {
 
 /// What is said of all cells together, else of the cells themselves: the significant differences first, by size.
 fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
-    const MOST: usize = 6;
+    const MOST: usize = 3;
     type Labelled<'c> = (&'c str, &'c MetricComparison);
     let single = comparison.cells.len() == 1;
     let all = || comparison.sets().flat_map(|set| set.metrics.iter().map(move |figure| (set.label, figure)));
     let headline = |(_, figure): &Labelled<'_>| figure.quantity.is_headline();
     let overall: usize = comparison.overall.iter().map(|overall| overall.metrics.len()).sum();
+    // Cells of several probes are not summed up: the first ones stand for them.
+    let first: usize = comparison.cells.iter().take(2).map(|cell| cell.metrics.len()).sum();
+    let spoken = if single { usize::MAX } else { overall.max(if overall == 0 { first } else { 0 }) };
     let word = |(label, figure): Labelled<'_>| match single {
         true => figure.sentence.clone(),
         false => format!("{}: {}", capitalised(label), figure.sentence),
     };
     let (few, shown): (Vec<Labelled<'_>>, Vec<Labelled<'_>>) = all()
-        .take(if single { usize::MAX } else { overall })
+        .take(spoken)
         .filter(headline)
-        .filter(|(_, figure)| figure.outcome != Outcome::Same)
+        .filter(|(_, figure)| !matches!(figure.outcome, Outcome::Same | Outcome::Untrusted))
         .partition(|(_, figure)| figure.outcome == Outcome::TooFew);
     let mut out: Vec<String> = shown.into_iter().map(word).collect();
     // More repetitions help the one, longer ones the other.
@@ -385,7 +391,7 @@ fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
     out.extend([few, short].iter().filter_map(|few| too_few(few, comparison, sets, single)));
     if !single {
         let mut claimed: Vec<Labelled<'_>> = all()
-            .skip(overall)
+            .skip(spoken)
             .filter(headline)
             .filter(|(_, figure)| matches!(figure.outcome, Outcome::Higher | Outcome::Lower))
             .collect();

@@ -5,9 +5,30 @@ use super::words::{bounds, p_word, size};
 use super::{Comparison, Comparisons, Difference, GateOutcome, MetricComparison, Outcome, Set};
 use crate::csv::number;
 use crate::layout::{Column, Grid, paragraph};
-use crate::markdown::{quote, row, table};
+use crate::markdown::{filled_table, quote, row};
 use crate::units::figure as figure_of;
 use store::csv_line;
+
+/// Sets of figures on the first screen of a comparison.
+const MOST_SETS: usize = 2;
+/// What was compared, and five sentences.
+const ON_FIRST_SCREEN: usize = 6;
+
+/// The figures that a reader looks for first; where there are none of these, all.
+fn main_figures(metrics: &[MetricComparison]) -> Vec<MetricComparison> {
+    const FIRST: [&str; 7] = ["p50", "stdev", "p99.9", "max", "bits", "transactions", "loss"];
+    let main: Vec<MetricComparison> =
+        metrics.iter().filter(|figure| FIRST.contains(&figure.metric.as_str())).cloned().collect();
+    if main.is_empty() { metrics.to_vec() } else { main }
+}
+
+impl Comparison {
+    /// What was compared, and the sentences of the first screen.
+    fn first_screen(&self) -> (&str, &[String]) {
+        let first = self.summary.get(..ON_FIRST_SCREEN.min(self.summary.len())).unwrap_or_default();
+        first.split_first().map_or(("", &[]), |(opening, sentences)| (opening.as_str(), sentences))
+    }
+}
 
 /// One figure of a set in a comparison.
 type Row<'c> = (&'c Comparison, &'c Set<'c>, &'c MetricComparison);
@@ -84,7 +105,7 @@ pub(super) fn outcome_word(outcome: Outcome) -> &'static str {
 }
 
 /// The cells of one row of a table of figures.
-pub(crate) fn figure_row(figure: &MetricComparison) -> Vec<String> {
+fn figure_row(figure: &MetricComparison) -> Vec<String> {
     let dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let differs = figure.outcome != Outcome::Same;
     // A p that cannot become significant says nothing.
@@ -100,11 +121,12 @@ pub(crate) fn figure_row(figure: &MetricComparison) -> Vec<String> {
     ]
 }
 
-pub(crate) fn heads(comparison: &Comparison) -> [&str; 7] {
+fn heads(comparison: &Comparison) -> [&str; 7] {
     ["figure", &comparison.a.name, &comparison.b.name, "change", "95 %", "p", ""]
 }
 
-fn grid(comparison: &Comparison, figures: &[MetricComparison]) -> Grid {
+/// Some figures as a table.
+pub(crate) fn grid(comparison: &Comparison, figures: &[MetricComparison]) -> Grid {
     let columns = heads(comparison)
         .into_iter()
         .enumerate()
@@ -142,14 +164,26 @@ fn gate_head(gate: &GateOutcome) -> String {
 }
 
 impl Comparisons {
-    /// As aligned plain text, kept within `width` columns. `all`: every cell's figures, not only the sentences.
+    /// As aligned plain text, kept within `width` columns: of each comparison the first screen (what was compared, the figures that
+    /// matter, at most five sentences), then the details. `all`: every cell's figures, not only those of all cells together.
     #[must_use]
     pub fn text(&self, width: usize, all: bool) -> String {
         let mut out = paragraph("", &self.title, width);
+        for comparison in &self.comparisons {
+            let (opening, sentences) = comparison.first_screen();
+            out.push_str(&paragraph("", opening, width));
+            for set in comparison.sets().take(MOST_SETS) {
+                out.push_str(&format!("\n{} ({})\n", set.label, set.kind.title()));
+                push(&mut out, &grid(comparison, &main_figures(set.metrics)), width);
+            }
+            out.push('\n');
+            sentences.iter().for_each(|sentence| out.push_str(&paragraph("", sentence, width)));
+        }
+        out.push_str("\nDetails\n");
         out.push_str(&paragraph("", super::FIGURES, width));
         for comparison in &self.comparisons {
             out.push('\n');
-            for sentence in comparison.summary.iter().chain(&comparison.unmatched) {
+            for sentence in comparison.summary.iter().skip(ON_FIRST_SCREEN).chain(&comparison.unmatched) {
                 out.push_str(&paragraph("- ", sentence, width));
             }
             if !comparison.differences.is_empty() {
@@ -190,11 +224,22 @@ impl Comparisons {
     /// As Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let mut out = format!("# {}\n\n{}\n", quote(&self.title), quote(super::FIGURES));
+        let mut out = format!("# {}\n", quote(&self.title));
+        for comparison in &self.comparisons {
+            let (opening, sentences) = comparison.first_screen();
+            out.push_str(&format!("\n{}\n\n", quote(opening)));
+            for set in comparison.sets().take(MOST_SETS) {
+                out.push_str(&format!("{} ({})\n\n", quote(set.label), set.kind.title()));
+                out.push_str(&filled_table(&grid(comparison, &main_figures(set.metrics))));
+                out.push('\n');
+            }
+            out.extend(sentences.iter().map(|sentence| format!("{}\n\n", quote(sentence))));
+        }
+        out.push_str(&format!("# Details\n\n{}\n", quote(super::FIGURES)));
         for comparison in &self.comparisons {
             let [a, b] = [&comparison.a.name, &comparison.b.name].map(|name| quote(name));
             out.push_str(&format!("\n## {b} against {a}\n\n"));
-            for sentence in comparison.summary.iter().chain(&comparison.unmatched) {
+            for sentence in comparison.summary.iter().skip(ON_FIRST_SCREEN).chain(&comparison.unmatched) {
                 out.push_str(&format!("- {}\n", quote(sentence)));
             }
             if !comparison.differences.is_empty() {
@@ -211,7 +256,7 @@ impl Comparisons {
                 if let Some(why) = set.excluded {
                     out.push_str(&format!("**\\!** excluded from claims: {}\n\n", quote(why)));
                 }
-                out.push_str(&table(&grid(comparison, set.metrics)));
+                out.push_str(&filled_table(&grid(comparison, set.metrics)));
             }
         }
         for gate in &self.gates {

@@ -1,6 +1,5 @@
 //! Comparisons of cells and of runs as data for the template.
 
-use super::data;
 use crate::Report;
 use crate::compare::{self, Comparison, MetricComparison, Outcome};
 use minijinja::{Value, context};
@@ -17,29 +16,31 @@ pub(super) fn of(report: &Report) -> Vec<Value> {
 
 fn sides(comparison: &Comparison) -> Value {
     // Cells together are shown at once; cell by cell they are folded where there are many.
-    let mut together: Vec<Value> = comparison.sets().map(figures).collect();
+    let mut together: Vec<Value> = comparison.sets().map(|set| figures(comparison, set)).collect();
     let cells = together.split_off(comparison.overall.len());
     context! {
         heading => format!("{} against {}", comparison.b.name, comparison.a.name),
         summary => &comparison.summary,
         unmatched => &comparison.unmatched,
         differences => comparison.differences.iter().map(compare::difference).collect::<Vec<_>>(),
-        heads => data(compare::heads(comparison)),
         together,
         cells,
     }
 }
 
-fn figures(set: compare::Set<'_>) -> Value {
-    let row = |figure: &MetricComparison| {
+fn figures(comparison: &Comparison, set: compare::Set<'_>) -> Value {
+    let mut grid = compare::grid(comparison, set.metrics);
+    grid.drop_empty();
+    let heads: Vec<String> = grid.columns.iter().map(|column| column.heading.concat()).collect();
+    let row = |(figure, cells): (&MetricComparison, &Vec<String>)| {
         // Whether a difference is claimed.
         let claim = match figure.outcome {
             Outcome::Higher => "higher",
             Outcome::Lower => "lower",
             _ => "",
         };
-        context! { cells => compare::figure_row(figure), sentence => &figure.sentence, claim }
+        context! { cells, sentence => &figure.sentence, claim }
     };
-    let rows: Vec<Value> = set.metrics.iter().map(row).collect();
-    context! { label => set.label, kind => set.kind.title(), excluded => set.excluded, rows }
+    let rows: Vec<Value> = set.metrics.iter().zip(&grid.rows).map(row).collect();
+    context! { label => set.label, kind => set.kind.title(), excluded => set.excluded, heads, rows }
 }

@@ -51,6 +51,9 @@ pub(crate) enum CampaignCommand {
         /// Write events to standard output as JSON lines: begin, cell, interval, result, failed, end
         #[arg(long)]
         jsonl: bool,
+        /// Print a line for each cell and each change of a host, not only what went wrong
+        #[arg(long, short)]
+        verbose: bool,
     },
     /// Continue a run that was interrupted or killed
     Resume {
@@ -59,6 +62,9 @@ pub(crate) enum CampaignCommand {
         /// Write events to standard output as JSON lines, as run does
         #[arg(long)]
         jsonl: bool,
+        /// Print a line for each cell, as run does
+        #[arg(long, short)]
+        verbose: bool,
     },
     /// List the runs in a folder
     List {

@@ -22,22 +22,22 @@ use std::time::{Duration, Instant};
 pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failure> {
     match command {
         CampaignCommand::Plan { plan } => show_plan(&plan, output),
-        CampaignCommand::Run { plan, output: folder, lab, labels, seed, repetitions, repeat_runs, jsonl } => {
+        CampaignCommand::Run { plan, output: folder, lab, labels, seed, repetitions, repeat_runs, jsonl, verbose } => {
             let text = read(&plan)?;
             let parsed = with_lab(parse(&plan, &text)?, lab)?;
             let mut options = options(text)?;
             options.output = folder;
             options.labels = labels.into_iter().collect::<BTreeMap<_, _>>();
             options.repetitions = repetitions;
-            repeat(&parsed, options, seed, repeat_runs, jsonl, output)
+            repeat(&parsed, options, seed, repeat_runs, Tells { jsonl, verbose }, output)
         }
-        CampaignCommand::Resume { run, jsonl } => {
+        CampaignCommand::Resume { run, jsonl, verbose } => {
             let stop = signals::stop_flag()?;
             let mut options = options(String::new())?;
             options.stop = stop.share();
             let begun = store::Run::load(&run).map_err(Failure::usage)?;
             let axes = varying(begun.run.order.iter().map(|step| &step.factors));
-            let mut watcher = Watcher::new(output, axes).with_jsonl(jsonl);
+            let mut watcher = Watcher::new(output, axes).telling(Tells { jsonl, verbose });
             let ended = campaign::resume(&run, &options, &mut watcher);
             drop(stop);
             let code = finish(ended, watcher, output)?;
@@ -54,6 +54,15 @@ pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failu
     }
 }
 
+/// What is told of a run while it goes on.
+#[derive(Debug, Clone, Copy)]
+struct Tells {
+    /// JSON lines on standard output.
+    jsonl: bool,
+    /// A line for each cell and each change of a host.
+    verbose: bool,
+}
+
 /// Runs a plan `runs` times, each with the next seed, so that orders of cells differ. Ends early when interrupted; the exit
 /// code is that of the worst run.
 fn repeat(
@@ -61,7 +70,7 @@ fn repeat(
     mut options: campaign::Options,
     seed: Option<u64>,
     runs: u32,
-    jsonl: bool,
+    tells: Tells,
     output: &Output,
 ) -> Result<u8, Failure> {
     const FROM_GOOD_TO_BAD: [u8; 4] = [0, 4, 1, 130];
@@ -74,7 +83,7 @@ fn repeat(
         if runs > 1 {
             output.note(format_args!("run {} of {runs}", run + 1));
         }
-        let mut watcher = Watcher::new(output, axes.clone()).with_jsonl(jsonl);
+        let mut watcher = Watcher::new(output, axes.clone()).telling(tells);
         let ended = measured(plan, &mut options, &mut watcher)?;
         let code = finish(ended, watcher, output)?;
         let place = |code| FROM_GOOD_TO_BAD.iter().position(|known| *known == code);
@@ -299,6 +308,11 @@ pub(crate) struct Watcher<'a> {
     path: Option<PathBuf>,
     /// Notes that were shown.
     told: BTreeSet<String>,
+    /// Whether each cell and each change of a host has a line.
+    verbose: bool,
+    /// Cells that are over, and how long the rest takes.
+    over: usize,
+    eta_ns: u64,
     /// JSON lines on standard output, and what became of them.
     jsonl: Option<std::io::Result<bool>>,
     /// The live view of the cell that is measured.
@@ -314,14 +328,36 @@ impl<'a> Watcher<'a> {
             steps: 0,
             path: None,
             told: BTreeSet::new(),
+            verbose: false,
+            over: 0,
+            eta_ns: 0,
             jsonl: None,
             view: View::default(),
         }
     }
 
-    /// Tells what happens as JSON lines too.
-    fn with_jsonl(self, jsonl: bool) -> Self {
-        Self { jsonl: jsonl.then_some(Ok(true)), ..self }
+    /// Tells more than what went wrong.
+    fn telling(self, Tells { jsonl, verbose }: Tells) -> Self {
+        Self { jsonl: jsonl.then_some(Ok(true)), verbose, ..self }
+    }
+
+    /// A line for each cell, as a measurement of few cells has.
+    pub(crate) fn verbose(self) -> Self {
+        Self { verbose: true, ..self }
+    }
+
+    /// A cell is over. Where no bar shows it, each tenth of the cells has a line.
+    fn progress(&mut self) {
+        const LINES: usize = 10;
+        let before = self.over * LINES / self.steps.max(1);
+        self.over += 1;
+        if self.bar.is_hidden()
+            && !self.verbose
+            && self.over * LINES / self.steps.max(1) > before
+            && self.over < self.steps
+        {
+            self.line(&format!("{}/{} cells, about {} left", self.over, self.steps, duration(self.eta_ns)));
+        }
     }
 
     /// A JSON line, where they are wanted. After one that could not be written nobody reads on.
@@ -404,6 +440,7 @@ impl Observer for Watcher<'_> {
             }
             Progress::RunOpened { path, steps, done, eta_ns } => {
                 self.steps = *steps;
+                self.over = *done;
                 self.path = Some(path.to_path_buf());
                 self.bar.set_length(u64::try_from(*steps).unwrap_or(0));
                 self.bar.set_position(u64::try_from(*done).unwrap_or(0));
@@ -417,10 +454,13 @@ impl Observer for Watcher<'_> {
             Progress::Note(text) => self.line(text),
             Progress::Warning(text) => self.output.warning(text),
             Progress::Prepared { prepared } => {
-                self.line(&prepared_line(prepared));
-                // What a shield cannot do here is the same each time.
+                let line = prepared_line(prepared);
+                if self.verbose || (prepared.changed > 0 && self.told.insert(prepared.host.clone())) {
+                    self.line(&line);
+                }
+                // What a shield cannot do here is the same each time, and stands in the report.
                 let notes = prepared.shield.iter().flat_map(|shield| &shield.notes).chain(&prepared.notes);
-                for note in notes {
+                for note in notes.filter(|_| self.verbose) {
                     if self.told.insert(note.clone()) {
                         self.line(&format!("  {note}"));
                     }
@@ -434,8 +474,10 @@ impl Observer for Watcher<'_> {
                 self.json("booted", || Ok(json!({ "kernel": kernel, "took_ns": took_ns })));
                 self.line(&format!("{kernel} runs after {}", duration(*took_ns)));
             }
-            Progress::Restored { agent } => self.line(&format!("{agent}: put back")),
+            Progress::Restored { agent } if self.verbose => self.line(&format!("{agent}: put back")),
+            Progress::Restored { .. } => {}
             Progress::CellStarted { step, eta_ns } => {
+                self.eta_ns = *eta_ns;
                 self.json("cell", || serde_json::to_value(step));
                 self.bar.set_message(format!("{}, {} left", words(&step.factors, &self.axes), duration(*eta_ns)));
             }
@@ -447,7 +489,10 @@ impl Observer for Watcher<'_> {
                 self.end_of_cell();
                 self.json("result", || of_step(step, || serde_json::to_value(result)));
                 self.bar.inc(1);
-                self.line(&cell_line(step, self.steps, &self.axes, result));
+                if self.verbose || !result.verdict.trusted {
+                    self.line(&cell_line(step, self.steps, &self.axes, result));
+                }
+                self.progress();
             }
             Progress::CellFailed { step, why, .. } => {
                 self.end_of_cell();

@@ -44,7 +44,7 @@ pub(crate) fn run(
     options.output.clone_from(&arguments.output);
     options.seed = arguments.seed;
     let cells = plan.cells().map_err(Failure::usage)?;
-    let mut watcher = Watcher::new(output, varying(cells.iter().map(|cell| &cell.factors)));
+    let mut watcher = Watcher::new(output, varying(cells.iter().map(|cell| &cell.factors))).verbose();
     let ended = measured(&plan, &mut options, &mut watcher)?;
     let path = watcher.close();
     let mut kept = Vec::new();
