@@ -39,31 +39,6 @@ pub fn plan_ns(plan: &Plan) -> Result<u64, ModelError> {
     Ok(estimate.steps(&steps))
 }
 
-/// Why the repetitions of a plan can never show a difference between its cells, and how many could: by permutation the p of
-/// 3 against 3 is 0.1 at least, however far apart they lie. `None` where they can, and of a plan of one cell.
-#[must_use]
-pub fn too_few_repetitions(plan: &Plan, cells: usize) -> Option<String> {
-    const LEVEL: f64 = 0.05;
-    let least = stats::samples_needed(1, LEVEL);
-    let each = usize::try_from(plan.repetitions).unwrap_or(usize::MAX);
-    if cells < 2 || each >= least {
-        return None;
-    }
-    let pairs = cells / 2;
-    let all = if pairs > 1 {
-        format!(", {} to compare {pairs} pairs of cells at once", stats::samples_needed(pairs, LEVEL))
-    } else {
-        String::new()
-    };
-    let each_side = each;
-    let each = if each == 1 { "1 repetition".to_owned() } else { format!("{each} repetitions") };
-    Some(format!(
-        "{each} of each cell can never show a significant difference between cells, however large it is (p is {:.2} or more): \
-         set repetitions to {least} to compare two cells{all}",
-        stats::smallest_p(each_side, each_side)
-    ))
-}
-
 /// Learns the overhead of cells with and without load.
 #[derive(Debug, Default)]
 pub(crate) struct Estimate {

@@ -22,7 +22,7 @@ pub use encode::Encoder;
 pub use error::StatsError;
 pub use histogram::{Bucket, Corrected, HOUR_NS, Histogram, rank};
 pub use moments::Moments;
-pub use permutation::{Joint, holm, joint_permutation_test, samples_needed, smallest_p};
+pub use permutation::{Joint, LEVEL, holm, joint_permutation_test, samples_needed, smallest_p};
 pub use random::SplitMix64;
 pub use ratio::{median, ratio};
 pub use student::{cv, interval_of, t_quantile, t_tail};

@@ -20,6 +20,9 @@ const MOST_EXACT: [u64; 2] = [200_000, 50_000];
 /// How many are drawn otherwise: p is known to about 0.002 at 0.05.
 const DRAWN: u32 = 20_000;
 
+/// The level that corrected p-values are compared with.
+pub const LEVEL: f64 = 0.05;
+
 /// The outcome of [`joint_permutation_test`], one entry a quantity, in the order given.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Joint {

@@ -73,9 +73,14 @@ fn a_loopback_campaign_from_plan_to_report() {
 fn a_plan_shows_what_differs_between_its_cells() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../campaigns");
     let shown = |name: &str| -> Vec<String> {
-        let output = run(&["campaign", "plan", &folder.join(name).display().to_string()]);
+        let file = folder.join(name).display().to_string();
+        let output = windhover().args(["campaign", "plan", &file]).env("COLUMNS", "200").output().unwrap();
         assert_code(&output, 0);
-        stdout(&output).lines().skip(2).map(str::to_owned).collect()
+        assert_eq!(stderr(&output), "", "{name} can answer what it asks");
+        let (asked, cells): (Vec<String>, Vec<String>) =
+            stdout(&output).lines().skip(2).map(str::to_owned).partition(|line| line.starts_with("asks: "));
+        assert!(!asked.is_empty(), "{name} asks");
+        cells
     };
     for entry in std::fs::read_dir(&folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -136,22 +141,70 @@ fn plans_fit_the_terminal() {
     support::fits_every_width(&["campaign", "plan", &file]);
 }
 
+const ASK: &str =
+    "[[ask]]\naxis = \"receive\"\nquantity = [\"p50\", \"p99.9\"]\nwhere = { protocol = \"udp\", size = 32 }\n";
+const ASKED: &str = "receive = [\"block\", \"poll\"]\nprotocol = [\"tcp\", \"udp\"]\nsize = [32]\n\
+                     [[grid]]\nrepetitions = 1\nprotocol = [\"udp\"]\nsize = [64]";
+
+/// A plan that asks, with so many repetitions of what it asks about.
+fn asking(folder: &Folder, repetitions: u32) -> String {
+    let text = plan("loopback", "0.1", ASKED).replace("repetitions = 2", &format!("repetitions = {repetitions}"));
+    folder.file(&format!("{repetitions}.toml"), &text.replacen("[[grid]]", &format!("{ASK}[[grid]]"), 1))
+}
+
 #[test]
-fn a_plan_whose_repetitions_can_never_show_a_difference_is_warned_of() {
+fn a_plan_says_what_it_asks() {
+    let folder = Folder::new("campaign-asks");
+    let output = run(&["campaign", "plan", &asking(&folder, 5)]);
+    let text = stdout(&output);
+    for line in [
+        "4 cells, 5 repetitions each; 1 cell, 1 repetition each; about ",
+        "asks: receive block → poll: p50, p99.9 (udp, 32 B), 5 repetitions each",
+    ] {
+        assert!(text.lines().any(|found| found.starts_with(line)), "{line}: {text}");
+    }
+    assert_eq!(stderr(&output), "", "what can be answered needs no warning");
+    let text = plan("loopback", "0.1", "policy = [\"other\", \"batch\"]\nprotocol = [\"tcp\", \"udp\"]");
+    let text = text.replace("repetitions = 2", "repetitions = 7");
+    let output = stdout(&run(&["campaign", "plan", &folder.file("default.toml", &text)]));
+    let line = "asks by default: policy other → batch: stdev, p99.9 (2 pairs of cells), 7 repetitions each";
+    assert!(output.lines().any(|found| found == line), "{output}");
+    let text = plan("loopback", "0.1", "protocol = [\"tcp\", \"udp\"]");
+    let output = run(&["campaign", "plan", &folder.file("nothing.toml", &text)]);
+    assert!(!stdout(&output).contains("asks") && stderr(&output).is_empty(), "{}", stdout(&output));
+}
+
+/// The plan is run and shown; the warning comes before the first cell, and is gone with what it says to type.
+#[test]
+fn what_repetitions_cannot_answer_is_warned_of_first() {
     let folder = Folder::new("campaign-few");
-    let of = |repetitions: u32, grid: &str| {
-        let text = plan("loopback", "0.1", grid).replace("repetitions = 2", &format!("repetitions = {repetitions}"));
-        let output = run(&["campaign", "plan", &folder.file(&format!("{repetitions}.toml"), &text)]);
-        assert_code(&output, 0);
-        stderr(&output)
+    let file = asking(&folder, 2);
+    let warning = format!(
+        "warning: 2 repetitions cannot answer the 2 comparisons of this plan (smallest p 0.67, needed 0.05): type \
+         `windhover campaign run {file} --repetitions 5`"
+    );
+    let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = run(&["campaign", "plan", &file]);
+    assert_code(&shown, 0);
+    assert_eq!(joined(&stderr(&shown)), warning);
+    let output = run(&["campaign", "run", &file, "--output", folder.path()]);
+    let told = joined(&stderr(&output));
+    assert!(told.starts_with(&warning), "{told}");
+    let run_of = |repetitions: &str| {
+        let typed = ["campaign", "run", &file, "--repetitions", repetitions, "--output", folder.path()];
+        stderr(&run(&typed))
     };
-    let two = "protocol = [\"tcp\", \"udp\"]";
-    let text = of(3, two);
-    assert!(text.contains("can never show a significant difference") && text.contains("repetitions to 4"), "{text}");
-    assert!(of(3, "protocol = [\"tcp\", \"udp\"]\nsize = [1, 2, 3, 4, 5, 6]").contains("5 to compare 6 pairs"));
-    assert!(of(1, two).contains("1 repetition of each cell"));
-    assert_eq!(of(4, two), "");
-    assert_eq!(of(3, "protocol = [\"udp\"]"), "", "one cell is compared with no other");
+    let told = run_of("5");
+    assert!(!told.contains("cannot answer") && told.contains("25 cells, 0 done"), "{told}");
+    assert!(joined(&run_of("1")).starts_with("warning: 1 repetition cannot answer the 2 comparisons"));
+    let document = |path: PathBuf| -> serde_json::Value {
+        serde_json::from_str(&std::fs::read_to_string(path.join("run.json")).unwrap()).unwrap()
+    };
+    let runs = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    for path in runs {
+        let asked = &document(path)["ask"];
+        assert_eq!((&asked[0]["axis"], &asked[0]["where"]["size"]), (&"receive".into(), &"32".into()), "{asked}");
+    }
 }
 
 #[test]

@@ -91,7 +91,8 @@ impl Question {
         }
         let chosen: Vec<&Factors> = cells.iter().copied().filter(|cell| self.chooses(cell)).collect();
         let mut values: Vec<String> = values(&chosen, &self.axis).into_iter().collect();
-        values.sort_by_cached_key(|value| factor::rank(&self.axis, value));
+        let default = factor::recorded(&self.axis).and_then(|factor| factor.default);
+        values.sort_by_cached_key(|value| (default != Some(value.as_str()), factor::rank(&self.axis, value)));
         values
     }
 

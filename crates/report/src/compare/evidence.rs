@@ -3,6 +3,7 @@
 use super::{Metric, MetricComparison, Outcome, Over};
 use crate::combine::mean;
 use model::quantity::Unit;
+pub(super) use stats::LEVEL;
 use stats::t_quantile;
 
 /// Fewer samples than this have no interval: two figures do not tell how far a third may lie.
@@ -10,9 +11,6 @@ pub(super) const FEWEST: usize = 3;
 
 /// An interval of a ratio that reaches further than this, or below its reciprocal, does not show that there is no difference.
 pub(super) const NARROW: f64 = 1.5;
-
-/// The level that corrected p-values are compared with.
-pub(super) const LEVEL: f64 = 0.05;
 
 /// Quantiles come from buckets that are up to a thousandth wide: no interval is narrower, and a smaller difference is none.
 pub(super) const RESOLUTION: f64 = 0.001;

@@ -1,7 +1,7 @@
 //! `windhover campaign`.
 
 use super::live::{View, bar, style, typed};
-use super::{identity, signals};
+use super::{identity, questions, signals};
 use crate::cli::campaign::CampaignCommand;
 use crate::cli::lab::LabChoice;
 use crate::output::{Failure, Output, paragraph, unwritten, wrapped, written};
@@ -13,6 +13,7 @@ use model::plan::{LabKind, LabPlan};
 use model::run::RunStep;
 use model::{LiveInterval, Plan, ResultDocument};
 use serde_json::{Value, json};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,14 @@ pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failu
         CampaignCommand::Plan { plan } => show_plan(&plan, output),
         CampaignCommand::Run { plan, output: folder, lab, labels, seed, repetitions, repeat_runs, jsonl, verbose } => {
             let text = read(&plan)?;
-            let parsed = with_lab(parse(&plan, &text)?, lab)?;
+            let mut parsed = with_lab(parse(&plan, &text)?, lab)?;
+            if let Some(repetitions) = repetitions {
+                parsed.set_repetitions(repetitions);
+            }
+            // Of several runs the runs are the samples.
+            if repeat_runs == 1 {
+                questions::warn(&parsed, &parsed.cells().map_err(Failure::usage)?, &plan, output);
+            }
             let mut options = options(text)?;
             options.output = folder;
             options.labels = labels.into_iter().collect::<BTreeMap<_, _>>();
@@ -206,18 +214,22 @@ fn show_plan(path: &Path, output: &Output) -> Result<u8, Failure> {
     let seconds = campaign::plan_ns(&plan).map_err(Failure::usage)? / 1_000_000_000;
     let mut text = paragraph(&format!("{}: ", plan.name), plan.title.as_deref().unwrap_or("(no title)"));
     let time = duration(seconds.saturating_mul(1_000_000_000));
-    let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let repetitions = counted(usize::try_from(plan.repetitions).unwrap_or(usize::MAX), "repetition");
-    let size = format!("{}, {repetitions} each, about {time}", counted(cells.len(), "cell"));
-    text.push_str(&paragraph("", &size));
+    let mut each: BTreeMap<Reverse<u32>, u32> = BTreeMap::new();
+    cells.iter().for_each(|cell| *each.entry(Reverse(cell.repetitions)).or_default() += 1);
+    let each: Vec<String> = each
+        .into_iter()
+        .map(|(Reverse(repetitions), count)| {
+            format!("{}, {} each", counted(count, "cell"), counted(repetitions, "repetition"))
+        })
+        .collect();
+    text.push_str(&paragraph("", &format!("{}; about {time}", each.join("; "))));
+    text.push_str(&questions::lines(&plan, &cells));
     let axes = varying(cells.iter().map(|cell| &cell.factors));
     for cell in &cells {
         text.push_str(&paragraph("  ", &words(&cell.factors, &axes)));
     }
     output.result(&text)?;
-    if let Some(few) = campaign::too_few_repetitions(&plan, cells.len()) {
-        output.warning(few);
-    }
+    questions::warn(&plan, &cells, path, output);
     if let Some(few) = plan.too_few_visits(&cells) {
         output.warning(few);
     }
@@ -239,6 +251,11 @@ fn list(folder: &Path, output: &Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// `1 cell`, `2 cells`
+pub(crate) fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 type Factors = BTreeMap<String, Value>;
 
 /// The axes that differ between cells, each with the width of its words, so that lines stand below each other; the others
@@ -246,14 +263,15 @@ type Factors = BTreeMap<String, Value>;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Axes(Vec<(String, usize)>);
 
+/// Sorts axes as the table of factors does, sizes and rates behind the protocol.
+pub(crate) fn place(name: &str) -> (bool, bool, usize) {
+    let swept = factor::recorded(name).is_some_and(|it| matches!(it.kind, ValueType::Sizes | ValueType::Rates));
+    let known = factor::all().position(|it| it.recorded_as == name).unwrap_or(usize::MAX);
+    (!swept && !matches!(name, "probe" | "protocol"), swept, known)
+}
+
 pub(crate) fn varying<'a>(cells: impl Iterator<Item = &'a Factors>) -> Axes {
     let cells: Vec<&Factors> = cells.collect();
-    // In the order of the table, sizes and rates behind the protocol.
-    let place = |name: &str| {
-        let swept = factor::recorded(name).is_some_and(|it| matches!(it.kind, ValueType::Sizes | ValueType::Rates));
-        let known = factor::all().position(|it| it.recorded_as == name).unwrap_or(usize::MAX);
-        (!swept && !matches!(name, "probe" | "protocol"), swept, known)
-    };
     let names: BTreeSet<((bool, bool, usize), &String)> =
         cells.iter().flat_map(|factors| factors.keys()).map(|name| (place(name), name)).collect();
     let differs = |name: &String| cells.windows(2).any(|pair| pair[0].get(name) != pair[1].get(name));
@@ -277,7 +295,7 @@ fn words(factors: &Factors, Axes(axes): &Axes) -> String {
 }
 
 /// A cell's value of an axis, as people say it; empty where the cell has none.
-fn word(factors: &Factors, name: &str) -> String {
+pub(crate) fn word(factors: &Factors, name: &str) -> String {
     let Some(value) = factors.get(name) else { return String::new() };
     let plain = factor::word(value);
     match (name, plain.as_str()) {

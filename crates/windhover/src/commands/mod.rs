@@ -25,6 +25,7 @@ mod load;
 mod measure;
 mod pgm;
 mod plot;
+mod questions;
 mod raw;
 mod report;
 mod serve;

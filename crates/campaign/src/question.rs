@@ -1,0 +1,163 @@
+//! Whether a plan can answer what it asks.
+//!
+//! By permutation the p of 3 repetitions against 3 is 0.1 at least, however far apart they lie, and all comparisons together
+//! are corrected for. What cannot become significant is not worth the time.
+
+use model::plan::{Factors, Question};
+use model::{Cell, Plan};
+use std::fmt;
+
+/// A question with the cells that it compares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// What is asked.
+    pub question: Question,
+    /// The values of its axis, the first one compared with each other one.
+    pub values: Vec<String>,
+    /// Places of the cells that are compared.
+    pub pairs: Vec<[usize; 2]>,
+    /// The fewest and the most repetitions of these cells.
+    pub repetitions: [u32; 2],
+}
+
+/// What a plan tests, asked or by default; `cells` are the plan's.
+#[must_use]
+pub fn asked(plan: &Plan, cells: &[Cell]) -> Vec<Asked> {
+    let factors: Vec<&Factors> = cells.iter().map(|cell| &cell.factors).collect();
+    let of = |question: Question| {
+        let (values, pairs) = (question.compared(&factors), question.pairs(&factors));
+        let all = || pairs.iter().flatten().filter_map(|&place| cells.get(place)).map(|cell| cell.repetitions);
+        let repetitions = [all().min().unwrap_or_default(), all().max().unwrap_or_default()];
+        Asked { question, values, pairs, repetitions }
+    };
+    plan.questions(cells).into_iter().map(of).collect()
+}
+
+/// Comparisons that can never become significant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unanswerable {
+    /// The fewest samples of a cell: repetitions, or of kernels visits.
+    pub samples: u32,
+    /// What a sample is.
+    unit: &'static str,
+    /// Comparisons of the plan: pairs of cells, each times its quantities.
+    pub tests: usize,
+    /// The smallest p that they can reach, corrected for all comparisons.
+    pub smallest_p: f64,
+    /// The repetitions that suffice.
+    pub repetitions: u32,
+}
+
+/// What a plan asks and its repetitions cannot answer; `None` where they can, and where nothing is asked.
+#[must_use]
+pub fn unanswerable(plan: &Plan, cells: &[Cell]) -> Option<Unanswerable> {
+    let asked = asked(plan, cells);
+    let tests: usize = asked.iter().map(|one| one.pairs.len() * one.question.quantity.len()).sum();
+    let needed = u32::try_from(stats::samples_needed(tests, stats::LEVEL)).unwrap_or(u32::MAX);
+    let of = |one: &Asked| {
+        // A boot is one observation of its kernel.
+        let of_kernels = one.question.is_of_kernels();
+        let per_sample = if of_kernels { plan.kernels().per_boot.max(1) } else { 1 };
+        let samples = one.repetitions[0] / per_sample;
+        let each = usize::try_from(samples).unwrap_or(usize::MAX);
+        Unanswerable {
+            samples,
+            unit: if of_kernels { "visit" } else { "repetition" },
+            tests,
+            smallest_p: (stats::smallest_p(each, each) * tests as f64).min(1.0),
+            repetitions: needed.saturating_mul(per_sample),
+        }
+    };
+    let few = asked.iter().filter(|one| !one.pairs.is_empty()).map(of).filter(|one| one.smallest_p > stats::LEVEL);
+    few.max_by(|a, b| a.smallest_p.total_cmp(&b.smallest_p).then(a.repetitions.cmp(&b.repetitions)))
+}
+
+impl fmt::Display for Unanswerable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let samples = counted(usize::try_from(self.samples).unwrap_or(usize::MAX), self.unit);
+        let tests = if self.tests == 1 { "one comparison".to_owned() } else { format!("{} comparisons", self.tests) };
+        let Self { smallest_p, .. } = self;
+        write!(
+            f,
+            "{samples} cannot answer the {tests} of this plan (smallest p {smallest_p:.2}, needed {})",
+            stats::LEVEL
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(repetitions: u32, rest: &str) -> (Plan, Vec<Cell>) {
+        let text = format!(
+            "name = \"t\"\nrepetitions = {repetitions}\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\n\
+             reflectors = [\"b\"]\n{rest}"
+        );
+        let plan = Plan::parse("t", &text).unwrap();
+        let cells = plan.cells().unwrap();
+        (plan, cells)
+    }
+
+    const GRID: &str = "[[grid]]\nload = [\"none\", \"cpu\"]\npolicy = [\"other\", \"fifo:1\"]\n";
+
+    fn short(repetitions: u32, rest: &str) -> Option<Unanswerable> {
+        let (plan, cells) = plan(repetitions, rest);
+        unanswerable(&plan, &cells)
+    }
+
+    #[test]
+    fn what_repetitions_cannot_answer_by_hand() {
+        // Two comparisons of 3 with 3, of whose 20 dealings 2 are the extreme ones: 0.1 times 2.
+        let ask = "[[ask]]\naxis = \"load\"\nwhere = { policy = \"other\" }\n";
+        let found = short(3, &format!("{ask}{GRID}")).unwrap();
+        assert_eq!((found.samples, found.tests, found.repetitions), (3, 2, 5));
+        assert!((found.smallest_p - 0.2).abs() < 1e-12);
+        let words = "3 repetitions cannot answer the 2 comparisons of this plan (smallest p 0.20, needed 0.05)";
+        assert_eq!(found.to_string(), words);
+        let one = "[[ask]]\naxis = \"load\"\nquantity = [\"p50\"]\nwhere = { policy = \"other\" }\n";
+        let words = "1 repetition cannot answer the one comparison of this plan (smallest p 1.00, needed 0.05)";
+        assert_eq!(short(1, &format!("{one}{GRID}")).unwrap().to_string(), words);
+        // 2 of 70 times 2 is 0.057, 2 of 252 times 2 is 0.016; without a filter there are four comparisons: 0.032.
+        assert_eq!(
+            (short(4, &format!("{ask}{GRID}")).unwrap().repetitions, short(5, &format!("{ask}{GRID}"))),
+            (5, None)
+        );
+        assert_eq!(short(5, &format!("[[ask]]\naxis = \"load\"\n{GRID}")), None);
+        // The corrections of two questions add up: 16 comparisons of 5 with 5 are 0.127.
+        let twice = "[[ask]]\naxis = \"load\"\nquantity = [\"p50\", \"p99\", \"p99.9\", \"stdev\"]\n[[ask]]\n\
+                     axis = \"policy\"\nquantity = [\"p50\", \"p99\", \"p99.9\", \"stdev\"]\n";
+        let found = short(5, &format!("{twice}{GRID}")).unwrap();
+        assert_eq!((found.tests, found.repetitions), (16, 6));
+    }
+
+    #[test]
+    fn cells_of_few_repetitions_count_where_they_are_asked_about() {
+        let sizes = "[[grid]]\nsize = [64]\nload = [\"none\", \"cpu\"]\nrepetitions = 2\n";
+        let of = |filter: &str| short(7, &format!("[[ask]]\naxis = \"load\"\n{filter}\n{GRID}{sizes}"));
+        assert_eq!(of("where = { size = 32 }"), None);
+        let found = of("").unwrap();
+        assert_eq!((found.samples, found.tests), (2, 6));
+    }
+
+    #[test]
+    fn without_a_question_the_default_one_counts() {
+        let found = short(3, GRID).unwrap();
+        assert_eq!((found.tests, found.repetitions), (4, 5));
+        assert_eq!(short(3, "[[grid]]\nprotocol = [\"udp\", \"tcp\"]\n"), None, "nothing is asked");
+        let (plan, cells) = plan(5, GRID);
+        let [asked] = &asked(&plan, &cells)[..] else { panic!() };
+        assert_eq!((asked.question.axis.as_str(), asked.pairs.len(), asked.repetitions), ("load", 2, [5, 5]));
+    }
+
+    #[test]
+    fn a_boot_is_one_sample_of_its_kernel() {
+        let rest = "[kernels]\nper_boot = 3\n[[ask]]\naxis = \"kernel\"\nquantity = [\"p50\"]\n[[grid]]\n\
+                    kernel = [\"kexec:/a\", \"kexec:/b\"]\n";
+        let found = short(9, rest).unwrap();
+        assert_eq!((found.samples, found.repetitions), (3, 12));
+        assert!(found.to_string().starts_with("3 visits cannot"), "{found}");
+        assert_eq!(short(12, rest), None);
+    }
+}
