@@ -38,8 +38,8 @@ const ABOUT_MEASURE: &str = "What every cell shares: one value of any axis. A gr
 const ABOUT_GRID: &str = "A product of axes. Every key of `[measure]` but `pgm` and `allow_starving` is one: a list of \
                           values. An absent axis has the one value that `[measure]` or the default gives. Keys that say how \
                           long a cell is measured may have a single value, which is no axis.";
-const ABOUT_REPETITIONS: &str = "How often each cell of this grid is measured (default: the plan's `repetitions`). Fewer of \
-                                 them are spread over the run.";
+const ABOUT_REPETITIONS: &str = "How often each cell of this grid is measured; fewer rounds than others are spread over the \
+                                 run (default: the plan's `repetitions`).";
 const ABOUT_PGM: &str = "Groups, windows and timers of PGM: `[measure.pgm]` with `group = \"239.192.0.1\"` at least, for \
                          `protocol = [\"pgm\"]`.";
 const ABOUT_STARVING: &str = "Whether settings may make ends busy-poll that share a CPU, to measure what that costs.";
