@@ -75,9 +75,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Asks once when a person is at the terminal; `--yes` and `CI=true` answer.
 fn consent(yes: bool) -> Result<bool> {
-    let automatic = yes || std::env::var("CI").is_ok_and(|value| value == "true");
-    if automatic || !std::io::stdin().is_terminal() {
+    if yes || std::env::var("CI").is_ok_and(|value| value == "true") {
         return Ok(true);
+    }
+    if !std::io::stdin().is_terminal() {
+        bail!("no terminal to ask, nothing was changed: add --yes");
     }
     print!("Go on? [Y/n] ");
     std::io::stdout().flush().context("terminal")?;

@@ -116,11 +116,41 @@ fn what_it_says_fits_the_terminal() {
     assert!(text.contains("stat_interval") && text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
+/// A script that only forgot --dry-run changed the machine, and so did a pipeline whose runner sets CI.
+#[test]
+fn without_a_terminal_and_yes_nothing_is_applied() {
+    let folder = plant("tune-unasked");
+    for ci in ["", "true"] {
+        for form in ["text", "json"] {
+            let mut apply = tune(&folder, &["apply", "network-latency", "--nic", "eth0", "--format", form]);
+            let refused = apply.env("CI", ci).output().unwrap();
+            assert_code(&refused, 2);
+            assert!(
+                stderr(&refused).contains("no terminal to ask, nothing was changed: add --yes"),
+                "{}",
+                stderr(&refused)
+            );
+            let dry = tuned(&folder, &["apply", "network-latency", "--nic", "eth0", "--format", form, "--dry-run"]);
+            assert_eq!(stdout(&refused), stdout(&dry), "it prints what it would do");
+            assert!(stdout(&refused).contains("busy_poll"), "{}", stdout(&refused));
+        }
+    }
+    assert_eq!(contents(&folder), planted());
+    assert!(!folder.0.join("state").exists());
+    assert_code(&tuned(&folder, &["apply", "network-latency", "--nic", "eth0", "--yes"]), 0);
+    assert_ne!(contents(&folder), planted());
+    // Nothing to change, nothing to ask.
+    assert_code(&tuned(&folder, &["apply", "network-latency", "--nic", "eth0"]), 0);
+    assert_code(&tuned(&folder, &["undo"]), 0);
+    assert_eq!(contents(&folder), planted());
+}
+
 #[test]
 fn a_dry_run_is_what_apply_does() {
     let folder = plant("tune-dry");
     let both = |arguments: &[&str]| {
-        let mut all = vec!["apply", "network-latency", "--nic", "eth0", "--set", "nic.coalesce.rx-usecs=0", "--json"];
+        let mut all =
+            vec!["apply", "network-latency", "--nic", "eth0", "--set", "nic.coalesce.rx-usecs=0", "--json", "--yes"];
         all.extend(arguments);
         let output = tuned(&folder, &all);
         assert_code(&output, 0);
@@ -275,7 +305,7 @@ fn without_privileges() {
     }
     let verified = nobody(&["tune", "verify", "latency", "--set", "vm.stat_interval=77"]);
     assert_code(&verified, 3);
-    let applied = nobody(&["tune", "apply", "latency", "--set", "vm.stat_interval=77"]);
+    let applied = nobody(&["tune", "apply", "latency", "--set", "vm.stat_interval=77", "--yes"]);
     assert_code(&applied, 1);
     let words = stderr(&applied);
     assert!(words.contains("not permitted") && words.contains("CAP_DAC_OVERRIDE"), "{words}");

@@ -50,7 +50,7 @@ pub(crate) struct Shield {
     /// Check the effect: a thread spins on each shielded CPU for SECS, and all that interrupted it is listed
     #[arg(long, value_name = "SECS", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = seconds)]
     pub(crate) verify: Option<Duration>,
-    /// Do not ask
+    /// Do not ask; needed where no terminal is there to ask
     #[arg(short, long)]
     pub(crate) yes: bool,
     #[command(flatten)]

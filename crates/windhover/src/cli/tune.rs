@@ -55,7 +55,7 @@ pub(crate) enum TuneCommand {
         /// Only show what would be changed
         #[arg(long, short = 'n')]
         dry_run: bool,
-        /// Do not ask
+        /// Do not ask; needed where no terminal is there to ask
         #[arg(long, short)]
         yes: bool,
         #[command(flatten)]

@@ -3,11 +3,19 @@
 use crate::output::{Failure, Output};
 use std::io::{BufRead as _, IsTerminal as _};
 
-/// Whether to go on. Asks once where a person sits at the terminal and has not answered by `yes`; scripts go on.
-pub(crate) fn proceed(question: &str, yes: bool, output: &Output) -> Result<bool, Failure> {
-    let automatic = std::env::var_os("CI").is_some_and(|value| value == "true");
-    if yes || automatic || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+/// Whether to go on: by `yes`, or by a person's answer at the terminal. Where neither can be had, `plan`, which the person would
+/// have read, is the result.
+///
+/// # Errors
+///
+/// A usage error without `yes` where no terminal is there to ask.
+pub(crate) fn proceed(plan: &str, question: &str, yes: bool, output: &Output) -> Result<bool, Failure> {
+    if yes {
         return Ok(true);
+    }
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        output.result(plan)?;
+        refuse!("no terminal to ask, nothing was changed: add --yes");
     }
     output.ask(&format!("{question} [y/N] "));
     let mut answer = String::new();

@@ -150,7 +150,8 @@ fn apply(
     if options.dry_run {
         return Ok(0);
     }
-    if !plan.changes.is_empty() && !ask::proceed("Change these settings?", options.yes, output)? {
+    let unseen = if options.json { json(&plan)? } else { String::new() };
+    if !plan.changes.is_empty() && !ask::proceed(&unseen, "Change these settings?", options.yes, output)? {
         output.note("nothing was changed");
         return Ok(1);
     }

@@ -79,6 +79,31 @@ fn a_dry_run_changes_nothing() {
 }
 
 #[test]
+fn without_a_terminal_and_yes_nothing_is_shielded() {
+    let _alone = alone();
+    if read("/sys/devices/system/cpu/online") == "0" {
+        eprintln!("SKIPPED without_a_terminal_and_yes_nothing_is_shielded: there is one CPU only");
+        return;
+    }
+    let state = nowhere();
+    let before = State::read();
+    for form in ["text", "json"] {
+        let plan = ["shield", "-a", CPU, "--backend", "affinity", "--format", form, "--state-dir", &state];
+        let refused = run(&plan);
+        assert_code(&refused, 2);
+        assert!(
+            stderr(&refused).contains("no terminal to ask, nothing was changed: add --yes"),
+            "{}",
+            stderr(&refused)
+        );
+        assert!(stdout(&refused).contains("/proc/irq/default_smp_affinity"), "{}", stdout(&refused));
+    }
+    let differences = before.differences(&State::read());
+    assert!(differences.iter().all(|line| line.starts_with("task ")), "{differences:?}");
+    assert!(fs::metadata(&state).is_err());
+}
+
+#[test]
 fn local_timers_need_the_boot() {
     let _alone = alone();
     let nohz = read("/sys/devices/system/cpu/nohz_full");

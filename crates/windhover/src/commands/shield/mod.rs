@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Shield, output: &Output) -> Result<u8, Failure> {
         tell(&hints, output);
         return Ok(code);
     }
-    if !confirmed(&plan, arguments.yes, output)? {
+    if !plan.is_done() && !confirmed(&plan, arguments, output)? {
         output.note("nothing was changed");
         return Ok(0);
     }
@@ -135,11 +135,10 @@ fn tell(hints: &[String], output: &Output) {
 }
 
 /// Shows the plan and asks, where a person is there to answer.
-fn confirmed(plan: &ShieldPlan, yes: bool, output: &Output) -> Result<bool, Failure> {
-    if plan.is_done() {
-        return Ok(true);
-    }
-    ask::proceed(&format!("{}Change these settings?", words::plan(plan)), yes, output)
+fn confirmed(plan: &ShieldPlan, arguments: &Shield, output: &Output) -> Result<bool, Failure> {
+    let text = words::plan(plan);
+    let shown = if arguments.form.is_json() { json(plan)? } else { text.clone() };
+    ask::proceed(&shown, &format!("{text}Change these settings?"), arguments.yes, output)
 }
 
 fn command_line() -> String {
