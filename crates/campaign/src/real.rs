@@ -8,6 +8,7 @@ use model::{HostFacts, KernelChoice, KernelImage, LiveInterval, LoadReport, Load
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -38,24 +39,20 @@ struct Opener {
     program: PathBuf,
     build: String,
     notes: Sender<String>,
+    /// Set when the run is asked to end: no agent is waited for any longer.
+    stop: Arc<AtomicBool>,
 }
 
 impl Opener {
     fn open(&self, name: &str, command: &AgentCommand) -> Result<Client, PipeError> {
-        Client::open(name, command, &self.build, self.listener(name))
+        Client::open(name, command, &self.build, &self.stop, self.listener(name))
     }
 
     /// Opens the agent of a host that may hang on its way up, before `until` and while nobody stops it.
-    fn open_until(
-        &self,
-        name: &str,
-        command: &AgentCommand,
-        until: Instant,
-        stop: &AtomicBool,
-    ) -> Result<Client, PipeError> {
+    fn open_until(&self, name: &str, command: &AgentCommand, until: Instant) -> Result<Client, PipeError> {
         // One that hangs is tried anew: the machine may have gone down behind its link.
         let until = until.min(Instant::now() + ONE_TRY);
-        let mut waits = || Instant::now() < until && !stop.load(Ordering::Relaxed);
+        let mut waits = || Instant::now() < until && !self.stop.load(Ordering::Relaxed);
         Client::open_while(name, command, &self.build, &mut waits, self.listener(name))
     }
 
@@ -106,7 +103,7 @@ impl LabHosts {
             }
         };
         let build = options.build.clone().unwrap_or_default();
-        let opener = Opener { program: options.program.clone(), build, notes: sender };
+        let opener = Opener { program: options.program.clone(), build, notes: sender, stop: Arc::clone(&options.stop) };
         let clients = BTreeMap::new();
         let mut hosts = Self { clients, commands, addresses, devices, notes, opener, lab, guests };
         let until = Instant::now() + patience;
@@ -114,7 +111,7 @@ impl LabHosts {
             let client = loop {
                 let opened = match patience.is_zero() {
                     true => hosts.opener.open(name, command),
-                    false => hosts.opener.open_until(name, command, until, &options.stop),
+                    false => hosts.opener.open_until(name, command, until),
                 };
                 match opened {
                     Err(_) if options.stopped() => return Err(CampaignError::Host(HostError::Interrupted)),
@@ -201,7 +198,7 @@ impl LabHosts {
         let command = self.commands.get(host).ok_or_else(|| unknown(host))?;
         loop {
             let mut why = "it is still up".to_owned();
-            match self.opener.open_until(host, command, until, stop) {
+            match self.opener.open_until(host, command, until) {
                 Ok(client) if client.identity().boot_id != before => {
                     self.clients.insert(host.to_owned(), client);
                     return Ok(());
@@ -245,7 +242,8 @@ impl LabHosts {
         let mut note = |text: &str| drop(notes.send(text.to_owned()));
         let lab = Lab::boot(&name, &spec, &program, stop, &mut note).map_err(told)?;
         for host in lab.hosts() {
-            let client = self.opener.open(&host.name, &lab.agent(&self.opener.program, host)).map_err(failed)?;
+            let given_up = |error| if stop.load(Ordering::Relaxed) { HostError::Interrupted } else { failed(error) };
+            let client = self.opener.open(&host.name, &lab.agent(&self.opener.program, host)).map_err(given_up)?;
             self.clients.insert(host.name.clone(), client);
             self.addresses.insert(host.name.clone(), host.address());
             self.devices.insert(host.name.clone(), host.device.clone());

@@ -58,7 +58,9 @@ impl Agent {
 
     fn open(&self, build: &str) -> Result<Client, PipeError> {
         let lines = Arc::clone(&self.lines);
-        Client::open("b", &self.command, build, move |line: &str| lines.lock().unwrap().push(line.to_owned()))
+        Client::open("b", &self.command, build, &AtomicBool::new(false), move |line: &str| {
+            lines.lock().unwrap().push(line.to_owned())
+        })
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -107,7 +109,7 @@ fn probe_task() -> ProbeTask {
 const LISTEN: &str = "say '{\"event\":\"ready\",\"address\":\"127.0.0.1:4242\"}'";
 
 fn call(command: &AgentCommand) -> Result<Client, PipeError> {
-    Client::open("b", command, "the build", |_: &str| {})
+    Client::open("b", command, "the build", &AtomicBool::new(false), |_: &str| {})
 }
 
 fn sh(script: &str) -> AgentCommand {
@@ -297,7 +299,8 @@ fn agents_on_two_hosts_of_a_lab_are_two_hosts_of_one_machine() {
     let mut facts = Vec::new();
     for host in lab.hosts() {
         let command = AgentCommand { netns: host.netns_path(), ..agent.command.clone() };
-        let mut client = Client::open(&host.name, &command, "the build", |_: &str| {}).unwrap();
+        let mut client =
+            Client::open(&host.name, &command, "the build", &AtomicBool::new(false), |_: &str| {}).unwrap();
         facts.push(client.facts().unwrap());
         client.bye().unwrap();
     }

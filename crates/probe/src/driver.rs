@@ -74,7 +74,11 @@ fn drive_all<E: Engine>(
                 return Ok(());
             }
             let pass = Pass { size, rate, first: outcome.sizes == 0 };
-            let Some(PassDone { parts, failure, saturated }) = engine.run(pass)? else {
+            let done = match engine.run(pass) {
+                Err(ProbeError::Interrupted) => None,
+                done => done?,
+            };
+            let Some(PassDone { parts, failure, saturated }) = done else {
                 outcome.interrupted = true;
                 return Ok(());
             };

@@ -35,6 +35,9 @@ pub enum ProbeError {
     /// The PGM transport.
     #[error(transparent)]
     Pgm(#[from] pgm_io::PgmIoError),
+    /// The program was asked to end before anything was measured.
+    #[error("interrupted before anything was measured")]
+    Interrupted,
     /// A system without random numbers.
     #[error("the system gives no random numbers: {0}")]
     Random(getrandom::Error),
@@ -163,6 +166,7 @@ impl ProbeError {
                 | NetError::Stamps { .. },
             ) => 2,
             Self::Session { cause, .. } if is_told_beforehand(cause) => 2,
+            Self::Interrupted => 130,
             lost if lost.is_lost_host() => 5,
             _ => 1,
         }

@@ -21,6 +21,7 @@ mod error;
 mod foreign;
 mod local;
 mod measuring_thread;
+mod opening;
 mod pace;
 mod peer;
 mod round_matcher;

@@ -50,7 +50,7 @@ pub(crate) fn open(spec: &ProbeSpec, context: &Context) -> Result<Peer, ProbeErr
         launch = launch.inherit_fd(write, WRITE);
     }
     let child = Reflector(launch.start()?);
-    let mut session = Session::over(control, "the local reflector".to_owned())?;
+    let mut session = Session::over(control, "the local reflector".to_owned(), &context.stop)?;
     let opened = session.open(peer::request(spec))?;
     session.prove(protocol, || Ok(()))?;
     let path_info =

@@ -3,16 +3,16 @@
 use crate::document::PathInfo;
 use crate::pace::mean_rate;
 use crate::session::{OPENING, Session};
-use crate::{Context, ProbeError, check, local};
+use crate::{Context, ProbeError, check, local, opening};
 use model::worker::{ProbeTask, Target};
-use model::{Probe, ProbeSpec};
+use model::{EndSpec, Probe, ProbeSpec, SocketSpec};
 use net::DataSocket;
 use std::net::SocketAddr;
 use std::time::Duration;
 use wire::{Key, OpenRequest, Opened, PaceRequest, data};
 
 /// How long a TCP data connection may take.
-pub(crate) const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT: Duration = Duration::from_secs(5);
 /// How long the token may take to leave.
 pub(crate) const SHOW: Duration = Duration::from_secs(1);
 
@@ -115,7 +115,7 @@ pub(crate) fn request_path(
         check::same_machine(spec)?;
     }
     context.capture_control(control, None)?;
-    let mut session = Session::connect(control, key)?;
+    let mut session = Session::connect(control, key, &context.stop)?;
     session.host = target.host.clone().unwrap_or(session.host);
     context.capture_control(control, session.own_address())?;
     check::fits_session(spec, session.limits.max_session_s, &session.name)?;
@@ -173,7 +173,7 @@ fn over_network(spec: &ProbeSpec, context: &Context, unproved: UnprovedPath) -> 
             _child: None,
         });
     }
-    let mut socket = DataSocket::connect(&spec.socket, &spec.initiator, address, CONNECT)?;
+    let mut socket = connect_data(&spec.socket, &spec.initiator, address, context)?;
     session.check_source(socket.local_address())?;
     context.capture_data(spec, address, socket.local_address())?;
     let proof = data::prove(&opened.token);
@@ -191,6 +191,20 @@ fn over_network(spec: &ProbeSpec, context: &Context, unproved: UnprovedPath) -> 
         ..path_info(context, local_address(&socket).or(seen_as), address)
     };
     Ok(Peer { session: Some(session), data_path: DataPath::Data(Box::new(socket)), tag, path_info, _child: None })
+}
+
+/// The socket of a data path.
+pub(crate) fn connect_data(
+    socket: &SocketSpec,
+    end: &EndSpec,
+    address: SocketAddr,
+    context: &Context,
+) -> Result<DataSocket, ProbeError> {
+    if !socket.protocol.is_connection() {
+        return Ok(DataSocket::connect(socket, end, address, CONNECT)?);
+    }
+    let (socket, end) = (socket.clone(), end.clone());
+    Ok(opening::unless_stopped(&context.stop, move || DataSocket::connect(&socket, &end, address, CONNECT))??)
 }
 
 pub(crate) fn path_info(context: &Context, local: Option<SocketAddr>, peer: SocketAddr) -> PathInfo {

@@ -3,13 +3,15 @@
 //! Nothing here runs while messages are measured: the connection stays quiet between `start` and `stop`.
 
 use crate::error::HANDSHAKE;
-use crate::{ProbeError, check};
+use crate::{ProbeError, check, opening};
 use model::stream::StreamInterval;
 use model::{Limits, Protocol};
 use socket2::Socket;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use wire::{ClientConfig, ClientEvent, ClientSession, Key, OpenRequest, Opened, SessionError, StopReport};
 
@@ -31,6 +33,8 @@ pub(crate) struct Session {
     /// A TCP connection, or one end of a pair to a child.
     stream: Socket,
     machine: ClientSession,
+    /// Set when the program is asked to end: what is waited for before a measurement is then given up.
+    stop: Arc<AtomicBool>,
     /// The endpoint as people write it, for errors.
     pub name: String,
     /// What results call its host: as whoever asks calls it, else the name.
@@ -43,7 +47,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Connects and makes the handshake.
-    pub(crate) fn connect(address: SocketAddr, key: Option<Key>) -> Result<Self, ProbeError> {
+    pub(crate) fn connect(address: SocketAddr, key: Option<Key>, stop: &Arc<AtomicBool>) -> Result<Self, ProbeError> {
         let name = address.to_string();
         let failed = |cause: std::io::Error| match cause.kind() {
             ErrorKind::ConnectionRefused => ProbeError::NothingListens(name.clone()),
@@ -53,29 +57,37 @@ impl Session {
             }
             _ => ProbeError::Connect { address: name.clone(), cause },
         };
-        let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
+        let connect = move || TcpStream::connect_timeout(&address, PATIENCE);
+        let stream = opening::unless_stopped(stop, connect)?.map_err(failed)?;
         let configured = stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
         configured.map_err(|cause| ProbeError::Connect { address: name.clone(), cause })?;
-        Self::greet(stream.into(), name, Some(address), key)
+        Self::greet(stream.into(), name, Some(address), key, stop)
     }
 
     /// Makes the handshake with a reflector that was started as a child.
-    pub(crate) fn over(stream: UnixStream, name: String) -> Result<Self, ProbeError> {
+    pub(crate) fn over(stream: UnixStream, name: String, stop: &Arc<AtomicBool>) -> Result<Self, ProbeError> {
         let configured = stream.set_write_timeout(Some(PATIENCE));
         configured.map_err(|cause| ProbeError::Connect { address: name.clone(), cause })?;
-        Self::greet(stream.into(), name, None, None)
+        Self::greet(stream.into(), name, None, None, stop)
     }
 
-    fn greet(stream: Socket, name: String, peer: Option<SocketAddr>, key: Option<Key>) -> Result<Self, ProbeError> {
+    fn greet(
+        stream: Socket,
+        name: String,
+        peer: Option<SocketAddr>,
+        key: Option<Key>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, ProbeError> {
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(ProbeError::Random)?;
         let machine = ClientSession::new(ClientConfig::new(key, nonce));
-        let mut session = Self { stream, machine, host: name.clone(), name, peer, limits: Limits::default() };
+        let stop = Arc::clone(stop);
+        let mut session = Self { stream, machine, stop, host: name.clone(), name, peer, limits: Limits::default() };
         let hung_up = |address: &str| ProbeError::Connect {
             address: address.to_owned(),
             cause: std::io::Error::other("it hung up during the handshake: is it a windhover endpoint?"),
         };
-        let greeted = session.wait(PATIENCE).map_err(|error| match error {
+        let greeted = session.wait_unless_stopped(PATIENCE).map_err(|error| match error {
             ProbeError::Session { address, cause: SessionError::Closed { .. } } => hung_up(&address),
             ProbeError::Control { address, cause } => ProbeError::Connect { address, cause },
             other => other,
@@ -161,7 +173,7 @@ impl Session {
         let start = Instant::now();
         loop {
             show()?;
-            match self.wait(PROVE_AGAIN)? {
+            match self.wait_unless_stopped(PROVE_AGAIN)? {
                 Some(ClientEvent::Proved { address }) => return Ok(address),
                 Some(_) => return Err(self.out_of_order("proving the data path")),
                 None if start.elapsed() < PROVE_PATIENCE => {}
@@ -237,9 +249,22 @@ impl Session {
         }
     }
 
-    /// The next event, which the endpoint owes us.
+    /// The next event, or none within `patience`; given up when the program is asked to end.
+    fn wait_unless_stopped(&mut self, patience: Duration) -> Result<Option<ClientEvent>, ProbeError> {
+        let start = Instant::now();
+        loop {
+            opening::check(&self.stop)?;
+            let left = patience.saturating_sub(start.elapsed());
+            let event = self.wait(left.min(opening::LOOK))?;
+            if event.is_some() || left.is_zero() {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// The next event before a measurement, which the endpoint owes us.
     fn answer(&mut self, during: &'static str) -> Result<ClientEvent, ProbeError> {
-        self.wait(PATIENCE)?.ok_or_else(|| self.silent(during))
+        self.wait_unless_stopped(PATIENCE)?.ok_or_else(|| self.silent(during))
     }
 
     /// Reads what there is, waiting at most `patience` (at least 1 ms); returns whether something came.

@@ -70,7 +70,7 @@ impl Engine for StreamEngine<'_> {
     fn run(&mut self, pass: Pass) -> Result<Option<PassDone>, ProbeError> {
         let (task, context, clock) = (self.task, self.context, self.clock);
         let mut opened = open::open(task, context, pass.size)?;
-        let mut pinger = opened.stream.working_latency.then(|| Pinger::open(task, clock)).transpose()?;
+        let mut pinger = opened.stream.working_latency.then(|| Pinger::open(task, context, clock)).transpose()?;
         let idle = pinger.as_mut().map(|pinger| pinger.measure_idle(&context.stop)).transpose()?;
         let stream = Stream { task, context, clock, size: pass.size, opened: &mut opened };
         let done = stream.run(pinger)?.finish(clock, pass.size, &opened, idle, self.found.clone());

@@ -5,6 +5,7 @@
 mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -60,17 +61,21 @@ fn end_of(child: &mut Child, within: Duration) -> ExitStatus {
 /// Starts a ping-pong and waits until it measures: the server's answers take time that only messages take, and the first
 /// signal no longer ends the process.
 fn start_measuring(server: &Server, protocol: &str, stdout: Stdio) -> Child {
-    const SIGINT_BIT: u64 = 1 << (INT - 1);
     let before = computed(server.id());
     let measure = ["pingpong", protocol, &server.address, "--seconds", "60", "--warmup", "20", "--format", "json"];
     let mut child = windhover(&measure).stdout(stdout).stderr(Stdio::null()).spawn().unwrap();
     until("measuring", || {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it measured");
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
-        computed(server.id()) >= before + 5 && u64::from_str_radix(caught, 16).unwrap() & SIGINT_BIT != 0
+        computed(server.id()) >= before + 5 && catches(child.id(), INT)
     });
     child
+}
+
+/// Whether a process has a handler for a signal.
+fn catches(process: u32, signal: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+    u64::from_str_radix(caught, 16).unwrap() & (1 << (signal - 1)) != 0
 }
 
 /// A campaign of two short cells.
@@ -186,6 +191,47 @@ fn the_first_signal_stops_in_order_and_the_second_at_once() {
         signal(server.id(), 18);
         assert!(waits, "it did not wait for its far end");
         assert_eq!(status.signal(), Some(second));
+    }
+}
+
+/// A port whose connections nobody accepts any more: the kernel drops further SYNs, as a firewall does. To be kept.
+fn full_port() -> (TcpListener, Vec<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut connections = Vec::new();
+    while let Ok(connection) = TcpStream::connect_timeout(&address, Duration::from_millis(500)) {
+        connections.push(connection);
+        assert!(connections.len() < 10_000, "the queue of connections has no end");
+    }
+    (listener, connections)
+}
+
+/// What is waited for took its whole time-out (10 s for a peer, 60 s for an agent) after Ctrl-C.
+#[test]
+fn a_handshake_ends_at_the_first_signal() {
+    let folder = Folder::new("signals-handshake");
+    let (full, _connections) = full_port();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (dropping, silent) = (full.local_addr().unwrap().to_string(), silent.local_addr().unwrap().to_string());
+    let hosts = "[hosts.a]\nagent_command = [\"sleep\", \"60\"]\n[hosts.b]\nagent_command = [\"sleep\", \"60\"]\n";
+    let plan = a_plan(&folder).replace("plan.toml", "hangs.toml");
+    let text = std::fs::read_to_string(folder.0.join("plan.toml")).unwrap();
+    std::fs::write(&plan, text.replace("[lab]\nkind = \"loopback\"\n", hosts)).unwrap();
+    let waits: [&[&str]; 5] = [
+        &["pingpong", "tcp", &dropping],
+        &["pace", "udp", &silent],
+        &["stream", "tcp", &silent],
+        &["pingpong", "udp", &silent],
+        &["campaign", "run", &plan, "--output", folder.path()],
+    ];
+    for (arguments, sent) in waits.into_iter().flat_map(|arguments| [(arguments, INT), (arguments, TERM)]) {
+        let mut child = windhover(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until("the signal's handler", || catches(child.id(), sent));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(child.try_wait().unwrap().is_none(), "{arguments:?} ended by itself");
+        signal(child.id(), sent);
+        let status = end_of(&mut child, AT_ONCE);
+        assert_eq!(status.code(), Some(130), "{arguments:?}: {status}");
     }
 }
 

@@ -39,8 +39,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts an agent and greets it. `build` is the hash of this binary; the agent's must be the same. What the agent
-    /// writes to stderr goes to `on_stderr` line by line, from a thread of its own.
+    /// Starts an agent and greets it. `build` is the hash of this binary; the agent's must be the same. It is given up once `stop`
+    /// is set. What the agent writes to stderr goes to `on_stderr` line by line, from a thread of its own.
     ///
     /// # Errors
     /// [`PipeError::Start`] when the command cannot be started or ends without a greeting, [`PipeError::Build`] for an
@@ -49,10 +49,12 @@ impl Client {
         host: &str,
         command: &AgentCommand,
         build: &str,
+        stop: &AtomicBool,
         on_stderr: impl FnMut(&str) + Send + 'static,
     ) -> Result<Self, PipeError> {
         let (began, limit) = (Instant::now(), GREETING * command.patience.max(1));
-        Self::open_while(host, command, build, &mut || began.elapsed() < limit, on_stderr)
+        let mut waits = || began.elapsed() < limit && !stop.load(Ordering::Relaxed);
+        Self::open_while(host, command, build, &mut waits, on_stderr)
     }
 
     /// As [`Self::open`], for hosts that may hang while they boot: the greeting is waited for as long as `waits` says so, which is

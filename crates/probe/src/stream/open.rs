@@ -2,7 +2,7 @@
 
 use super::{HEARTBEAT_MS, longest};
 use crate::document::PathInfo;
-use crate::peer::{CONNECT, SHOW, UnprovedPath};
+use crate::peer::{SHOW, UnprovedPath};
 use crate::session::{OPENING, Session};
 use crate::{Context, ProbeError, peer};
 use model::worker::ProbeTask;
@@ -51,7 +51,7 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
         context.capture_data(spec, SocketAddr::new(address.ip(), *port), None)?;
     }
     let connect =
-        |port: &u16| DataSocket::connect(&socket, &spec.initiator, SocketAddr::new(address.ip(), *port), CONNECT);
+        |port: &u16| peer::connect_data(&socket, &spec.initiator, SocketAddr::new(address.ip(), *port), context);
     let mut sockets = ports.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
     session.check_source(sockets.first().and_then(DataSocket::local_address))?;
     let mut shown = false;

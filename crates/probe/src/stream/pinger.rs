@@ -4,10 +4,10 @@
 //! asked for. It waits for each answer, so under a full queue rounds come less often; that is what an application with
 //! one question at a time would see.
 
-use crate::ProbeError;
 use crate::pace::ring::{Producer, Ring};
 use crate::peer::SHOW;
 use crate::session::{OPENING, Session};
+use crate::{Context, ProbeError};
 use clock::{Clock, MapRecorder};
 use model::worker::ProbeTask;
 use model::{EndSpec, Latency, LatencyKind, Probe, Protocol, Sample, SampleFlags, SocketSpec};
@@ -62,10 +62,10 @@ impl Drop for Pinger {
 
 impl Pinger {
     /// Opens a session and a UDP socket beside those of the stream.
-    pub(super) fn open(task: &ProbeTask, clock: Clock) -> Result<Self, ProbeError> {
+    pub(super) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<Self, ProbeError> {
         let control = net::resolve(&task.target.control, net::DEFAULT_PORT, None)?;
         let key = task.target.key.as_deref().map(Key::from_hex).transpose()?;
-        let mut session = Session::connect(control, key)?;
+        let mut session = Session::connect(control, key, &context.stop)?;
         let socket = SocketSpec { ttl: task.spec.socket.ttl, ..SocketSpec::new(Protocol::Udp) };
         let (ours, theirs) = (&task.spec.initiator, &task.spec.reflector);
         let end = |of: &EndSpec| EndSpec { bind: of.bind, device: of.device.clone(), ..EndSpec::default() };
