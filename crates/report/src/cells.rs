@@ -82,6 +82,21 @@ pub(crate) struct Key {
     pub(crate) factors: BTreeMap<String, String>,
 }
 
+/// What a plan says of a shield whose backend is chosen on the host.
+const AUTO: &str = "auto";
+
+/// The words by which a cell's value of a factor can be asked for: the value, and the plan's word where that is another.
+pub(crate) fn askable(value: &str) -> impl Iterator<Item = &str> {
+    let chosen = value.strip_prefix(AUTO).is_some_and(|rest| rest.starts_with(" (") && rest.ends_with(')'));
+    std::iter::once(value).chain(chosen.then_some(AUTO))
+}
+
+/// Whether a cell's value of a factor is the one asked for; numbers may be written in any way.
+pub(crate) fn is_asked(value: &str, asked: &str) -> bool {
+    let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+    askable(value).any(|word| word == asked || number(word).is_some_and(|own| number(asked) == Some(own)))
+}
+
 /// The numbers of the results of each combination.
 pub(crate) fn group(run: &RunInput) -> BTreeMap<Key, Vec<usize>> {
     let shared = run_factors(run);
@@ -95,8 +110,8 @@ pub(crate) fn group(run: &RunInput) -> BTreeMap<Key, Vec<usize>> {
         }
         // What `auto` chose is known only afterwards, and two backends are not one row.
         let chosen = result.prepared.iter().find_map(|prepared| prepared.shield.as_ref());
-        if let (Some("auto"), Some(shield)) = (factors.get("shield").map(String::as_str), chosen) {
-            factors.insert("shield".to_owned(), format!("auto ({})", shield.backend));
+        if let (Some(AUTO), Some(shield)) = (factors.get("shield").map(String::as_str), chosen) {
+            factors.insert("shield".to_owned(), format!("{AUTO} ({})", shield.backend));
         }
         let connect_each = result.transactions.as_ref().is_some_and(|rate| rate.connect_each);
         let protocol = plain(&result.factor("protocol").unwrap_or_else(|| "not known".to_owned()));

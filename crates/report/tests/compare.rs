@@ -333,6 +333,35 @@ fn cells_of_one_run() {
     assert!(error(&wrong).contains("fifo:50, other, rr:50"));
 }
 
+/// A plan says `shield = ["off", "auto"]`; the cells are named by the backend that `auto` chose.
+#[test]
+fn a_filter_takes_the_word_of_the_plan() {
+    let mut own = run("a", 5, &[("other", 32, 1.0), ("fifo:50", 32, 0.5)], 1);
+    for result in &mut own.results {
+        let shielded = result.factor("policy").as_deref() == Some("fifo:50");
+        result.factors.insert("policy".into(), "other".into());
+        result.factors.insert("shield".into(), if shielded { "auto" } else { "off" }.into());
+        let shield = model::ShieldReport { backend: model::ShieldBackend::V1, ..model::ShieldReport::default() };
+        let prepared = model::Prepared { shield: Some(shield), ..model::Prepared::default() };
+        result.prepared = if shielded { vec![prepared] } else { Vec::new() };
+    }
+    let compared = |shield: &str, gate: &str| {
+        let wheres = |value: &str| vec![("shield".to_owned(), value.to_owned())];
+        let options = CompareOptions { wheres: wheres("off"), wheres_b: wheres(shield), ..gated(&[gate]) };
+        Comparisons::new(std::slice::from_ref(&own), &[], &options)
+    };
+    let (recorded, plan) = ("auto (v1)", "auto");
+    for word in [recorded, plan] {
+        let made = compared(word, &format!("p99 < -10% @ shield={word}")).unwrap();
+        let text = made.text(100, true);
+        assert!(text.contains(&format!("shield {word} is faster than no shield by 5")), "{text}");
+        assert!(made.broken(), "a gate takes {word}");
+    }
+    let error = compared("v1", "p99 > +10%").unwrap_err().to_string();
+    assert!(error.contains("shield=v1: it has auto, auto (v1), off"), "{error}");
+    assert!(compared("aut", "p99 > +10%").is_err());
+}
+
 /// A run of two kernels: of each `boots`, each of them shifted as a whole, with several repetitions in each.
 fn of_kernels(boots: u32, factor: f64, seed: u64) -> RunInput {
     let (base, mut noise) = (base(), Chance::new(seed));

@@ -5,6 +5,7 @@ use super::{
     CellComparison, CompareError, CompareOptions, Comparison, GateCell, GateOutcome, MetricComparison, Outcome, Sample,
     evidence, words,
 };
+use crate::cells;
 use crate::units::figure as figure_of;
 use model::LatencyKind;
 use std::collections::BTreeSet;
@@ -88,7 +89,7 @@ fn collect<'c>(gate: &'c Gate, comparisons: &'c [Comparison]) -> Result<Gated<'c
                     .iter()
                     .flat_map(|comparison| &comparison.cells)
                     .flat_map(|cell| &cell.factors)
-                    .map(|(factor, value)| format!("{factor}={value}"))
+                    .flat_map(|(factor, value)| cells::askable(value).map(move |word| format!("{factor}={word}")))
                     .collect();
                 format!("no compared cell fits; there are {}", known.into_iter().collect::<Vec<_>>().join(", "))
             }
@@ -121,10 +122,7 @@ fn conclude(gated: Gated<'_>, sets: usize, options: &CompareOptions) -> GateOutc
 
 fn fits(gate: &Gate, cell: &CellComparison, comparison: &Comparison) -> bool {
     gate.only.iter().all(|(factor, value)| {
-        let number = |text: &str| text.parse::<f64>().ok();
-        let is = |own: Option<&String>| {
-            own.is_some_and(|own| own == value || number(own).is_some_and(|own| Some(own) == number(value)))
-        };
+        let is = |own: Option<&String>| own.is_some_and(|own| cells::is_asked(own, value));
         is(cell.factors.get(factor)) || is(comparison.b.factors.get(factor)) || is(comparison.a.factors.get(factor))
     })
 }

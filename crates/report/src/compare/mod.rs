@@ -21,7 +21,7 @@ mod write;
 
 pub use gate::Gate;
 pub use metric::Metric;
-pub use sides::Where;
+pub use sides::{Where, known_factors};
 
 use crate::RunInput;
 use crate::document::Mark;

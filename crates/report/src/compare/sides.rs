@@ -78,6 +78,16 @@ pub(super) fn of_runs(runs: &[RunInput]) -> Option<Cells<'_>> {
     Some(Cells { runs, run: first, substrate: first.document.substrate, cells: found })
 }
 
+/// The factors of all cells, each with the words by which its values can be asked for.
+#[must_use]
+pub fn known_factors(runs: &[RunInput]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (factor, value) in of_runs(runs).iter().flat_map(|cells| &cells.cells).flat_map(|cell| &cell.factors) {
+        known.entry(factor.clone()).or_default().extend(cells::askable(value).map(str::to_owned));
+    }
+    known
+}
+
 fn factors(key: Key) -> BTreeMap<String, String> {
     let mut factors = key.factors;
     factors.insert("probe".to_owned(), key.probe.word().to_owned());
@@ -104,14 +114,14 @@ impl<'a> Cells<'a> {
         let mut left = self.clone();
         for (factor, value) in wanted {
             let known = left.values(factor);
-            let value = word(value);
-            left.cells.retain(|cell| cell.factors.get(factor).is_some_and(|own| word(own) == value));
+            left.cells.retain(|cell| cell.factors.get(factor).is_some_and(|own| cells::is_asked(own, value)));
             if left.cells.is_empty() {
+                let known: BTreeSet<&str> = known.iter().flat_map(|own| cells::askable(own)).collect();
                 return Err(match known.is_empty() {
                     true => self.unknown(factor),
                     false => CompareError::Value {
                         factor: factor.clone(),
-                        value,
+                        value: value.clone(),
                         run: plain(&self.run.name),
                         known: known.into_iter().collect::<Vec<_>>().join(", "),
                     },
