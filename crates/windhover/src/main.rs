@@ -19,7 +19,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Nobody is left to tell when it cannot be written.
-            let _ = error.print();
+            let _ = match version(&error) {
+                Some(version) => output::written(version.as_bytes()).map(drop),
+                None => error.print(),
+            };
             return ExitCode::from(usage_code(&error));
         }
     };
@@ -31,6 +34,14 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
+}
+
+/// The answer to `--version`. It is made only when it is asked for, because it takes a read of the whole program.
+fn version(error: &clap::Error) -> Option<String> {
+    let asked =
+        error.kind() == clap::error::ErrorKind::DisplayVersion && std::env::args().any(|word| word == "--version");
+    let version = asked.then(commands::identity::long_version)?.ok()?;
+    Some(format!("{version}\n"))
 }
 
 /// `run` and `bypass run` pass their program's exit code on, so their own mistakes have a code that programs rarely use

@@ -108,3 +108,23 @@ fn bad_files_leave_nothing_behind() {
     assert!(!std::path::Path::new(&out).exists());
     assert_refused(&["import", "latmus", &fixture("latmus-user.txt"), "--name", "a/b", "--output", &out], 2, &["a/b"]);
 }
+
+/// Which build an agent has, and which one a run was measured by, was nowhere to be seen before the two differed.
+#[test]
+fn the_build_of_a_run_is_the_one_that_version_names() {
+    let folder = Folder::new("import-build");
+    let of = import(&["latmus", &fixture("latmus-user.txt"), "--label", "os=EVL"], &folder);
+    let text = std::fs::read_to_string(std::path::Path::new(&of).join("run.json")).unwrap();
+    let run: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let fingerprint = run["build"].as_str().unwrap().strip_prefix(&format!("{version}-")).unwrap();
+    let long = run_version("--version");
+    assert_eq!(long, format!("windhover {version} (build {fingerprint})\n"));
+    assert_eq!(run_version("-V"), format!("windhover {version}\n"));
+}
+
+fn run_version(flag: &str) -> String {
+    let output = run(&["--quiet", flag]);
+    assert_code(&output, 0);
+    stdout(&output)
+}

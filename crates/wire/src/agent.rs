@@ -237,7 +237,8 @@ pub fn check_build(host: &str, ours: &str, theirs: &str, their_protocol: u32) ->
         return Ok(());
     }
     let words = |build: &str, protocol: u32| {
-        let short: String = build.chars().filter(|c| !c.is_control()).take(12).collect();
+        // All that `--version` names: the version and 16 digits.
+        let short: String = build.chars().filter(|c| !c.is_control()).take(32).collect();
         format!("{short} protocol {protocol}")
     };
     Err(BuildMismatch { host: host.to_owned(), theirs: words(theirs, their_protocol), ours: words(ours, PROTOCOL) })

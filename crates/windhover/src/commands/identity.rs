@@ -12,14 +12,24 @@ pub(crate) fn executable() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot find this program's own file")
 }
 
-/// A fingerprint of this executable, so that both ends of a campaign are known to be the same build. It tells builds
-/// apart; it is no protection against somebody who wants to deceive.
+/// What `--version` prints: the version, and the fingerprint by which agents compare builds.
+pub(crate) fn long_version() -> anyhow::Result<String> {
+    Ok(format!("windhover {VERSION} (build {})", fingerprint()?))
+}
+
+/// The version and the fingerprint, so that both ends of a campaign are known to be the same build.
 pub(crate) fn build() -> anyhow::Result<String> {
+    Ok(format!("{VERSION}-{}", fingerprint()?))
+}
+
+/// 16 hexadecimal digits of this executable's file. They tell builds apart; they are no protection against somebody who wants to
+/// deceive.
+fn fingerprint() -> anyhow::Result<String> {
     let path = executable()?;
     let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut hasher = std::collections::hash_map::DefaultHasher::new();
     hasher.write(&bytes);
-    Ok(format!("{VERSION}-{:016x}", hasher.finish()))
+    Ok(format!("{:016x}", hasher.finish()))
 }
 
 /// What a measurement in this process begins with.

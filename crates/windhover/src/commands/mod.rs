@@ -15,7 +15,7 @@ mod doctor;
 mod dump;
 mod generate;
 mod guest_init;
-mod identity;
+pub(crate) mod identity;
 mod import;
 mod key;
 mod lab;
