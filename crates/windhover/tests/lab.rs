@@ -307,3 +307,24 @@ fn a_damaged_record_is_named_and_removed_by_name() {
     let _ = std::fs::remove_file(&kept);
     result.unwrap();
 }
+
+/// What the removal of the package does. In a mount namespace with a /run of its own: labs of others stay.
+#[test]
+fn all_labs_are_removed() {
+    if !support::can_make_namespaces("all_labs_are_removed") {
+        return;
+    }
+    let script = "mount -t tmpfs tmpfs /run && \"$0\" lab up one --hosts 1 && \"$0\" lab up two && ip netns list >&2 && \
+                  echo broken > /run/windhover/labs/three.json && { \"$0\" lab down --all; echo \"code $?\"; } && \
+                  ip netns list && ls /run/windhover/labs";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script, env!("CARGO_BIN_EXE_windhover")]);
+    let output = command.output().unwrap();
+    assert_code(&output, 0);
+    for netns in ["wh-one-a", "wh-two-a", "wh-two-b"] {
+        assert!(stderr(&output).contains(netns), "{}", stderr(&output));
+    }
+    // A damaged record is set aside, which is named; it keeps no other lab.
+    assert!(stdout(&output).ends_with("code 1\nthree.damaged\n"), "{}\n{}", stdout(&output), stderr(&output));
+    assert!(stderr(&output).contains("the lab 'three'"), "{}", stderr(&output));
+}

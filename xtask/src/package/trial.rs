@@ -11,6 +11,8 @@ use std::process::Stdio;
 
 /// The release that the clean root has.
 const RELEASE: &str = "bookworm";
+/// What the package recommends for labs.
+const LABS: &str = "iproute2";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const SYSTEM_UNITS: &str = "/usr/lib/systemd/system";
 /// What the clean root has of its own.
@@ -59,9 +61,10 @@ pub(super) fn run(work: &Path, older: &Path, package: &Path) -> Result<()> {
     fs::remove_dir_all(&root).with_context(|| text.into_owned())
 }
 
-/// A Debian system with nothing but what every one has; made once, its packages checked against Debian's signature.
+/// A Debian system with nothing but what every one has, and what labs take; made once, its packages checked against Debian's
+/// signature.
 fn clean_root(work: &Path) -> Result<PathBuf> {
-    let root = work.join(format!("root-{RELEASE}"));
+    let root = work.join(format!("root-{RELEASE}-{LABS}"));
     if root.is_dir() {
         return Ok(root);
     }
@@ -69,7 +72,8 @@ fn clean_root(work: &Path) -> Result<PathBuf> {
     let part = work.join("root.part");
     fresh(&part)?;
     let keyring = format!("--keyring={KEYRING}");
-    let mut arguments = vec!["--variant=minbase", "--force-check-gpg", &keyring, RELEASE];
+    let more = format!("--include={LABS}");
+    let mut arguments = vec!["--variant=minbase", "--force-check-gpg", &more, &keyring, RELEASE];
     let place = part.to_string_lossy();
     arguments.push(&place);
     let mirror = mirror();

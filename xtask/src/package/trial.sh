@@ -21,9 +21,15 @@ is_enabled windhover-undo.service || fail "windhover-undo is off"
 if is_enabled windhover-serve.service; then fail "windhover-serve is on by itself"; fi
 for file in /usr/share/man/man1/windhover.1.gz /usr/share/bash-completion/completions/windhover \
     /usr/share/zsh/vendor-completions/_windhover /usr/share/fish/vendor_completions.d/windhover.fish \
-    /usr/share/doc/windhover/plan.md /usr/share/doc/windhover/copyright /usr/share/doc/windhover/changelog.gz; do
+    /usr/share/doc/windhover/measuring.md /usr/share/doc/windhover/glossary.md /usr/share/doc/windhover/shielding.md \
+    /usr/share/doc/windhover/comparing.md /usr/share/doc/windhover/bypass.md /usr/share/doc/windhover/kernels.md \
+    /usr/share/doc/windhover/generated/plan.md /usr/share/doc/windhover/copyright /usr/share/doc/windhover/changelog.gz; do
     # A minimal system may be told to leave documents out; here it is not.
     [ -s "$file" ] || fail "$file is missing"
+done
+# What a guide links to is there, or is of the source tree.
+for link in $(cd /usr/share/doc/windhover && grep -ohE '\]\([a-z-]+(/[a-z-]+)*\.md' ./*.md | tr -d '](' | sort -u); do
+    [ -s "/usr/share/doc/windhover/$link" ] || fail "a guide links to $link, which is missing"
 done
 bash -n /usr/share/bash-completion/completions/windhover
 
@@ -76,7 +82,10 @@ if windhover tune apply --help > /dev/null 2>&1 && [ -w /proc/sys/net/ipv4/tcp_s
     windhover tune apply --yes --set net.ipv4.tcp_slow_start_after_idle=$((1 - before)) > /tmp/log 2>&1 && changed=yes || { cat /tmp/log; fail "tune apply"; }
     [ "$(cat /proc/sys/net/ipv4/tcp_slow_start_after_idle)" != "$before" ] || fail "tune apply changed nothing"
 fi
+windhover lab up left > /tmp/log 2>&1 || { cat /tmp/log; fail "no lab"; }
+ip netns list | grep -q '^wh-left-a' || fail "the lab has no namespace"
 dpkg -r windhover > /tmp/log 2>&1 || { cat /tmp/log; fail "not removed"; }
+if ip netns list | grep '^wh-'; then fail "a lab is left without the program that could remove it"; fi
 [ ! -e /usr/bin/windhover ] || fail "the program is still there"
 [ -e /etc/windhover/key ] || fail "the key went before the purge"
 [ $changed = no ] || [ "$(cat /proc/sys/net/ipv4/tcp_slow_start_after_idle)" = "$before" ] || fail "a setting stayed"

@@ -200,6 +200,8 @@ lab down
       remove one
   windhover lab down --stale
       remove those whose owner is gone
+  windhover lab down --all
+      remove all
 lab list
   windhover lab list
       labs, hosts and addresses

@@ -164,8 +164,11 @@ pub(crate) enum LabCommand {
         #[arg(default_value = "lab")]
         name: String,
         /// Remove the labs whose owner is gone
-        #[arg(long)]
+        #[arg(long, conflicts_with = "all")]
         stale: bool,
+        /// Remove all labs, as the removal of the package does
+        #[arg(long)]
+        all: bool,
     },
     /// List labs, their hosts and addresses
     List {

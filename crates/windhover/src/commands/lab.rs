@@ -5,7 +5,7 @@ use crate::cli::lab::{Boot, GuestArgs, LabCommand, Up};
 use crate::output::{Failure, Output, json, paragraph, table, unwritten};
 use anyhow::{Context as _, anyhow};
 use guest::{Cache, Guest, GuestSpec, Job, Program};
-use lab::{Lab, LabRecord, LabSpec, LabStatus, Owner, Registry};
+use lab::{Lab, LabError, LabRecord, LabSpec, LabStatus, Owner, Registry};
 use model::plan::LabKind;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -23,21 +23,15 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
             (false, false) => start_holder(&registry, output),
             (false, true) => hold(&arguments, &registry, output),
         },
-        LabCommand::Down { name, stale } => {
-            if stale {
-                for name in lab::down_stale(&registry).map_err(failed)? {
-                    output.note(format_args!("removed the stale lab '{name}'"));
-                }
-                name_damaged(&registry, output);
-            } else {
-                // Of a damaged record nothing is known.
-                let inside = Lab::open(&registry, &name).map(|lab| lab.processes()).unwrap_or_default();
-                lab::down(&registry, &name).map_err(failed)?;
-                output.note(format_args!("removed the lab '{name}'"));
-                tell_left(&inside, output);
+        LabCommand::Down { all: true, .. } => down_all(&registry, output),
+        LabCommand::Down { stale: true, .. } => {
+            for name in lab::down_stale(&registry).map_err(failed)? {
+                output.note(format_args!("removed the stale lab '{name}'"));
             }
+            name_damaged(&registry, output);
             Ok(0)
         }
+        LabCommand::Down { name, .. } => down(&registry, &name, output).map_err(failed).map(|()| 0),
         LabCommand::List { form } => {
             let (labs, _) = lab::list(&registry).map_err(failed)?;
             name_damaged(&registry, output);
@@ -70,6 +64,34 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
             Ok(u8::try_from(status).unwrap_or(1))
         }
     }
+}
+
+/// Removes a lab and names the processes that it was removed from under.
+fn down(registry: &Registry, name: &str, output: &Output) -> Result<(), LabError> {
+    // Of a damaged record nothing is known.
+    let inside = Lab::open(registry, name).map(|lab| lab.processes()).unwrap_or_default();
+    lab::down(registry, name)?;
+    output.note(format_args!("removed the lab '{name}'"));
+    tell_left(&inside, output);
+    Ok(())
+}
+
+/// Removes all labs, also those whose record is damaged; what one cannot be removed for keeps no other.
+fn down_all(registry: &Registry, output: &Output) -> Result<u8, Failure> {
+    let (labs, damaged) = lab::list(registry).map_err(|error| Failure::new(error.exit_code(), error))?;
+    let of_file = |error: &LabError| match error {
+        LabError::Damaged { path, .. } => Some(path.file_stem()?.to_string_lossy().into_owned()),
+        _ => None,
+    };
+    let names = labs.into_iter().map(|lab| lab.record.name).chain(damaged.iter().filter_map(of_file));
+    let mut code = 0;
+    for name in names {
+        if let Err(error) = down(registry, &name, output) {
+            output.warning(format_args!("the lab '{name}': {error}"));
+            code = 1;
+        }
+    }
+    Ok(code)
 }
 
 /// Makes a lab of namespaces.
