@@ -20,6 +20,9 @@ use wire::{Key, RefuseCode};
 
 /// Stack of a thread that speaks the control protocol. Locked memory is really taken, so it is no more than needed.
 const STACK_BYTES: usize = 512 << 10;
+/// How long the next session of the same client is waited for, by an endpoint that ends after its first one: a sweep of a stream
+/// opens one a size.
+const LINGER: Duration = Duration::from_secs(1);
 /// Rest after a failed accept: the usual cause is that descriptors ran out, and they come back.
 const REST: Duration = Duration::from_millis(50);
 
@@ -50,6 +53,15 @@ impl Shared {
         let unlocked = task::lock_memory().err().map(|error| error.to_string());
         let (lab, sessions, next) = (lab.to_vec(), AtomicU32::new(0), AtomicU64::new(1));
         Ok(Self { limits, key, lab, clock, unlocked, sessions, next })
+    }
+
+    /// Whether no session runs and none begins for [`LINGER`]; false where the server ends meanwhile.
+    fn stays_idle(&self, stop: &Stop) -> bool {
+        let begun = self.next.load(Ordering::Relaxed);
+        let mut stopping = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+        let waited = poll(&mut stopping, PollTimeout::try_from(LINGER).unwrap_or(PollTimeout::MAX));
+        let is_idle = self.sessions.load(Ordering::Acquire) == 0 && self.next.load(Ordering::Relaxed) == begun;
+        waited == Ok(0) && is_idle
     }
 
     /// Number of the next session.
@@ -83,6 +95,7 @@ pub struct Endpoint {
     listener: TcpListener,
     address: SocketAddr,
     shared: Arc<Shared>,
+    once: bool,
 }
 
 impl Endpoint {
@@ -114,7 +127,13 @@ impl Endpoint {
         let address = listener.local_addr().map_err(system("reading the bound address"))?;
         // A client may hang up between poll and accept; then accept must not wait for the next one.
         listener.set_nonblocking(true).map_err(system("making the listener non-blocking"))?;
-        Ok(Self { listener, address, shared: Arc::new(Shared::new(task.limits.clone(), key, lab)?) })
+        Ok(Self { listener, address, shared: Arc::new(Shared::new(task.limits.clone(), key, lab)?), once: false })
+    }
+
+    /// Has it end by itself after its first session: when no session has run for a second. Failed handshakes are no sessions.
+    #[must_use]
+    pub fn once(self) -> Self {
+        Self { once: true, ..self }
     }
 
     /// Where clients connect to: with port 0 asked for, the one that the system chose.
@@ -129,7 +148,7 @@ impl Endpoint {
         self.shared.sessions.load(Ordering::Acquire)
     }
 
-    /// Serves until `stop`, then ends all sessions and returns. Between events it sleeps in poll(2).
+    /// Serves until `stop`, or after the first session ([`Endpoint::once`]), then ends all sessions and returns. Between events it sleeps in poll(2).
     ///
     /// # Errors
     /// [`EndpointError::System`] when waiting for clients fails. What a client does never ends it.
@@ -218,11 +237,14 @@ impl Endpoint {
             client.refuse(RefuseCode::Busy, &reason);
             return None;
         };
-        let (shared, stop) = (Arc::clone(&self.shared), stop.clone());
+        let (shared, stop, once) = (Arc::clone(&self.shared), stop.clone(), self.once);
         let thread = std::thread::Builder::new().name("session".to_owned()).stack_size(STACK_BYTES);
         let run = move || {
-            let _slot = slot;
             session::run_client(client, &shared, &stop);
+            drop(slot);
+            if once && shared.stays_idle(&stop) {
+                stop.stop();
+            }
         };
         // Without a thread for it the connection is dropped, which hangs up.
         thread.spawn(run).ok()

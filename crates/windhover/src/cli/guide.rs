@@ -26,6 +26,10 @@ serve
       for other hosts, with a key
   windhover serve --bind 10.0.0.2 --key-file key --max-rate 100000 --no-spin
       with limits
+  windhover serve --once
+      for one client
+  windhover serve --bind 10.0.0.2 --key-file key --daemon --pid-file serve.pid --log serve.log
+      in the background; kill $(cat serve.pid) ends it
 pingpong
   windhover pingpong udp --fork-both
       this host with itself

@@ -62,7 +62,7 @@ pub(crate) enum Colour {
 pub(crate) enum Command {
     /// Make a shared key for `serve` and its clients
     Key,
-    /// Run an endpoint that sends messages back
+    // Its words are those of the type: they are longer than a line.
     Serve(serve::Serve),
     /// Time messages there and back, one at a time
     Pingpong(measure::Pingpong),

@@ -5,7 +5,13 @@ use clap::Args;
 use model::{CpuList, Limits, LoadProfile, LoadSpec};
 use std::path::PathBuf;
 
-/// `windhover serve`
+/// Run an endpoint that sends messages back
+///
+/// SIGINT, SIGTERM and SIGHUP end it in order: its sessions are told, the file of --pid-file is removed, the exit code is 0. A second
+/// signal ends it at once. A process of --daemon is in a session of its own, so that the end of the terminal is no signal to it.
+///
+/// Exit codes: 0 ended by a signal, by --once, or detached by --daemon; 1 it cannot listen (the port is in use) or cannot go on;
+/// 2 usage, an address that is not this host's, or a key that is missing or no key.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// Address to listen on; anything but loopback or a lab address needs a key
@@ -14,6 +20,21 @@ pub(crate) struct Serve {
     /// File with the shared key (see `windhover key`)
     #[arg(long, value_name = "FILE", env = "WINDHOVER_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,
+    /// End after the first client, when no session of it has run for a second, as iperf3 -1 does
+    #[arg(long, help_heading = PROCESS)]
+    pub(crate) once: bool,
+    /// Go on in the background once it listens: 0 says that it does. What goes wrong until then is printed here
+    #[arg(long, help_heading = PROCESS)]
+    pub(crate) daemon: bool,
+    /// Write the process id to this file once it listens; it is removed at the end
+    #[arg(long, value_name = "FILE", help_heading = PROCESS)]
+    pub(crate) pid_file: Option<PathBuf>,
+    /// Append the messages of --daemon to this file [default: they are discarded]
+    #[arg(long, value_name = "FILE", requires = "daemon", help_heading = PROCESS)]
+    pub(crate) log: Option<PathBuf>,
+    /// The process that --daemon leaves behind
+    #[arg(long, hide = true, requires = "daemon")]
+    pub(crate) detached: bool,
     /// Largest message in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().max_size, help_heading = LIMITS)]
     pub(crate) max_size: u32,
@@ -46,6 +67,9 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = LIMITS)]
     pub(crate) allow_other_addresses: bool,
 }
+
+/// Heading of the flags that say how it runs.
+const PROCESS: &str = "Process";
 
 /// Heading of the flags that limit clients.
 const LIMITS: &str = "Limits (reported to clients)";

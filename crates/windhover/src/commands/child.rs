@@ -4,6 +4,7 @@ use super::identity;
 use crate::output::Failure;
 use anyhow::{Context as _, anyhow};
 use model::{WorkerEvent, WorkerSpec};
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -12,6 +13,16 @@ use task::{Child, Launch, Stream};
 
 /// How long a worker may take to end once it was asked to and nobody waits for its answer.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The arguments of this process with a flag more behind the word of its command: what a process is started with that goes on with
+/// the command in the background.
+pub(crate) fn arguments_with(command: &str, flag: &str) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    // At the end it could stand behind `--`, as an operand.
+    let place = arguments.iter().position(|argument| argument == command).map_or(arguments.len(), |at| at + 1);
+    arguments.insert(place, flag.into());
+    arguments
+}
 
 /// A running worker. Asked to end when dropped, and killed when it does not.
 #[derive(Debug)]

@@ -1,13 +1,12 @@
 //! `windhover lab`.
 
-use super::{identity, signals};
+use super::{child, identity, signals};
 use crate::cli::lab::{Boot, GuestArgs, LabCommand, Up};
 use crate::output::{Failure, Output, json, paragraph, table, unwritten};
 use anyhow::{Context as _, anyhow};
 use guest::{Cache, Guest, GuestSpec, Job, Program};
 use lab::{Lab, LabError, LabRecord, LabSpec, LabStatus, Owner, Registry};
 use model::plan::LabKind;
-use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
@@ -115,12 +114,8 @@ const KEPT: &str = "kept\n";
 
 /// Has a process of its own boot guests and hold them. What it says until they are up, errors too, is passed on.
 fn start_holder(registry: &Registry, output: &Output) -> Result<u8, Failure> {
-    // Behind `--` it would be an operand.
-    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let place = arguments.iter().position(|argument| argument == "up").map_or(arguments.len(), |up| up + 1);
-    arguments.insert(place, "--hold".into());
     let mut holder = Launch::new(identity::executable()?)
-        .args(arguments)
+        .args(child::arguments_with("up", "--hold"))
         .env_remove("LD_PRELOAD")
         .in_our_group()
         .stdin(Stream::Pipe)

@@ -1,28 +1,127 @@
 //! `windhover serve`.
 
-use super::{key, signals};
+use super::{child, identity, key, signals};
 use crate::cli::serve::Serve;
 use crate::output::{Failure, Output};
-use model::Limits;
+use anyhow::{Context as _, anyhow};
 use model::worker::EndpointTask;
+use model::{Limits, WorkerEvent};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use task::{Launch, Stream};
 
-/// Serves until it is asked to end.
+/// Serves until it is asked to end, or until the process that does is started.
 pub(crate) fn run(arguments: &Serve, output: &Output) -> Result<u8, Failure> {
+    match (arguments.daemon, arguments.detached) {
+        (false, _) => serve(arguments, None, output),
+        (true, false) => start_daemon(arguments, output),
+        (true, true) => {
+            task::own_session();
+            let starter = task::keep_stdout().context("cannot keep standard output")?;
+            let to_starter = starter.try_clone().context("cannot keep standard output")?;
+            serve(arguments, Some(starter), output).inspect_err(|failure| {
+                let message = format!("{:#}", failure.error);
+                // It is gone where this comes later than the word that it listens.
+                let _ = tell(&to_starter, &WorkerEvent::Failed { code: failure.code, message });
+            })
+        }
+    }
+}
+
+/// Says something to the process that started this one in the background.
+fn tell(mut starter: &File, event: &WorkerEvent) -> std::io::Result<()> {
+    starter.write_all(event.line().as_bytes())
+}
+
+/// Starts the process that serves in the background, and waits until it listens.
+fn start_daemon(arguments: &Serve, output: &Output) -> Result<u8, Failure> {
+    let log = match &arguments.log {
+        Some(file) => {
+            let opened = OpenOptions::new().create(true).append(true).open(file);
+            Stream::File(
+                opened.with_context(|| format!("cannot open --log {}", file.display())).map_err(Failure::usage)?.into(),
+            )
+        }
+        None => Stream::Null,
+    };
+    let mut daemon = Launch::new(identity::executable()?)
+        .args(child::arguments_with("serve", "--detached"))
+        .in_our_group()
+        .stdout(Stream::Pipe)
+        .stderr(log)
+        .start()?;
+    let said = daemon.take_stdout().context("the process in the background has no output")?;
+    let events = BufReader::new(said).lines().map_while(Result::ok);
+    let mut events = events.filter_map(|line| WorkerEvent::from_line(line.as_bytes()).ok().flatten());
+    match events.next() {
+        Some(WorkerEvent::Ready { address }) => {
+            let (address, pid) = (address.unwrap_or_default(), daemon.pid());
+            output.note(format_args!("serving on {address} in the background, process {pid}; 'kill {pid}' ends it"));
+            // It outlives this one.
+            std::mem::forget(daemon);
+            Ok(0)
+        }
+        Some(WorkerEvent::Failed { code, message }) => Err(Failure::new(code, anyhow!(message))),
+        _ => Err(Failure::from(anyhow!("the process in the background ended before it listened: {}", daemon.wait()?))),
+    }
+}
+
+/// Serves. `starter` is told when it listens.
+fn serve(arguments: &Serve, starter: Option<File>, output: &Output) -> Result<u8, Failure> {
     let task = EndpointTask {
         bind: arguments.bind.clone(),
         key: key::read(arguments.key_file.as_deref())?,
         limits: arguments.limits(),
     };
     let lab = lab::Registry::default().own_addresses();
-    let endpoint = endpoint::Endpoint::bind_in_lab(&task, &lab).map_err(failed)?;
-    let keyed = if task.key.is_some() { ", clients need the key" } else { "" };
-    let (address, allowed) = (endpoint.local_address(), words(&task.limits));
-    output.note(format_args!("serving on {address}{keyed}; limits: {allowed}; Ctrl-C ends it"));
+    let mut endpoint = endpoint::Endpoint::bind_in_lab(&task, &lab).map_err(failed)?;
+    if arguments.once {
+        endpoint = endpoint.once();
+    }
     let stop = endpoint::Stop::new().map_err(|error| Failure::new(1, error))?;
     let asked = stop.clone();
     let _stop = signals::on_stop(move || asked.stop())?;
+    let _pid_file = arguments.pid_file.as_deref().map(PidFile::write).transpose()?;
+    let keyed = if task.key.is_some() { ", clients need the key" } else { "" };
+    let (address, allowed) = (endpoint.local_address(), words(&task.limits));
+    let end = match (arguments.once, starter.is_some()) {
+        (true, _) => "it ends after the first client",
+        (false, true) => "SIGTERM ends it",
+        (false, false) => "Ctrl-C ends it",
+    };
+    output.note(format_args!("serving on {address}{keyed}; limits: {allowed}; {end}"));
+    if let Some(starter) = starter {
+        // Nothing of the folder that the command was given in is needed any more.
+        std::env::set_current_dir("/")?;
+        tell(&starter, &WorkerEvent::Ready { address: Some(address.to_string()) })?;
+    }
     endpoint.serve(&stop).map_err(failed)?;
     Ok(0)
+}
+
+/// A file with the id of this process; removed when dropped, unless another process has written its own into it.
+struct PidFile {
+    path: PathBuf,
+    text: String,
+}
+
+impl PidFile {
+    fn write(path: &Path) -> Result<Self, Failure> {
+        let text = format!("{}\n", std::process::id());
+        let written = std::fs::write(path, &text).and_then(|()| std::fs::canonicalize(path));
+        // The whole path, because this process may leave its folder.
+        Ok(Self { path: written.with_context(|| format!("cannot write --pid-file {}", path.display()))?, text })
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if std::fs::read_to_string(&self.path).is_ok_and(|text| text == self.text) {
+            // Nobody is left to tell.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// What clients may have, in a few words.
