@@ -13,7 +13,7 @@ const BOOT_TOOLS: [&str; 3] = ["grub-common", "grub2-common", "systemd-boot"];
 const INTEROP: [&str; 8] =
     ["iproute2", "gcc", "libc6-dev", "tshark", "libpgm-dev", "libzmq3-dev", "pkg-config", "nftables"];
 /// What the tests start beside these and the code under test.
-const PACKAGES: [&str; 3] = ["sockperf", "chromium", "tcpdump"];
+const PACKAGES: [&str; 5] = ["sockperf", "chromium", "tcpdump", "zsh", "fish"];
 /// What `--bypass` runs behind the preload library, beside CPython's own tests.
 const PROGRAMS: [&str; 22] = [
     "gcc",

@@ -1,4 +1,4 @@
-_windhover() {
+_windhover_static() {
     local i cur prev opts cmd
     COMPREPLY=()
     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -34,23 +34,11 @@ _windhover() {
             windhover,dump)
                 cmd="windhover__subcmd__dump"
                 ;;
-            windhover,generate)
-                cmd="windhover__subcmd__generate"
-                ;;
-            windhover,guest-init)
-                cmd="windhover__subcmd__guest__subcmd__init"
-                ;;
             windhover,help)
                 cmd="windhover__subcmd__help"
                 ;;
-            windhover,hold)
-                cmd="windhover__subcmd__hold"
-                ;;
             windhover,import)
                 cmd="windhover__subcmd__import"
-                ;;
-            windhover,keeper)
-                cmd="windhover__subcmd__keeper"
                 ;;
             windhover,key)
                 cmd="windhover__subcmd__key"
@@ -60,9 +48,6 @@ _windhover() {
                 ;;
             windhover,load)
                 cmd="windhover__subcmd__load"
-                ;;
-            windhover,load-unit)
-                cmd="windhover__subcmd__load__subcmd__unit"
                 ;;
             windhover,pace)
                 cmd="windhover__subcmd__pace"
@@ -108,9 +93,6 @@ _windhover() {
                 ;;
             windhover,wake)
                 cmd="windhover__subcmd__wake"
-                ;;
-            windhover,worker)
-                cmd="windhover__subcmd__worker"
                 ;;
             windhover__subcmd__bypass,capture)
                 cmd="windhover__subcmd__bypass__subcmd__capture"
@@ -160,23 +142,11 @@ _windhover() {
             windhover__subcmd__help,dump)
                 cmd="windhover__subcmd__help__subcmd__dump"
                 ;;
-            windhover__subcmd__help,generate)
-                cmd="windhover__subcmd__help__subcmd__generate"
-                ;;
-            windhover__subcmd__help,guest-init)
-                cmd="windhover__subcmd__help__subcmd__guest__subcmd__init"
-                ;;
             windhover__subcmd__help,help)
                 cmd="windhover__subcmd__help__subcmd__help"
                 ;;
-            windhover__subcmd__help,hold)
-                cmd="windhover__subcmd__help__subcmd__hold"
-                ;;
             windhover__subcmd__help,import)
                 cmd="windhover__subcmd__help__subcmd__import"
-                ;;
-            windhover__subcmd__help,keeper)
-                cmd="windhover__subcmd__help__subcmd__keeper"
                 ;;
             windhover__subcmd__help,key)
                 cmd="windhover__subcmd__help__subcmd__key"
@@ -186,9 +156,6 @@ _windhover() {
                 ;;
             windhover__subcmd__help,load)
                 cmd="windhover__subcmd__help__subcmd__load"
-                ;;
-            windhover__subcmd__help,load-unit)
-                cmd="windhover__subcmd__help__subcmd__load__subcmd__unit"
                 ;;
             windhover__subcmd__help,pace)
                 cmd="windhover__subcmd__help__subcmd__pace"
@@ -234,9 +201,6 @@ _windhover() {
                 ;;
             windhover__subcmd__help,wake)
                 cmd="windhover__subcmd__help__subcmd__wake"
-                ;;
-            windhover__subcmd__help,worker)
-                cmd="windhover__subcmd__help__subcmd__worker"
                 ;;
             windhover__subcmd__help__subcmd__bypass,capture)
                 cmd="windhover__subcmd__help__subcmd__bypass__subcmd__capture"
@@ -383,7 +347,7 @@ _windhover() {
 
     case "${cmd}" in
         windhover)
-            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help"
+            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -904,56 +868,8 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        windhover__subcmd__generate)
-            opts="-h --color --quiet --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        windhover__subcmd__guest__subcmd__init)
-            opts="-h --hosts --first --ports --color --quiet --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --hosts)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --first)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --ports)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         windhover__subcmd__help)
-            opts="key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help"
+            opts="key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1190,34 +1106,6 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        windhover__subcmd__help__subcmd__generate)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        windhover__subcmd__help__subcmd__guest__subcmd__init)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         windhover__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1232,35 +1120,7 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        windhover__subcmd__help__subcmd__hold)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         windhover__subcmd__help__subcmd__import)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        windhover__subcmd__help__subcmd__keeper)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1373,20 +1233,6 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__help__subcmd__load)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        windhover__subcmd__help__subcmd__load__subcmd__unit)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1792,42 +1638,6 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        windhover__subcmd__help__subcmd__worker)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        windhover__subcmd__hold)
-            opts="-h --cpu-latency-us --color --quiet --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --cpu-latency-us)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         windhover__subcmd__import)
             opts="-o -h --output --name --label --substrate --size --protocol --nanoseconds --color --quiet --help latmus cyclictest rtla sockperf sfnt"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1860,48 +1670,6 @@ _windhover() {
                     return 0
                     ;;
                 --protocol)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        windhover__subcmd__keeper)
-            opts="-h --set --lab --folder --owner --state-dir --root --color --quiet --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --set)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --lab)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --folder)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --owner)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --state-dir)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --root)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2019,7 +1787,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__lab__subcmd__down)
-            opts="-h --stale --color --quiet --help"
+            opts="-h --stale --all --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2173,24 +1941,6 @@ _windhover() {
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        windhover__subcmd__load__subcmd__unit)
-            opts="-h --color --quiet --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -3779,7 +3529,7 @@ _windhover() {
             return 0
             ;;
         windhover__subcmd__serve)
-            opts="-h --bind --key-file --max-size --max-session --max-sessions --max-rate --max-bandwidth --max-priority --no-real-time --no-spin --no-cpu --allow-other-addresses --color --quiet --help"
+            opts="-h --bind --key-file --once --daemon --pid-file --log --detached --max-size --max-session --max-sessions --max-rate --max-bandwidth --max-priority --no-real-time --no-spin --no-cpu --allow-other-addresses --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3790,6 +3540,14 @@ _windhover() {
                     return 0
                     ;;
                 --key-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pid-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --log)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4610,25 +4368,22 @@ _windhover() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        windhover__subcmd__worker)
-            opts="-h --color --quiet --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
     esac
+}
+
+_windhover() {
+    local line=${COMP_LINE:0:COMP_POINT} words cut
+    read -ra words <<< "$line"
+    [[ $line == *[[:space:]] ]] && words+=("")
+    mapfile -t COMPREPLY < <("$1" complete -- "${words[@]:1}" 2>/dev/null)
+    if (( ${#COMPREPLY[@]} == 0 )); then
+        _windhover_static "$@"
+        return
+    fi
+    cut=${words[${#words[@]}-1]}
+    cut=${cut%"${cut##*[=:]}"}
+    COMPREPLY=("${COMPREPLY[@]#"$cut"}")
+    [[ ${#COMPREPLY[@]} -ne 1 ]] || COMPREPLY=("$(printf %q "${COMPREPLY[0]}")")
 }
 
 if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then

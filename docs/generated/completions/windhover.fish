@@ -56,12 +56,6 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "import" -d 'Tur
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "show" -d 'Show a run in the terminal'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "undo" -d 'Put changed settings back as they were'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "keeper" -d 'Undo a change set when its owner vanishes'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "load-unit" -d 'Do one unit of work of the load `build`, on a system without compiler and shell'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "hold" -d 'Keep CPUs out of deep sleep until ended'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "guest-init" -d 'Serve the ports of a guest, as the process that its first one starts'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "worker" -d 'Keep the worker contract: a spec on stdin, events on stdout'
-complete -c windhover -n "__fish_windhover_needs_command" -f -a "generate" -d 'Write man pages, completions and schemas'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c windhover -n "__fish_windhover_using_subcommand key" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
@@ -70,6 +64,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand key" -l quiet -d 'Pr
 complete -c windhover -n "__fish_windhover_using_subcommand key" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l bind -d 'Address to listen on; anything but loopback or a lab address needs a key' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l key-file -d 'File with the shared key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l pid-file -d 'Write the process id to this file once it listens; it is removed at the end' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l log -d 'Append the messages of --daemon to this file [default: they are discarded]' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-size -d 'Largest message in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-session -d 'Longest session in seconds' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-sessions -d 'Sessions at once' -r
@@ -79,6 +75,9 @@ complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-priori
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l once -d 'End after the first client, when no session of it has run for a second, as iperf3 -1 does'
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l daemon -d 'Go on in the background once it listens: 0 says that it does. What goes wrong until then is printed here'
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l detached -d 'The process that --daemon leaves behind'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-real-time -d 'Refuse real-time policies'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-spin -d 'Refuse spinning'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-cpu -d 'Refuse to be pinned to a CPU'
@@ -719,7 +718,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fi
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s c -l current -d 'Show the current state, CPU by CPU'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s n -l dry-run -d 'Only show what would be changed: each setting with its old and new value, and why'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s J -l json -d 'As --format json, in the word of iperf3 and others'
-complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s y -l yes -d 'Do not ask'
+complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s y -l yes -d 'Do not ask; needed where no terminal is there to ask'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and not __fish_seen_subcommand_from exec" -f -a "exec" -d 'Put a shield up for as long as a command runs; its exit status is passed on'
@@ -795,7 +794,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_see
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s n -l dry-run -d 'Only show what would be changed'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s y -l yes -d 'Do not ask'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s y -l yes -d 'Do not ask; needed where no terminal is there to ask'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -919,6 +918,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -l stale -d 'Remove the labs whose owner is gone'
+complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -l all -d 'Remove all labs, as the removal of the package does'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from down" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and __fish_seen_subcommand_from list" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
@@ -1142,78 +1142,32 @@ complete -c windhover -n "__fish_windhover_using_subcommand undo" -s J -l json -
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l force -d 'Put back also what somebody else has changed since then'
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l set -d 'The change set' -r
-complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l lab -d 'The lab' -r
-complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l folder -d 'The folder of a guest, to be removed' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l owner -d 'Its owner: process id and start time' -r
-complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l root -d 'A tree of files in the place of the running system' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
-always\t'Always'
-never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand keeper" -l quiet -d 'Print no progress and no notes, only results and errors'
-complete -c windhover -n "__fish_windhover_using_subcommand keeper" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand load-unit" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
-always\t'Always'
-never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand load-unit" -l quiet -d 'Print no progress and no notes, only results and errors'
-complete -c windhover -n "__fish_windhover_using_subcommand load-unit" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand hold" -l cpu-latency-us -d 'The longest time that waking a CPU may take, in µs' -r
-complete -c windhover -n "__fish_windhover_using_subcommand hold" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
-always\t'Always'
-never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand hold" -l quiet -d 'Print no progress and no notes, only results and errors'
-complete -c windhover -n "__fish_windhover_using_subcommand hold" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -l hosts -d 'How many hosts to make' -r
-complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -l first -d 'Which one is the first, from 0' -r
-complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -l ports -d 'The network devices that they get' -r
-complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
-always\t'Always'
-never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -l quiet -d 'Print no progress and no notes, only results and errors'
-complete -c windhover -n "__fish_windhover_using_subcommand guest-init" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand worker" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
-always\t'Always'
-never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand worker" -l quiet -d 'Print no progress and no notes, only results and errors'
-complete -c windhover -n "__fish_windhover_using_subcommand worker" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand generate" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
-always\t'Always'
-never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand generate" -l quiet -d 'Print no progress and no notes, only results and errors'
-complete -c windhover -n "__fish_windhover_using_subcommand generate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "key" -d 'Make a shared key for `serve` and its clients'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "serve" -d 'Run an endpoint that sends messages back'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "pingpong" -d 'Time messages there and back, one at a time'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "rr" -d 'Count request/response transactions and the CPU they cost'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "ping" -d 'Time ICMP echoes'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "wake" -d 'Time how late sleeping threads wake up, as cyclictest does'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "pgm" -d 'Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "load" -d 'Run a background load and report how even it was'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "bypass" -d 'Run unmodified programs on a faster network stack'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "shield" -d 'Keep other processes and interrupts off chosen CPUs, as RedHawk\'s shield(1) does'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "tune" -d 'Set many settings by a profile, and put them back'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "doctor" -d 'Check this machine for latency problems and suggest fixes'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "compare" -d 'Compare runs, or cells of one run, with intervals and tests; gates for CI'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "plot" -d 'Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "import" -d 'Turn results of other tools into a run for report, compare and plot'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "show" -d 'Show a run in the terminal'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "undo" -d 'Put changed settings back as they were'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "keeper" -d 'Undo a change set when its owner vanishes'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "load-unit" -d 'Do one unit of work of the load `build`, on a system without compiler and shell'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "hold" -d 'Keep CPUs out of deep sleep until ended'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "guest-init" -d 'Serve the ports of a guest, as the process that its first one starts'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "worker" -d 'Keep the worker contract: a spec on stdin, events on stdout'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "generate" -d 'Write man pages, completions and schemas'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo keeper load-unit hold guest-init worker generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "key" -d 'Make a shared key for `serve` and its clients'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "serve" -d 'Run an endpoint that sends messages back'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "pingpong" -d 'Time messages there and back, one at a time'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "rr" -d 'Count request/response transactions and the CPU they cost'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "ping" -d 'Time ICMP echoes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "wake" -d 'Time how late sleeping threads wake up, as cyclictest does'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "pgm" -d 'Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "load" -d 'Run a background load and report how even it was'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "bypass" -d 'Run unmodified programs on a faster network stack'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "shield" -d 'Keep other processes and interrupts off chosen CPUs, as RedHawk\'s shield(1) does'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "tune" -d 'Set many settings by a profile, and put them back'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "doctor" -d 'Check this machine for latency problems and suggest fixes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "compare" -d 'Compare runs, or cells of one run, with intervals and tests; gates for CI'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "plot" -d 'Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "import" -d 'Turn results of other tools into a run for report, compare and plot'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "show" -d 'Show a run in the terminal'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "undo" -d 'Put changed settings back as they were'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "send" -d 'Publish lines, a file or numbered messages on a group, and repair what receivers miss'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "recv" -d 'Print or count what the sources of a group publish, in order and repaired'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "ping" -d 'Publish numbered messages and time the answers of one `pgm reflect` or several'
@@ -1242,3 +1196,19 @@ complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "run" -d 'Run a plan and write a run directory'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "resume" -d 'Continue a run that was interrupted or killed'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from campaign" -f -a "list" -d 'List the runs in a folder'
+
+function __fish_windhover_known
+    set -l words (commandline -opc) (commandline -ct)
+    $words[1] complete -- $words[2..-1] 2>/dev/null | string replace -r -- '^--[a-z-]*=' ''
+end
+complete -c windhover -n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'
+complete -c windhover -l against -r -n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'
+complete -c windhover -l axis -r -n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'
+complete -c windhover -l cell -r -n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'
+complete -c windhover -l interface -r -n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'
+complete -c windhover -l lab -r -n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'
+complete -c windhover -l nic -r -n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'
+complete -c windhover -l profile -r -n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'
+complete -c windhover -l where -r -n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'
+complete -c windhover -l where-b -r -n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'
+complete -c windhover -l with -r -n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'

@@ -25,7 +25,9 @@ pub(super) fn build(contents: &Contents, facts: &Facts, into: &Path) -> Result<P
     for plan in plans()? {
         put(&root, &format!("campaigns/{}", name(&plan)), &fs::read(&plan)?, 0o644)?;
     }
-    put(&root, "plan.md", &fs::read(contents.generated.join("plan.md"))?, 0o644)?;
+    for (place, guide) in contents.guides()? {
+        put(&root, &format!("docs/{place}"), &fs::read(&guide)?, 0o644)?;
+    }
     put(&root, "copyright", &fs::read(&contents.copyright)?, 0o644)?;
     for file in ["README.md", "CHANGELOG.md", "LICENSE"] {
         put(&root, file, &fs::read(process::root().join(file))?, 0o644)?;

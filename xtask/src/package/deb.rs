@@ -60,7 +60,9 @@ fn fill(root: &Path, contents: &Contents, facts: &Facts, version: &str) -> Resul
     for plan in plans()? {
         put(root, &format!("{DOC}/examples/campaigns/{}", name(&plan)), &fs::read(&plan)?, 0o644)?;
     }
-    put(root, &format!("{DOC}/plan.md"), &fs::read(contents.generated.join("plan.md"))?, 0o644)?;
+    for (place, guide) in contents.guides()? {
+        put(root, &format!("{DOC}/{place}"), &fs::read(&guide)?, 0o644)?;
+    }
     put(root, &format!("{DOC}/copyright"), &fs::read(&contents.copyright)?, 0o644)?;
     put_zipped(root, &format!("{DOC}/changelog"), &fs::read(process::root().join("CHANGELOG.md"))?)?;
     put_zipped(root, &format!("{DOC}/changelog.Debian"), entry(facts, version)?.as_bytes())?;

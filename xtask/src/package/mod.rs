@@ -134,6 +134,20 @@ impl Contents {
     fn generated(&self, folder: &str) -> Result<Vec<PathBuf>> {
         listed(&self.generated.join(folder))
     }
+
+    /// The guides and references, each with its place below the folder of documents: that of the source tree, so that their links
+    /// hold.
+    fn guides(&self) -> Result<Vec<(String, PathBuf)>> {
+        let docs = process::root().join("docs");
+        let mut found = Vec::new();
+        for (folder, place) in
+            [(docs.clone(), ""), (docs.join("compare"), "compare/"), (self.generated.clone(), "generated/")]
+        {
+            let files = listed(&folder)?.into_iter().filter(|file| has_ending(file, "md"));
+            found.extend(files.map(|file| (format!("{place}{}", name(&file)), file)));
+        }
+        Ok(found)
+    }
 }
 
 /// The example plans.

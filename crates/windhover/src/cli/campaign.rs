@@ -17,8 +17,8 @@ pub(crate) enum CampaignCommand {
     /// Check a plan and show its cells and how long it takes
     ///
     /// Example plans, such as heat-map.toml, are in campaigns/ of the source tree and of the archive, and in
-    /// /usr/share/doc/windhover/examples/campaigns of the package. All keys are in plan.md: docs/generated of the source tree,
-    /// the archive itself, /usr/share/doc/windhover of the package.
+    /// /usr/share/doc/windhover/examples/campaigns of the package. All keys are in generated/plan.md, below docs/ of the source tree
+    /// and of the archive, and below /usr/share/doc/windhover of the package.
     Plan {
         /// The plan (TOML)
         plan: PathBuf,

@@ -291,7 +291,7 @@ undo
 ";
 
 /// The examples of a command, by its path below `windhover`: a line and what it does.
-pub(super) fn examples(path: &str) -> Vec<(&'static str, &'static str)> {
+pub(crate) fn examples(path: &str) -> Vec<(&'static str, &'static str)> {
     let of_command = EXAMPLES.lines().skip_while(|line| *line != path).skip(1);
     let lines: Vec<&str> = of_command.take_while(|line| line.starts_with(' ')).map(str::trim_start).collect();
     lines.chunks_exact(2).map(|two| (two[0], two[1])).collect()

@@ -6,7 +6,7 @@ pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod dump;
 pub(crate) mod factors;
-mod guide;
+pub(crate) mod guide;
 pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod launch;
@@ -23,6 +23,7 @@ pub(crate) mod stream;
 pub(crate) mod tune;
 pub(crate) mod tune_try;
 pub(crate) mod undo;
+pub(crate) mod values;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -131,6 +132,9 @@ pub(crate) enum Command {
     /// Keep the worker contract: a spec on stdin, events on stdout
     #[command(hide = true)]
     Worker,
+    /// Print the words that may stand in the place of the last one, for completions
+    #[command(hide = true)]
+    Complete(serve::Complete),
     /// Write man pages, completions and schemas
     #[command(hide = true)]
     Generate(serve::Generate),

@@ -1,4 +1,4 @@
-//! Flags of `serve`, `load` and `generate`.
+//! Flags of `serve`, `load`, `complete` and `generate`.
 
 use super::shared::{PlainForm, seconds};
 use clap::Args;
@@ -131,6 +131,14 @@ impl LoadCommand {
             directory: self.directory.clone(),
         }
     }
+}
+
+/// `windhover complete`
+#[derive(Debug, Args)]
+pub(crate) struct Complete {
+    /// The words behind the program's name, as far as they are typed
+    #[arg(last = true)]
+    pub(crate) words: Vec<String>,
 }
 
 /// `windhover generate`

@@ -1,6 +1,9 @@
 //! `windhover generate`: man pages, completions, the references of commands and plans, and schemas, all from the one definition of the
 //! command line and of the documents.
 
+mod completions;
+mod man;
+
 use crate::cli::serve::Generate;
 use crate::output::Failure;
 use anyhow::Context as _;
@@ -24,10 +27,9 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
     write(folder, "quantities.md", model::quantity::markdown().as_bytes())?;
     write(folder, "plan.md", model::plan::reference::markdown().as_bytes())?;
     write(folder, "schemas/doctor.schema.json", prepare::doctor::schema().as_bytes())?;
-    for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut crate::cli::parse::definition(), "windhover", &mut script);
-        write(folder, &format!("completions/{}", shell.file_name("windhover")), &script)?;
+    for shell in completions::SHELLS {
+        let script = completions::script(shell, &crate::cli::parse::definition());
+        write(folder, &format!("completions/{}", shell.file_name("windhover")), script.as_bytes())?;
     }
     for (name, schema) in store::schemas().into_iter().chain(report::schemas()?) {
         write(folder, &format!("schemas/{name}"), schema.as_bytes())?;
@@ -37,12 +39,7 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
 
 /// A man page and a section of the reference for a command and all below it.
 fn pages(command: &clap::Command, name: &str, folder: &Path, reference: &mut String) -> Result<(), Failure> {
-    let mut page = Vec::new();
-    clap_mangen::Man::new(command.clone().bin_name(name))
-        .title(name.replace(' ', "-"))
-        .date("")
-        .render(&mut page)
-        .context("man page")?;
+    let page = man::page(command, name).context("man page")?;
     write(folder, &format!("man/{}.1", name.replace(' ', "-")), &page)?;
     let help = command.clone().bin_name(name).term_width(100).render_long_help().to_string();
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();

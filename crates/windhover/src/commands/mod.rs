@@ -11,6 +11,7 @@ mod capture;
 mod check;
 mod child;
 mod compare;
+mod complete;
 mod doctor;
 mod dump;
 mod generate;
@@ -77,6 +78,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::LoadUnit { input, output } => load_unit(&input, &output),
         Command::Hold(arguments) => Ok(tune::hold(&arguments)),
         Command::Worker => worker::run(started),
+        Command::Complete(arguments) => complete::run(&arguments, output),
         Command::Generate(arguments) => generate::run(&arguments),
     }
 }

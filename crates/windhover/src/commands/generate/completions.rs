@@ -1,0 +1,78 @@
+//! Completions: clap's scripts, and before them the words that only this machine knows (`windhover complete`).
+
+use clap::Command;
+use clap_complete::Shell;
+
+/// What is put before the script of bash. `_windhover` is then the function that it would register; clap's is
+/// `_windhover_static`. Words are split at blanks only: readline splits at = and :, too, and replaces what follows the last one.
+const BASH: &str = r#"
+_windhover() {
+    local line=${COMP_LINE:0:COMP_POINT} words cut
+    read -ra words <<< "$line"
+    [[ $line == *[[:space:]] ]] && words+=("")
+    mapfile -t COMPREPLY < <("$1" complete -- "${words[@]:1}" 2>/dev/null)
+    if (( ${#COMPREPLY[@]} == 0 )); then
+        _windhover_static "$@"
+        return
+    fi
+    cut=${words[${#words[@]}-1]}
+    cut=${cut%"${cut##*[=:]}"}
+    COMPREPLY=("${COMPREPLY[@]#"$cut"}")
+    [[ ${#COMPREPLY[@]} -ne 1 ]] || COMPREPLY=("$(printf %q "${COMPREPLY[0]}")")
+}
+
+"#;
+
+/// The same of zsh.
+const ZSH: &str = r#"
+_windhover() {
+    local -a known
+    known=("${(@f)$("$words[1]" complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    if [[ -n "$known" ]]; then
+        compadd -U -a known
+    else
+        _windhover_static "$@"
+    fi
+}
+
+"#;
+
+/// What follows the script of fish, which offers them besides; a line for operands, and one for the values of each flag.
+const FISH: &str = r#"
+function __fish_windhover_known
+    set -l words (commandline -opc) (commandline -ct)
+    $words[1] complete -- $words[2..-1] 2>/dev/null | string replace -r -- '^--[a-z-]*=' ''
+end
+"#;
+const FISH_KNOWN: &str = r#"-n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'"#;
+
+/// The shells that there are scripts for.
+pub(super) const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
+
+/// The script of a shell. Hidden commands are not offered.
+pub(super) fn script(shell: Shell, root: &Command) -> String {
+    let shown = root.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
+    let mut shown = Command::new("windhover").version("0").args(root.get_arguments().cloned()).subcommands(shown);
+    let mut bytes = Vec::new();
+    clap_complete::generate(shell, &mut shown, "windhover", &mut bytes);
+    let text = String::from_utf8_lossy(&bytes);
+    let renamed = || text.replacen("_windhover() {", "_windhover_static() {", 1);
+    match shell {
+        Shell::Bash => insert(&renamed(), BASH, "\nif [[ \"${BASH_VERSINFO"),
+        Shell::Zsh => insert(&renamed(), ZSH, "\nif [ \"$funcstack[1]\""),
+        _ => {
+            let flags = crate::cli::values::flags(root, "");
+            let flags = flags.iter().map(|flag| format!(" -l {flag} -r"));
+            let lines = std::iter::once(String::new()).chain(flags);
+            let lines: String = lines.map(|flag| format!("complete -c windhover{flag} {FISH_KNOWN}\n")).collect();
+            format!("{text}{FISH}{lines}")
+        }
+    }
+}
+
+/// Puts a part before the place where the script registers its function.
+fn insert(script: &str, part: &str, place: &str) -> String {
+    let at = script.rfind(place).unwrap_or(script.len());
+    let (before, behind) = script.split_at(at);
+    format!("{before}{part}{}", behind.trim_start_matches('\n'))
+}
