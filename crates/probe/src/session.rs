@@ -6,6 +6,7 @@ use crate::error::HANDSHAKE;
 use crate::{ProbeError, check, opening};
 use model::stream::StreamInterval;
 use model::{Limits, Protocol};
+use net::NetError;
 use socket2::Socket;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -172,7 +173,12 @@ impl Session {
     ) -> Result<Option<SocketAddr>, ProbeError> {
         let start = Instant::now();
         loop {
-            show()?;
+            match show() {
+                // ICMP's answer to an earlier datagram: the endpoint has closed its socket, and says why over this connection.
+                Err(ProbeError::Net(NetError::Exchange { cause, .. }))
+                    if !protocol.is_stream() && cause.kind() == ErrorKind::ConnectionRefused => {}
+                shown => shown?,
+            }
             match self.wait_unless_stopped(PROVE_AGAIN)? {
                 Some(ClientEvent::Proved { address }) => return Ok(address),
                 Some(_) => return Err(self.out_of_order("proving the data path")),

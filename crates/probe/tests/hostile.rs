@@ -20,6 +20,8 @@ type Fate = fn(u64, &[u8], &UdpSocket, SocketAddr, &mut Vec<Vec<u8>>);
 /// A reflector of one session. Its data socket keeps to a script.
 struct Fake {
     address: SocketAddr,
+    /// Messages that came.
+    seen: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -27,11 +29,13 @@ impl Fake {
     fn start(fate: Fate, vanish_after: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
+        let seen = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&seen);
         let thread = std::thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
-            serve(stream, fate, vanish_after);
+            serve(stream, fate, vanish_after, &counted);
         });
-        Self { address, thread: Some(thread) }
+        Self { address, seen, thread: Some(thread) }
     }
 }
 
@@ -57,7 +61,7 @@ fn reflect(socket: &UdpSocket, seen: &AtomicU64, done: &AtomicBool, fate: Fate) 
     }
 }
 
-fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64) {
+fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64, seen: &Arc<AtomicU64>) {
     let config = ServerConfig {
         versions: Versions::OURS,
         tool_version: "fake".to_owned(),
@@ -70,7 +74,7 @@ fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64) {
     };
     let mut session = ServerSession::new(config).unwrap();
     let mut socket = Some(UdpSocket::bind("127.0.0.1:0").unwrap());
-    let (seen, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let done = Arc::new(AtomicBool::new(false));
     let mut reflector = None;
     let mut buffer = [0; 4096];
     stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
@@ -105,7 +109,7 @@ fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64) {
                 ServerEvent::Start { .. } => {
                     session.started().unwrap();
                     if let Some(socket) = socket.take() {
-                        let (seen, done) = (Arc::clone(&seen), Arc::clone(&done));
+                        let (seen, done) = (Arc::clone(seen), Arc::clone(&done));
                         reflector = Some(std::thread::spawn(move || reflect(&socket, &seen, &done, fate)));
                     }
                 }
@@ -126,7 +130,10 @@ fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64) {
 
 const COUNT: u64 = 60;
 
-/// 60 timed rounds without warm-up; a lost one costs 150 ms.
+/// No answer that comes takes so long, also where a busy machine gives the fake reflector no CPU for a while.
+const TIMEOUT_MS: u32 = 500;
+
+/// 60 timed rounds without warm-up; a lost one costs [`TIMEOUT_MS`].
 fn short(receive: Receive, size: u32) -> ProbeSpec {
     let mut spec = spec(Probe::Pingpong, Protocol::Udp);
     spec.initiator.receive = receive;
@@ -135,7 +142,7 @@ fn short(receive: Receive, size: u32) -> ProbeSpec {
     spec.warmup.count = 0;
     spec.stop.max_count = COUNT;
     spec.stop.max_ms = 60_000;
-    spec.timeout_ms = 150;
+    spec.timeout_ms = TIMEOUT_MS;
     spec
 }
 
@@ -231,10 +238,10 @@ fn a_warm_up_that_loses_messages_ends_before_its_count() {
     let fake = Fake::start(answer_from_500, 0);
     let mut spec = short(Receive::Block, 32);
     (spec.warmup.count, spec.timeout_ms, spec.stop.min_count, spec.stop.max_count) = (1000, 100, 1, 3);
-    let began = std::time::Instant::now();
     let _ = run(&task(spec, fake.address));
-    // 900 time-outs of 100 ms would be 90 s.
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    // A warm-up to its count would be 1000 messages.
+    let seen = fake.seen.load(Ordering::Relaxed);
+    assert!((10..500).contains(&seen), "{seen} messages came");
 }
 
 #[test]
@@ -268,12 +275,12 @@ fn a_peer_that_never_answers_ends_the_run() {
     assert_eq!(all[0].result.messages.lost, 10, "ten in a row over 5 s and more");
 }
 
-/// `rate` messages a second without warm-up, for so long.
+/// `rate` messages a second without warm-up, for so many ms.
 fn paced(rate: f64, ms: u32) -> ProbeSpec {
     let mut spec = spec(Probe::Pace, Protocol::Udp);
     spec.warmup.time_ms = 0;
     spec.stop.max_ms = ms;
-    spec.timeout_ms = 150;
+    spec.timeout_ms = TIMEOUT_MS;
     spec.pace = Some(PaceSpec { rates_pps: vec![rate], ..PaceSpec::default() });
     spec
 }
@@ -310,8 +317,8 @@ fn misbehave_at_a_rate(number: u64, message: &[u8], socket: &UdpSocket, to: Sock
 #[test]
 fn at_a_rate_each_message_has_its_own_fate() {
     let fake = Fake::start(misbehave_at_a_rate, 0);
-    // The 58th comes 330 ms after the 25th.
-    let measured = measure(&fake, paced(100.0, 600));
+    // The 58th is due 1320 ms after the 25th: late, also where either leaves some 100 ms late.
+    let measured = measure(&fake, paced(25.0, 2400));
     let messages = &measured.result.messages;
     assert_eq!((messages.sent, messages.received, messages.lost), (60, 58, 2), "{messages:?}");
     assert_eq!((messages.duplicated, messages.late), (Some(1), Some(1)), "{messages:?}");
@@ -321,10 +328,15 @@ fn at_a_rate_each_message_has_its_own_fate() {
     assert_eq!(lost, [9, 24]);
 }
 
-/// Stands still for 150 ms once, at the 50th message; what comes meanwhile waits at its socket.
+/// Longer than a busy machine keeps a thread waiting.
+const STALL: Duration = Duration::from_millis(600);
+/// What takes so long was held up by it.
+const HELD_UP_NS: u64 = 200_000_000;
+
+/// Stands still once, at the 50th message; what comes meanwhile waits at its socket.
 fn stall(number: u64, message: &[u8], socket: &UdpSocket, to: SocketAddr, _: &mut Vec<Vec<u8>>) {
     if number == 50 {
-        std::thread::sleep(Duration::from_millis(150));
+        std::thread::sleep(STALL);
     }
     drop(socket.send_to(message, to));
 }
@@ -333,22 +345,22 @@ fn stall(number: u64, message: &[u8], socket: &UdpSocket, to: SocketAddr, _: &mu
 #[test]
 fn a_reflector_that_stands_still_is_many_messages_of_a_rate_and_one_of_a_ping_pong() {
     let slow = |measured: &Measured| {
-        let over = measured.outliers.iter().filter(|one| !one.lost && one.rtt_ns > 50_000_000);
-        (over.clone().count(), over.filter(|one| one.lateness_ns > 50_000_000).count())
+        let over = measured.outliers.iter().filter(|one| !one.lost && one.rtt_ns > HELD_UP_NS);
+        (over.clone().count(), over.filter(|one| one.lateness_ns > HELD_UP_NS).count())
     };
-    let mut open = paced(500.0, 400);
-    open.timeout_ms = 2000;
-    open.outliers.over_ns = Some(50_000_000);
+    let mut open = paced(200.0, 1000);
+    open.timeout_ms = 10_000;
+    open.outliers.over_ns = Some(HELD_UP_NS);
     let open = measure(&Fake::start(stall, 0), open);
     let (all, late) = slow(&open);
-    // 50 are sent in the first 100 ms of it.
-    assert!(all >= 35 && late * 3 < all, "{all} {late}");
+    // 80 are due in the first 400 ms of it.
+    assert!(all >= 50 && late * 3 < all, "{all} {late}");
     for latency in [&open.result.latency, &open.result.latency_intended] {
-        assert!(latency.as_ref().unwrap().max_ns.unwrap() >= 145_000_000);
+        assert!(latency.as_ref().unwrap().max_ns.unwrap() >= 595_000_000);
     }
     let mut closed = short(Receive::Block, 32);
-    (closed.stop.max_ms, closed.stop.max_count, closed.timeout_ms) = (60_000, 200, 2000);
-    closed.outliers.over_ns = Some(25_000_000);
+    (closed.stop.max_ms, closed.stop.max_count, closed.timeout_ms) = (60_000, 200, 10_000);
+    closed.outliers.over_ns = Some(HELD_UP_NS);
     let closed = measure(&Fake::start(stall, 0), closed);
     assert!((1..=3).contains(&slow(&closed).0), "{:?}", closed.outliers);
 }

@@ -2,10 +2,9 @@
 
 mod common;
 
-use common::{Served, check_sane, has, one, run, run_at_once, run_with, spec, task};
+use common::{Served, check_sane, has, one, run, run_with, spec, task};
 use model::{FindingId, LatencyKind, Limits, Probe, Protocol, Receive, SizeList};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
@@ -272,7 +271,6 @@ fn nothing_listens() {
 
 #[test]
 fn an_endpoint_that_ends_leaves_what_was_measured() {
-    let _alone = common::alone();
     for (protocol, receive) in [
         (Protocol::Udp, Receive::Block),
         (Protocol::Udp, Receive::Spin),
@@ -285,13 +283,10 @@ fn an_endpoint_that_ends_leaves_what_was_measured() {
         spec.stop.max_ms = 60_000;
         spec.sizes = "32,64".parse().unwrap();
         spec.timeout_ms = 200;
-        let task = task(spec, served.address);
-        let (all, outcome) = std::thread::scope(|scope| {
-            let running = scope.spawn(|| run_at_once(&task, &common::context()));
-            std::thread::sleep(Duration::from_millis(400));
-            served.stop();
-            running.join().unwrap()
-        });
+        let mut task = task(spec, served.address);
+        task.live = true;
+        let stop = served.stopper();
+        let (all, outcome) = run_with(&task, &common::at_first_interval(move |_| stop.stop()));
         let error = outcome.unwrap_err();
         assert_eq!(error.exit_code(), 5, "{error}");
         let text = error.to_string();
@@ -306,21 +301,16 @@ fn an_endpoint_that_ends_leaves_what_was_measured() {
 
 #[test]
 fn a_request_to_end_ends_the_run_and_keeps_the_size() {
-    let _alone = common::alone();
     let served = Served::start();
     for receive in [Receive::Block, Receive::Spin] {
         let mut spec = spec(Probe::Pingpong, Protocol::Udp);
         spec.initiator.receive = receive;
         spec.stop.max_ms = 60_000;
         spec.sizes = "32,64".parse().unwrap();
-        let context = common::context();
-        let task = task(spec, served.address);
-        let (all, outcome) = std::thread::scope(|scope| {
-            let running = scope.spawn(|| run_at_once(&task, &context));
-            std::thread::sleep(Duration::from_millis(300));
-            context.stop.store(true, Ordering::Relaxed);
-            running.join().unwrap()
-        });
+        let mut task = task(spec, served.address);
+        task.live = true;
+        let context = common::at_first_interval(|stop| stop.store(true, Ordering::Relaxed));
+        let (all, outcome) = run_with(&task, &context);
         let outcome = outcome.unwrap();
         assert!(outcome.interrupted);
         assert_eq!((outcome.exit_code(), all.len()), (130, 1), "{receive}");

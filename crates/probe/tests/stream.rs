@@ -8,8 +8,8 @@ use model::worker::Measured;
 use model::{
     Direction, FindingId, FlowReport, Limits, LiveInterval, Policy, Probe, ProbeSpec, Protocol, SizeList, StreamSpec,
 };
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use windhover_probe::LiveSink;
 
 fn spec(protocol: Protocol, ms: u32, stream: StreamSpec) -> ProbeSpec {
@@ -34,7 +34,7 @@ fn sum(measured: &Measured, quantity: &str, host: &str) -> f64 {
 /// Whether the sender had the CPU that its rate needs; said where not.
 fn kept_up(what: &str, measured: &Measured) -> bool {
     let late = measured.result.verdict.iter().find(|finding| finding.id == FindingId::RateNotReached);
-    late.inspect(|finding| eprintln!("SKIPPED {what}: this machine is too busy: {}", finding.detail)).is_none()
+    late.inspect(|finding| eprintln!("PARTLY {what}: this machine is too busy: {}", finding.detail)).is_none()
 }
 
 #[test]
@@ -158,7 +158,8 @@ fn seconds_are_told_while_it_runs() {
     for direction in [Direction::Up, Direction::Down, Direction::Both] {
         let working_latency = direction != Direction::Down;
         let stream = StreamSpec { direction, rate_pps: Some(1000.0), working_latency, ..StreamSpec::default() };
-        let mut task = task(spec(Protocol::Udp, 2300, stream), served.address);
+        // Long after the second of them, whose report a busy machine makes late.
+        let mut task = task(spec(Protocol::Udp, 2900, stream), served.address);
         task.live = true;
         let told = Arc::new(Mutex::new(Vec::<LiveInterval>::new()));
         let mut context = common::context();
@@ -189,7 +190,7 @@ fn seconds_are_told_while_it_runs() {
 fn a_manager_that_panics_ends_everything() {
     let served = Served::start();
     let stream = StreamSpec { rate_pps: Some(1000.0), working_latency: true, ..StreamSpec::default() };
-    let mut task = task(spec(Protocol::Udp, 20_000, stream), served.address);
+    let mut task = task(spec(Protocol::Udp, 300_000, stream), served.address);
     task.live = true;
     let (told, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -198,9 +199,8 @@ fn a_manager_that_panics_ends_everything() {
         let run = std::panic::AssertUnwindSafe(|| run_with(&task, &context).1.is_ok());
         let _ = told.send(std::panic::catch_unwind(run).is_err());
     });
-    // Measuring without the stream takes up to 4 s, and the first second is told after 1.5 s.
-    let panicked = ended.recv_timeout(Duration::from_secs(15));
-    assert_eq!(panicked, Ok(true), "the ping-pong or the flows go on");
+    // Nothing else ends it: the stream would go on for five minutes.
+    assert_eq!(ended.recv(), Ok(true), "the ping-pong or the flows go on");
 }
 
 #[test]
@@ -233,21 +233,16 @@ fn the_owners_limit_is_kept_and_told() {
 fn a_receiver_that_vanished_leaves_what_it_told() {
     let served = Served::start();
     let stream = StreamSpec { rate_pps: Some(1000.0), ..StreamSpec::default() };
-    let task = task(spec(Protocol::Udp, 20_000, stream), served.address);
-    let _alone = common::alone();
-    let (all, outcome) = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(2600));
-            served.stop();
-        });
-        common::run_at_once(&task, &common::context())
-    });
+    let mut task = task(spec(Protocol::Udp, 60_000, stream), served.address);
+    task.live = true;
+    let stop = served.stopper();
+    let (all, outcome) = run_with(&task, &common::at_first_interval(move |_| stop.stop()));
     let error = outcome.unwrap_err();
     assert_eq!(error.exit_code(), 5);
     assert!(error.to_string().contains("vanished"), "{error}");
     assert!(has(&all[0], FindingId::PeerVanished) && !all[0].result.verdict.trusted);
     let flow = flow(&all[0], Direction::Up);
-    assert!(flow.received.unwrap() >= 500 && flow.bytes == flow.received.unwrap() * 1000, "{flow:?}");
+    assert!(flow.received.unwrap() > 0 && flow.bytes == flow.received.unwrap() * 1000, "{flow:?}");
     assert!(all[0].result.elapsed_ns >= 1_000_000_000);
 }
 
@@ -255,16 +250,10 @@ fn a_receiver_that_vanished_leaves_what_it_told() {
 fn asked_to_end_it_ends_early_with_what_it_has() {
     let served = Served::start();
     let stream = StreamSpec { direction: Direction::Both, rate_pps: Some(1000.0), ..StreamSpec::default() };
-    let task = task(spec(Protocol::Udp, 30_000, stream), served.address);
-    let context = common::context();
-    let _alone = common::alone();
-    let (all, outcome) = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_millis(400));
-            context.stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        });
-        common::run_at_once(&task, &context)
-    });
+    let mut task = task(spec(Protocol::Udp, 300_000, stream), served.address);
+    task.live = true;
+    let context = common::at_first_interval(|stop| stop.store(true, Ordering::Relaxed));
+    let (all, outcome) = run_with(&task, &context);
     assert!(outcome.unwrap().interrupted);
     assert!(flow(&all[0], Direction::Up).received.unwrap() > 0 && flow(&all[0], Direction::Down).received.unwrap() > 0);
 }

@@ -12,10 +12,11 @@ use model::{FindingId, Limits, Probe, ProbeSpec, Protocol, Receive};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use windhover_probe as probe;
-use windhover_probe::{Context, Outcome, ProbeError};
+use windhover_probe::{Context, LiveSink, Outcome, ProbeError};
 
 /// An endpoint that serves until it is dropped.
 pub(crate) struct Served {
@@ -47,6 +48,11 @@ impl Served {
     pub(crate) fn stop(&self) {
         self.stop.stop();
     }
+
+    /// Ends it when asked to.
+    pub(crate) fn stopper(&self) -> endpoint::Stop {
+        self.stop.clone()
+    }
 }
 
 impl Drop for Served {
@@ -69,6 +75,19 @@ pub(crate) fn spec(probe: Probe, protocol: Protocol) -> ProbeSpec {
 
 pub(crate) fn context() -> Context {
     Context::new(PathBuf::from("/proc/self/exe"), "test")
+}
+
+/// One that does this at the first interval of a task that is `live`: messages have come back by then, however long a busy
+/// machine takes for them. The flag asks the run to end.
+pub(crate) fn at_first_interval(act: impl FnOnce(&AtomicBool) + Send + 'static) -> Context {
+    let mut context = context();
+    let (stop, act) = (Arc::clone(&context.stop), Mutex::new(Some(act)));
+    context.live = Some(LiveSink::new(move |_| {
+        if let Some(act) = act.lock().unwrap().take() {
+            act(&stop);
+        }
+    }));
+    context
 }
 
 pub(crate) fn task(spec: ProbeSpec, address: impl std::fmt::Display) -> ProbeTask {
