@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use support::{
-    BUSY, Folder, assert_code, assert_refused, assert_run_measured, cell_files, run, run_directory, stderr, stdout,
-    windhover,
+    Folder, assert_code, assert_refused, assert_run_measured, cell_files, run, run_directory, stderr, stdout, windhover,
 };
 
 fn plan(kind: &str, seconds: &str, grid: &str) -> String {
@@ -343,7 +342,7 @@ fn a_lab_of_namespaces_with_load() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(namespaces(&lab), "", "the lab is removed");
     let run_dir = run_directory(&folder.0);
-    assert_run_measured(&output, &run_dir, &BUSY);
+    assert_run_measured(&output, &run_dir);
     let all: serde_json::Value =
         serde_json::from_str(&stdout(&run(&["report", run_dir.to_str().unwrap(), "--format", "json"]))).unwrap();
     let loaded: Vec<_> =
@@ -426,7 +425,7 @@ fn wake_ups_beside_round_trips_in_every_output() {
     let file = folder.file("plan.toml", &format!("{trip}\n{wake}"));
     let output = run(&["campaign", "run", &file, "--output", folder.path()]);
     let directory = run_directory(&folder.0);
-    let results = assert_run_measured(&output, &directory, &BUSY);
+    let results = assert_run_measured(&output, &directory);
     let wakes: Vec<_> = results.iter().filter(|result| result["probe"] == "wake").collect();
     assert_eq!((results.len(), wakes.len()), (12, 8));
     for result in &wakes {
@@ -452,5 +451,5 @@ fn wake_ups_beside_round_trips_in_every_output() {
     let alone = plan("loopback", "0.1", "probe = [\"wake\"]").replace("reflectors = [\"b\"]\n", "");
     let file = folder.file("alone.toml", &alone);
     let output = run(&["campaign", "run", &file, "--output", &format!("{}/alone", folder.path())]);
-    assert_run_measured(&output, &run_directory(&folder.0.join("alone")), &BUSY);
+    assert_run_measured(&output, &run_directory(&folder.0.join("alone")));
 }

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support::{
-    BUSY, Folder, Server, assert_run_measured, invalid, is_root, run, run_directory, stderr, stdout, windhover,
+    Folder, Server, assert_run_measured, invalid_of, is_only_busy, is_root, run, run_directory, stderr, stdout,
+    windhover,
 };
 
 /// A command line and where it stands.
@@ -327,7 +328,7 @@ impl Place {
             std::fs::create_dir(&place).unwrap();
             let output = run(&["campaign", "run", plan, "--output", place.to_str().unwrap()]);
             let made = run_directory(&place);
-            assert_run_measured(&output, &made, &BUSY);
+            assert_run_measured(&output, &made);
             // Where the documents have all runs.
             let kept = runs.join(made.file_name().unwrap());
             std::fs::rename(made, &kept).unwrap();
@@ -454,10 +455,7 @@ fn is_fine(words: &[String], output: &Output) -> bool {
     let said = stdout(output);
     match (words[0].as_str(), output.status.code()) {
         (_, Some(0)) => true,
-        ("pingpong" | "rr" | "pace" | "stream" | "ping" | "wake", Some(4)) => {
-            let found = invalid(&said);
-            !found.is_empty() && found.iter().all(|word| BUSY.contains(&word.as_str()))
-        }
+        ("pingpong" | "rr" | "pace" | "stream" | "ping" | "wake", Some(4)) => is_only_busy(&invalid_of(output)),
         ("doctor", Some(3)) => said.contains("bad"),
         // A gate, of two short runs.
         ("compare", Some(3)) => words.iter().any(|word| word == "--fail-if") && said.contains("p99"),

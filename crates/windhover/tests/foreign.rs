@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use support::{
-    BUSY, Folder, Server, assert_code, assert_measured, assert_refused, documents, run, stderr, stdout, windhover,
+    Folder, Server, assert_code, assert_measured, assert_refused, documents, run, stderr, stdout, windhover,
 };
 
 fn example(name: &str) -> String {
@@ -59,7 +59,7 @@ fn udp_ping_pong_of_a_worker_in_c() {
     for size in ["32", "12", "3", "1400"] {
         let fixed = ["pingpong", "udp", &server.address, "--foreign", &worker, "--size", size];
         let output = run(&[&fixed[..], &["--count", "3000", "--warmup", "20", "--format", "json"]].concat());
-        assert_measured(&output, &BUSY);
+        assert_measured(&output);
         let document = documents(&output).remove(0);
         let own = samples(&wrote);
         assert_eq!(own.len(), 3000);
@@ -96,7 +96,7 @@ fn the_own_initiator_and_a_worker_agree() {
         let own = windhover(&[&fixed[..], extra].concat());
         let output =
             Command::new("taskset").args(["-c", "0"]).arg(own.get_program()).args(own.get_args()).output().unwrap();
-        assert_measured(&output, &BUSY);
+        assert_measured(&output);
         documents(&output)[0]["latency"]["p50_ns"].as_f64().unwrap()
     };
     // Rounds of both in turn, because the machine is shared.
@@ -120,7 +120,7 @@ fn a_worker_in_a_plan_is_told_from_the_own_initiator() {
     );
     let output = run(&["campaign", "run", &plan, "--output", folder.path()]);
     let directory = support::run_directory(&folder.0);
-    let cells = support::assert_run_measured(&output, &directory, &BUSY);
+    let cells = support::assert_run_measured(&output, &directory);
     let sources: Vec<bool> = cells.iter().map(|cell| cell["source"].is_object()).collect();
     assert_eq!(sources.iter().filter(|source| **source).count(), 1, "{sources:?}");
     let report = run(&["report", directory.to_str().unwrap(), "--format", "table"]);
@@ -167,7 +167,7 @@ fn time_stamps_that_cannot_be_are_invalid() {
     let worker = script(&folder, "worker", &text);
     let output = run(&["wake", "--foreign", &worker, "--count", "10", "--format", "json"]);
     assert_code(&output, 4);
-    assert_eq!(support::invalid(&stdout(&output)), ["clock-unfit"]);
+    assert_eq!(support::invalid_of(&output), ["clock-unfit"]);
 }
 
 /// What is left of a worker and its child, by the numbers that it wrote.

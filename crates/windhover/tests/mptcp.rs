@@ -4,7 +4,7 @@
 mod support;
 
 use std::process::{Command, Output};
-use support::{BUSY, assert_code, assert_judged, can_make_namespaces, documents, invalid, run, stderr, stdout};
+use support::{assert_code, assert_measured, can_make_namespaces, documents, invalid_of, run, stderr, stdout};
 
 const PROBES: [&str; 5] = [
     "pingpong mptcp --fork-both --count 200",
@@ -37,7 +37,7 @@ fn every_probe_of_tcp() {
     for probe in PROBES {
         let words: Vec<&str> = probe.split_whitespace().chain(["--format", "json"]).collect();
         let output = run(&words);
-        assert_judged(&output, &invalid(&stdout(&output)), &BUSY);
+        assert_measured(&output);
         for document in documents(&output) {
             assert_eq!(document["factors"]["protocol"], "mptcp", "{probe}");
             let moved = document["messages"]["received"].as_u64().unwrap()
@@ -65,7 +65,7 @@ fn a_fallback_to_tcp_makes_every_probe_invalid() {
         let output = run_behind(firewall, probe);
         let all = stdout(&output);
         assert_code(&output, 4);
-        let found = invalid(&all);
+        let found = invalid_of(&output);
         assert!(found.iter().any(|word| word == "path-not-as-claimed"), "{probe}: {found:?}");
         assert!(all.contains("the connection fell back to TCP"), "{probe}: {all}");
         // The same way carries what does not need the options.

@@ -7,7 +7,7 @@ mod support;
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
-use support::{BUSY, Folder, assert_measured, can_make_namespaces, documents, stderr, stdout, windhover};
+use support::{Folder, assert_measured, can_make_namespaces, documents, stderr, stdout, windhover};
 
 /// A shell line at the near end of a veth pair; two endpoints listen at $FAR and $OTHER, as on another machine. None where
 /// that cannot be made. `environment` is of the far ends.
@@ -70,7 +70,7 @@ fn nic(test: &str, folder: &Folder) -> Option<String> {
 
 #[track_caller]
 fn measured(output: &Output) -> Vec<Value> {
-    assert_measured(output, &BUSY);
+    assert_measured(output);
     documents(output)
 }
 

@@ -12,8 +12,8 @@ use serde_json::Value;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::{
-    BUSY, Folder, assert_code, assert_measured, assert_refused, assert_run_measured, documents, run, run_directory,
-    stderr, stdout,
+    Folder, assert_code, assert_measured, assert_refused, assert_run_measured, documents, run, run_directory, stderr,
+    stdout,
 };
 
 const GROUP: &str = "239.192.7.1";
@@ -95,7 +95,7 @@ impl Hosts {
 
     fn measure(&self, arguments: &[&str]) -> Value {
         let output = self.pace(&[arguments, &["--format", "json", "--warmup", "50"]].concat());
-        assert_measured(&output, &BUSY);
+        assert_measured(&output);
         documents(&output).remove(0)
     }
 }
@@ -362,7 +362,7 @@ fn a_campaign_keeps_naks_and_repairs_as_events_and_draws_them() {
     );
     let output = run(&["campaign", "run", &plan, "-o", hosts.folder.path()]);
     let folder = run_directory(&hosts.folder.0);
-    let whole = assert_run_measured(&output, &folder, &BUSY);
+    let whole = assert_run_measured(&output, &folder);
     let text = stdout(&output);
     assert!(text.contains("PGM missed") && text.contains("PGM: loss and repair apart"), "{text}");
     let lines = |file: &str| -> Vec<Value> {
@@ -441,7 +441,7 @@ fn both_ends_run_on_one_host_by_its_loopback_addresses() {
         command.args(["-k", "5", LIMIT_S, env!("CARGO_BIN_EXE_windhover"), "pace", "pgm", GROUP, "--fork-both"]);
         command.args(["--size", "64", "--rate", "1k", "--count", "300", "--warmup", "20", "--format", "json"]);
         let output = command.args(["--receive", receive]).output().unwrap();
-        assert_measured(&output, &BUSY);
+        assert_measured(&output);
         let document = documents(&output).remove(0);
         assert_eq!(number(&document["messages"]["received"]), 300, "{receive}: {document}");
         let addresses = [&document["ends"]["initiator"]["address"], &document["ends"]["reflector"]["address"]];

@@ -280,7 +280,7 @@ fn a_campaign_shields_some_cells_and_not_others() {
     let output = machine.command(&["campaign", "run", &file, "--output", machine.folder.path()]).output().unwrap();
     is_as(&before, Duration::from_secs(2)).unwrap();
     let run = run_directory(&machine.folder.0);
-    let results = assert_run_measured(&output, &run, &["faults"]);
+    let results = assert_run_measured(&output, &run);
     assert_eq!(results.len(), 4);
     for result in &results {
         let prepared = &result["prepared"];
@@ -345,7 +345,7 @@ fn the_same_setting_of_two_hosts_of_one_machine_goes_and_comes_back() {
     let grid = "[[grid]]\nknob = [\"none\", \"nic.feature.gro=on\"]\n";
     let file = machine.folder.file("plan.toml", &plan(grid).replace("repetitions = 1", "repetitions = 3"));
     let output = machine.command(&["campaign", "run", &file, "--output", machine.folder.path()]).output().unwrap();
-    let results = assert_run_measured(&output, &run_directory(&machine.folder.0), &["faults"]);
+    let results = assert_run_measured(&output, &run_directory(&machine.folder.0));
     assert_eq!(results.len(), 6);
     for result in results.iter().filter(|result| result["factors"]["knob"] != "none") {
         let prepared = result["prepared"].as_array().unwrap();
@@ -370,7 +370,7 @@ fn a_shield_and_a_setting_of_each_host_go_together() {
     let file = machine.folder.file("plan.toml", &plan(grid));
     let output = machine.command(&["campaign", "run", &file, "--output", machine.folder.path()]).output().unwrap();
     is_as(&before, Duration::from_secs(2)).unwrap();
-    let results = assert_run_measured(&output, &run_directory(&machine.folder.0), &["faults"]);
+    let results = assert_run_measured(&output, &run_directory(&machine.folder.0));
     assert_eq!(results.len(), 4, "{}", stderr(&output));
     for result in &results {
         let prepared = result["prepared"].as_array().unwrap();

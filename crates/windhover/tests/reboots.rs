@@ -13,9 +13,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use support::{
-    BUSY, Folder, assert_code, assert_run_measured, can_make_namespaces, run_directory, stderr, until, windhover,
-};
+use support::{Folder, assert_code, assert_run_measured, can_make_namespaces, run_directory, stderr, until, windhover};
 
 /// The link to the machine, and what happens to the machine behind it.
 const LINK: &str = r#"cd "$(dirname "$0")" || exit 1
@@ -161,7 +159,7 @@ impl Host {
 
     /// Each result is of a boot of its kernel; gives back the boot ids.
     fn of_their_kernels(&self, output: &Output) -> Vec<String> {
-        let results = assert_run_measured(output, &self.run(), &BUSY);
+        let results = assert_run_measured(output, &self.run());
         let document: Value = serde_json::from_str(&fs::read_to_string(self.run().join("run.json")).unwrap()).unwrap();
         let boot_of = |result: &Value| {
             let boot = result["boot"]["ids"]["b"].as_str().unwrap().to_owned();

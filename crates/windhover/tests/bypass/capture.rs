@@ -127,7 +127,7 @@ fn a_program_is_captured_from_its_first_packet_to_its_last() {
             let program = [windhover, "pingpong", protocol, ENDPOINT, "--key-file", &key, "--count", &count];
             let arguments = [&capture[..], &program, &["--format", "json"]].concat();
             let output = run(&mut bypass(&folder, &arguments));
-            support::assert_measured(&output, &support::BUSY);
+            support::assert_measured(&output);
             let result = support::documents(&output).remove(0);
             let (packets, dropped) = read(&file);
             assert_eq!(dropped, Some(0), "{}", stderr(&output));

@@ -375,7 +375,7 @@ fn pingpong_runs_behind_it_at_both_ends() {
         )
         .output()
         .unwrap();
-        support::assert_measured(&output, &support::BUSY);
+        support::assert_measured(&output);
         let document = support::documents(&output).remove(0);
         for end in ["initiator", "reflector"] {
             assert_eq!(document["ends"][end]["preloads"][0]["library"], preload, "{document}");

@@ -57,8 +57,7 @@ fn the_devices_clocks_and_their_stamps_are_used() {
     let said = stderr(&refused);
     let why = "of what it receives only of PTP packets (rx_filters 0x1031): use --stamps hardware-sent";
     assert!(said.contains(why) && said.lines().count() == 1, "{said}");
-    // 400 messages are few for high percentiles, which nobody looks at here.
-    assert_measured(&output, &["generator-late", "faults", "few-samples"]);
+    assert_measured(&output);
     let result = &documents(&output)[0];
     let way = &result["one_way"];
     assert_eq!((&way["stamps"], &way["method"]), (&"hardware-sent".into(), &"min-rtt".into()), "{way}");

@@ -60,7 +60,7 @@ fn each_model_is_in_force_in_its_cells_and_put_back_after() {
     let output = windhover(&["campaign", "run", &file, "--output", folder.path()]).output().unwrap();
     assert_restored(&before);
     let run = run_directory(&folder.0);
-    let results = assert_run_measured(&output, &run, &["faults"]);
+    let results = assert_run_measured(&output, &run);
     let mut wanted: Vec<&str> = results.iter().map(|result| result["factors"]["kernel"].as_str().unwrap()).collect();
     assert_eq!(wanted.len(), 6, "{}", stderr(&output));
     wanted.dedup();

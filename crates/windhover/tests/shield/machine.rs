@@ -141,7 +141,7 @@ impl State {
 /// Fails with every line that differs, after a moment: what was undone by another process has to arrive.
 #[track_caller]
 pub(crate) fn assert_restored(before: &State) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     let mut lines = before.differences(&State::read());
     while !lines.is_empty() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(50));
@@ -235,6 +235,27 @@ pub(crate) fn names(folder: &str) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// A setting of the kernel, put back when dropped.
+pub(crate) struct Kept {
+    path: &'static str,
+    value: String,
+}
+
+impl Kept {
+    /// `None` where this kernel does not have it.
+    pub(crate) fn set(path: &'static str, value: &str) -> Option<Self> {
+        let kept = Self { path, value: fs::read_to_string(path).ok()? };
+        fs::write(path, value).unwrap();
+        Some(kept)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        fs::write(self.path, &self.value).unwrap();
+    }
+}
+
 /// A process that sleeps, ended with the test.
 pub(crate) struct Sleeper(pub(crate) Child);
 
@@ -251,6 +272,11 @@ impl Sleeper {
         let sleeper = Self(command.arg("300").stdin(Stdio::null()).spawn().unwrap());
         wait_for("sleep", || read(format!("/proc/{}/comm", sleeper.id())) == "sleep");
         sleeper
+    }
+
+    /// One that never sleeps instead.
+    pub(crate) fn spinning() -> Self {
+        Self(Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap())
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -271,7 +297,7 @@ impl Drop for Sleeper {
 
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while !done() {
         assert!(Instant::now() < until, "{what} did not come");
         std::thread::sleep(Duration::from_millis(20));

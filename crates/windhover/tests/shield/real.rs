@@ -1,7 +1,7 @@
 //! Real shields of CPU 1, up for a moment.
 
-use crate::machine::{CPU, Machine, Sleeper, State, assert_restored, cpus_of, names, read, tasks, wait_for};
-use crate::support::{assert_code, stderr, stdout};
+use crate::machine::{CPU, Kept, Machine, Sleeper, State, assert_restored, cpus_of, names, read, tasks, wait_for};
+use crate::support::{assert_code, invalid_of, stderr, stdout};
 use std::process::{Command, Stdio};
 
 /// What of "everything leaves" is true for interrupts and the kernel's own work.
@@ -134,6 +134,30 @@ fn wake_ups_behind_the_shield_of_their_own_command() {
     assert!(stderr(&output).contains("the shield is down"), "{}", stderr(&output));
     assert_restored(&before);
     assert!(machine.logs().is_empty());
+}
+
+/// Catches: a sender that leaves its schedule, or a loop that faults, by Windhover's own doing. Every other test accepts both
+/// findings as a busy machine's doing; here the same busy machine causes neither behind the shield.
+#[test]
+fn a_schedule_is_kept_behind_a_shield_and_not_without() {
+    let Some(machine) = Machine::take("a_schedule_is_kept_behind_a_shield_and_not_without", false) else { return };
+    // A kernel that moves locked pages makes anyone's loop fault; a shield does not change that.
+    let _compaction = Kept::set("/proc/sys/vm/compact_unevictable_allowed", "0");
+    let hogs: Vec<Sleeper> = (0..8).map(|_| Sleeper::spinning()).collect();
+    let before = State::read();
+    let pace = ["pace", "udp", "--fork-both", "--rate", "1000", "--seconds", "3", "--cpu", CPU, "--remote-cpu", "0"];
+    let pace = [&pace[..], &["--format", "json", "--policy"]].concat();
+    let beside = machine.windhover(&[&pace[..], &["other"]].concat());
+    assert_code(&beside, 4);
+    assert!(invalid_of(&beside).contains(&"generator-late".to_owned()), "{}", stdout(&beside));
+    let exec = ["exec", "-a", CPU, "--", env!("CARGO_BIN_EXE_windhover")];
+    let behind = machine.shield(&[&exec[..], &pace[..], &["fifo:50"]].concat());
+    assert_code(&behind, 0);
+    assert_eq!(invalid_of(&behind), Vec::<String>::new(), "{}", stdout(&behind));
+    let document: serde_json::Value = serde_json::from_str(stdout(&behind).trim()).unwrap();
+    assert_eq!(document["messages"]["sent"], 3000, "{document}");
+    assert_restored(&before);
+    drop(hogs);
 }
 
 #[test]

@@ -12,14 +12,13 @@ pub fn windhover(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end; once more when all that spoilt a figure is the machine: a kernel that compacts memory (as it does
-/// after a large build) moves even locked pages, and the tool says rightly that the figure cannot be trusted. Each such retry is
-/// printed; `cargo xtask test` counts them.
+/// Runs it to its end; once more when only the machine spoilt its figures (see [`BUSY`]), because many tests want figures that
+/// can be trusted. Each such retry is printed; `cargo xtask test` counts them. A campaign is not run again: its run directory is there.
 pub fn run(arguments: &[&str]) -> Output {
     let output = windhover(arguments).output().unwrap();
-    let found = invalid(&stdout(&output));
-    if output.status.code() == Some(4) && !found.is_empty() && found.iter().all(|word| word == "faults") {
-        eprintln!("RETRIED windhover {}: page faults in its loop", arguments.join(" "));
+    let found = invalid_of(&output);
+    if output.status.code() == Some(4) && arguments[0] != "campaign" && is_only_busy(&found) {
+        eprintln!("RETRIED windhover {}: {}", arguments.join(" "), found.join(", "));
         return windhover(arguments).output().unwrap();
     }
     output
@@ -28,47 +27,58 @@ pub fn run(arguments: &[&str]) -> Output {
 /// Signals this far apart are two requests: five times what the program takes for one, because it counts from when it runs.
 pub const ANOTHER_REQUEST: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// What a machine that is busy with other tests does to a measurement: its sender gets a CPU late, its kernel moves pages.
-pub const BUSY: [&str; 2] = ["generator-late", "faults"];
+/// What a machine that is busy with other work does to a sound measurement: the sender gets a CPU late (`generator-late`), and a
+/// kernel that compacts memory, as it does after a large build, moves even locked pages (`faults`). The tool is right to call
+/// such figures invalid, so tests accept the two, here and nowhere else. That Windhover itself causes neither is shown behind
+/// a shield, where they fail the test: `shield::real::a_schedule_is_kept_behind_a_shield_and_not_without`.
+const BUSY: [&str; 2] = ["generator-late", "faults"];
 
-/// What a result calls invalid, as the words of its findings: of lines of JSON, else of the printed verdict.
-pub fn invalid(text: &str) -> Vec<String> {
+/// Whether the machine's other work explains all of these findings, of which there is at least one.
+pub fn is_only_busy(found: &[String]) -> bool {
+    !found.is_empty() && found.iter().all(|word| BUSY.contains(&word.as_str()))
+}
+
+/// What a command calls invalid, as the words of its findings: of lines of JSON, else of the printed verdict.
+pub fn invalid_of(output: &Output) -> Vec<String> {
+    let text = stdout(output) + &stderr(output);
     let printed = text.lines().filter_map(|line| {
         line.trim_start_matches("windhover: ").trim_start_matches("warning: ").trim_start().strip_prefix("invalid:")
     });
     let words = printed.filter_map(|line| line.trim_start().split([',', ':', ' ']).next().map(str::to_owned));
     let documents = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    words.chain(documents.flat_map(|document| invalid_of(&document))).collect()
+    words.chain(documents.flat_map(|document| invalid_in(&document))).collect()
 }
 
-fn invalid_of(document: &serde_json::Value) -> Vec<String> {
+fn invalid_in(document: &serde_json::Value) -> Vec<String> {
     let found = document["verdict"]["invalid"].as_array();
     found.into_iter().flatten().map(|finding| finding["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Asserts that a command measured: all that its result calls invalid is among `accepted`, and it ended with 4 where there is
-/// something, with 0 where there is nothing.
+/// Asserts that a command measured: it ended with 0, or with 4 for what a busy machine does.
 #[track_caller]
-pub fn assert_measured(output: &Output, accepted: &[&str]) {
-    assert_judged(output, &invalid(&stdout(output)), accepted);
+pub fn assert_measured(output: &Output) {
+    assert_judged(output, &invalid_of(output));
 }
 
 /// The same of a campaign, by its cells' results, which it returns in the order of the cells.
 #[track_caller]
-pub fn assert_run_measured(output: &Output, run: &Path, accepted: &[&str]) -> Vec<serde_json::Value> {
-    let read = |path: &PathBuf| serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let cells: Vec<serde_json::Value> = cell_files(run).iter().map(read).collect();
-    let found: Vec<String> = cells.iter().flat_map(invalid_of).collect();
-    assert_judged(output, &found, accepted);
-    cells
+pub fn assert_run_measured(output: &Output, run: &Path) -> Vec<serde_json::Value> {
+    let results = results(run);
+    assert_judged(output, &results.iter().flat_map(invalid_in).collect::<Vec<_>>());
+    results
 }
 
-/// The same with what was found.
+/// The results of a campaign in the order of the cells.
+pub fn results(run: &Path) -> Vec<serde_json::Value> {
+    let read = |path: &PathBuf| serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    cell_files(run).iter().map(read).collect()
+}
+
 #[track_caller]
-pub fn assert_judged(output: &Output, found: &[String], accepted: &[&str]) {
-    let others: Vec<&String> = found.iter().filter(|word| !accepted.contains(&word.as_str())).collect();
-    assert!(others.is_empty(), "{others:?} besides {accepted:?}\n{}\n{}", stdout(output), stderr(output));
-    assert_code(output, if found.is_empty() { 0 } else { 4 });
+fn assert_judged(output: &Output, found: &[String]) {
+    let said = || format!("{found:?}\n{}\n{}", stdout(output), stderr(output));
+    assert!(found.is_empty() || is_only_busy(found), "{}", said());
+    assert_eq!(output.status.code(), Some(if found.is_empty() { 0 } else { 4 }), "{}", said());
 }
 
 /// The only run directory below a folder.
@@ -217,10 +227,13 @@ impl Server {
 
     /// At this address.
     pub fn start_at(bind: &str, extra: &[&str], environment: &[(&str, &str)]) -> Self {
-        let mut arguments = vec!["serve", "--bind", bind];
-        arguments.extend(extra);
-        let mut command = windhover(&arguments);
+        let mut command = windhover(&[&["serve", "--bind", bind], extra].concat());
         command.envs(environment.iter().copied());
+        Self::started(command)
+    }
+
+    /// By this command, which listens when this returns.
+    pub fn started(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
         // The dynamic loader may have something to say first.
@@ -246,6 +259,29 @@ impl Server {
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
     }
+
+    /// Starts a client and waits until it measures, however long a busy machine takes for that: the server's answers take CPU time
+    /// that only many messages take, and by then the client handles signals.
+    #[track_caller]
+    pub fn measured_by(&self, mut client: Command) -> Child {
+        const TICKS: u64 = 5;
+        let before = computed(self.id());
+        let mut child = client.spawn().unwrap();
+        until("measuring", || {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it measured");
+            computed(self.id()) >= before + TICKS
+        });
+        child
+    }
+}
+
+/// Waits until a child with `--jsonl` has reported an interval, so until messages have come back. Its later lines.
+#[track_caller]
+pub fn first_interval(child: &mut Child) -> std::io::Lines<BufReader<std::process::ChildStdout>> {
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("\"interval\""), "{first}");
+    lines
 }
 
 impl Drop for Server {
