@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use wire::{Nonce, Opened, ServerConfig, ServerEvent, ServerSession, StopReport, Token, Versions, data};
+use wire::{Nonce, Opened, RefuseCode, ServerConfig, ServerEvent, ServerSession, StopReport, Token, Versions, data};
 
 /// What becomes of the answer to the message with this number (from 1 on, warm-up included).
 type Fate = fn(u64, &[u8], &UdpSocket, SocketAddr, &mut Vec<Vec<u8>>);
@@ -27,13 +27,22 @@ struct Fake {
 
 impl Fake {
     fn start(fate: Fate, vanish_after: u64) -> Self {
+        Self::with(fate, vanish_after, false)
+    }
+
+    /// One that closes its data socket and refuses the session a while after.
+    fn refusing() -> Self {
+        Self::with(nothing, 0, true)
+    }
+
+    fn with(fate: Fate, vanish_after: u64, refuses: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&seen);
         let thread = std::thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
-            serve(stream, fate, vanish_after, &counted);
+            serve(stream, fate, vanish_after, refuses, &counted);
         });
         Self { address, seen, thread: Some(thread) }
     }
@@ -61,7 +70,13 @@ fn reflect(socket: &UdpSocket, seen: &AtomicU64, done: &AtomicBool, fate: Fate) 
     }
 }
 
-fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64, seen: &Arc<AtomicU64>) {
+fn transmit(session: &mut ServerSession, stream: &mut TcpStream) {
+    while let Some(bytes) = session.poll_transmit() {
+        stream.write_all(&bytes).unwrap();
+    }
+}
+
+fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64, refuses: bool, seen: &Arc<AtomicU64>) {
     let config = ServerConfig {
         versions: Versions::OURS,
         tool_version: "fake".to_owned(),
@@ -79,9 +94,7 @@ fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64, seen: &Arc<Atomic
     let mut buffer = [0; 4096];
     stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
     loop {
-        while let Some(bytes) = session.poll_transmit() {
-            stream.write_all(&bytes).unwrap();
-        }
+        transmit(&mut session, &mut stream);
         if vanish_after > 0 && seen.load(Ordering::Relaxed) >= vanish_after {
             break;
         }
@@ -104,7 +117,15 @@ fn serve(mut stream: TcpStream, fate: Fate, vanish_after: u64, seen: &Arc<Atomic
                             source: None,
                         })
                         .unwrap();
-                    session.proved(None).unwrap();
+                    if refuses {
+                        drop(socket.take());
+                        transmit(&mut session, &mut stream);
+                        // The client shows its token some times meanwhile, and its kernel hears that nobody is there.
+                        std::thread::sleep(Duration::from_millis(300));
+                        session.refuse(RefuseCode::Unsupported, "it has no such device");
+                    } else {
+                        session.proved(None).unwrap();
+                    }
                 }
                 ServerEvent::Start { .. } => {
                     session.started().unwrap();
@@ -208,6 +229,16 @@ fn drop_two(number: u64, message: &[u8], socket: &UdpSocket, to: SocketAddr, _: 
     if number != 5 && number != 6 {
         drop(socket.send_to(message, to));
     }
+}
+
+/// Catches: an endpoint that could not open its end of the path, of which the client says only that its port is closed.
+#[test]
+fn why_an_endpoint_refuses_is_said_although_its_port_is_closed() {
+    let fake = Fake::refusing();
+    let (all, outcome) = run(&task(short(Receive::Block, 32), fake.address));
+    let error = outcome.unwrap_err();
+    assert!(all.is_empty() && error.to_string().contains("it has no such device"), "{error}");
+    assert_eq!(error.exit_code(), 2);
 }
 
 #[test]
