@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use lab::{Lab, LabSpec, Registry};
 use model::worker::{EndpointTask, ProbeTask, Target};
 use model::{
-    EndSpec, EndUsage, FrameBackend, Limits, Probe, ProbeSpec, Protocol, Receive, ResultDocument, SizeList,
+    EndSpec, EndUsage, FindingId, FrameBackend, Limits, Probe, ProbeSpec, Protocol, Receive, ResultDocument, SizeList,
     WorkerEvent, WorkerSpec,
 };
 use report::{Column, Grid};
@@ -25,7 +25,7 @@ const FEWEST_ROUNDS: usize = 3;
 const MEASURE_MS: u32 = 150;
 const WARMUP_MS: u32 = 30;
 /// A worker that says nothing for so long is stuck.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One way for a message to the peer and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +114,18 @@ struct Row {
 impl Row {
     fn new(way: Candidate) -> Self {
         Self { way, rounds: Vec::new(), why_not: None, failed_in: None, untrusted: Vec::new() }
+    }
+
+    /// Adds a round. One without figures says why.
+    fn add(&mut self, result: &ResultDocument) {
+        let figures = Figures::of(result);
+        let invalid = result.verdict.invalid.iter().map(|finding| finding.id.word());
+        self.untrusted.extend(invalid);
+        if figures.is_none() && result.verdict.trusted {
+            // A busy machine may let so few messages through that not even their median is known.
+            self.untrusted.push(FindingId::FewSamples.word());
+        }
+        self.rounds.push(figures);
     }
 
     /// Ends it. What earlier rounds found is no figure of a way that works.
@@ -256,10 +268,7 @@ fn measure(arguments: &Arguments, ends: &Ends, rows: &mut [Row], stop: &AtomicBo
                 continue;
             }
             match once(arguments, ends, row.way) {
-                Ok(result) => {
-                    row.untrusted.extend(result.verdict.invalid.iter().map(|finding| finding.id.word()));
-                    row.rounds.push(Figures::of(&result));
-                }
+                Ok(result) => row.add(&result),
                 Err(_) if stop.load(Ordering::Relaxed) => {}
                 // What others are compared with has to work; what is compared may be missing here.
                 Err(failure) if matches!(row.way, Candidate::Block | Candidate::Spin) => return Err(failure),
@@ -560,6 +569,21 @@ mod tests {
         let mut never = Row::new(NATIVE);
         never.fail("no XDP".to_owned());
         assert_eq!((never.failed_in, never.opens()), (None, false));
+    }
+
+    /// Catches: rounds that are left out without a reason, which a busy machine makes: few messages come back in their time.
+    #[test]
+    fn a_round_without_figures_says_why() {
+        let text = include_str!("../../tests/golden/two/cells/0001.json");
+        let mut result: ResultDocument = serde_json::from_str(text).unwrap();
+        (result.verdict.trusted, result.verdict.invalid) = (true, Vec::new());
+        let mut row = Row::new(Candidate::Spin);
+        row.add(&result);
+        assert!(row.rounds[0].is_some() && row.untrusted.is_empty(), "{row:?}");
+        result.latency.as_mut().unwrap().p50_ns = None;
+        row.add(&result);
+        assert!(row.rounds[1].is_none(), "{row:?}");
+        assert_eq!(row.untrusted, ["few-samples"]);
     }
 
     #[test]
