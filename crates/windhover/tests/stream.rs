@@ -6,7 +6,10 @@ mod support;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd as _;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use support::{Folder, Server, assert_code, assert_refused, documents, run, stderr, stdout};
 
 fn measure(arguments: &[&str]) -> Value {
@@ -145,28 +148,30 @@ fn bad_input_is_one_line() {
 #[test]
 fn a_killed_receiver_keeps_what_was_measured() {
     let server = Server::start(&[]);
-    let child =
-        support::windhover(&["stream", "udp", &server.address, "--rate", "1k", "--seconds", "20", "--format", "json"])
+    let mut child =
+        support::windhover(&["stream", "udp", &server.address, "--rate", "1k", "--seconds", "60", "--jsonl"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(3500));
+    let lines = support::first_interval(&mut child);
     drop(server);
+    let last = lines.map(Result::unwrap).last().unwrap();
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 5);
-    let document = documents(&output).remove(0);
+    let document: Value = serde_json::from_str(&last).unwrap();
     let flow = &flows(&document)[0];
-    assert!(flow["received"].as_u64() > Some(500), "{flow}");
+    assert!(flow["received"].as_u64() > Some(0), "{flow}");
     assert_eq!(document["verdict"]["invalid"][0]["id"], "peer-vanished", "{}", document["verdict"]);
     assert_eq!(stderr(&output).lines().filter(|line| line.starts_with("windhover:")).count(), 1);
 }
 
 /// Between an initiator and an endpoint on loopback: passes everything on but what it is told to spoil of the datagrams
-/// that go up.
+/// that go up. A word of the control connection never overtakes a datagram that was sent before it, so that the counts are
+/// exact however long a busy machine keeps a thread of it waiting.
 struct Relay {
     address: String,
-    spoiled: std::sync::Arc<std::sync::Mutex<Spoiled>>,
+    spoiled: Arc<Mutex<Spoiled>>,
 }
 
 #[derive(Default)]
@@ -183,90 +188,149 @@ impl Relay {
     fn start(server: &str) -> Self {
         let listener = TcpListener::bind((RELAY, 0)).unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let spoiled = std::sync::Arc::default();
-        let relay = Self { address, spoiled: std::sync::Arc::clone(&spoiled) };
+        let spoiled = Arc::default();
+        let relay = Self { address, spoiled: Arc::clone(&spoiled) };
         let server = server.to_owned();
         std::thread::spawn(move || {
             let (near, _) = listener.accept().unwrap();
             let far = TcpStream::connect(server).unwrap();
-            let (mut up, mut to) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            let (up, to) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+            let ways = Arc::new(Ways::default());
+            let going_up = Arc::clone(&ways);
             std::thread::spawn(move || {
-                let _ = std::io::copy(&mut up, &mut to);
+                pass_on(up, &to, &going_up.up, |_| ());
                 let _ = to.shutdown(std::net::Shutdown::Write);
             });
-            control(far, near, &spoiled);
+            let mut heard = String::new();
+            let mut open = true;
+            pass_on(far, &near, &ways.down, |part| {
+                heard.push_str(&String::from_utf8_lossy(part));
+                if let Some((ports, _)) = heard.split_once("\"ports\":[").and_then(|(_, rest)| rest.split_once(']'))
+                    && std::mem::take(&mut open)
+                {
+                    ways.open(ports, &spoiled);
+                }
+            });
         });
         relay
     }
 }
 
-/// Passes the endpoint's words on, and opens the ports that it names.
-fn control(mut far: TcpStream, mut near: TcpStream, spoiled: &std::sync::Arc<std::sync::Mutex<Spoiled>>) {
-    let mut part = [0; 65_536];
-    let mut heard = String::new();
-    let mut open = true;
-    while let Ok(bytes @ 1..) = far.read(&mut part) {
-        heard.push_str(&String::from_utf8_lossy(&part[..bytes]));
-        if let Some((ports, _)) = heard.split_once("\"ports\":[").and_then(|(_, rest)| rest.split_once(']'))
-            && std::mem::take(&mut open)
-        {
-            for (number, port) in ports.split(',').enumerate() {
-                let port: u16 = port.parse().unwrap();
-                // The first flow goes up.
-                let spoil = (number == 0).then(|| std::sync::Arc::clone(spoiled));
-                let socket = UdpSocket::bind((RELAY, port)).unwrap();
-                std::thread::spawn(move || pass(&socket, port, spoil.as_deref()));
-            }
+/// A socket that datagrams come in by.
+struct Inlet {
+    socket: UdpSocket,
+    /// Held from taking a datagram out until it is passed on.
+    passing: Mutex<()>,
+}
+
+impl Inlet {
+    fn new(socket: UdpSocket) -> Arc<Self> {
+        use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
+        setsockopt(&socket, RcvBuf, &ROOM).unwrap();
+        Arc::new(Self { socket, passing: Mutex::new(()) })
+    }
+
+    fn take_all(&self, mut each: impl FnMut(&[u8])) {
+        let mut datagram = [0; 2048];
+        while self.socket.peek_from(&mut [0; 1]).is_ok() {
+            let _passing = self.passing.lock().unwrap();
+            let (bytes, _) = self.socket.recv_from(&mut datagram).unwrap();
+            each(&datagram[..bytes]);
         }
-        if near.write_all(&part[..bytes]).is_err() {
+    }
+
+    /// Waits until nothing that came in is still to be passed on.
+    fn drained(&self) {
+        loop {
+            let passing = self.passing.lock().unwrap();
+            if !waiting(&self.socket) {
+                return;
+            }
+            drop(passing);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The inlets of each direction.
+#[derive(Default)]
+struct Ways {
+    up: Mutex<Vec<Arc<Inlet>>>,
+    down: Mutex<Vec<Arc<Inlet>>>,
+}
+
+impl Ways {
+    /// Opens the ports that the endpoint names; the first flow goes up.
+    fn open(&self, ports: &str, spoiled: &Arc<Mutex<Spoiled>>) {
+        for (number, port) in ports.split(',').enumerate() {
+            let port: u16 = port.parse().unwrap();
+            let spoil = (number == 0).then(|| Arc::clone(spoiled));
+            let near = Inlet::new(UdpSocket::bind((RELAY, port)).unwrap());
+            let far = Inlet::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+            far.socket.connect(("127.0.0.1", port)).unwrap();
+            self.up.lock().unwrap().push(Arc::clone(&near));
+            self.down.lock().unwrap().push(Arc::clone(&far));
+            std::thread::spawn(move || pass(&near, &far, spoil.as_deref()));
+        }
+    }
+}
+
+/// Passes one side's words on, each behind the datagrams before it, after `look` has seen them.
+fn pass_on(mut from: TcpStream, mut to: &TcpStream, inlets: &Mutex<Vec<Arc<Inlet>>>, mut look: impl FnMut(&[u8])) {
+    let mut part = [0; 65_536];
+    while let Ok(bytes @ 1..) = from.read(&mut part) {
+        look(&part[..bytes]);
+        inlets.lock().unwrap().iter().for_each(|inlet| inlet.drained());
+        if to.write_all(&part[..bytes]).is_err() {
             break;
         }
     }
 }
 
-fn pass(near: &UdpSocket, port: u16, spoil: Option<&std::sync::Mutex<Spoiled>>) {
-    let far = UdpSocket::bind("127.0.0.1:0").unwrap();
-    far.connect(("127.0.0.1", port)).unwrap();
-    let mut datagram = [0; 2048];
-    let (bytes, from) = near.recv_from(&mut datagram).unwrap();
-    let _ = far.send(&datagram[..bytes]);
-    let (down, back) = (far.try_clone().unwrap(), near.try_clone().unwrap());
-    std::thread::spawn(move || {
-        let mut datagram = [0; 2048];
-        while let Ok(bytes) = down.recv(&mut datagram) {
-            let _ = back.send_to(&datagram[..bytes], from);
-        }
-    });
-    let (mut count, mut held) = (0_u64, None::<Vec<u8>>);
-    while let Ok(bytes) = near.recv(&mut datagram) {
-        let message = &datagram[..bytes];
-        let Some(spoil) = spoil.filter(|_| bytes > 100) else {
-            let _ = far.send(message);
-            continue;
-        };
-        count += 1;
-        let mut spoiled = spoil.lock().unwrap();
-        if count % 10 == 3 {
-            spoiled.lost += 1;
-            continue;
-        }
-        if count % 10 == 6 {
-            // It goes after the next one.
-            held = Some(message.to_vec());
-            continue;
-        }
-        let _ = far.send(message);
-        if count % 20 == 9 {
-            spoiled.twice += 1;
-            let _ = far.send(message);
-        }
-        if let Some(message) = held.take() {
-            spoiled.late += 1;
-            let _ = far.send(&message);
-        }
-    }
+/// Bytes that a socket is asked to keep. The kernel doubles it, and counts less than 1280 for a short datagram, so that it has room
+/// for 300 of them.
+const ROOM: usize = 200_000;
+
+fn waiting(socket: &UdpSocket) -> bool {
+    use nix::sys::socket::{MsgFlags, recv};
+    recv(socket.as_raw_fd(), &mut [0; 1], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT).is_ok()
 }
 
+/// Passes datagrams on, both ways.
+fn pass(near: &Arc<Inlet>, far: &Arc<Inlet>, spoil: Option<&Mutex<Spoiled>>) {
+    let (_, client) = near.socket.peek_from(&mut [0; 1]).unwrap();
+    let (down, back) = (Arc::clone(far), Arc::clone(near));
+    std::thread::spawn(move || {
+        down.take_all(|message| drop(back.socket.send_to(message, client)));
+    });
+    let (mut count, mut held) = (0_u64, None::<Vec<u8>>);
+    let far = &far.socket;
+    near.take_all(|message| {
+        let send = |message: &[u8]| drop(far.send(message));
+        // Proofs are short.
+        let Some(spoil) = spoil.filter(|_| message.len() > 100) else { return send(message) };
+        count += 1;
+        let mut spoiled = spoil.lock().unwrap();
+        match count % 20 {
+            3 | 13 => return spoiled.lost += 1,
+            // It goes after the next one.
+            6 | 16 => return held = Some(message.to_vec()),
+            9 => {
+                spoiled.twice += 1;
+                send(message);
+            }
+            _ => {}
+        }
+        send(message);
+        if let Some(late) = held.take() {
+            spoiled.late += 1;
+            send(&late);
+        }
+    });
+}
+
+/// 250 messages each way, for which every socket on the way has room: nothing but the relay loses any, also where a thread gets no
+/// CPU all the while.
 #[test]
 fn a_path_that_loses_repeats_and_reorders() {
     let server = Server::start(&[]);
@@ -276,7 +340,7 @@ fn a_path_that_loses_repeats_and_reorders() {
         "udp",
         &relay.address,
         "--rate",
-        "2k",
+        "125",
         "--size",
         "200",
         "--seconds",
@@ -291,7 +355,9 @@ fn a_path_that_loses_repeats_and_reorders() {
         assert_eq!(count(flow, "sent"), count(flow, "received") + count(flow, "lost"), "{flow}");
     }
     let spoiled = relay.spoiled.lock().unwrap();
-    assert!(spoiled.lost > 300 && spoiled.late > 300 && spoiled.twice > 150, "{up}");
+    let sent = count(up, "sent");
+    assert!((20..=251).contains(&sent) && spoiled.lost >= sent / 10, "{up}");
+    assert!(spoiled.late >= sent / 10 - 1 && spoiled.twice >= sent / 20, "{up}");
     // The one that waits for its successor at the very end never comes.
     assert!(count(up, "lost") - spoiled.lost <= 1, "{} {up}", spoiled.lost);
     assert_eq!((count(up, "duplicated"), count(up, "reordered")), (spoiled.twice, spoiled.late), "{up}");
@@ -333,11 +399,9 @@ fn in_a_lab(name: &str) {
     for (key, size) in [("ipv4", 1472), ("ipv6", 1452)] {
         let address = lab["hosts"][1][key].as_str().unwrap();
         let bind = if key == "ipv6" { format!("[{address}]:7415") } else { format!("{address}:7415") };
-        let mut serve = support::windhover(&["lab", "exec", &b, "--"])
-            .args([env!("CARGO_BIN_EXE_windhover"), "--quiet", "serve", "--bind", &bind])
-            .spawn()
-            .unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        let serve = ["lab", "exec", &b, "--", env!("CARGO_BIN_EXE_windhover"), "serve", "--bind", &bind];
+        // It listens until it is killed; its own namespace command ends with it.
+        let _server = Server::started(support::windhover(&serve));
         for protocol in ["udp", "tcp"] {
             let rest = ["--bandwidth", "10M", "--seconds", "0.3", "--bidir", "--format", "json"];
             let head = ["lab", "exec", &a, "--", env!("CARGO_BIN_EXE_windhover"), "stream", protocol, &bind];
@@ -350,9 +414,6 @@ fn in_a_lab(name: &str) {
             assert!(flows(&document).iter().all(|flow| flow["bytes"].as_u64() > Some(10_000)), "{document}");
             assert_eq!(document["verdict"]["trusted"], true, "{}", document["verdict"]);
         }
-        // It listens until it is killed; its own namespace command ends with it.
-        let _ = serve.kill();
-        let _ = serve.wait();
     }
 }
 
