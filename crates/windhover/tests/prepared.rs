@@ -11,10 +11,13 @@ use std::io::{Read as _, Write as _};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use support::{
-    Folder, assert_code, assert_run_measured, can_make_namespaces, cell_files, is_root, run_directory, stderr, stdout,
-    windhover,
+    Folder, alone_on_machine, assert_code, assert_run_measured, can_make_namespaces, cell_files, is_root,
+    run_directory, stderr, stdout, windhover,
 };
 use wire::{AGENT_LIMIT, Decoder, Reply, Request};
+
+/// How long a busy machine may take to put back what is put back after a process.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The right to change this machine, and where its undo logs are.
 struct Machine {
@@ -29,8 +32,7 @@ impl Machine {
             () if !is_root() => "a shield needs root",
             () if !online.contains(0) || !online.contains(1) => "it takes CPUs 0 and 1",
             () => {
-                let lock = fs::File::create(std::env::temp_dir().join("windhover-machine.lock")).unwrap();
-                lock.lock().unwrap();
+                let lock = alone_on_machine().unwrap();
                 return Some(Self { _lock: lock, folder: Folder::new(test) });
             }
         };
@@ -203,7 +205,7 @@ fn an_agent_keeps_in_force_what_was_asked_for_last() {
     assert_eq!(agent.ask(&Request::Restore), Reply::Restored { problems: Vec::new() });
     bystander.kill().unwrap();
     bystander.wait().unwrap();
-    is_as(&before, Duration::from_secs(2)).unwrap();
+    is_as(&before, PATIENCE).unwrap();
 }
 
 #[test]
@@ -221,9 +223,7 @@ fn however_an_agent_ends_the_machine_is_as_before() {
             signal => agent.signal(signal),
         }
         agent.child.wait().unwrap();
-        // After a kill it is the keeper's turn.
-        let patience = if end == "-KILL" { Duration::from_secs(30) } else { Duration::from_secs(2) };
-        is_as(&before, patience).unwrap_or_else(|what| panic!("after {end}: {what}"));
+        is_as(&before, PATIENCE).unwrap_or_else(|what| panic!("after {end}: {what}"));
     }
 }
 
@@ -242,13 +242,13 @@ fn a_refused_shield_leaves_nothing_behind_and_the_agent_goes_on() {
     let Reply::Failed { code: 2, .. } = agent.prepare(Some(shield(ShieldBackend::Auto)), &["no.such.key=1"]) else {
         panic!("an unknown key")
     };
-    is_as(&before, Duration::from_secs(2)).unwrap();
+    is_as(&before, PATIENCE).unwrap();
     // Another's shield would be up in cells that are to have none.
     assert_code(&machine.command(&["shield", "-p", "1", "--backend", "affinity", "--yes"]).output().unwrap(), 0);
     let Reply::Failed { code: 2, message } = agent.prepare(None, &[]) else { panic!("another's shield") };
     assert!(message.contains("shield --reset"), "{message}");
     assert_code(&machine.command(&["shield", "--reset"]).output().unwrap(), 0);
-    is_as(&before, Duration::from_secs(2)).unwrap();
+    is_as(&before, PATIENCE).unwrap();
 }
 
 fn plan(grid: &str) -> String {
@@ -278,7 +278,7 @@ fn a_campaign_shields_some_cells_and_not_others() {
     );
     let file = machine.folder.file("plan.toml", &plan(&grid));
     let output = machine.command(&["campaign", "run", &file, "--output", machine.folder.path()]).output().unwrap();
-    is_as(&before, Duration::from_secs(2)).unwrap();
+    is_as(&before, PATIENCE).unwrap();
     let run = run_directory(&machine.folder.0);
     let results = assert_run_measured(&output, &run);
     assert_eq!(results.len(), 4);
@@ -328,7 +328,7 @@ fn a_shield_that_cannot_be_had_fails_its_cells_alone() {
     let grid = "[[grid]]\nshield = [\"off\", \"isolcpus\"]\nsize = [32, 64, 128, 256]\n";
     let file = machine.folder.file("plan.toml", &plan(grid));
     let output = machine.command(&["campaign", "run", &file, "--output", machine.folder.path()]).output().unwrap();
-    is_as(&before, Duration::from_secs(2)).unwrap();
+    is_as(&before, PATIENCE).unwrap();
     assert_code(&output, 1);
     assert!(stderr(&output).contains("isolcpus"), "{}", stderr(&output));
     assert_eq!(cell_files(&run_directory(&machine.folder.0)).len(), 4);
@@ -369,7 +369,7 @@ fn a_shield_and_a_setting_of_each_host_go_together() {
         "[[grid]]\nshield = [\"auto\", \"off\"]\nknob = [\"nic.feature.gro=on\", \"net.ipv4.ip_default_ttl=77\"]\n";
     let file = machine.folder.file("plan.toml", &plan(grid));
     let output = machine.command(&["campaign", "run", &file, "--output", machine.folder.path()]).output().unwrap();
-    is_as(&before, Duration::from_secs(2)).unwrap();
+    is_as(&before, PATIENCE).unwrap();
     let results = assert_run_measured(&output, &run_directory(&machine.folder.0));
     assert_eq!(results.len(), 4, "{}", stderr(&output));
     for result in &results {
@@ -419,7 +419,7 @@ fn a_campaign_that_ends_at_once_leaves_no_setting() {
     let status = runner.wait().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2), "{status:?}");
     drop(agents);
-    is_as(&before, Duration::from_secs(30)).unwrap();
+    is_as(&before, PATIENCE).unwrap();
 }
 
 /// The agents of a campaign, standing still until this is dropped.

@@ -14,7 +14,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use support::{
-    Folder, assert_code, assert_refused, can_make_namespaces, fits_every_width, is_root, run, stderr, stdout, windhover,
+    Folder, alone_on_machine, assert_code, assert_refused, can_make_namespaces, fits_every_width, is_root, run, stderr,
+    stdout, windhover,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -257,20 +258,13 @@ fn sysctls_of_a_namespace() {
     assert!(inside.wait().unwrap().success());
 }
 
-/// Held while a test changes a setting of the whole machine.
-fn machine() -> std::fs::File {
-    let lock = std::fs::File::create(std::env::temp_dir().join("windhover-machine.lock")).unwrap();
-    lock.lock().unwrap();
-    lock
-}
-
 #[test]
 fn a_setting_of_this_machine_there_and_back() {
     if !is_root() {
         eprintln!("SKIPPED a_setting_of_this_machine_there_and_back: not root");
         return;
     }
-    let _lock = machine();
+    let _lock = alone_on_machine().unwrap();
     let folder = Folder::new("tune-machine");
     let profile = folder.file("stat.toml", "summary = 'a test'\n[sysctl]\nvm.stat_interval = 2\n");
     let value = || std::fs::read_to_string("/proc/sys/vm/stat_interval").unwrap().trim().to_owned();
@@ -323,7 +317,7 @@ fn a_hold_lives_until_it_is_undone() {
         eprintln!("SKIPPED a_hold_lives_until_it_is_undone: not root, or no /dev/cpu_dma_latency");
         return;
     }
-    let _lock = machine();
+    let _lock = alone_on_machine().unwrap();
     let folder = Folder::new("tune-hold");
     let kernel = Kernel::running().with_windhover(env!("CARGO_BIN_EXE_windhover"));
     let state = StateDir::at(folder.path());

@@ -10,7 +10,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{assert_code, is_root, run, stderr, stdout};
+use support::{alone_on_machine, assert_code, is_root, run, stderr, stdout};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const ROOT: &str = "WINDHOVER_TEST_ROOT";
@@ -88,10 +88,10 @@ fn owner(root: &Path, state: &Path, changes: &[Change], die_at: Option<u32>) -> 
     command.spawn().unwrap()
 }
 
-/// Waits until the owner has made its changes; false when it died before.
+/// Waits until the owner has made its changes; false when it died before, and then its last words are printed.
 fn is_ready(owner: &mut Child) -> bool {
     let stderr = BufReader::new(owner.stderr.take().unwrap());
-    stderr.lines().map_while(Result::ok).any(|line| line == "ready")
+    stderr.lines().map_while(Result::ok).inspect(|line| eprintln!("owner: {line}")).any(|line| line == "ready")
 }
 
 fn kill(mut child: Child) {
@@ -204,6 +204,8 @@ fn a_real_group_full_of_forking_tasks() {
         eprintln!("SKIPPED {NAME}: needs root and the cpuset hierarchy of control group version 1");
         return;
     }
+    // A shield would move the tasks that this is about.
+    let _alone = alone_on_machine().unwrap();
     let value = |file: &str| std::fs::read_to_string(hierarchy.join(file)).unwrap().trim().to_owned();
     // A task that is never done forking, for a bounded time.
     let forks = "i=0; while [ $i -lt 20000 ]; do /bin/true; i=$((i+1)); done";

@@ -1,6 +1,6 @@
 //! The state of this machine as the kernel tells it, and the right to change it.
 
-use crate::support::{is_root, windhover};
+use crate::support::{alone_on_machine, is_root, windhover};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -15,14 +15,6 @@ pub(crate) struct Machine {
     _lock: fs::File,
     _folder: tempfile::TempDir,
     state: String,
-}
-
-/// Held by whoever changes this machine or looks at all of it; `None` where nobody here may change it.
-pub(crate) fn alone() -> Option<fs::File> {
-    let path = std::env::temp_dir().join("windhover-machine.lock");
-    let lock = fs::File::create(&path).or_else(|_| fs::File::open(&path)).ok()?;
-    lock.lock().ok()?;
-    Some(lock)
 }
 
 impl Machine {
@@ -41,7 +33,7 @@ impl Machine {
         if needs_v1 && !Path::new("/sys/fs/cgroup/cpuset/cpuset.cpus").exists() {
             return skip("no cpusets of version 1 are mounted here");
         }
-        let lock = alone().unwrap();
+        let lock = alone_on_machine().unwrap();
         // In memory where there is such a place: what counts here is not how long a disk takes to sync.
         let folder = tempfile::Builder::new().prefix("windhover-shield").tempdir_in("/dev/shm");
         let folder = folder.or_else(|_| tempfile::tempdir()).unwrap();

@@ -1,7 +1,7 @@
 //! What changes nothing: states, plans, refusals, users without privileges.
 
-use crate::machine::{CPU, Machine, State, alone, read};
-use crate::support::{assert_code, assert_refused, fits_every_width, run, stderr, stdout, windhover};
+use crate::machine::{CPU, Machine, State, read};
+use crate::support::{alone_on_machine, assert_code, assert_refused, fits_every_width, run, stderr, stdout, windhover};
 use std::fs;
 use std::process::Command;
 
@@ -12,7 +12,7 @@ fn nowhere() -> String {
 
 #[test]
 fn the_state_is_a_row_a_cpu() {
-    let _alone = alone();
+    let _alone = alone_on_machine();
     let state = nowhere();
     let output = run(&["shield", "--state-dir", &state]);
     assert_code(&output, 0);
@@ -29,7 +29,7 @@ fn the_state_is_a_row_a_cpu() {
 
 #[test]
 fn what_is_refused_says_how_else() {
-    let _alone = alone();
+    let _alone = alone_on_machine();
     let state = nowhere();
     let refused = |arguments: &[&str], words: &[&str]| {
         let mut all = vec!["shield", "--state-dir", &state];
@@ -48,7 +48,7 @@ fn what_is_refused_says_how_else() {
 
 #[test]
 fn a_dry_run_changes_nothing() {
-    let _alone = alone();
+    let _alone = alone_on_machine();
     if read("/sys/devices/system/cpu/online") == "0" {
         eprintln!("SKIPPED a_dry_run_changes_nothing: there is one CPU only");
         return;
@@ -105,7 +105,7 @@ fn without_a_terminal_and_yes_nothing_is_shielded() {
 
 #[test]
 fn local_timers_need_the_boot() {
-    let _alone = alone();
+    let _alone = alone_on_machine();
     let nohz = read("/sys/devices/system/cpu/nohz_full");
     if nohz.starts_with(|c: char| c.is_ascii_digit()) || read("/sys/devices/system/cpu/online") == "0" {
         eprintln!("SKIPPED local_timers_need_the_boot: this machine has nohz_full or one CPU");

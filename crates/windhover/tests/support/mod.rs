@@ -191,6 +191,15 @@ pub fn computed(process: u32) -> u64 {
     stat.rsplit_once(')').unwrap().1.split_whitespace().nth(11).unwrap().parse().unwrap()
 }
 
+/// Held by whoever changes this machine or looks at all of it, so that no other test, of this run or another one, changes it
+/// meanwhile; `None` where nobody here may change it.
+pub fn alone_on_machine() -> Option<std::fs::File> {
+    let path = std::env::temp_dir().join("windhover-machine.lock");
+    let lock = std::fs::File::create(&path).or_else(|_| std::fs::File::open(&path)).ok()?;
+    lock.lock().ok()?;
+    Some(lock)
+}
+
 pub fn is_root() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     status.lines().any(|line| line.starts_with("Uid:\t0\t"))
