@@ -268,7 +268,7 @@ fn a_stopped_worker_does_not_hold_the_campaign() {
     let folder = Folder::new("campaign-stopped-worker");
     // Within one process, so that the only worker is the one that measures.
     let measured = plan("loopback", "1", "protocol = [\"unix-stream\"]\nsize = [32]")
-        .replace("warmup_ms", "timeout_ms = 20\nwarmup_ms");
+        .replace("warmup_ms", "timeout_ms = 1000\nwarmup_ms");
     let file = folder.file("plan.toml", &measured);
     let child = windhover(&["campaign", "run", &file, "--output", folder.path()])
         .stdout(Stdio::piped())
@@ -334,7 +334,7 @@ fn a_lab_of_namespaces_with_load() {
         .unwrap();
     let lab = format!("wh-campaign-{}-", child.id());
     // The lab carries the runner's id while it stands, so that what it leaves behind can be told from others' labs.
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while namespaces(&lab).is_empty() {
         assert!(Instant::now() < deadline, "no lab was made");
         std::thread::sleep(Duration::from_millis(10));

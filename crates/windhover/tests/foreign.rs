@@ -255,8 +255,9 @@ fn an_interrupted_worker_gives_what_it_has() {
     let Some(program) = built(&folder, "an_interrupted_worker_gives_what_it_has") else { return };
     let server = Server::start(&[]);
     let arguments = ["pingpong", "udp", &server.address, "--foreign", &program, "--seconds", "60", "--format", "json"];
-    let child = support::windhover(&arguments).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(support::ANOTHER_REQUEST * 2);
+    let mut client = support::windhover(&arguments);
+    client.stdout(std::process::Stdio::piped());
+    let child = server.measured_by(client);
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 130);

@@ -54,11 +54,8 @@ fn up_exec_down() {
         for key in ["ipv4", "ipv6"] {
             let address = lab["hosts"][1][key].as_str().unwrap().to_owned();
             let bind = if key == "ipv6" { format!("[{address}]:7413") } else { format!("{address}:7413") };
-            let mut serve = support::windhover(&["lab", "exec", &host("b"), "--"])
-                .args([env!("CARGO_BIN_EXE_windhover"), "--quiet", "serve", "--bind", &bind])
-                .spawn()
-                .unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(400));
+            let serve = ["lab", "exec", &host("b"), "--", env!("CARGO_BIN_EXE_windhover"), "serve", "--bind", &bind];
+            let server = support::Server::started(support::windhover(&serve));
             for protocol in ["udp", "tcp"] {
                 let output = run(&[
                     "lab",
@@ -133,8 +130,7 @@ fn up_exec_down() {
                 assert_code(&output, 0);
                 assert_eq!(support::documents(&output)[0]["messages"]["received"], 200, "{}", stderr(&output));
             }
-            let _ = Command::new("kill").arg(serve.id().to_string()).status();
-            let _ = serve.wait();
+            drop(server);
         }
     });
     assert_code(&run(&["lab", "down", &name]), 0);

@@ -4,11 +4,10 @@
 mod support;
 
 use std::process::Stdio;
-use std::time::Duration;
-use support::{Server, assert_code, documents, stderr, windhover};
+use support::{Server, assert_code, computed, documents, stderr, until, windhover};
 
-/// Long after the first messages (packet sockets take the kernel seconds where CPUs are busy), long before the end.
-const MEANWHILE: Duration = Duration::from_secs(8);
+/// CPU time in clock ticks that a server takes only for messages.
+const TICKS: u64 = 3;
 /// Probes at a time: each start takes a debug build a second of CPU, and those that measure already take theirs.
 const AT_A_TIME: usize = 4;
 
@@ -42,14 +41,17 @@ fn all_at_once(cases: &[&[&str]]) {
         let (probe, rest) = case.split_at(2);
         let fixed = ["--seconds", "60", "--format", "json"];
         let arguments = [probe, &[server.address.as_str()], rest, &fixed].concat();
+        let before = computed(server.id());
         let child = windhover(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let address = server.address.clone();
-        running.push((case, address, server, child));
+        running.push((case, address, server, before, child));
     }
-    std::thread::sleep(MEANWHILE);
+    for (case, _, server, before, _) in &running {
+        until(&format!("{case:?} measures"), || computed(server.id()) >= before + TICKS);
+    }
     // All at once: a kernel whose CPUs are busy may take seconds to close the packet sockets of one.
-    running.iter_mut().for_each(|(_, _, server, _)| server.kill());
-    for (case, address, _server, child) in running {
+    running.iter_mut().for_each(|(_, _, server, ..)| server.kill());
+    for (case, address, _server, _, child) in running {
         let output = child.wait_with_output().unwrap();
         let words = stderr(&output);
         eprintln!("{case:?}: {words}");

@@ -226,7 +226,7 @@ fn icmp_echo_to_this_host() {
         eprintln!("SKIPPED icmp_echo_to_this_host: neither ping sockets nor raw sockets are allowed here");
         return;
     }
-    assert_code(&output, 0);
+    support::assert_measured(&output);
     let text = stdout(&output);
     assert!(text.contains("min/avg/max/mdev") && text.contains("3 received"), "{text}");
 }
@@ -292,25 +292,10 @@ fn keys_must_agree() {
 #[test]
 fn a_vanished_peer_keeps_what_was_measured() {
     let server = Server::start(&[]);
-    let child = support::windhover(&[
-        "pingpong",
-        "tcp",
-        &server.address,
-        "--size",
-        "1,32",
-        "--seconds",
-        "1",
-        "--format",
-        "json",
-        "--timeout",
-        "300",
-    ])
-    .stdout(std::process::Stdio::piped())
-    .stderr(std::process::Stdio::piped())
-    .spawn()
-    .unwrap();
-    // The first size takes about 1.3 s with its warm-up; the second is under way after that.
-    std::thread::sleep(std::time::Duration::from_millis(1900));
+    let measure = ["pingpong", "tcp", &server.address, "--size", "1,32", "--seconds", "60", "--warmup", "20"];
+    let mut client = support::windhover(&[&measure[..], &["--format", "json", "--timeout", "300"]].concat());
+    client.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = server.measured_by(client);
     drop(server);
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 5);
@@ -322,20 +307,19 @@ fn a_vanished_peer_keeps_what_was_measured() {
 #[test]
 fn a_server_serves_many_and_survives_the_vanished() {
     let mut server = Server::start(&[]);
-    let start = |seconds: &str| {
-        support::windhover(&["pingpong", "udp", &server.address, "--seconds", seconds, "--format", "json"])
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap()
+    let client = |seconds: &str| {
+        let arguments = ["pingpong", "udp", &server.address, "--seconds", seconds, "--format", "json"];
+        let mut client = support::windhover(&arguments);
+        client.stdout(std::process::Stdio::piped());
+        client
     };
-    let mut vanishing = start("30");
-    let others = [start("0.5"), start("0.5")];
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut vanishing = server.measured_by(client("60"));
+    let others = [(); 2].map(|()| client("0.5").spawn().unwrap());
     vanishing.kill().unwrap();
     vanishing.wait().unwrap();
     for other in others {
         let output = other.wait_with_output().unwrap();
-        assert_code(&output, 0);
+        support::assert_measured(&output);
         assert_eq!(documents(&output)[0]["messages"]["lost"], 0);
     }
     assert!(server.is_alive());
@@ -345,12 +329,11 @@ fn a_server_serves_many_and_survives_the_vanished() {
 #[test]
 fn what_is_interrupted_says_so_and_blames_nobody() {
     let server = Server::start(&[]);
-    for (probe, more) in [("pingpong", [].as_slice()), ("rr", &[]), ("pace", &["--rate", "500"])] {
-        let mut arguments =
-            vec![probe, "udp", &server.address, "--seconds", "30", "--warmup", "10", "--format", "json"];
-        arguments.extend(more);
-        let child = support::windhover(&arguments).stdout(std::process::Stdio::piped()).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(1500));
+    for (probe, more) in [("pingpong", [].as_slice()), ("rr", &[]), ("pace", &["--rate", "2000"])] {
+        let fixed = [probe, "udp", &server.address, "--seconds", "60", "--warmup", "10", "--format", "json"];
+        let mut client = support::windhover(&[&fixed[..], more].concat());
+        client.stdout(std::process::Stdio::piped());
+        let child = server.measured_by(client);
         let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
         assert!(killed.unwrap().success());
         let output = child.wait_with_output().unwrap();

@@ -434,24 +434,10 @@ fn two_ends_on_one_command_and_a_vanished_peer() {
     let all = pace(&["udp", "--fork-both", "--rate", "500", "--seconds", "0.2"]);
     assert_eq!(number(&all[0]["messages"]["sent"]), 100, "{}", all[0]);
     let server = Server::start(&[]);
-    let child = windhover(&[
-        "pace",
-        "tcp",
-        &server.address,
-        "--rate",
-        "1k",
-        "--seconds",
-        "20",
-        "--format",
-        "json",
-        "--timeout",
-        "300",
-    ])
-    .stdout(Stdio::piped())
-    .stderr(Stdio::piped())
-    .spawn()
-    .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let measure = ["pace", "tcp", &server.address, "--rate", "1k", "--seconds", "60", "--timeout", "300"];
+    let mut client = windhover(&[&measure[..], &["--format", "json"]].concat());
+    client.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = server.measured_by(client);
     drop(server);
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 5);

@@ -76,7 +76,7 @@ impl Hosts {
             if !listed.stdout.is_empty() {
                 return;
             }
-            assert!(begin.elapsed() < Duration::from_secs(20), "host {host} does not listen: {}", stderr(&listed));
+            assert!(begin.elapsed() < Duration::from_secs(60), "host {host} does not listen: {}", stderr(&listed));
             std::thread::sleep(Duration::from_millis(20));
         }
     }

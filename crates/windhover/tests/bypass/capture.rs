@@ -91,7 +91,7 @@ fn flooding(folder: &Folder, program: &str, backend: &str) -> Started {
 
 /// Its end, which has to come by itself.
 fn ended(child: Child) -> Output {
-    support::ended(child, Duration::from_secs(20))
+    support::ended(child, Duration::from_secs(60))
 }
 
 fn signal(child: &Child, signal: Signal) {

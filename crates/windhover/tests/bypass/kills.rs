@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// What the kernel may take to clear up behind a process that it killed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What runs when the kill comes.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ impl Program {
 
     /// Waits until it begins a phase.
     fn wait_for(&mut self, phase: &str) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         loop {
             match self.said.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(word) if word == phase => return,
@@ -173,7 +173,7 @@ fn a_program_on_the_stack_is_shown_as_such() {
             let mut started = Program::new(bypass(&folder, &arguments));
             started.wait_for("transfer");
             assert_eq!(has_program(), backend != "packet", "{backend}");
-            let end = Instant::now() + Duration::from_secs(20);
+            let end = Instant::now() + Duration::from_secs(60);
             let is_shown = |page: &Value| {
                 page["carrier"]["sent"].as_u64().is_some_and(|sent| sent > 1000)
                     && page["sockets"].as_array().is_some_and(|sockets| {

@@ -87,7 +87,7 @@ impl Started {
     /// Closes its input and waits.
     fn end(mut self) -> Option<i32> {
         drop(self.0.stdin.take());
-        let patience = Instant::now() + Duration::from_secs(20);
+        let patience = Instant::now() + Duration::from_secs(60);
         while Instant::now() < patience {
             if let Some(status) = self.0.try_wait().unwrap() {
                 return status.code();

@@ -133,7 +133,7 @@ impl Case {
             let tables = ["", "6"].map(|family| format!("/proc/net/{protocol}{family}"));
             stdout(&self.command(1, false, &["cat", &tables[0], &tables[1]]).output().unwrap())
         };
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         while !table().lines().any(listens) && !on_stack() {
             assert!(Instant::now() < end, "{line:?} does not listen");
             std::thread::sleep(Duration::from_millis(10));
@@ -175,7 +175,7 @@ pub(super) struct Server(pub(super) Child);
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = Command::new("kill").args(["--", &format!("-{}", self.0.id())]).stderr(Stdio::null()).status();
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + Duration::from_secs(60);
         while self.0.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
         }

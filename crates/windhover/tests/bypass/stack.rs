@@ -90,7 +90,7 @@ fn note_the_end(mut stream: TcpStream) {
 }
 
 fn say_the_end(mut stream: TcpStream) {
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(60);
     while END.lock().unwrap().is_none() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
