@@ -21,7 +21,7 @@ use windhover_agent as agent;
 use wire::{AGENT_LIMIT, Decoder, LaunchSpec, Reply, Request};
 
 /// Longer than anything here takes; a test that waits this long has failed.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A runner's end of an agent that runs on a thread.
 struct Runner {

@@ -215,14 +215,14 @@ fn only_so_many_sessions() {
 
 #[test]
 fn a_session_ends_when_its_time_is_over() {
-    let limits = Limits { max_session_s: 1, ..Limits::default() };
+    let limits = Limits { max_session_s: 3, ..Limits::default() };
     let server = Server::start("127.0.0.1:0", None, limits);
     let end = EndSpec { receive: Receive::Spin, ..EndSpec::default() };
     let mut client = Client::connect(server.address, None).unwrap();
     let _path = client.path(&OpenRequest { end, ..request(Protocol::Udp) }).unwrap();
     client.start(32, 32).unwrap();
     let error = client.next().unwrap_err().to_string();
-    assert!(error.contains("longer than the reflector's limit of 1 s"), "{error}");
+    assert!(error.contains("longer than the reflector's limit of 3 s"), "{error}");
     server.wait_sessions(0);
 }
 
@@ -235,16 +235,19 @@ fn messages_above_the_rate_are_not_answered() {
     client.start(16, 16).unwrap();
     let mut message = [1; 16];
     data::write(1, tag, &mut message);
+    let began = Instant::now();
     for _ in 0..200 {
         socket.send_once(&message, PATIENCE).unwrap();
     }
+    // Every one of them may be answered where a busy machine takes so long to send them.
+    let allowed = 100 + 64 * began.elapsed().as_secs();
     let mut answers = 0;
     while socket.receive_once(&mut [0; 16], WHILE).unwrap().is_some() {
         answers += 1;
     }
     let report = client.stop().unwrap();
     assert_eq!(report.sent, answers);
-    assert!(report.over_rate > 100 && answers < 100, "{answers} answers, {} above", report.over_rate);
+    assert!(report.over_rate + answers == 200 && answers < allowed, "{answers} answers, {} above", report.over_rate);
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn in_host(lab: &lab::LabRecord, host: &str, script: &str) -> (bool, String) {
     let finished = Launch::new("bash")
         .args(["-c", script])
         .netns(lab.host(host).unwrap().netns_path().unwrap())
-        .finish(b"", Duration::from_secs(20))
+        .finish(b"", Duration::from_secs(60))
         .unwrap();
     (finished.status.success(), String::from_utf8_lossy(&finished.stdout).trim().to_owned())
 }

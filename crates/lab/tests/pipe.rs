@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use windhover_lab as lab;
 use wire::LaunchSpec;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 /// Names the worker's program to the part of this program that is the agent.
 const PROGRAM: &str = "WINDHOVER_TEST_WORKER";
 

@@ -9,7 +9,7 @@ use task::allowed_cpus_of;
 use windhover_load::Load;
 
 /// Bound for what happens at once on a machine that is not stuck.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 fn spec(profile: LoadProfile) -> LoadSpec {
     LoadSpec { jobs: Some(2), ..LoadSpec::new(profile) }

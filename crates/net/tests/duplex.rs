@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use windhover_net as net;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options(receive: Receive, stop: &AtomicBool) -> PathOptions<'_> {
     PathOptions { receive, idle: IdleDescriptors::default(), clock: Clock::raw(), timeout_ns: 0, stop }

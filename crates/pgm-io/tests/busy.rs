@@ -8,7 +8,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 const GROUP: &str = "239.192.88.1";
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn options(port: u16) -> PgmSocketOptions {
     PgmSocketOptions::new(Carrier::Udp { port }, "127.0.0.1".parse().unwrap())

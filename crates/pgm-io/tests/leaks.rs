@@ -40,7 +40,7 @@ impl DuplexVisitor for Counted {
                     received += 1;
                 }
             }
-            while received < self.messages && begin.elapsed() < Duration::from_secs(20) {
+            while received < self.messages && begin.elapsed() < Duration::from_secs(60) {
                 if let Arrival::Message(_) = inbox.look(&mut buffer).unwrap() {
                     received += 1;
                 }

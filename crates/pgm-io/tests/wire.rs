@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::{RAW, UDP, clock, ends, one_host, open, tsi, two_hosts, waiting};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const WAITS: [Receive; 7] = Receive::ALL;
 
 /// A numbered message whose bytes follow from its number.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use user_stack::{Engine, Refresh, Route, Sending, now};
 use xsk::{Backend, Protocol};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const BACKENDS: [Backend; 3] = [Backend::Generic, Backend::Native, Backend::Packet];
 
 fn ip(arguments: &str) {

@@ -51,7 +51,7 @@ fn frame(from: &Interface, to: &Interface, port: u16, payload: &[u8]) -> Vec<u8>
 
 fn send(port: &mut Port, frames: &[Vec<u8>]) {
     let mut left = frames.iter();
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + Duration::from_secs(60);
     while !left.as_slice().is_empty() || port.has_unsent() {
         port.transmit(|room| {
             let frame = left.next()?;
@@ -64,7 +64,7 @@ fn send(port: &mut Port, frames: &[Vec<u8>]) {
 
 fn receive(port: &mut Port, count: usize) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Instant::now() + Duration::from_secs(60);
     while frames.len() < count && Instant::now() < until {
         port.receive(64, |frame| frames.push(frame.to_vec()));
     }
@@ -87,7 +87,7 @@ fn served_ports_are_taken_whole_and_in_order_and_all_others_reach_the_kernel() {
             assert_eq!(near.backend(), backend);
             near.set_addresses(&[IpAddr::from([10, 9, 0, 2])]).unwrap();
             let kernel = UdpSocket::bind("10.9.0.2:6000").unwrap();
-            kernel.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            kernel.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
             near.serve(Protocol::Udp, 5000).unwrap();
 
             let frames: Vec<_> = (0..300_u16)

@@ -17,7 +17,7 @@ use windhover_endpoint::{Endpoint, Stop};
 use wire::{ClientConfig, ClientEvent, ClientSession, Key, OpenRequest, Opened, SessionError, StopReport, Tier, data};
 
 /// Far longer than anything here takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
     pub address: SocketAddr,
@@ -212,7 +212,7 @@ pub(crate) fn exchange(socket: &mut DataSocket, rounds: Rounds) {
         receive: Receive::Spin,
         idle: IdleDescriptors::default(),
         clock: Clock::raw(),
-        timeout_ns: 10_000_000_000,
+        timeout_ns: 60_000_000_000,
         stop: &stop,
     };
     net::with_path(socket, &options, rounds).unwrap();

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use windhover_net::{DataListener, DataSocket, Path, PathError, PathOptions, PathVisitor, Received};
 
 /// Longer than any step that is expected to succeed.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A stop flag that is never set.
 pub static NEVER: AtomicBool = AtomicBool::new(false);

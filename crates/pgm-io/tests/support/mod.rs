@@ -207,7 +207,7 @@ pub fn open(options: &PgmSocketOptions) -> PgmSocket {
     let begin = Instant::now();
     loop {
         match PgmSocket::open(options) {
-            Err(PgmIoError::AddressInUse { .. }) if begin.elapsed() < Duration::from_secs(10) => {
+            Err(PgmIoError::AddressInUse { .. }) if begin.elapsed() < Duration::from_secs(60) => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             way => return way.unwrap(),

@@ -53,7 +53,7 @@ pub(crate) fn is_root() -> bool {
 }
 
 /// Bound for everything that happens at once on a machine that is not stuck.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// Waits until something holds; false when it does not within the bound.
 pub(crate) fn eventually(mut holds: impl FnMut() -> bool) -> bool {
