@@ -1,8 +1,14 @@
-//! Device interrupts: who handles them, where they may go, and whether that can be changed.
+//! Interrupts: how often each came to each CPU; of those of devices also who handles them, where they may go, and whether
+//! that can be changed.
+
+mod counts;
+
+pub use counts::{Came, Counts, Kind, Row};
 
 use crate::knob::{Form, Knob, Machine};
 use model::CpuList;
 use nix::fcntl::OFlag;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
@@ -66,4 +72,33 @@ impl fmt::Display for Irq {
 pub fn list(machine: &Machine) -> Vec<Irq> {
     let all = machine.numbers("/proc/irq", "").into_iter().map(|number| Irq::of(machine, number));
     all.filter(|irq| irq.cpus.is_some()).collect()
+}
+
+/// A thread that handles an interrupt (`irq/24-eth0`).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Thread {
+    /// Thread id.
+    pub tid: i32,
+    /// Its name.
+    pub name: String,
+    /// Its policy with its priority: `fifo:50`.
+    pub policy: String,
+}
+
+/// The threads that handle interrupts (PREEMPT_RT, `threadirqs`, or the driver's wish), by the interrupt's number.
+#[must_use]
+pub fn threads(machine: &Machine) -> BTreeMap<u32, Vec<Thread>> {
+    let mut found: BTreeMap<u32, Vec<Thread>> = BTreeMap::new();
+    for stat in crate::tasks::kernel_threads(machine, |name| irq_of_thread(name).is_some()) {
+        let Some(number) = irq_of_thread(&stat.name) else { continue };
+        let policy = crate::tasks::policy_words(stat.policy, stat.priority);
+        found.entry(number).or_default().push(Thread { tid: stat.tid, name: stat.name, policy });
+    }
+    found
+}
+
+/// The number of the interrupt that a thread of this name handles (`irq/25-eth0-rx-0`).
+#[must_use]
+pub fn irq_of_thread(name: &str) -> Option<u32> {
+    name.strip_prefix("irq/")?.split('-').next()?.parse().ok()
 }

@@ -5,7 +5,7 @@
 //! netlink is asked of the running system alone. /sys shows the network namespace that it was mounted in: a device of
 //! the calling thread's namespace that is not the one there is refused.
 
-use crate::irqs::Irq;
+use crate::irqs::{Irq, irq_of_thread};
 use crate::knob::{Form, Knob, Machine, Settings, TaskKey, napi};
 use model::CpuList;
 use std::path::{Path, PathBuf};
@@ -197,12 +197,6 @@ pub fn irq_numbers(machine: &Machine, device: &str, napis: &[Napi]) -> Vec<u32> 
         found.dedup();
     }
     found
-}
-
-/// The number of the interrupt that a thread of this name handles (`irq/25-eth0-rx-0`).
-#[must_use]
-pub fn irq_of_thread(name: &str) -> Option<u32> {
-    name.strip_prefix("irq/")?.split('-').next()?.parse().ok()
 }
 
 /// Threads by their names, `napi/eth0-8193`, for kernels that do not tell them over netlink.

@@ -252,6 +252,13 @@ pub fn processes(machine: &Machine) -> impl Iterator<Item = (i32, String)> + '_ 
     ids(machine, "/proc").into_iter().filter_map(name)
 }
 
+/// What /proc says of the kernel's threads whose names pass. Those that end meanwhile are left out.
+pub(crate) fn kernel_threads(machine: &Machine, passes: impl Fn(&str) -> bool) -> impl Iterator<Item = Stat> {
+    let named = processes(machine).filter(move |(_, name)| passes(name));
+    let stat = |(id, _)| parse_stat(&machine.text(format!("/proc/{id}/stat")).ok()?);
+    named.filter_map(stat).filter(Stat::is_kernel)
+}
+
 /// A thread by its id alone; `None` when it is gone.
 #[must_use]
 pub fn of(machine: &Machine, tid: i32) -> Option<Task> {

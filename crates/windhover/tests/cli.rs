@@ -28,6 +28,7 @@ fn help_of_every_command() {
         "run",
         "doctor",
         "doctor diff",
+        "irq",
         "lab",
         "lab up",
         "lab boot",

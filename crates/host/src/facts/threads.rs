@@ -1,8 +1,7 @@
 //! Policies of the kernel's threads that handle interrupts and packets.
 
-use super::read;
 use crate::knob::Machine;
-use crate::tasks::{parse_stat, policy_words};
+use crate::tasks::{kernel_threads, policy_words};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How the names of such threads begin, and what they are called here, before what is the same on each boot of their name.
@@ -30,10 +29,8 @@ fn stable_name(name: &str) -> Option<String> {
 /// The policies of these threads, by name; several of one name whose policies differ are joined. Empty where /proc shows none.
 pub(crate) fn policies(machine: &Machine) -> BTreeMap<String, String> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (id, name) in crate::tasks::processes(machine) {
-        let Some(name) = stable_name(&name) else { continue };
-        let stat = read(machine, &format!("/proc/{id}/stat")).and_then(|text| parse_stat(&text));
-        if let Some(stat) = stat.filter(|stat| stat.is_kernel()) {
+    for stat in kernel_threads(machine, |name| stable_name(name).is_some()) {
+        if let Some(name) = stable_name(&stat.name) {
             found.entry(name).or_default().insert(policy_words(stat.policy, stat.priority));
         }
     }

@@ -4,7 +4,7 @@ use super::check::Evidence::{Kernel, Measured, Papers};
 use super::check::Make::Once;
 use super::check::{Answer, Check, bad, count, found_or, note, ok, some_of, warning};
 use super::subject::{Irq, Skip, Subject};
-use host::nic::irq_of_thread;
+use host::irqs::irq_of_thread;
 use host::tasks::Task;
 use model::CpuList;
 

@@ -1,6 +1,5 @@
 //! What a CPU loses to others, measured: threads of `verify` spin on it for a second or two and look for gaps.
 
-use super::parse;
 use crate::verify::VerifyError;
 use host::knob::Machine;
 use model::{CpuList, Policy};
@@ -182,8 +181,8 @@ struct Counts {
 
 impl Counts {
     fn read(machine: &Machine, cpu: u32) -> Self {
-        let rows = |path: &str| machine.text(path).map(|text| parse::interrupts(&text)).unwrap_or_default();
-        let of = |row: &parse::Row| row.counts.get(&cpu).copied().unwrap_or(0);
+        let all = host::irqs::Counts::read(machine).unwrap_or_default();
+        let of = |row: &host::irqs::Row| row.counts.get(&cpu).copied().unwrap_or(0);
         let mut faults = BTreeMap::new();
         for pid in machine.numbers("/proc", "") {
             let stat = machine.text(format!("/proc/{pid}/stat")).ok();
@@ -194,8 +193,8 @@ impl Counts {
             }
         }
         Self {
-            interrupts: rows("/proc/interrupts").iter().map(|(name, row)| (name.clone(), of(row))).collect(),
-            rcu: rows("/proc/softirqs").get("RCU").map_or(0, of),
+            interrupts: all.interrupts.iter().map(|(name, row)| (name.clone(), of(row))).collect(),
+            rcu: all.softirqs.get("RCU").map_or(0, of),
             smi: smi(cpu),
             faults,
         }

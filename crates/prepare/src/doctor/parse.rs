@@ -1,37 +1,6 @@
 //! Readers of the kernel's text files. Pure functions that no input makes panic.
 
 use model::CpuList;
-use std::collections::BTreeMap;
-
-/// A line of /proc/interrupts or /proc/softirqs: counts per column, and what follows them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Row {
-    pub(super) counts: BTreeMap<u32, u64>,
-    pub(super) what: String,
-}
-
-/// /proc/interrupts and /proc/softirqs by name of the row (`24`, `LOC`, `RCU`).
-pub(super) fn interrupts(text: &str) -> BTreeMap<String, Row> {
-    let mut lines = text.lines();
-    let columns: Vec<u32> = lines
-        .next()
-        .unwrap_or_default()
-        .split_ascii_whitespace()
-        .filter_map(|word| word.strip_prefix("CPU")?.parse().ok())
-        .collect();
-    lines
-        .filter_map(|line| {
-            let (name, rest) = line.split_once(':')?;
-            let mut words = rest.split_ascii_whitespace().peekable();
-            let mut counts = BTreeMap::new();
-            for cpu in &columns {
-                let Some(count) = words.next_if(|word| word.bytes().all(|byte| byte.is_ascii_digit())) else { break };
-                counts.insert(*cpu, count.parse().unwrap_or(u64::MAX));
-            }
-            Some((name.trim().to_owned(), Row { counts, what: words.collect::<Vec<_>>().join(" ") }))
-        })
-        .collect()
-}
 
 /// The soft limit of a row of /proc/PID/limits; `u64::MAX` for unlimited.
 pub(super) fn soft_limit(text: &str, name: &str) -> Option<u64> {
@@ -63,16 +32,6 @@ pub(super) fn isolcpus(value: &str) -> (Vec<String>, CpuList) {
 mod tests {
     use super::*;
     use host::facts::boot_value;
-
-    #[test]
-    fn interrupts_know_which_column_is_which_cpu() {
-        let rows =
-            interrupts("      CPU0 CPU2\n 24:  1  5  PCI-MSI 0-edge eth0-rx-0\nERR:  3\nLOC: 10 20 Local timer\n");
-        assert_eq!(rows["24"].counts, BTreeMap::from([(0, 1), (2, 5)]));
-        assert_eq!(rows["24"].what, "PCI-MSI 0-edge eth0-rx-0");
-        assert_eq!(rows["ERR"].counts, BTreeMap::from([(0, 3)]));
-        assert_eq!(rows["LOC"].counts[&2], 20);
-    }
 
     #[test]
     fn words_of_the_command_line() {

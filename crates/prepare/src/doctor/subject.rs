@@ -3,7 +3,6 @@
 
 use super::check::{Answer, Observation, note, ok, warning};
 use super::document::{Scope, ScopeOrigin, SkipKind};
-use super::parse;
 use super::snapshot::Snapshot;
 use host::knob::{Form, Machine};
 use host::tasks::{Mount, Task, parse_mounts};
@@ -249,7 +248,7 @@ impl<'a> Subject<'a> {
     /// Interrupts that have an affinity, with their counts.
     pub(super) fn irqs(&self) -> &[Irq] {
         self.irqs.get_or_init(|| {
-            let table = self.maybe("/proc/interrupts").map(|text| parse::interrupts(&text)).unwrap_or_default();
+            let table = self.maybe("/proc/interrupts").map(|text| host::irqs::Row::table(&text)).unwrap_or_default();
             let irq = |irq: host::irqs::Irq| {
                 let row = table.get(&irq.number.to_string()).cloned().unwrap_or_default();
                 let last_word = || row.what.split(' ').next_back().unwrap_or_default().to_owned();

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// Purposes in the order of a first experiment, each with its commands.
 pub(super) const GROUPS: [(&str, &[&str]); 4] = [
     ("Measure", &["serve", "pingpong", "rr", "ping", "pace", "stream", "wake", "pgm", "key"]),
-    ("Prepare a host", &["doctor", "shield", "tune", "run", "bypass", "load", "undo"]),
+    ("Prepare a host", &["doctor", "irq", "shield", "tune", "run", "bypass", "load", "undo"]),
     ("Experiment", &["lab", "campaign", "agent"]),
     ("Look at results", &["show", "report", "compare", "plot", "import", "dump"]),
 ];
@@ -190,6 +190,11 @@ doctor diff
       two hosts, or one before and after
   windhover doctor diff a.json b.json --format json
       for programs
+irq
+  windhover irq
+      live, until q
+  windhover irq --cpu 1 --count 1 --interval 5
+      what came to CPU 1 in five seconds
 lab up
   windhover lab up
       two namespaces, a and b, joined by a veth pair

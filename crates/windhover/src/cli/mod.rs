@@ -8,6 +8,7 @@ pub(crate) mod dump;
 pub(crate) mod factors;
 pub(crate) mod guide;
 pub(crate) mod import;
+pub(crate) mod irq;
 pub(crate) mod lab;
 pub(crate) mod launch;
 pub(crate) mod measure;
@@ -94,6 +95,8 @@ pub(crate) enum Command {
     Tune(tune::Tune),
     /// Check this machine for latency problems and suggest fixes
     Doctor(Box<doctor::Doctor>),
+    // Its words are those of the type: they are longer than a line.
+    Irq(irq::Irq),
     /// Make, list, use and remove labs of hosts
     Lab(lab::Lab),
     /// Run a plan: all combinations of its factors, interleaved and repeated

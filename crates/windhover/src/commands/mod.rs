@@ -18,6 +18,7 @@ mod generate;
 mod guest_init;
 pub(crate) mod identity;
 mod import;
+mod irq;
 mod key;
 mod lab;
 mod launch;
@@ -64,6 +65,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Shield(arguments) => shield::run(&arguments, output),
         Command::Tune(arguments) => tune::run(arguments.command, output),
         Command::Doctor(arguments) => doctor::run(&arguments, output),
+        Command::Irq(arguments) => irq::run(&arguments, output),
         Command::Lab(arguments) => lab::run(arguments.command, output),
         Command::Campaign(arguments) => campaign::run(arguments.command, output),
         Command::Report(arguments) => report::report(&arguments, output),

@@ -34,19 +34,7 @@ fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
     }
     let machine = Machine::at(&arguments.root.path);
     let running = arguments.root.path == Path::new("/");
-    let cpus = match &arguments.cpus {
-        Some(list) => {
-            let cpus = prepare::shield::cpus(list, &machine).map_err(Failure::usage)?;
-            let present = machine.text("/sys/devices/system/cpu/present").unwrap_or_default();
-            let present: CpuList = present.trim().parse().unwrap_or_default();
-            let absent = cpus.without(&present);
-            if !present.is_empty() && !absent.is_empty() {
-                refuse!("there is no CPU {absent} here, only {present}");
-            }
-            cpus
-        }
-        None => CpuList::default(),
-    };
+    let cpus = arguments.cpus.as_deref().map_or_else(|| Ok(CpuList::default()), |list| named_cpus(list, &machine))?;
     let options = DoctorOptions { cpus, nic: arguments.nic.clone(), only: arguments.only.clone() };
     let mut snapshot = Snapshot::take(&machine).map_err(Failure::usage)?;
     if let Some(nic) = &options.nic
@@ -74,6 +62,17 @@ fn examine(arguments: &Doctor, output: &Output) -> Result<u8, Failure> {
     let as_json = arguments.form.is_json();
     output.result(&if as_json { json(&document)? } else { text::text(&document, &options) })?;
     Ok(if document.worst() == Some(Severity::Bad) { FAILED } else { 0 })
+}
+
+/// The CPUs that a list names, all of which are here.
+pub(super) fn named_cpus(list: &str, machine: &Machine) -> Result<CpuList, Failure> {
+    let cpus = prepare::shield::cpus(list, machine).map_err(Failure::usage)?;
+    let present = machine.cpu_list("/sys/devices/system/cpu/present").unwrap_or_default();
+    let absent = cpus.without(&present);
+    if !present.is_empty() && !absent.is_empty() {
+        refuse!("there is no CPU {absent} here, only {present}");
+    }
+    Ok(cpus)
 }
 
 /// The checks that may be meant: those of the section, where that is one; else the sections.
