@@ -3,9 +3,9 @@
 use crate::compare::KEPT;
 use crate::figure::Figure;
 pub use crate::figure::Font;
-use crate::heat::{self, Heat, Layout, Look, Map};
+use crate::heat::{self, Heat, Layout, Look, Map, Titles};
 use crate::plots::{self, Picture};
-use crate::units::{list, plain};
+use crate::units::{each_once, list, plain};
 use crate::{Options, Report, ReportError};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,12 +100,17 @@ impl Wanted {
     }
 }
 
-/// The cells that have results, by number (from 1, in the order of their keys) and key.
+/// The cells that have results, by number and key: numbers begin at 1 and follow the plan; cells that no plan names, such as
+/// imported ones, follow in the order of their keys.
 #[must_use]
 pub fn cells(runs: &[store::Run]) -> Vec<(usize, String)> {
-    let keys: BTreeSet<&str> =
-        runs.iter().flat_map(|run| run.results.iter().map(|(step, _)| step.cell.as_str())).collect();
-    (1..).zip(keys.into_iter().map(str::to_owned)).collect()
+    let of_run = |run: &store::Run| {
+        let keys: BTreeSet<String> = run.results.iter().map(|(step, _)| step.cell.clone()).collect();
+        let planned = model::Plan::parse("plan.toml", &run.plan).and_then(|plan| plan.cells()).unwrap_or_default();
+        let planned: Vec<String> = planned.into_iter().map(|cell| cell.key).filter(|key| keys.contains(key)).collect();
+        planned.into_iter().chain(keys)
+    };
+    (1..).zip(each_once(runs.iter().flat_map(of_run))).collect()
 }
 
 /// The key that somebody means: a number, a whole key, or words that one key alone has.
@@ -332,13 +337,16 @@ fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mu
         all.maps.append(&mut heat.maps);
     }
     out.problems.append(&mut all.problems);
+    let number = |map: &Map| keys.iter().find(|(_, key)| plain(key) == map.cell).map(|(number, _)| *number);
+    // Cells are measured in a random order, and shown in that of the plan.
+    all.maps.sort_by_key(|map| number(map));
     let several_runs = runs.len() > 1;
+    let titles = Titles::of(keys.iter().map(|(_, key)| key.as_str()), several_runs);
     let of_tag = |tag: &str| -> Vec<&Map> { all.maps.iter().filter(|map| map.tag == tag).collect() };
     let shown = |map: &&Map| wanted.cell.as_ref().is_none_or(|cell| *cell == map.cell);
     let look = &wanted.look;
     let mut add = |kind: ChartKind, map: Option<&Map>, tag: &str, figure: Figure, csv: Data| {
         // Files have the numbers that --cell takes.
-        let number = |map: &Map| keys.iter().find(|(_, key)| plain(key) == map.cell).map(|(number, _)| *number);
         let index = map.and_then(number).map(|number| format!("-{number:04}")).unwrap_or_default();
         let again = wanted.repetition.filter(|_| map.is_some()).map(|one| format!("-r{one}")).unwrap_or_default();
         let run = map.filter(|_| several_runs).map(|map| format!("-{}", map.run)).unwrap_or_default();
@@ -371,11 +379,17 @@ fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mu
         let counts = maps.iter().flat_map(|map| map.whole.grid(rows.layout).counts());
         let common = look.common(rows, counts);
         for map in maps.iter().copied().filter(shown) {
-            add(kind, Some(map), tag, heat::figure(map, &common, look), Data::Map(Box::new(map.clone()), rows.layout));
+            add(
+                kind,
+                Some(map),
+                tag,
+                heat::figure(map, &common, look, &titles),
+                Data::Map(Box::new(map.clone()), rows.layout),
+            );
         }
     }
     for map in ours.iter().copied().filter(shown) {
-        if let Some(figure) = heat::figure_2011(map) {
+        if let Some(figure) = heat::figure_2011(map, &titles) {
             let layout = Layout::Linear { step_ns: heat::ROW_2011_NS };
             add(ChartKind::Heat2011, Some(map), &tag, figure, Data::Map(Box::new(map.clone()), layout));
         }

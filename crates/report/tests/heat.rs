@@ -216,7 +216,71 @@ fn one_outlier_in_a_million_is_seen() {
             insta::assert_snapshot!("million", hash(&image, area));
         }
     }
-    assert_eq!(map.outliers[0].value_ns, WORST);
+    assert_eq!(map.stalls[0].value_ns, WORST);
+    assert!(drawing_of(&made).contains("1: 7.30 ms at 61.23 s: 1 message"), "{}", drawing_of(&made));
+}
+
+fn drawing_of(made: &Made) -> String {
+    made.draw(ChartKind::Heat, Wanted::default()).remove(0).svg(1.0)
+}
+
+/// Catches: ten rings around neighbours of one stall while others have none, because all messages that were kept are of the worst.
+#[test]
+fn a_stall_is_marked_once_and_others_too() {
+    let rule = |seq: u64, _: u64| match seq {
+        // 25 ms at 3.2 s, 251 messages late by what was left of it; a shorter one at 7 s.
+        32_000..=32_250 => Message { rtt_ns: Some(25_100_000 - (seq - 32_000) * 100_000), ..quiet(seq) },
+        70_000..=70_080 => Message { rtt_ns: Some(8_100_000 - (seq - 70_000) * 100_000), ..quiet(seq) },
+        _ => quiet(seq),
+    };
+    let made = made("stalls", &[files(&cell(10_000, 10, &rule))]);
+    let map = &made.maps(&Options::default()).maps[0];
+    let [first, second, third] = &map.stalls[..3] else { panic!("{:?}", map.stalls) };
+    assert!(first.messages.is_some_and(|count| count > 10), "{first:?}");
+    assert_eq!((first.value_ns, first.at_ns / 1_000_000), (25_100_000, 3_200));
+    assert_eq!((second.value_ns, second.at_ns / 100_000_000), (8_100_000, 70));
+    assert!(third.value_ns < 1_000_000, "{third:?}");
+    let svg = drawing_of(&made);
+    assert!(svg.contains(&format!("1: 25.1 ms at 3.20 s: {} messages", first.messages.unwrap())), "{svg}");
+    assert!(svg.contains("2: 8.10 ms at 7.00 s"), "{svg}");
+}
+
+/// Catches: cells numbered by the random order of measuring or by the alphabet, titles that begin with what all pictures share,
+/// a row height that is not said.
+#[test]
+fn pictures_follow_the_plan_and_say_first_what_differs() {
+    const PLAN: &str = "name = \"order\"\n[lab]\nkind = \"loopback\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n\
+        [measure]\nseconds = 1.0\n[[grid]]\nprobe = [\"pace\"]\nsize = [1000]\nrate = [2000]\npolicy = [\"other\", \"fifo:50\"]\n";
+    let planned = model::Plan::parse("plan.toml", PLAN).unwrap().cells().unwrap();
+    // Measured the other way round; by the alphabet, too, fifo comes first.
+    let cells: Vec<Files> = planned
+        .iter()
+        .rev()
+        .map(|planned| {
+            let mut made = files(&cell(2_000, 1, &|seq, _| quiet(seq)));
+            made.key.clone_from(&planned.key);
+            made.result.cell = Some(planned.key.clone());
+            made
+        })
+        .collect();
+    let mut made = made("order", &cells);
+    made.run.plan = PLAN.to_owned();
+    let keys: Vec<String> = planned.iter().map(|cell| cell.key.clone()).collect();
+    assert_eq!(charts::cells(&[made.run.clone()]).into_iter().map(|(_, key)| key).collect::<Vec<_>>(), keys);
+    let drawings = made.draw(ChartKind::Heat, Wanted::default());
+    let named: Vec<(&str, &str)> = drawings.iter().map(|one| (one.name.as_str(), one.heading.as_str())).collect();
+    let expected = [
+        ("heat-0001-rtt", "policy other · RTT from the actual send"),
+        ("heat-0002-rtt", "fifo:50 · RTT from the actual send"),
+    ];
+    assert_eq!(named, expected);
+    for kind in [ChartKind::Heat, ChartKind::Cells] {
+        let svg = made.draw(kind, Wanted::default()).remove(0).svg(1.0);
+        assert_eq!(svg.matches("octave").count(), 1, "{kind:?}: {svg}");
+        assert!(svg.contains(">no load · UDP · 1000 B · 2,000/s · "), "{kind:?}: {svg}");
+    }
+    let difference = made.draw(ChartKind::Difference, Wanted::default()).remove(0);
+    assert_eq!(difference.heading, "policy other against fifo:50 · RTT from the actual send");
 }
 
 #[test]

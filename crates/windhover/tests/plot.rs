@@ -125,13 +125,13 @@ fn a_difference_is_of_the_same_messages() {
         (words, stderr(&output))
     };
     let (words, notes) = heading(&[]);
-    assert!(words.contains("fifo:50 · 2,000/s · 1000 bytes against policy other · 2,000/s"), "{words}");
+    assert!(words.contains("fifo:50 against policy other ·"), "{words}");
     assert_eq!(notes, "");
     // Nothing has the rate of the first: that is said, and what is named is drawn with a warning.
     let alone = ["plot", &path, "--figure", "difference", "--cell", "rate=500"];
     assert_refused(&alone, 2, &["same probe, protocol, size and rate", "--against"]);
     let (words, notes) = heading(&["--cell", "rate=500", "--against", "policy=other"]);
-    assert!(words.contains("fifo:50 · 500/s · 1000 bytes against policy other"), "{words}");
+    assert!(words.contains("fifo:50 · 500/s against policy other · 2,000/s"), "{words}");
     assert!(notes.contains("different messages, as asked for: 500 and 2000"), "{notes}");
 }
 

@@ -1,12 +1,10 @@
 //! How a map is drawn, and what all pictures of maps share: cells as pixels, axes, the legend.
 
 use super::colour::between;
-use super::{Bin, Grid, Heat, Layout, Map, Mode, Palette, Rgb, Rows, Saturation, Scale, Theme};
+use super::{Bin, Grid, Heat, Layout, Map, Mode, Palette, ROWS_PER_OCTAVE, Rgb, Rows, Saturation, Scale, Theme};
 use crate::chart::{Area, Domain, Marks, Ticks, axis_x, axis_y};
 use crate::figure::{Anchor, Colour, Figure, Pixels, Style, Text, words};
-use crate::names::label_word;
 use crate::units::{commas, tick};
-use model::{Protocol, Substrate};
 
 /// How maps are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -228,25 +226,6 @@ pub(crate) fn framed(figure: &mut Figure, left: f64, top: f64, pixels: Pixels) -
     area
 }
 
-/// A cell's key as people read it.
-pub(crate) fn label(map: &Map) -> String {
-    let mut words: Vec<String> = map
-        .cell
-        .split(',')
-        .filter_map(|part| part.split_once('='))
-        .filter(|(axis, value)| *axis != "probe" && (*axis, *value) != ("protocol", Protocol::Timer.word()))
-        .map(|(axis, value)| match axis {
-            "protocol" => value.to_uppercase(),
-            "size" => format!("{value} bytes"),
-            _ => label_word(axis, value),
-        })
-        .collect();
-    words.extend((map.substrate == Substrate::SimulatedTime).then(|| map.substrate.word().to_owned()));
-    let name = if words.is_empty() { map.cell.clone() } else { words.join(" · ") };
-    let name = if name.is_empty() { format!("cell {:04}", map.index) } else { name };
-    if map.repetition > 1 { format!("{name} · repetition {}", map.repetition) } else { name }
-}
-
 /// What a picture says of itself in its file.
 pub(crate) fn facts(map: &Map, scale: String) -> Vec<(&'static str, String)> {
     vec![
@@ -266,4 +245,16 @@ pub(crate) fn length(ns: u64) -> String {
         ns if ns >= 120_000_000_000 && ns % 60_000_000_000 == 0 => format!("{} min", ns / 60_000_000_000),
         ns => tick(ns as f64),
     }
+}
+
+/// What a cell of a map is: the time and the range of latency whose messages it counts.
+pub(crate) fn cell_words(column_ns: u64, rows: &Rows) -> String {
+    let high = match rows.layout {
+        Layout::Log if ROWS_PER_OCTAVE.is_multiple_of(rows.joined.max(1)) => {
+            format!("1/{} octave", ROWS_PER_OCTAVE / rows.joined.max(1))
+        }
+        Layout::Log => format!("{}/{ROWS_PER_OCTAVE} octave", rows.joined),
+        Layout::Linear { step_ns } => length(step_ns.saturating_mul(u64::from(rows.joined.max(1)))),
+    };
+    format!("each cell: all messages of {} × {high}", length(column_ns))
 }

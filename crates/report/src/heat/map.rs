@@ -1,6 +1,6 @@
 //! A map: what the log of one cell and tag says, as counts.
 
-use super::{Bin, Layout, Rows};
+use super::{Bin, Layout, Rows, Stall};
 use model::result::Outlier;
 use model::{Event, Substrate};
 use std::collections::BTreeMap;
@@ -231,8 +231,8 @@ pub struct Map {
     pub whole: Strip,
     /// The log's own intervals around the worst messages, where `whole` has longer columns; in the order of time.
     pub details: Vec<Strip>,
-    /// The worst messages by this tag's time, the worst first.
-    pub outliers: Vec<Tagged>,
+    /// The worst stalls by this tag's time, the worst first.
+    pub stalls: Vec<Stall>,
     /// What happened when, for ticks above the map; only events with a place in time.
     pub events: Vec<Event>,
     /// Messages that the result document counts as received.
@@ -247,13 +247,13 @@ pub struct Map {
 
 /// A message with its place on a map.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tagged {
+pub(super) struct Tagged {
     /// When it was to be sent, since the first intended send.
-    pub at_ns: u64,
+    pub(super) at_ns: u64,
     /// This tag's time of it.
-    pub value_ns: u64,
+    pub(super) value_ns: u64,
     /// The record.
-    pub outlier: Outlier,
+    pub(super) outlier: Outlier,
 }
 
 impl Map {

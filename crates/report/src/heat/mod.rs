@@ -15,24 +15,29 @@ mod read;
 mod rows;
 mod several;
 mod single;
+mod stalls;
 mod table;
 mod tally;
 mod ticks;
+mod titles;
 
 pub(crate) use colour::rgb;
 pub use colour::{Diverging, Legend, Mode, Palette, Rgb, Saturation, Scale, Theme};
 pub use look::Look;
 pub(crate) use map::marginal;
-pub use map::{Column, Grid, Heat, Map, StatisticLine, Strip, Tagged};
+pub use map::{Column, Grid, Heat, Map, StatisticLine, Strip};
 pub use pack::pack;
 pub(crate) use read::tags;
 pub use read::{of_input, of_run, of_step};
 pub use rows::{Bin, Layout, ROWS_PER_OCTAVE, Rows};
+pub use stalls::Stall;
 
 pub(crate) use several::{difference, difference_csv, multiples};
 pub(crate) use single::{ROW_2011_NS, TOP_2011_NS, figure, figure_2011, palette_2011};
+pub(crate) use stalls::{together, way};
 pub(crate) use table::{HEAD as CSV_HEAD, csv, lines as csv_lines};
 pub(crate) use ticks::{Ticks, is_tick, ticks};
+pub(crate) use titles::Titles;
 
 /// What maps are made, and how.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,10 +50,10 @@ pub struct Options {
     pub max_columns: usize,
     /// Width of the rows of a second, linear grid, in ns; absent: none. 10,000 is that of 2011.
     pub linear_ns: Option<u64>,
-    /// Around how many of the worst messages the log's own intervals are kept, where columns are longer than those.
+    /// Around how many of the worst stalls the log's own intervals are kept, where columns are longer than those.
     pub details: usize,
-    /// How many of the worst messages are marked.
-    pub outliers: usize,
+    /// How many of the worst stalls are marked.
+    pub stalls: usize,
     /// Only this repetition of a cell; absent: all.
     pub repetition: Option<u32>,
     /// Only this cell; absent: all.
@@ -64,7 +69,7 @@ impl Default for Options {
             max_columns: 4000,
             linear_ns: None,
             details: 8,
-            outliers: 20,
+            stalls: 20,
             repetition: None,
             cell: None,
             threads: 2,

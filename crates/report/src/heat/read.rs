@@ -2,6 +2,7 @@
 //! with one tally that it reuses: an hour of 100 ms intervals has 36,000 histograms a tag.
 
 use super::map::{Grid, Heat, Map, Strip, Tagged};
+use super::stalls::{stalls, worst};
 use super::tally::{Summed, Tally};
 use super::{Layout, Options};
 use crate::RunInput;
@@ -132,9 +133,9 @@ pub fn of_step(
             index: step.index,
             factors: factors.clone(),
             tag: plain(tag),
+            stalls: stalls(&tagged, &whole, options.stalls),
             whole,
             details: strips.collect(),
-            outliers: tagged.into_iter().take(options.outliers).collect(),
             events: events.clone(),
             received,
             lost,
@@ -194,9 +195,8 @@ fn plan<'a>(lines: &'a [Interval<'a>], lost: &[(u64, u64)], tagged: &[Tagged], o
     let column_ns = column_length(interval, last, options);
     let mut plans = vec![part(lines, lost, 0, column_ns, count(last, column_ns), true)];
     if column_ns > interval {
-        let mut windows: Vec<(u64, u64)> = tagged
+        let mut windows: Vec<(u64, u64)> = worst(tagged, options.details)
             .iter()
-            .take(options.details)
             .map(|one| {
                 let from = one.at_ns.saturating_sub(DETAIL_NS) / interval;
                 let to = one.at_ns.saturating_add(DETAIL_NS).min(last) / interval;

@@ -1,11 +1,14 @@
 //! Several maps in one picture: all cells on one scale, and the difference of two.
 
-use super::look::{Look, colour_bar, facts, framed, head, label, latency_axis, legend, length, lost_lane, time_axis};
+use super::look::{
+    Look, cell_words, colour_bar, facts, framed, head, latency_axis, legend, length, lost_lane, time_axis,
+};
 use super::single::{LEAST, scale_words};
-use super::{Bin, Diverging, Layout, Map, ROWS_PER_OCTAVE, Strip};
+use super::titles::place;
+use super::{Bin, Diverging, Layout, Map, ROWS_PER_OCTAVE, Strip, Titles};
 use crate::figure::{Anchor, Colour, Figure, Pixels, Style, Text, broken, fits, width, words};
 use crate::names::{label_word, rank};
-use crate::units::{commas, span};
+use crate::units::{commas, each_once, span};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The length of which `most` columns cover the longest strip, as whole columns of it.
@@ -30,12 +33,16 @@ fn panels<'a>(maps: &[&'a Map]) -> Panels<'a> {
             values.entry(axis).or_default().insert(value(map, axis));
         }
     }
-    values.retain(|_, values| values.len() > 1);
+    let mut values: Vec<(&str, BTreeSet<(usize, String)>)> =
+        values.into_iter().filter(|(_, values)| values.len() > 1).collect();
+    values.sort_by_key(|(axis, _)| place(axis));
     let largest = || values.iter().max_by_key(|(_, values)| values.len()).map(|(axis, _)| *axis);
-    let across = ["rate", "size"].into_iter().find(|axis| values.contains_key(axis)).or_else(largest);
-    let columns = across.and_then(|axis| values.remove(axis)).unwrap_or_default();
+    let has = |axis: &&str| values.iter().any(|(own, _)| own == axis);
+    let across = ["rate", "size"].into_iter().find(has).or_else(largest);
+    let at = values.iter().position(|(axis, _)| Some(*axis) == across);
+    let columns = at.map(|at| values.remove(at).1).unwrap_or_default();
     // What a row shares: the values of the other axes, and the repetition.
-    let key = |map: &Map| (values.keys().map(|axis| value(map, axis)).collect::<Vec<_>>(), map.repetition);
+    let key = |map: &Map| (values.iter().map(|(axis, _)| value(map, axis)).collect::<Vec<_>>(), map.repetition);
     let rows: BTreeSet<(Vec<(usize, String)>, u32)> = maps.iter().map(|map| key(map)).collect();
     let repeated = rows.iter().any(|(_, repetition)| rows.first().is_some_and(|(_, first)| first != repetition));
     let cells = maps.iter().map(|map| {
@@ -43,7 +50,7 @@ fn panels<'a>(maps: &[&'a Map]) -> Panels<'a> {
         (rows.iter().position(|other| *other == key(map)).unwrap_or(0), column.unwrap_or(0), *map)
     });
     let row_words = rows.iter().map(|(own, repetition)| {
-        let words = values.keys().zip(own).map(|(axis, (_, value))| label_word(axis, value));
+        let words = values.iter().zip(own).map(|((axis, _), (_, value))| label_word(axis, value));
         let again = repeated.then(|| format!("repetition {repetition}"));
         words.chain(again).collect::<Vec<_>>().join(" · ")
     });
@@ -69,7 +76,8 @@ pub(crate) fn multiples(maps: &[&Map], look: &Look) -> Option<Figure> {
     let panels = panels(maps);
     let (across, down) = (panels.columns.len().max(1), panels.rows.len().max(1));
     let (left, step_x, step_y) = (76.0, (columns * wide) as f64 + 16.0, (rows.count as usize * high) as f64 + 44.0);
-    let messages = maps.iter().map(|map| format!("{}: {} messages", label(map), commas(map.total())));
+    let titles = Titles::of_maps(maps);
+    let messages = maps.iter().map(|map| format!("{}: {} messages", titles.own(map), commas(map.total())));
     let mut figure = Figure::new(
         (left + across as f64 * step_x + 14.0).max(720.0),
         0.0,
@@ -78,8 +86,10 @@ pub(crate) fn multiples(maps: &[&Map], look: &Look) -> Option<Figure> {
     );
     figure.theme = look.theme;
     let title = format!("{} · all cells on one scale", first.quantity());
-    let second = format!("run {} · each cell: all messages of {}", first.run, length(length_ns));
-    let top = head(&mut figure, title, &[second]) + 34.0;
+    let runs = each_once(maps.iter().map(|map| map.run.clone()));
+    let second = format!("run {} · {}", runs.join(", "), cell_words(length_ns, &rows));
+    let shared = Some(titles.shared(first)).filter(|words| !words.is_empty());
+    let top = head(&mut figure, title, &shared.into_iter().chain([second]).collect::<Vec<_>>()) + 34.0;
     for (column, name) in panels.columns.iter().enumerate() {
         let name = broken(name, fits(13.0, true, step_x - 16.0), Some(1)).concat();
         let name = words(left + column as f64 * step_x, top - 24.0, Anchor::Start, 13.0, Colour::INK, name);
@@ -168,18 +178,20 @@ pub(crate) fn difference(a: &Map, b: &Map, look: &Look) -> Option<Figure> {
             pixels.set(column * wide, place as usize * high, wide, high, colour);
         }
     }
-    let left = 84.0;
+    let (left, titles) = (84.0, Titles::of_maps(&[a, b]));
     let mut figure = Figure::new(
         (left + pixels.width as f64 + 30.0).max(760.0),
         0.0,
-        format!("{}: {} against {}", a.quantity(), label(a), label(b)),
-        format!("Where {} has more messages than {}, by time and latency", label(a), label(b)),
+        format!("{} against {} · {}", titles.own(a), titles.own(b), a.quantity()),
+        format!("Where {} has more messages than {}, by time and latency", titles.own(a), titles.own(b)),
     );
     figure.theme = look.theme;
-    let mut y = head(&mut figure, format!("{} · difference of two cells", a.quantity()), &[]) - 1.0;
+    let title = figure.title.clone();
+    let shared = Some(titles.shared(a)).filter(|words| !words.is_empty());
+    let mut y = head(&mut figure, title, &shared.into_iter().collect::<Vec<_>>()) - 1.0;
     for (name, map, colour) in [("A", a, palette.get(1)), ("B", b, palette.last())] {
         figure.rect(Style::fill(colour.copied().unwrap_or_default()), 14.0, y - 9.5, 11.0, 11.0);
-        let text = format!("{name}: {} · {} messages, {} lost", label(map), commas(map.total()), commas(map.lost));
+        let text = format!("{name}: {} · {} messages, {} lost", titles.own(map), commas(map.total()), commas(map.lost));
         y = figure.lines(&words(32.0, y, Anchor::Start, 12.0, Colour::SOFT, text), 18.0);
     }
     let area = framed(&mut figure, left, y - 6.0, pixels);

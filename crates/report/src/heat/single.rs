@@ -2,9 +2,9 @@
 //! events above, the marginal distribution at the right, and the legend.
 
 use super::colour::{between, rgb};
-use super::look::{Common, Look, facts, framed, head, label, latency_axis, legend, length, lost_lane, time_axis};
+use super::look::{Common, Look, cell_words, facts, framed, head, latency_axis, legend, length, lost_lane, time_axis};
 use super::ticks::{is_tick, ticks};
-use super::{Bin, Layout, Map, Rows, Theme, marginal};
+use super::{Bin, Layout, Map, Rows, Theme, Titles, marginal};
 use crate::chart::Area;
 use crate::figure::{Anchor, Colour, Figure, Pixels, Polyline, Style, Text, words};
 use crate::units::{commas, counted, span};
@@ -17,15 +17,19 @@ const WIDE: usize = 1000;
 const HIGH: usize = 400;
 /// Least width of what is not cells.
 pub(crate) const LEAST: usize = 560;
-/// Outliers that get a number.
+/// Stalls that get a ring with a number, and of them those that are told below.
 const MARKED: usize = 10;
+const NAMED: usize = 3;
 /// Top of the pictures of 2011, and width of their rows.
 pub(crate) const TOP_2011_NS: u64 = 2_000_000;
 pub(crate) const ROW_2011_NS: u64 = 10_000;
 const SHADES: u32 = 25;
 
-fn headed(figure: &mut Figure, map: &Map, lines: &[String]) -> f64 {
-    head(figure, format!("{} · {}", label(map), map.quantity()), lines) + 4.0
+/// The title with what tells the cell from others, below it what it shares with them.
+fn headed(figure: &mut Figure, map: &Map, titles: &Titles, lines: &[String]) -> f64 {
+    let shared = Some(titles.shared(map)).filter(|words| !words.is_empty());
+    let lines: Vec<String> = shared.into_iter().chain(lines.iter().cloned()).collect();
+    head(figure, figure.title.clone(), &lines) + 4.0
 }
 
 fn soft(figure: &mut Figure, x: f64, y: f64, anchor: Anchor, size: f64, text: impl Into<String>) {
@@ -39,7 +43,7 @@ fn sums(map: &Map) -> String {
 }
 
 /// One map on rows and colours that it may share with others.
-pub(crate) fn figure(map: &Map, common: &Common, look: &Look) -> Figure {
+pub(crate) fn figure(map: &Map, common: &Common, look: &Look, titles: &Titles) -> Figure {
     let rows = &common.rows;
     let grid = map.whole.grid(rows.layout);
     let (below, above): (Vec<u64>, Vec<u64>) = grid.outside(rows).into_iter().unzip();
@@ -48,11 +52,11 @@ pub(crate) fn figure(map: &Map, common: &Common, look: &Look) -> Figure {
     let wide = (WIDE / columns).clamp(1, (LEAST / columns).max(16));
     let high = (HIGH / rows.count.max(1) as usize).clamp(1, 8);
     let width = (columns * wide) as f64;
-    let title = format!("{}, {}", map.quantity(), label(map));
+    let title = format!("{} · {}", titles.own(map), map.quantity());
     let mut figure = Figure::new(LEFT + width.max(LEAST as f64) + RIGHT, 0.0, title, describe(map));
     figure.theme = look.theme;
     let (sum_below, sum_above) = (below.iter().sum(), above.iter().sum());
-    let mut top = headed(&mut figure, map, &[sums(map), shown(map, rows, sum_below, sum_above)]);
+    let mut top = headed(&mut figure, map, titles, &[sums(map), shown(map, rows, sum_below, sum_above)]);
     top = events(&mut figure, map, top, width);
     top = protocol(&mut figure, map, top, width);
     if sum_above > 0 {
@@ -75,19 +79,15 @@ pub(crate) fn figure(map: &Map, common: &Common, look: &Look) -> Figure {
     let foot = lane.bottom() + 34.0;
     soft(&mut figure, LEFT, foot, Anchor::Start, 11.5, "messages in a cell");
     legend(&mut figure, LEFT, foot + 8.0, 300, common);
-    key(&mut figure, map, LEFT + 370.0, foot, look);
-    figure.height = foot + 48.0;
+    let end = key(&mut figure, map, LEFT + 370.0, foot, look);
+    figure.height = end.max(foot + 48.0);
     figure.facts = facts(map, scale_words(common));
     figure
 }
 
 /// What the cells are and what they do not show, in words.
 fn shown(map: &Map, rows: &Rows, below: u64, above: u64) -> String {
-    let rows_words = match rows.layout {
-        Layout::Log => "rows of 1/32 octave".to_owned(),
-        Layout::Linear { step_ns } => format!("rows of {}", length(step_ns)),
-    };
-    let mut words = vec![format!("each cell: all messages of {}, {rows_words}", length(map.whole.column_ns))];
+    let mut words = vec![cell_words(map.whole.column_ns, rows)];
     if above > 0 {
         words.push(format!("{} above {}", commas(above), span(rows.high_ns() as f64)));
     }
@@ -116,9 +116,7 @@ pub(crate) fn scale_words(common: &Common) -> String {
 }
 
 fn describe(map: &Map) -> String {
-    let worst = map.outliers.first().map_or_else(String::new, |worst| {
-        format!(" The worst: {} at {}.", span(worst.value_ns as f64), span(worst.at_ns as f64))
-    });
+    let worst = map.stalls.first().map_or_else(String::new, |worst| format!(" The worst: {}.", worst.words()));
     format!("{} by time and latency: {}.{worst}", map.quantity(), sums(map))
 }
 
@@ -223,12 +221,12 @@ fn lines(figure: &mut Figure, map: &Map, area: &Area, common: &Common, look: &Lo
     }
 }
 
-/// Rings around the worst messages, with their rank.
+/// Rings around the worst of each stall, with their rank.
 fn marks(figure: &mut Figure, map: &Map, area: &Area, common: &Common) {
     let length = map.whole.length_ns().max(1) as f64;
     let column = map.whole.column_ns.max(1) as f64;
     let mut named: Vec<(f64, f64)> = Vec::new();
-    for (rank, worst) in (1..).zip(map.outliers.iter().take(MARKED)) {
+    for (rank, worst) in (1..).zip(map.stalls.iter().take(MARKED)) {
         let Bin::Row(place) = common.rows.bin(common.rows.layout.row(worst.value_ns)) else { continue };
         // The middle of the cell that holds it.
         let at = ((worst.at_ns.saturating_sub(map.whole.start_ns)) as f64 / column).floor() * column + column / 2.0;
@@ -267,8 +265,8 @@ fn bars(figure: &mut Figure, map: &Map, area: &Area, common: &Common, high: f64)
     soft(figure, area.right() + RIGHT - 6.0, area.top - 5.0, Anchor::End, 10.5, text);
 }
 
-/// What the lines and rings are.
-fn key(figure: &mut Figure, map: &Map, left: f64, top: f64, look: &Look) {
+/// What the lines and rings are; returns where it ends.
+fn key(figure: &mut Figure, map: &Map, left: f64, top: f64, look: &Look) -> f64 {
     let mut x = left;
     for line in map.whole.lines() {
         for style in line_styles(line.name, look) {
@@ -280,11 +278,18 @@ fn key(figure: &mut Figure, map: &Map, left: f64, top: f64, look: &Look) {
         soft(figure, x + 31.0, top + 18.0, Anchor::Start, 11.5, text);
         x += 31.0 + wide + 14.0;
     }
-    if let Some(worst) = map.outliers.first() {
-        let marked = counted(map.outliers.len().min(MARKED), "message");
-        let text = format!("rings: the worst {marked}, up to {}", span(worst.value_ns as f64));
-        soft(figure, left, top + 36.0, Anchor::Start, 11.5, text);
+    let mut end = top + 36.0;
+    if !map.stalls.is_empty() {
+        let marked = map.stalls.len().min(MARKED);
+        let worst = if marked == 1 { "the worst stall".to_owned() } else { format!("the worst {marked} stalls") };
+        let named: Vec<String> = (1..)
+            .zip(map.stalls.iter().take(NAMED))
+            .map(|(rank, stall)| format!("{rank}: {}", stall.words()))
+            .collect();
+        let text = format!("rings: {worst} · {}", named.join(" · "));
+        end = figure.lines(&words(left, end, Anchor::Start, 11.5, Colour::SOFT, text), 16.0);
     }
+    end - 4.0
 }
 
 /// White to green by share of the largest count.
@@ -294,7 +299,7 @@ pub(crate) fn palette_2011() -> Vec<[u8; 3]> {
 
 /// The style of 2011: rows of 10 µs up to 2,000 µs, 25 shades of green by share of the largest count, no scale; what
 /// lies above is not drawn, which the line below the picture says.
-pub(crate) fn figure_2011(map: &Map) -> Option<Figure> {
+pub(crate) fn figure_2011(map: &Map, titles: &Titles) -> Option<Figure> {
     let grid = map.whole.linear.as_ref()?;
     let layout = Layout::Linear { step_ns: ROW_2011_NS };
     if grid.layout != layout {
@@ -316,9 +321,9 @@ pub(crate) fn figure_2011(map: &Map) -> Option<Figure> {
         }
     }
     let width = (LEFT + pixels.width as f64 + 30.0).max(LEFT + 700.0);
-    let title = format!("Style of 2011: {}, {}", map.quantity(), label(map));
+    let title = format!("{} · {}, style of 2011", titles.own(map), map.quantity());
     let mut figure = Figure::new(width, 0.0, title, describe(map));
-    let top = headed(&mut figure, map, &[sums(map)]);
+    let top = headed(&mut figure, map, titles, &[sums(map)]);
     let area = framed(&mut figure, LEFT, top, pixels);
     latency_axis(&mut figure, &area, &rows, true);
     time_axis(&mut figure, &area, [map.whole.start_ns, map.whole.length_ns()], true, true);

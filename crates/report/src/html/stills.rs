@@ -2,7 +2,7 @@
 //! URL, so that the page's styles do not reach into it.
 
 use super::heat::CellMaps;
-use crate::heat::{self, Heat, Layout, Look, Map, Strip};
+use crate::heat::{self, Heat, Layout, Look, Map, Strip, Titles};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use minijinja::{Value, context};
@@ -36,6 +36,7 @@ pub(super) fn of(by_result: &BTreeMap<(usize, usize), CellMaps>) -> Stills {
     let short: Vec<((usize, usize), Vec<Map>)> =
         by_result.iter().map(|(key, of_result)| (*key, of_result.maps.iter().map(shortened).collect())).collect();
     let look = Look::default();
+    let titles = Titles::of_maps(&short.iter().flat_map(|(_, maps)| maps).collect::<Vec<_>>());
     let rtt: Vec<&Map> = short.iter().flat_map(|(_, maps)| maps).filter(|map| map.tag == "rtt").collect();
     let mut bytes = 0;
     if let Some(figure) = (rtt.len() > 1).then(|| heat::multiples(&rtt, &look)).flatten() {
@@ -54,7 +55,7 @@ pub(super) fn of(by_result: &BTreeMap<(usize, usize), CellMaps>) -> Stills {
                         stills.left_out += 1;
                         continue;
                     }
-                    let (still, length) = still(&map.quantity(), &heat::figure(map, &common, &look).svg(1.0));
+                    let (still, length) = still(&map.quantity(), &heat::figure(map, &common, &look, &titles).svg(1.0));
                     bytes += length;
                     stills.by_result.entry(*key).or_default().push(still);
                 }

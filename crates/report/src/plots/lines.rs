@@ -107,7 +107,12 @@ fn charts(report: &Report, against: Against, id: &str) -> Vec<Picture> {
             reference: if same { vec![(0.0, 0.0), (1.0, 1.0)] } else { Vec::new() },
             series: lines.iter().map(|line| series(line, quantity, &name, &x, domain)).collect(),
         };
-        Picture { heading: format!("{} · {name}, {scale}", panel.heading), figure: chart.figure() }
+        // What tells the pictures of a kind apart comes first.
+        let heading = match against {
+            Against::Size => format!("{} · {name}, {scale}", panel.heading),
+            Against::Rate => format!("{name} · {}, {scale}", panel.heading),
+        };
+        Picture { heading, figure: chart.figure() }
     };
     panels.iter().map(draw).collect()
 }

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::{Compression, write::DeflateEncoder};
 use model::result::Outlier;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 
 #[derive(Serialize)]
@@ -81,6 +81,9 @@ struct Worst {
     rtt_ns: u64,
     late_ns: u64,
     lost: bool,
+    /// The number of its stall, and how many messages were kept of that.
+    stall: usize,
+    messages: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,19 +192,7 @@ fn view(of_result: &CellMaps, title: String, cell: String, trusted: bool) -> Vie
     let longest = of_result.maps.iter().max_by_key(|map| map.whole.length_ns());
     let whole = longest.map(|map| &map.whole);
     let detail = of_result.maps.iter().flat_map(|map| &map.details).map(|strip| strip.column_ns).min();
-    let (lost, slow): (Vec<&Outlier>, Vec<&Outlier>) = of_result.outliers.iter().partition(|outlier| outlier.lost);
-    // Those of each quantity, for each has a map.
-    let mut chosen: Vec<&Outlier> = Vec::new();
-    for time in [intended_ns, |outlier: &Outlier| outlier.rtt_ns, |outlier: &Outlier| outlier.lateness_ns] {
-        let mut by_time = slow.clone();
-        by_time.sort_by_key(|outlier| (std::cmp::Reverse(time(outlier)), outlier.seq));
-        for outlier in by_time.into_iter().take(LISTED) {
-            if !chosen.iter().any(|known| std::ptr::eq(*known, outlier)) {
-                chosen.push(outlier);
-            }
-        }
-    }
-    let listed: Vec<Worst> = chosen.into_iter().chain(lost.into_iter().take(LISTED_LOST)).map(worst).collect();
+    let listed = listed(&of_result.outliers);
     View {
         id: of_result.id.clone(),
         title,
@@ -217,7 +208,7 @@ fn view(of_result: &CellMaps, title: String, cell: String, trusted: bool) -> Vie
             .flat_map(|strip| strip.columns.iter().map(|column| column.lost).enumerate())
             .filter(|(_, lost)| *lost > 0)
             .collect(),
-        outliers_left_out: of_result.outliers.len() - listed.len(),
+        outliers_left_out: of_result.outliers.len() - told(&listed),
         outliers: listed,
         events: longest
             .into_iter()
@@ -256,8 +247,42 @@ fn intended_ns(outlier: &Outlier) -> u64 {
     outlier.rtt_ns.saturating_add(outlier.lateness_ns)
 }
 
-fn worst(outlier: &Outlier) -> Worst {
+/// The worst message of each stall by each quantity, for each has a map, then the first of those that were lost together.
+fn listed(outliers: &[Outlier]) -> Vec<Worst> {
+    let (lost, slow): (Vec<&Outlier>, Vec<&Outlier>) = outliers.iter().partition(|outlier| outlier.lost);
+    let stalls = |of: &[&Outlier]| heat::together(&of.iter().map(|one| heat::way(one)).collect::<Vec<_>>());
+    let (slow_stalls, lost_stalls) = (stalls(&slow), stalls(&lost));
+    let size = |stalls: &[usize], stall: usize| stalls.iter().filter(|other| **other == stall).count();
+    let mut listed: Vec<Worst> = Vec::new();
+    for time in [intended_ns, |outlier: &Outlier| outlier.rtt_ns, |outlier: &Outlier| outlier.lateness_ns] {
+        let mut by_time: Vec<(&Outlier, usize)> = slow.iter().copied().zip(slow_stalls.iter().copied()).collect();
+        by_time.sort_by_key(|(outlier, _)| (std::cmp::Reverse(time(outlier)), outlier.seq));
+        let mut seen = BTreeSet::new();
+        by_time.retain(|(_, stall)| seen.insert(*stall));
+        for (outlier, stall) in by_time.into_iter().take(LISTED) {
+            let host = outlier.host.as_deref().map(plain);
+            if !listed.iter().any(|known| (known.seq, &known.host) == (outlier.seq, &host)) {
+                listed.push(worst(outlier, stall, size(&slow_stalls, stall)));
+            }
+        }
+    }
+    let mut seen = BTreeSet::new();
+    let firsts = lost.iter().zip(&lost_stalls).filter(|(_, stall)| seen.insert(**stall)).take(LISTED_LOST);
+    // Their numbers follow those of the others.
+    let after = slow_stalls.iter().max().map_or(0, |last| last + 1);
+    listed.extend(firsts.map(|(outlier, stall)| worst(outlier, after + stall, size(&lost_stalls, *stall))));
+    listed
+}
+
+/// How many messages the stalls of a list hold.
+fn told(listed: &[Worst]) -> usize {
+    listed.iter().map(|worst| (worst.stall, worst.messages)).collect::<BTreeMap<_, _>>().values().sum()
+}
+
+fn worst(outlier: &Outlier, stall: usize, messages: usize) -> Worst {
     Worst {
+        stall,
+        messages,
         seq: outlier.seq,
         at_ns: outlier.at_ns,
         rtt_ns: outlier.rtt_ns,

@@ -60,12 +60,7 @@ pub(super) fn page(report: &Report) -> Result<Page, ReportError> {
         page.by_result.clear();
         page.problems.clear();
         for (number, run) in report.inputs.iter().enumerate() {
-            let options = heat::Options {
-                max_columns,
-                linear_ns: Some(heat::ROW_2011_NS),
-                outliers: LISTED,
-                ..heat::Options::default()
-            };
+            let options = heat::Options { max_columns, linear_ns: Some(heat::ROW_2011_NS), ..heat::Options::default() };
             let Heat { maps, problems } = heat::of_input(run, &options);
             page.problems.extend(problems);
             let steps: BTreeMap<u32, usize> = run.steps.iter().map(|step| step.index).zip(0..).collect();

@@ -1,6 +1,7 @@
 //! The figures of each repetition of a cell, as tables.
 
 use crate::RunInput;
+use crate::heat;
 use crate::html::heat::CellMaps;
 use crate::layout::{Column, Grid};
 use crate::result_tables::{self, About, Keys, Shape, rows};
@@ -9,6 +10,7 @@ use model::quantity::Group;
 use model::result::Outlier;
 use model::{OneWay, OneWayMethod, ResultDocument, Statistic};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Worst messages that a cell names.
 const WORST: usize = 12;
@@ -150,7 +152,7 @@ pub(super) fn worst(
     members: &[(usize, &ResultDocument)],
     maps: &[(&ResultDocument, &CellMaps)],
 ) -> Option<Table> {
-    let mut all: Vec<(&ResultDocument, Option<&str>, Outlier)> = Vec::new();
+    let mut all: Vec<Message<'_>> = Vec::new();
     for (result, of_result) in maps {
         all.extend(of_result.outliers.iter().map(|outlier| (*result, Some(of_result.id.as_str()), outlier.clone())));
     }
@@ -162,7 +164,8 @@ pub(super) fn worst(
             all.extend(kept.into_iter().map(|outlier| (*result, None, outlier)));
         }
     }
-    all.sort_by_key(|(result, _, outlier)| {
+    let mut all = one_of_each_stall(all);
+    all.sort_by_key(|((result, _, outlier), _)| {
         (
             outlier.lost,
             std::cmp::Reverse(outlier.rtt_ns.saturating_add(outlier.lateness_ns)),
@@ -172,12 +175,13 @@ pub(super) fn worst(
     });
     let more = match all.len().saturating_sub(WORST) {
         0 => String::new(),
-        left_out => format!("; {} more in the run directory", commas(left_out as u64)),
+        left_out => format!("; {} more stalls in the run directory", commas(left_out as u64)),
     };
     all.truncate(WORST);
-    let heads = ["rep.", "intended", "sent", "received", "RTT", "late"].map(|head| Column::figures(head, ""));
+    let heads =
+        ["in its stall", "rep.", "intended", "sent", "received", "RTT", "late"].map(|head| Column::figures(head, ""));
     let columns = [vec![Column::words("message")], heads.to_vec(), vec![Column::words("parts")]].concat();
-    let row = |(result, _, outlier): &(&ResultDocument, Option<&str>, Outlier)| {
+    let row = |((result, _, outlier), messages): &(Message<'_>, usize)| {
         let time = |ns: u64| format!("{:.6}", ns as f64 / 1e9);
         let unless_lost = |text: String, lost: &str| if outlier.lost { lost.to_owned() } else { text };
         let parts: Vec<String> =
@@ -185,6 +189,7 @@ pub(super) fn worst(
         let host = outlier.host.as_deref().map(plain).unwrap_or_default();
         vec![
             commas(outlier.seq),
+            commas(*messages as u64),
             (KEYS.1)(result).concat(),
             time(outlier.at_ns.saturating_sub(outlier.lateness_ns)),
             time(outlier.at_ns),
@@ -194,11 +199,46 @@ pub(super) fn worst(
             [parts.join(", "), host].join(" ").trim().to_owned(),
         ]
     };
-    let caption = format!("Worst messages, times in s since the first message, RTT and lateness in µs{more}");
+    let caption =
+        format!("Worst messages, one of each stall, times in s since the first message, RTT and lateness in µs{more}");
     let grid = Grid { columns, rows: all.iter().map(row).collect(), ..Grid::default() };
     let link = |map: &Option<&str>, outlier| map.map(|map| at_message(map, outlier)).unwrap_or_default();
-    let links = all.iter().map(|(_, map, outlier)| link(map, outlier)).collect();
+    let links = all.iter().map(|((_, map, outlier), _)| link(map, outlier)).collect();
     Some(Table { links, ..Table::new(&caption, grid) })
+}
+
+/// A kept message: the result that it is of, the map that shows it.
+type Message<'a> = (&'a ResultDocument, Option<&'a str>, Outlier);
+
+/// The worst message of each stall, and how many were kept of that.
+fn one_of_each_stall(all: Vec<Message<'_>>) -> Vec<(Message<'_>, usize)> {
+    let mut worst: Vec<(Message<'_>, usize)> = Vec::new();
+    let mut rest = all;
+    while let Some((result, _, first)) = rest.first() {
+        let (result, lost) = (std::ptr::from_ref(*result), first.lost);
+        let (same, others) = rest.into_iter().partition(|(of, _, one)| std::ptr::eq(*of, result) && one.lost == lost);
+        rest = others;
+        let same: Vec<Message<'_>> = same;
+        let stalls = heat::together(&same.iter().map(|(.., one)| heat::way(one)).collect::<Vec<_>>());
+        let mut found: BTreeMap<usize, (Message<'_>, usize)> = BTreeMap::new();
+        let ns =
+            |outlier: &Outlier| (outlier.rtt_ns.saturating_add(outlier.lateness_ns), std::cmp::Reverse(outlier.seq));
+        for (stall, message) in stalls.into_iter().zip(same) {
+            match found.get_mut(&stall) {
+                Some((known, count)) => {
+                    *count += 1;
+                    if ns(&message.2) > ns(&known.2) {
+                        *known = message;
+                    }
+                }
+                None => {
+                    found.insert(stall, (message, 1));
+                }
+            }
+        }
+        worst.extend(found.into_values());
+    }
+    worst
 }
 
 /// The place of a message in the viewer: its neighbourhood, with the message picked.

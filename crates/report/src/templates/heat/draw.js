@@ -232,12 +232,14 @@ function marks(svg, x, y, area, map, view) {
   if (lost) draw(svg, "circle", { class: "hm-ring hm-picked", cx: x(whenOf(lost)), cy: area.lost + LOST / 2, r: 7 });
 }
 const MARKED = 20;
-// The worst messages by what is shown now, lost ones last.
+// The worst message of each stall by what is shown now, lost ones last.
 function worstOf(map) {
   const key = map.id + state.quantity;
   if (worstOf.key !== key) {
     worstOf.key = key;
-    worstOf.list = [...map.outliers].sort((a, b) => (valueOf(b) ?? -1) - (valueOf(a) ?? -1) || a.seq - b.seq);
+    const seen = new Set();
+    worstOf.list = [...map.outliers].sort((a, b) => (valueOf(b) ?? -1) - (valueOf(a) ?? -1) || a.seq - b.seq)
+      .filter((one) => !seen.has(one.stall) && seen.add(one.stall));
   }
   return worstOf.list;
 }
@@ -380,7 +382,7 @@ function updateList(map) {
   const key = map.id + state.quantity;
   if (listed !== key) {
     listed = key;
-    list.replaceChildren(make("h3", {}, "Worst messages"));
+    list.replaceChildren(make("h3", {}, "Worst messages, one of each stall"));
     const rows = worstOf(map);
     if (!rows.length) list.append(make("p", { class: "caption" }, "None were kept."));
     else {
@@ -388,10 +390,10 @@ function updateList(map) {
       for (const outlier of rows) {
         const go = make("button", { type: "button", class: "hm-go", onclick: () => pick(outlier) }, grouped(outlier.seq));
         body.append(make("tr", { "data-seq": outlier.seq }, make("td", {}, go), make("td", {}, seconds(whenOf(outlier), 0.001)),
-          make("td", {}, outlier.lost ? "lost" : span(outlier.rtt_ns)), make("td", {}, span(outlier.late_ns))));
+          make("td", {}, outlier.lost ? "lost" : span(outlier.rtt_ns)), make("td", {}, span(outlier.late_ns)), make("td", {}, grouped(outlier.messages))));
       }
       list.append(make("div", { class: "hm-scroll" }, make("table", {},
-        make("thead", {}, make("tr", {}, make("th", {}, "seq"), make("th", {}, "due at"), make("th", {}, "RTT"), make("th", {}, "late"))), body)));
+        make("thead", {}, make("tr", {}, make("th", {}, "seq"), make("th", {}, "due at"), make("th", {}, "RTT"), make("th", {}, "late"), make("th", {}, "messages"))), body)));
       if (map.outliers_left_out) list.append(make("p", { class: "caption" }, `${grouped(map.outliers_left_out)} more are in the run directory (${map.file}).`));
     }
   }

@@ -1,0 +1,115 @@
+//! What pictures of maps are called: what tells a cell from the others first, then what all share.
+
+use super::Map;
+use crate::names::{asked_first, label_word};
+use model::{Protocol, Substrate};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A cell's factors by its key, what a reader asks first at the front.
+pub(crate) fn factors(cell: &str) -> Vec<(&str, &str)> {
+    let mut parts: Vec<_> = cell.split(',').filter_map(|part| part.split_once('=')).collect();
+    parts.sort_by_key(|(axis, _)| place(axis));
+    parts
+}
+
+/// What a reader asks first, then what the messages are, then the rest.
+pub(crate) fn place(axis: &str) -> usize {
+    const MESSAGES: [&str; 4] = ["probe", "protocol", "size", "rate"];
+    const SETUP: [&str; 3] = ["stack", "receive", "nic"];
+    let is_asked = asked_first(axis) < asked_first("") && !SETUP.contains(&axis);
+    match MESSAGES.iter().position(|name| *name == axis) {
+        _ if is_asked => asked_first(axis),
+        Some(place) => asked_first("") + place,
+        None => asked_first("") + MESSAGES.len() + asked_first(axis),
+    }
+}
+
+/// The factors whose values differ among some cells.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Titles {
+    differing: BTreeSet<String>,
+    several_runs: bool,
+}
+
+impl Titles {
+    /// For pictures of these cells, by their keys.
+    pub(crate) fn of<'a>(cells: impl IntoIterator<Item = &'a str>, several_runs: bool) -> Self {
+        let cells: BTreeSet<&str> = cells.into_iter().collect();
+        let mut values: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+        for (axis, value) in cells.iter().flat_map(|cell| factors(cell)) {
+            *values.entry(axis).or_default().entry(value).or_default() += 1;
+        }
+        let differs = |(_, values): &(&str, BTreeMap<&str, usize>)| values.values().all(|count| *count < cells.len());
+        let differing = values.into_iter().filter(differs).map(|(axis, _)| axis.to_owned()).collect();
+        Self { differing, several_runs }
+    }
+
+    /// For pictures of these maps.
+    pub(crate) fn of_maps(maps: &[&Map]) -> Self {
+        let runs: BTreeSet<&str> = maps.iter().map(|map| map.run.as_str()).collect();
+        Self::of(maps.iter().map(|map| map.cell.as_str()), runs.len() > 1)
+    }
+
+    /// What tells a map's cell from the others; where there are no others, all that is known of it.
+    pub(crate) fn own(&self, map: &Map) -> String {
+        let mut own = self.words(map, true);
+        own.extend(self.several_runs.then(|| map.run.clone()));
+        own.extend((map.repetition > 1).then(|| format!("repetition {}", map.repetition)));
+        if own.is_empty() {
+            own = self.words(map, false);
+        }
+        own.extend((map.substrate == Substrate::SimulatedTime).then(|| map.substrate.word().to_owned()));
+        if own.is_empty() {
+            if map.cell.is_empty() { format!("cell {:04}", map.index) } else { map.cell.clone() }
+        } else {
+            own.join(" · ")
+        }
+    }
+
+    /// What it shares with the others; empty where that is what it is called.
+    pub(crate) fn shared(&self, map: &Map) -> String {
+        let named = self.several_runs || map.repetition > 1 || !self.words(map, true).is_empty();
+        if named { self.words(map, false).join(" · ") } else { String::new() }
+    }
+
+    fn words(&self, map: &Map, differing: bool) -> Vec<String> {
+        let probe_is_known = |axis: &str, value: &str| {
+            axis == "probe" && !differing || (axis, value) == ("protocol", Protocol::Timer.word())
+        };
+        let mut words = Vec::new();
+        for (axis, value) in factors(&map.cell) {
+            if self.differing.contains(axis) != differing || probe_is_known(axis, value) {
+                continue;
+            }
+            words.push(match axis {
+                "probe" => value.to_owned(),
+                "protocol" => value.to_uppercase(),
+                "size" => format!("{value} B"),
+                _ => label_word(axis, value),
+            });
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: what all pictures share before what tells them apart, a factor that only some cells have taken for shared.
+    #[test]
+    fn what_differs_comes_first() {
+        let cells = [
+            "cpu=1,load=build,policy=other,probe=pace,protocol=udp,rate=10000,size=32",
+            "cpu=1,load=build,policy=fifo:1,probe=pace,protocol=udp,rate=10000,size=32",
+        ];
+        assert_eq!(
+            factors(cells[0]).iter().map(|(axis, _)| *axis).collect::<Vec<_>>(),
+            ["load", "policy", "probe", "protocol", "size", "rate", "cpu"]
+        );
+        assert_eq!(Titles::of(cells, false).differing, BTreeSet::from(["policy".to_owned()]));
+        let mixed = [cells[0], "cpu=1,load=build,probe=pingpong,protocol=udp,size=32"];
+        assert_eq!(Titles::of(mixed, false).differing, ["policy", "probe", "rate"].map(str::to_owned).into());
+        assert!(Titles::of(cells.iter().take(1).copied(), false).differing.is_empty());
+    }
+}
