@@ -41,12 +41,14 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Columns for text: those of `COLUMNS`, else of the terminal, and 100 where there is none.
+/// Columns for text: those of `COLUMNS`, else of the terminal. Without a terminal (a pipe, a file) lines are as long as
+/// they are, because programs and editors read them.
 pub(crate) fn width() -> usize {
     const LEAST: usize = 40;
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    const UNLIMITED: usize = 1 << 16;
     let terminal = || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
-    told.or_else(terminal).filter(|columns| *columns > 0).unwrap_or(100).max(LEAST)
+    told.or_else(terminal).filter(|columns| *columns > 0).unwrap_or(UNLIMITED).max(LEAST)
 }
 
 /// A table of words as wide as [`width`], one heading a column.

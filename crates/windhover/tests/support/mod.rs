@@ -8,7 +8,12 @@ use std::process::{Child, Command, Output, Stdio};
 /// The binary under test with these arguments, environment clean of what could change it.
 pub fn windhover(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windhover"));
-    command.args(arguments).env_remove("WINDHOVER_KEY_FILE").env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+        .args(arguments)
+        .env_remove("WINDHOVER_KEY_FILE")
+        .env("NO_COLOR", "1")
+        .env("COLUMNS", "100")
+        .stdin(Stdio::null());
     command
 }
 
