@@ -283,6 +283,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("shield exec", "shields CPUs of this machine (tests/shield)"),
     ("shield", "changes this machine unless --dry-run (tests/shield)"),
     ("tune apply", "changes this machine unless --dry-run (tests/tune.rs)"),
+    ("tune boot", "changes this machine (tests/tune.rs)"),
     ("tune undo", "changes this machine (tests/tune.rs)"),
     ("tune try", "takes minutes (tests/tune.rs)"),
     ("undo", "changes this machine unless --list (tests/undo.rs)"),

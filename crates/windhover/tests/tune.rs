@@ -194,6 +194,140 @@ fn a_dry_run_is_what_apply_does() {
     assert!(stderr(&nothing).contains("nothing to undo"));
 }
 
+/// tuned-adm's words: `profile` is `apply`, `active` says what is in force.
+#[test]
+fn the_words_of_tuned_adm() {
+    let folder = plant("tune-active");
+    let active = || {
+        let output = tuned(&folder, &["active", "--json"]);
+        assert_code(&output, 0);
+        serde_json::from_str::<serde_json::Value>(&stdout(&output)).unwrap()
+    };
+    assert_eq!(active(), serde_json::json!({ "applied": [], "boot": null }));
+    assert!(stdout(&tuned(&folder, &["active"])).contains("no profile is applied"));
+    assert_code(&tuned(&folder, &["profile", "network-latency", "--yes"]), 0);
+    let now = active();
+    let applied = now["applied"].as_array().unwrap();
+    assert_eq!(applied.len(), 1, "{now}");
+    assert_eq!((&applied[0]["profile"], &applied[0]["changes"]), (&"network-latency".into(), &4.into()), "{now}");
+    assert_eq!(applied[0]["changed_since"], serde_json::json!([]), "{now}");
+    let text = stdout(&tuned(&folder, &["active"]));
+    assert!(text.contains("now: network-latency, set 0001, 4 settings, all hold"), "{text}");
+    // Another changes one of them.
+    std::fs::write(folder.0.join("root/proc/sys/vm/stat_interval"), "3\n").unwrap();
+    let text = stdout(&tuned(&folder, &["active"]));
+    assert!(text.contains("changed since then: ") && text.contains("stat_interval"), "{text}");
+    assert_code(&tuned(&folder, &["undo", "--force"]), 0);
+    assert_eq!((active()["applied"].clone(), contents(&folder)), (serde_json::json!([]), planted()));
+}
+
+/// The reason is what the machine is: here two CPUs, a device and no hypervisor; with eight CPUs polling pays.
+#[test]
+fn the_profile_that_fits_is_named() {
+    let folder = plant("tune-recommend");
+    let root = folder.0.join("root");
+    for (file, content) in [
+        ("sys/devices/system/cpu/online", "0-1"),
+        ("sys/class/net/eth0/carrier", "1"),
+        ("proc/cpuinfo", "flags\t\t: fpu tsc"),
+        ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC"),
+    ] {
+        std::fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+        std::fs::write(root.join(file), format!("{content}\n")).unwrap();
+    }
+    std::fs::create_dir_all(root.join("sys/class/net/eth0/device")).unwrap();
+    std::os::unix::fs::symlink("../../drivers/ice", root.join("sys/class/net/eth0/device/driver")).unwrap();
+    let root = root.display().to_string();
+    let recommended = || {
+        let output = run(&["tune", "recommend", "--root", &root, "--json"]);
+        assert_code(&output, 0);
+        serde_json::from_str::<serde_json::Value>(&stdout(&output)).unwrap()
+    };
+    let small = recommended();
+    assert_eq!((&small["profile"], &small["nic"]), (&"latency".into(), &"eth0".into()), "{small}");
+    let reason = small["reason"].as_str().unwrap();
+    assert!(reason.starts_with("bare metal, 2 CPUs, eth0 (ice), no PREEMPT_RT: "), "{reason}");
+    std::fs::write(folder.0.join("root/sys/devices/system/cpu/online"), "0-7\n").unwrap();
+    assert_eq!(recommended()["command"], "windhover tune apply network-latency --nic eth0");
+    // In words: one line on standard output.
+    let output = windhover(&["tune", "recommend", "--root", &root]).env_remove("COLUMNS").output().unwrap();
+    let text = stdout(&output);
+    assert!(text.starts_with("network-latency: ") && text.lines().count() == 1, "{text}");
+    assert_code(&run(&["tune", "recommend"]), 0);
+}
+
+/// A profile of each boot: chosen by `--boot`, applied by the unit's command, ended by `tune undo` alone.
+#[test]
+fn a_profile_that_stays_over_boots() {
+    let folder = plant("tune-boot");
+    let file = folder.0.join("root/etc/windhover/boot-profile.json");
+    let own = folder.file("own.toml", "summary = 'a test'\n[sysctl]\nvm.stat_interval = 10\n");
+    let value = || contents(&folder)["proc/sys/vm/stat_interval"].clone();
+    // Nothing is written by a dry run, nor outside /etc/windhover.
+    assert_code(&tuned(&folder, &["apply", &own, "--boot", "--dry-run"]), 0);
+    assert!(!file.exists());
+    let applied = tuned(&folder, &["apply", &own, "--boot", "--yes"]);
+    assert_code(&applied, 0);
+    assert!(stderr(&applied).contains("systemd does not run here"), "{}", stderr(&applied));
+    assert_eq!(value(), "10");
+    let made: Vec<_> =
+        std::fs::read_dir(folder.0.join("root/etc")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(made, ["windhover"]);
+    // systemd runs, the unit is not there, is off, is on.
+    let root = folder.0.join("root");
+    std::fs::create_dir_all(root.join("run/systemd/system")).unwrap();
+    let unit = root.join("usr/lib/systemd/system/windhover-tune.service");
+    let wanted = root.join("etc/systemd/system/multi-user.target.wants/windhover-tune.service");
+    let says = |words: &str| {
+        let text = stdout(&tuned(&folder, &["active"]));
+        assert!(text.contains("at boot: own, ") && text.contains(words), "{text}");
+    };
+    says("there is no windhover-tune.service here");
+    std::fs::create_dir_all(unit.parent().unwrap()).unwrap();
+    std::fs::write(&unit, "").unwrap();
+    says("systemctl enable windhover-tune.service");
+    std::fs::create_dir_all(wanted.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink("/usr/lib/systemd/system/windhover-tune.service", &wanted).unwrap();
+    says("by windhover-tune.service");
+    // A boot: the kernel's own values, no undo log, and the profile's file may be gone.
+    std::fs::remove_file(&own).unwrap();
+    std::fs::remove_dir_all(folder.0.join("state")).unwrap();
+    std::fs::write(root.join("proc/sys/vm/stat_interval"), "1\n").unwrap();
+    assert_code(&tuned(&folder, &["boot"]), 0);
+    assert_eq!(value(), "10");
+    // What also runs at each shutdown leaves the choice.
+    let place = ["--root", root.to_str().unwrap(), "--state-dir", &folder.0.join("state").display().to_string()]
+        .map(str::to_owned);
+    let undone = windhover(&["undo"]).args(&place).output().unwrap();
+    assert_code(&undone, 0);
+    assert!(stderr(&undone).contains("`windhover tune undo own` ends that"), "{}", stderr(&undone));
+    assert!(file.exists() && value() == "1");
+    // Another profile's undo leaves it, its own ends it.
+    assert_code(&tuned(&folder, &["undo", "latency"]), 0);
+    assert!(file.exists());
+    let ended = tuned(&folder, &["undo", "own"]);
+    assert_code(&ended, 0);
+    assert!(stderr(&ended).contains("boots no longer apply own") && !file.exists(), "{}", stderr(&ended));
+    assert!(stderr(&tuned(&folder, &["boot"])).contains("no profile is chosen for boots"));
+    // What others may have written decides nothing.
+    std::fs::write(&file, "{}").unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    assert_code(&tuned(&folder, &["boot"]), 1);
+}
+
+/// The unit applies what `--boot` chose, and the package knows it.
+#[test]
+fn the_unit_of_boots_is_packaged() {
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    let unit = std::fs::read_to_string(packaging.join("systemd/windhover-tune.service")).unwrap();
+    assert!(unit.contains("ExecStart=/usr/bin/windhover tune boot\n"), "{unit}");
+    assert!(unit.contains("ConditionPathExists=/etc/windhover/boot-profile.json\n"), "{unit}");
+    for script in ["postinst", "prerm", "postrm"] {
+        let text = std::fs::read_to_string(packaging.join("debian").join(script)).unwrap();
+        assert!(text.contains("windhover-tune.service"), "{script}");
+    }
+}
+
 #[test]
 fn killed_at_any_step_and_put_back() {
     let apply = ["apply", "network-latency", "--nic", "eth0", "--set", "nic.coalesce.rx-usecs=0", "--yes"];

@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 const GOAL_BYTES: u64 = 12_000_000;
 /// The newest glibc that the binary may ask for; README.md names it.
 const NEWEST_GLIBC: (u32, u32) = (2, 35);
-const UNITS: [&str; 3] = ["windhover-resume.service", "windhover-serve.service", "windhover-undo.service"];
+const UNITS: [&str; 4] =
+    ["windhover-resume.service", "windhover-serve.service", "windhover-tune.service", "windhover-undo.service"];
 /// What building and checking takes.
 const TOOLS: [&str; 3] = ["binutils", "dpkg-dev", "lintian"];
 

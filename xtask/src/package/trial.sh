@@ -18,6 +18,7 @@ dpkg -i /tmp/older.deb > /tmp/log 2>&1 || { cat /tmp/log; fail "not installed"; 
 getent group windhover > /dev/null || fail "no group"
 [ "$(stat -c '%a %G' /etc/windhover)" = "750 windhover" ] || fail "/etc/windhover: $(stat -c '%a %G' /etc/windhover)"
 is_enabled windhover-undo.service || fail "windhover-undo is off"
+is_enabled windhover-tune.service || fail "windhover-tune is off"
 if is_enabled windhover-serve.service; then fail "windhover-serve is on by itself"; fi
 for file in /usr/share/man/man1/windhover.1.gz /usr/share/bash-completion/completions/windhover \
     /usr/share/zsh/vendor-completions/_windhover /usr/share/fish/vendor_completions.d/windhover.fish \
@@ -71,6 +72,7 @@ dpkg -i /tmp/newer.deb > /tmp/log 2>&1 || { cat /tmp/log; fail "not upgraded"; }
 grep -q 'changed by the owner' /etc/default/windhover-serve || fail "the owner's settings are gone"
 cmp -s /etc/windhover/key /tmp/key || fail "the key changed"
 is_enabled windhover-undo.service || fail "windhover-undo is off after the upgrade"
+is_enabled windhover-tune.service || fail "windhover-tune is off after the upgrade"
 if is_enabled windhover-serve.service; then fail "windhover-serve is on after the upgrade"; fi
 dpkg --verify windhover | grep -v /etc/default/windhover-serve && fail "files are not as packaged"
 

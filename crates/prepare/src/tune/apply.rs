@@ -54,6 +54,21 @@ pub struct Deviation {
     pub who: Option<String>,
 }
 
+/// An applied profile.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Active {
+    /// Its name; `settings` for single settings.
+    pub profile: String,
+    /// The change set.
+    pub set: SetId,
+    /// The command that applied it.
+    pub command: String,
+    /// How many settings it changed.
+    pub changes: usize,
+    /// Those that something else has changed since; settings of other network namespaces are not looked at.
+    pub changed_since: Vec<Knob>,
+}
+
 /// An undone change set.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Undone {
@@ -92,6 +107,35 @@ fn held(state: &StateDir, name: &str) -> Result<BTreeMap<Knob, Held>, UndoError>
         held.extend(changes.map(|change| (change.knob.clone(), change)));
     }
     Ok(held)
+}
+
+/// What is applied now, oldest first.
+///
+/// # Errors
+/// The undo log cannot be read, for instance because only root may.
+pub fn active(kernel: &Kernel, state: &StateDir) -> Result<Vec<Active>, TuneError> {
+    if let Err(error @ UndoError::Log { .. }) = state.sets()
+        && matches!(&error, UndoError::Log { cause, .. } if cause.kind() != std::io::ErrorKind::NotFound)
+    {
+        return Err(error.into());
+    }
+    let mut newer = Vec::new();
+    let mut found = Vec::new();
+    for (set, header) in applied(state, None)?.into_iter().rev() {
+        let is_here = state.namespace_of(&header) == SetNamespace::This;
+        let changes = state.changes(&set)?;
+        let changed_since = changes
+            .iter()
+            .filter(|held| (is_here || !held.knob.is_of_network_namespace()) && !newer.contains(&held.knob))
+            .filter(|held| kernel.read(&held.knob).is_ok_and(|now| !held.knob.same(&now, &held.ours)))
+            .map(|held| held.knob.clone())
+            .collect();
+        newer.extend(changes.iter().map(|held| held.knob.clone()));
+        let profile = header.what.strip_prefix("tune ").unwrap_or(&header.what).to_owned();
+        found.push(Active { profile, set, command: header.command, changes: changes.len(), changed_since });
+    }
+    found.reverse();
+    Ok(found)
 }
 
 /// Makes the changes of a plan, and no others. A change that is refused undoes all that were made before it.

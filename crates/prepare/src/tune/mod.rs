@@ -6,6 +6,7 @@
 //! error, after which all is as before.
 
 mod apply;
+mod boot;
 mod emit;
 mod error;
 pub(crate) mod hold;
@@ -13,13 +14,16 @@ mod key;
 mod nic;
 mod plan;
 mod profile;
+mod recommend;
 mod resolve;
 mod sysctls;
 
-pub use apply::{Changed, Deviation, TuneReport, Undone, applied, apply, apply_kept, undo, verify};
+pub use apply::{Active, Changed, Deviation, TuneReport, Undone, active, applied, apply, apply_kept, undo, verify};
+pub use boot::{BOOT_UNIT, BootProfile, BootState};
 pub use emit::{Form, emit};
 pub use error::TuneError;
 pub use hold::open as hold_cpu_latency;
 pub use key::Key;
 pub use plan::{Planned, Skipped, TunePlan, knob_of, plan, plan_profile};
 pub use profile::{BootParameter, Profile, Reasoned, profiles};
+pub use recommend::{HostKind, Recommendation};

@@ -43,7 +43,7 @@ const MOST_LAYERS: usize = 32;
 const MOST_BYTES: u64 = 1 << 20;
 
 /// A setting with the reason for it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Reasoned {
     /// Which, and to what.
     #[serde(flatten)]
@@ -55,7 +55,7 @@ pub struct Reasoned {
 }
 
 /// A parameter of the kernel's command line; only written out, never set.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct BootParameter {
     /// As it stands there: `skew_tick=1`.
     pub value: String,
@@ -64,7 +64,7 @@ pub struct BootParameter {
 }
 
 /// A profile with its layers laid over each other.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Profile {
     /// Its name: of a file without `.toml`.
     pub name: String,

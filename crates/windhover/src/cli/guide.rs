@@ -150,6 +150,16 @@ tune show
       each setting with its reason
   windhover tune show network-latency --nic eth0
       with those of a device
+tune active
+  windhover tune active
+      profiles in force, and that of each boot
+  windhover tune active --format json
+      for programs
+tune recommend
+  windhover tune recommend
+      the profile, the reason, the command
+  windhover tune recommend --format json
+      for programs
 tune diff
   windhover tune diff latency
       what would change here
@@ -160,6 +170,13 @@ tune apply
       look first
   windhover tune apply network-latency --nic eth0 --yes
       without being asked
+  windhover tune apply latency --boot --yes
+      now and at each boot, until tune undo
+tune boot
+  windhover tune boot
+      what windhover-tune.service does
+  windhover tune boot --format json
+      for programs
 tune verify
   windhover tune verify latency
       exit code 3 where a setting does not hold

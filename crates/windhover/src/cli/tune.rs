@@ -1,7 +1,7 @@
 //! Flags of `tune`.
 
-use super::shared::PlainForm;
 pub(crate) use super::shared::SystemArgs;
+use super::shared::{PlainForm, Root};
 use super::tune_try::TuneTry;
 use clap::{Args, Subcommand};
 use model::Setting;
@@ -30,6 +30,20 @@ pub(crate) enum TuneCommand {
         #[command(flatten)]
         form: PlainForm,
     },
+    /// Show what is applied now, and what each boot applies
+    Active {
+        #[command(flatten)]
+        system: SystemArgs,
+        #[command(flatten)]
+        form: PlainForm,
+    },
+    /// Name the built-in profile that fits this machine, and why
+    Recommend {
+        #[command(flatten)]
+        root: Root,
+        #[command(flatten)]
+        form: PlainForm,
+    },
     /// Show the settings of a profile, each with its reason
     Show {
         #[command(flatten)]
@@ -47,6 +61,7 @@ pub(crate) enum TuneCommand {
         form: PlainForm,
     },
     /// Apply a profile's settings
+    #[command(visible_alias = "profile")]
     Apply {
         #[command(flatten)]
         chosen: Chosen,
@@ -58,6 +73,9 @@ pub(crate) enum TuneCommand {
         /// Do not ask; needed where no terminal is there to ask
         #[arg(long, short)]
         yes: bool,
+        /// Apply them at each boot, too, until `tune undo`: written to /etc/windhover, applied by windhover-tune.service
+        #[arg(long)]
+        boot: bool,
         #[command(flatten)]
         form: PlainForm,
     },
@@ -70,7 +88,14 @@ pub(crate) enum TuneCommand {
         #[command(flatten)]
         form: PlainForm,
     },
-    /// Put back what applying profiles changed, newest first
+    /// Apply the profile that `apply --boot` chose; windhover-tune.service does so at each boot
+    Boot {
+        #[command(flatten)]
+        system: SystemArgs,
+        #[command(flatten)]
+        form: PlainForm,
+    },
+    /// Put back what applying profiles changed, newest first; boots apply them no longer
     Undo {
         /// Only this profile; by default all
         #[arg(value_name = "PROFILE")]

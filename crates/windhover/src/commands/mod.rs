@@ -35,6 +35,7 @@ mod shield;
 mod signals;
 mod stream;
 mod tune;
+mod tune_boot;
 mod tune_try;
 mod undo;
 mod worker;

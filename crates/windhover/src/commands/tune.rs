@@ -1,6 +1,6 @@
 //! `windhover tune`, and the hidden `windhover hold` that it starts.
 
-use super::ask;
+use super::{ask, tune_boot};
 use crate::cli::tune::{Chosen, EmitForm, Hold, SystemArgs, TuneCommand};
 use crate::output::{Failure, Output, json, paragraph, table};
 use model::Setting;
@@ -22,9 +22,17 @@ pub(crate) fn run(command: TuneCommand, output: &Output) -> Result<u8, Failure> 
             say_plan(&plan, form.is_json(), output)?;
             Ok(0)
         }
-        TuneCommand::Apply { chosen, system, dry_run, yes, form } => {
+        TuneCommand::Active { system, form } => tune_boot::active(&system, form.is_json(), output),
+        TuneCommand::Recommend { root, form } => tune_boot::recommend(&root, form.is_json(), output),
+        TuneCommand::Boot { system, form } => tune_boot::at_boot_command(&system, form.is_json(), output),
+        TuneCommand::Apply { chosen, system, dry_run, yes, boot, form } => {
             let profile = profile(&chosen)?;
-            apply(&profile, chosen.nic.as_deref(), &system, ApplyOptions { dry_run, yes, json: form.is_json() }, output)
+            let options = ApplyOptions { dry_run, yes, json: form.is_json() };
+            let code = apply(&profile, chosen.nic.as_deref(), &system, options, output)?;
+            if boot && code == 0 {
+                tune_boot::keep(profile, chosen.nic, &system, dry_run, output)?;
+            }
+            Ok(code)
         }
         TuneCommand::Verify { chosen, system, form } => verify(&chosen, &system, form.is_json(), output),
         TuneCommand::Undo { profile, force, system, form } => {
@@ -43,7 +51,7 @@ pub(crate) fn run(command: TuneCommand, output: &Output) -> Result<u8, Failure> 
     }
 }
 
-fn failed(error: TuneError) -> Failure {
+pub(super) fn failed(error: TuneError) -> Failure {
     Failure::new(error.exit_code(), error)
 }
 
@@ -129,13 +137,13 @@ fn say_plan(plan: &TunePlan, as_json: bool, output: &Output) -> Result<(), Failu
 
 /// How an apply is made.
 #[derive(Debug, Clone, Copy)]
-struct ApplyOptions {
-    dry_run: bool,
-    yes: bool,
-    json: bool,
+pub(super) struct ApplyOptions {
+    pub(super) dry_run: bool,
+    pub(super) yes: bool,
+    pub(super) json: bool,
 }
 
-fn apply(
+pub(super) fn apply(
     profile: &Profile,
     nic: Option<&str>,
     system: &SystemArgs,
@@ -205,10 +213,11 @@ fn deviation(found: &Deviation) -> String {
 fn undo(name: Option<&str>, force: bool, system: &SystemArgs, as_json: bool, output: &Output) -> Result<u8, Failure> {
     // By the name that it was applied under.
     let stem = name.map(|name| name.rsplit('/').next().unwrap_or(name)).map(|name| name.trim_end_matches(".toml"));
+    let was_of_boot = tune_boot::forget(stem, system, output)?;
     let undone = tune::undo(stem, &system.kernel(), &system.state(), force).map_err(failed)?;
     if as_json {
         output.result(&json(&undone)?)?;
-    } else if undone.is_empty() {
+    } else if undone.is_empty() && !was_of_boot {
         output.note("there is nothing to undo");
     } else {
         for undone in &undone {

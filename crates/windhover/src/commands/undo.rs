@@ -47,6 +47,7 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
     }
     if arguments.ids.is_empty() && arguments.netns.is_none() {
         super::lab::name_damaged(&lab::Registry::at(&state.path().join("labs")), output);
+        super::tune_boot::remind(&arguments.system, output);
     }
     if arguments.form.is_json() {
         output.result(&format!("{}\n", Value::from(all.documents)))?;
