@@ -128,7 +128,7 @@ fn running_tasks_are_shown_and_changed() {
     let pid = sleeper.id().to_string();
     let shown = run(&["--info", "-p", &pid]);
     let changed = run(&["-s", "batch", "-b", "0", "-p", &pid, "-i", "--json"]);
-    let gone = run(&["-s", "batch", "-t", "999999999"]);
+    let gone = run(&["-s", "batch", "--tid", "999999999"]);
     let by_name = run(&["-i", "-n", "sleep"]);
     let all = run(&["-a", "-i"]);
     let all_changed = run(&["-a", "-s", "batch"]);

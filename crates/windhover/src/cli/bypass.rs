@@ -101,7 +101,7 @@ pub(crate) struct Capture {
     #[arg(long, short = 'c', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// Stop so long after the start
-    #[arg(long, value_name = "S", value_parser = super::dump::seconds)]
+    #[arg(long, short = 't', value_name = "S", value_parser = super::dump::seconds)]
     pub(crate) seconds: Option<f64>,
     /// Bytes kept of each packet
     #[arg(long, short = 's', value_name = "BYTES", default_value_t = WHOLE, value_parser = clap::value_parser!(u32).range(14..=i64::from(WHOLE)))]
@@ -133,7 +133,7 @@ pub(crate) struct Probe {
     #[arg(long, value_name = "FILE", env = "WINDHOVER_KEY_FILE", requires = "to")]
     pub(crate) key_file: Option<PathBuf>,
     /// No round begins later than so many seconds; at least three rounds are measured
-    #[arg(long, value_name = "N", default_value_t = 12.0, value_parser = seconds)]
+    #[arg(long, short = 't', value_name = "N", default_value_t = 12.0, value_parser = seconds)]
     pub(crate) seconds: f64,
     /// Message size in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 32)]

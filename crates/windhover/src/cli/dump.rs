@@ -28,7 +28,7 @@ pub(crate) struct Dump {
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
     /// Stop so long after the first packet (on an interface: after the start)
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, short = 't', value_name = "S", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
     /// Only packets from or to this port, whose UDP datagrams are then taken for data messages; may be repeated
     #[arg(long, value_name = "PORT")]

@@ -24,9 +24,10 @@ pub(crate) struct Run {
     /// Nice value (-20 to 19), or a slice in milliseconds such as 3ms (other and batch, Linux 6.12)
     #[arg(long, short = 'q', value_name = "N|MS", allow_hyphen_values = true)]
     pub(crate) quantum: Option<String>,
-    /// Start so many copies; the exit code is the first that is not 0
-    #[arg(long, short = 'c', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) copies: u32,
+    /// Start this many copies of the program at once, as RedHawk's -c does: no CPU number, which is --cpus. The exit code is the
+    /// first that is not 0 [default: 1]
+    #[arg(long, short = 'c', value_name = "N", value_parser = copies)]
+    pub(crate) copies: Option<u32>,
     /// CPU time, deadline and period of SCHED_DEADLINE in microseconds, as RUNTIME:DEADLINE:PERIOD
     #[arg(long, value_name = "R:D:P")]
     pub(crate) deadline: Option<String>,
@@ -35,7 +36,7 @@ pub(crate) struct Run {
     #[arg(long, short = 'p', value_name = "PID,…", value_delimiter = ',', help_heading = "Running tasks")]
     pub(crate) pid: Vec<i32>,
     /// Change these threads
-    #[arg(long, short = 't', value_name = "TID,…", value_delimiter = ',', help_heading = "Running tasks")]
+    #[arg(long, value_name = "TID,…", value_delimiter = ',', help_heading = "Running tasks")]
     pub(crate) tid: Vec<i32>,
     /// Change the processes of these process groups
     #[arg(long, short = 'g', value_name = "PGID,…", value_delimiter = ',', help_heading = "Running tasks")]
@@ -88,6 +89,12 @@ pub(crate) struct Run {
     /// The program and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// taskset(1) has CPUs behind this letter.
+fn copies(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
+    number.ok_or_else(|| "it is a number of copies, 1 to 1024; CPUs are --cpus LIST".to_owned())
 }
 
 /// What mlockall(2) locks.

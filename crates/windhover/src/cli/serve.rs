@@ -102,7 +102,7 @@ pub(crate) struct LoadCommand {
     /// What it does: build, cpu, memory, disk, net, context
     pub(crate) profile: LoadProfile,
     /// Run so long; without it, until interrupted
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, short = 't', value_name = "S", value_parser = seconds)]
     pub(crate) seconds: Option<std::time::Duration>,
     /// Parallel jobs [default: 11 for build, else one a CPU]
     #[arg(long, short, value_name = "N")]

@@ -41,7 +41,7 @@ pub(crate) struct TuneTry {
     #[arg(long, value_name = "BYTES", default_value_t = 32)]
     pub(crate) size: u32,
     /// Seconds a measurement
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, short = 't', value_name = "S", default_value_t = 1.0)]
     pub(crate) seconds: f64,
     /// Receive mode: block, spin, poll, select, epoll ...; INITIATOR;REFLECTOR where they differ
     #[arg(long, value_name = "MODE", default_value = "block")]

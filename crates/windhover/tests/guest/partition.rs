@@ -141,7 +141,7 @@ fn a_single_thread_enters() {
         let _ = receive.recv();
     });
     let (thread_id, own) = (id.recv().unwrap(), own_id());
-    let entered = run(&["run", "-b", "3", "-t", &thread_id.to_string()]);
+    let entered = run(&["run", "-b", "3", "--tid", &thread_id.to_string()]);
     let cpus = (cpus_of(thread_id), cpus_of(own));
     assert_code(&run(&["shield", "-r"]), 0);
     drop(send);

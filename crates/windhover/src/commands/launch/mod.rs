@@ -41,7 +41,12 @@ fn start(arguments: &Run, output: &Output) -> Result<u8, Failure> {
         refuse!("--info is for running tasks: name them with --pid and the like");
     }
     let wanted = wanted::Wanted::of(arguments)?;
-    let supervised = arguments.copies > 1
+    if let (Some(copies), Some(program)) = (arguments.copies, arguments.command.first()) {
+        let what = if copies == 1 { "one copy".to_owned() } else { format!("{copies} copies") };
+        let program = program.to_string_lossy();
+        output.note(format_args!("starts {what} of {program} (--copies {copies}; CPUs are --cpus)"));
+    }
+    let supervised = arguments.copies.is_some_and(|copies| copies > 1)
         || arguments.report
         || arguments.cpu_dma_latency.is_some()
         || arguments.mlock.is_some()

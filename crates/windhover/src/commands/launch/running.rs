@@ -88,7 +88,7 @@ fn owner(status: &str) -> Option<u32> {
 
 pub(super) fn run(arguments: &Run, selection: &Selection, output: &Output) -> Result<u8, Failure> {
     let only_new = [
-        ("--copies", arguments.copies > 1),
+        ("--copies", arguments.copies.is_some()),
         ("--mlock", arguments.mlock.is_some()),
         ("--prefault-stack", arguments.prefault_stack.is_some()),
         ("--timer-slack", arguments.timer_slack.is_some()),

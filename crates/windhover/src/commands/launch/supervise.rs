@@ -19,7 +19,7 @@ pub(super) fn run(arguments: &Run, output: &Output) -> Result<u8, Failure> {
     let programs = signals::pass_on()?;
     let started = Instant::now();
     let mut children = Vec::new();
-    for _ in 0..arguments.copies {
+    for _ in 0..arguments.copies.unwrap_or(1) {
         let (child, before) = start(arguments)?;
         programs.add(child.pid());
         children.push((child, before));
