@@ -1,5 +1,6 @@
 //! All printing: results on standard output, everything else on standard error.
 
+use crate::cli::usage::UsageError;
 use crate::cli::{Cli, Colour};
 use anstyle::{AnsiColor, Style};
 use report::{Column, Grid};
@@ -45,8 +46,8 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 /// they are, because programs and editors read them.
 pub(crate) fn width() -> usize {
     const LEAST: usize = 40;
-    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     const UNLIMITED: usize = 1 << 16;
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
     told.or_else(terminal).filter(|columns| *columns > 0).unwrap_or(UNLIMITED).max(LEAST)
 }
@@ -127,6 +128,26 @@ pub(crate) fn written(bytes: &[u8]) -> std::io::Result<bool> {
 /// What could not be written to standard output, with a blank behind it, or nothing.
 pub(crate) fn unwritten(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(1, anyhow::anyhow!("cannot write {what}to standard output: {error}"))
+}
+
+/// Writes help to standard output.
+pub(crate) fn help(text: &clap::builder::StyledStr) {
+    // Nobody is left to tell when it cannot be written.
+    let _ = write!(anstream::stdout().lock(), "{}", text.ansi());
+}
+
+/// Writes what is wrong with the command line, and the tip, one line each.
+pub(crate) fn usage(wrong: &UsageError) {
+    let mut stderr = anstream::stderr().lock();
+    let mut line = |colour: AnsiColor, head: &str, text: &str| {
+        let style = colour.on_default().bold();
+        // Nobody is left to tell when it cannot be written.
+        let _ = writeln!(stderr, "{style}{head}:{style:#} {text}");
+    };
+    line(AnsiColor::Red, "error", &wrong.error);
+    if let Some(tip) = &wrong.tip {
+        line(AnsiColor::Green, "tip", tip);
+    }
 }
 
 /// Where and how to print.

@@ -319,6 +319,22 @@ pub(crate) fn examples(path: &str) -> Vec<(&'static str, &'static str)> {
     lines.chunks_exact(2).map(|two| (two[0], two[1])).collect()
 }
 
+/// The commands to begin with.
+const FIRST: [&str; 6] = ["pingpong", "serve", "doctor", "tune recommend", "campaign run", "report"];
+
+/// What `windhover` alone prints: what it is, the commands to begin with, and where the help is. Ten lines.
+pub(super) fn overview(root: &Command) -> String {
+    let about = |command: &Command| command.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut text = format!("{}\n\n", about(root));
+    for path in FIRST {
+        let command = path.split(' ').try_fold(root, |command, name| command.find_subcommand(name));
+        let line = examples(path).first().map_or("", |(line, _)| line);
+        let _ = writeln!(text, "  {line:<34}  {}", command.map(about).unwrap_or_default());
+    }
+    text.push_str("\nwindhover help lists all commands; windhover help COMMAND, or COMMAND --help, explains one.\n");
+    text
+}
+
 /// Adds a command's examples to its long help.
 pub(super) fn with_examples(command: Command, path: &str) -> Command {
     let examples = examples(path);

@@ -24,6 +24,7 @@ pub(crate) mod stream;
 pub(crate) mod tune;
 pub(crate) mod tune_try;
 pub(crate) mod undo;
+pub(crate) mod usage;
 pub(crate) mod values;
 
 use clap::{Parser, Subcommand, ValueEnum};

@@ -1,8 +1,19 @@
-//! From the words on the command line to a command, or to a message that names what to write instead.
+//! From the words on the command line to a command, or to what is printed in its place.
 
-use super::{Cli, guide, peers};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use super::usage::{self, UsageError};
+use super::{Cli, guide};
+use clap::builder::StyledStr;
+use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _, parser::ValueSource};
+
+/// What is printed instead of running a command.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// What was asked for: help, version, overview.
+    Help(StyledStr),
+    /// The command line is wrong.
+    Wrong(UsageError),
+}
 
 /// The whole command line: help by purpose, examples, and numbers that may be written with a minus, so that a negative one is
 /// answered with what is allowed.
@@ -25,73 +36,40 @@ fn is_plain(arg: &Arg) -> bool {
 }
 
 /// Reads the command line of this process.
-pub(crate) fn parse() -> Result<Cli, clap::Error> {
-    let definition = definition();
-    let matches = definition.clone().try_get_matches().map_err(explained)?;
-    if let Some(error) = negative_below(&definition, &matches) {
-        return Err(error);
-    }
-    Cli::from_arg_matches(&matches)
-}
-
-fn explained(mut error: clap::Error) -> clap::Error {
-    let text = |error: &clap::Error, kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.clone(),
-        _ => String::new(),
-    };
-    let (argument, value) = (text(&error, ContextKind::InvalidArg), text(&error, ContextKind::InvalidValue));
-    if error.kind() == ErrorKind::ValueValidation && is_negative(&value) {
-        return negative(argument.split_whitespace().next().unwrap_or_default(), &value);
-    }
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    // A negative number with a unit (-5ms) is a flag in clap's eyes.
-    if error.kind() == ErrorKind::UnknownArgument
-        && let Some([option, value]) =
-            words.windows(2).find(|two| is_negative(&two[1]) && two[1].starts_with(&argument))
-        && option.starts_with('-')
-    {
-        return negative(option, value);
-    }
-    let wrong = match error.kind() {
-        ErrorKind::UnknownArgument => argument.split('=').next().unwrap_or_default().to_owned(),
-        // netperf's -t names a test, ours a time.
-        ErrorKind::ValueValidation => value,
-        _ => String::new(),
-    };
-    if let Some(answer) = peers::answer(&words, &wrong) {
-        for kind in [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::Suggested] {
-            error.remove(kind);
+pub(crate) fn parse() -> Result<Cli, Stopped> {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut definition = definition();
+    definition.build();
+    let told = |error: clap::Error| match error.use_stderr() {
+        false => Stopped::Help(version(&error).unwrap_or_else(|| error.render())),
+        true if usage::lacks_command(&error) && usage::command_of(&definition, &words).1.is_empty() => {
+            Stopped::Help(guide::overview(&definition).into())
         }
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![answer.into()]));
-        return error;
+        true => Stopped::Wrong(UsageError::of(&error, &definition, &words)),
+    };
+    let matches = definition.clone().try_get_matches().map_err(told)?;
+    if let Some(line) = negative_below(&definition, &matches) {
+        return Err(Stopped::Wrong(UsageError::plain(line)));
     }
-    if error.kind() == ErrorKind::ValueValidation {
-        // The flag, the value and what is allowed: one line says it all.
-        let text = error.to_string();
-        let line = text.lines().next().unwrap_or_default();
-        return clap::Error::raw(ErrorKind::ValueValidation, format!("{}\n", line.trim_start_matches("error: ")));
-    }
-    error
+    Cli::from_arg_matches(&matches).map_err(told)
 }
 
-fn is_negative(value: &str) -> bool {
-    value.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
+/// The answer to `--version`. It is made only when it is asked for, because it takes a read of the whole program.
+fn version(error: &clap::Error) -> Option<StyledStr> {
+    let asked = error.kind() == ErrorKind::DisplayVersion && std::env::args().any(|word| word == "--version");
+    let version = asked.then(crate::commands::identity::long_version)?.ok()?;
+    Some(format!("{version}\n").into())
 }
 
-fn negative(argument: &str, value: &str) -> clap::Error {
-    let text = format!("{argument} must not be negative, as {value} is\n");
-    clap::Error::raw(ErrorKind::ValueValidation, text)
-}
-
-/// The first negative value of an option, of this command or the one below it that was typed.
-fn negative_below(command: &Command, matches: &ArgMatches) -> Option<clap::Error> {
+/// What is wrong with the first negative value of an option, of this command or the one below it that was typed.
+fn negative_below(command: &Command, matches: &ArgMatches) -> Option<String> {
     let own = command.get_arguments().filter(|arg| is_plain(arg)).find_map(|arg| {
         let id = arg.get_id().as_str();
         let typed = matches.try_contains_id(id).is_ok_and(|there| there)
             && matches.value_source(id) == Some(ValueSource::CommandLine);
         let mut values = if typed { matches.get_raw(id) } else { None }?;
-        let value = values.find_map(|value| value.to_str().filter(|text| is_negative(text)))?;
-        Some(negative(&format!("--{}", arg.get_long().unwrap_or(id)), value))
+        let value = values.find_map(|value| value.to_str().filter(|text| usage::is_negative(text)))?;
+        Some(usage::negative(&format!("--{}", arg.get_long().unwrap_or(id)), value))
     });
     own.or_else(|| {
         let (name, below) = matches.subcommand()?;

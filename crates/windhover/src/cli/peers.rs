@@ -58,18 +58,18 @@ const PEERS: &[(&str, &str, &str, &str)] = &[
     ("serve", "-s", "iperf3", "not needed: serve is the server"),
     ("serve", "-p", "iperf3", "--bind ADDR:PORT"),
     ("serve", "--port", "other tools", "--bind ADDR:PORT"),
+    ("run", "-t", "RedHawk", "--tid TID,…: '-t' is seconds in the commands that have it"),
     ("run", "--affinity", "tuna", "--cpus LIST"),
     ("shield", "--cpu", "cset", "--all LIST"),
     ("shield", "--cpus", "tuna", "--all LIST"),
     ("shield", "--exec", "cset", "shield exec --all LIST -- COMMAND"),
 ];
 
-/// What to write instead of a wrong flag or value of the command that was typed.
-pub(super) fn answer(typed: &[String], wrong: &str) -> Option<String> {
-    let command = typed.iter().find(|word| !word.starts_with('-'))?;
+/// What to write instead of a wrong flag or value of this command.
+pub(super) fn answer(command: &str, wrong: &str) -> Option<String> {
     PEERS.iter().find(|(commands, flag, ..)| *flag == wrong && commands.split(' ').any(|one| one == command)).map(
         |(_, flag, tool, ours)| {
-            if ours.starts_with("not ") || ours.starts_with("the default") || ours.starts_with("always") {
+            if ["not ", "the default", "always"].iter().any(|word| ours.starts_with(word)) {
                 format!("{tool}'s '{flag}' is {ours}")
             } else {
                 format!("instead of {tool}'s '{flag}', use {ours}")

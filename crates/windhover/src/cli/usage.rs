@@ -1,0 +1,239 @@
+//! What is said of a wrong command line: one line, and a tip where one fits.
+
+use super::{guide, peers};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command};
+use std::error::Error as _;
+
+/// Why a command line cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct UsageError {
+    /// What is wrong.
+    pub(crate) error: String,
+    /// What to write instead, or where that stands.
+    pub(crate) tip: Option<String>,
+}
+
+/// Whether no command was typed where one has to be.
+pub(super) fn lacks_command(error: &clap::Error) -> bool {
+    matches!(error.kind(), ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
+}
+
+/// The command that was typed, and its path below `windhover`.
+pub(super) fn command_of<'a>(definition: &'a Command, words: &[String]) -> (&'a Command, String) {
+    let (mut command, mut path) = (definition, String::new());
+    for word in words.iter().skip(1).take_while(|word| *word != "--").filter(|word| !word.starts_with('-')) {
+        if let Some(below) = command.find_subcommand(word) {
+            command = below;
+            path = format!("{path} {}", below.get_name()).trim_start().to_owned();
+        } else if !path.is_empty() {
+            // An operand: what follows names no command.
+            break;
+        }
+    }
+    (command, path)
+}
+
+pub(super) fn is_negative(value: &str) -> bool {
+    value.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
+}
+
+pub(super) fn negative(argument: &str, value: &str) -> String {
+    format!("{argument} must not be negative, as {value} is")
+}
+
+/// What clap says of an error, as texts.
+struct Context<'a>(&'a clap::Error);
+
+impl Context<'_> {
+    fn all(&self, kind: ContextKind) -> Vec<String> {
+        match self.0.get(kind) {
+            Some(ContextValue::String(text)) => vec![text.clone()],
+            Some(ContextValue::Strings(texts)) => texts.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn one(&self, kind: ContextKind) -> String {
+        self.all(kind).into_iter().next().unwrap_or_default()
+    }
+}
+
+/// `; did you mean 'X'?` of the name that differs least, where one is near; or nothing.
+fn nearest(typed: &str, known: impl Iterator<Item = String>) -> String {
+    let near = known
+        .map(|name| (strsim::damerau_levenshtein(typed, &name), name))
+        .min()
+        .filter(|(distance, name)| *distance <= 1 + name.len().min(typed.len()) / 4);
+    near.map_or_else(String::new, |(_, name)| format!("; did you mean '{name}'?"))
+}
+
+/// The commands below this one that help shows.
+fn commands(command: &Command) -> impl Iterator<Item = String> {
+    let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
+    shown.map(|sub| sub.get_name().to_owned())
+}
+
+/// An argument as people type it: `--size LIST`, `PROTOCOL`.
+fn typed(argument: &str) -> String {
+    argument.replace("...", "").replace(['<', '>', '[', ']'], "")
+}
+
+/// The same of a flag without its value.
+fn flag(argument: &str) -> String {
+    let name = argument.split([' ', '=']).next().unwrap_or_default();
+    typed(if name.starts_with('-') { name.split('[').next().unwrap_or_default() } else { argument })
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn list(words: &[String], last: &str) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., end] => format!("{} {last} {end}", first.join(", ")),
+    }
+}
+
+impl UsageError {
+    /// A line that says it all.
+    pub(super) fn plain(error: String) -> Self {
+        Self { error, tip: None }
+    }
+
+    /// What is wrong with the words that clap could not read.
+    pub(super) fn of(error: &clap::Error, definition: &Command, words: &[String]) -> Self {
+        let (command, path) = command_of(definition, words);
+        let context = Context(error);
+        let argument = context.one(ContextKind::InvalidArg);
+        let value = context.one(ContextKind::InvalidValue);
+        if let Some(line) = below_zero(error.kind(), &argument, &value, words) {
+            return Self::plain(line);
+        }
+        let wrong = match error.kind() {
+            // netperf's -t names a test, ours a time.
+            ErrorKind::ValueValidation | ErrorKind::InvalidValue => value.clone(),
+            _ => argument.split('=').next().unwrap_or_default().to_owned(),
+        };
+        let answer = peers::answer(path.split(' ').next().unwrap_or_default(), &wrong);
+        let (line, tip) = said(error, command, &path, &context);
+        Self { error: line, tip: answer.or(tip) }
+    }
+}
+
+/// The line of a number below zero, which clap takes for a flag where it has a unit (-5ms).
+fn below_zero(kind: ErrorKind, argument: &str, value: &str, words: &[String]) -> Option<String> {
+    if kind == ErrorKind::ValueValidation && is_negative(value) {
+        return Some(negative(&flag(argument), value));
+    }
+    if kind != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let mut pairs = words.windows(2);
+    let [option, value] = pairs.find(|two| is_negative(&two[1]) && two[1].starts_with(argument))? else { return None };
+    option.starts_with('-').then(|| negative(option, value))
+}
+
+/// The line, and a tip.
+fn said(error: &clap::Error, command: &Command, path: &str, context: &Context<'_>) -> (String, Option<String>) {
+    // What `windhover help` was asked about is below it for clap.
+    let path = path.strip_prefix("help").map_or(path, str::trim_start);
+    let name = format!("windhover {path}");
+    let name = name.trim_end();
+    let lists = |what: &str| Some(format!("{name} --help lists {what}"));
+    let (argument, value) = (context.one(ContextKind::InvalidArg), context.one(ContextKind::InvalidValue));
+    match error.kind() {
+        ErrorKind::UnknownArgument if argument.starts_with('-') => {
+            let shown = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
+            let nearest = nearest(&argument, shown.map(|long| format!("--{long}")));
+            (format!("unknown flag '{argument}'{nearest}"), lists("the flags"))
+        }
+        ErrorKind::UnknownArgument => {
+            (format!("unexpected argument '{argument}'"), such_as(path).or(lists("the arguments")))
+        }
+        ErrorKind::InvalidSubcommand => {
+            let typed = context.one(ContextKind::InvalidSubcommand);
+            let nearest = nearest(&typed, commands(command));
+            (format!("unknown command '{typed}'{nearest}"), lists("the commands"))
+        }
+        _ if lacks_command(error) => {
+            let below: Vec<String> = commands(command).collect();
+            match below.is_empty() {
+                true => (format!("{name} needs arguments"), such_as(path)),
+                false => (format!("{name} needs a command: {}", list(&below, "or")), lists("them")),
+            }
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let missing: Vec<String> = context.all(ContextKind::InvalidArg).iter().map(|one| typed(one)).collect();
+            (format!("missing: {}", list(&missing, "and")), such_as(path))
+        }
+        ErrorKind::InvalidValue => {
+            let allowed = context.all(ContextKind::ValidValue);
+            let one_of = if allowed.is_empty() { String::new() } else { format!(": use {}", list(&allowed, "or")) };
+            match value.is_empty() {
+                true => (format!("'{}' needs a value{one_of}", typed(&argument)), None),
+                false => {
+                    let nearest = nearest(&value, allowed.into_iter());
+                    (format!("invalid value '{value}' for '{}'{one_of}{nearest}", flag(&argument)), None)
+                }
+            }
+        }
+        ErrorKind::ValueValidation => {
+            let why = error.source().map_or_else(|| "it cannot be used".to_owned(), ToString::to_string);
+            (format!("invalid value '{value}' for '{}': {}", typed(&argument), plain(&why)), None)
+        }
+        ErrorKind::ArgumentConflict => (conflict(context, &argument), None),
+        ErrorKind::NoEquals => {
+            let text = typed(&argument);
+            (format!("'{}' takes its value behind '=', as {text}", flag(&argument)), None)
+        }
+        ErrorKind::TooManyValues | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
+            let takes_none = |arg: &&Arg| arg.get_long().is_some_and(|long| flag(&argument) == format!("--{long}"));
+            let is_switch =
+                command.get_arguments().find(takes_none).is_some_and(|arg| !arg.get_action().takes_values());
+            match is_switch {
+                true => (format!("'{}' takes no value, such as '{value}'", flag(&argument)), None),
+                false => (format!("wrong number of values for '{}'", typed(&argument)), lists("the flags")),
+            }
+        }
+        _ => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            (line.trim_start_matches("error: ").to_owned(), None)
+        }
+    }
+}
+
+/// What the standard library and clap say of numbers, in our words.
+fn plain(why: &str) -> String {
+    if let Some((from, to)) = why.split_once(" is not in ").and_then(|(_, range)| range.split_once("..")) {
+        return match to.strip_prefix('=') {
+            Some(to) if !from.is_empty() => format!("use {from} to {to}"),
+            _ if to.is_empty() => format!("use {from} or more"),
+            _ => why.to_owned(),
+        };
+    }
+    match why {
+        "invalid digit found in string" => "use a whole number".to_owned(),
+        "invalid float literal" => "use a number".to_owned(),
+        _ if why.starts_with("number too large") => "it is too large".to_owned(),
+        _ => why.replace('\n', " "),
+    }
+}
+
+fn conflict(context: &Context<'_>, argument: &str) -> String {
+    let others: Vec<String> =
+        context.all(ContextKind::PriorArg).iter().map(|other| format!("'{}'", flag(other))).collect();
+    let argument = flag(argument);
+    if others.iter().any(|other| *other == format!("'{argument}'")) {
+        return format!("'{argument}' is given twice");
+    }
+    match others.is_empty() {
+        true => format!("'{argument}' cannot be used with others of this command line"),
+        false => format!("'{argument}' cannot be used with {}", list(&others, "and")),
+    }
+}
+
+/// The first example of a command.
+fn such_as(path: &str) -> Option<String> {
+    guide::examples(path).first().map(|(line, _)| format!("for example: {line}"))
+}
