@@ -64,6 +64,7 @@ pub use error::ReportError;
 pub use options::Options;
 pub use sfnt::{SfntFacts, sfnt_text};
 pub use single::{single_csv, single_markdown, single_text};
+pub use single_wake::wake_histogram;
 
 use model::run::RunStep;
 use model::{ResultDocument, RunDocument};

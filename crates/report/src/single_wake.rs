@@ -33,3 +33,24 @@ pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
     let each = Shape { about: About::Reflectors, heading: "thread", zeros: true, marked: false };
     vec![figures(results, KEYS, &WHOLE), Part::new("Each thread", rows(results, KEYS, each, &named(&WHOLE)))]
 }
+
+/// The histogram of wake-up latency of all threads together, in the form of cyclictest -h: a line a µs below `end_us`,
+/// then how many were later.
+///
+/// # Errors
+/// When the document's histogram is damaged.
+pub fn wake_histogram(result: &ResultDocument, end_us: u32) -> Result<String, stats::StatsError> {
+    let text = result.histogram.as_deref();
+    let histogram = text.map_or_else(|| Ok(stats::Histogram::new()), stats::Histogram::from_base64_v2)?;
+    let mut counts = vec![0; end_us as usize];
+    let mut later = 0;
+    for bucket in histogram.iter_recorded() {
+        let us = usize::try_from(bucket.low_ns / 1000).unwrap_or(usize::MAX);
+        *counts.get_mut(us).unwrap_or(&mut later) += bucket.count;
+    }
+    let mut out = String::from("\n# Histogram (µs, wake-ups of all threads)\n");
+    for (us, count) in counts.iter().enumerate() {
+        out.push_str(&format!("{us:06} {count:06}\n"));
+    }
+    Ok(out + &format!("# Histogram Overflows: {later:05}\n"))
+}

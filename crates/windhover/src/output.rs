@@ -167,7 +167,7 @@ impl Output {
             Colour::Always => (anstream::ColorChoice::Always, anstream::ColorChoice::Always),
             Colour::Never => (anstream::ColorChoice::Never, anstream::ColorChoice::Never),
         };
-        Self { quiet: cli.quiet, colour, colour_of_results }
+        Self { quiet: cli.is_quiet(), colour, colour_of_results }
     }
 
     /// Writes a result. A reader that went away (a closed pipe) is no error.

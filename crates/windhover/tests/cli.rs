@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{Folder, assert_code, assert_refused, run, stderr, stdout};
+use support::{BUSY, Folder, assert_code, assert_measured, assert_refused, run, stderr, stdout, windhover};
 
 #[test]
 fn help_of_every_command() {
@@ -197,11 +197,134 @@ fn words_of_other_tools() {
         (&["rr", "tcp", "-H", "x"], "rr tcp ADDR"),
         (&["ping", "x", "-W", "1"], "--timeout MS"),
         (&["shield", "--cpu", "1"], "--all LIST"),
+        (&["wake", "-t1", "-p80", "-l1000"], "--smp or --cpu LIST, a thread on each CPU; a time is --seconds S"),
+        (&["wake", "-Sp90", "-b", "100"], "--over US"),
     ] {
         let output = run(arguments);
         assert_code(&output, 2);
         assert!(stderr(&output).contains("instead of") && stderr(&output).contains(words), "{}", stderr(&output));
     }
+    assert_tipped(&["run", "-t", "1", "-i"], 125, &["--tid TID"]);
+}
+
+/// cyclictest's histogram: a line a µs, and each wake-up counted once.
+#[test]
+fn a_histogram_as_cyclictest_prints_it() {
+    let output = run(&["wake", "-m", "-i", "1000", "-l50", "-h400", "-q"]);
+    let text = stdout(&output);
+    assert_measured(&output, &BUSY);
+    assert!(stderr(&output).is_empty(), "-q prints only results: {}", stderr(&output));
+    let (_, histogram) = text.split_once("# Histogram (").unwrap();
+    let number = |word: &str| word.parse::<u64>().unwrap();
+    let lines: Vec<(u64, u64)> = histogram
+        .lines()
+        .skip(1)
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(' '))
+        .map(|(us, count)| (number(us), number(count)))
+        .collect();
+    assert!(lines.iter().map(|(us, _)| *us).eq(0..400), "{histogram}");
+    let later = number(histogram.lines().last().unwrap().rsplit(' ').next().unwrap());
+    assert_eq!(lines.iter().map(|(_, count)| count).sum::<u64>() + later, 50, "{histogram}");
+    // -h alone is help, as everywhere.
+    let help = run(&["wake", "-h"]);
+    assert_code(&help, 0);
+    assert!(stdout(&help).contains("Usage: windhover wake"), "{}", stdout(&help));
+}
+
+/// Asserts that a command line is answered by an error of one line and a tip of one line.
+#[track_caller]
+fn assert_tipped(arguments: &[&str], code: i32, words: &[&str]) {
+    let output = run(arguments);
+    assert_code(&output, code);
+    let text = stderr(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(matches!(&lines[..], [error, tip] if error.starts_with("error: ") && tip.starts_with("tip: ")), "{text}");
+    for word in words {
+        assert!(text.contains(word), "'{word}' is not in: {text}");
+    }
+}
+
+/// One line says what is wrong. A tip stands below it where it fits; none is made up.
+#[test]
+fn parser_errors_are_one_line() {
+    let mistyped: &[&str] = &["unknown flag '--siez'; did you mean '--size'?", "windhover pingpong --help"];
+    assert_tipped(&["pingpong", "udp", "--siez", "32"], 2, mistyped);
+    assert_tipped(&["pingpong", "udp", "x", "--xyzzy"], 2, &["unknown flag '--xyzzy'\n"]);
+    assert_tipped(&["campaign", "run", "x", "--otput", "y"], 2, &["'--output'", "windhover campaign run --help"]);
+    assert_tipped(&["pingpnog"], 2, &["unknown command 'pingpnog'; did you mean 'pingpong'?", "windhover --help"]);
+    assert_tipped(&["tune", "aply", "latency"], 2, &["unknown command 'aply'; did you mean 'apply'?"]);
+    // A name that is not near is no tip.
+    assert_tipped(&["pingpong", "--version"], 2, &["unknown flag '--version'\n"]);
+    assert_refused(&["import", "nope", "x"], 2, &["use latmus, cyclictest, rtla, sockperf or sfnt\n"]);
+    assert_tipped(&["help", "tune", "nothing"], 2, &["unknown command 'nothing'\n", "windhover tune --help"]);
+    assert_refused(&["serve", "--max-priority", "200"], 2, &["'200' for '--max-priority PRIORITY': use 1 to 99\n"]);
+    assert_refused(&["lab", "up", "--hosts", "x"], 2, &["use a whole number\n"]);
+    assert_tipped(&["tune"], 2, &["windhover tune needs a command: ", "apply", "undo"]);
+    assert_tipped(&["pingpong"], 2, &["missing: PROTOCOL", "for example: windhover pingpong udp --fork-both"]);
+    assert_tipped(&["show", "a", "b"], 2, &["unexpected argument 'b'", "windhover show"]);
+    assert_tipped(&["pingpong", "udp", "x", "--mcast-loop"], 2, &["missing: --mcast GROUP"]);
+    assert_tipped(&["run", "--polcy", "fifo", "true"], 125, &["did you mean '--policy'?"]);
+    assert_refused(
+        &["report", "x", "--format", "jsno"],
+        2,
+        &["'jsno' for '--format'", "csv-cells, json or html", "'json'?"],
+    );
+    assert_refused(&["pingpong", "udp", "x", "--format"], 2, &["'--format FORM' needs a value: use table, json, csv"]);
+    assert_refused(&["pingpong", "carrier-pigeon", "x"], 2, &["'carrier-pigeon' for 'PROTOCOL'", "tcp, "]);
+    assert_refused(&["pingpong", "udp", "x", "-J", "--format", "csv"], 2, &["'--json' cannot be used with '--format'"]);
+    assert_refused(&["pingpong", "udp", "x", "--size", "1", "--size", "2"], 2, &["'--size' is given twice"]);
+    assert_refused(&["pingpong", "udp", "x", "--rtt=yes"], 2, &["'--rtt' takes no value"]);
+    assert_refused(&["pingpong", "udp", "x", "--seconds", "x"], 2, &["'x' for '--seconds S'", "use "]);
+    assert_refused(&["run", "-c", "0-3", "true"], 125, &["number of copies", "--cpus LIST"]);
+}
+
+#[test]
+fn copies_are_announced() {
+    let output = run(&["run", "-c", "2", "true"]);
+    assert_code(&output, 0);
+    assert_eq!(stderr(&output), "starts 2 copies of true (--copies 2; CPUs are --cpus)\n");
+    let help = stdout(&run(&["run", "--help"]));
+    assert!(help.split_whitespace().collect::<Vec<_>>().join(" ").contains("no CPU number, which is --cpus"), "{help}");
+    assert!(stderr(&run(&["run", "-b", "0", "true"])).is_empty());
+}
+
+/// `windhover` alone: what it is, six commands to begin with, where help is.
+#[test]
+fn the_program_alone_prints_ten_lines() {
+    for arguments in [&[][..], &["--quiet"], &["--color", "never"]] {
+        let output = run(arguments);
+        assert_code(&output, 0);
+        let text = stdout(&output);
+        assert_eq!(text.lines().count(), 10, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        for command in ["pingpong", "serve", "doctor", "tune recommend", "campaign run", "report", "help"] {
+            assert!(text.contains(&format!("windhover {command}")), "{command}: {text}");
+        }
+    }
+    assert!(stdout(&run(&["help"])).lines().count() > 30);
+}
+
+/// Without a terminal a table is as wide as its words are, for programs that read lines.
+#[test]
+fn tables_to_a_pipe_do_not_wrap() {
+    let listed = |columns: Option<&str>| {
+        let mut command = windhover(&["tune", "show", "latency"]);
+        match columns {
+            Some(columns) => command.env("COLUMNS", columns),
+            None => command.env_remove("COLUMNS"),
+        };
+        stdout(&command.output().unwrap())
+    };
+    let settings = |text: &str| text.lines().filter(|line| line.starts_with("sysctl.") && line.contains("  ")).count();
+    let (pipe, narrow) = (listed(None), listed(Some("60")));
+    assert!(pipe.lines().count() < narrow.lines().count(), "{pipe}");
+    let json: serde_json::Value = serde_json::from_str(&stdout(&run(&["tune", "show", "latency", "--json"]))).unwrap();
+    for setting in json["settings"].as_array().unwrap() {
+        let (key, why) = (setting["key"].as_str().unwrap(), setting["why"].as_str().unwrap());
+        assert!(pipe.lines().any(|line| line.contains(key) && line.ends_with(why)), "{key}: {pipe}");
+    }
+    assert!(settings(&pipe) > 5, "{pipe}");
 }
 
 /// One word for a set of CPUs and one for JSON; the old ones still work.

@@ -59,7 +59,7 @@ const AND_SO_ON: &[&str] = &["...", "…"];
 const NO_COMMANDS: &[&str] = &["shield = ", "undo -s"];
 
 /// What the command line says of a sentence's code that names some flags of a command and leaves its operands out.
-const ABRIDGED: &[&str] = &["required arguments were not provided", "pgm needs a group and an endpoint"];
+const ABRIDGED: &[&str] = &["error: missing: ", "pgm needs a group and an endpoint"];
 
 /// The repository.
 fn root() -> PathBuf {

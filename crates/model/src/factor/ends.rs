@@ -100,7 +100,8 @@ pub(super) static FACTORS: [Factor; 22] = [
             "How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel",
             "",
         )
-        .default("block"),
+        .default("block")
+        .daily_on(MESSAGES),
         far("remote-receive", "MODE", "How the far end waits [default: as this end]"),
     ]),
     Factor::new("policy", ValueType::Text, sets!(Ends, policy = parsed))
@@ -110,10 +111,17 @@ pub(super) static FACTORS: [Factor; 22] = [
     .record(Record::Always)
     .flags(&[
         this("policy", "POLICY", "Scheduling policy of this end: other, batch, idle, fifo:N, rr:N", "other")
-            .default("other"),
+            .default("other")
+            .daily_on(MESSAGES),
         far("remote-policy", "POLICY", "Scheduling policy of the far end [default: other]"),
         alone("policy", &[Ping, Wake], "POLICY", "Scheduling policy: other, batch, idle, fifo:N, rr:N", "other")
-            .default("other"),
+            .default("other")
+            .daily(),
+        Flag::value("priority", &[Wake], "N", "SCHED_FIFO with this priority, 1 to 99: --policy fifo:N")
+            .gives(Gives::After("fifo:"))
+            .short(&['p'])
+            .conflicts(&["policy"])
+            .daily(),
     ]),
     Factor::new("cpu", ValueType::Text, Sets::Ends(cpu))
         .about("CPU of each end: a number, or `any`.")
@@ -121,12 +129,12 @@ pub(super) static FACTORS: [Factor; 22] = [
         .shown(Shown { title: "CPU", values: &["any"], baselines: 1, labels: &[("any", "any CPU")], ..NAMED })
         .record(Record::Always)
         .flags(&[
-            this("cpu", "N", "CPU of this end", "any").aliases(&["cpus"]),
+            this("cpu", "N", "CPU of this end", "any").aliases(&["cpus"]).daily(),
             far("remote-cpu", "N", "CPU of the far end"),
             both("affinity", ENDED, "N;N", "CPU of each end as in sfnt-pingpong: THIS;FAR, or one number for both")
                 .conflicts(&["cpu", "remote-cpu"])
                 .hidden(),
-            echo("cpu", "N", "CPU to run on", "any").aliases(&["cpus"]),
+            echo("cpu", "N", "CPU to run on", "any").aliases(&["cpus"]).daily(),
         ]),
     Factor::new("busy_poll_us", ValueType::Whole, sets!(Ends, busy_poll_us = unless_unset(whole)))
     .about("SO_BUSY_POLL in µs (default: the system's).")

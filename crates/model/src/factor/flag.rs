@@ -9,6 +9,8 @@ pub enum Gives {
     Value,
     /// The value in thousandths: ms where the factor has seconds.
     Thousandths,
+    /// The value behind this beginning: `fifo:`.
+    After(&'static str),
     /// This value: the flag takes none.
     Word(&'static str),
     /// The value of this end. The far end's, unless that is given too, is the word; empty: the same.
@@ -44,6 +46,8 @@ pub struct Flag {
     pub requires: Option<&'static str>,
     /// Whether help leaves it out.
     pub is_hidden: bool,
+    /// The commands where it is one of the few of every day, which `-h` shows; `--help` shows all.
+    pub daily_on: &'static [Probe],
 }
 
 pub(super) const MESSAGES: &str = "Messages";
@@ -79,6 +83,7 @@ impl Flag {
             conflicts: &[],
             requires: None,
             is_hidden: false,
+            daily_on: &[],
         }
     }
 
@@ -129,6 +134,17 @@ impl Flag {
 
     pub(super) const fn hidden(mut self) -> Self {
         self.is_hidden = true;
+        self
+    }
+
+    /// In `-h` of every command that has it.
+    pub(super) const fn daily(self) -> Self {
+        let on = self.on;
+        self.daily_on(on)
+    }
+
+    pub(super) const fn daily_on(mut self, probes: &'static [Probe]) -> Self {
+        self.daily_on = probes;
         self
     }
 }

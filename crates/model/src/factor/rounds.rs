@@ -71,7 +71,8 @@ pub(super) static FACTORS: [Factor; 23] = [
         "Time between two echoes in seconds, whatever their answers take; 0: each as soon as the one before is over",
     )
     .short(&['i'])
-    .default("0.1")]),
+    .default("0.1")
+    .daily()]),
     Factor::new("interval_us", ValueType::Whole, sets!(Spec, interval_us = some(whole)))
     .about("Time between two deadlines of a thread of `wake` in µs.")
     .default("1000")
@@ -80,7 +81,8 @@ pub(super) static FACTORS: [Factor; 23] = [
     .flags(&[Flag::value("interval-us", &[Wake], "US", "Time between two deadlines of a thread in µs")
         .short(&['i'])
         .aliases(&["interval"])
-        .default("1000")]),
+        .default("1000")
+        .daily()]),
     Factor::new("cpus", ValueType::Text, Sets::Spec(|spec, value| {
         let cpus: CpuList = if word(value) == "any" { CpuList::default() } else { parsed(value)? };
         if cpus.is_empty() && word(value) != "any" {
@@ -94,7 +96,9 @@ pub(super) static FACTORS: [Factor; 23] = [
     .of(&[Wake])
     .record(Record::Changed)
     .flags(&[Flag::value("cpu", &[Wake], "LIST", "CPUs: one thread on each, as 1 or 1-3,5 [default: one thread, on any CPU]")
-        .aliases(&["cpus"])]),
+        .short(&['a'])
+        .aliases(&["cpus"])
+        .daily()]),
     Factor::new("timer_slack_ns", ValueType::Whole, Sets::Spec(|spec, value| {
         spec.wake.get_or_insert_default().timer_slack_ns = Some(whole(value)?);
         Ok(())
@@ -121,26 +125,33 @@ pub(super) static FACTORS: [Factor; 23] = [
     .record(Record::Listed)
     .about("Rounds of a cell at most (default: no limit; with it and without `seconds`, no limit of time).")
     .flags(&[
-        stop("count", TIMED, "N", "Measure so many rounds at most").aliases(&["maxiter"]),
+        stop("count", TIMED, "N", "Measure so many rounds at most").aliases(&["maxiter"]).daily_on(ROUNDS),
         Flag::value("count", &[Ping], "N", "Send so many echoes; the median needs 20, p99 1000")
             .short(&['c'])
-            .default("20"),
+            .default("20")
+            .daily(),
         Flag::value("count", &[Wake], "N", "Measure so many deadlines of each thread; the median needs 20, p99 1000")
-            .aliases(&["loops"]),
+            .short(&['l'])
+            .aliases(&["loops"])
+            .daily(),
     ]),
     Factor::new("seconds", ValueType::Number, sets!(Spec, stop.max_ms = in_ms("seconds")))
     .record(Record::Listed)
     .about("Length of a cell in seconds.")
     .default("1")
     .flags(&[
-        stop("seconds", TIMED, "S", "Measure so long [default: 1, or until --count]").short(&['t', 'l']),
+        stop("seconds", TIMED, "S", "Measure so long [default: 1, or until --count]").short(&['t', 'l']).daily(),
         stop("maxms", TIMED, "MS", "As --seconds, in the unit of sfnt-pingpong and sfnt-stream")
             .gives(Gives::Thousandths)
             .aliases(&["millisec"])
             .conflicts(&["seconds"])
             .hidden(),
-        Flag::value("seconds", &[Stream], "S", "Stream so long [default: 10]").short(&['t']),
-        Flag::value("seconds", &[Wake], "S", "Measure so long [default: 10, or until --count]").short(&['t']),
+        Flag::value("seconds", &[Stream], "S", "Stream so long [default: 10]").short(&['t']).daily(),
+        // Not -t, which is cyclictest's number of threads.
+        Flag::value("seconds", &[Wake], "S", "Measure so long [default: 10, or until --count]")
+            .short(&['D'])
+            .aliases(&["duration"])
+            .daily(),
     ]),
     Factor::new("min_seconds", ValueType::Number, sets!(Spec, stop.min_ms = in_ms("min_seconds")))
     .record(Record::Listed)

@@ -134,8 +134,9 @@ pub(super) static SWEPT: [Factor; 4] = [
                  32, over pgm 64]",
             )
             .aliases(&["sizes", "msgsize"])
-            .heading(MESSAGES),
-            Flag::value("size", &[Ping], "BYTES", "Data bytes after the ICMP header").short(&['s']).default("56"),
+            .heading(MESSAGES)
+            .daily(),
+            Flag::value("size", &[Ping], "BYTES", "Data bytes after the ICMP header").short(&['s']).default("56").daily(),
             Flag::value(
                 "size",
                 &[Stream],
@@ -143,7 +144,8 @@ pub(super) static SWEPT: [Factor; 4] = [
                 "Bytes of a datagram, or of a write: a number or a list, measured one after the other [default: udp what a \
                  frame of the route carries, at most 1472; tcp 131072]",
             )
-            .heading(super::flag::DATA),
+            .heading(super::flag::DATA)
+            .daily(),
         ]),
     Factor::new(
         "rate",
@@ -166,7 +168,8 @@ pub(super) static SWEPT: [Factor; 4] = [
     )
     .default("10k")
     .conflicts(&["schedule"])
-    .aliases(&["rates", "mps"])]),
+    .aliases(&["rates", "mps"])
+    .daily()]),
     Factor::new(
         "min_size",
         ValueType::Whole,

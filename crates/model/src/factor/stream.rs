@@ -24,7 +24,10 @@ pub(super) static FACTORS: [Factor; 8] = [
         .flags(&[
             data("direction", "DIRECTION", "Direction: up (from here), down (from the far end), both").default("up"),
             switch("bidir", "both", "Both directions at once: --direction both").conflicts(&["direction", "reverse"]),
-            switch("reverse", "down", "From the far end: --direction down").short(&['R']).conflicts(&["direction"]),
+            switch("reverse", "down", "From the far end: --direction down")
+                .short(&['R'])
+                .conflicts(&["direction"])
+                .daily(),
         ]),
     Factor::new("flows", ValueType::Whole, sets!(Stream, flows = whole))
         .about("Parallel flows of a stream.")
@@ -33,7 +36,8 @@ pub(super) static FACTORS: [Factor; 8] = [
         .flags(&[data("flows", "N", "Parallel flows in each direction")
             .short(&['P'])
             .default("1")
-            .aliases(&["parallel"])]),
+            .aliases(&["parallel"])
+            .daily()]),
     BANDWIDTH,
     Factor::new("datagrams_pps", ValueType::Scaled, sets!(Stream, rate_pps = some(scaled_number)))
         .about("Datagrams a second of a stream over udp in each direction, instead of `bandwidth_bps`.")
@@ -94,7 +98,8 @@ const BANDWIDTH: Factor = {
         "Payload bits a second in each direction, such as 500k, 100M, 2.5G [default: as fast as it goes]",
     )
     .short(&['b'])
-    .aliases(&["bitrate"])]);
+    .aliases(&["bitrate"])
+    .daily()]);
     factor.recorded_as = "bandwidth";
     factor
 };

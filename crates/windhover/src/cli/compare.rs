@@ -30,7 +30,7 @@ impl Form for CompareFormat {
 /// corrected for everything that is compared, and a 95 % interval agree. Within one run the test is over repetitions;
 /// between runs it is over runs, so take several a side: campaign run PLAN --repeat-runs 5.
 #[derive(Debug, Args)]
-#[command(after_help = gates())]
+#[command(after_long_help = gates())]
 pub(crate) struct Compare {
     /// The run directories of the first side, which changes are given from; without --with, A B are one run a side
     #[arg(value_name = "A", required = true)]
@@ -57,10 +57,10 @@ pub(crate) struct Compare {
     #[arg(long, requires = "gates")]
     pub(crate) significant: bool,
     /// Show RTT instead of RTT/2
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub(crate) rtt: bool,
     /// With one repetition a side, show the intervals that the batches within it give
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub(crate) batches: bool,
     /// Show every pair of cells, not only all together
     #[arg(long)]
@@ -70,7 +70,7 @@ pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) form: FormArgs<CompareFormat>,
     /// Seed of the permutation test, where there are too many permutations to try all
-    #[arg(long, value_name = "N", default_value_t = 2012)]
+    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 2012)]
     pub(crate) seed: u64,
 }
 

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 #[command(next_help_heading = "Capture")]
 pub(crate) struct Pcap {
     /// Write this measurement's packets to FILE as pcapng; needs CAP_NET_RAW
-    #[arg(id = "pcap", long = "pcap", value_name = "FILE")]
+    #[arg(hide_short_help = true, id = "pcap", long = "pcap", value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Payload kept of each packet behind its headers
-    #[arg(id = "pcap-snap", long = "pcap-snap", value_name = "BYTES", default_value_t = 64, requires = "pcap",
+    #[arg(hide_short_help = true, id = "pcap-snap", long = "pcap-snap", value_name = "BYTES", default_value_t = 64, requires = "pcap",
         value_parser = clap::value_parser!(u32).range(0..=65_535))]
     pub(crate) snap: u32,
 }

@@ -32,6 +32,7 @@ fn flags(probe: Probe) -> impl Iterator<Item = (&'static Factor, &'static Flag)>
 fn value(factor: &Factor, flag: &Flag, text: &str) -> Result<Value, ModelError> {
     match flag.gives {
         Gives::Word(word) => factor.read(word),
+        Gives::After(beginning) => factor.read(&format!("{beginning}{text}")),
         Gives::Thousandths => factor.read(text).map(|value| Value::from(value.as_f64().unwrap_or_default() / 1000.0)),
         Gives::Value | Gives::Local(_) | Gives::Remote => factor.read(text),
     }
@@ -60,6 +61,7 @@ fn argument(probe: Probe, factor: &'static Factor, flag: &'static Flag) -> Arg {
         .long(flag.long)
         .help(flag.help)
         .hide(flag.is_hidden)
+        .hide_short_help(!flag.daily_on.contains(&probe))
         .aliases(flag.aliases)
         .conflicts_with_all(flag.conflicts)
         .short_aliases(flag.short.iter().skip(1).copied());

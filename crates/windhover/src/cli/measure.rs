@@ -3,9 +3,9 @@
 use super::Format;
 use super::factors::{Flags, PingFlags, WakeFlags};
 use super::shared::{Family, FormArgs};
-use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use model::{ModelError, Probe, ProbeSpec, Protocol, SizeList};
+use clap::{ArgAction, Args};
+use model::{CpuList, ModelError, Probe, ProbeSpec, Protocol, SizeList, factor};
 use std::path::PathBuf;
 
 /// Reads the word of a protocol that has a reflector.
@@ -36,18 +36,21 @@ pub(crate) struct Peer {
 }
 
 /// What comes out.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Output {
     #[command(flatten)]
     pub(crate) form: FormArgs<Format>,
     /// Write raw samples to PREFIX-SIZE.dat: one line a message, send time and RTT in ns (pace: PREFIX-SIZE-RATE.dat, with
     /// the intended send time before them; wake: PREFIX-wake.dat, deadline and latency)
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(hide_short_help = true, long, value_name = "PREFIX")]
     pub(crate) raw: Option<PathBuf>,
     /// The percentile of the %ile column of --format sfnt [default: 99]
-    #[arg(long, value_name = "P", value_parser = percentile)]
+    #[arg(hide_short_help = true, long, value_name = "P", value_parser = percentile)]
     pub(crate) percentile: Option<f64>,
+    /// The end of the histogram of `wake` in µs, where one is asked for.
+    #[arg(skip)]
+    pub(crate) histogram_us: Option<u32>,
 }
 
 fn percentile(text: &str) -> Result<f64, String> {
@@ -85,13 +88,29 @@ pub(crate) struct Ping {
     pub(crate) output: Output,
 }
 
-/// `windhover wake`
+/// `windhover wake`. Its letters are cyclictest's.
 #[derive(Debug, Args)]
 pub(crate) struct Wake {
     #[command(flatten)]
     flags: WakeFlags,
+    /// One thread on each CPU that this process may run on
+    #[arg(long, short = 'S', conflicts_with = "cpu")]
+    smp: bool,
+    /// Also print the histogram, as cyclictest does: one line for each µs below US. `-h` alone prints help
+    #[arg(long, short = 'h', value_name = "US", num_args = 0..=1, default_missing_value = "0", help_heading = "Output",
+          value_parser = clap::value_parser!(u32).range(0..=1_000_000), conflicts_with_all = ["format", "json"])]
+    histogram: Option<u32>,
+    /// Print help with all flags
+    #[arg(long, action = ArgAction::HelpLong)]
+    help: Option<bool>,
+    /// As --quiet, in the letter of cyclictest
+    #[arg(short = 'q', hide = true)]
+    pub(crate) is_quiet: bool,
+    /// What cyclictest asks for and is always so here: locked memory, clock_nanosleep
+    #[arg(long = "mlockall", short = 'm', short_alias = 'n', alias = "nanosleep", hide = true)]
+    always: bool,
     #[command(flatten)]
-    pub(crate) output: Output,
+    output: Output,
 }
 
 impl FormArgs<Format> {
@@ -144,10 +163,24 @@ impl Ping {
 }
 
 impl Wake {
-    /// The measurement asked for: 10 s unless a count or a time is given.
-    pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
+    /// Whether `-h` stood alone.
+    pub(crate) fn asks_for_help(&self) -> bool {
+        self.histogram == Some(0)
+    }
+
+    /// What comes out.
+    pub(crate) fn output(&self) -> Output {
+        Output { histogram_us: self.histogram, ..self.output.clone() }
+    }
+
+    /// The measurement asked for: 10 s unless a count or a time is given. `allowed` are the CPUs of this process.
+    pub(crate) fn spec(&self, allowed: impl FnOnce() -> CpuList) -> Result<ProbeSpec, ModelError> {
         let mut spec = ProbeSpec::new(Probe::Wake, Protocol::Timer);
         spec.stop.max_ms = 10_000;
+        if self.smp {
+            let cpus = factor::find("cpus").map(|cpus| cpus.apply(&mut spec, &allowed().to_string().into()));
+            cpus.transpose()?;
+        }
         self.output.form.not_sfnt("wake-ups")?;
         self.output.fill(&self.flags, spec)
     }

@@ -39,16 +39,23 @@ use clap::{Parser, Subcommand, ValueEnum};
 #[command(name = "windhover", version, max_term_width = 100)]
 pub(crate) struct Cli {
     /// When to use colour
-    #[arg(long, value_enum, default_value_t = Colour::Auto, global = true, value_name = "WHEN")]
+    #[arg(hide_short_help = true, long, value_enum, default_value_t = Colour::Auto, global = true, value_name = "WHEN")]
     pub(crate) color: Colour,
     /// Print no progress and no notes, only results and errors
-    #[arg(long, global = true)]
+    #[arg(hide_short_help = true, long, global = true)]
     pub(crate) quiet: bool,
     /// Only check the command line: run nothing and read no file
     #[arg(long, hide = true)]
     pub(crate) check_usage: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Whether only results and errors are printed.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet || matches!(&self.command, Command::Wake(wake) if wake.is_quiet)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -78,6 +85,7 @@ pub(crate) enum Command {
     /// Send bulk data one way or both and count what arrives; shows what the load does to latency
     Stream(Box<stream::Stream>),
     /// Time how late sleeping threads wake up, as cyclictest does
+    #[command(disable_help_flag = true)]
     Wake(measure::Wake),
     /// Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)
     #[command(subcommand)]

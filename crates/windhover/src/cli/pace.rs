@@ -18,7 +18,7 @@ pub(crate) struct Pace {
     #[arg(value_name = "PEER")]
     pub(crate) peers: Vec<String>,
     /// A further endpoint that gets every message too; may be repeated. Its key is that of --key-file
-    #[arg(long, value_name = "ADDR[:PORT]")]
+    #[arg(hide_short_help = true, long, value_name = "ADDR[:PORT]")]
     pub(crate) to: Vec<String>,
     #[command(flatten)]
     flags: PaceFlags,
@@ -32,13 +32,16 @@ pub(crate) struct Pace {
     pub(crate) output: Output,
     /// Write each interval of 100 ms to standard output as a JSON line of type `interval` once it is complete; each result
     /// follows as one of type `result`
-    #[arg(long, conflicts_with_all = ["format", "json"], help_heading = "Output")]
+    #[arg(hide_short_help = true, long, conflicts_with_all = ["format", "json"], help_heading = "Output")]
     pub(crate) jsonl: bool,
 }
 
+/// Heading of the flags that only `pace pgm` needs.
+pub(super) const PGM: &str = "PGM (pace pgm GROUP PEER...)";
+
 /// What only PGM has: its groups, windows and timers, the same at both ends.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "PGM (pace pgm GROUP PEER...)")]
+#[command(next_help_heading = PGM)]
 pub(crate) struct Group {
     #[command(flatten)]
     reply: ReplyGroup,
@@ -76,10 +79,10 @@ impl Group {
 pub(crate) struct Schedule {
     /// Send at the times in a file instead: one a line since the start, in seconds or with ns, us, ms, never going back.
     /// It is repeated when it is shorter than the measurement
-    #[arg(long, value_name = "FILE")]
+    #[arg(hide_short_help = true, long, value_name = "FILE")]
     pub(crate) schedule: Option<PathBuf>,
     /// Continue with higher rates after one was not reached
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     beyond_saturation: bool,
 }
 

@@ -1,7 +1,7 @@
 //! From the words on the command line to a command, or to what is printed in its place.
 
 use super::usage::{self, UsageError};
-use super::{Cli, guide};
+use super::{Cli, Command as Chosen, guide, pace, serve};
 use clap::builder::StyledStr;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _, parser::ValueSource};
@@ -23,6 +23,7 @@ pub(crate) fn definition() -> Command {
 
 fn adorned(command: Command, path: &str) -> Command {
     let command = command.mut_args(|arg| if is_plain(&arg) { arg.allow_negative_numbers(true) } else { arg });
+    let command = command.mut_args(|arg| if is_rare(&arg) { arg.hide_short_help(true) } else { arg });
     let command = guide::with_examples(command, path);
     command.mut_subcommands(|sub| {
         let path = format!("{path} {}", sub.get_name());
@@ -33,6 +34,11 @@ fn adorned(command: Command, path: &str) -> Command {
 /// An option with a value that is never meant to begin with a minus.
 fn is_plain(arg: &Arg) -> bool {
     !arg.is_positional() && arg.get_action().takes_values() && !arg.is_allow_hyphen_values_set()
+}
+
+/// A flag that only `--help` shows, by its heading; others say so themselves (`Flag::daily_on`, `hide_short_help`).
+fn is_rare(arg: &Arg) -> bool {
+    arg.get_help_heading().is_some_and(|heading| [pace::PGM, serve::LIMITS].contains(&heading))
 }
 
 /// Reads the command line of this process.
@@ -51,7 +57,14 @@ pub(crate) fn parse() -> Result<Cli, Stopped> {
     if let Some(line) = negative_below(&definition, &matches) {
         return Err(Stopped::Wrong(UsageError::plain(line)));
     }
-    Cli::from_arg_matches(&matches).map_err(told)
+    let cli = Cli::from_arg_matches(&matches).map_err(told)?;
+    match &cli.command {
+        Chosen::Wake(wake) if wake.asks_for_help() => {
+            let wake = definition.find_subcommand_mut("wake").map(Command::render_help);
+            Err(Stopped::Help(wake.unwrap_or_default()))
+        }
+        _ => Ok(cli),
+    }
 }
 
 /// The answer to `--version`. It is made only when it is asked for, because it takes a read of the whole program.
@@ -135,6 +148,64 @@ mod tests {
         };
         let (spec, _) = sfnt.spec().unwrap();
         assert_eq!((spec.pace.unwrap().rates_pps, spec.stop.max_ms), (vec![1e3, 2e3, 3e3], 500));
+    }
+
+    /// cyclictest's command lines mean the same, or are answered (`tests/cli.rs`).
+    #[test]
+    fn letters_of_cyclictest() {
+        let wake = |line: &str| match typed(line) {
+            crate::cli::Command::Wake(wake) => wake,
+            _ => panic!("{line}"),
+        };
+        let smp = wake("windhover wake -m -Sp90 -i200 -h400 -q");
+        assert!(smp.is_quiet && !smp.asks_for_help());
+        assert_eq!(smp.output().histogram_us, Some(400));
+        let spec = smp.spec(|| "0-2".parse().unwrap()).unwrap();
+        assert_eq!((spec.initiator.policy, spec.interval_us), (model::Policy::Fifo(90), Some(200)));
+        assert_eq!(spec.wake.unwrap().cpus, "0-2".parse().unwrap());
+        let one = wake("windhover wake -n -a1 -p 80 -l1000 -D 5").spec(|| panic!("not asked for")).unwrap();
+        assert_eq!((one.initiator.policy, one.initiator.cpu), (model::Policy::Fifo(80), Some(1)));
+        assert_eq!((one.stop.max_count, one.stop.max_ms), (1000, 5000));
+        assert!(wake("windhover wake -h").asks_for_help() && wake("windhover wake -qh").asks_for_help());
+    }
+
+    /// All commands below this one, with their paths.
+    fn each<'a>(command: &'a Command, path: &str, look: &mut impl FnMut(&str, &'a Command)) {
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+            let path = format!("{path} {}", sub.get_name()).trim_start().to_owned();
+            look(&path, sub);
+            each(sub, &path, look);
+        }
+    }
+
+    /// `-t` is a time in seconds in every command that has one; but in `wake` cyclictest's, which is answered.
+    #[test]
+    fn a_letter_for_seconds() {
+        let mut seen = 0;
+        each(&definition(), "", &mut |path, command| {
+            let has = |arg: &&Arg| arg.get_short_and_visible_aliases().is_some_and(|all| all.contains(&'t'));
+            let letter = command.get_arguments().find(has).and_then(Arg::get_long);
+            let seconds = command.get_arguments().find_map(|arg| arg.get_long().filter(|long| *long == "seconds"));
+            assert_eq!(letter, seconds.filter(|_| path != "wake"), "{path}");
+            seen += usize::from(letter.is_some());
+        });
+        assert!(seen >= 8, "{seen}");
+    }
+
+    /// `-h` shows the flags of every day, `--help` all.
+    #[test]
+    fn short_help_has_ten_flags() {
+        for path in ["pingpong", "rr", "pace", "stream", "wake", "ping", "serve", "campaign run", "report", "compare"] {
+            let mut root = definition();
+            root.build();
+            let command = path.split(' ').try_fold(&root, |command, name| command.find_subcommand(name)).unwrap();
+            let flags = |help: String| help.lines().filter(|line| line.trim_start().starts_with('-')).count();
+            let short = flags(command.clone().render_help().to_string());
+            let long = flags(command.clone().render_long_help().to_string());
+            // One of them is --help.
+            assert!((3..=11).contains(&short), "{path}: {short} of {long}");
+            assert!(long > short, "{path}: {short} of {long}");
+        }
     }
 
     /// Each command that does something has two examples or more, each of which begins with it.

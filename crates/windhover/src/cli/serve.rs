@@ -72,7 +72,7 @@ pub(crate) struct Serve {
 const PROCESS: &str = "Process";
 
 /// Heading of the flags that limit clients.
-const LIMITS: &str = "Limits (reported to clients)";
+pub(super) const LIMITS: &str = "Limits (reported to clients)";
 
 impl Serve {
     /// The limits asked for.

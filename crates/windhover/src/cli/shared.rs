@@ -80,7 +80,7 @@ pub(crate) fn substrate() -> impl TypedValueParser<Value = Substrate> {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MixArgs {
     /// Put runs of different substrates side by side: name all of them, separated by commas
-    #[arg(long = "mix-substrates", value_name = "LIST", value_delimiter = ',', value_parser = substrate())]
+    #[arg(hide_short_help = true, long = "mix-substrates", value_name = "LIST", value_delimiter = ',', value_parser = substrate())]
     pub(crate) substrates: Vec<Substrate>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Root {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SystemArgs {
     /// Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover
-    #[arg(long, value_name = "DIR")]
+    #[arg(hide_short_help = true, long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     #[command(flatten)]
     root: Root,
@@ -128,10 +128,10 @@ impl SystemArgs {
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Family {
     /// Use IPv4 when a name has both
-    #[arg(long, short = '4', conflicts_with = "ipv6")]
+    #[arg(hide_short_help = true, long, short = '4', conflicts_with = "ipv6")]
     pub(crate) ipv4: bool,
     /// Use IPv6 when a name has both
-    #[arg(long, short = '6')]
+    #[arg(hide_short_help = true, long, short = '6')]
     pub(crate) ipv6: bool,
 }
 

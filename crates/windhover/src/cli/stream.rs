@@ -21,7 +21,7 @@ pub(crate) struct Stream {
     pub(crate) form: FormArgs<Format>,
     /// Write each second to standard output as a JSON line of type `interval` once it is complete; the result follows as
     /// one of type `result`
-    #[arg(long, conflicts_with_all = ["format", "json"], help_heading = "Output")]
+    #[arg(hide_short_help = true, long, conflicts_with_all = ["format", "json"], help_heading = "Output")]
     pub(crate) jsonl: bool,
 }
 
@@ -58,6 +58,6 @@ impl Stream {
 
     /// What comes out, in the form that all measuring commands share.
     pub(crate) fn output(&self) -> Output {
-        Output { form: self.form, raw: None, percentile: None }
+        Output { form: self.form, raw: None, percentile: None, histogram_us: None }
     }
 }

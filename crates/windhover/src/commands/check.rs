@@ -9,7 +9,7 @@ pub(super) fn run(command: &Command) -> Result<u8, Failure> {
         Command::Pingpong(arguments) => arguments.spec().map(drop).map_err(Failure::usage)?,
         Command::Rr(arguments) => arguments.spec().map(drop).map_err(Failure::usage)?,
         Command::Ping(arguments) => arguments.spec().map(drop).map_err(Failure::usage)?,
-        Command::Wake(arguments) => arguments.spec().map(drop).map_err(Failure::usage)?,
+        Command::Wake(arguments) => arguments.spec(|| [0].into_iter().collect()).map(drop).map_err(Failure::usage)?,
         Command::Pace(arguments) if arguments.schedule.schedule.is_none() => {
             arguments.spec().map(drop).map_err(Failure::usage)?;
         }

@@ -39,7 +39,9 @@ pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
 
 /// A man page and a section of the reference for a command and all below it.
 fn pages(command: &clap::Command, name: &str, folder: &Path, reference: &mut String) -> Result<(), Failure> {
-    let page = man::page(command, name).context("man page")?;
+    // A page shows all flags, and leaves out the words of those that -h does not show.
+    let whole = command.clone().mut_args(|arg| arg.hide_short_help(false));
+    let page = man::page(&whole, name).context("man page")?;
     write(folder, &format!("man/{}.1", name.replace(' ', "-")), &page)?;
     let help = command.clone().bin_name(name).term_width(100).render_long_help().to_string();
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();

@@ -33,9 +33,10 @@ pub(crate) fn ping(arguments: &Ping, output: &Output, started: Instant) -> Resul
 }
 
 pub(crate) fn wake(arguments: &Wake, output: &Output, started: Instant) -> Result<u8, Failure> {
-    let spec = arguments.spec().map_err(Failure::usage)?;
+    let allowed = task::allowed_cpus()?;
+    let spec = arguments.spec(|| allowed).map_err(Failure::usage)?;
     let task = ProbeTask::new(spec, Target::default());
-    run(&task, &arguments.output, None, Live::new(false, output)?, output, started)
+    run(&task, &arguments.output(), None, Live::new(false, output)?, output, started)
 }
 
 /// One initiator, and one endpoint or several.
@@ -258,7 +259,12 @@ fn text(documents: &[ResultDocument], wanted: &Wanted) -> Result<String, Failure
         return Ok(String::new());
     }
     Ok(match wanted.form.get() {
-        Format::Table => report::single_text(documents, crate::output::width()),
+        Format::Table => {
+            let histogram = wanted.histogram_us.map_or(Ok(String::new()), |last_us| {
+                documents.iter().map(|document| report::wake_histogram(document, last_us)).collect()
+            });
+            report::single_text(documents, crate::output::width()) + &histogram?
+        }
         Format::Markdown => report::single_markdown(documents),
         Format::Csv => report::single_csv(documents)?,
         Format::Sfnt => report::sfnt_text(documents, &sfnt_facts(wanted.percentile.unwrap_or(99.0))),

@@ -4,14 +4,14 @@ use crate::cli::measure::{Ping, Pingpong, Rr, Wake};
 use crate::cli::pace::Pace;
 use crate::cli::stream::Stream;
 use clap::CommandFactory as _;
-use model::Plan;
 use model::plan::reference;
+use model::{CpuList, Plan};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// Flags of measuring commands that are no factors, and how a plan says the same or why it does not. `measure.pgm.KEY` is
 /// a key of a plan.
-const NO_FACTORS: [(&str, &str); 37] = [
+const NO_FACTORS: [(&str, &str); 42] = [
     ("protocol", "the axis protocol"),
     ("address", "roles and hosts"),
     ("peers", "roles and hosts"),
@@ -29,6 +29,11 @@ const NO_FACTORS: [(&str, &str); 37] = [
     ("raw", "the key raw; the flag names the files"),
     ("schedule", "a plan reads no other file"),
     ("beyond_saturation", "each rate of a plan is a cell of its own"),
+    ("smp", "the key cpus names them"),
+    ("histogram", "how results are printed"),
+    ("help", "how results are printed"),
+    ("is_quiet", "how messages are printed"),
+    ("always", "always so"),
     ("check_usage", "campaign plan"),
     ("color", "how messages are printed"),
     ("quiet", "how messages are printed"),
@@ -95,7 +100,7 @@ fn by_flags(probe: Probe, protocol: Protocol, words: &[String]) -> serde_json::V
         Probe::Pingpong => Pingpong::from_arg_matches(&matches).unwrap().spec().unwrap(),
         Probe::Rr => Rr::from_arg_matches(&matches).unwrap().spec().unwrap(),
         Probe::Ping => Ping::from_arg_matches(&matches).unwrap().spec().unwrap(),
-        Probe::Wake => Wake::from_arg_matches(&matches).unwrap().spec().unwrap(),
+        Probe::Wake => Wake::from_arg_matches(&matches).unwrap().spec(CpuList::default).unwrap(),
         Probe::Pace => Pace::from_arg_matches(&matches).unwrap().spec().unwrap().0,
         Probe::Stream => Stream::from_arg_matches(&matches).unwrap().spec(|| Ok(1472)).unwrap().0,
     };
@@ -159,6 +164,7 @@ fn flags_and_plans_fill_the_same_specification() {
         let far = if far == "default" || Some(far) == factor.default { this } else { far };
         let (typed, planned) = match flag.gives {
             Gives::Word(word) => (None, word.to_owned()),
+            Gives::After(beginning) => (sample.strip_prefix(beginning).map(str::to_owned), sample.clone()),
             Gives::Value => (Some(sample.clone()), sample.clone()),
             Gives::Thousandths => (Some((sample.parse::<f64>().unwrap() * 1000.0).to_string()), sample.clone()),
             Gives::Local("") => (Some(this.to_owned()), this.to_owned()),
