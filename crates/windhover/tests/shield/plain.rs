@@ -80,7 +80,7 @@ fn a_dry_run_changes_nothing() {
 
 #[test]
 fn without_a_terminal_and_yes_nothing_is_shielded() {
-    let _alone = alone();
+    let _alone = alone_on_machine();
     if read("/sys/devices/system/cpu/online") == "0" {
         eprintln!("SKIPPED without_a_terminal_and_yes_nothing_is_shielded: there is one CPU only");
         return;
