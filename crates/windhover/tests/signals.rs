@@ -235,7 +235,7 @@ fn a_handshake_ends_at_the_first_signal() {
         std::thread::sleep(Duration::from_millis(300));
         assert!(child.try_wait().unwrap().is_none(), "{arguments:?} ended by itself");
         signal(child.id(), sent);
-        let status = end_of(&mut child, AT_ONCE);
+        let status = end_of(&mut child, PATIENCE);
         assert_eq!(status.code(), Some(130), "{arguments:?}: {status}");
     }
 }
