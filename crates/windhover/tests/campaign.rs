@@ -73,7 +73,7 @@ fn a_plan_shows_what_differs_between_its_cells() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../campaigns");
     let shown = |name: &str| -> Vec<String> {
         let file = folder.join(name).display().to_string();
-        let output = windhover().args(["campaign", "plan", &file]).env("COLUMNS", "200").output().unwrap();
+        let output = windhover(&["campaign", "plan", &file]).env("COLUMNS", "200").output().unwrap();
         assert_code(&output, 0);
         assert_eq!(stderr(&output), "", "{name} can answer what it asks");
         let (asked, cells): (Vec<String>, Vec<String>) =
