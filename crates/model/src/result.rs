@@ -5,7 +5,7 @@
 //! (`rtt_half`, the default of ping-pong, as in the papers), RTT, or wake-up latency. The histogram holds RTT, or of `wake`
 //! the wake-up latency.
 //!
-//! A quantile with fewer than 10 samples beyond it is `null`, and a `few-samples` finding says so.
+//! A quantile with fewer than 10 samples beyond it is `null`.
 
 use crate::usage::{Carried, Preload};
 use crate::{

@@ -58,7 +58,9 @@ pub enum FindingId {
     LoadUneven,
     /// Real-time policy or memory lock was not permitted and the run went on without (disturbed).
     NotPermitted,
-    /// Too few messages for a figure that was asked for (disturbed).
+    /// Memory was not locked, for want of a permission or room, and page faults did harm (disturbed).
+    MemoryNotLocked,
+    /// Only in results of older versions, and shown nowhere: too few messages for a percentile, which is absent (disturbed).
     FewSamples,
     /// The capture beside the measurement lacks packets; the figures do not (disturbed).
     CaptureIncomplete,

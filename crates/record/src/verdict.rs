@@ -48,14 +48,14 @@ enum Rule {
 }
 
 /// All rules, in the order of their findings.
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 21] = [
     Rule::Run(FindingId::ClockUnfit, |evidence| clock_unfit(evidence.clock?)),
     Rule::Run(FindingId::PathIsLocal, path_is_local),
     Rule::At(FindingId::PeerVanished, "reflector", peer_vanished),
     Rule::At(FindingId::SamplesOverrun, "initiator", samples_overrun),
     Rule::Run(FindingId::TimedOut, timed_out),
     Rule::Ends(FindingId::Migrated, |_, end| migrated(&end.evidence)),
-    Rule::Ends(FindingId::Faults, faults),
+    Rule::Taken(FindingId::Faults, faults),
     Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_loaded(&end.evidence)),
     Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_passed_on(&end.evidence)),
     Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_accelerated(&end.evidence)),
@@ -65,12 +65,11 @@ const RULES: [Rule; 22] = [
     Rule::Run(FindingId::Order, order),
     Rule::Own(stalls),
     Rule::Run(FindingId::LongStalls, long_stalls),
-    Rule::Ends(FindingId::OtherTasks, other_tasks),
-    Rule::Ends(FindingId::Steal, |_, end| steal(end.evidence.usage)),
+    Rule::Taken(FindingId::OtherTasks, other_tasks),
+    Rule::Taken(FindingId::Steal, |_, end| steal(end.evidence.usage)),
     Rule::Run(FindingId::LoadUneven, load_uneven),
     Rule::Run(FindingId::Interrupted, interrupted),
     Rule::Run(FindingId::IntervalNotReached, interval_not_reached),
-    Rule::Run(FindingId::FewSamples, few_samples),
 ];
 
 /// One end by its name.
@@ -544,24 +543,6 @@ fn interval_not_reached(evidence: &Evidence<'_>) -> Option<String> {
     Some(format!(
         "the 95 % confidence interval of the {of} {got} where {asked} was asked for: run longer (--seconds, --count)"
     ))
-}
-
-fn few_samples(evidence: &Evidence<'_>) -> Option<String> {
-    let latency = &evidence.recorded?.latency;
-    let count = latency.count;
-    let problem = if count >= 1000 && latency.p50_ci95_ns.is_none() {
-        format!(
-            "the median has no interval: successive messages are correlated for so long that these {count} are worth fewer \
-             than 10 independent batches"
-        )
-    } else if latency.p99_ns.is_none() {
-        format!(
-            "a quantile needs 10 messages beyond it (20 in all for the median, 1000 for p99), and there were {count}"
-        )
-    } else {
-        return None;
-    };
-    Some(format!("{problem}: run longer (--seconds, --count)"))
 }
 
 #[cfg(test)]

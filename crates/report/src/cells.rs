@@ -9,7 +9,7 @@ use crate::units::{each_once, plain};
 use crate::{Options, RunInput};
 pub(crate) use model::quantity::scale;
 use model::quantity::{self, Combine, DISTRIBUTIONS, Quantity};
-use model::{Finding, FindingId, LatencyKind, Probe, ResultDocument, Substrate};
+use model::{Finding, FindingId, LatencyKind, Probe, ResultDocument, Substrate, Verdict};
 use stats::Histogram;
 use std::collections::BTreeMap;
 
@@ -361,9 +361,9 @@ fn words(used: &[&ResultDocument]) -> BTreeMap<&'static str, String> {
     all.into_iter().filter_map(|(name, text)| Some((name, plain(&text?)))).collect()
 }
 
-/// Findings that only explain a missing quantile do not mark a cell: the dash in its place already says it.
-pub(crate) fn marks_a_cell(id: FindingId) -> bool {
-    id != FindingId::FewSamples
+/// The findings that are shown and mark. Older versions had one for a percentile with too few samples, which is a dash.
+pub(crate) fn shown(verdict: &Verdict) -> impl Iterator<Item = &Finding> {
+    verdict.iter().filter(|finding| finding.id != FindingId::FewSamples)
 }
 
 /// The verdict of all repetitions together.
@@ -371,22 +371,22 @@ pub(crate) fn mark(results: &[&ResultDocument]) -> Mark {
     if results.iter().any(|result| !result.verdict.trusted) {
         return Mark::Invalid;
     }
-    let disturbed = |result: &&ResultDocument| result.verdict.disturbed.iter().any(|finding| marks_a_cell(finding.id));
-    if results.iter().any(disturbed) { Mark::Disturbed } else { Mark::Clean }
+    let disturbed = results.iter().any(|result| shown(&result.verdict).next().is_some());
+    if disturbed { Mark::Disturbed } else { Mark::Clean }
 }
 
 fn findings(results: &[&ResultDocument]) -> Vec<FindingCount> {
     let mut counts: Vec<FindingCount> = Vec::new();
     for result in results {
         // The same may be found twice in a repetition.
-        let own = each_once(result.verdict.iter().map(|finding| (finding.id, finding.end.as_deref().map(plain))));
+        let own = each_once(shown(&result.verdict).map(|finding| (finding.id, finding.end.as_deref().map(plain))));
         for (id, end) in own {
             match counts.iter_mut().find(|count| count.id == id.word() && count.end == end) {
                 Some(count) => count.repetitions += 1,
                 None => {
                     let is = |finding: &&Finding| finding.id == id && finding.end.as_deref().map(plain) == end;
                     let detail =
-                        result.verdict.iter().find(is).map(|finding| plain(&finding.detail)).unwrap_or_default();
+                        shown(&result.verdict).find(is).map(|finding| plain(&finding.detail)).unwrap_or_default();
                     counts.push(FindingCount { id: id.word(), invalid: id.is_invalid(), end, repetitions: 1, detail });
                 }
             }

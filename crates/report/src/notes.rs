@@ -1,6 +1,6 @@
 //! Footnotes: why figures are marked, the same reason of several cells told once.
 
-use crate::cells::{Cell, marks_a_cell};
+use crate::cells::Cell;
 use crate::document::{FindingCount, Note, message};
 use crate::units::counted;
 use std::collections::BTreeMap;
@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 pub(crate) fn number(cells: &mut [Cell]) -> Vec<Note> {
     type Key = (bool, String, Option<String>);
     let key = |finding: &FindingCount| -> Key { (!finding.invalid, finding.id.clone(), finding.end.clone()) };
-    let counts = |finding: &FindingCount| finding.invalid || !is_only_few_samples(finding);
     let mut groups: BTreeMap<Key, Vec<(usize, FindingCount)>> = BTreeMap::new();
     for (index, cell) in cells.iter().enumerate() {
-        for finding in cell.info.findings.iter().filter(|finding| counts(finding)) {
+        for finding in &cell.info.findings {
             groups.entry(key(finding)).or_default().push((index, finding.clone()));
         }
     }
@@ -29,10 +28,6 @@ pub(crate) fn number(cells: &mut [Cell]) -> Vec<Note> {
         notes.push(Note { number, invalid, id, cells: members.len(), text });
     }
     notes
-}
-
-fn is_only_few_samples(finding: &FindingCount) -> bool {
-    !marks_a_cell(model::FindingId::FewSamples) && finding.id == model::FindingId::FewSamples.word()
 }
 
 fn sentence(cells: &[Cell], members: &[(usize, FindingCount)]) -> Option<String> {

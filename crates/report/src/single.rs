@@ -1,5 +1,6 @@
 //! The results of one measurement typed by hand: text, Markdown and CSV. Figures are in the kind that the results have.
 
+use crate::cells::shown;
 use crate::layout::{Column, Grid, paragraph};
 use crate::markdown::{filled_table, quote};
 use crate::names::label_word;
@@ -276,7 +277,7 @@ fn findings(results: &[ResultDocument]) -> Vec<(bool, String)> {
     let mut found: Vec<(&Finding, Vec<u64>)> = Vec::new();
     for result in results {
         let value = value(result);
-        for finding in result.verdict.iter() {
+        for finding in shown(&result.verdict) {
             match found.iter_mut().find(|(known, _)| (known.id, &known.end) == (finding.id, &finding.end)) {
                 Some((_, values)) if values.last() == Some(&value) => {}
                 Some((_, values)) => values.push(value),

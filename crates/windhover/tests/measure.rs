@@ -426,6 +426,51 @@ fn ten_echoes_are_few_and_the_default_has_a_median() {
     let document = documents(&output).remove(0);
     assert!(document["latency"]["p50_ns"].is_u64(), "{document}");
     let document = documents(&run(&["ping", "127.0.0.1", "-c", "10", "-i", "0.001", "--format", "json"])).remove(0);
-    let few = document["verdict"]["disturbed"].to_string();
-    assert!(document["latency"]["p50_ns"].is_null() && few.contains("20 in all for the median"), "{document}");
+    assert!(document["latency"]["p50_ns"].is_null(), "{document}");
+    let text = stdout(&run(&["ping", "127.0.0.1", "-c", "10", "-i", "0.001"]));
+    assert!(!text.contains("p50") && !document["verdict"].to_string().contains("few-samples"), "{text}{document}");
+}
+
+/// The first command of README: what it prints has enough messages, and no mark speaks of figures that are not printed.
+#[test]
+fn the_default_measurement_has_all_figures_of_its_table() {
+    let server = Server::start(&[]);
+    let text = stdout(&run(&["pingpong", "udp", &server.address]));
+    assert!(text.contains("p99.9") && !text.contains('–') && !text.contains("few-samples"), "{text}");
+}
+
+#[test]
+fn the_ladder_has_a_dash_where_messages_are_few() {
+    let server = Server::start(&[]);
+    let form = |form: &str| {
+        let output = run(&["pingpong", "udp", &server.address, "--count", "2000", "--ladder", "--format", form]);
+        stdout(&output)
+    };
+    let table = form("table");
+    let why =
+        "–: too few messages for this percentile (p99.9 needs 10,000, p99.99 needs 100,000, p99.999 needs 1,000,000).";
+    let joined = table.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(table.contains("p25") && joined.contains("– – –") && joined.contains(why), "{table}");
+    assert!(form("markdown").contains("| p99.999"));
+    let csv = form("csv");
+    let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let (heads, row) = (lines.next().unwrap(), lines.next().unwrap());
+    let field = |name: &str| row[heads.iter().position(|head| head == name).unwrap()].clone();
+    assert!(field("ladder_p50_ns") == field("p50_ns") && field("ladder_p99.9_ns").is_empty(), "{csv}");
+    let document: serde_json::Value = serde_json::from_str(&form("json")).unwrap();
+    let ladder = document["ladder"].as_array().unwrap();
+    assert_eq!(ladder.iter().filter(|rung| rung["ns"].is_null()).count(), 3, "{document}");
+    let figures: Vec<u64> = ladder.iter().filter_map(|rung| rung["ns"].as_u64()).collect();
+    assert!(figures.len() == 6 && figures.is_sorted() && document["latency"]["p99_ns"] == figures[5], "{document}");
+    assert!(documents(&run(&["pingpong", "pipe", "--count", "50", "--format", "json"]))[0].get("ladder").is_none());
+    assert_refused(&["pingpong", "pipe", "--ladder", "--format", "sfnt"], 2, &["--ladder", "sfnt"]);
+}
+
+#[test]
+fn a_percentile_asked_for_by_name_says_when_it_is_chance() {
+    let sfnt =
+        |count: &str| stderr(&run(&["pingpong", "pipe", "--count", count, "--format", "sfnt", "--percentile", "99"]));
+    let said = sfnt("999");
+    assert!(said.contains("few-samples: p99 of 32 B is chance: it needs 1000 messages, and there were 999"), "{said}");
+    assert!(!sfnt("1000").contains("few-samples"));
 }

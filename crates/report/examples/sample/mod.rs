@@ -211,10 +211,6 @@ pub(crate) fn result(shape: &Shape) -> ResultDocument {
             "other tasks ran 31 % of the time on CPU 0: shield it, or use --policy fifo:1",
         ));
     }
-    if quantile(0.99999).is_none() {
-        verdict
-            .add(Finding::new(FindingId::FewSamples, format!("{} messages are too few for p99.999", shape.messages)));
-    }
     let mut factors: BTreeMap<String, serde_json::Value> = [
         ("probe", shape.probe.word()),
         ("protocol", shape.protocol),

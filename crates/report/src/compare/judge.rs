@@ -8,7 +8,7 @@ use super::{
     Over, Overall, Sample, Side, Tests, differs, held, words,
 };
 use crate::RunInput;
-use crate::cells::{mark, scale};
+use crate::cells::{mark, scale, shown};
 use crate::idle::faster_under_load;
 use crate::names::{asked_first, axis_title, is_baseline};
 use crate::units::{each_once, plain};
@@ -512,7 +512,7 @@ fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) 
 fn cell_side(side: &SideCell<'_>, sample: Sample) -> CellSide {
     let (used, results) = (used(side), side.results());
     let repetitions = used.iter().map(Vec::len).sum();
-    let findings = results.iter().flat_map(|result| result.verdict.iter()).map(|finding| finding.id.word());
+    let findings = results.iter().flat_map(|result| shown(&result.verdict)).map(|finding| finding.id.word());
     let measured = used.iter().filter(|run| !run.is_empty()).count();
     CellSide {
         runs: if matches!(sample, Sample::Boot | Sample::Visit) { measured.min(1) } else { measured },

@@ -481,11 +481,10 @@ fn untrusted(comparison: &Comparison) -> Vec<String> {
             out.push(format!("{}: {} left out, as they cannot be trusted.", cell.label, list(&left)));
         }
     }
-    let few = model::FindingId::FewSamples.word();
     let mut only: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for cell in &comparison.cells {
         for (side, own, other) in [(&comparison.a, &cell.a, &cell.b), (&comparison.b, &cell.b, &cell.a)] {
-            for finding in own.findings.iter().filter(|finding| **finding != few && !other.findings.contains(finding)) {
+            for finding in own.findings.iter().filter(|finding| !other.findings.contains(finding)) {
                 *only.entry((&side.name, finding)).or_default() += 1;
             }
         }

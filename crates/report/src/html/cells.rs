@@ -134,11 +134,10 @@ fn figure_cell(info: &CellInfo, id: &str) -> FigureCell {
     }
 }
 
-/// Words of the findings; dashes in the row already tell of too few messages.
+/// Words of the findings.
 fn found(info: &CellInfo) -> String {
-    let few = model::FindingId::FewSamples.word();
     // The same may be found at both ends, with others in between.
-    each_once(info.findings.iter().map(|finding| finding.id.as_str()).filter(|id| *id != few)).join(", ")
+    each_once(info.findings.iter().map(|finding| finding.id.as_str())).join(", ")
 }
 
 fn evidence(info: &CellInfo) -> String {
