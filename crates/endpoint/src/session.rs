@@ -355,7 +355,7 @@ impl<C: Connection> Session<'_, C> {
     }
 
     fn notes(&self) -> Vec<Finding> {
-        let note = |why: &String| Finding::at(FindingId::NotPermitted, "reflector", why.clone());
+        let note = |why: &String| Finding::at(FindingId::MemoryNotLocked, "reflector", why.clone());
         self.shared.unlocked.iter().map(note).collect()
     }
 

@@ -56,7 +56,7 @@ pub enum FindingId {
     Steal,
     /// A load that was not even (disturbed).
     LoadUneven,
-    /// Real-time policy or memory lock was not permitted and the run went on without (disturbed).
+    /// The endpoint's owner allows less than what was asked for, and the run went on with that (disturbed).
     NotPermitted,
     /// Memory was not locked, for want of a permission or room, and page faults did harm (disturbed).
     MemoryNotLocked,
@@ -114,7 +114,7 @@ impl Finding {
     }
 }
 
-/// Two lists: what makes a figure untrustworthy, and what is part of the truth but worth knowing.
+/// Three lists: what makes a figure untrustworthy, what is part of the truth but worth knowing, and what moved nothing.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Verdict {
     /// Whether `invalid` is empty.
@@ -123,11 +123,14 @@ pub struct Verdict {
     pub invalid: Vec<Finding>,
     /// What disturbed the measurement; printed beside the figure, never exit code 4.
     pub disturbed: Vec<Finding>,
+    /// What was found and cannot have moved a printed figure: kept as evidence, marks nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub noted: Vec<Finding>,
 }
 
 impl Default for Verdict {
     fn default() -> Self {
-        Self { trusted: true, invalid: Vec::new(), disturbed: Vec::new() }
+        Self { trusted: true, invalid: Vec::new(), disturbed: Vec::new(), noted: Vec::new() }
     }
 }
 
@@ -142,7 +145,7 @@ impl Verdict {
         }
     }
 
-    /// All findings, the invalid ones first.
+    /// The findings that mark a figure, the invalid ones first.
     pub fn iter(&self) -> impl Iterator<Item = &Finding> {
         self.invalid.iter().chain(&self.disturbed)
     }

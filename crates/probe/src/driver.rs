@@ -224,7 +224,7 @@ pub(crate) fn lock_memory() -> Vec<Finding> {
 }
 
 fn not_locked(refused: &task::TaskError) -> Finding {
-    Finding::at(FindingId::NotPermitted, "initiator", refused.to_string())
+    Finding::at(FindingId::MemoryNotLocked, "initiator", refused.to_string())
 }
 
 /// Places the calling thread: its CPU and its policy. `longest`: how long it may run without blocking, in a real-time

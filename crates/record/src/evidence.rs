@@ -50,8 +50,8 @@ pub struct Evidence<'a> {
     pub recorded: Option<&'a Recorded>,
     /// The way that messages took.
     pub path: PathFacts<'a>,
-    /// Findings that others made already (the reflector's, a permission that was refused: see
-    /// [`Evidence::not_permitted`]); passed on as they are.
+    /// Findings that others made already: the reflector's, and a refused lock of memory, which is kept only where page faults
+    /// did harm.
     pub found: &'a [Finding],
     /// Full width of the 95 % interval that the stop rule asked about, in percent, where it is not that of the median:
     /// transactions a second for rr. Absent: that of the median is taken from what was recorded.
@@ -68,17 +68,5 @@ impl<'a> Evidence<'a> {
     /// What only `pace` has.
     pub(crate) fn pace(&self) -> Option<&'a PaceFigures> {
         self.recorded?.pace.as_deref()
-    }
-
-    /// The finding for something asked for that the system refused (`what`: "SCHED_FIFO 1", "mlockall").
-    #[must_use]
-    pub fn not_permitted(end: &str, what: &str, why: &str) -> Finding {
-        Finding::at(
-            model::FindingId::NotPermitted,
-            end,
-            format!(
-                "{what} was not permitted ({why}), so the run went on without: run as root or grant CAP_SYS_NICE and CAP_IPC_LOCK"
-            ),
-        )
     }
 }

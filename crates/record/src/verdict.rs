@@ -4,8 +4,10 @@
 use crate::{EndEvidence, Evidence};
 use model::usage::Preload;
 use model::{ClockMap, ClockPoint, Counters, EndUsage, Finding, FindingId, Pacer, Policy, Probe, Receive, Verdict};
+use moves::{Taken, moves};
 use stats::stalls::{Cause, Stall, is_throttling_stall};
 
+mod moves;
 mod pace;
 
 /// A clock may be off by this much; NTP never slews faster.
@@ -18,7 +20,12 @@ const OTHER_TASKS_NS: u64 = 1_000_000;
 /// Steal, likewise; the hypervisor takes the CPU in few long pieces, so less of it matters. One 10 ms tick of /proc/stat
 /// alone is as likely rounding as a fact.
 const STEAL_PERCENT: f64 = 0.1;
-const STEAL_NS: u64 = 10_000_000;
+const STEAL_NS: u64 = TICK_NS;
+/// What /proc/stat counts in.
+const TICK_NS: u64 = 10_000_000;
+/// A minor fault costs 0.5 to 5 µs, and in a virtual machine or while the kernel moves the page some tens; no more than this.
+/// What a major one costs is up to the disk: it counts as the whole time.
+const MINOR_FAULT_NS: u64 = 100_000;
 /// Coefficient of variation of a load's work above which it was not even.
 const LOAD_CV: f64 = 0.5;
 /// Share of messages that the sender itself may delay: then its p99 is in time.
@@ -43,6 +50,8 @@ enum Rule {
     At(FindingId, &'static str, fn(&Evidence<'_>) -> Option<String>),
     /// Of each end.
     Ends(FindingId, fn(&Evidence<'_>, &End<'_>) -> Option<String>),
+    /// Of each end, with the time that was taken from it: a finding where that can have moved a printed figure, else noted.
+    Taken(FindingId, fn(&Evidence<'_>, &End<'_>) -> Option<(String, Taken)>),
     /// One that chooses among several findings.
     Own(fn(&Evidence<'_>) -> Vec<Finding>),
 }
@@ -82,7 +91,8 @@ struct End<'a> {
 #[must_use]
 pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
     let mut verdict = Verdict::default();
-    evidence.found.iter().for_each(|finding| verdict.add(finding.clone()));
+    let is_of_lock = |finding: &&Finding| finding.id == FindingId::MemoryNotLocked;
+    evidence.found.iter().filter(|finding| !is_of_lock(finding)).for_each(|finding| verdict.add(finding.clone()));
     for rule in RULES {
         let found: Vec<Finding> = match rule {
             Rule::Run(id, rule) => rule(evidence).map(|detail| Finding::new(id, detail)).into_iter().collect(),
@@ -90,9 +100,22 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
             Rule::Ends(id, rule) => {
                 ends(evidence).filter_map(|end| Some(Finding::at(id, end.name, rule(evidence, &end)?))).collect()
             }
+            Rule::Taken(id, rule) => {
+                for end in ends(evidence) {
+                    let Some((detail, taken)) = rule(evidence, &end) else { continue };
+                    let finding = Finding::at(id, end.name, detail);
+                    if moves(evidence, taken) { verdict.add(finding) } else { verdict.noted.push(finding) }
+                }
+                continue;
+            }
             Rule::Own(rule) => rule(evidence),
         };
         found.into_iter().for_each(|finding| verdict.add(finding));
+    }
+    // A lock prevents page faults: where there was no harm by them, its absence did none.
+    for finding in evidence.found.iter().filter(is_of_lock) {
+        let did_harm = verdict.invalid.iter().any(|one| one.id == FindingId::Faults && one.end == finding.end);
+        if did_harm { verdict.add(finding.clone()) } else { verdict.noted.push(finding.clone()) }
     }
     verdict
 }
@@ -193,16 +216,21 @@ fn migrated(end: &EndEvidence<'_>) -> Option<String> {
     Some(format!("{problem}: let nothing else change its affinity (cpusets, irqbalance-like tools, hotplug)"))
 }
 
-/// A page fault costs a µs: it makes a message late, and no stream slow.
-fn faults(evidence: &Evidence<'_>, end: &End<'_>) -> Option<String> {
-    let (minor, major) = (end.evidence.usage.minor_faults, end.evidence.usage.major_faults);
-    (minor + major > 0 && evidence.recorded.is_some()).then(|| {
-        format!(
-            "{minor} minor and {major} major page faults of the measuring thread in the loop: lock memory (run as root or raise \
-             RLIMIT_MEMLOCK), leave memory free, and forbid the kernel to move locked pages (sysctl \
-             vm.compact_unevictable_allowed=0)"
-        )
-    })
+/// A page fault makes a message late, and no stream slow.
+fn faults(evidence: &Evidence<'_>, end: &End<'_>) -> Option<(String, Taken)> {
+    let usage = end.evidence.usage;
+    let (minor, major) = (usage.minor_faults, usage.major_faults);
+    if minor + major == 0 || evidence.recorded.is_none() {
+        return None;
+    }
+    let detail = format!(
+        "{minor} minor and {major} major page faults of the measuring thread in the loop: lock memory (run as root or raise \
+         RLIMIT_MEMLOCK), leave memory free, and forbid the kernel to move locked pages (sysctl \
+         vm.compact_unevictable_allowed=0)"
+    );
+    let longest_ns = if major > 0 { usage.elapsed_ns } else { MINOR_FAULT_NS };
+    let total_ns = major.saturating_mul(usage.elapsed_ns).saturating_add(minor.saturating_mul(MINOR_FAULT_NS));
+    Some((detail, Taken { total_ns, longest_ns, of_ns: usage.elapsed_ns }))
 }
 
 /// What is wrong with the stack that an end claims, a sentence each: the rules of `path-not-as-claimed` for the ends that are
@@ -475,7 +503,7 @@ fn interrupted(evidence: &Evidence<'_>) -> Option<String> {
     evidence.interrupted.then(|| format!("the run was interrupted after {sent} messages: the result covers only these"))
 }
 
-fn other_tasks(evidence: &Evidence<'_>, end: &End<'_>) -> Option<String> {
+fn other_tasks(evidence: &Evidence<'_>, end: &End<'_>) -> Option<(String, Taken)> {
     let usage = end.evidence.usage;
     // The other end of the measurement is no disturbance of it.
     let beside = partner(evidence, end.name).map_or(0, |other| own_ns(other, usage.elapsed_ns));
@@ -488,21 +516,27 @@ fn other_tasks(evidence: &Evidence<'_>, end: &End<'_>) -> Option<String> {
         "keep them off it (shield, isolcpus, --cpu), or use --policy fifo:1"
     };
     (other > OTHER_TASKS_NS && share > OTHER_TASKS_PERCENT).then(|| {
-        format!("other tasks ran on the measuring CPU for {:.1} ms ({share:.1} % of the time): {remedy}", ms(other))
+        let detail = format!(
+            "other tasks ran on the measuring CPU for {:.1} ms ({share:.1} % of the time): {remedy}",
+            ms(other)
+        );
+        (detail, Taken { total_ns: other, longest_ns: other.saturating_add(TICK_NS), of_ns: usage.elapsed_ns })
     })
 }
 
-fn steal(usage: &EndUsage) -> Option<String> {
+fn steal(usage: &EndUsage) -> Option<(String, Taken)> {
     let (steal, whose, cpus) = match usage.cpu_steal_ns {
         Some(steal) => (steal, "the measuring CPU", 1),
         None => (usage.machine_steal_ns, "the machine's CPUs", usage.cpus.max(1)),
     };
-    let share = percent(steal, usage.elapsed_ns.saturating_mul(u64::from(cpus)));
+    let of_ns = usage.elapsed_ns.saturating_mul(u64::from(cpus));
+    let share = percent(steal, of_ns);
     (steal > STEAL_NS && share > STEAL_PERCENT).then(|| {
-        format!(
+        let detail = format!(
             "the hypervisor gave {whose} to other guests for {:.1} ms ({share:.1} % of the time): give the guest CPUs of its own",
             ms(steal)
-        )
+        );
+        (detail, Taken { total_ns: steal, longest_ns: steal.saturating_add(TICK_NS), of_ns })
     })
 }
 

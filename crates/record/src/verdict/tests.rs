@@ -409,6 +409,79 @@ fn steal_of_the_cpu_or_the_machine() {
     case.only(FindingId::Steal, "…gave the machine's CPUs to other guests for 500.0 ms (25.0 %…");
 }
 
+/// Messages of 10 µs of which one in 500 takes 2 ms, by chance: a machine with other work on it.
+fn beside_other_work() -> Vec<Sample> {
+    let mut random = stats::SplitMix64::new(7);
+    let mut samples = quiet(100_000);
+    samples.iter_mut().filter(|_| random.next_u64().is_multiple_of(500)).for_each(|sample| sample.received += 2 * MS);
+    samples
+}
+
+#[test]
+fn what_cannot_have_moved_a_printed_figure_is_noted_and_marks_nothing() {
+    let steal = |recorded: Recorded, of: &dyn Fn(&mut Case)| {
+        let mut case = Case { recorded, ..Case::new() };
+        case.ends[0].1.cpu_steal_ns = Some(20 * MS);
+        of(&mut case);
+        let verdict = case.verdict();
+        let noted: Vec<String> = verdict.noted.iter().map(|finding| finding.detail.clone()).collect();
+        let marks = verdict.iter().any(|finding| finding.id == FindingId::Steal);
+        assert_eq!(noted.len(), usize::from(!marks), "once, in one of both lists: {verdict:?}");
+        assert!(noted.iter().all(|detail| reads(detail, "…gave the measuring CPU to other guests for 20.0 ms…")));
+        marks
+    };
+    // 20 of 400 ms: 0.2 µs a message where the mean is known to 0.5 µs, or 10 of the 200 slow messages.
+    assert!(!steal(record(0, &beside_other_work()), &|_| ()));
+    assert!(steal(record(0, &quiet(100_000)), &|_| ()), "0.2 µs a message where all are alike");
+    // The worst message is ten times as slow as the next: it may be the stolen time.
+    let mut samples = beside_other_work();
+    samples[5000].received += 20 * MS;
+    assert!(steal(record(0, &samples), &|_| ()));
+    // Deadlines that pass meanwhile are late, too.
+    assert!(steal(record(0, &beside_other_work()), &|case| {
+        case.spec.probe = Probe::Wake;
+        case.spec.interval_us = Some(1000);
+    }));
+    // Other tasks are no other case.
+    let mut case = Case { recorded: record(0, &beside_other_work()), ..Case::new() };
+    case.ends[1].1.other_tasks_ns = Some(20 * MS);
+    assert_eq!(case.find(FindingId::OtherTasks), None);
+    assert_eq!(case.verdict().noted[0].end.as_deref(), Some("reflector"));
+    case.ends[1].1.other_tasks_ns = Some(100 * MS);
+    assert!(case.find(FindingId::OtherTasks).is_some() && case.verdict().noted.is_empty());
+}
+
+#[test]
+fn a_stream_loses_as_much_as_was_taken() {
+    let mut case = Case::new();
+    let verdict_of = |case: &Case| verdict(&Evidence { recorded: None, ..case.evidence() });
+    case.ends[0].1.cpu_steal_ns = Some(11 * MS);
+    assert!(verdict_of(&case).iter().any(|finding| finding.id == FindingId::Steal));
+    case.ends[0].1.elapsed_ns = 2000 * MS;
+    assert!(verdict_of(&case).iter().next().is_none() && verdict_of(&case).noted.len() == 1);
+}
+
+#[test]
+fn page_faults_count_where_they_can_be_seen() {
+    let mut case = Case { recorded: record(0, &beside_other_work()), ..Case::new() };
+    let lock = Finding::at(FindingId::MemoryNotLocked, "initiator", "memory cannot be locked");
+    case.found = vec![lock.clone()];
+    // A user without rights: nothing is locked, and nothing was harmed.
+    assert!(case.verdict().trusted && case.verdict().noted == [lock.clone()]);
+    case.ends[0].1.minor_faults = 3;
+    let verdict = case.verdict();
+    let noted: Vec<FindingId> = verdict.noted.iter().map(|finding| finding.id).collect();
+    assert!(verdict.trusted && noted == [FindingId::Faults, FindingId::MemoryNotLocked], "{verdict:?}");
+    // As many as a tenth of the slow messages wait for the disk once.
+    case.ends[0].1.major_faults = 1;
+    let verdict = case.verdict();
+    assert!(!verdict.trusted && verdict.disturbed.contains(&lock) && verdict.noted.is_empty(), "{verdict:?}");
+    // Where all messages are alike, three are too many.
+    case.recorded = record(0, &quiet(100_000));
+    case.ends[0].1.major_faults = 0;
+    assert!(!case.verdict().trusted);
+}
+
 #[test]
 fn uneven_and_unsteady_loads() {
     let mut case = Case::new();
@@ -562,6 +635,7 @@ fn a_slow_answer_holds_the_schedule_up_and_is_not_the_senders_fault() {
     case.clean();
 }
 
+/// A mark that stood beside nearly every line said nothing of the figures that were printed.
 #[test]
 fn figures_that_are_missing_are_absent_and_no_finding() {
     let mut case = Case::new();
@@ -582,7 +656,7 @@ fn figures_that_are_missing_are_absent_and_no_finding() {
 #[test]
 fn what_others_found_is_passed_on() {
     let mut case = Case::new();
-    case.found = vec![Evidence::not_permitted("reflector", "SCHED_FIFO 1", "EPERM")];
+    case.found = vec![Finding::at(FindingId::NotPermitted, "reflector", "2000 messages a second are allowed")];
     assert_eq!(case.only(FindingId::NotPermitted, "…"), "reflector");
     case.found.push(Finding::new(FindingId::PathNotAsClaimed, "no stack was loaded"));
     assert!(!case.verdict().trusted);
@@ -636,4 +710,3 @@ fn a_closed_loop_says_what_its_percentiles_hide() {
     case.recorded = record(0, &samples);
     assert_eq!(case.find(FindingId::LongStalls), None);
 }
-/// A mark that stood beside nearly every line said nothing of the figures that were printed.
