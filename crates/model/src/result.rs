@@ -112,6 +112,15 @@ pub struct LatencyCorrected {
     pub p99_999_ns: Option<u64>,
 }
 
+/// A percentile of the ladder.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Rung {
+    /// Which percentile: 0 to 100.
+    pub percent: f64,
+    /// The figure, in the kind of the latency; `null` with fewer than 10 messages beyond it.
+    pub ns: Option<u64>,
+}
+
 /// How many messages went and came. Counts that the protocol cannot know are `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Messages {
@@ -299,6 +308,9 @@ pub struct ResultDocument {
     pub ends: Ends,
     /// Latency from the actual send time.
     pub latency: Option<Latency>,
+    /// Percentiles of that latency from p25 to p99.999, where they were asked for (`--ladder`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ladder: Vec<Rung>,
     /// Latency from the intended send time, where there is a schedule.
     pub latency_intended: Option<Latency>,
     /// Actual less intended send time, where there is a schedule.

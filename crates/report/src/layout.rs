@@ -42,6 +42,8 @@ pub struct Grid {
     /// So many leading columns say what a row is about, those of [`Grid::merged`] and words behind them anyway: they are
     /// repeated where the table is continued below.
     pub keys: usize,
+    /// Columns without a value in any row stay.
+    pub keeps_empty: bool,
 }
 
 /// Characters as wide as they count: enough for Latin text, digits and the few signs used here.
@@ -99,8 +101,11 @@ impl Grid {
             .max(self.part(keys, keys).total(floors.get(..keys).unwrap_or(&[])))
     }
 
-    /// Leaves out columns without a value in any row.
+    /// Leaves out columns without a value in any row, unless these are kept.
     pub(crate) fn drop_empty(&mut self) {
+        if self.keeps_empty {
+            return;
+        }
         let empty =
             |column: usize| (0..self.rows.len()).all(|row| matches!(self.cell(row, column).trim(), "" | "–" | "-"));
         let kept: Vec<bool> = (0..self.columns.len()).map(|column| self.rows.is_empty() || !empty(column)).collect();
@@ -169,6 +174,7 @@ impl Grid {
             rows: self.rows.iter().map(|row| keep(row.clone(), stays)).collect(),
             merged: self.merged.min(keys),
             keys: self.keys.min(keys),
+            keeps_empty: self.keeps_empty,
         }
     }
 
@@ -530,6 +536,7 @@ build  7.100  2.100
                     rows,
                     merged,
                     keys: more.min(merged),
+                    keeps_empty: false,
                 }
             },
         )

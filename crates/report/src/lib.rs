@@ -31,6 +31,7 @@ pub mod heat;
 mod html;
 mod idle;
 mod known;
+mod ladder;
 mod layout;
 mod markdown;
 mod names;
@@ -61,6 +62,7 @@ pub use document::{
     RunInfo, TableRow, schemas,
 };
 pub use error::ReportError;
+pub use ladder::ladder;
 pub use options::Options;
 pub use sfnt::{SfntFacts, sfnt_text};
 pub use single::{single_csv, single_markdown, single_text};

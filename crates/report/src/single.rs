@@ -6,7 +6,7 @@ use crate::markdown::{filled_table, quote};
 use crate::names::label_word;
 use crate::result_tables::{About, Keys, Shape, named, rows};
 use crate::units::{plain, whole};
-use crate::{single_pace, single_stream, single_wake};
+use crate::{ladder, single_pace, single_stream, single_wake};
 use model::factor::{self, Sets, ValueType};
 use model::result::EndReport;
 use model::{ClockSource, Finding, LatencyKind, Probe, ResultDocument, source};
@@ -54,7 +54,14 @@ impl Printed {
             Probe::Wake => (single_wake::sentences(first), single_wake::parts(results)),
             Probe::Pingpong | Probe::Rr | Probe::Ping => (Vec::new(), closed_loop(results)),
         };
+        parts.extend((first.probe != Probe::Stream).then(|| {
+            let keys = if first.probe == Probe::Pace { single_pace::KEYS } else { KEYS };
+            Part::new("Percentiles", ladder::table(results, keys))
+        }));
         parts.retain(|part| !part.grid.rows.is_empty());
+        for part in &mut parts {
+            part.words.extend(ladder::dashes(&part.grid));
+        }
         let reflector = first.ends.reflector.as_ref().filter(|_| first.probe != Probe::Ping);
         let near = if first.probe == Probe::Wake { "threads" } else { "initiator" };
         let ends = [(near, Some(&first.ends.initiator)), ("reflector", reflector)];

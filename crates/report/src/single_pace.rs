@@ -95,7 +95,7 @@ fn late(result: &ResultDocument) -> Option<String> {
 }
 
 /// The columns that tell results apart.
-const KEYS: Keys = (
+pub(crate) const KEYS: Keys = (
     || vec![Column::figures("rate", "1/s"), Column::figures("size", "B")],
     |result| {
         let rate = result.rate.as_ref().map(|rate| rate.asked_pps);

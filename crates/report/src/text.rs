@@ -53,7 +53,7 @@ pub(crate) fn grid(block: &Block, document: &Document) -> Grid {
         let mut cells: Vec<&mut String> = rows.iter_mut().filter_map(|row| row.get_mut(column)).collect();
         align_marks(&mut cells);
     }
-    Grid { columns: columns_out, bands, rows, merged: first, keys: first }
+    Grid { columns: columns_out, bands, rows, merged: first, keys: first, ..Grid::default() }
 }
 
 fn cells(row: &TableRow, document: &Document) -> Vec<String> {

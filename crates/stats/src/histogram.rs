@@ -233,6 +233,14 @@ impl Histogram {
         if count == 0 || outside < beyond { None } else { self.quantile(q) }
     }
 
+    /// How many values a quantile needs, so that [`Histogram::BEYOND`] lie beyond it.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
+    pub fn needed(q: f64) -> u64 {
+        let each = |share: f64| (Self::BEYOND as f64 / share).round() as u64;
+        if q >= 0.5 { each(1.0 - q) } else { each(q) + 1 }
+    }
+
     /// How many values lie in buckets above that of `ns`.
     #[must_use]
     pub fn count_above(&self, ns: u64) -> u64 {
@@ -299,6 +307,19 @@ mod tests {
         let mut histogram = Histogram::new();
         values.into_iter().for_each(|value| histogram.record(value));
         histogram
+    }
+
+    #[test]
+    fn as_many_as_needed_support_a_quantile_and_one_fewer_do_not() {
+        for q in [0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999] {
+            let needed = Histogram::needed(q);
+            let supports = |count: u64| {
+                let mut all = Histogram::new();
+                all.record_n(1000, count);
+                all.quantile_if_supported(q, Histogram::BEYOND).is_some()
+            };
+            assert!(supports(needed) && !supports(needed - 1), "{q}: {needed}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! | `probe`, `protocol`, `load`, `stack`, `receive`, `policy`, `cpu` | the factors; two-ended ones as `initiator;reflector` |
 //! | `size_bytes` | message size |
 //! | `factor_*` | one column for each further factor |
+//! | `ladder_p*_ns` | percentiles of the ladder, where a result has one |
 //! | `initiator_host`, `reflector_host` | names of the hosts |
 //! | `started_ns` | wall clock at the first timed message, ns since 1970 |
 //! | `latency_kind` | what the latency columns are: `rtt_half` (RTT/2), `rtt`, `one_way` |
@@ -28,6 +29,7 @@
 
 use crate::{Run, StoreError};
 use model::quantity::{self, Group};
+use model::result::Rung;
 use model::run::RunStep;
 use model::{Finding, ResultDocument};
 use std::collections::BTreeSet;
@@ -64,9 +66,12 @@ pub fn csv<'a>(rows: impl IntoIterator<Item = CsvRow<'a>>) -> Result<String, Sto
     let known = |name: &&str| *name != "size" && !FACTORS.contains(name);
     let factors: BTreeSet<&str> =
         rows.iter().flat_map(|row| row.result.factors.keys().map(String::as_str)).filter(known).collect();
-    let mut text = csv_line(&Fields::of(None, &labels, &factors).names);
+    // All of them have the same rungs.
+    let ladder = rows.iter().map(|row| row.result.ladder.as_slice()).find(|ladder| !ladder.is_empty()).unwrap_or(&[]);
+    let columns = Columns { labels, factors, ladder };
+    let mut text = csv_line(&Fields::of(None, &columns).names);
     for row in &rows {
-        let fields = Fields::of(Some(row), &labels, &factors);
+        let fields = Fields::of(Some(row), &columns);
         if let Some(column) = fields.no_number {
             let why = "it is no number, which a result must not hold".to_owned();
             return Err(StoreError::Encode { what: format!("CSV column {column}"), why });
@@ -103,6 +108,13 @@ pub fn csv_line(fields: &[impl AsRef<str>]) -> String {
     fields.iter().map(|text| field(text.as_ref())).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
+/// The columns that not all files have.
+struct Columns<'a> {
+    labels: BTreeSet<&'a str>,
+    factors: BTreeSet<&'a str>,
+    ladder: &'a [Rung],
+}
+
 /// The columns of one row. Names and values are pushed together, so that they cannot come apart.
 #[derive(Debug, Default)]
 struct Fields {
@@ -130,8 +142,9 @@ impl Fields {
     }
 
     /// The columns of a row; of none, for their names.
-    fn of(row: Option<&CsvRow<'_>>, labels: &BTreeSet<&str>, factors: &BTreeSet<&str>) -> Self {
+    fn of(row: Option<&CsvRow<'_>>, columns: &Columns<'_>) -> Self {
         let mut fields = Self::default();
+        let Columns { labels, factors, ladder } = columns;
         let result = row.map(|row| row.result);
         let of_run = row.and_then(|row| row.run);
         let run = of_run.map(|(run, _)| run);
@@ -159,6 +172,10 @@ impl Fields {
         let kind = result.and_then(|result| result.latency.as_ref()).map(|latency| latency.kind.word());
         fields.push("latency_kind", kind);
         fields.groups(&[Group::Latency, Group::Intended, Group::Lateness, Group::Schedule], result);
+        for (at, rung) in ladder.iter().enumerate() {
+            let ns = result.and_then(|result| result.ladder.get(at)?.ns);
+            fields.push(format!("ladder_p{}_ns", rung.percent), ns);
+        }
         let rate = result.and_then(|result| result.rate.as_ref());
         fields.push("saturated", rate.and_then(|rate| rate.saturated.as_ref()).map(|saturated| &saturated.who));
         fields.groups(&[Group::OneWay, Group::Pgm, Group::Fates, Group::Flows, Group::Stream, Group::Working], result);

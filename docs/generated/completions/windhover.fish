@@ -94,7 +94,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pongs -
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l sleep-gap -d 'Sleep between rounds in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l spin-gap -d 'Spin between rounds in µs' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l count -d 'Measure so many rounds at most' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s t -l seconds -d 'Measure so long [default: 1, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s t -l seconds -d 'Measure so long [default: 1 to 5, until p99.9 is known, or until --count]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l maxms -d 'As --seconds, in the unit of sfnt-pingpong and sfnt-stream' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-seconds -d 'Measure at least so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l minms -d 'As --min-seconds, in the unit of sfnt-pingpong' -r
@@ -157,6 +157,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l unconne
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l mcast-loop -d 'Loop sent multicast messages back to this host'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l ladder -d 'Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
@@ -165,7 +166,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l size -d 'Mess
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l min-size -d 'Leave out sizes below this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l max-size -d 'Leave out sizes above this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l count -d 'Measure so many rounds at most' -r
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -s t -l seconds -d 'Measure so long [default: 1, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -s t -l seconds -d 'Measure so long [default: 1 to 5, until p99.9 is known, or until --count]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l maxms -d 'As --seconds, in the unit of sfnt-pingpong and sfnt-stream' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l min-seconds -d 'Measure at least so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l minms -d 'As --min-seconds, in the unit of sfnt-pingpong' -r
@@ -217,6 +218,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l unconnected -
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l more -d 'MSG_MORE on all but the last message of a round'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l mcast-loop -d 'Loop sent multicast messages back to this host'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l ladder -d 'Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s s -l size -d 'Data bytes after the ICMP header' -r
@@ -243,6 +245,7 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s 4 -l ipv4 -d 'Use IPv4 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s 6 -l ipv6 -d 'Use IPv6 when a name has both'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l ladder -d 'Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
@@ -258,7 +261,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l stamps -d '
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l seed -d 'Seed of --shape poisson and of --random-delay' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l random-delay -d 'Delay each message by a random time: 0 to PERCENT % of the distance to the next message (for bursts: each burst), so that an even schedule does not keep step with timers and cycles of the same period' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l count -d 'Measure so many rounds at most' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -s t -l seconds -d 'Measure so long [default: 1, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -s t -l seconds -d 'Measure so long [default: 1 to 5, until p99.9 is known, or until --count]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l maxms -d 'As --seconds, in the unit of sfnt-pingpong and sfnt-stream' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l warmup -d 'Untimed rounds before each size for so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l timeout -d 'A datagram is lost, a stream broken, after so many ms' -r
@@ -323,6 +326,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l mcast-loop 
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l beyond-saturation -d 'Continue with higher rates after one was not reached'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l fec-unasked -d 'Send no parity on demand, only that of --fec-proactive; further losses are repaired by single packets'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ladder -d 'Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l jsonl -d 'Write each interval of 100 ms to standard output as a JSON line of type `interval` once it is complete; each result follows as one of type `result`'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -394,6 +398,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand wake" -l color -d 'W
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l ladder -d 'Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`'
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_seen_subcommand_from send recv ping reflect" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'

@@ -24,6 +24,8 @@ const NO_QUANTITY: &[(&str, &str)] = &[
     ("pgm/fec", "what was asked for"),
     ("one_way/clocks/error_ns", "in the error of one-way times"),
     ("reflectors/one_way/clocks/error_ns", "in the error of one-way times"),
+    ("ladder/percent", "which one it is"),
+    ("ladder/ns", "those of usual tables are in the latency"),
     ("latency_corrected/interval_ns", "what the correction assumes"),
     ("source", "how fine the source is, beside the figures in words"),
     ("wake/threads", "each thread by itself; all together are the result's own figures"),

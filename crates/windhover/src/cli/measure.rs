@@ -51,6 +51,9 @@ pub(crate) struct Output {
     /// The end of the histogram of `wake` in µs, where one is asked for.
     #[arg(skip)]
     pub(crate) histogram_us: Option<u32>,
+    /// Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`
+    #[arg(long)]
+    pub(crate) ladder: bool,
 }
 
 fn percentile(text: &str) -> Result<f64, String> {
@@ -112,6 +115,9 @@ pub(crate) struct Wake {
     #[command(flatten)]
     output: Output,
 }
+
+/// Longer sweeps measure a second each: with more, a slow path would take longer than a session.
+pub(super) const MOST_UNTIL_KNOWN: usize = 20;
 
 impl FormArgs<Format> {
     /// Refuses the columns of a tool that measures nothing alike.

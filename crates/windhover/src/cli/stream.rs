@@ -58,6 +58,6 @@ impl Stream {
 
     /// What comes out, in the form that all measuring commands share.
     pub(crate) fn output(&self) -> Output {
-        Output { form: self.form, raw: None, percentile: None, histogram_us: None }
+        Output { form: self.form, raw: None, percentile: None, ladder: false, histogram_us: None }
     }
 }

@@ -138,6 +138,9 @@ pub(super) fn run(
             "--percentile {percentile} names a column of --format sfnt: add that; the other forms have their percentiles"
         );
     }
+    if wanted.ladder && wanted.form.get() == Format::Sfnt {
+        refuse!("the columns of --format sfnt have no room for --ladder: leave one of them out");
+    }
     if let Some(prefix) = &wanted.raw {
         super::raw::check(prefix)?;
     }
@@ -152,6 +155,9 @@ pub(super) fn run(
     let outcome = probe::run(task, &context, &mut |mut measured| {
         if let Some(recording) = &mut recording {
             recording.judge(&mut measured.result);
+        }
+        if wanted.ladder {
+            measured.result.ladder = report::ladder(&measured.result);
         }
         live.result(&measured.result);
         if several && wanted.form.get() != Format::Json && !live.tells_results() {
@@ -174,6 +180,9 @@ pub(super) fn run(
             for finding in kept.documents.iter().flat_map(|document| &document.verdict.invalid) {
                 output.warning(format_args!("invalid: {}: {}", finding.id.word(), finding.detail));
             }
+            if let Some(percent) = wanted.percentile {
+                few_samples(&kept.documents, percent, output);
+            }
         }
     }
     if let Err(failure) = kept.raw {
@@ -190,6 +199,19 @@ pub(super) fn run(
             Ok(outcome.exit_code())
         }
         Err(error) => Err(Failure::new(error.exit_code(), error)),
+    }
+}
+
+/// Says of a percentile that was asked for by name which results have too few messages for it: its column gives one all the same,
+/// as sfnt-pingpong does.
+fn few_samples(documents: &[ResultDocument], percent: f64, output: &Output) {
+    let needed = stats::Histogram::needed(percent / 100.0);
+    let counts = documents.iter().filter_map(|document| Some((document.size()?, document.latency.as_ref()?.count)));
+    for (size, count) in counts.filter(|(_, count)| *count < needed) {
+        output.warning(format_args!(
+            "few-samples: p{percent} of {size} B is chance: it needs {needed} messages, and there were {count}; measure longer \
+             (--seconds, --count)"
+        ));
     }
 }
 

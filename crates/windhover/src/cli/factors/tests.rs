@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 /// Flags of measuring commands that are no factors, and how a plan says the same or why it does not. `measure.pgm.KEY` is
 /// a key of a plan.
-const NO_FACTORS: [(&str, &str); 42] = [
+const NO_FACTORS: [(&str, &str); 43] = [
     ("protocol", "the axis protocol"),
     ("address", "roles and hosts"),
     ("peers", "roles and hosts"),
@@ -26,6 +26,7 @@ const NO_FACTORS: [(&str, &str); 42] = [
     ("json", "how results are printed"),
     ("jsonl", "how results are printed"),
     ("percentile", "how results are printed"),
+    ("ladder", "how results are printed"),
     ("raw", "the key raw; the flag names the files"),
     ("schedule", "a plan reads no other file"),
     ("beyond_saturation", "each rate of a plan is a cell of its own"),
@@ -174,7 +175,8 @@ fn flags_and_plans_fill_the_same_specification() {
         // What it needs beside it.
         let (with, settings): (&[&str], &str) = match factor.name {
             "mcast_interface" | "mcast_loop" => (&["--mcast", "224.1.2.48"], "mcast = \"224.1.2.48\"\n"),
-            "interval_percent" => (&["--seconds", "3"], "seconds = 3\n"),
+            // Without a length that of the flags follows these.
+            "interval_percent" | "rate" | "every" => (&["--seconds", "3"], "seconds = 3\n"),
             "min_size" | "max_size" => (&["--size", "8,100"], "size = \"8,100\"\n"),
             _ => (&[], ""),
         };
