@@ -50,7 +50,8 @@ impl Default for Warmup {
     }
 }
 
-/// When a size is done: at `max_*`, or earlier once `min_*` are met and the interval asked for is narrow enough.
+/// When a size is done: at `max_*`, or earlier once `min_*` are met and the interval asked for is narrow enough, or at once with
+/// `at_minimum`.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct StopRule {
@@ -65,11 +66,27 @@ pub struct StopRule {
     /// Stop once the 95 % confidence interval of the median is narrower than this share of the median, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_percent: Option<f64>,
+    /// Stop as soon as both minimums are met.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_minimum: bool,
+}
+
+impl StopRule {
+    /// What a measurement typed by hand has without any limit: a second, and on a slow path up to 5 s until there are enough
+    /// messages for the p99.9 that tables print.
+    pub const UNTIL_KNOWN: Self = Self {
+        min_ms: 1000,
+        max_ms: 5000,
+        min_count: 10_000,
+        max_count: u64::MAX,
+        interval_percent: None,
+        at_minimum: true,
+    };
 }
 
 impl Default for StopRule {
     fn default() -> Self {
-        Self { min_ms: 0, max_ms: 1000, min_count: 1, max_count: u64::MAX, interval_percent: None }
+        Self { min_ms: 0, max_ms: 1000, min_count: 1, max_count: u64::MAX, interval_percent: None, at_minimum: false }
     }
 }
 

@@ -122,7 +122,8 @@ impl SizeLoop<'_, '_> {
             (_, Warmup { time_ms: 0, count: 0 }) => return Ok(()),
             _ => 32,
         };
-        let rule = StopRule { min_ms: 0, max_ms: 10, min_count: 1, max_count: rounds, ..self.spec.stop };
+        let rule =
+            StopRule { min_ms: 0, max_ms: 10, min_count: 1, max_count: rounds, at_minimum: false, ..self.spec.stop };
         let mut map = MapRecorder::new(self.clock);
         let mut usage = UsageSampler::start(self.spec.initiator.cpu);
         let end = self.pass(path, &rule, Phase::WarmUp, &mut map, &mut usage, &mut Pass::default());

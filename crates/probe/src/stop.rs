@@ -42,9 +42,12 @@ pub(crate) fn next(rule: &StopRule, progress: Progress) -> Next {
     if progress.rounds >= rule.max_count || progress.elapsed_ns >= max_ns {
         return Next::Full;
     }
+    let is_long = progress.rounds >= rule.min_count && progress.elapsed_ns >= min_ns;
+    if rule.at_minimum && is_long {
+        return Next::Full;
+    }
     if let (Some(unproved), Some(width)) = (rule.interval_percent, progress.width_percent)
-        && progress.rounds >= rule.min_count
-        && progress.elapsed_ns >= min_ns
+        && is_long
         && width <= unproved
     {
         return Next::Narrow;
@@ -97,6 +100,7 @@ pub(crate) fn pass_rule(whole: &StopRule, rounds_left: u64) -> StopRule {
             whole.max_count.div_ceil(u64::from(passes)).min(rounds_left)
         },
         interval_percent: None,
+        at_minimum: false,
     }
 }
 
@@ -117,7 +121,14 @@ mod tests {
     use record::{Recorder, RecorderConfig};
 
     fn rule() -> StopRule {
-        StopRule { min_ms: 10, max_ms: 1000, min_count: 100, max_count: 5000, interval_percent: Some(2.0) }
+        StopRule {
+            min_ms: 10,
+            max_ms: 1000,
+            min_count: 100,
+            max_count: 5000,
+            interval_percent: Some(2.0),
+            at_minimum: false,
+        }
     }
 
     #[test]
@@ -126,6 +137,20 @@ mod tests {
         assert_eq!(next(&rule(), progress), Next::Batch { rounds: 904, ns: 50_000_000 });
         assert_eq!(next(&rule(), Progress { rounds: 5000, ..progress }), Next::Full);
         assert_eq!(next(&rule(), Progress { elapsed_ns: 1_000_000_000, ..progress }), Next::Full);
+    }
+
+    /// A slow path goes on until the printed p99.9 is known, a fast one ends after a second.
+    #[test]
+    fn without_a_limit_a_size_ends_when_its_percentiles_are_known() {
+        let at = |ms: u64, rounds| {
+            let progress = Progress { elapsed_ns: ms * 1_000_000, rounds, width_percent: None };
+            next(&StopRule::UNTIL_KNOWN, progress) == Next::Full
+        };
+        assert!(!at(999, 50_000) && at(1000, 10_000), "a second, and 10 messages beyond p99.9");
+        assert!(!at(1000, 9_999) && !at(4900, 9_999) && at(3000, 10_000));
+        assert!(at(5000, 300), "a path this slow lacks the percentile");
+        // Of `rr` it is the one pass.
+        assert_eq!(pass_rule(&StopRule::UNTIL_KNOWN, u64::MAX), StopRule::UNTIL_KNOWN);
     }
 
     #[test]
@@ -145,7 +170,14 @@ mod tests {
     /// Rounds of batches until the rule ends them, over round trips of 20 to 30 µs that do not depend on each other, and
     /// the widths that the recorder told before each batch, the last one's too.
     fn rounds_until(asked: f64, min_count: u64) -> (Next, u64, Vec<Option<f64>>) {
-        let rule = StopRule { min_ms: 0, max_ms: 60_000, min_count, max_count: 200_000, interval_percent: Some(asked) };
+        let rule = StopRule {
+            min_ms: 0,
+            max_ms: 60_000,
+            min_count,
+            max_count: 200_000,
+            interval_percent: Some(asked),
+            at_minimum: false,
+        };
         let mut recorder = Recorder::new(RecorderConfig::new(TickRate::NANOSECONDS, LatencyKind::Rtt, rule.max_ms));
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
         let (mut now, mut rounds, mut widths) = (1, 0, Vec::new());

@@ -140,7 +140,9 @@ pub(super) static FACTORS: [Factor; 23] = [
     .about("Length of a cell in seconds.")
     .default("1")
     .flags(&[
-        stop("seconds", TIMED, "S", "Measure so long [default: 1, or until --count]").short(&['t', 'l']).daily(),
+        stop("seconds", TIMED, "S", "Measure so long [default: 1 to 5, until p99.9 is known, or until --count]")
+            .short(&['t', 'l'])
+            .daily(),
         stop("maxms", TIMED, "MS", "As --seconds, in the unit of sfnt-pingpong and sfnt-stream")
             .gives(Gives::Thousandths)
             .aliases(&["millisec"])

@@ -5,7 +5,7 @@ use super::factors::{Flags, PingFlags, WakeFlags};
 use super::shared::{Family, FormArgs};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
-use model::{CpuList, ModelError, Probe, ProbeSpec, Protocol, SizeList, factor};
+use model::{CpuList, ModelError, Probe, ProbeSpec, Protocol, SizeList, StopRule, factor};
 use std::path::PathBuf;
 
 /// Reads the word of a protocol that has a reflector.
@@ -122,6 +122,9 @@ pub(super) const MOST_UNTIL_KNOWN: usize = 20;
 impl FormArgs<Format> {
     /// Refuses the columns of a tool that measures nothing alike.
     pub(super) fn not_sfnt(&self, what: &str) -> Result<(), ModelError> {
+/// Longer sweeps measure a second each: with more, a slow path would take longer than a session.
+pub(super) const MOST_UNTIL_KNOWN: usize = 20;
+
         if self.get() != Format::Sfnt {
             return Ok(());
         }
@@ -151,8 +154,15 @@ impl Output {
 impl<const PROBE: usize> Rounds<PROBE> {
     /// The measurement asked for.
     pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
-        let spec = ProbeSpec::new(Probe::ALL[PROBE], self.peer.protocol);
-        self.output.fill(&self.flags, ProbeSpec { rtt: spec.rtt || spec.probe == Probe::Rr, ..spec })
+        let mut spec = ProbeSpec::new(Probe::ALL[PROBE], self.peer.protocol);
+        spec.rtt |= spec.probe == Probe::Rr;
+        let limits = ["seconds", "count", "min_seconds", "min_count", "interval_percent"];
+        let has_limit = limits.iter().any(|name| self.flags.has(name));
+        let mut spec = self.output.fill(&self.flags, spec)?;
+        if !has_limit && spec.foreign.is_empty() && spec.sizes.len() <= MOST_UNTIL_KNOWN {
+            spec.stop = StopRule::UNTIL_KNOWN;
+        }
+        Ok(spec)
     }
 }
 
@@ -189,5 +199,36 @@ impl Wake {
         }
         self.output.form.not_sfnt("wake-ups")?;
         self.output.fill(&self.flags, spec)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::pace::Pace;
+    use clap::{Command, FromArgMatches as _};
+
+    fn stop<const PROBE: usize>(line: &str) -> StopRule {
+        let command = Rounds::<PROBE>::augment_args(Command::new("windhover"));
+        let matches = command.get_matches_from(format!("windhover udp x {line}").split_whitespace());
+        Rounds::<PROBE>::from_arg_matches(&matches).unwrap().spec().unwrap().stop
+    }
+
+    /// The percentiles of the usual table need 10,000 messages, which a second brings on a fast path alone.
+    #[test]
+    fn the_default_length_is_that_of_the_printed_percentiles() {
+        assert_eq!(stop::<{ Probe::Pingpong as usize }>(""), StopRule::UNTIL_KNOWN);
+        assert_eq!(stop::<{ Probe::Rr as usize }>("--size 1-16"), StopRule::UNTIL_KNOWN);
+        for limited in ["--seconds 1", "--min-count 5", "--size 1-50"] {
+            assert_eq!(stop::<{ Probe::Pingpong as usize }>(limited).max_ms, 1000, "{limited}");
+        }
+        assert_eq!(stop::<{ Probe::Pingpong as usize }>("--interval 5").max_ms, 60_000);
+        let ms = |line: &str| {
+            let matches = Pace::augment_args(Command::new("windhover"))
+                .get_matches_from(format!("windhover udp x {line}").split_whitespace());
+            Pace::from_arg_matches(&matches).unwrap().spec().unwrap().0.stop.max_ms
+        };
+        let all = ["", "--rate 4k,20k", "--every 2", "--rate 100", "--rate 1M", "--seconds 1"].map(ms);
+        assert_eq!(all, [1200, 3000, 2400, 5000, 1000, 1000]);
     }
 }

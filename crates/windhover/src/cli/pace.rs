@@ -1,11 +1,11 @@
 //! Flags of `pace`.
 
 use super::factors::{Factors, PaceFlags};
-use super::measure::{Output, Peer};
+use super::measure::{MOST_UNTIL_KNOWN, Output, Peer};
 use super::pgm::{NakTimers, Packets, ReplyGroup, SourceTimers, settings};
 use anyhow::{Context as _, bail};
 use clap::Args;
-use model::{PaceSpec, PgmSpec, Probe, ProbeSpec, Protocol, Shape, SizeList, schedule};
+use model::{PaceSpec, PgmSpec, Probe, ProbeSpec, Protocol, Shape, SizeList, StopRule, schedule};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
@@ -92,6 +92,16 @@ fn file(path: &Path) -> anyhow::Result<Vec<u64>> {
     Ok(schedule::times(&name, &text)?)
 }
 
+/// How long the lowest rate takes for the answers that p99.9 needs, and a fifth more as some may be lost: 1 to 5 s.
+fn until_known_ms(pace: &PaceSpec) -> u32 {
+    let limits = StopRule::UNTIL_KNOWN;
+    let lowest_pps = pace.rates_pps.iter().copied().fold(f64::INFINITY, f64::min);
+    let answers = limits.min_count as f64 * 1.2 * f64::from(pace.every.max(1));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the limits")]
+    let ms = (1000.0 * answers / lowest_pps).clamp(f64::from(limits.min_ms), f64::from(limits.max_ms)) as u32;
+    ms
+}
+
 impl Pace {
     /// What PGM is told, with it and only then.
     fn pgm(&self, protocol: Protocol) -> anyhow::Result<Option<PgmSpec>> {
@@ -131,7 +141,13 @@ impl Pace {
         }
         let times = matches!(pace.shape, Shape::Times { .. }).then(|| pace.shape.to_string());
         spec.pace = Some(pace);
-        let spec = self.output.fill(&self.flags, spec)?;
+        let mut spec = self.output.fill(&self.flags, spec)?;
+        let has_length = times.is_some() || ["seconds", "count"].iter().any(|name| self.flags.has(name));
+        if let Some(pace) =
+            spec.pace.as_ref().filter(|pace| !has_length && spec.sizes.len() * pace.rates_pps.len() <= MOST_UNTIL_KNOWN)
+        {
+            spec.stop.max_ms = until_known_ms(pace);
+        }
         let mut factors = self.flags.factors(&spec);
         factors.extend(times.map(|times| ("shape".to_owned(), times.into())));
         Ok((spec, factors))
