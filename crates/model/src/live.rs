@@ -31,7 +31,7 @@ pub struct LiveInterval {
     /// Rounds of the ping-pong beside a stream: the RTT below is theirs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u64>,
-    /// Median RTT.
+    /// Median RTT; of a closed loop that of its latest 100 ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_p50_ns: Option<u64>,
     /// 99th percentile of RTT.

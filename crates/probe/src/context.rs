@@ -50,6 +50,8 @@ pub(crate) struct LiveProgress {
     size: AtomicU32,
     rounds: AtomicU64,
     lost: AtomicU64,
+    /// Median and 99th percentile of RTT in the latest interval; 0 before there is one.
+    rtt_ns: [AtomicU64; 2],
     /// Largest wake-up latency; 0 of other probes.
     wake_up_max_ns: AtomicU64,
     elapsed_ns: AtomicU64,
@@ -59,6 +61,7 @@ impl LiveProgress {
     /// The measured part of a size begins.
     pub(crate) fn begin(&self, size: u32) {
         self.size.store(size, Ordering::Relaxed);
+        self.percentiles([0; 2]);
         self.update(0, 0, 0);
         self.sizes.fetch_add(1, Ordering::Release);
     }
@@ -68,6 +71,11 @@ impl LiveProgress {
         self.rounds.store(rounds, Ordering::Relaxed);
         self.lost.store(lost, Ordering::Relaxed);
         self.elapsed_ns.store(elapsed_ns, Ordering::Release);
+    }
+
+    /// Median and 99th percentile of RTT in the latest interval; to be called before [`LiveProgress::update`].
+    pub(crate) fn percentiles(&self, rtt_ns: [u64; 2]) {
+        self.rtt_ns.iter().zip(rtt_ns).for_each(|(place, ns)| place.store(ns, Ordering::Relaxed));
     }
 
     /// The largest wake-up latency so far; to be called before [`LiveProgress::update`].
@@ -86,7 +94,11 @@ impl LiveProgress {
         if elapsed_ns <= before.elapsed_ns {
             return None;
         }
+        let [rtt_p50_ns, rtt_p99_ns] =
+            self.rtt_ns.each_ref().map(|place| Some(place.load(Ordering::Relaxed)).filter(|ns| *ns > 0));
         let interval = LiveInterval {
+            rtt_p50_ns,
+            rtt_p99_ns,
             size: self.size.load(Ordering::Relaxed),
             at_ns: before.elapsed_ns,
             interval_ns: elapsed_ns - before.elapsed_ns,

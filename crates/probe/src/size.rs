@@ -215,6 +215,7 @@ impl SizeLoop<'_, '_> {
             usage.observe_cpu();
             if let Some(live) = self.live.filter(|_| phase == Phase::Timed) {
                 let elapsed_ns = self.clock.ns(self.clock.now().saturating_sub(self.began));
+                live.percentiles(self.recorder.latest_interval());
                 live.update(self.rounds_of(phase), self.recorder.lost(), elapsed_ns);
             }
             outcome?;

@@ -314,6 +314,12 @@ impl Recorder {
         self.counts.lost
     }
 
+    /// Median and 99th percentile of the messages of the latest whole interval, in ns; 0 before there is one.
+    #[must_use]
+    pub fn latest_interval(&self) -> [u64; 2] {
+        self.series.latest()
+    }
+
     /// Full width of the 95 % confidence interval of the median so far, in percent of the median: what the stop rule's
     /// `interval_percent` is compared with. `None` while there are too few messages. Does not allocate; takes some
     /// tens of µs, so ask once a batch.

@@ -46,6 +46,8 @@ pub(crate) struct IntervalSeries {
     second_ns: u64,
     /// All closed intervals.
     total: Histogram,
+    /// Median and 99th percentile of the interval with messages that was closed last, in ns; 0 before.
+    latest: [u64; 2],
 }
 
 impl IntervalSeries {
@@ -64,6 +66,7 @@ impl IntervalSeries {
             seconds: (0..seconds / 2 * 2).map(|_| Tally::new()).collect(),
             second_ns: SECOND_NS,
             total: Histogram::new(),
+            latest: [0; 2],
         }
     }
 
@@ -93,7 +96,8 @@ impl IntervalSeries {
         let start_ns = self.end_ns() - self.length_ns;
         if self.tally.total() > 0 {
             self.open.received = self.tally.total();
-            self.open.p50_ns = self.tally.quantile(0.5).unwrap_or(0);
+            self.latest = [0.5, 0.99].map(|q| self.tally.quantile(q).unwrap_or(0));
+            self.open.p50_ns = self.latest[0];
             self.tally.add_to_histogram(&mut self.total);
             while start_ns / self.second_ns >= self.seconds.len() as u64 {
                 self.join_seconds();
@@ -127,6 +131,11 @@ impl IntervalSeries {
             self.seconds.swap(at, 2 * at);
         }
         self.second_ns = self.second_ns.saturating_mul(2);
+    }
+
+    /// Median and 99th percentile of the interval with messages that was closed last, in ns; 0 before there is one.
+    pub(crate) fn latest(&self) -> [u64; 2] {
+        self.latest
     }
 
     /// The bucket of a quantile of all values so far. Does not allocate.
@@ -213,6 +222,17 @@ mod tests {
         let counts: Vec<u64> = done.seconds.iter().map(|(_, histogram)| histogram.count()).collect();
         assert_eq!(counts, [320, 320, 320, 40]);
         assert_eq!(done.seconds[1].1.quantile(0.0), Some(1320));
+    }
+
+    #[test]
+    fn the_latest_interval_says_its_median_and_p99_while_the_series_goes_on() {
+        let mut series = IntervalSeries::new(1000, 100_000_000);
+        (1..=100).for_each(|ns| series.received(ns * 10));
+        assert_eq!(series.latest(), [0, 0], "it is open");
+        series.advance(100_000_000);
+        assert_eq!(series.latest(), [500, 990]);
+        series.advance(500_000_000);
+        assert_eq!(series.latest(), [500, 990], "silence says nothing new");
     }
 
     #[test]

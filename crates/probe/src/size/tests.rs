@@ -128,10 +128,33 @@ fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
     assert_eq!(recorder.received(), 2500);
     let told = live.since(&mut LiveCursor::default()).unwrap();
     assert_eq!((told.size, told.sent, told.received, told.lost), (32, 2500, 2500, 0));
+    // Nothing is known before 100 ms are over, and both afterwards.
+    assert_eq!(told.rtt_p50_ns.is_some(), recorder.latest_interval()[0] > 0);
+    assert!(told.rtt_p99_ns >= told.rtt_p50_ns, "{told:?}");
     assert_eq!(allocations, 0, "{probe} {protocol} {receive}");
     if protocol == Protocol::Udp {
         socket.send_once(&[], Duration::from_secs(1)).unwrap();
     }
+}
+
+/// The live line shows percentiles of the size that is measured, never those of the size before.
+#[test]
+fn live_percentiles_are_of_the_present_size() {
+    let live = LiveProgress::default();
+    let mut before = LiveCursor::default();
+    let mut told = |rtt_ns: [u64; 2], elapsed_ns| {
+        live.percentiles(rtt_ns);
+        live.update(10, 0, elapsed_ns);
+        let interval = live.since(&mut before).unwrap();
+        (interval.rtt_p50_ns, interval.rtt_p99_ns)
+    };
+    live.begin(32);
+    assert_eq!(told([0, 0], 50), (None, None));
+    assert_eq!(told([21_000, 48_000], 150), (Some(21_000), Some(48_000)));
+    live.begin(64);
+    live.update(10, 0, 50);
+    let next = live.since(&mut before).unwrap();
+    assert_eq!((next.size, next.rtt_p50_ns, next.rtt_p99_ns), (64, None, None));
 }
 
 /// Measures against a peer that closes its connection after 1500 answers.

@@ -175,7 +175,7 @@ impl Sums {
             format!("{at:5.1} s  {} B  {mbit:.1} Mbit/s delivered{beside}  lost {lost}", interval.size)
         } else {
             let asked = interval.asked_pps.map(|pps| format!(" of {pps:.0}/s")).unwrap_or_default();
-            // A closed loop is not looked into while it measures.
+            // Of a closed loop they are known once 100 ms are over.
             let rtt = interval.rtt_p50_ns.or(interval.lateness_p99_ns).map(|_| format!("  {rtt}")).unwrap_or_default();
             let lateness = interval.lateness_p99_ns.map(|_| format!("  late p99 {} µs", us(interval.lateness_p99_ns)));
             let lateness = lateness.unwrap_or_default();
@@ -250,11 +250,15 @@ mod tests {
         assert!(sums.add(&next));
         let text = sums.words(&next);
         assert!(text.contains("10000/s of") && text.ends_with("lost 6"), "{text}");
-        // Of a closed loop only its rounds are known meanwhile.
+        // Of a closed loop's first 100 ms only the rounds are known.
         let closed = LiveInterval { size: 32, sent: 9, interval_ns: 1_000_000, ..LiveInterval::default() };
         let mut sums = Sums::default();
         sums.add(&closed);
         assert_eq!(sums.words(&closed), "  0.0 s  32 B  9000/s  lost 0");
+        let (rtt_p50_ns, rtt_p99_ns) = (Some(21_000), Some(48_300));
+        let later = LiveInterval { at_ns: 200_000_000, rtt_p50_ns, rtt_p99_ns, ..closed.clone() };
+        sums.add(&later);
+        assert_eq!(sums.words(&later), "  0.2 s  32 B  9000/s  RTT p50 21.0 µs  p99 48.3 µs  lost 0");
         // Deadlines have neither size nor loss.
         let wake = LiveInterval { size: 0, wake_up_max_ns: Some(81_200), ..closed };
         sums.add(&wake);
