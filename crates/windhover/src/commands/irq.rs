@@ -301,6 +301,7 @@ impl Entry {
 }
 
 /// Events a second in as few digits as matter.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count by a time; `as` saturates")]
 fn rate(hz: f64) -> String {
     match hz {
         0.0 => "0".to_owned(),
