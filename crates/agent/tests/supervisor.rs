@@ -145,6 +145,7 @@ fn measured(size: u64) -> Measured {
         simulated_time: false,
         source: None,
         boot: None,
+        ladder: Vec::new(),
         latency_corrected: None,
         interrupted: false,
         format: model::FORMAT,

@@ -122,9 +122,6 @@ pub(super) const MOST_UNTIL_KNOWN: usize = 20;
 impl FormArgs<Format> {
     /// Refuses the columns of a tool that measures nothing alike.
     pub(super) fn not_sfnt(&self, what: &str) -> Result<(), ModelError> {
-/// Longer sweeps measure a second each: with more, a slow path would take longer than a session.
-pub(super) const MOST_UNTIL_KNOWN: usize = 20;
-
         if self.get() != Format::Sfnt {
             return Ok(());
         }
