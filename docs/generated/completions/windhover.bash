@@ -40,6 +40,9 @@ _windhover_static() {
             windhover,import)
                 cmd="windhover__subcmd__import"
                 ;;
+            windhover,irq)
+                cmd="windhover__subcmd__irq"
+                ;;
             windhover,key)
                 cmd="windhover__subcmd__key"
                 ;;
@@ -147,6 +150,9 @@ _windhover_static() {
                 ;;
             windhover__subcmd__help,import)
                 cmd="windhover__subcmd__help__subcmd__import"
+                ;;
+            windhover__subcmd__help,irq)
+                cmd="windhover__subcmd__help__subcmd__irq"
                 ;;
             windhover__subcmd__help,key)
                 cmd="windhover__subcmd__help__subcmd__key"
@@ -262,8 +268,14 @@ _windhover_static() {
             windhover__subcmd__help__subcmd__shield,exec)
                 cmd="windhover__subcmd__help__subcmd__shield__subcmd__exec"
                 ;;
+            windhover__subcmd__help__subcmd__tune,active)
+                cmd="windhover__subcmd__help__subcmd__tune__subcmd__active"
+                ;;
             windhover__subcmd__help__subcmd__tune,apply)
                 cmd="windhover__subcmd__help__subcmd__tune__subcmd__apply"
+                ;;
+            windhover__subcmd__help__subcmd__tune,boot)
+                cmd="windhover__subcmd__help__subcmd__tune__subcmd__boot"
                 ;;
             windhover__subcmd__help__subcmd__tune,diff)
                 cmd="windhover__subcmd__help__subcmd__tune__subcmd__diff"
@@ -273,6 +285,9 @@ _windhover_static() {
                 ;;
             windhover__subcmd__help__subcmd__tune,list)
                 cmd="windhover__subcmd__help__subcmd__tune__subcmd__list"
+                ;;
+            windhover__subcmd__help__subcmd__tune,recommend)
+                cmd="windhover__subcmd__help__subcmd__tune__subcmd__recommend"
                 ;;
             windhover__subcmd__help__subcmd__tune,show)
                 cmd="windhover__subcmd__help__subcmd__tune__subcmd__show"
@@ -316,8 +331,14 @@ _windhover_static() {
             windhover__subcmd__shield,exec)
                 cmd="windhover__subcmd__shield__subcmd__exec"
                 ;;
+            windhover__subcmd__tune,active)
+                cmd="windhover__subcmd__tune__subcmd__active"
+                ;;
             windhover__subcmd__tune,apply)
                 cmd="windhover__subcmd__tune__subcmd__apply"
+                ;;
+            windhover__subcmd__tune,boot)
+                cmd="windhover__subcmd__tune__subcmd__boot"
                 ;;
             windhover__subcmd__tune,diff)
                 cmd="windhover__subcmd__tune__subcmd__diff"
@@ -327,6 +348,12 @@ _windhover_static() {
                 ;;
             windhover__subcmd__tune,list)
                 cmd="windhover__subcmd__tune__subcmd__list"
+                ;;
+            windhover__subcmd__tune,profile)
+                cmd="windhover__subcmd__tune__subcmd__apply"
+                ;;
+            windhover__subcmd__tune,recommend)
+                cmd="windhover__subcmd__tune__subcmd__recommend"
                 ;;
             windhover__subcmd__tune,show)
                 cmd="windhover__subcmd__tune__subcmd__show"
@@ -347,7 +374,7 @@ _windhover_static() {
 
     case "${cmd}" in
         windhover)
-            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help"
+            opts="-h -V --color --quiet --check-usage --help --version key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -405,7 +432,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__bypass__subcmd__capture)
-            opts="-w -c -s -h --write --count --seconds --snap --buffer --color --quiet --help"
+            opts="-w -c -t -s -h --write --count --seconds --snap --buffer --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -428,6 +455,10 @@ _windhover_static() {
                     return 0
                     ;;
                 --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -455,7 +486,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__bypass__subcmd__probe)
-            opts="-J -h --to --key-file --seconds --size --cpu --remote-cpu --policy --format --json --color --quiet --help"
+            opts="-t -J -h --to --key-file --seconds --size --cpu --remote-cpu --policy --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -470,6 +501,10 @@ _windhover_static() {
                     return 0
                     ;;
                 --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -645,7 +680,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__campaign__subcmd__resume)
-            opts="-h --jsonl --color --quiet --help"
+            opts="-v -h --jsonl --verbose --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -663,7 +698,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__campaign__subcmd__run)
-            opts="-o -h --output --lab --label --seed --repetitions --repeat-runs --jsonl --color --quiet --help"
+            opts="-o -v -h --output --lab --label --seed --repetitions --repeat-runs --jsonl --verbose --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -827,7 +862,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__dump)
-            opts="-J -h --count --seconds --port --pgm-port --host --all --summary --format --json --color --quiet --help"
+            opts="-t -J -h --count --seconds --port --pgm-port --host --all --summary --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -838,6 +873,10 @@ _windhover_static() {
                     return 0
                     ;;
                 --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -869,7 +908,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__help)
-            opts="key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help"
+            opts="key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1121,6 +1160,20 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__help__subcmd__import)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__irq)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1485,7 +1538,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__help__subcmd__tune)
-            opts="list show diff apply verify undo emit try"
+            opts="list active recommend show diff apply verify boot undo emit try"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1498,7 +1551,35 @@ _windhover_static() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__help__subcmd__tune__subcmd__active)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__help__subcmd__tune__subcmd__apply)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__tune__subcmd__boot)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1541,6 +1622,20 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__help__subcmd__tune__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__help__subcmd__tune__subcmd__recommend)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1670,6 +1765,56 @@ _windhover_static() {
                     return 0
                     ;;
                 --protocol)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__irq)
+            opts="-i -c -J -h --cpu --interval --count --all --format --json --state-dir --root --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --cpu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1907,13 +2052,17 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__load)
-            opts="-j -J -h --seconds --jobs --cpus --command --directory --format --json --color --quiet --help"
+            opts="-t -j -J -h --seconds --jobs --cpus --command --directory --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3403,7 +3552,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__run)
-            opts="-s -P -b -q -c -p -t -g -u -n -a -i -J -h --policy --priority --cpus --quantum --copies --deadline --pid --tid --group --user --name --all --info --format --json --mlock --prefault-stack --timer-slack --cpu-dma-latency --rt-limit --inherit-policy --force --report --stopped --color --quiet --help"
+            opts="-s -P -b -q -c -p -g -u -n -a -i -J -h --policy --priority --cpus --quantum --copies --deadline --pid --tid --group --user --name --all --info --format --json --mlock --prefault-stack --timer-slack --cpu-dma-latency --rt-limit --inherit-policy --force --report --stopped --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3462,10 +3611,6 @@ _windhover_static() {
                     return 0
                     ;;
                 --tid)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                -t)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3923,7 +4068,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__tune)
-            opts="-h --color --quiet --help list show diff apply verify undo emit try"
+            opts="-h --color --quiet --help list active recommend show diff apply profile verify boot undo emit try"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3940,8 +4085,38 @@ _windhover_static() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__tune__subcmd__active)
+            opts="-J -h --state-dir --root --format --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__tune__subcmd__apply)
-            opts="-n -y -J -h --nic --set --state-dir --root --dry-run --yes --format --json --color --quiet --help"
+            opts="-n -y -J -h --nic --set --state-dir --root --dry-run --yes --boot --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3955,6 +4130,36 @@ _windhover_static() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        windhover__subcmd__tune__subcmd__boot)
+            opts="-J -h --state-dir --root --format --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --state-dir)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -4064,6 +4269,32 @@ _windhover_static() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        windhover__subcmd__tune__subcmd__recommend)
+            opts="-J -h --root --format --json --color --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         windhover__subcmd__tune__subcmd__show)
             opts="-J -h --nic --set --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -4095,7 +4326,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__tune__subcmd__try)
-            opts="-o -J -h --set --nic --rounds --by --least --keep --plan --lab --protocol --size --seconds --receive --policy --cpu --load --shield --seed --output --format --json --color --quiet --help"
+            opts="-t -o -J -h --set --nic --rounds --by --least --keep --plan --lab --protocol --size --seconds --receive --policy --cpu --load --shield --seed --output --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4138,6 +4369,10 @@ _windhover_static() {
                     return 0
                     ;;
                 --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -t)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4291,13 +4526,21 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__wake)
-            opts="-i -t -J -h --policy --interval-us --cpu --timer-slack-ns --count --seconds --warmup --foreign --worst --over --format --json --raw --percentile --ladder --color --quiet --help"
+            opts="-p -i -a -l -D -S -h -q -m -J --policy --priority --interval-us --cpu --timer-slack-ns --count --seconds --warmup --foreign --worst --over --smp --histogram --help --mlockall --format --json --raw --percentile --ladder --color --quiet"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --priority)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4313,6 +4556,10 @@ _windhover_static() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --timer-slack-ns)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -4321,11 +4568,15 @@ _windhover_static() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                -l)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --seconds)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                -t)
+                -D)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4342,6 +4593,14 @@ _windhover_static() {
                     return 0
                     ;;
                 --over)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --histogram)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -h)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

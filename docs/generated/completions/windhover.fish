@@ -47,6 +47,7 @@ complete -c windhover -n "__fish_windhover_needs_command" -f -a "bypass" -d 'Run
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "shield" -d 'Keep other processes and interrupts off chosen CPUs, as RedHawk\'s shield(1) does'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "tune" -d 'Set many settings by a profile, and put them back'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "doctor" -d 'Check this machine for latency problems and suggest fixes'
+complete -c windhover -n "__fish_windhover_needs_command" -f -a "irq" -d 'Show how often interrupts and softirqs come to each CPU, live'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
 complete -c windhover -n "__fish_windhover_needs_command" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
@@ -378,15 +379,17 @@ complete -c windhover -n "__fish_windhover_using_subcommand stream" -l jsonl -d 
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l policy -d 'Scheduling policy: other, batch, idle, fifo:N, rr:N' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -s p -l priority -d 'SCHED_FIFO with this priority, 1 to 99: --policy fifo:N' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -s i -l interval-us -d 'Time between two deadlines of a thread in µs' -r
-complete -c windhover -n "__fish_windhover_using_subcommand wake" -l cpu -d 'CPUs: one thread on each, as 1 or 1-3,5 [default: one thread, on any CPU]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -s a -l cpu -d 'CPUs: one thread on each, as 1 or 1-3,5 [default: one thread, on any CPU]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l timer-slack-ns -d 'How late the kernel may let the timers be in ns (PR_SET_TIMERSLACK) [default: the system\'s, 50000]; real-time policies have none' -r
-complete -c windhover -n "__fish_windhover_using_subcommand wake" -l count -d 'Measure so many deadlines of each thread; the median needs 20, p99 1000' -r
-complete -c windhover -n "__fish_windhover_using_subcommand wake" -s t -l seconds -d 'Measure so long [default: 10, or until --count]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -s l -l count -d 'Measure so many deadlines of each thread; the median needs 20, p99 1000' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -s D -l seconds -d 'Measure so long [default: 10, or until --count]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l warmup -d 'Untimed wake-ups for so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l foreign -d 'Measure with this program, a foreign worker: its words split at blanks' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l over -d 'Keep wake-ups later than so many µs one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -s h -l histogram -d 'Also print the histogram, as cyclictest does: one line for each µs below US. `-h` alone prints help' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
 csv\t'One row a size'
@@ -397,10 +400,13 @@ complete -c windhover -n "__fish_windhover_using_subcommand wake" -l percentile 
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -s S -l smp -d 'One thread on each CPU that this process may run on'
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l help -d 'Print help with all flags'
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -s q -d 'As --quiet, in the letter of cyclictest'
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -s m -l mlockall -d 'What cyclictest asks for and is always so here: locked memory, clock_nanosleep'
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l ladder -d 'Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`'
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l quiet -d 'Print no progress and no notes, only results and errors'
-complete -c windhover -n "__fish_windhover_using_subcommand wake" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and not __fish_seen_subcommand_from send recv ping reflect" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -567,7 +573,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l count -d 'Stop after so many messages' -r
-complete -c windhover -n "__fish_windhover_using_subcommand dump" -l seconds -d 'Stop so long after the first packet (on an interface: after the start)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand dump" -s t -l seconds -d 'Stop so long after the first packet (on an interface: after the start)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l port -d 'Only packets from or to this port, whose UDP datagrams are then taken for data messages; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l pgm-port -d 'UDP datagrams from or to this port are PGM too, as those of 3055 and 3056 are; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l host -d 'Only packets from or to this address; may be repeated' -r
@@ -581,7 +587,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand dump" -l summary -d 
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand dump" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand load" -l seconds -d 'Run so long; without it, until interrupted' -r
+complete -c windhover -n "__fish_windhover_using_subcommand load" -s t -l seconds -d 'Run so long; without it, until interrupted' -r
 complete -c windhover -n "__fish_windhover_using_subcommand load" -s j -l jobs -d 'Parallel jobs [default: 11 for build, else one a CPU]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand load" -l cpus -d 'CPUs it may use, such as 0,2-5' -r
 complete -c windhover -n "__fish_windhover_using_subcommand load" -l command -d 'build: run this command in a loop instead of the built-in tree' -r
@@ -598,10 +604,10 @@ complete -c windhover -n "__fish_windhover_using_subcommand run" -s s -l policy 
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s P -l priority -d 'Priority, 1 to 99 for fifo and rr; higher is better [default: 1]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s b -l cpus -d 'CPUs it may run on: numbers, ranges, boot, active, nic:IF, node:N, sibling:N; ~LIST means all but LIST. If all CPUs belong to one shield, the program joins that shield' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s q -l quantum -d 'Nice value (-20 to 19), or a slice in milliseconds such as 3ms (other and batch, Linux 6.12)' -r
-complete -c windhover -n "__fish_windhover_using_subcommand run" -s c -l copies -d 'Start so many copies; the exit code is the first that is not 0' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -s c -l copies -d 'Start this many copies of the program at once, as RedHawk\'s -c does: no CPU number, which is --cpus. The exit code is the first that is not 0 [default: 1]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -l deadline -d 'CPU time, deadline and period of SCHED_DEADLINE in microseconds, as RUNTIME:DEADLINE:PERIOD' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s p -l pid -d 'Change these processes instead of starting a program: all threads of each' -r
-complete -c windhover -n "__fish_windhover_using_subcommand run" -s t -l tid -d 'Change these threads' -r
+complete -c windhover -n "__fish_windhover_using_subcommand run" -l tid -d 'Change these threads' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s g -l group -d 'Change the processes of these process groups' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s u -l user -d 'Change the processes of these users, by name or number' -r
 complete -c windhover -n "__fish_windhover_using_subcommand run" -s n -l name -d 'Change the processes and threads of these names' -r
@@ -657,7 +663,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_s
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l to -d 'A `windhover serve`, started as root, on a host behind the interface' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l key-file -d 'File with that endpoint\'s key (see `windhover key`)' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l seconds -d 'No round begins later than so many seconds; at least three rounds are measured' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -s t -l seconds -d 'No round begins later than so many seconds; at least three rounds are measured' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l size -d 'Message size in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l cpu -d 'CPU of this end [default: with --to any, else the first one allowed]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -l remote-cpu -d 'CPU of the far end [default: with --to any, else the second one allowed]' -r
@@ -672,7 +678,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_s
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -s w -l write -d 'The file; what it held is gone. `-`: standard output' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -s c -l count -d 'Stop after so many packets' -r
-complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -l seconds -d 'Stop so long after the start' -r
+complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -s t -l seconds -d 'Stop so long after the start' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -s s -l snap -d 'Bytes kept of each packet' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -l buffer -d 'Memory between the program and this command in MiB, a power of two: what finds no room is counted as dropped' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from capture" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -746,19 +752,23 @@ complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_s
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l include-ancestors -d 'With backend affinity: rewrite the CPUs of PID 1 and of Windhover\'s own parent processes too'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand shield; and __fish_seen_subcommand_from exec" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -l quiet -d 'Print no progress and no notes, only results and errors'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "list" -d 'List the built-in profiles'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "show" -d 'Show the settings of a profile, each with its reason'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "diff" -d 'Show what a profile would change on this machine, and what it would skip'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "apply" -d 'Apply a profile\'s settings'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "verify" -d 'Check whether a profile\'s settings still hold'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "undo" -d 'Put back what applying profiles changed, newest first'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "emit" -d 'Write configuration for settings that need a boot or have to survive one; installs nothing'
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list show diff apply verify undo emit try" -f -a "try" -d 'Measure each setting by itself, interleaved with and without it, and report what helps here'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -f -a "list" -d 'List the built-in profiles'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -f -a "active" -d 'Show what is applied now, and what each boot applies'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -f -a "recommend" -d 'Name the built-in profile that fits this machine, and why'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -f -a "show" -d 'Show the settings of a profile, each with its reason'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -f -a "diff" -d 'Show what a profile would change on this machine, and what it would skip'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -f -a "apply" -d 'Apply a profile\'s settings'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -f -a "profile" -d 'Apply a profile\'s settings'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -f -a "verify" -d 'Check whether a profile\'s settings still hold'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -f -a "boot" -d 'Apply the profile that `apply --boot` chose; windhover-tune.service does so at each boot'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -f -a "undo" -d 'Put back what applying profiles changed, newest first; boots apply them no longer'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -f -a "emit" -d 'Write configuration for settings that need a boot or have to survive one; installs nothing'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and not __fish_seen_subcommand_from list active recommend show diff apply profile verify boot undo emit try" -f -a "try" -d 'Measure each setting by itself, interleaved with and without it, and report what helps here'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
 json\t'One JSON document'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -767,6 +777,25 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from active" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from active" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from active" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from active" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from active" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from active" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from active" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from recommend" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from recommend" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from recommend" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from recommend" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from recommend" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from recommend" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l nic -d 'The network device that keys beginning with nic. are about' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l set -d 'This setting too, or instead of the profile\'s' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from show" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
@@ -800,9 +829,25 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s n -l dry-run -d 'Only show what would be changed'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s y -l yes -d 'Do not ask; needed where no terminal is there to ask'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l boot -d 'Apply them at each boot, too, until `tune undo`: written to /etc/windhover, applied by windhover-tune.service'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from apply" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from profile" -l nic -d 'The network device that keys beginning with nic. are about' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from profile" -l set -d 'This setting too, or instead of the profile\'s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from profile" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from profile" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from profile" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from profile" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from profile" -s n -l dry-run -d 'Only show what would be changed'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from profile" -s y -l yes -d 'Do not ask; needed where no terminal is there to ask'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from profile" -l boot -d 'Apply them at each boot, too, until `tune undo`: written to /etc/windhover, applied by windhover-tune.service'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from profile" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from profile" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from profile" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l nic -d 'The network device that keys beginning with nic. are about' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l set -d 'This setting too, or instead of the profile\'s' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
@@ -815,6 +860,16 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from boot" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from boot" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from boot" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from boot" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from boot" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from boot" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from boot" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l root -d 'A tree of files in the place of the running system' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from undo" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
@@ -846,7 +901,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l lab -d 'Lab: netns or loopback, a new one of that kind; or the NAME of one that is up (lab up)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l protocol -d 'tcp, mptcp, udp, unix-stream, unix-dgram, pipe, shm or frame' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l size -d 'Message size in bytes' -r
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l seconds -d 'Seconds a measurement' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -s t -l seconds -d 'Seconds a measurement' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l receive -d 'Receive mode: block, spin, poll, select, epoll ...; INITIATOR;REFLECTOR where they differ' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l policy -d 'Policy: other, fifo:N, rr:N; INITIATOR;REFLECTOR where they differ' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l cpu -d 'CPU of each end, INITIATOR;REFLECTOR: what helps depends on whether they share one' -r
@@ -888,6 +943,20 @@ never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand doctor; and __fish_seen_subcommand_from diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand irq" -l cpu -d 'Only what comes to these CPUs: numbers and ranges (1,4-5), nic:IF, node:N [default: all; the busiest where the terminal is too narrow]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand irq" -s i -l interval -d 'Length of an interval in seconds' -r
+complete -c windhover -n "__fish_windhover_using_subcommand irq" -s c -l count -d 'Stop after so many intervals' -r
+complete -c windhover -n "__fish_windhover_using_subcommand irq" -l format -d 'Form of the result on standard output' -r -f -a "text\t'For people'
+json\t'One JSON document'"
+complete -c windhover -n "__fish_windhover_using_subcommand irq" -l state-dir -d 'Where the undo logs are; by default WINDHOVER_STATE, or /run/windhover' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand irq" -l root -d 'A tree of files in the place of the running system' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand irq" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
+always\t'Always'
+never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand irq" -l all -d 'Also show rows with nothing in the interval'
+complete -c windhover -n "__fish_windhover_using_subcommand irq" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand irq" -l quiet -d 'Print no progress and no notes, only results and errors'
+complete -c windhover -n "__fish_windhover_using_subcommand irq" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand lab; and not __fish_seen_subcommand_from up down list boot exec" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
@@ -984,12 +1053,14 @@ complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l jsonl -d 'Write events to standard output as JSON lines: begin, cell, interval, result, failed, end'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -s v -l verbose -d 'Print a line for each cell and each change of a host, not only what went wrong'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l jsonl -d 'Write events to standard output as JSON lines, as run does'
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -s v -l verbose -d 'Print a line for each cell, as run does'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from list" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
@@ -1147,32 +1218,33 @@ complete -c windhover -n "__fish_windhover_using_subcommand undo" -s J -l json -
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l force -d 'Put back also what somebody else has changed since then'
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "key" -d 'Make a shared key for `serve` and its clients'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "serve" -d 'Run an endpoint that sends messages back'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "pingpong" -d 'Time messages there and back, one at a time'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "rr" -d 'Count request/response transactions and the CPU they cost'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "ping" -d 'Time ICMP echoes'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "wake" -d 'Time how late sleeping threads wake up, as cyclictest does'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "pgm" -d 'Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "load" -d 'Run a background load and report how even it was'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "bypass" -d 'Run unmodified programs on a faster network stack'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "shield" -d 'Keep other processes and interrupts off chosen CPUs, as RedHawk\'s shield(1) does'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "tune" -d 'Set many settings by a profile, and put them back'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "doctor" -d 'Check this machine for latency problems and suggest fixes'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "compare" -d 'Compare runs, or cells of one run, with intervals and tests; gates for CI'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "plot" -d 'Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "import" -d 'Turn results of other tools into a run for report, compare and plot'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "show" -d 'Show a run in the terminal'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "undo" -d 'Put changed settings back as they were'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor lab campaign report compare plot import show agent undo help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "key" -d 'Make a shared key for `serve` and its clients'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "serve" -d 'Run an endpoint that sends messages back'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "pingpong" -d 'Time messages there and back, one at a time'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "rr" -d 'Count request/response transactions and the CPU they cost'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "ping" -d 'Time ICMP echoes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "pace" -d 'Send messages at a fixed rate and time their answers, whether or not they keep up'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "stream" -d 'Send bulk data one way or both and count what arrives; shows what the load does to latency'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "wake" -d 'Time how late sleeping threads wake up, as cyclictest does'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "pgm" -d 'Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "dump" -d 'Decode captured packets: Windhover\'s messages and the time between them'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "load" -d 'Run a background load and report how even it was'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "run" -d 'Start a program with policy, priority and CPUs, or change running tasks'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "bypass" -d 'Run unmodified programs on a faster network stack'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "shield" -d 'Keep other processes and interrupts off chosen CPUs, as RedHawk\'s shield(1) does'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "tune" -d 'Set many settings by a profile, and put them back'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "doctor" -d 'Check this machine for latency problems and suggest fixes'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "irq" -d 'Show how often interrupts and softirqs come to each CPU, live'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "lab" -d 'Make, list, use and remove labs of hosts'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "campaign" -d 'Run a plan: all combinations of its factors, interleaved and repeated'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "report" -d 'Report runs as a table, Markdown, CSV, JSON or one HTML file'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "compare" -d 'Compare runs, or cells of one run, with intervals and tests; gates for CI'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "plot" -d 'Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "import" -d 'Turn results of other tools into a run for report, compare and plot'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "show" -d 'Show a run in the terminal'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "agent" -d 'Supervise one host for a campaign: requests on stdin, replies on stdout'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "undo" -d 'Put changed settings back as they were'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and not __fish_seen_subcommand_from key serve pingpong rr ping pace stream wake pgm dump load run bypass shield tune doctor irq lab campaign report compare plot import show agent undo help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "send" -d 'Publish lines, a file or numbered messages on a group, and repair what receivers miss'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "recv" -d 'Print or count what the sources of a group publish, in order and repaired'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from pgm" -f -a "ping" -d 'Publish numbered messages and time the answers of one `pgm reflect` or several'
@@ -1184,11 +1256,14 @@ complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from bypass" -f -a "stat" -d 'Show the sockets of running programs, what carries them, and how their calls waited'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from shield" -f -a "exec" -d 'Put a shield up for as long as a command runs; its exit status is passed on'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "list" -d 'List the built-in profiles'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "active" -d 'Show what is applied now, and what each boot applies'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "recommend" -d 'Name the built-in profile that fits this machine, and why'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "show" -d 'Show the settings of a profile, each with its reason'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "diff" -d 'Show what a profile would change on this machine, and what it would skip'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "apply" -d 'Apply a profile\'s settings'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "verify" -d 'Check whether a profile\'s settings still hold'
-complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "undo" -d 'Put back what applying profiles changed, newest first'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "boot" -d 'Apply the profile that `apply --boot` chose; windhover-tune.service does so at each boot'
+complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "undo" -d 'Put back what applying profiles changed, newest first; boots apply them no longer'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "emit" -d 'Write configuration for settings that need a boot or have to survive one; installs nothing'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from tune" -f -a "try" -d 'Measure each setting by itself, interleaved with and without it, and report what helps here'
 complete -c windhover -n "__fish_windhover_using_subcommand help; and __fish_seen_subcommand_from doctor" -f -a "diff" -d 'Compare two saved documents: the two ends of a measurement, or one machine before and after'
