@@ -59,7 +59,7 @@ impl Agent {
     fn open(&self, build: &str) -> Result<Client, PipeError> {
         let lines = Arc::clone(&self.lines);
         Client::open("b", &self.command, build, &AtomicBool::new(false), move |line: &str| {
-            lines.lock().unwrap().push(line.to_owned())
+            lines.lock().unwrap().push(line.to_owned());
         })
     }
 

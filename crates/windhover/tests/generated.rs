@@ -116,7 +116,7 @@ fn labs_and_their_hosts_are_completed() {
             let offers = |line: &str| offered(shell, script, line);
             let hosts = [format!("{name}/a"), format!("{name}/b")];
             assert_eq!(offers(&format!("windhover lab exec {name}/")), hosts, "{shell}");
-            assert_eq!(offers(&format!("windhover lab down {name}")), [name.clone()], "{shell}");
+            assert_eq!(offers(&format!("windhover lab down {name}")), std::slice::from_ref(&name), "{shell}");
             assert!(offers("windhover campaign run plan.toml --lab ").contains(&"netns".to_owned()), "{shell}");
         }
     });

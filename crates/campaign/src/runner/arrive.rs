@@ -27,7 +27,7 @@ impl Runner<'_> {
     /// Brings the hosts to the kernel of a step, where they are not there yet. A kernel that does not come up is tried again, a
     /// bounded number of times.
     pub(super) fn come_to(&mut self, steps: &[PlannedCell], place: usize) -> Result<Arrival, CampaignError> {
-        let wanted = steps.get(place).and_then(|step| boot::visit(step));
+        let wanted = steps.get(place).and_then(boot::visit);
         let Some(visit) = wanted.filter(|visit| self.kernels.boots && !self.kernels.is_at(visit)) else {
             return Ok(Arrival::There);
         };

@@ -99,7 +99,7 @@ mod tests {
             (HostKind { hypervisor: Some("kvm".to_owned()), ..metal.clone() }, "virtual machine (kvm)"),
             (HostKind { cpus: 2, ..metal.clone() }, "2 CPUs"),
             (HostKind { nics: Vec::new(), ..metal.clone() }, "no network device"),
-            (HostKind { is_real_time: true, ..metal.clone() }, ", PREEMPT_RT:"),
+            (HostKind { is_real_time: true, ..metal }, ", PREEMPT_RT:"),
         ] {
             let found = kind.recommend();
             assert_eq!(found.profile, "latency", "{kind:?}");

@@ -111,7 +111,7 @@ impl UsageError {
         }
         let wrong = match error.kind() {
             // netperf's -t names a test, ours a time.
-            ErrorKind::ValueValidation | ErrorKind::InvalidValue => value.clone(),
+            ErrorKind::ValueValidation | ErrorKind::InvalidValue => value,
             _ => argument.split('=').next().unwrap_or_default().to_owned(),
         };
         let answer = peers::answer(path.split(' ').next().unwrap_or_default(), &wrong);

@@ -60,7 +60,7 @@ fn runs(typed: &str) -> BTreeSet<String> {
     let parent = typed.rsplit_once('/').map_or(String::new(), |(parent, _)| format!("{parent}/"));
     let is_run = |path: &PathBuf| path.join("run.json").is_file();
     let here = if parent.is_empty() { "./" } else { &parent };
-    let inside = folder(here.to_owned()).filter(|path| path.is_dir() && !is_run(path) && !name(path).starts_with('.'));
+    let inside = folder(here).filter(|path| path.is_dir() && !is_run(path) && !name(path).starts_with('.'));
     let deeper = inside.flat_map(|path| {
         let above = name(&path);
         folder(path).filter(is_run).map(move |run| format!("{above}/{}", name(&run)))
