@@ -110,7 +110,7 @@ const EXPECTED: [&str; 12] = [
     "pgm 10 7e5c4a79a7120dc5",
     "shield 10 2ff7db3dbbf2ce17",
     "white-paper-full 456 d59433b349dbf5f5",
-    "white-paper 45 c6ed77a9478bcd4d",
+    "white-paper 45 e986507d92fae624",
     "everything 148 de89db77ab3a02c9",
     "a-million 3 9b51dcdbed7e24b4",
     "t 623 a3947b5d10ba3195",
