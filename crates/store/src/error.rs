@@ -41,9 +41,6 @@ pub enum StoreError {
         "these runs are of different substrates: {who}: what differs between those would be part of every figure; to put them side by side all the same, give --mix-substrates {all}"
     )]
     Substrates { who: String, all: String },
-    /// A time outside the years that have a text form.
-    #[error("time {0} ns since 1970 has no calendar date: check the clock")]
-    Time(u64),
 }
 
 impl StoreError {

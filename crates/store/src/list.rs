@@ -69,7 +69,7 @@ impl fmt::Display for RunSummary {
         if let Some(problem) = &self.problem {
             return write!(f, "{:<11} {path}: {problem}", self.state.to_string());
         }
-        let started = crate::utc_text(self.started_ns).unwrap_or_else(|_| "?".to_owned());
+        let started = crate::utc_text(self.started_ns);
         let steps = format!("{}/{}", self.done, self.steps);
         let substrate = self.substrate.map_or("", Substrate::word);
         write!(f, "{:<11} {steps:>9}  {started}  {substrate:<14} {path}", self.state.to_string())?;

@@ -41,7 +41,7 @@ impl RunDir {
         if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
             return Err(StoreError::Name(name.to_owned()));
         }
-        let path = parent.join(format!("{name}-{}", utc_text(utc_ns)?));
+        let path = parent.join(format!("{name}-{}", utc_text(utc_ns)));
         fs::create_dir_all(parent).map_err(|cause| StoreError::writing(parent, cause))?;
         fs::create_dir(&path).map_err(|cause| match cause.kind() {
             io::ErrorKind::AlreadyExists => StoreError::Exists(path.clone()),
