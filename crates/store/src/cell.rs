@@ -1,6 +1,8 @@
 //! The files of one cell: `cells/NNNN.*`.
 
 use crate::{StoreError, atomic};
+#[cfg(feature = "raw")]
+use flate2::{Compression, write::GzEncoder};
 use model::result::{Outlier, Series};
 use model::worker::Measured;
 use model::{Event, Finding, FindingId, ResultDocument};
@@ -25,7 +27,7 @@ pub struct CellFiles<'a> {
     pub outliers: &'a [Outlier],
     /// `NNNN.events.jsonl`, beside one `loss` for each lost outlier; no file when there are none.
     pub events: &'a [Event],
-    /// `NNNN.raw.zst`: base64 as a worker sends it; stored decoded and compressed.
+    /// `NNNN.raw.gz`: base64 as a worker sends it; stored decoded and compressed.
     pub raw: Option<&'a str>,
 }
 
@@ -62,7 +64,7 @@ pub(crate) fn write(
         Err(StoreError::DiskFull { .. }) if files.raw.is_some() => {}
         written => return written.map(|()| None),
     }
-    let raw = path(run, index, ".raw.zst");
+    let raw = path(run, index, ".raw.gz");
     atomic::remove(&raw)?;
     let mut result = files.result.clone();
     let name = raw.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -169,7 +171,7 @@ fn put_raw(
     if !packed.is_empty() {
         atomic::reserve(&reserve, free)?;
     }
-    let kept = put(".raw.zst", &packed);
+    let kept = put(".raw.gz", &packed);
     let released = atomic::remove(&reserve);
     kept.and(released)
 }
@@ -185,25 +187,23 @@ fn put_raw(
     match text {
         None => Ok(()),
         Some(_) => Err(StoreError::encoding(
-            path(run, index, ".raw.zst").display().to_string(),
+            path(run, index, ".raw.gz").display().to_string(),
             &"raw samples need the feature raw",
         )),
     }
 }
 
-/// Compression level of raw samples: the default of zstd, 3.
-#[cfg(feature = "raw")]
-const LEVEL: i32 = 3;
-
 #[cfg(feature = "raw")]
 fn raw(run: &Path, index: u32, text: Option<&str>) -> Result<Vec<u8>, StoreError> {
     use base64::Engine as _;
+    use std::io::Write as _;
     let Some(text) = text else { return Ok(Vec::new()) };
-    let what = path(run, index, ".raw.zst").display().to_string();
+    let what = path(run, index, ".raw.gz").display().to_string();
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(text)
         .map_err(|error| StoreError::encoding(&what, &format!("raw samples are not base64: {error}")))?;
-    zstd::encode_all(bytes.as_slice(), LEVEL).map_err(|error| StoreError::encoding(what, &error))
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(|error| StoreError::encoding(what, &error))
 }
 
 /// The worst messages of a cell of a run directory; none where the cell has no such file.
@@ -251,6 +251,8 @@ mod tests {
     #[cfg(feature = "raw")]
     use base64::Engine as _;
     use model::result::SeriesQuantity;
+    #[cfg(feature = "raw")]
+    use std::io::Read as _;
 
     #[test]
     fn series_turn_into_intervals() {
@@ -282,8 +284,10 @@ mod tests {
         let text = base64::engine::general_purpose::STANDARD.encode(&bytes);
         let packed = raw(Path::new("r"), 1, Some(&text)).unwrap();
         assert!(packed.len() < bytes.len() / 2);
-        assert_eq!(zstd::decode_all(packed.as_slice()).unwrap(), bytes);
+        let mut unpacked = Vec::new();
+        flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut unpacked).unwrap();
+        assert_eq!(unpacked, bytes);
         let error = raw(Path::new("r"), 1, Some("!")).unwrap_err().to_string();
-        assert!(error.contains("0001.raw.zst"), "{error}");
+        assert!(error.contains("0001.raw.gz"), "{error}");
     }
 }

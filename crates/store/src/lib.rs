@@ -13,7 +13,7 @@
 //!   cells/NNNN.outliers.jsonl   model::result::Outlier, one a line
 //!   cells/NNNN.series.jsonl     one line an interval of each end
 //!   cells/NNNN.events.jsonl     model::Event, one a line; only when there are any
-//!   cells/NNNN.raw.zst          raw samples, zstd; only when asked for and while the disk has room for them
+//!   cells/NNNN.raw.gz          raw samples, gzip; only when asked for and while the disk has room for them
 //! ```
 //!
 //! A line of `series.jsonl` is one interval of one end, quantities by name:

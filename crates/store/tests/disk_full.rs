@@ -57,7 +57,7 @@ fn raw_samples_that_find_no_room_cost_their_own_file_only() {
         one.raw = Some(noise(bytes));
         let lost = dir.write_cell(index, &CellFiles::of(&one, &[]), 5).unwrap();
         assert_eq!(lost.is_some(), index > 2, "{index}: {lost:?}");
-        let raw = path.join(format!("cells/{index:04}.raw.zst"));
+        let raw = path.join(format!("cells/{index:04}.raw.gz"));
         assert_eq!(raw.is_file(), index == 2);
         let run = Run::load(&path).unwrap();
         let (_, stored) = run.results.iter().find(|(step, _)| step.index == index).unwrap();
@@ -67,7 +67,7 @@ fn raw_samples_that_find_no_room_cost_their_own_file_only() {
         assert_eq!(said, lost.iter().collect::<Vec<_>>());
         if let Some(lost) = lost {
             assert_eq!(lost.id, model::FindingId::RawNotKept);
-            assert!(lost.detail.contains(&format!("{index:04}.raw.zst")), "{}", lost.detail);
+            assert!(lost.detail.contains(&format!("{index:04}.raw.gz")), "{}", lost.detail);
         }
     }
     assert!(Run::load(&path).unwrap().missing().is_empty());
