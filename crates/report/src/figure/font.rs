@@ -1,13 +1,10 @@
 //! The font of pictures: Roboto (Apache-2.0), cut to the letters and signs of Latin text, or one that somebody names.
 
-use skrifa::instance::{LocationRef, Size};
-use skrifa::outline::{DrawSettings, OutlinePen};
-use skrifa::string::StringId;
-use skrifa::{FontRef, GlyphId, MetadataProvider as _};
 use std::sync::{Arc, LazyLock};
+use ttf_parser::{Face, GlyphId, OutlineBuilder, name_id};
 
-/// Widths and outlines are those of this font size.
-const SIZE: f32 = 1000.0;
+/// American English among the languages of a font's names.
+const ENGLISH: u16 = 0x409;
 
 /// Two weights of one family.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,9 +32,12 @@ impl Font {
     #[must_use]
     pub fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
         let bytes: Arc<[u8]> = Arc::from(bytes);
-        let font = FontRef::new(&bytes).ok()?;
-        let name = |id| font.localized_strings(id).english_or_first();
-        let family = name(StringId::TYPOGRAPHIC_FAMILY_NAME).or_else(|| name(StringId::FAMILY_NAME))?.to_string();
+        let names = Face::parse(&bytes, 0).ok()?.names();
+        let named = |id| {
+            let all = || names.into_iter().filter(move |name| name.name_id == id);
+            all().filter(|name| name.language_id == ENGLISH).chain(all()).find_map(|name| name.to_string())
+        };
+        let family = named(name_id::TYPOGRAPHIC_FAMILY).or_else(|| named(name_id::FAMILY))?;
         Some(Self { family, regular: bytes.clone(), bold: bytes })
     }
 
@@ -53,23 +53,25 @@ impl Font {
 
     /// The glyph of each letter and its width for a font size of 1000.
     pub(crate) fn glyphs(&self, text: &str, bold: bool) -> Vec<(char, u16, f64)> {
-        let Ok(font) = FontRef::new(self.bytes(bold)) else { return Vec::new() };
-        let (letters, metrics) = (font.charmap(), font.glyph_metrics(Size::new(SIZE), LocationRef::default()));
+        let Ok(face) = Face::parse(self.bytes(bold), 0) else { return Vec::new() };
         let glyph = |letter: char| {
-            let id = letters.map(letter).unwrap_or_default();
-            let wide = metrics.advance_width(id).unwrap_or(0.0);
-            (letter, u16::try_from(id.to_u32()).unwrap_or(0), f64::from(wide))
+            let id = face.glyph_index(letter).unwrap_or_default();
+            let wide = face.glyph_hor_advance(id).unwrap_or(0);
+            (letter, id.0, f64::from(wide) * 1000.0 / f64::from(face.units_per_em()))
         };
         text.chars().map(glyph).collect()
     }
 
-    /// Draws the outline of a glyph for a font size of 1000, with y upwards.
-    pub(crate) fn outline(&self, glyph: u16, bold: bool, pen: &mut impl OutlinePen) {
-        let Ok(font) = FontRef::new(self.bytes(bold)) else { return };
-        if let Some(outline) = font.outline_glyphs().get(GlyphId::from(glyph)) {
-            // A glyph that cannot be drawn leaves a gap.
-            let _ = outline.draw(DrawSettings::unhinted(Size::new(SIZE), LocationRef::default()), pen);
-        }
+    /// Draws the outline of a glyph with y upwards, in units of which a font size has so many.
+    pub(crate) fn outline(&self, glyph: u16, bold: bool, pen: &mut impl OutlineBuilder) {
+        let Ok(face) = Face::parse(self.bytes(bold), 0) else { return };
+        // A glyph that cannot be drawn leaves a gap.
+        let _ = face.outline_glyph(GlyphId(glyph), pen);
+    }
+
+    /// The units of a font size in which outlines are drawn.
+    pub(crate) fn units(&self, bold: bool) -> u16 {
+        Face::parse(self.bytes(bold), 0).map_or(1000, |face| face.units_per_em())
     }
 }
 

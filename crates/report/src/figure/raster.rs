@@ -3,11 +3,11 @@
 use super::{Anchor, Colour, Figure, Item, Paint, Pixels, Polyline, Style, Text};
 use crate::heat::Rgb;
 use png::{BitDepth, ColorType, Encoder, Filter};
-use skrifa::outline::OutlinePen;
 use tiny_skia::{
-    ColorU8, FillRule, LineJoin, Path, PathBuilder, Pixmap, PixmapPaint, PremultipliedColorU8, Rect, Shader, Stroke,
-    StrokeDash, Transform,
+    ColorU8, FillRule, LineJoin, Path, PathBuilder, Pixmap, PixmapPaint, Point, PremultipliedColorU8, Rect, Shader,
+    Stroke, StrokeDash, Transform,
 };
+use ttf_parser::OutlineBuilder;
 
 /// A PNG file: of numbered colours where there is a palette, else of red, green and blue; with what it says of itself.
 pub(super) fn encoded(
@@ -113,7 +113,8 @@ impl Canvas<'_> {
     }
 
     fn text(&mut self, text: &Text) {
-        let mut outline = Outline { path: PathBuilder::new(), x: 0.0 };
+        let mut outline =
+            Outline { path: PathBuilder::new(), x: 0.0, scale: 1000.0 / f32::from(self.figure.font.units(text.bold)) };
         for (_, glyph, wide) in self.figure.font.glyphs(&text.text, text.bold) {
             self.figure.font.outline(glyph, text.bold, &mut outline);
             outline.x += f(wide);
@@ -164,23 +165,35 @@ fn path(lines: &[Polyline]) -> Option<Path> {
 struct Outline {
     path: PathBuilder,
     x: f32,
+    /// From the font's units.
+    scale: f32,
 }
 
-impl OutlinePen for Outline {
+impl Outline {
+    fn at(&self, x: f32, y: f32) -> Point {
+        Point::from_xy(self.x + self.scale * x, self.scale * y)
+    }
+}
+
+impl OutlineBuilder for Outline {
     fn move_to(&mut self, x: f32, y: f32) {
-        self.path.move_to(self.x + x, y);
+        let Point { x, y } = self.at(x, y);
+        self.path.move_to(x, y);
     }
 
     fn line_to(&mut self, x: f32, y: f32) {
-        self.path.line_to(self.x + x, y);
+        let Point { x, y } = self.at(x, y);
+        self.path.line_to(x, y);
     }
 
     fn quad_to(&mut self, by_x: f32, by_y: f32, x: f32, y: f32) {
-        self.path.quad_to(self.x + by_x, by_y, self.x + x, y);
+        let (by, to) = (self.at(by_x, by_y), self.at(x, y));
+        self.path.quad_to(by.x, by.y, to.x, to.y);
     }
 
     fn curve_to(&mut self, from_x: f32, from_y: f32, to_x: f32, to_y: f32, x: f32, y: f32) {
-        self.path.cubic_to(self.x + from_x, from_y, self.x + to_x, to_y, self.x + x, y);
+        let (from, by, to) = (self.at(from_x, from_y), self.at(to_x, to_y), self.at(x, y));
+        self.path.cubic_to(from.x, from.y, by.x, by.y, to.x, to.y);
     }
 
     fn close(&mut self) {
