@@ -1,5 +1,6 @@
 //! Benchmarks. None of them is a test: they print figures for docs/benchmarks.md and judge nothing by absolute times.
 
+mod build;
 mod bypass;
 mod capture;
 mod lab;
@@ -60,6 +61,8 @@ enum Bench {
     Wake(wake::Arguments),
     /// What recording one sample costs.
     Record,
+    /// CPU time and wall time of a first build, into an empty folder, beside their goals.
+    FirstBuild(build::Arguments),
     /// From the start of the process to the first message.
     Startup {
         /// How often.
@@ -131,6 +134,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             println!("{}", example("windhover-record", "ingest_cost", &[])?);
             Ok(())
         }
+        Bench::FirstBuild(arguments) => build::run(arguments),
         Bench::Render(arguments) => render::run(arguments),
         Bench::PgmSim { seconds, output } => {
             output.publish(&example("windhover-pgm", "sim_rate", &[&seconds.to_string()])?)
