@@ -14,8 +14,8 @@ use facts::Facts;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the binary should have at most. It is not reached yet, so it is said and fails nothing.
-const GOAL_BYTES: u64 = 12_000_000;
+/// What the binary has at most; CONTRIBUTING.md says what it consists of, and why it is not 12 MB.
+const LIMIT_BYTES: u64 = 16_600_000;
 /// The newest glibc that the binary may ask for; README.md names it.
 const NEWEST_GLIBC: (u32, u32) = (2, 35);
 const UNITS: [&str; 4] =
@@ -73,9 +73,7 @@ fn build() -> Result<PathBuf> {
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).context("no HOME")?;
     let hidden = [(home.join("registry/src"), "registry"), (process::root(), "windhover")];
     let hidden = hidden.iter().map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display()));
-    // Cargo drops `strip` where the profile of the binary's own crate is overridden.
-    let flags: Vec<String> =
-        hidden.chain(["-Clink-arg=-Wl,--strip-all".to_owned(), "-Clink-arg=-Wl,--icf=all".to_owned()]).collect();
+    let flags: Vec<String> = hidden.chain(["-Clink-arg=-Wl,--icf=all".to_owned()]).collect();
     let cargo = process::cargo();
     let arguments = ["build", "--profile", "dist", "--locked", "--package", "windhover"];
     eprintln!("$ {cargo} {}", arguments.join(" "));
@@ -104,12 +102,19 @@ fn check(binary: &Path, facts: &Facts, quick: bool) -> Result<()> {
     if quick {
         return Ok(());
     }
-    if size > GOAL_BYTES {
-        println!("the binary is larger than the goal of {:.0} MB", GOAL_BYTES as f64 / 1e6);
-    }
+    fits(size)?;
     let here = process::root().display().to_string();
     let named = bytes.windows(here.len()).any(|window| window == here.as_bytes());
     ensure!(!named, "{} names {here}: build it by 'cargo xtask package'", binary.display());
+    Ok(())
+}
+
+fn fits(size: u64) -> Result<()> {
+    let [size_mb, limit_mb] = [size, LIMIT_BYTES].map(|bytes| bytes as f64 / 1e6);
+    ensure!(
+        size <= LIMIT_BYTES,
+        "the binary has {size_mb:.2} MB, the limit is {limit_mb:.2} MB: CONTRIBUTING.md shows how to find what grew"
+    );
     Ok(())
 }
 
@@ -158,4 +163,17 @@ fn plans() -> Result<Vec<PathBuf>> {
 
 fn name(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Would catch a limit that is only printed: the command ended with 0 then.
+    #[test]
+    fn a_binary_above_the_limit_is_an_error() {
+        assert!(fits(LIMIT_BYTES).is_ok());
+        let error = fits(LIMIT_BYTES + 10_000).map_err(|error| error.to_string());
+        assert!(error.is_err_and(|text| text.contains("16.61 MB")));
+    }
 }
