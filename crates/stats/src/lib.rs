@@ -1,4 +1,5 @@
-//! Exact moments, the one histogram, quantiles with confidence intervals, permutation test, periodic stalls.
+//! Exact moments, the one histogram, quantiles with confidence intervals, permutation test, looks of a comparison that may end
+//! early, periodic stalls.
 //!
 //! Floor 0: no I/O, no clock reads, no threads, no unsafe. Everything here is a pure function of the numbers given to
 //! it. What is called between timed messages (`record`, `add`, `push`) never allocates; each type says so.
@@ -8,6 +9,7 @@ mod decode;
 mod encode;
 mod error;
 mod histogram;
+mod looks;
 mod moments;
 mod permutation;
 mod random;
@@ -21,6 +23,7 @@ pub use decode::Decoder;
 pub use encode::Encoder;
 pub use error::StatsError;
 pub use histogram::{Bucket, Corrected, HOUR_NS, Histogram, rank};
+pub use looks::Looks;
 pub use moments::Moments;
 pub use permutation::{Joint, LEVEL, holm, joint_permutation_test, samples_needed, smallest_p};
 pub use random::SplitMix64;
