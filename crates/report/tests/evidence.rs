@@ -7,8 +7,11 @@ mod sample;
 
 use model::{Probe, ResultDocument, Substrate};
 use sample::{Chance, Recipe, Shape};
+use stats::Looks;
 use windhover_report::RunInput;
-use windhover_report::compare::{CompareOptions, Comparisons, Metric, MetricComparison, Outcome, Sample, Siblings};
+use windhover_report::compare::{
+    Answer, CompareOptions, Comparisons, Metric, MetricComparison, Outcome, Sample, Siblings,
+};
 
 const EMPTY: Recipe = Recipe {
     name: "a-20261121T214304Z",
@@ -297,6 +300,99 @@ fn intervals_have_one_unit() {
                 let body = sentence.replace("95 %", "");
                 assert!(!(body.contains(" times") && body.contains(" %")), "two units in one sentence: {sentence}");
             }
+        }
+    }
+}
+
+/// A repetition of each of two settings: p50 scatters by 3 %, jitter and p99.9 by a factor of two, together; the second side
+/// has `by` times the jitter.
+fn round(run: &mut RunInput, repetition: u32, by: f64, noise: &mut Chance) {
+    for (side, by) in [("a", 1.0), ("b", by)] {
+        let mut result = base();
+        result.factors.insert(Answer::FACTOR.into(), side.into());
+        result.repetition = Some(repetition);
+        let common = 0.6 * noise.normal();
+        let mut drawn = |ns: f64, spread: f64, common: f64| ns * (common + spread * noise.normal()).exp();
+        let latency = result.latency.as_mut().unwrap();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and small")]
+        let whole = |ns: f64| Some(ns as u64);
+        latency.p50_ns = whole(drawn(5_000.0, 0.03, 0.0));
+        latency.stdev_ns = Some(by * drawn(800.0, 0.3, common));
+        latency.p99_9_ns = whole(drawn(20_000.0, 0.3, common));
+        latency.max_ns = whole(drawn(90_000.0, 0.5, common));
+        run.results.push(result);
+    }
+}
+
+/// What `--against` comes to: it ends at the first look that decides.
+fn answer(seed: u64, most: usize, by: f64) -> Answer {
+    let (looks, mut noise) = (Looks::up_to(most, 0.05).unwrap(), Chance::new(seed));
+    let mut run = RunInput { results: Vec::new(), ..sample::run(&EMPTY) };
+    let names = || ["without", "with --policy fifo:1"].map(str::to_owned);
+    for repetition in 1.. {
+        round(&mut run, repetition, by, &mut noise);
+        let samples = repetition as usize;
+        if !looks.is_due(samples) {
+            continue;
+        }
+        let made = Answer::new(&run, names(), looks.level()).unwrap();
+        assert_eq!(made.untrusted(), None, "every look can decide");
+        if made.is_decided() || samples == looks.last() {
+            return made;
+        }
+    }
+    unreachable!()
+}
+
+/// Of 100 comparisons of a setting with itself 5 may find a difference; two deviations of a binomial are 4.4.
+#[test]
+fn a_setting_against_itself_is_rarely_called_different_by_the_whole_engine() {
+    let wrong = (0..100).filter(|seed| answer(*seed, 9, 1.0).is_decided()).count();
+    assert!(wrong <= 9, "{wrong} of 100");
+    let made = (0..100).map(|seed| answer(seed, 9, 1.0)).find(|made| !made.is_decided()).unwrap();
+    let text = flat(&made.text(100));
+    assert!(
+        text.starts_with("No difference seen larger than ") && text.contains("9 repetitions each, interleaved."),
+        "{text}"
+    );
+    assert!(text.contains(" % (p50)") && text.contains("jitter") && text.contains("--at-most"), "{text}");
+}
+
+#[test]
+fn three_times_the_jitter_is_said_first_with_its_interval() {
+    let found: Vec<Answer> = (0..20).map(|seed| answer(seed, 14, 3.0)).collect();
+    let right = found.iter().filter(|made| made.is_decided()).count();
+    assert!(right >= 12, "{right} of 20");
+    let said = |made: &Answer| made.text(200).lines().next().unwrap().to_owned();
+    let jitter = found.iter().map(said).filter(|line| line.starts_with("jitter of RTT/2: ")).collect::<Vec<_>>();
+    assert!(jitter.len() + 2 >= right, "{jitter:?}");
+    for line in jitter {
+        assert!(line.contains(" with --policy fifo:1 against ") && line.contains(" without: "), "{line}");
+        assert!(line.contains(" times higher (95 % ") && line.ends_with("repetitions each, interleaved."), "{line}");
+    }
+}
+
+#[test]
+fn what_cannot_be_trusted_decides_nothing() {
+    let mut noise = Chance::new(1);
+    let mut run = RunInput { results: Vec::new(), ..sample::run(&EMPTY) };
+    (1..=8).for_each(|repetition| round(&mut run, repetition, 30.0, &mut noise));
+    let made = |run: &RunInput| Answer::new(run, ["without", "with x"].map(str::to_owned), 0.05).unwrap();
+    assert!(made(&run).is_decided());
+    // Of one side first one, then most, then all.
+    let lines = [(1, None), (5, Some("5 of 8 repetitions with x")), (8, Some("no repetition with x can be trusted"))];
+    for (left, why) in lines {
+        let mut spoilt = run.clone();
+        for result in spoilt.results.iter_mut().skip(1).step_by(2).take(left) {
+            result.verdict.trusted = false;
+        }
+        let made = made(&spoilt);
+        let found = made.untrusted();
+        assert_eq!(found.is_some(), why.is_some(), "{left}: {found:?}");
+        let text = flat(&made.text(100));
+        match why {
+            Some(why) => assert!(text.starts_with(&format!("Not decided: {why}")), "{text}"),
+            None => assert!(text.contains("1 of 8 repetitions with x left out"), "{text}"),
         }
     }
 }

@@ -47,11 +47,16 @@ impl MetricComparison {
             outcome: Outcome::Untrusted,
             sentence: String::new(),
         };
-        if let Some((error, df)) = error {
-            let half = t_quantile(0.975, df) * error;
-            figure.interval(if metric.is_bucketed() && logs { half.max(RESOLUTION) } else { half });
-        }
+        figure.widen_to(LEVEL);
         Some(figure)
+    }
+
+    /// Gives it the interval over its samples that leaves out `level` of all cases.
+    pub(super) fn widen_to(&mut self, level: f64) {
+        if let Some((error, df)) = self.error {
+            let half = t_quantile(1.0 - level / 2.0, df) * error;
+            self.interval(if self.quantity.is_bucketed() && self.by_ratio { half.max(RESOLUTION) } else { half });
+        }
     }
 
     /// Gives it an interval where a side has a single run: from the repetitions `within` each run, and from the standard

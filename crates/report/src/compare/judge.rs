@@ -18,7 +18,7 @@ use model::{LatencyKind, Probe, ResultDocument};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Two sides before the correction is known, with the first run of the first side.
-type Prepared<'a> = (&'a RunInput, Comparison);
+pub(super) type Prepared<'a> = (&'a RunInput, Comparison);
 
 impl Comparisons {
     /// Compares the runs of two sides or, without a second side, cells of one run.
@@ -197,7 +197,7 @@ fn of_two<'a>(
     prepare(&a, &b, names, &named(options), options)
 }
 
-fn prepare<'a>(
+pub(super) fn prepare<'a>(
     a: &Cells<'a>,
     b: &Cells<'a>,
     names: [&str; 2],
@@ -218,6 +218,9 @@ fn prepare<'a>(
         let trusted = [&pair.a, &pair.b].iter().all(|side| side.results().iter().any(|one| one.verdict.trusted));
         let excluded = (!trusted).then(|| words::excluded(names, &side_a, &side_b));
         let mut figures = figures(pair, &metrics, sample, options.rtt);
+        if let Some(level) = options.level {
+            figures.iter_mut().for_each(|figure| figure.widen_to(level));
+        }
         if trusted && options.tests != Tests::None {
             test(&mut figures, options.seed);
         }
@@ -479,7 +482,12 @@ pub(crate) fn kind_of(results: &[&ResultDocument], rtt: bool) -> LatencyKind {
 }
 
 /// Corrects, concludes and words everything.
-fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) -> Result<Comparisons, CompareError> {
+pub(super) fn finish(
+    prepared: Vec<Prepared<'_>>,
+    title: String,
+    options: &CompareOptions,
+) -> Result<Comparisons, CompareError> {
+    let level = options.level.unwrap_or(LEVEL);
     let tested = |metrics: &[MetricComparison]| metrics.iter().filter_map(|figure| figure.p_corrected).collect();
     let mut p: Vec<Vec<f64>> =
         prepared.iter().flat_map(|(_, one)| one.sets().map(|set| tested(set.metrics)).collect::<Vec<_>>()).collect();
@@ -494,7 +502,8 @@ fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) 
     let mut comparisons = Vec::new();
     for (run, mut done) in prepared {
         let is_tested = options.tests != Tests::None;
-        let context = Context { names: [&done.a.name, &done.b.name], tests, sets, sample: done.sample, is_tested };
+        let names = [done.a.name.as_str(), &done.b.name];
+        let context = Context { names, tests, sets, level, sample: done.sample, is_tested };
         // In the order of `Comparison::sets`.
         let overall = done.overall.iter_mut().map(|all| (all.kind, false, &mut all.metrics));
         let cells = done.cells.iter_mut().map(|cell| (cell.kind, cell.excluded.is_some(), &mut cell.metrics));
@@ -506,7 +515,7 @@ fn finish(prepared: Vec<Prepared<'_>>, title: String, options: &CompareOptions) 
         comparisons.push(done);
     }
     let gates = held::judge(&comparisons, sets, options)?;
-    Ok(Comparisons { format: model::FORMAT, title, tests, level: LEVEL, comparisons, gates })
+    Ok(Comparisons { format: model::FORMAT, title, tests, level, comparisons, gates })
 }
 
 fn cell_side(side: &SideCell<'_>, sample: Sample) -> CellSide {
@@ -541,7 +550,7 @@ fn conclude(
     figure.smallest_p = smallest.min(1.0);
     figure.outcome = match (excluded, context.is_tested) {
         (true, _) => Outcome::Untrusted,
-        (false, true) => outcome(figure),
+        (false, true) => outcome(figure, context.level),
         (false, false) if figure.is_same() => Outcome::Same,
         (false, false) => Outcome::NotTested,
     };
@@ -550,11 +559,11 @@ fn conclude(
     figure.sentence = words::sentence(figure, kind, context);
 }
 
-fn outcome(figure: &MetricComparison) -> Outcome {
+fn outcome(figure: &MetricComparison, level: f64) -> Outcome {
     if !figure.incomplete && figure.is_same() {
         return Outcome::Same;
     }
-    let enough = figure.a_values.len().min(figure.b_values.len()) >= FEWEST && figure.smallest_p <= LEVEL;
+    let enough = figure.a_values.len().min(figure.b_values.len()) >= FEWEST && figure.smallest_p <= level;
     let Some(p) = figure.p_corrected.filter(|_| enough && figure.over == Over::Samples) else {
         return Outcome::TooFew;
     };
@@ -567,7 +576,7 @@ fn outcome(figure: &MetricComparison) -> Outcome {
         (None, Some([low, high])) => (low > 0.0 || high < 0.0, true, false, true),
         (None, None) => (false, false, false, false),
     };
-    match (p <= LEVEL, apart) {
+    match (p <= level, apart) {
         (_, _) if slight => Outcome::NoDifference,
         (true, true) if matters && figure.difference > 0.0 => Outcome::Higher,
         (true, true) if matters => Outcome::Lower,

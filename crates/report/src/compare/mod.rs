@@ -9,6 +9,7 @@
 //! difference only where the corrected p is at most 0.05, the interval excludes zero, and no repetition that cannot be
 //! trusted has a part in it.
 
+mod answer;
 mod differs;
 mod evidence;
 mod gate;
@@ -19,6 +20,7 @@ mod sides;
 mod words;
 mod write;
 
+pub use answer::Answer;
 pub use gate::Gate;
 pub use metric::Metric;
 pub use sides::{Where, known_factors};
@@ -106,6 +108,9 @@ pub struct CompareOptions {
     pub gates: Vec<Gate>,
     /// A gate is broken only by evidence, not by the estimate alone.
     pub significant: bool,
+    /// What corrected p-values are compared with, and what the intervals of a comparison that is looked at several times
+    /// leave out ([`stats::Looks::level`]); absent: 0.05.
+    pub level: Option<f64>,
     /// Draws the dealings of the tests where they are too many to look at all.
     pub seed: u64,
     /// With an axis of more than two values: compare with the baseline only, instead of every value with every other.

@@ -1,6 +1,6 @@
 //! The comparison in sentences, each as strong as its evidence and no stronger.
 
-use super::evidence::{LEVEL, repetitions_needed};
+use super::evidence::repetitions_needed;
 use super::sides::varying;
 use super::{CellSide, Comparison, KEPT, MetricComparison, Outcome, Over, Sample, Siblings};
 use crate::boots;
@@ -28,7 +28,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// From this ratio on a change is given as a factor and not in percent.
-const FACTOR: f64 = 3.0;
+pub(super) const FACTOR: f64 = 3.0;
 
 /// What sentences about one comparison have in common.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +38,8 @@ pub(super) struct Context<'a> {
     pub(super) tests: usize,
     /// Sets of figures that were tested.
     pub(super) sets: usize,
+    /// What corrected p-values are compared with.
+    pub(super) level: f64,
     pub(super) sample: Sample,
     /// Whether figures are tested, or only described.
     pub(super) is_tested: bool,
@@ -186,7 +188,7 @@ pub(super) fn limit_of(figure: &MetricComparison, sample: Sample, sets: usize) -
 
 pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Context<'_>) -> String {
     let (quantity, unit) = (figure.quantity.0, figure.quantity.unit());
-    let Context { names: [a, b], tests, sets, sample, .. } = context;
+    let Context { names: [a, b], tests, sets, level, sample, .. } = context;
     let what = figure.quantity.0.name(kind);
     let both = format!("{what} {} against {}", figure_of(unit, figure.b), figure_of(unit, figure.a));
     let bounds = interval(figure);
@@ -215,7 +217,7 @@ pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Co
         Outcome::Unclear => {
             let alone = figure.p.map(p_word).unwrap_or_default();
             let p = if tests > 1 { format!("{alone} alone, {}", corrected(figure, tests)) } else { alone };
-            let why = if figure.p_corrected.is_some_and(|p| p > LEVEL) {
+            let why = if figure.p_corrected.is_some_and(|p| p > level) {
                 "not significant"
             } else {
                 "but the interval includes zero"

@@ -1,10 +1,12 @@
 //! Flags of the measuring commands.
 
 use super::Format;
+use super::against::Against;
 use super::factors::{Flags, PingFlags, WakeFlags};
 use super::shared::{Family, FormArgs};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
+use model::plan::{BuiltInStack, STACKS};
 use model::{CpuList, ModelError, Probe, ProbeSpec, Protocol, SizeList, StopRule, factor};
 use std::path::PathBuf;
 
@@ -24,6 +26,9 @@ pub(crate) struct Peer {
     /// The endpoint, as ADDR, ADDR:PORT, [V6]:PORT or a host name; not for unix-stream, unix-dgram and pipe
     #[arg(value_name = "ADDR[:PORT]")]
     pub(crate) address: Option<String>,
+    /// The endpoint too, in the place of ADDR: for --against '--peer ADDR'
+    #[arg(long, value_name = "ADDR[:PORT]", conflicts_with = "address")]
+    peer: Option<String>,
     /// Run the far end here too: an endpoint on ADDR [default: 127.0.0.1, with -6 ::1] as a child, ended with the
     /// measurement. Both ends are then on one host. unix-stream, unix-dgram and pipe need no such flag
     #[arg(long, alias = "forkboth")]
@@ -31,8 +36,36 @@ pub(crate) struct Peer {
     /// File with the endpoint's key (see `windhover key`)
     #[arg(long, value_name = "FILE", env = "WINDHOVER_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,
+    /// Run this end, with --fork-both also the far end, behind a network stack of `windhover bypass run`; without --fork-both
+    /// start the far end by `windhover bypass run --stack STACK -- windhover serve`
+    #[arg(long, value_parser = stack())]
+    stack: Option<String>,
     #[command(flatten)]
     pub(crate) family: Family,
+}
+
+/// Reads the name of a stack that needs no plan.
+fn stack() -> PossibleValuesParser {
+    PossibleValuesParser::new(std::iter::once("kernel").chain(STACKS.iter().map(|stack| stack.name)))
+}
+
+impl Peer {
+    /// The endpoint, as typed in either way.
+    pub(crate) fn endpoint(&self) -> Option<&String> {
+        self.peer.as_ref().or(self.address.as_ref())
+    }
+
+    /// The stack in the place of the kernel's own.
+    pub(crate) fn stack(&self) -> Option<&'static BuiltInStack> {
+        STACKS.iter().find(|stack| Some(stack.name) == self.stack.as_deref())
+    }
+
+    /// Has the verdict check that data sockets are carried by the stack asked for.
+    pub(crate) fn claim_stack(&self, spec: &mut ProbeSpec) {
+        let name = self.stack().map(|stack| stack.name.to_owned());
+        spec.reflector.stack = name.clone().filter(|_| self.fork_both);
+        spec.initiator.stack = name;
+    }
 }
 
 /// What comes out.
@@ -71,6 +104,8 @@ pub(crate) struct Rounds<const PROBE: usize> {
     #[command(flatten)]
     pub(crate) pcap: super::dump::Pcap,
     #[command(flatten)]
+    pub(crate) against: Against,
+    #[command(flatten)]
     pub(crate) output: Output,
 }
 
@@ -87,6 +122,8 @@ pub(crate) struct Ping {
     pub(crate) family: Family,
     #[command(flatten)]
     flags: PingFlags,
+    #[command(flatten)]
+    pub(crate) against: Against,
     #[command(flatten)]
     pub(crate) output: Output,
 }
@@ -112,6 +149,8 @@ pub(crate) struct Wake {
     /// What cyclictest asks for and is always so here: locked memory, clock_nanosleep
     #[arg(long = "mlockall", short = 'm', short_alias = 'n', alias = "nanosleep", hide = true)]
     always: bool,
+    #[command(flatten)]
+    pub(crate) against: Against,
     #[command(flatten)]
     output: Output,
 }
@@ -149,6 +188,11 @@ impl Output {
 }
 
 impl<const PROBE: usize> Rounds<PROBE> {
+    /// Whether a factor was typed.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.flags.has(name)
+    }
+
     /// The measurement asked for.
     pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
         let mut spec = ProbeSpec::new(Probe::ALL[PROBE], self.peer.protocol);
@@ -164,6 +208,11 @@ impl<const PROBE: usize> Rounds<PROBE> {
 }
 
 impl Ping {
+    /// Whether a factor was typed.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.flags.has(name)
+    }
+
     /// The measurement asked for: 20 echoes of 56 bytes in steps of 100 ms, as ping(8), without warm-up.
     pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
         let mut spec = ProbeSpec::new(Probe::Ping, Protocol::Icmp);
@@ -179,6 +228,11 @@ impl Wake {
     /// Whether `-h` stood alone.
     pub(crate) fn asks_for_help(&self) -> bool {
         self.histogram == Some(0)
+    }
+
+    /// Whether a factor was typed.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.flags.has(name)
     }
 
     /// What comes out.

@@ -1,5 +1,6 @@
 //! The command line: one definition of each flag, from which help, man pages and completions are made.
 
+pub(crate) mod against;
 pub(crate) mod bypass;
 pub(crate) mod campaign;
 pub(crate) mod compare;
@@ -49,6 +50,9 @@ pub(crate) struct Cli {
     pub(crate) check_usage: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// The second side of a comparison (`--against`).
+    #[arg(skip)]
+    pub(crate) second: Option<Box<against::Second>>,
 }
 
 impl Cli {
@@ -150,6 +154,19 @@ pub(crate) enum Command {
     /// Write man pages, completions and schemas
     #[command(hide = true)]
     Generate(serve::Generate),
+}
+
+impl Command {
+    /// Where the far end of a measurement is.
+    pub(crate) fn peer(&self) -> Option<&measure::Peer> {
+        match self {
+            Self::Pingpong(arguments) => Some(&arguments.peer),
+            Self::Rr(arguments) => Some(&arguments.peer),
+            Self::Pace(arguments) => Some(&arguments.peer),
+            Self::Stream(arguments) => Some(&arguments.peer),
+            _ => None,
+        }
+    }
 }
 
 /// How results are written.

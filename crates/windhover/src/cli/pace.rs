@@ -29,6 +29,8 @@ pub(crate) struct Pace {
     #[command(flatten)]
     pub(crate) pcap: super::dump::Pcap,
     #[command(flatten)]
+    pub(crate) against: super::against::Against,
+    #[command(flatten)]
     pub(crate) output: Output,
     /// Write each interval of 100 ms to standard output as a JSON line of type `interval` once it is complete; each result
     /// follows as one of type `result`
@@ -103,6 +105,11 @@ fn until_known_ms(pace: &PaceSpec) -> u32 {
 }
 
 impl Pace {
+    /// Whether a factor was typed.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.flags.has(name)
+    }
+
     /// What PGM is told, with it and only then.
     fn pgm(&self, protocol: Protocol) -> anyhow::Result<Option<PgmSpec>> {
         if protocol != Protocol::Pgm {

@@ -63,7 +63,10 @@ pub(crate) fn parse() -> Result<Cli, Stopped> {
             let wake = definition.find_subcommand_mut("wake").map(Command::render_help);
             Err(Stopped::Help(wake.unwrap_or_default()))
         }
-        _ => Ok(cli),
+        _ => {
+            let second = super::against::second(&definition, &matches).map_err(Stopped::Wrong)?;
+            Ok(Cli { second: second.map(Box::new), ..cli })
+        }
     }
 }
 

@@ -124,7 +124,7 @@ pub(crate) struct Exec {
 }
 
 /// A number with a unit: `90s`, `10m`, `2h`; without one, seconds.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let (number, factor) = match text.trim().char_indices().last() {
         Some((at, 's')) => (&text[..at], 1.0),
         Some((at, 'm')) => (&text[..at], 60.0),

@@ -18,6 +18,8 @@ pub(crate) struct Stream {
     #[command(flatten)]
     pub(crate) pcap: Pcap,
     #[command(flatten)]
+    pub(crate) against: super::against::Against,
+    #[command(flatten)]
     pub(crate) form: FormArgs<Format>,
     /// Write each second to standard output as a JSON line of type `interval` once it is complete; the result follows as
     /// one of type `result`
@@ -40,6 +42,11 @@ pub(crate) fn bits_or_none(text: &str) -> Result<u64, String> {
 }
 
 impl Stream {
+    /// Whether a factor was typed.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.flags.has(name)
+    }
+
     /// The measurement asked for; `fitting` gives the payload of a datagram that the route carries whole.
     pub(crate) fn spec(&self, fitting: impl FnOnce() -> anyhow::Result<u32>) -> anyhow::Result<(ProbeSpec, Factors)> {
         let protocol = self.peer.protocol;

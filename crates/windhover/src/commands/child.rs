@@ -3,6 +3,7 @@
 use super::identity;
 use crate::output::Failure;
 use anyhow::{Context as _, anyhow};
+use model::plan::STACKS;
 use model::{WorkerEvent, WorkerSpec};
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -34,18 +35,30 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts this program as a worker that does what `spec` says and ends with the calling thread. `prepare` adds to
-    /// how it is started.
+    /// As [`Self::behind`], on the kernel's own stack.
     pub(crate) fn start(
         name: &'static str,
         spec: &WorkerSpec,
         prepare: impl FnOnce(Launch) -> Launch,
     ) -> Result<Self, Failure> {
-        let launch = Launch::new(identity::executable()?)
-            .arg("worker")
-            .stdin(Stream::Pipe)
-            .stdout(Stream::Pipe)
-            .die_with_parent();
+        Self::behind(None, name, spec, prepare)
+    }
+
+    /// Starts this program as a worker that does what `spec` says and ends with the calling thread, behind a stack of
+    /// `windhover bypass run` by its name. `prepare` adds to how it is started.
+    pub(crate) fn behind(
+        stack: Option<&str>,
+        name: &'static str,
+        spec: &WorkerSpec,
+        prepare: impl FnOnce(Launch) -> Launch,
+    ) -> Result<Self, Failure> {
+        let program = identity::executable()?;
+        let prefix = STACKS.iter().find(|known| Some(known.name) == stack).map(|known| known.prefix);
+        let launch = match prefix {
+            Some([_, rest @ ..]) => Launch::new(&program).args(rest).arg(&program),
+            None => Launch::new(program),
+        };
+        let launch = launch.arg("worker").stdin(Stream::Pipe).stdout(Stream::Pipe).die_with_parent();
         let mut child = prepare(launch).start()?;
         let mut stdin = child.take_stdin().with_context(|| format!("the {name}'s worker has no input"))?;
         let stdout = child.take_stdout().with_context(|| format!("the {name}'s worker has no output"))?;
@@ -81,6 +94,12 @@ impl Worker {
                 Err(Failure::from(anyhow!("the {name}'s worker ended without a word")))
             }
         }
+    }
+
+    /// Sends it a signal, if it still runs.
+    pub(crate) fn signal(&mut self, signal: i32) {
+        // One that has ended needs none.
+        let _ = self.child.signal(signal);
     }
 
     /// Asks it to end; what it has to say then still comes.

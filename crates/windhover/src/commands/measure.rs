@@ -2,6 +2,7 @@
 
 use super::capture::Recording;
 use super::child::Worker;
+use super::launch::become_program;
 use super::live::Live;
 use super::{identity, key, signals};
 use crate::cli::Format;
@@ -10,8 +11,10 @@ use crate::cli::measure::{Output as Wanted, Peer, Ping, Rounds, Wake};
 use crate::cli::pace::Pace;
 use crate::output::{Failure, Output};
 use anyhow::anyhow;
+use model::plan::BuiltInStack;
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
 use model::{Family, ResultDocument, WorkerEvent, WorkerSpec};
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 pub(crate) fn rounds<const PROBE: usize>(
@@ -19,37 +22,61 @@ pub(crate) fn rounds<const PROBE: usize>(
     output: &Output,
     started: Instant,
 ) -> Result<u8, Failure> {
-    let spec = arguments.spec().map_err(Failure::usage)?;
-    let (target, _endpoint) = target(&arguments.peer)?;
-    let live = Live::new(false, output)?;
-    run(&ProbeTask::new(spec, target), &arguments.output, Some(&arguments.pcap), live, output, started)
+    let (task, _endpoint) = of_rounds(arguments)?;
+    run(&task, &arguments.output, Some(&arguments.pcap), Live::new(false, output)?, output, started)
+}
+
+/// A measurement, and the endpoint that lives as long as it, when it is ours.
+pub(super) type Ready = (ProbeTask, Option<Worker>);
+
+pub(super) fn of_rounds<const PROBE: usize>(arguments: &Rounds<PROBE>) -> Result<Ready, Failure> {
+    let mut spec = arguments.spec().map_err(Failure::usage)?;
+    arguments.peer.claim_stack(&mut spec);
+    let (target, endpoint) = target(&arguments.peer)?;
+    Ok((ProbeTask::new(spec, target), endpoint))
 }
 
 pub(crate) fn ping(arguments: &Ping, output: &Output, started: Instant) -> Result<u8, Failure> {
-    let spec = arguments.spec().map_err(Failure::usage)?;
-    let control = resolved(&arguments.address, family(arguments.family))?;
-    let task = ProbeTask::new(spec, Target { control, key: None, host: None });
+    let (task, _) = of_ping(arguments)?;
     run(&task, &arguments.output, None, Live::new(false, output)?, output, started)
 }
 
+pub(super) fn of_ping(arguments: &Ping) -> Result<Ready, Failure> {
+    let spec = arguments.spec().map_err(Failure::usage)?;
+    let control = resolved(&arguments.address, family(arguments.family))?;
+    Ok((ProbeTask::new(spec, Target { control, key: None, host: None }), None))
+}
+
 pub(crate) fn wake(arguments: &Wake, output: &Output, started: Instant) -> Result<u8, Failure> {
+    let (task, _) = of_wake(arguments)?;
+    run(&task, &arguments.output(), None, Live::new(false, output)?, output, started)
+}
+
+pub(super) fn of_wake(arguments: &Wake) -> Result<Ready, Failure> {
     let allowed = task::allowed_cpus()?;
     let spec = arguments.spec(|| allowed).map_err(Failure::usage)?;
-    let task = ProbeTask::new(spec, Target::default());
-    run(&task, &arguments.output(), None, Live::new(false, output)?, output, started)
+    Ok((ProbeTask::new(spec, Target::default()), None))
 }
 
 /// One initiator, and one endpoint or several.
 pub(crate) fn pace(arguments: &Pace, output: &Output, started: Instant) -> Result<u8, Failure> {
-    let (spec, factors) = arguments.spec().map_err(Failure::usage)?;
+    let (mut task, _endpoint) = of_pace(arguments)?;
+    let live = Live::new(arguments.jsonl, output)?;
+    task.live = live.sink().is_some();
+    run(&task, &arguments.output, Some(&arguments.pcap), live, output, started)
+}
+
+pub(super) fn of_pace(arguments: &Pace) -> Result<Ready, Failure> {
+    let (mut spec, factors) = arguments.spec().map_err(Failure::usage)?;
+    arguments.peer.claim_stack(&mut spec);
     let family = family(arguments.peer.family);
     // With PGM the address is the group, and what follows are the endpoints.
     let first = arguments.peers.first();
     let others = arguments.peers.iter().skip(1).chain(&arguments.to);
     let others: Vec<String> = others.map(|address| resolved(address, family)).collect::<Result<_, Failure>>()?;
-    let (target, _endpoint) = match first {
+    let (target, endpoint) = match first {
         _ if arguments.peer.fork_both && spec.socket.pgm.is_some() => {
-            let (target, endpoint) = own_endpoint(first.map(String::as_str), family)?;
+            let (target, endpoint) = own_endpoint(first.map(String::as_str), &arguments.peer)?;
             (target, Some(endpoint))
         }
         Some(first) => {
@@ -65,9 +92,7 @@ pub(crate) fn pace(arguments: &Pace, output: &Output, started: Instant) -> Resul
     };
     let mut task = ProbeTask { factors, ..ProbeTask::new(spec, target) };
     task.others = others.into_iter().map(|control| Target { control, key: key.clone(), host: None }).collect();
-    let live = Live::new(arguments.jsonl, output)?;
-    task.live = live.sink().is_some();
-    run(&task, &arguments.output, Some(&arguments.pcap), live, output, started)
+    Ok((task, endpoint))
 }
 
 fn family(asked: crate::cli::shared::Family) -> Option<Family> {
@@ -78,12 +103,33 @@ fn family(asked: crate::cli::shared::Family) -> Option<Family> {
     }
 }
 
+/// Names the stack that this process was started behind by [`go_behind`].
+const BEHIND: &str = "WINDHOVER_BEHIND";
+
+fn is_behind(stack: &str) -> bool {
+    std::env::var(BEHIND).is_ok_and(|name| name == stack)
+}
+
+/// Starts this process anew behind a stack, where it is not behind it already.
+pub(super) fn go_behind(stack: &BuiltInStack) -> Result<(), Failure> {
+    if is_behind(stack.name) {
+        return Ok(());
+    }
+    let program = identity::executable()?.into_os_string();
+    let [_, rest @ ..] = stack.prefix;
+    let mut words = vec![program.clone()];
+    words.extend(rest.into_iter().map(OsString::from));
+    words.push(program);
+    words.extend(std::env::args_os().skip(1));
+    Err(become_program(&words, &[(BEHIND.into(), stack.name.into())], false))
+}
+
 /// The endpoint's address, or nothing for protocols within one machine; and the endpoint itself, when it is ours.
 pub(super) fn target(peer: &Peer) -> Result<(Target, Option<Worker>), Failure> {
     let protocol = peer.protocol;
-    let control = match (&peer.address, protocol.is_local()) {
+    let control = match (peer.endpoint(), protocol.is_local()) {
         (address, false) if peer.fork_both => {
-            let (target, endpoint) = own_endpoint(address.as_deref(), family(peer.family))?;
+            let (target, endpoint) = own_endpoint(address.map(String::as_str), peer)?;
             return Ok((target, Some(endpoint)));
         }
         (Some(address), false) => resolved(address, family(peer.family))?,
@@ -101,7 +147,8 @@ pub(super) fn target(peer: &Peer) -> Result<(Target, Option<Worker>), Failure> {
 }
 
 /// Starts an endpoint as a child that lives as long as the measurement, with a key that nobody else has.
-fn own_endpoint(address: Option<&str>, family: Option<Family>) -> Result<(Target, Worker), Failure> {
+fn own_endpoint(address: Option<&str>, peer: &Peer) -> Result<(Target, Worker), Failure> {
+    let family = family(peer.family);
     /// An endpoint that does not listen by then never will.
     const READY: Duration = Duration::from_secs(20);
     /// The measurement ends the endpoint; it need not end the measurement.
@@ -111,7 +158,9 @@ fn own_endpoint(address: Option<&str>, family: Option<Family>) -> Result<(Target
     let key = key::fresh()?.to_hex();
     let limits = model::Limits { max_session_s: LONGEST_S, max_rate_pps: u32::MAX, ..model::Limits::trusted() };
     let task = EndpointTask { bind: bind.to_string(), key: Some(key.clone()), limits };
-    let mut endpoint = Worker::start("endpoint", &WorkerSpec::Endpoint(task), |launch| launch)?;
+    // A process behind a stack passes it on to its children.
+    let stack = peer.stack().map(|stack| stack.name).filter(|name| !is_behind(name));
+    let mut endpoint = Worker::behind(stack, "endpoint", &WorkerSpec::Endpoint(task), |launch| launch)?;
     match endpoint.hear(READY)? {
         Some(WorkerEvent::Ready { address: Some(control) }) => {
             Ok((Target { control, key: Some(key), host: None }, endpoint))

@@ -1,5 +1,6 @@
 //! One module a command: parsed flags in, calls to the other crates, printing.
 
+mod against;
 mod agent;
 mod ask;
 mod bypass;
@@ -40,14 +41,21 @@ mod tune_try;
 mod undo;
 mod worker;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{self, Cli, Command};
 use crate::output::{Failure, Output};
 use std::time::Instant;
 
 /// Runs a command; the value is the exit code.
 pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Failure> {
     if cli.check_usage {
-        return check::run(&cli.command);
+        let second = cli.second.as_ref().map_or(Ok(0), |second| check::run(&second.command));
+        return second.and(check::run(&cli.command));
+    }
+    if let Some(second) = &cli.second {
+        return against::run(&cli.command, second, output);
+    }
+    if let Some(stack) = cli.command.peer().and_then(cli::measure::Peer::stack) {
+        measure::go_behind(stack)?;
     }
     match cli.command {
         Command::Key => key::run(output),

@@ -11,11 +11,15 @@ use std::sync::LazyLock;
 
 /// Flags of measuring commands that are no factors, and how a plan says the same or why it does not. `measure.pgm.KEY` is
 /// a key of a plan.
-const NO_FACTORS: [(&str, &str); 43] = [
+const NO_FACTORS: [(&str, &str); 47] = [
     ("protocol", "the axis protocol"),
     ("address", "roles and hosts"),
     ("peers", "roles and hosts"),
     ("to", "roles.reflectors"),
+    ("peer", "roles and hosts"),
+    ("stack", "the axis stack"),
+    ("against", "two values of an axis"),
+    ("at_most", "repetitions and seconds"),
     ("fork_both", "a lab of kind loopback"),
     ("key_file", "a campaign makes keys"),
     ("ipv4", "hosts have addresses"),

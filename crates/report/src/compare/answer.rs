@@ -1,0 +1,279 @@
+//! The answer to one question typed at the command line: two settings measured in turn, in one sentence and one small table.
+
+use super::words::{FACTOR, percent};
+use super::{
+    CompareError, CompareOptions, Comparison, Comparisons, KEPT, Metric, MetricComparison, Outcome, judge, sides,
+};
+use crate::RunInput;
+use crate::layout::{Column, Grid, paragraph};
+use crate::units::{counted, figure as figure_of, list};
+use model::{LatencyKind, Probe, ResultDocument};
+use std::collections::BTreeSet;
+
+/// The figures that are tested together, as far as the results have them; and of a stream, which has no round trips.
+const TESTED: [&str; 3] = ["p50", "stdev", "p99.9"];
+const OF_STREAM: [&str; 3] = ["bits", "working.p50", "working.p99"];
+
+/// What two settings measured in turn come to.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    comparisons: Comparisons,
+    /// The largest latency of all trusted repetitions of each side, in ns.
+    worst_ns: [Option<f64>; 2],
+    /// What the sides are called: `with --policy fifo:1`, `without`.
+    names: [String; 2],
+    /// Whether the results are round trips, of which p99.9 is a figure.
+    has_tail: bool,
+}
+
+impl Answer {
+    /// The factor whose values `a` and `b` tell the results of the two sides apart.
+    pub const FACTOR: &str = "side";
+
+    /// Judges the results of a run, which [`Self::FACTOR`] divides into two sides of one cell each. `level` is that of this
+    /// look ([`stats::Looks::level`]).
+    ///
+    /// # Errors
+    /// [`CompareError`] where a side has no result, or where they were not measured alike.
+    pub fn new(run: &RunInput, names: [String; 2], level: f64) -> Result<Self, CompareError> {
+        let all = sides::of_runs(std::slice::from_ref(run)).ok_or(CompareError::OneSide)?;
+        let [a, b] = ["a", "b"].map(|side| all.filtered(&[(Self::FACTOR.to_owned(), side.to_owned())]));
+        let first = run.results.first();
+        let is_stream = first.is_some_and(|result| result.probe == Probe::Stream);
+        let kind = first.and_then(|result| Some(result.latency.as_ref()?.kind));
+        let metrics = if is_stream { OF_STREAM } else { TESTED };
+        let options = CompareOptions {
+            metrics: metrics.iter().map(|word| word.parse()).collect::<Result<_, _>>()?,
+            rtt: kind == Some(LatencyKind::Rtt),
+            level: Some(level),
+            ..CompareOptions::default()
+        };
+        // What differs is what was asked for, be it a factor of the message.
+        let named: BTreeSet<String> = KEPT.into_iter().chain([Self::FACTOR]).map(str::to_owned).collect();
+        let prepared = judge::prepare(&a?, &b?, [&names[0], &names[1]], &named, &options)?;
+        let title = format!("{} against {}", names[1], names[0]);
+        let comparisons = judge::finish(vec![prepared], title, &options)?;
+        let worst_ns = ["a", "b"].map(|side| worst(&run.results, side, options.rtt));
+        Ok(Self { comparisons, worst_ns, names, has_tail: !is_stream })
+    }
+
+    /// The same as a document.
+    #[must_use]
+    pub fn comparisons(&self) -> &Comparisons {
+        &self.comparisons
+    }
+
+    /// The figure that the sides differ in most surely, and of several that are as sure the most.
+    fn leading(&self) -> Option<&MetricComparison> {
+        let size = |figure: &MetricComparison| figure.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+        let p = |figure: &MetricComparison| figure.p_corrected.unwrap_or(1.0);
+        let decided = self.figures().filter(|figure| figure.outcome.is_claim());
+        decided.min_by(|a, b| p(a).total_cmp(&p(b)).then(size(b).total_cmp(&size(a))))
+    }
+
+    /// Whether the sides differ in any of the figures that were tested.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        self.leading().is_some()
+    }
+
+    /// Why the answer cannot be trusted; `None` where it can.
+    #[must_use]
+    pub fn untrusted(&self) -> Option<String> {
+        let found = self.cells().find_map(|cell| {
+            let sides = [&cell.a, &cell.b].into_iter().zip(&self.names).zip(self.worst_ns);
+            sides.into_iter().find_map(|((side, name), worst)| {
+                let (left, all) = (side.left_out, side.left_out + side.repetitions);
+                let why = list(&side.findings);
+                match worst {
+                    // Of a side without a trusted repetition none is left out.
+                    None if cell.excluded.is_some() => Some(format!("no repetition {name} can be trusted ({why})")),
+                    _ if left > side.repetitions => {
+                        Some(format!("{left} of {all} repetitions {name} cannot be trusted ({why})"))
+                    }
+                    _ => None,
+                }
+            })
+        });
+        let few = || {
+            let any = self.figures().any(|figure| figure.outcome != Outcome::TooFew);
+            let left_out = self.cells().any(|cell| cell.a.left_out + cell.b.left_out > 0);
+            let (counts, needed) = (self.counts(), stats::samples_needed(1, self.comparisons.level));
+            let trusted = if left_out { " that can be trusted" } else { "" };
+            (!any).then(|| format!("{counts}{trusted} are too few, {needed} could tell: raise --at-most"))
+        };
+        found.or_else(few)
+    }
+
+    fn cells(&self) -> impl Iterator<Item = &super::CellComparison> {
+        self.comparisons.comparisons.iter().flat_map(|one: &Comparison| &one.cells)
+    }
+
+    fn figures(&self) -> impl Iterator<Item = &MetricComparison> {
+        self.cells().flat_map(|cell| &cell.metrics)
+    }
+
+    /// `8 repetitions each`.
+    fn counts(&self) -> String {
+        let counts = self.cells().next().map_or((0, 0), |cell| (cell.a.repetitions, cell.b.repetitions));
+        match counts {
+            (a, b) if a == b => format!("{} each", counted(a, "repetition")),
+            (a, b) => format!("{a} and {b} repetitions"),
+        }
+    }
+
+    /// What the figures come to, in one sentence.
+    fn sentence(&self) -> String {
+        let counts = self.counts();
+        if let Some(why) = self.untrusted() {
+            return format!("Not decided: {why}.");
+        }
+        let kind = self.cells().next().map_or(LatencyKind::RttHalf, |cell| cell.kind);
+        if let Some(figure) = self.leading() {
+            let unit = figure.quantity.unit();
+            let [a, b] = [figure.a, figure.b].map(|value| figure_of(unit, value));
+            let name = figure.quantity.0.name(kind).replace("stdev", "jitter");
+            let by = figure.ratio.map(|ratio| claim(ratio, figure.ratio_ci95)).unwrap_or_default();
+            return format!("{name}: {b} {} against {a} {}{by}, {counts}, interleaved.", self.names[1], self.names[0]);
+        }
+        let complete = self.figures().filter(|figure| !figure.incomplete);
+        let (narrow, wide): (Vec<_>, Vec<_>) = complete.partition(|figure| figure.outcome.is_decided());
+        let bounds: Vec<String> =
+            narrow.into_iter().filter_map(|figure| Some((figure, figure.ratio_ci95?))).map(bound).collect();
+        let wide: Vec<String> = wide.into_iter().map(|figure| title(&figure.metric).to_owned()).collect();
+        let most = if bounds.is_empty() { String::new() } else { format!(" larger than {}", list(&bounds)) };
+        let unclear = if wide.is_empty() { String::new() } else { format!("; not clear for {}", list(&wide)) };
+        format!("No difference seen{most}{unclear}: {counts}, interleaved.")
+    }
+
+    fn table(&self, width: usize) -> String {
+        // Where repetitions lack a figure, those that have it are no fair sample.
+        let figures: Vec<&MetricComparison> = self.figures().filter(|figure| !figure.incomplete).collect();
+        let mut columns = vec![Column::words("")];
+        columns.extend(figures.iter().map(|figure| Column { right: true, ..Column::words(title(&figure.metric)) }));
+        columns.push(Column { right: true, ..Column::words("worst") });
+        let dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+        let side = |at: usize, value: fn(&MetricComparison) -> f64| {
+            let mut row = vec![self.names[at].clone()];
+            row.extend(figures.iter().map(|figure| figure_of(figure.quantity.unit(), value(figure))));
+            row.push(dash(self.worst_ns[at].map(|ns| figure_of(model::quantity::Unit::Ns, ns))));
+            row
+        };
+        let compared = |name: &str, of: fn(&MetricComparison) -> Option<String>| {
+            let mut row = vec![name.to_owned()];
+            row.extend(figures.iter().map(|figure| dash(of(figure))));
+            row.push("–".to_owned());
+            row
+        };
+        let rows = vec![
+            side(0, |figure| figure.a),
+            side(1, |figure| figure.b),
+            compared("ratio", |figure| figure.ratio.map(factor)),
+            compared("95 %", |figure| {
+                figure.ratio_ci95.map(|[low, high]| format!("{} to {}", factor(low), factor(high)))
+            }),
+        ];
+        Grid { columns, rows, ..Grid::default() }.text(width)
+    }
+
+    /// What was left out, and what to type for more.
+    fn remarks(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        for cell in self.cells().filter(|cell| cell.excluded.is_none()) {
+            for (name, side) in [(&self.names[0], &cell.a), (&self.names[1], &cell.b)] {
+                if side.left_out > 0 {
+                    let (left, all) = (side.left_out, side.left_out + side.repetitions);
+                    let why = list(&side.findings);
+                    out.push(format!(
+                        "{left} of {all} repetitions {name} left out, as they cannot be trusted ({why})."
+                    ));
+                }
+            }
+        }
+        let lacks_tail = !self.figures().any(|figure| figure.metric == "p99.9" && !figure.incomplete);
+        if self.has_tail && lacks_tail {
+            out.push("p99.9 is not compared: each repetition needs 10,000 messages (--seconds).".to_owned());
+        }
+        if !self.is_decided() && self.untrusted().is_none() {
+            out.push("More repetitions show smaller differences: raise --at-most.".to_owned());
+        }
+        out
+    }
+
+    /// One sentence, the table, and what to know beside it, at most `width` columns wide.
+    #[must_use]
+    pub fn text(&self, width: usize) -> String {
+        let mut out = paragraph("", &self.sentence(), width);
+        out.push('\n');
+        out.push_str(&self.table(width));
+        let remarks = self.remarks();
+        if !remarks.is_empty() {
+            out.push('\n');
+        }
+        remarks.iter().for_each(|remark| out.push_str(&paragraph("", remark, width)));
+        out
+    }
+}
+
+fn worst(results: &[ResultDocument], side: &str, rtt: bool) -> Option<f64> {
+    let max: Metric = "max".parse().ok()?;
+    let own = results.iter().filter(|result| result.factor(Answer::FACTOR).as_deref() == Some(side));
+    own.filter(|result| result.verdict.trusted).filter_map(|result| max.of(result, rtt)).reduce(f64::max)
+}
+
+/// What a table calls a figure.
+fn title(metric: &str) -> &str {
+    if metric == "stdev" { "jitter" } else { metric }
+}
+
+/// A factor with the digits it needs.
+fn factor(ratio: f64) -> String {
+    match ratio {
+        v if v < 0.095 => format!("{v:.3}"),
+        v if v < 1.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+/// How much larger or smaller the second side is: `: 3.9 times lower (95 % 3.1 to 4.8)`, `: 22 % higher (95 % 15 to 30 %)`.
+fn claim(ratio: f64, interval: Option<[f64; 2]>) -> String {
+    let word = if ratio > 1.0 { "higher" } else { "lower" };
+    let from_one = |[low, high]: [f64; 2]| if ratio > 1.0 { [low, high] } else { [1.0 / high, 1.0 / low] };
+    let far = |ratio: f64| ratio.max(1.0 / ratio);
+    // One sentence has one unit.
+    if interval.into_iter().flatten().chain([ratio]).any(|end| far(end) >= FACTOR) {
+        let bounds = interval.map(from_one).map(|[near, end]| format!(" (95 % {near:.1} to {end:.1})"));
+        return format!(": {:.1} times {word}{}", far(ratio), bounds.unwrap_or_default());
+    }
+    let nearest = |[low, high]: [f64; 2]| if ratio > 1.0 { [low, high] } else { [high, low] };
+    let share = |ratio: f64| percent(ratio - 1.0);
+    let bounds = interval.map(nearest).map(|[near, end]| {
+        let (near, end) = (share(near), share(end));
+        format!(" (95 % {} to {end})", near.trim_end_matches(" %"))
+    });
+    format!(": {} {word}{}", share(ratio), bounds.unwrap_or_default())
+}
+
+/// The largest difference that a narrow interval leaves possible: `2.1 % (p50)`.
+fn bound((figure, [low, high]): (&MetricComparison, [f64; 2])) -> String {
+    format!("{} ({})", percent((high - 1.0).max(1.0 - low)), title(&figure.metric))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_as_people_say_them() {
+        assert_eq!(claim(0.2564, Some([0.2083, 0.3226])), ": 3.9 times lower (95 % 3.1 to 4.8)");
+        assert_eq!(claim(4.0, Some([3.0, 5.0])), ": 4.0 times higher (95 % 3.0 to 5.0)");
+        assert_eq!(claim(2.35, Some([1.37, 4.03])), ": 2.4 times higher (95 % 1.4 to 4.0)");
+        assert_eq!(claim(1.22, Some([1.15, 1.30])), ": 22 % higher (95 % 15 to 30 %)");
+        assert_eq!(claim(0.78, Some([0.72, 0.85])), ": 22 % lower (95 % 15 to 28 %)");
+        assert_eq!(
+            [0.0123, 0.26, 1.5, 3.94, 250.0].map(factor),
+            ["0.012", "0.26", "1.50", "3.9", "250"].map(str::to_owned)
+        );
+    }
+}

@@ -1,0 +1,263 @@
+//! `--against`: two settings measured in turn until the answer is known, or the time is over. Each repetition is a process of
+//! its own, as in a campaign, so that nothing of one setting is left for the other.
+
+use super::child::Worker;
+use super::measure::{self, Ready};
+use super::{identity, live, signals, stream};
+use crate::cli::against::{Against, Second};
+use crate::cli::measure::Output as Wanted;
+use crate::cli::{Command, Format};
+use crate::output::{Failure, Output, width};
+use anyhow::{Context as _, anyhow};
+use model::worker::ProbeTask;
+use model::{ResultDocument, RunDocument, Substrate, WorkerEvent, WorkerSpec};
+use report::RunInput;
+use report::compare::Answer;
+use stats::Looks;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The chance that a comparison of a setting with itself claims a difference.
+const LEVEL: f64 = 0.05;
+
+/// The repetitions a side that the time is divided into where no length is given.
+const AIM: u32 = 21;
+
+/// How often a stop is looked for while a repetition runs.
+const LISTEN: Duration = Duration::from_millis(100);
+
+const SIGINT: i32 = 2;
+
+/// One setting.
+struct Side {
+    task: ProbeTask,
+    _endpoint: Option<Worker>,
+    has_length: bool,
+    has_warmup: bool,
+}
+
+impl Side {
+    fn new((task, endpoint): Ready, has: impl Fn(&str) -> bool) -> Self {
+        const LENGTHS: [&str; 5] = ["seconds", "count", "min_seconds", "min_count", "interval_percent"];
+        // An echo each 100 ms has a count of its own.
+        let has_length = task.spec.probe == model::Probe::Ping || LENGTHS.into_iter().any(&has);
+        Self { task, _endpoint: endpoint, has_length, has_warmup: has("warmup_ms") }
+    }
+
+    fn of(command: &Command) -> Result<Self, Failure> {
+        Ok(match command {
+            Command::Pingpong(arguments) => Self::new(measure::of_rounds(arguments)?, |name| arguments.has(name)),
+            Command::Rr(arguments) => Self::new(measure::of_rounds(arguments)?, |name| arguments.has(name)),
+            Command::Ping(arguments) => Self::new(measure::of_ping(arguments)?, |name| arguments.has(name)),
+            Command::Wake(arguments) => Self::new(measure::of_wake(arguments)?, |name| arguments.has(name)),
+            Command::Pace(arguments) => Self::new(measure::of_pace(arguments)?, |name| arguments.has(name)),
+            Command::Stream(arguments) => Self::new(stream::ready(arguments)?, |name| arguments.has(name)),
+            _ => refuse!("--against compares measurements of pingpong, rr, ping, pace, stream and wake"),
+        })
+    }
+
+    /// Gives it a length with which [`AIM`] repetitions of both sides fit, or refuses one of which too few do.
+    fn fit(&mut self, at_most: Duration) -> Result<(), Failure> {
+        let spec = &mut self.task.spec;
+        let rates = spec.pace.as_ref().map_or(1, |pace| pace.rates_pps.len());
+        if spec.sizes.len() * rates > 1 {
+            refuse!("--against compares one size and one rate a side: name one, or compare them in a campaign");
+        }
+        let ms = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        if !self.has_length {
+            // The rest is for processes to start and connect.
+            spec.stop.max_ms = ms(at_most.mul_f64(0.65) / (2 * AIM)).clamp(50, spec.stop.max_ms);
+        }
+        if !self.has_warmup {
+            spec.warmup.time_ms = spec.warmup.time_ms.min(ms(at_most.mul_f64(0.15) / (2 * AIM)));
+        }
+        let least = 2 * stats::samples_needed(1, LEVEL);
+        let length = spec.stop.max_ms.saturating_add(spec.warmup.time_ms);
+        let needed_ms = u64::from(length) * least as u64;
+        if spec.stop.max_ms < u32::MAX && needed_ms > u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX) {
+            refuse!(
+                "{} repetitions of {} s do not fit into --at-most {} s: shorten --seconds, or give --at-most {}s",
+                least,
+                f64::from(length) / 1e3,
+                at_most.as_secs_f64(),
+                needed_ms.div_ceil(1000) + 1
+            );
+        }
+        Ok(())
+    }
+
+    /// One repetition; nothing where it was asked to stop.
+    fn measure(&self, stop: &AtomicBool) -> Result<Option<ResultDocument>, Failure> {
+        let spec = WorkerSpec::Probe(Box::new(self.task.clone()));
+        let stack = self.task.spec.initiator.stack.as_deref();
+        let mut worker = Worker::behind(stack, "measurement", &spec, |launch| launch)?;
+        let mut result = None;
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                worker.signal(SIGINT);
+                return Ok(None);
+            }
+            match worker.hear(LISTEN)? {
+                Some(WorkerEvent::Measured(measured)) => result = Some(measured.result),
+                Some(WorkerEvent::Done) => return result.context("it gave no result").map(Some).map_err(Failure::from),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn parts(command: &Command) -> Option<(&Against, Wanted)> {
+    Some(match command {
+        Command::Pingpong(arguments) => (&arguments.against, arguments.output.clone()),
+        Command::Rr(arguments) => (&arguments.against, arguments.output.clone()),
+        Command::Ping(arguments) => (&arguments.against, arguments.output.clone()),
+        Command::Wake(arguments) => (&arguments.against, arguments.output()),
+        Command::Pace(arguments) => (&arguments.against, arguments.output.clone()),
+        Command::Stream(arguments) => (&arguments.against, arguments.output()),
+        _ => return None,
+    })
+}
+
+/// What was measured so far.
+struct Rounds {
+    run: RunInput,
+    /// Repetitions that both sides have.
+    complete: usize,
+    slowest: Duration,
+}
+
+pub(super) fn run(first: &Command, second: &Second, output: &Output) -> Result<u8, Failure> {
+    let Some((Against { at_most, .. }, wanted)) = parts(first) else { return Ok(0) };
+    let (form, at_most) = (wanted.form.get(), *at_most);
+    if form == Format::Sfnt {
+        refuse!("--format sfnt has no columns for a comparison: use table, json, csv or markdown");
+    }
+    let mut sides = [Side::of(first)?, Side::of(&second.command)?];
+    sides.iter_mut().try_for_each(|side| side.fit(at_most))?;
+    let stop = signals::stop_flag()?;
+    let begun = Instant::now();
+    let mut rounds = Rounds { run: run_input(&sides[0].task, &second.names)?, complete: 0, slowest: Duration::ZERO };
+    let bar = live::bar(output.shows_progress(), "{msg}");
+    let mut looks: Option<Looks> = None;
+    let mut answer = None;
+    while answer.is_none() {
+        let left = at_most.saturating_sub(begun.elapsed());
+        let most = looks.as_ref().map(|looks| format!(" of at most {}", looks.last())).unwrap_or_default();
+        bar.set_message(format!("repetition {}{most}, {:.0} s left at most", rounds.complete + 1, left.as_secs_f64()));
+        if !rounds.add(&sides, &second.names, &stop)? {
+            break;
+        }
+        let left = at_most.saturating_sub(begun.elapsed());
+        let fixed = match looks.take() {
+            Some(looks) => looks,
+            // The looks are fixed by how long repetitions take, before anything is known of what they say.
+            None => planned(left, rounds.slowest)?,
+        };
+        let is_last = rounds.complete >= fixed.last() || left < rounds.slowest;
+        if is_last || fixed.is_due(rounds.complete) {
+            let found = rounds.judged(&second.names, fixed.level())?;
+            answer = Some(found).filter(|found| is_last || found.is_decided());
+        }
+        looks = Some(fixed);
+    }
+    bar.finish_and_clear();
+    let is_interrupted = answer.is_none();
+    drop((sides, stop));
+    let answer = match answer {
+        Some(answer) => answer,
+        None if rounds.complete < stats::samples_needed(1, LEVEL) => {
+            output.note(format_args!("interrupted after {} repetitions each: too few to tell", rounds.complete));
+            return Ok(130);
+        }
+        None => rounds.judged(&second.names, looks.map_or(LEVEL, |looks| looks.level()))?,
+    };
+    output.result(&match form {
+        Format::Json => answer.comparisons().json()?,
+        Format::Csv => answer.comparisons().csv(),
+        Format::Markdown => answer.comparisons().markdown(),
+        Format::Table | Format::Sfnt => answer.text(width()),
+    })?;
+    let untrusted = answer.untrusted();
+    if let (Some(why), false) = (&untrusted, form == Format::Table) {
+        output.warning(format_args!("not decided: {why}"));
+    }
+    Ok(match (is_interrupted, untrusted) {
+        (true, _) => 130,
+        (false, Some(_)) => 4,
+        (false, None) => 0,
+    })
+}
+
+/// The looks of as many repetitions as fit into the time that is left after the first one of both sides.
+fn planned(left: Duration, round: Duration) -> Result<Looks, Failure> {
+    // A machine may become busier.
+    let further = left.as_secs_f64() / (1.2 * round.as_secs_f64().max(1e-3));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
+    let most = 1 + further as usize;
+    Looks::up_to(most, LEVEL).ok_or_else(|| {
+        let (round, needed) = (round.as_secs_f64(), stats::samples_needed(1, LEVEL));
+        Failure::usage(anyhow!(
+            "a repetition of both sides takes {round:.1} s, so --at-most is too short for the {needed} that can tell: shorten \
+             --seconds or --count, or give --at-most {:.0}s",
+            (1.2 * round * (needed + 1) as f64).ceil()
+        ))
+    })
+}
+
+impl Rounds {
+    /// Measures both sides once, in the order A B B A A B …; false where it was asked to stop.
+    fn add(&mut self, sides: &[Side; 2], names: &[String; 2], stop: &AtomicBool) -> Result<bool, Failure> {
+        let begun = Instant::now();
+        let mut both = Vec::new();
+        for at in if self.complete.is_multiple_of(2) { [0, 1] } else { [1, 0] } {
+            let failed = |failure: Failure| {
+                let error = failure.error.context(format!("the measurement {}", names[at]));
+                Failure { error, ..failure }
+            };
+            let Some(mut result) = sides[at].measure(stop).map_err(failed)? else { return Ok(false) };
+            result.factors.insert(Answer::FACTOR.to_owned(), ["a", "b"][at].into());
+            result.repetition = u32::try_from(self.complete + 1).ok();
+            both.push(result);
+        }
+        self.run.results.append(&mut both);
+        self.complete += 1;
+        self.slowest = self.slowest.max(begun.elapsed());
+        Ok(true)
+    }
+
+    fn judged(&self, names: &[String; 2], level: f64) -> Result<Answer, Failure> {
+        Answer::new(&self.run, names.clone(), level).map_err(|error| Failure::new(1, error))
+    }
+}
+
+/// A run without a directory, which results are put into.
+fn run_input(task: &ProbeTask, names: &[String; 2]) -> Result<RunInput, Failure> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let name = format!("{} {}", task.spec.probe, task.spec.socket.protocol);
+    let document = RunDocument {
+        format: model::FORMAT,
+        name: name.clone(),
+        title: Some(format!("{}, {} and {}", name, names[0], names[1])),
+        tool_version: identity::VERSION.to_owned(),
+        build: Some(identity::build()?),
+        seed: 0,
+        order: Vec::new(),
+        machines: [].into(),
+        hosts: [].into(),
+        substrate: substrate(task),
+        lab: None,
+        ask: Vec::new(),
+        labels: [].into(),
+        started_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
+        ended_ns: None,
+        outcome: None,
+    };
+    Ok(RunInput { name, document, results: vec![], failed: vec![], problems: vec![], folder: None, steps: vec![] })
+}
+
+/// As far as one end knows it.
+fn substrate(task: &ProbeTask) -> Substrate {
+    let address = task.target.control.parse::<std::net::SocketAddr>();
+    let is_here = address.is_ok_and(|address| address.ip().is_loopback());
+    if is_here || task.spec.socket.protocol.is_local() { Substrate::Loopback } else { Substrate::Metal }
+}
