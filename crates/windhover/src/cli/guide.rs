@@ -39,6 +39,8 @@ pingpong
       with a program of your own as the initiator
   windhover pingpong udp 10.0.0.2 --key-file key --policy fifo:1 --cpu 1 --receive spin
       real-time policy, one CPU, spinning
+  windhover pingpong udp 10.0.0.2 --key-file key --against '--policy fifo:1'
+      what that policy brings: both measured in turn, for a minute at most
 rr
   windhover rr tcp 10.0.0.2 --key-file key -t 10
       netperf's TCP_RR for 10 s
