@@ -65,12 +65,7 @@ fn runs(typed: &str) -> BTreeSet<String> {
         let above = name(&path);
         folder(path).filter(is_run).map(move |run| format!("{above}/{}", name(&run)))
     });
-    folder(here.to_owned())
-        .filter(is_run)
-        .map(|run| name(&run))
-        .chain(deeper)
-        .map(|run| format!("{parent}{run}"))
-        .collect()
+    folder(here).filter(is_run).map(|run| name(&run)).chain(deeper).map(|run| format!("{parent}{run}")).collect()
 }
 
 /// The factors of the runs that are named, with their values.
