@@ -355,6 +355,9 @@ impl Place {
         if has("ff08::1") {
             return Err("needs the route that the sentence tells of");
         }
+        if has("--against") {
+            return Err("takes up to a minute (tests/against.rs)");
+        }
         if has("--foreign") {
             return Err("needs a program of one's own (tests/foreign.rs)");
         }
