@@ -137,6 +137,8 @@ fn factors(cell: &Cell) -> BTreeMap<String, String> {
 
 fn word(name: &str, value: &str) -> String {
     match name {
+        // A timer is no protocol.
+        "protocol" | "size" if value == Protocol::Timer.word() || value == "0" => String::new(),
         "probe" => value.to_owned(),
         "protocol" => value.to_uppercase(),
         "size" => format!("{value} B"),
@@ -167,8 +169,8 @@ impl Labels {
     fn row(&self, cell: &Cell) -> String {
         let all = factors(cell);
         let values = self.varying.iter().filter_map(|name| Some((name, all.get(name)?)));
-        let words: Vec<String> =
-            values.filter(|(name, value)| self.is_named(name, value)).map(|(name, value)| word(name, value)).collect();
+        let words = values.filter(|(name, value)| self.is_named(name, value)).map(|(name, value)| word(name, value));
+        let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
         if words.is_empty() { cell.info.label.clone() } else { words.join(" · ") }
     }
 
@@ -198,7 +200,7 @@ impl Labels {
             };
             format!("{preposition} {}", word(name, value))
         };
-        values.map(phrase).collect()
+        values.filter(|(name, value)| !word(name, value).is_empty()).map(phrase).collect()
     }
 }
 

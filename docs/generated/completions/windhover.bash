@@ -2102,14 +2102,22 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__pace)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --pacer --every --stamps --seed --random-delay --sender-measured --count --seconds --maxms --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --schedule --beyond-saturation --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --pcap --pcap-snap --format --json --raw --percentile --ladder --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
+            opts="-4 -6 -t -J -h --peer --fork-both --key-file --stack --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --pacer --every --stamps --seed --random-delay --sender-measured --count --seconds --maxms --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --schedule --beyond-saturation --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --pcap --pcap-snap --against --at-most --format --json --raw --percentile --ladder --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --peer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --key-file)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stack)
+                    COMPREPLY=($(compgen -W "kernel spin xdp" -- "${cur}"))
                     return 0
                     ;;
                 --to)
@@ -2337,6 +2345,14 @@ _windhover_static() {
                     return 0
                     ;;
                 --pcap-snap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --against)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-most)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2898,7 +2914,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__ping)
-            opts="-4 -6 -s -i -c -J -h --ipv4 --ipv6 --size --policy --cpu --bind --device --ttl --interval --count --timeout --worst --over --format --json --raw --percentile --ladder --color --quiet --help"
+            opts="-4 -6 -s -i -c -J -h --ipv4 --ipv6 --size --policy --cpu --bind --device --ttl --interval --count --timeout --worst --over --against --at-most --format --json --raw --percentile --ladder --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2960,6 +2976,14 @@ _windhover_static() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --against)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-most)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "table json csv markdown sfnt" -- "${cur}"))
                     return 0
@@ -2984,14 +3008,22 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__pingpong)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --foreign --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --frame-backend --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --worst --over --pcap --pcap-snap --format --json --raw --percentile --ladder --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
+            opts="-4 -6 -t -J -h --peer --fork-both --key-file --stack --ipv4 --ipv6 --foreign --size --min-size --max-size --pings --pongs --sleep-gap --spin-gap --rtt --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --frame-backend --mcast --mcast-interface --mcast-loop --idle-pipes --remote-idle-pipes --idle-unix-dgram --remote-idle-unix-dgram --idle-unix-stream --remote-idle-unix-stream --idle-udp --remote-idle-udp --idle-tcp --remote-idle-tcp --idle-tcp-listen --remote-idle-tcp-listen --worst --over --pcap --pcap-snap --against --at-most --format --json --raw --percentile --ladder --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --peer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --key-file)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stack)
+                    COMPREPLY=($(compgen -W "kernel spin xdp" -- "${cur}"))
                     return 0
                     ;;
                 --foreign)
@@ -3210,6 +3242,14 @@ _windhover_static() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --against)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-most)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "table json csv markdown sfnt" -- "${cur}"))
                     return 0
@@ -3366,14 +3406,22 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__rr)
-            opts="-4 -6 -t -J -h --fork-both --key-file --ipv4 --ipv6 --response --size --min-size --max-size --half --connect-each --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --frame-backend --mcast --mcast-interface --mcast-loop --worst --over --pcap --pcap-snap --format --json --raw --percentile --ladder --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
+            opts="-4 -6 -t -J -h --peer --fork-both --key-file --stack --ipv4 --ipv6 --response --size --min-size --max-size --half --connect-each --count --seconds --maxms --min-seconds --minms --min-count --interval --warmup --warmup-count --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --no-nodelay --unconnected --more --ttl --frame-backend --mcast --mcast-interface --mcast-loop --worst --over --pcap --pcap-snap --against --at-most --format --json --raw --percentile --ladder --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --peer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --key-file)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stack)
+                    COMPREPLY=($(compgen -W "kernel spin xdp" -- "${cur}"))
                     return 0
                     ;;
                 --response)
@@ -3525,6 +3573,14 @@ _windhover_static() {
                     return 0
                     ;;
                 --pcap-snap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --against)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-most)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3930,14 +3986,22 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__stream)
-            opts="-4 -6 -t -R -P -b -N -J -h --fork-both --key-file --ipv4 --ipv6 --seconds --working-latency --size --direction --bidir --reverse --flows --bandwidth --rate --batch --gso --gro --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --nodelay --ttl --pcap --pcap-snap --format --json --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
+            opts="-4 -6 -t -R -P -b -N -J -h --peer --fork-both --key-file --stack --ipv4 --ipv6 --seconds --working-latency --size --direction --bidir --reverse --flows --bandwidth --rate --batch --gso --gro --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --nodelay --ttl --pcap --pcap-snap --against --at-most --format --json --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --peer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --key-file)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stack)
+                    COMPREPLY=($(compgen -W "kernel spin xdp" -- "${cur}"))
                     return 0
                     ;;
                 --seconds)
@@ -4049,6 +4113,14 @@ _windhover_static() {
                     return 0
                     ;;
                 --pcap-snap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --against)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-most)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4526,7 +4598,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__wake)
-            opts="-p -i -a -l -D -S -h -q -m -J --policy --priority --interval-us --cpu --timer-slack-ns --count --seconds --warmup --foreign --worst --over --smp --histogram --help --mlockall --format --json --raw --percentile --ladder --color --quiet"
+            opts="-p -i -a -l -D -S -h -q -m -J --policy --priority --interval-us --cpu --timer-slack-ns --count --seconds --warmup --foreign --worst --over --smp --histogram --help --mlockall --against --at-most --format --json --raw --percentile --ladder --color --quiet"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4601,6 +4673,14 @@ _windhover_static() {
                     return 0
                     ;;
                 -h)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --against)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-most)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -85,7 +85,11 @@ complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-cpu -d 
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l allow-other-addresses -d 'Let clients with the key use another address for data than for the control connection'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l peer -d 'The endpoint too, in the place of ADDR: for --against \'--peer ADDR\'' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l stack -d 'Run this end, with --fork-both also the far end, behind a network stack of `windhover bypass run`; without --fork-both start the far end by `windhover bypass run --stack STACK -- windhover serve`' -r -f -a "kernel\t''
+spin\t''
+xdp\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l foreign -d 'Measure with this program, a foreign worker: its words split at blanks' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list [default: 32, over pgm 64]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-size -d 'Leave out sizes below this' -r
@@ -139,6 +143,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l worst -
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l against -d 'Measure a second setting in turn with this one and say what differs: the same command with FLAGS, which replace those typed before, as in --against \'--policy fifo:1\'' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l at-most -d 'With --against: end after this time, as 90s, 10m or 2h; earlier once the answer is known' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
 csv\t'One row a size'
@@ -161,7 +167,11 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s J -l js
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l ladder -d 'Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l peer -d 'The endpoint too, in the place of ADDR: for --against \'--peer ADDR\'' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l stack -d 'Run this end, with --fork-both also the far end, behind a network stack of `windhover bypass run`; without --fork-both start the far end by `windhover bypass run --stack STACK -- windhover serve`' -r -f -a "kernel\t''
+spin\t''
+xdp\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l response -d 'Response size in bytes [default: as the request]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list [default: 32, over pgm 64]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l min-size -d 'Leave out sizes below this' -r
@@ -199,6 +209,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l worst -d 'Kee
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l over -d 'Keep messages over this RTT in µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l against -d 'Measure a second setting in turn with this one and say what differs: the same command with FLAGS, which replace those typed before, as in --against \'--policy fifo:1\'' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l at-most -d 'With --against: end after this time, as 90s, 10m or 2h; earlier once the answer is known' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
 csv\t'One row a size'
@@ -233,6 +245,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand ping" -s c -l count 
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l timeout -d 'An echo is lost after so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l over -d 'Keep messages over this RTT in µs one by one' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l against -d 'Measure a second setting in turn with this one and say what differs: the same command with FLAGS, which replace those typed before, as in --against \'--policy fifo:1\'' -r
+complete -c windhover -n "__fish_windhover_using_subcommand ping" -l at-most -d 'With --against: end after this time, as 90s, 10m or 2h; earlier once the answer is known' -r
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
 csv\t'One row a size'
@@ -249,7 +263,11 @@ complete -c windhover -n "__fish_windhover_using_subcommand ping" -s J -l json -
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l ladder -d 'Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l peer -d 'The endpoint too, in the place of ADDR: for --against \'--peer ADDR\'' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l stack -d 'Run this end, with --fork-both also the far end, behind a network stack of `windhover bypass run`; without --fork-both start the far end by `windhover bypass run --stack STACK -- windhover serve`' -r -f -a "kernel\t''
+spin\t''
+xdp\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l to -d 'A further endpoint that gets every message too; may be repeated. Its key is that of --key-file' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list [default: 32, over pgm 64]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l min-size -d 'Leave out sizes below this' -r
@@ -306,6 +324,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l data -d 'Ti
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l retries -d 'NAKs without a confirmation, and confirmations without a repair, after which a packet is given up' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l against -d 'Measure a second setting in turn with this one and say what differs: the same command with FLAGS, which replace those typed before, as in --against \'--policy fifo:1\'' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l at-most -d 'With --against: end after this time, as 90s, 10m or 2h; earlier once the answer is known' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
 csv\t'One row a size'
@@ -331,7 +351,11 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ladder -d '
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l jsonl -d 'Write each interval of 100 ms to standard output as a JSON line of type `interval` once it is complete; each result follows as one of type `result`'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l peer -d 'The endpoint too, in the place of ADDR: for --against \'--peer ADDR\'' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l stack -d 'Run this end, with --fork-both also the far end, behind a network stack of `windhover bypass run`; without --fork-both start the far end by `windhover bypass run --stack STACK -- windhover serve`' -r -f -a "kernel\t''
+spin\t''
+xdp\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -s t -l seconds -d 'Stream so long [default: 10]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l size -d 'Bytes of a datagram, or of a write: a number or a list, measured one after the other [default: udp what a frame of the route carries, at most 1472; tcp 131072]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l direction -d 'Direction: up (from here), down (from the far end), both' -r
@@ -357,6 +381,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-de
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l ttl -d 'Time to live, or hop limit, of data' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l against -d 'Measure a second setting in turn with this one and say what differs: the same command with FLAGS, which replace those typed before, as in --against \'--policy fifo:1\'' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l at-most -d 'With --against: end after this time, as 90s, 10m or 2h; earlier once the answer is known' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
 csv\t'One row a size'
@@ -390,6 +416,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand wake" -l foreign -d 
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l worst -d 'Keep this many outliers, the slowest messages, one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l over -d 'Keep wake-ups later than so many µs one by one' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -s h -l histogram -d 'Also print the histogram, as cyclictest does: one line for each µs below US. `-h` alone prints help' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l against -d 'Measure a second setting in turn with this one and say what differs: the same command with FLAGS, which replace those typed before, as in --against \'--policy fifo:1\'' -r
+complete -c windhover -n "__fish_windhover_using_subcommand wake" -l at-most -d 'With --against: end after this time, as 90s, 10m or 2h; earlier once the answer is known' -r
 complete -c windhover -n "__fish_windhover_using_subcommand wake" -l format -d 'Form of the result on standard output' -r -f -a "table\t'Aligned text'
 json\t'One result document a line'
 csv\t'One row a size'

@@ -17,7 +17,8 @@ pub(crate) struct Against {
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     against: Option<String>,
     /// With --against: end after this time, as 90s, 10m or 2h; earlier once the answer is known
-    #[arg(long, value_name = "TIME", default_value = "60s", requires = "against", value_parser = super::shield::duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", requires = "against", hide_short_help = true,
+          value_parser = super::shield::duration)]
     pub(crate) at_most: Duration,
 }
 

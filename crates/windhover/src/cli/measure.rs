@@ -27,7 +27,7 @@ pub(crate) struct Peer {
     #[arg(value_name = "ADDR[:PORT]")]
     pub(crate) address: Option<String>,
     /// The endpoint too, in the place of ADDR: for --against '--peer ADDR'
-    #[arg(long, value_name = "ADDR[:PORT]", conflicts_with = "address")]
+    #[arg(long, value_name = "ADDR[:PORT]", conflicts_with = "address", hide_short_help = true)]
     peer: Option<String>,
     /// Run the far end here too: an endpoint on ADDR [default: 127.0.0.1, with -6 ::1] as a child, ended with the
     /// measurement. Both ends are then on one host. unix-stream, unix-dgram and pipe need no such flag
@@ -38,7 +38,7 @@ pub(crate) struct Peer {
     pub(crate) key_file: Option<PathBuf>,
     /// Run this end, with --fork-both also the far end, behind a network stack of `windhover bypass run`; without --fork-both
     /// start the far end by `windhover bypass run --stack STACK -- windhover serve`
-    #[arg(long, value_parser = stack())]
+    #[arg(long, value_parser = stack(), hide_short_help = true)]
     stack: Option<String>,
     #[command(flatten)]
     pub(crate) family: Family,
@@ -85,7 +85,7 @@ pub(crate) struct Output {
     #[arg(skip)]
     pub(crate) histogram_us: Option<u32>,
     /// Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) ladder: bool,
 }
 

@@ -202,7 +202,9 @@ mod tests {
             let mut root = definition();
             root.build();
             let command = path.split(' ').try_fold(&root, |command, name| command.find_subcommand(name)).unwrap();
-            let flags = |help: String| help.lines().filter(|line| line.trim_start().starts_with('-')).count();
+            // Texts are further in.
+            let is_flag = |line: &&str| line.find('-').is_some_and(|at| at <= 6 && line[..at].trim().is_empty());
+            let flags = |help: String| help.lines().filter(is_flag).count();
             let short = flags(command.clone().render_help().to_string());
             let long = flags(command.clone().render_long_help().to_string());
             // One of them is --help.

@@ -67,6 +67,7 @@ impl Side {
         if !self.has_length {
             // The rest is for processes to start and connect.
             spec.stop.max_ms = ms(at_most.mul_f64(0.65) / (2 * AIM)).clamp(50, spec.stop.max_ms);
+            (spec.stop.min_ms, spec.stop.min_count) = (0, 0);
         }
         if !self.has_warmup {
             spec.warmup.time_ms = spec.warmup.time_ms.min(ms(at_most.mul_f64(0.15) / (2 * AIM)));
