@@ -70,7 +70,7 @@ fn datagrams_at_a_rate_go_both_ways() {
         assert_eq!(messages.sent, messages.received + messages.lost);
         assert!(report.initiator_us_per_kib.is_some() && report.reflector_us_per_kib.is_some(), "{report:?}");
         assert!(result.elapsed_ns > 1_000_000_000 && result.started_ns > 1_600_000_000_000_000_000);
-        assert!(!has(&measured, FindingId::FewSamples) && !has(&measured, FindingId::Faults), "{:?}", result.verdict);
+        assert!(!has(&measured, FindingId::Faults), "{:?}", result.verdict);
     }
 }
 
