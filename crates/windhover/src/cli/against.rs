@@ -35,12 +35,16 @@ pub(crate) struct Second {
 type Typed<'a> = BTreeMap<usize, (&'a Arg, Vec<OsString>)>;
 
 /// Flags that belong to one measurement, not to a comparison of many.
-const OF_ONE: [&str; 5] = ["raw", "pcap", "jsonl", "percentile", "histogram"];
+const OF_ONE: [&str; 6] = ["raw", "pcap", "jsonl", "percentile", "ladder", "histogram"];
 
 /// The second side that `--against` asks for; nothing without it.
 pub(super) fn second(definition: &clap::Command, matches: &ArgMatches) -> Result<Option<Second>, UsageError> {
     let Some((name, first)) = matches.subcommand() else { return Ok(None) };
     let Ok(Some(text)) = first.try_get_one::<String>("against") else { return Ok(None) };
+    // `plot` has an --against of its own.
+    if first.try_contains_id("at_most").is_err() {
+        return Ok(None);
+    }
     let Some(command) = definition.find_subcommand(name) else { return Ok(None) };
     let refused = |why: &str| UsageError::plain(format!("--against '{text}': {why}"));
     let words = split(text).ok_or_else(|| refused("a quote is not closed"))?;
