@@ -10,7 +10,7 @@ use crate::cli::{Command, Format};
 use crate::output::{Failure, Output, width};
 use anyhow::{Context as _, anyhow};
 use model::worker::ProbeTask;
-use model::{ResultDocument, RunDocument, Substrate, WorkerEvent, WorkerSpec};
+use model::{ResultDocument, RunDocument, StopRule, Substrate, WorkerEvent, WorkerSpec};
 use report::RunInput;
 use report::compare::Answer;
 use stats::Looks;
@@ -66,8 +66,8 @@ impl Side {
         let ms = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         if !self.has_length {
             // The rest is for processes to start and connect.
-            spec.stop.max_ms = ms(at_most.mul_f64(0.65) / (2 * AIM)).clamp(50, spec.stop.max_ms);
-            (spec.stop.min_ms, spec.stop.min_count) = (0, 0);
+            let max_ms = ms(at_most.mul_f64(0.65) / (2 * AIM)).clamp(50, spec.stop.max_ms);
+            spec.stop = StopRule { max_ms, ..StopRule::default() };
         }
         if !self.has_warmup {
             spec.warmup.time_ms = spec.warmup.time_ms.min(ms(at_most.mul_f64(0.15) / (2 * AIM)));
