@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Rows of the first table: fewer are filled up from the other cells.
 const FEWEST_ROWS: usize = 3;
 const MOST_ROWS: usize = 6;
+/// Commands of the first screen.
+const MOST_COMMANDS: usize = 2;
 /// Sentences of the first screen.
 const MOST_SENTENCES: usize = 5;
 /// What the first table shows of latency, and of what has none.
@@ -266,7 +268,7 @@ fn trust(document: &Document, primary: Option<&Comparisons>) -> String {
     if places.len() > 1 {
         parts.push("figures of different substrates are not compared".to_owned());
     } else if places.iter().all(|place| matches!(place, Substrate::Netns | Substrate::Loopback)) {
-        parts.push("no message crossed a wire, so no network card is part of the figures".to_owned());
+        parts.push("no network card is part of the figures".to_owned());
     } else if places.contains(&Substrate::SimulatedTime) {
         parts.push("simulated time counts instructions: it compares, and is no performance of any hardware".to_owned());
     }
@@ -326,8 +328,8 @@ fn next(document: &Document, primary: Option<&Comparisons>, runs: &[RunInput]) -
         figures.any(|figure| figure.outcome == Outcome::Lower && figure.quantity.0.better == quantity::Better::Lower)
     });
     out.extend(each_once(gains.flat_map(|one| one.a.factors.keys().filter_map(|axis| does(axis, document)))));
+    out.truncate(MOST_COMMANDS - 1);
     out.push(format!("windhover show {path} --cells"));
-    out.truncate(3);
     out
 }
 

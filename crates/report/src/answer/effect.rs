@@ -15,6 +15,8 @@ use model::quantity::{self, Unit};
 const MOST_OF_AXIS: usize = 2;
 /// Figures in a sentence.
 const MOST_FIGURES: usize = 3;
+/// A p50 that changes by less is not worth a word.
+const SLIGHT: f64 = 1.1;
 /// Sentences about effects.
 const MOST: usize = 3;
 
@@ -108,7 +110,8 @@ fn clause(cells: &[Cell], comparison: &Comparison, pair: &CellComparison, figure
             let size = size(figure);
             let size = size.trim_start_matches(['+', '−']);
             let by = if size.ends_with(" times") { "" } else { "by " };
-            let interval = extent(figure).map(|text| format!(" (95 % {text})")).unwrap_or_default();
+            let interval = extent(figure).map(|text| text.replace(" times", "").trim_end_matches(" %").to_owned());
+            let interval = interval.map(|text| format!(" (95 % {text})")).unwrap_or_default();
             format!("{verb} {name} {by}{size}{interval}, {both}")
         }
         Outcome::NoDifference => format!("no difference of {name} ({})", both.replace("from ", "")),
@@ -152,6 +155,10 @@ fn of_cells(cells: &[Cell], comparison: &Comparison, pair: &CellComparison, id: 
 /// The typical message, which the question may not be about.
 fn typical(cells: &[Cell], comparison: &Comparison, pair: &CellComparison) -> Option<String> {
     let is_asked = pair.metrics.iter().any(|figure| figure.metric == "p50");
-    let both = of_cells(cells, comparison, pair, "p50").filter(|_| !is_asked)?;
+    let p50 = |side| cells.get(place_of(cells, pair, side)?)?.info.value("p50");
+    let ratio = p50(&comparison.b)? / p50(&comparison.a)?;
+    // The table has it; words are for what changed.
+    let matters = !(1.0 / SLIGHT..=SLIGHT).contains(&ratio);
+    let both = of_cells(cells, comparison, pair, "p50").filter(|_| !is_asked && matters)?;
     Some(format!("p50 goes {both}"))
 }
