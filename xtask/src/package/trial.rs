@@ -54,8 +54,9 @@ pub(super) fn run(work: &Path, older: &Path, package: &Path) -> Result<()> {
     }
     fs::write(root.join("tmp/trial.sh"), SCRIPT)?;
     let text = root.to_string_lossy();
-    let enter = "mount -t proc proc \"$0/proc\" && mount -t tmpfs tmpfs \"$0/run\" && ip link set lo up && \
-                 exec chroot \"$0\" /bin/sh -eu /tmp/trial.sh";
+    // `ip netns exec` changes how / is mounted: it has to be a mount.
+    let enter = "mount --bind \"$0\" \"$0\" && mount -t proc proc \"$0/proc\" && mount -t tmpfs tmpfs \"$0/run\" && \
+                 ip link set lo up && exec chroot \"$0\" /bin/sh -eu /tmp/trial.sh";
     process::run("unshare", &[&NAMESPACES[..], &["sh", "-c", enter, &text]].concat())?;
     units(&root, package)?;
     fs::remove_dir_all(&root).with_context(|| text.into_owned())
