@@ -444,7 +444,7 @@ fn wake_ups_beside_round_trips_in_every_output() {
     let words = table.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("interval_us 5000") && words.contains("interval_us 10000"), "{text}");
     let listed = stdout(&run(&["plot", directory, "--list", "--all"]));
-    assert!(listed.contains("heat-0001-wake-up") && !listed.contains("TIMER"), "{listed}");
+    assert!(listed.contains("heat-0003-wake-up") && !listed.contains("TIMER"), "{listed}");
     let compared = stdout(&run(&["compare", directory, "--axis", "policy", "--where", "probe=wake"]));
     assert!(compared.contains("wake-up latency") && !compared.contains("RTT"), "{compared}");
     // A plan of wake-ups alone needs no second host.
