@@ -43,9 +43,12 @@ fn a_real_difference_is_decided_and_said_first() {
     assert_code(&output, 0);
     let document: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     let comparison = &document["comparisons"][0];
-    let p50 = &comparison["cells"][0]["metrics"][0];
-    assert_eq!((p50["metric"].as_str(), p50["outcome"].as_str()), (Some("p50"), Some("higher")), "{document:#}");
-    assert!(p50["ratio"].as_f64().unwrap() > 3.0, "{p50:#}");
+    let figures = comparison["cells"][0]["metrics"].as_array().unwrap();
+    let outcomes: Vec<&str> = figures.iter().map(|figure| figure["outcome"].as_str().unwrap()).collect();
+    // On a busy machine jitter may be decided before p50 is: the first figure that is decided ends it.
+    assert!(outcomes.contains(&"higher") && !outcomes.contains(&"lower"), "{document:#}");
+    let p50 = &figures[0];
+    assert!(p50["metric"] == "p50" && p50["ratio"].as_f64().unwrap() > 3.0, "{p50:#}");
     assert_eq!((comparison["interleaved"].as_bool(), comparison["sample"].as_str()), (Some(true), Some("repetition")));
     let level = document["level"].as_f64().unwrap();
     assert!(level < 0.05, "the level of one look of several: {level}");

@@ -404,7 +404,7 @@ fn a_campaign_of_rates_and_what_becomes_of_its_damaged_files() {
     let file = folder.file("plan.toml", plan);
     let shown = stdout(&run(&["campaign", "plan", &file]));
     assert!(shown.contains("1000/s") && shown.contains("2000/s"), "{shown}");
-    let output = run(&["campaign", "run", &file, "--output", folder.path()]);
+    let output = run(&["campaign", "run", &file, "--verbose", "--output", folder.path()]);
     assert!(stderr(&output).contains("of the rate"), "{}", stderr(&output));
     let run_dir = run_directory(&folder.0);
     assert_run_measured(&output, &run_dir);
