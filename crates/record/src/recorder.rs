@@ -345,8 +345,8 @@ impl Recorder {
         }
         let mut log = Log::new(times.started_ns);
         let tag = if kind == LatencyKind::WakeUp { "wake_up" } else { "rtt" };
-        for (start_ns, histogram) in &done.seconds {
-            log.add(tag, *start_ns, done.second_ns.min(elapsed_ns.saturating_sub(*start_ns)), histogram);
+        for (start_ns, histogram) in &done.columns {
+            log.add(tag, *start_ns, done.column_ns.min(elapsed_ns.saturating_sub(*start_ns)), histogram);
         }
         if let Some(scheduled) = &self.scheduled {
             log.add("rtt_intended", 0, elapsed_ns, &scheduled.times.intended.histogram);

@@ -7,9 +7,8 @@ use stats::{Histogram, Tally};
 
 /// Intervals of the series at most (10 minutes of 100 ms); beyond, neighbours are joined two by two.
 const MOST_SLOTS: usize = 6000;
-/// Intervals of the log at most (each takes 135 KB); beyond, neighbours are joined two by two.
-const MOST_SECONDS: usize = 32;
-const SECOND_NS: u64 = 1_000_000_000;
+/// Columns of the log at most (each takes 135 KB); beyond, neighbours are joined two by two.
+const MOST_COLUMNS: usize = 64;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
@@ -42,8 +41,9 @@ pub(crate) struct IntervalSeries {
     length_ns: u64,
     open: Slot,
     tally: Tally,
-    seconds: Vec<Tally>,
-    second_ns: u64,
+    /// What the log has a line of each: intervals added up, so that a run of the planned length has 32 to 64 of them.
+    columns: Vec<Tally>,
+    column_ns: u64,
     /// All closed intervals.
     total: Histogram,
     /// Median and 99th percentile of the interval with messages that was closed last, in ns; 0 before.
@@ -55,7 +55,11 @@ impl IntervalSeries {
         let length_ns = length_ns.max(1_000_000);
         let max_ns = u64::from(max_ms) * 1_000_000;
         let most = usize::try_from(max_ns / length_ns + 2).unwrap_or(MOST_SLOTS).clamp(64, MOST_SLOTS);
-        let seconds = usize::try_from(max_ns / SECOND_NS + 2).unwrap_or(MOST_SECONDS).clamp(4, MOST_SECONDS);
+        let mut column_ns = length_ns;
+        while max_ns / column_ns + 2 > MOST_COLUMNS as u64 {
+            column_ns *= 2;
+        }
+        let columns = usize::try_from(max_ns / column_ns + 2).unwrap_or(MOST_COLUMNS).max(4);
         Self {
             closed: touched(most),
             // An even number, so that joining leaves no half.
@@ -63,8 +67,8 @@ impl IntervalSeries {
             length_ns,
             open: Slot::default(),
             tally: Tally::new(),
-            seconds: (0..seconds / 2 * 2).map(|_| Tally::new()).collect(),
-            second_ns: SECOND_NS,
+            columns: (0..columns.next_multiple_of(2)).map(|_| Tally::new()).collect(),
+            column_ns,
             total: Histogram::new(),
             latest: [0; 2],
         }
@@ -99,12 +103,12 @@ impl IntervalSeries {
             self.latest = [0.5, 0.99].map(|q| self.tally.quantile(q).unwrap_or(0));
             self.open.p50_ns = self.latest[0];
             self.tally.add_to_histogram(&mut self.total);
-            while start_ns / self.second_ns >= self.seconds.len() as u64 {
-                self.join_seconds();
+            while start_ns / self.column_ns >= self.columns.len() as u64 {
+                self.join_columns();
             }
-            let at = usize::try_from(start_ns / self.second_ns).unwrap_or(0);
-            if let Some(second) = self.seconds.get_mut(at) {
-                self.tally.add_to(second);
+            let at = usize::try_from(start_ns / self.column_ns).unwrap_or(0);
+            if let Some(column) = self.columns.get_mut(at) {
+                self.tally.add_to(column);
             }
             self.tally.clear();
         }
@@ -121,16 +125,16 @@ impl IntervalSeries {
         }
     }
 
-    fn join_seconds(&mut self) {
-        for at in 0..self.seconds.len() / 2 {
-            let (front, back) = self.seconds.split_at_mut(2 * at + 1);
+    fn join_columns(&mut self) {
+        for at in 0..self.columns.len() / 2 {
+            let (front, back) = self.columns.split_at_mut(2 * at + 1);
             if let (Some(left), Some(right)) = (front.last_mut(), back.first_mut()) {
                 right.add_to(left);
                 right.clear();
             }
-            self.seconds.swap(at, 2 * at);
+            self.columns.swap(at, 2 * at);
         }
-        self.second_ns = self.second_ns.saturating_mul(2);
+        self.column_ns = self.column_ns.saturating_mul(2);
     }
 
     /// Median and 99th percentile of the interval with messages that was closed last, in ns; 0 before there is one.
@@ -164,13 +168,13 @@ impl IntervalSeries {
             series(p50, |slot| (slot.received > 0).then_some(slot.p50_ns)),
             series(max, |slot| (slot.received > 0).then_some(slot.max_ns)),
         ];
-        let mut seconds = Vec::new();
-        for (at, tally) in self.seconds.iter().enumerate().filter(|(_, tally)| tally.total() > 0) {
+        let mut columns = Vec::new();
+        for (at, tally) in self.columns.iter().enumerate().filter(|(_, tally)| tally.total() > 0) {
             let mut histogram = Histogram::new();
             tally.add_to_histogram(&mut histogram);
-            seconds.push((at as u64 * self.second_ns, histogram));
+            columns.push((at as u64 * self.column_ns, histogram));
         }
-        SeriesResult { series, histogram: self.total, seconds, second_ns: self.second_ns }
+        SeriesResult { series, histogram: self.total, columns, column_ns: self.column_ns }
     }
 }
 
@@ -178,9 +182,9 @@ impl IntervalSeries {
 pub(crate) struct SeriesResult {
     pub(crate) series: Vec<Series>,
     pub(crate) histogram: Histogram,
-    /// Start of each interval of the log that holds messages, and its times.
-    pub(crate) seconds: Vec<(u64, Histogram)>,
-    pub(crate) second_ns: u64,
+    /// Start of each column of the log that holds messages, and its times.
+    pub(crate) columns: Vec<(u64, Histogram)>,
+    pub(crate) column_ns: u64,
 }
 
 #[cfg(test)]
@@ -216,12 +220,22 @@ mod tests {
         assert_eq!(done.series[0].interval_ns, 1_600_000_000);
         assert_eq!(done.series[0].values.iter().flatten().sum::<f64>(), 1000.0);
         assert_eq!(done.histogram.count(), 1000);
-        assert_eq!(done.second_ns, 32_000_000_000);
-        let starts: Vec<u64> = done.seconds.iter().map(|(start, _)| start / SECOND_NS).collect();
-        assert_eq!(starts, [0, 32, 64, 96]);
-        let counts: Vec<u64> = done.seconds.iter().map(|(_, histogram)| histogram.count()).collect();
-        assert_eq!(counts, [320, 320, 320, 40]);
-        assert_eq!(done.seconds[1].1.quantile(0.0), Some(1320));
+        assert_eq!(done.column_ns, 12_800_000_000);
+        let starts: Vec<u64> = done.columns.iter().map(|(start, _)| start / 100_000_000).collect();
+        assert_eq!(starts, [0, 128, 256, 384, 512, 640, 768, 896]);
+        let counts: Vec<u64> = done.columns.iter().map(|(_, histogram)| histogram.count()).collect();
+        assert_eq!(counts, [128, 128, 128, 128, 128, 128, 128, 104]);
+        assert_eq!(done.columns[1].1.quantile(0.0), Some(1128));
+    }
+
+    /// A map of two seconds had two columns.
+    #[test]
+    fn columns_are_fine_enough_for_the_length() {
+        for max_ms in [2_000, 7_000, 10_000, 60_000, 3_600_000] {
+            let done = fill(max_ms, (0..u64::from(max_ms) / 10).map(|at| (at * 10_000_000, 1000)));
+            let least = (max_ms as usize / 100).min(31);
+            assert!((least..=MOST_COLUMNS).contains(&done.columns.len()), "{max_ms}: {}", done.columns.len());
+        }
     }
 
     #[test]

@@ -448,7 +448,8 @@ impl Place {
     fn run(&self, words: &[String]) -> Output {
         let binary = env!("CARGO_BIN_EXE_windhover");
         let mut command = Command::new("timeout");
-        command.args(["--signal=INT", "30", binary]).args(words).current_dir(&self.folder.0);
+        // Long enough for a busy machine: only what hangs is ended.
+        command.args(["--signal=INT", "180", binary]).args(words).current_dir(&self.folder.0);
         command.env("NO_COLOR", "1").env_remove("WINDHOVER_KEY_FILE").stdin(std::process::Stdio::null());
         command.output().unwrap()
     }
