@@ -40,7 +40,7 @@ pub struct Unanswerable {
     pub samples: u32,
     /// What a sample is.
     unit: &'static str,
-    /// Comparisons of the plan: pairs of cells, each times its quantities.
+    /// Comparisons of the plan: its pairs of cells, the quantities of one tested together.
     pub tests: usize,
     /// The smallest p that they can reach, corrected for all comparisons.
     pub smallest_p: f64,
@@ -52,7 +52,7 @@ pub struct Unanswerable {
 #[must_use]
 pub fn unanswerable(plan: &Plan, cells: &[Cell]) -> Option<Unanswerable> {
     let asked = asked(plan, cells);
-    let tests: usize = asked.iter().map(|one| one.pairs.len() * one.question.quantity.len()).sum();
+    let tests: usize = asked.iter().map(|one| one.pairs.len()).sum();
     let needed = u32::try_from(stats::samples_needed(tests, stats::LEVEL)).unwrap_or(u32::MAX);
     let of = |one: &Asked| {
         // A boot is one observation of its kernel.
@@ -70,6 +70,45 @@ pub fn unanswerable(plan: &Plan, cells: &[Cell]) -> Option<Unanswerable> {
     };
     let few = asked.iter().filter(|one| !one.pairs.is_empty()).map(of).filter(|one| one.smallest_p > stats::LEVEL);
     few.max_by(|a, b| a.smallest_p.total_cmp(&b.smallest_p).then(a.repetitions.cmp(&b.repetitions)))
+}
+
+/// A percentile that is asked for, and that the plan's count of messages does not give.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TooShort {
+    quantity: String,
+    /// Messages of a repetition.
+    count: u64,
+    /// Messages that it takes.
+    needed: u64,
+}
+
+/// What a plan asks and its `count` cannot give; `None` where it can, and where time is what ends a repetition.
+#[must_use]
+pub fn too_short(plan: &Plan, cells: &[Cell]) -> Option<TooShort> {
+    let of = |one: Asked| {
+        let places = one.pairs.iter().flatten().filter_map(|&place| cells.get(place));
+        let count = places.map(|cell| cell.spec.stop.max_count).min()?;
+        let needed = |id: &String| Some((stats::Histogram::needed(percent_of(id)? / 100.0), id.clone()));
+        let (needed, quantity) = one.question.quantity.iter().filter_map(needed).max()?;
+        (count < needed).then_some(TooShort { quantity, count, needed })
+    };
+    asked(plan, cells).into_iter().find_map(of)
+}
+
+/// The percentage of a percentile's id: 99.9 of `p99.9` and `intended.p99.9`.
+fn percent_of(id: &str) -> Option<f64> {
+    let (before, percent) = id.rsplit_once('p')?;
+    percent.parse().ok().filter(|_| before.is_empty() || before.ends_with('.'))
+}
+
+impl fmt::Display for TooShort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { quantity, count, needed } = self;
+        write!(
+            f,
+            "{quantity} needs {needed} messages a repetition, and count = {count}: raise count, or ask a lower percentile"
+        )
+    }
 }
 
 impl fmt::Display for Unanswerable {
@@ -109,27 +148,39 @@ mod tests {
 
     #[test]
     fn what_repetitions_cannot_answer_by_hand() {
-        // Two comparisons of 3 with 3, of whose 20 dealings 2 are the extreme ones: 0.1 times 2.
+        // 3 with 3: of 20 dealings 2 are the extreme ones. The quantities of a pair are tested together.
         let ask = "[[ask]]\naxis = \"load\"\nwhere = { policy = \"other\" }\n";
         let found = short(3, &format!("{ask}{GRID}")).unwrap();
-        assert_eq!((found.samples, found.tests, found.repetitions), (3, 2, 5));
-        assert!((found.smallest_p - 0.2).abs() < 1e-12);
-        let words = "3 repetitions cannot answer the 2 comparisons of this plan (smallest p 0.20, needed 0.05)";
+        assert_eq!((found.samples, found.tests, found.repetitions), (3, 1, 4));
+        assert!((found.smallest_p - 0.1).abs() < 1e-12);
+        let words = "3 repetitions cannot answer the one comparison of this plan (smallest p 0.10, needed 0.05)";
         assert_eq!(found.to_string(), words);
-        let one = "[[ask]]\naxis = \"load\"\nquantity = [\"p50\"]\nwhere = { policy = \"other\" }\n";
-        let words = "1 repetition cannot answer the one comparison of this plan (smallest p 1.00, needed 0.05)";
-        assert_eq!(short(1, &format!("{one}{GRID}")).unwrap().to_string(), words);
-        // 2 of 70 times 2 is 0.057, 2 of 252 times 2 is 0.016; without a filter there are four comparisons: 0.032.
-        assert_eq!(
-            (short(4, &format!("{ask}{GRID}")).unwrap().repetitions, short(5, &format!("{ask}{GRID}"))),
-            (5, None)
-        );
-        assert_eq!(short(5, &format!("[[ask]]\naxis = \"load\"\n{GRID}")), None);
-        // The corrections of two questions add up: 16 comparisons of 5 with 5 are 0.127.
-        let twice = "[[ask]]\naxis = \"load\"\nquantity = [\"p50\", \"p99\", \"p99.9\", \"stdev\"]\n[[ask]]\n\
-                     axis = \"policy\"\nquantity = [\"p50\", \"p99\", \"p99.9\", \"stdev\"]\n";
-        let found = short(5, &format!("{twice}{GRID}")).unwrap();
-        assert_eq!((found.tests, found.repetitions), (16, 6));
+        assert!(short(1, &format!("{ask}{GRID}")).unwrap().to_string().starts_with("1 repetition cannot answer"));
+        // 2 of 70 is 0.029, of two pairs 0.057; 2 of 252 times 2 is 0.016.
+        assert_eq!(short(4, &format!("{ask}{GRID}")), None);
+        let both = format!("[[ask]]\naxis = \"load\"\n{GRID}");
+        assert_eq!((short(4, &both).unwrap().repetitions, short(5, &both)), (5, None));
+        // The corrections of two questions add up: 4 comparisons of 5 with 5 are 0.032, 8 would be 0.063.
+        let twice = "[[ask]]\naxis = \"load\"\n[[ask]]\naxis = \"policy\"\n";
+        assert_eq!(short(5, &format!("{twice}{GRID}")), None);
+        let found = short(5, &format!("{twice}{twice}{GRID}")).unwrap();
+        assert_eq!((found.tests, found.repetitions), (8, 6));
+    }
+
+    /// The plan of kernels asked for p99.9 of 1000 messages, which no repetition has, and nothing was tested.
+    #[test]
+    fn a_percentile_needs_its_messages() {
+        let of = |count: u64, quantity: &str| {
+            let measure = format!("[measure]\ncount = {count}\n");
+            let ask = format!("[[ask]]\naxis = \"load\"\nquantity = [\"p50\", \"{quantity}\"]\n");
+            let (plan, cells) = plan(7, &format!("{measure}{ask}{GRID}"));
+            too_short(&plan, &cells).map(|found| (found.needed, found.to_string()))
+        };
+        let (needed, words) = of(1000, "p99.9").unwrap();
+        assert!(needed == 10_000 && words.starts_with("p99.9 needs 10000 messages a repetition, and count = 1000"));
+        assert_eq!((of(10_000, "p99.9"), of(1000, "p99"), of(20, "stdev")), (None, None, None));
+        let (plan, cells) = plan(7, &format!("[[ask]]\naxis = \"load\"\nquantity = [\"p99.99\"]\n{GRID}"));
+        assert_eq!(too_short(&plan, &cells), None, "time ends a repetition");
     }
 
     #[test]
@@ -138,13 +189,13 @@ mod tests {
         let of = |filter: &str| short(7, &format!("[[ask]]\naxis = \"load\"\n{filter}\n{GRID}{sizes}"));
         assert_eq!(of("where = { size = 32 }"), None);
         let found = of("").unwrap();
-        assert_eq!((found.samples, found.tests), (2, 6));
+        assert_eq!((found.samples, found.tests), (2, 3));
     }
 
     #[test]
     fn without_a_question_the_default_one_counts() {
         let found = short(3, GRID).unwrap();
-        assert_eq!((found.tests, found.repetitions), (4, 5));
+        assert_eq!((found.tests, found.repetitions), (2, 5));
         assert_eq!(short(3, "[[grid]]\nprotocol = [\"udp\", \"tcp\"]\n"), None, "nothing is asked");
         let (plan, cells) = plan(5, GRID);
         let [asked] = &asked(&plan, &cells)[..] else { panic!() };

@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) unlocked: Option<String>,
     /// Accepted sessions.
     pub(crate) sessions: AtomicU32,
+    /// Sessions that have begun, in all. Who only connects has none.
+    begun: AtomicU64,
     next: AtomicU64,
 }
 
@@ -51,16 +53,17 @@ impl Shared {
             + handshakes::MOST as u64;
         let _ = task::raise_open_files(descriptors);
         let unlocked = task::lock_memory().err().map(|error| error.to_string());
-        let (lab, sessions, next) = (lab.to_vec(), AtomicU32::new(0), AtomicU64::new(1));
-        Ok(Self { limits, key, lab, clock, unlocked, sessions, next })
+        let (lab, sessions) = (lab.to_vec(), AtomicU32::new(0));
+        let (begun, next) = (AtomicU64::new(0), AtomicU64::new(1));
+        Ok(Self { limits, key, lab, clock, unlocked, sessions, begun, next })
     }
 
     /// Whether no session runs and none begins for [`LINGER`]; false where the server ends meanwhile.
     fn stays_idle(&self, stop: &Stop) -> bool {
-        let begun = self.next.load(Ordering::Relaxed);
+        let begun = self.begun.load(Ordering::Acquire);
         let mut stopping = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
         let waited = poll(&mut stopping, PollTimeout::try_from(LINGER).unwrap_or(PollTimeout::MAX));
-        let is_idle = self.sessions.load(Ordering::Acquire) == 0 && self.next.load(Ordering::Relaxed) == begun;
+        let is_idle = self.sessions.load(Ordering::Acquire) == 0 && self.begun.load(Ordering::Acquire) == begun;
         waited == Ok(0) && is_idle
     }
 
@@ -79,7 +82,10 @@ impl SessionSlot {
     fn take(shared: &Arc<Shared>) -> Option<Self> {
         let more = |taken: u32| (taken < shared.limits.max_sessions).then_some(taken + 1);
         let taken = shared.sessions.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        taken.ok().map(|_| Self(Arc::clone(shared)))
+        taken.ok().map(|_| {
+            shared.begun.fetch_add(1, Ordering::AcqRel);
+            Self(Arc::clone(shared))
+        })
     }
 }
 

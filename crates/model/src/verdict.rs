@@ -60,7 +60,7 @@ pub enum FindingId {
     NotPermitted,
     /// Memory was not locked, for want of a permission or room, and page faults did harm (disturbed).
     MemoryNotLocked,
-    /// Only in results of older versions, and shown nowhere: too few messages for a percentile, which is absent (disturbed).
+    /// Too few messages for a percentile, which is absent (disturbed); in verdicts only of results of older versions.
     FewSamples,
     /// The capture beside the measurement lacks packets; the figures do not (disturbed).
     CaptureIncomplete,

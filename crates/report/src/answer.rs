@@ -106,13 +106,17 @@ fn rows(cells: &[Cell], primary: Option<&Comparisons>) -> Vec<usize> {
         let of_cell = |pair| [&comparison.a, &comparison.b].map(|side| place_of(cells, pair, side));
         comparison.cells.iter().flat_map(of_cell).flatten().collect::<Vec<_>>()
     });
-    let mut places: Vec<usize> = each_once(sides).into_iter().take(MOST_ROWS).collect();
+    // One heading stands above all rows.
+    let kind = |place: usize| cells.get(place).map(|cell| cell.info.kind);
+    let mut places = each_once(sides);
+    let first = places.first().copied().unwrap_or(0);
+    places.retain(|place| kind(*place) == kind(first));
+    places.truncate(MOST_ROWS);
     let message = |place: usize| {
         cells.get(place).map(|cell| (cell.info.probe.clone(), cell.info.protocol.clone(), cell.info.size_bytes))
     };
-    let first = places.first().copied().unwrap_or(0);
     let alike = (0..cells.len()).filter(|place| message(*place) == message(first));
-    for place in alike.chain(0..cells.len()) {
+    for place in alike.chain(0..cells.len()).filter(|place| kind(*place) == kind(first)) {
         if places.len() < FEWEST_ROWS && !places.contains(&place) {
             places.push(place);
         }
@@ -268,7 +272,7 @@ fn trust(document: &Document, primary: Option<&Comparisons>) -> String {
     if places.len() > 1 {
         parts.push("figures of different substrates are not compared".to_owned());
     } else if places.iter().all(|place| matches!(place, Substrate::Netns | Substrate::Loopback)) {
-        parts.push("no network card is part of the figures".to_owned());
+        parts.push("no network card took part".to_owned());
     } else if places.contains(&Substrate::SimulatedTime) {
         parts.push("simulated time counts instructions: it compares, and is no performance of any hardware".to_owned());
     }
@@ -277,10 +281,13 @@ fn trust(document: &Document, primary: Option<&Comparisons>) -> String {
 
 /// What the tests came to: how many were decided, and how surely.
 fn tests(primary: &Comparisons) -> Option<String> {
-    let figures = || primary.comparisons.iter().flat_map(|one| &one.cells).flat_map(|cell| &cell.metrics);
-    let all = figures().count();
-    let decided = figures().filter(|figure| figure.outcome.is_decided()).count();
-    let open = all - decided;
+    let pairs = || primary.comparisons.iter().flat_map(|one| &one.cells);
+    let figures = || pairs().flat_map(|cell| &cell.metrics);
+    // What no repetition has is an open question, too.
+    let lacking: usize = pairs().map(|cell| cell.lacking.len()).sum();
+    let all = figures().count() + lacking;
+    let claims = figures().filter(|figure| figure.outcome.is_claim()).count();
+    let alike = figures().filter(|figure| figure.outcome.is_decided()).count() - claims;
     if all == 0 {
         return None;
     }
@@ -295,15 +302,21 @@ fn tests(primary: &Comparisons) -> Option<String> {
         2 => ("Both comparisons".to_owned(), "are"),
         _ => (format!("All {all} comparisons"), "are"),
     };
-    Some(match (decided, figures().filter(|figure| figure.outcome == Outcome::TooFew && !figure.incomplete).count()) {
-        (0, few) if few == all => {
+    let few = figures().filter(|figure| figure.outcome == Outcome::TooFew && !figure.incomplete).count();
+    Some(match (claims, alike, all - claims - alike) {
+        (0, 0, _) if few > 0 && few + lacking == all => {
             let few = figures().next().map_or(0, |figure| figure.a_values.len().min(figure.b_values.len()));
             let needed = repetitions_needed(primary.comparisons.iter().map(|one| one.cells.len()).sum());
             let word = primary.comparisons.first().map_or("repetition", |one| one.sample.word());
             format!("{} a side cannot decide, {needed} can", counted(few, word))
         }
-        _ if open == 0 => format!("{one} {verb} decided{sure}{how}"),
-        _ => format!("{decided} of {} decided{sure}{how}", counted(all, "comparison")),
+        (_, 0, 0) => format!("{one} {verb} decided{sure}{how}"),
+        (_, _, open) => {
+            let differ = format!("{claims} of {} show a difference{sure}", counted(all, "comparison"));
+            let alike = if alike > 0 { format!(", {alike} show none") } else { String::new() };
+            let open = if open > 0 { format!(", {open} open") } else { String::new() };
+            format!("{differ}{alike}{open}{how}")
+        }
     })
 }
 
@@ -320,26 +333,42 @@ fn next(document: &Document, primary: Option<&Comparisons>, runs: &[RunInput]) -
     let mut out = Vec::new();
     if figures().any(|figure| figure.outcome == Outcome::TooFew && !figure.incomplete) && run.folder.is_some() {
         let needed = repetitions_needed(comparisons().map(|one| one.cells.len()).sum());
+        // A boot is one sample with all its repetitions.
+        let each = comparisons().flat_map(|one| &one.cells).map(|cell| {
+            let samples = cell.metrics.first().map_or(0, |figure| figure.a_values.len());
+            cell.a.repetitions.checked_div(samples).unwrap_or(1).max(1)
+        });
+        let needed = needed * each.max().unwrap_or(1);
         out.push(format!("windhover campaign run {path}/plan.toml --repetitions {needed}"));
     }
-    // What gains from a shield or a setting is worth doing; the command that does it stands with the axis.
+    // What gains from a setting is worth doing; the command that does it stands with the axis.
     let gains = comparisons().filter(|one| {
+        let is_from_baseline = one.a.factors.iter().all(|(axis, value)| is_baseline(axis, value));
         let mut figures = one.cells.iter().flat_map(|cell| &cell.metrics);
-        figures.any(|figure| figure.outcome == Outcome::Lower && figure.quantity.0.better == quantity::Better::Lower)
+        is_from_baseline
+            && figures.any(|figure| match figure.quantity.0.better {
+                quantity::Better::Lower => figure.outcome == Outcome::Lower,
+                quantity::Better::Higher => figure.outcome == Outcome::Higher,
+                quantity::Better::Neither => false,
+            })
     });
-    out.extend(each_once(gains.flat_map(|one| one.a.factors.keys().filter_map(|axis| does(axis, document)))));
+    let commands = gains.flat_map(|one| one.b.factors.iter().filter_map(|(axis, value)| does(axis, value, document)));
+    out.extend(each_once(commands));
     out.truncate(MOST_COMMANDS - 1);
     out.push(format!("windhover show {path} --cells"));
     out
 }
 
-/// The command that does outside a plan what an axis does in it.
-fn does(axis: &str, document: &Document) -> Option<String> {
+/// The command that does outside a plan what a value of an axis does in it.
+fn does(axis: &str, value: &str, document: &Document) -> Option<String> {
     let cpu = document.fixed.get("cpu").filter(|cpu| cpu.parse::<u32>().is_ok());
     Some(match axis {
         "shield" => format!("windhover shield --all {}", cpu.map_or("CPUS", String::as_str)),
-        "policy" => "windhover run -s fifo -P 1 PROGRAM".to_owned(),
-        "stack" => "windhover bypass run PROGRAM".to_owned(),
+        "policy" => match value.split_once(':') {
+            Some((policy, priority)) => format!("windhover run -s {policy} -P {priority} PROGRAM"),
+            None => format!("windhover run -s {value} PROGRAM"),
+        },
+        "stack" if ["spin", "xdp"].contains(&value) => format!("windhover bypass run --stack {value} PROGRAM"),
         "knob" => "windhover tune show".to_owned(),
         _ => return None,
     })

@@ -2,6 +2,7 @@
 
 use crate::Report;
 use crate::cell_tables::{self, Room};
+use crate::compare;
 use crate::document::{Block, CellInfo, Document, Headline, Mark, TableRow};
 use crate::layout::{Band, Column, Grid, paragraph};
 use crate::names::{axis_title, label_word};
@@ -151,7 +152,7 @@ pub(crate) fn answer_grid(document: &Document) -> Grid {
     let cells: Vec<Option<&CellInfo>> = answer.rows.iter().map(|row| document.cells.get(row.cell)).collect();
     let kind = cells.iter().flatten().find(|cell| cell.value("p50").is_some()).map_or("", |cell| cell.kind.title());
     let mut grid = Grid { columns: vec![Column::words(kind)], keys: 1, ..Grid::default() };
-    grid.columns.extend(answer.columns.iter().map(|id| Column { right: true, ..Column::words(answer_title(id)) }));
+    grid.columns.extend(answer.columns.iter().map(|id| Column { right: true, ..Column::words(compare::title(id)) }));
     grid.columns.push(Column::words(""));
     for (row, cell) in answer.rows.iter().zip(cells) {
         let mut line = vec![row.label.clone()];
@@ -161,15 +162,6 @@ pub(crate) fn answer_grid(document: &Document) -> Grid {
         grid.rows.push(line);
     }
     grid
-}
-
-/// What a column of the first screen is called.
-fn answer_title(id: &str) -> &str {
-    match id {
-        "stdev" => "jitter",
-        "max" => "worst",
-        other => other,
-    }
 }
 
 /// Footnotes and remarks.

@@ -10,7 +10,7 @@ use sample::{Chance, Recipe, Shape};
 use stats::Looks;
 use windhover_report::RunInput;
 use windhover_report::compare::{
-    Answer, CompareOptions, Comparisons, Metric, MetricComparison, Outcome, Sample, Siblings,
+    CompareOptions, Comparisons, Metric, MetricComparison, Outcome, Sample, Siblings, TwoSettings,
 };
 
 const EMPTY: Recipe = Recipe {
@@ -309,7 +309,7 @@ fn intervals_have_one_unit() {
 fn round(run: &mut RunInput, repetition: u32, by: f64, noise: &mut Chance) {
     for (side, by) in [("a", 1.0), ("b", by)] {
         let mut result = base();
-        result.factors.insert(Answer::FACTOR.into(), side.into());
+        result.factors.insert(TwoSettings::FACTOR.into(), side.into());
         result.repetition = Some(repetition);
         let common = 0.6 * noise.normal();
         let mut drawn = |ns: f64, spread: f64, common: f64| ns * (common + spread * noise.normal()).exp();
@@ -325,7 +325,7 @@ fn round(run: &mut RunInput, repetition: u32, by: f64, noise: &mut Chance) {
 }
 
 /// What `--against` comes to: it ends at the first look that decides.
-fn answer(seed: u64, most: usize, by: f64) -> Answer {
+fn answer(seed: u64, most: usize, by: f64) -> TwoSettings {
     let (looks, mut noise) = (Looks::up_to(most, 0.05).unwrap(), Chance::new(seed));
     let mut run = RunInput { results: Vec::new(), ..sample::run(&EMPTY) };
     let names = || ["without", "with --policy fifo:1"].map(str::to_owned);
@@ -335,7 +335,7 @@ fn answer(seed: u64, most: usize, by: f64) -> Answer {
         if !looks.is_due(samples) {
             continue;
         }
-        let made = Answer::new(&run, names(), looks.level()).unwrap();
+        let made = TwoSettings::new(&run, names(), looks.level()).unwrap();
         assert_eq!(made.untrusted(), None, "every look can decide");
         if made.is_decided() || samples == looks.last() {
             return made;
@@ -360,10 +360,10 @@ fn a_setting_against_itself_is_rarely_called_different_by_the_whole_engine() {
 
 #[test]
 fn three_times_the_jitter_is_said_first_with_its_interval() {
-    let found: Vec<Answer> = (0..20).map(|seed| answer(seed, 14, 3.0)).collect();
+    let found: Vec<TwoSettings> = (0..20).map(|seed| answer(seed, 14, 3.0)).collect();
     let right = found.iter().filter(|made| made.is_decided()).count();
     assert!(right >= 12, "{right} of 20");
-    let said = |made: &Answer| made.text(200).lines().next().unwrap().to_owned();
+    let said = |made: &TwoSettings| made.text(200).lines().next().unwrap().to_owned();
     let jitter = found.iter().map(said).filter(|line| line.starts_with("jitter of RTT/2: ")).collect::<Vec<_>>();
     assert!(jitter.len() + 2 >= right, "{jitter:?}");
     for line in jitter {
@@ -377,7 +377,7 @@ fn what_cannot_be_trusted_decides_nothing() {
     let mut noise = Chance::new(1);
     let mut run = RunInput { results: Vec::new(), ..sample::run(&EMPTY) };
     (1..=8).for_each(|repetition| round(&mut run, repetition, 30.0, &mut noise));
-    let made = |run: &RunInput| Answer::new(run, ["without", "with x"].map(str::to_owned), 0.05).unwrap();
+    let made = |run: &RunInput| TwoSettings::new(run, ["without", "with x"].map(str::to_owned), 0.05).unwrap();
     assert!(made(&run).is_decided());
     // Of one side first one, then most, then all.
     let lines = [(1, None), (5, Some("5 of 8 repetitions with x")), (8, Some("no repetition with x can be trusted"))];

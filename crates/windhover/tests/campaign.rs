@@ -178,24 +178,25 @@ fn a_plan_says_what_it_asks() {
 fn what_repetitions_cannot_answer_is_warned_of_first() {
     let folder = Folder::new("campaign-few");
     let file = asking(&folder, 2);
-    let warning = format!(
-        "warning: 2 repetitions cannot answer the 2 comparisons of this plan (smallest p 0.67, needed 0.05): type \
-         `windhover campaign run {file} --repetitions 5`"
-    );
+    // One of its grids has repetitions of its own, which the flag would replace.
+    let warning = "warning: 2 repetitions cannot answer the one comparison of this plan (smallest p 0.33, needed 0.05): set \
+                   repetitions = 4 in the [[grid]] of these cells";
     let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let shown = run(&["campaign", "plan", &file]);
     assert_code(&shown, 0);
     assert_eq!(joined(&stderr(&shown)), warning);
     let output = run(&["campaign", "run", &file, "--output", folder.path()]);
     let told = joined(&stderr(&output));
-    assert!(told.starts_with(&warning), "{told}");
+    assert!(told.starts_with(warning), "{told}");
     let run_of = |repetitions: &str| {
         let typed = ["campaign", "run", &file, "--repetitions", repetitions, "--output", folder.path()];
         stderr(&run(&typed))
     };
     let told = run_of("5");
     assert!(!told.contains("cannot answer") && told.contains("25 cells, 0 done"), "{told}");
-    assert!(joined(&run_of("1")).starts_with("warning: 1 repetition cannot answer the 2 comparisons"));
+    let told = joined(&run_of("1"));
+    assert!(told.starts_with("warning: 1 repetition cannot answer the one comparison"), "{told}");
+    assert!(told.contains(&format!("type `windhover campaign run {file} --repetitions 4`")), "{told}");
     let document = |path: PathBuf| -> serde_json::Value {
         serde_json::from_str(&std::fs::read_to_string(path.join("run.json")).unwrap()).unwrap()
     };

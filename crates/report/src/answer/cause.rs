@@ -45,12 +45,14 @@ fn found(cells: &[Cell], comparison: &Comparison, labels: &Labels) -> Option<Str
         let own = of_worse.findings.iter().filter(|finding| 2 * finding.repetitions > all && 2 * times(finding) <= all);
         let finding = own.max_by_key(|finding| (explains(&finding.id), finding.repetitions))?;
         let (name, often) = finding.words(of_worse);
-        let often = often.map(|often| format!(", {often} repetitions")).unwrap_or_default();
+        let is_rare = finding.repetitions < all;
+        let often = often.filter(|_| is_rare).map(|often| format!(", {often} repetitions")).unwrap_or_default();
         // What follows the evidence is the remedy.
         let evidence = finding.detail.split(": ").next().unwrap_or_default().trim_end_matches('.');
         let conditions = labels.conditions(pair);
         let under = if conditions.is_empty() { String::new() } else { format!(" {}", conditions.join(" ")) };
-        Some(format!("Seen with {}{under}: {evidence} ({name}{often}).", worse.name))
+        let (evidence, join) = evidence.strip_suffix(')').map_or((evidence, " ("), |evidence| (evidence, "; "));
+        Some(format!("Seen with {}{under}: {evidence}{join}{name}{often}).", worse.name))
     })
 }
 

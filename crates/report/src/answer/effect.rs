@@ -3,7 +3,9 @@
 use super::{Labels, place_of};
 use crate::RunInput;
 use crate::cells::Cell;
-use crate::compare::{CellComparison, Comparison, Comparisons, MetricComparison, Outcome, bounds, extent, size};
+use crate::compare::{
+    CellComparison, Comparison, Comparisons, MetricComparison, Outcome, bounds, extent, most, size, title,
+};
 use crate::document::Document;
 use crate::units::{counted, figure as figure_of, spans};
 use crate::{summary_kernels, summary_pace};
@@ -31,14 +33,13 @@ pub(super) fn sentences(
     out.truncate(MOST);
     let comparisons: Vec<&Comparison> = primary.iter().flat_map(|all| &all.comparisons).collect();
     if out.is_empty() {
-        let of_axis = |one: &Comparison| {
-            let axes = |one: &Comparison| one.a.factors.keys().cloned().collect::<Vec<_>>();
-            comparisons.iter().filter(|other| axes(other) == axes(one)).count()
-        };
-        let (single, several): (Vec<&Comparison>, Vec<&Comparison>) =
-            comparisons.iter().partition(|one| of_axis(one) <= MOST_OF_AXIS);
-        out.extend(single.into_iter().filter_map(|one| sentence(cells, one, labels)));
-        out.extend(extremes(cells, &several, labels));
+        for of_question in comparisons.chunk_by(|a, b| question(a) == question(b)) {
+            if of_question.len() <= MOST_OF_AXIS {
+                out.extend(of_question.iter().filter_map(|one| sentence(cells, one, labels)));
+            } else {
+                out.extend(extremes(cells, of_question, labels));
+            }
+        }
     }
     if out.is_empty() {
         out.extend(summary_pace::sentences(document));
@@ -51,6 +52,12 @@ pub(super) fn sentences(
     out
 }
 
+/// What tells the comparisons of one question from those of another: only the same figures can be ranked.
+fn question(one: &Comparison) -> (Vec<&String>, Vec<&String>) {
+    let figures = one.cells.first().map(|pair| pair.metrics.iter().map(|figure| &figure.metric).chain(&pair.lacking));
+    (one.a.factors.keys().collect(), figures.into_iter().flatten().collect())
+}
+
 /// The first pair of a comparison: `Under load build, shield auto lowers jitter by 99.4 % (95 % …), from 252 to 1.59 µs; …`.
 fn sentence(cells: &[Cell], comparison: &Comparison, labels: &Labels) -> Option<String> {
     let pair = comparison.cells.first()?;
@@ -61,8 +68,10 @@ fn sentence(cells: &[Cell], comparison: &Comparison, labels: &Labels) -> Option<
         return Some(capitalised(&format!("{subject}: nothing is claimed, as {why}.")));
     }
     let figures = asked(pair);
-    let few = figures.iter().all(|figure| figure.outcome == Outcome::TooFew && !figure.incomplete);
+    let few =
+        !figures.is_empty() && figures.iter().all(|figure| figure.outcome == Outcome::TooFew && !figure.incomplete);
     let mut parts: Vec<String> = figures.iter().map(|figure| clause(cells, comparison, pair, figure)).collect();
+    parts.extend(pair.lacking.iter().map(|id| format!("{id} not known: too few messages for it")));
     parts.extend(typical(cells, comparison, pair));
     let more = comparison.cells.len() - 1;
     parts.extend((more > 0).then(|| format!("{} below", counted(more, "more pair"))));
@@ -95,7 +104,7 @@ fn extremes(cells: &[Cell], comparisons: &[&Comparison], labels: &Labels) -> Vec
     let first = |one: &&Comparison| one.cells.first()?.metrics.first()?.ratio;
     let mut ranked: Vec<(f64, &Comparison)> = comparisons.iter().filter_map(|one| Some((first(one)?, *one))).collect();
     ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ends = [ranked.first(), ranked.last()].into_iter().flatten();
+    let ends = ranked.first().into_iter().chain(ranked.last().filter(|_| ranked.len() > 1));
     ends.filter_map(|(_, one)| sentence(cells, one, labels)).collect()
 }
 
@@ -114,7 +123,10 @@ fn clause(cells: &[Cell], comparison: &Comparison, pair: &CellComparison, figure
             let interval = interval.map(|text| format!(" (95 % {text})")).unwrap_or_default();
             format!("{verb} {name} {by}{size}{interval}, {both}")
         }
-        Outcome::NoDifference => format!("no difference of {name} ({})", both.replace("from ", "")),
+        Outcome::NoDifference => {
+            let most = most(figure).map(|most| format!(" larger than {most}")).unwrap_or_default();
+            format!("no difference of {name} seen{most} ({})", both.replace("from ", ""))
+        }
         Outcome::Same => format!("the same {name}, {}", figure_of(unit, figure.a)),
         // What not every repetition has is that of all messages together, as in the tables.
         _ if figure.incomplete => {
@@ -130,11 +142,11 @@ fn clause(cells: &[Cell], comparison: &Comparison, pair: &CellComparison, figure
     }
 }
 
-fn name(figure: &MetricComparison) -> String {
+fn name(figure: &MetricComparison) -> &str {
     match figure.metric.as_str() {
-        "stdev" => "jitter".to_owned(),
-        "max" => "worst".to_owned(),
-        other => other.to_owned(),
+        // The table's worst is the largest of all messages.
+        "max" => "the worst of a repetition",
+        other => title(other),
     }
 }
 

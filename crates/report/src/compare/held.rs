@@ -180,7 +180,10 @@ fn undecided(found: &Found<'_>, sets: usize, options: &CompareOptions) -> Option
     let single = found.sample != Sample::Repetition && figure.a_values.len().min(figure.b_values.len()) < 2;
     let relative = found.relative;
     if relative && single {
-        return Some((format!("{needed} {word}s a side"), words::limit_of(figure, found.sample, sets)));
+        return Some((
+            format!("{needed} {word}s a side"),
+            words::limit_of(figure, found.sample, sets, evidence::LEVEL),
+        ));
     }
     if !options.significant {
         return None;
@@ -190,7 +193,7 @@ fn undecided(found: &Found<'_>, sets: usize, options: &CompareOptions) -> Option
             let (few, least) = (figure.b_own.len(), evidence::FEWEST);
             let word = if relative || figure.b_values.len() > 1 { word } else { "repetition" };
             let few = if relative {
-                words::limit_of(figure, found.sample, sets)
+                words::limit_of(figure, found.sample, sets, evidence::LEVEL)
             } else {
                 format!("{few} {word}s have no interval, {least} have")
             };
@@ -204,7 +207,7 @@ fn undecided(found: &Found<'_>, sets: usize, options: &CompareOptions) -> Option
         } else {
             format!("{needed} {word}s a side")
         };
-        (needed, words::limit_of(figure, found.sample, sets))
+        (needed, words::limit_of(figure, found.sample, sets, evidence::LEVEL))
     })
 }
 

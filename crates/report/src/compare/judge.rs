@@ -91,11 +91,17 @@ fn primary(run: &Cells<'_>, options: &CompareOptions) -> Option<Comparisons> {
         let wheres = question.filter.iter().map(|(factor, value)| (factor.clone(), value.clone())).collect();
         let values = question.values.clone();
         let options = CompareOptions { metrics, wheres, values, tests: Tests::Pairs, ..options.clone() };
-        // A plan that was cut short has not measured all that it asks for.
-        of_axis(run, &question.axis, &options).unwrap_or_default()
+        // A plan that was cut short has not measured all that it asks for. Where more than the axis differs, none of its
+        // values is the cause alone.
+        let found = of_axis(run, &question.axis, &options).unwrap_or_default();
+        found.into_iter().filter(|(_, one)| one.a.factors.len() <= 1).collect::<Vec<_>>()
     };
     let asked = questions(run);
-    let prepared: Vec<Prepared<'_>> = asked.iter().flat_map(of_question).collect();
+    let mut prepared: Vec<Prepared<'_>> = asked.iter().flat_map(of_question).collect();
+    // Nobody asked for what is asked by default and was not measured.
+    if run.run.document.ask.is_empty() {
+        prepared.iter_mut().flat_map(|(_, one)| &mut one.cells).for_each(|cell| cell.lacking.clear());
+    }
     finish(prepared, "The primary comparisons".to_owned(), options).ok()
 }
 
@@ -225,6 +231,9 @@ pub(super) fn prepare<'a>(
             test(&mut figures, options.seed);
         }
         single_runs(&mut figures, pair, sample, &siblings, options);
+        let is_asked = trusted && options.tests == Tests::Pairs;
+        let is_lacking = |id: &String| is_asked && figures.iter().all(|figure| figure.metric != *id);
+        let lacking = metrics.iter().map(ToString::to_string).filter(is_lacking).collect();
         CellComparison {
             label: pair.label.clone(),
             factors: pair.factors.clone(),
@@ -233,6 +242,7 @@ pub(super) fn prepare<'a>(
             b: side_b,
             excluded,
             metrics: figures,
+            lacking,
         }
     };
     let cells: Vec<CellComparison> = matched.pairs.iter().map(cell).collect();
@@ -510,7 +520,7 @@ pub(super) fn finish(
         for (kind, excluded, metrics) in overall.chain(cells) {
             metrics.iter_mut().for_each(|figure| conclude(figure, excluded, kind, context, &mut correct));
         }
-        done.summary = words::summary(&done, sets, &options.siblings, is_tested);
+        done.summary = words::summary(&done, &options.siblings, context);
         done.summary.extend(faster_under_load(run, &done));
         comparisons.push(done);
     }

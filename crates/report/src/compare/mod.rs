@@ -9,7 +9,6 @@
 //! difference only where the corrected p is at most 0.05, the interval excludes zero, and no repetition that cannot be
 //! trusted has a part in it.
 
-mod answer;
 mod differs;
 mod evidence;
 mod gate;
@@ -17,13 +16,14 @@ mod held;
 mod judge;
 mod metric;
 mod sides;
+mod two_settings;
 mod words;
 mod write;
 
-pub use answer::Answer;
 pub use gate::Gate;
 pub use metric::Metric;
 pub use sides::{Where, known_factors};
+pub use two_settings::TwoSettings;
 
 use crate::RunInput;
 use crate::document::Mark;
@@ -292,6 +292,9 @@ pub struct CellComparison {
     pub excluded: Option<String>,
     /// Its figures.
     pub metrics: Vec<MetricComparison>,
+    /// Figures of the plan's question that no repetition of a side has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<String>,
 }
 
 /// All matched cells of one probe and protocol together.
@@ -457,6 +460,6 @@ impl Comparison {
 pub(crate) use evidence::{centre, repetitions_needed};
 pub(crate) use judge::kind_of;
 pub(crate) use sides::{KEPT, varying};
-pub(crate) use words::{FIGURES, bounds, extent, p_word, size};
+pub(crate) use words::{FIGURES, bounds, extent, most, p_word, size, title};
 pub use write::csv_columns;
 pub(crate) use write::{difference, grid};

@@ -12,8 +12,20 @@ use model::quantity::Unit;
 use model::{LatencyKind, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What was compared, and five sentences.
+pub(super) const ON_FIRST_SCREEN: usize = 6;
+
 /// What the figures of a side are.
 pub(crate) const FIGURES: &str = "A side's figure is the geometric mean over its repetitions (of shares the mean), and over its runs where it has several.";
+
+/// What tables and sentences call a figure.
+pub(crate) fn title(metric: &str) -> &str {
+    match metric {
+        "stdev" => "jitter",
+        "max" => "worst",
+        other => other,
+    }
+}
 
 /// A percentage with as many digits as it needs.
 pub(super) fn percent(share: f64) -> String {
@@ -75,7 +87,7 @@ impl Over {
 /// A change with its sign: `+12 %`, `−8 %`, `3.4 times`.
 pub(super) fn change(ratio: f64) -> String {
     if ratio >= FACTOR {
-        return format!("{ratio:.1} times");
+        return format!("{} times", factor(ratio));
     }
     let sign = if ratio >= 1.0 { "+" } else { "−" };
     format!("{sign}{}", percent(ratio - 1.0))
@@ -89,14 +101,19 @@ fn is_factor(ratio: f64, interval: Option<[f64; 2]>) -> bool {
 /// An interval of a ratio: `−3.0 to +5.0 %`, `2.1 to 3.4 times`; both ends in one unit.
 pub(super) fn ratio_interval([low, high]: [f64; 2]) -> String {
     if high >= FACTOR {
-        return format!("{} to {high:.1} times", factor(low));
+        return format!("{} to {} times", factor(low), factor(high));
     }
     format!("{} to {}", change(low).trim_end_matches(" %"), change(high))
 }
 
-/// A factor: `2.1`, and below 1 with two digits.
+/// A factor: `2.1`, below 1 with two digits after the point, and from 100 on without any.
 fn factor(ratio: f64) -> String {
-    if ratio < 0.95 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
+    let digits = match ratio {
+        v if v < 0.95 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{ratio:.digits$}")
 }
 
 pub(super) fn signed(unit: Unit, value: f64) -> String {
@@ -132,6 +149,19 @@ fn ends(figure: &MetricComparison, order: impl Fn([f64; 2]) -> [f64; 2]) -> Opti
         (None, Some(interval)) => {
             let [first, second] = order(interval).map(|end| signed(figure.quantity.unit(), end));
             Some(to(&first, &second))
+        }
+        (None, None) => None,
+    }
+}
+
+/// The largest difference that the interval leaves possible.
+pub(crate) fn most(figure: &MetricComparison) -> Option<String> {
+    match (figure.ratio_ci95, figure.difference_ci95) {
+        (Some([_, high]), _) if high >= FACTOR => Some(format!("{} times", factor(high))),
+        (Some([low, high]), _) => Some(percent((high - 1.0).max(1.0 - low))),
+        (None, Some([low, high])) => {
+            let far = signed(figure.quantity.unit(), high.max(-low).max(0.0));
+            Some(far.trim_start_matches('+').to_owned())
         }
         (None, None) => None,
     }
@@ -173,17 +203,18 @@ fn samples(figure: &MetricComparison, sample: Sample) -> String {
 }
 
 /// What so few samples can reach, and how many could reach more.
-pub(super) fn limit_of(figure: &MetricComparison, sample: Sample, sets: usize) -> String {
+pub(super) fn limit_of(figure: &MetricComparison, sample: Sample, sets: usize, level: f64) -> String {
     let (few, word) = (samples(figure, sample), sample.word());
     if figure.incomplete {
         let lacking = format!("not every {word} has this figure ({few} have {})", figure.metric);
         return format!("{lacking}: measure longer (seconds)");
     }
     if figure.a_values.len().min(figure.b_values.len()) < 2 {
-        return format!("{few} cannot show how far {word}s scatter, {} each could", repetitions_needed(sets));
+        return format!("{few} cannot show how far {word}s scatter, {} each could", stats::samples_needed(sets, level));
     }
     let after = if sets > 1 { " after correction" } else { "" };
-    format!("{few} cannot bring p below {:.2}{after}, {} each could", figure.smallest_p, repetitions_needed(sets))
+    let needed = stats::samples_needed(sets, level);
+    format!("{few} cannot bring p below {:.2}{after}, {needed} each could", figure.smallest_p)
 }
 
 pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Context<'_>) -> String {
@@ -206,12 +237,7 @@ pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Co
             format!("{b} {verb} than {a}{by}{bounds}: {both}, {}.", corrected(figure, tests))
         }
         Outcome::NoDifference => {
-            let most = match (figure.ratio_ci95, figure.difference_ci95) {
-                (Some([_, high]), _) if high >= FACTOR => format!("{high:.1} times"),
-                (Some([low, high]), _) => percent((high - 1.0).max(1.0 - low)),
-                (None, Some([low, high])) => signed(unit, high.max(-low).max(0.0)).trim_start_matches('+').to_owned(),
-                (None, None) => format!("what one {} scatters", sample.word()),
-            };
+            let most = most(figure).unwrap_or_else(|| format!("what one {} scatters", sample.word()));
             format!("No difference of {what} seen larger than {most}{bounds}: {both}.")
         }
         Outcome::Unclear => {
@@ -225,7 +251,7 @@ pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Co
             format!("Not clear: {both}, {}{bounds}, {why} ({p}).", size(figure))
         }
         Outcome::TooFew => {
-            let why = limit_of(figure, sample, sets);
+            let why = limit_of(figure, sample, sets, level);
             format!("{}, {}{bounds}: not decided, {why}.", capitalised(&both), size(figure))
         }
         Outcome::Same if figure.metric == "loss" && figure.a == 0.0 => "No message was lost on either side.".to_owned(),
@@ -251,19 +277,33 @@ pub(super) fn excluded(names: [&str; 2], a: &CellSide, b: &CellSide) -> String {
     list(&words)
 }
 
-/// What a comparison comes to: what was compared, then effects, how far to trust them, and what else is to be known.
-pub(super) fn summary(comparison: &Comparison, sets: usize, siblings: &Siblings, is_tested: bool) -> Vec<String> {
-    let (a, b) = (&comparison.a, &comparison.b);
-    let mut out = vec![opening(comparison)];
+/// What a comparison comes to: what was compared, then effects, how far to trust them, and what else is to be known. The first
+/// [`ON_FIRST_SCREEN`] are read first, so no effect pushes out how far to trust them.
+pub(super) fn summary(comparison: &Comparison, siblings: &Siblings, context: Context<'_>) -> Vec<String> {
+    let Context { sets, level, is_tested, .. } = context;
     let identical =
         comparison.cells.iter().all(|cell| cell.metrics.iter().all(|figure| figure.a_values == figure.b_values));
     let is_same = identical && comparison.interleaved;
-    if is_same {
-        out.push("Both sides are the same results.".to_owned());
-    } else if is_tested {
-        out.extend(headlines(comparison, sets));
+    let mut effects = match (is_same, is_tested) {
+        (true, _) => vec!["Both sides are the same results.".to_owned()],
+        (false, true) => headlines(comparison, sets, level),
+        (false, false) => Vec::new(),
+    };
+    let caveats = caveats(comparison, sets, siblings);
+    let room = (ON_FIRST_SCREEN - 1).saturating_sub(caveats.len()).max(1);
+    let further = effects.split_off(room.min(effects.len()));
+    let mut out = vec![opening(comparison)];
+    out.extend(effects.into_iter().chain(caveats).chain(further));
+    if is_tested && !is_same {
+        out.extend(tally(comparison, sets));
     }
-    out.extend(one_run(comparison, sets, siblings));
+    out
+}
+
+/// What is part of every difference beside what was compared.
+fn caveats(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Vec<String> {
+    let (a, b) = (&comparison.a, &comparison.b);
+    let mut out: Vec<String> = one_run(comparison, sets, siblings).into_iter().collect();
     if !comparison.interleaved {
         out.push(
             "The sides were measured in different runs, not interleaved. Every difference includes what else changed in \
@@ -298,9 +338,6 @@ pub(super) fn summary(comparison: &Comparison, sets: usize, siblings: &Siblings,
         out.push(format!("Different messages are compared, as asked for: {}.", list(&mixed)));
     }
     out.extend(untrusted(comparison));
-    if is_tested && !is_same {
-        out.extend(tally(comparison, sets));
-    }
     out
 }
 
@@ -368,7 +405,7 @@ fn opening(comparison: &Comparison) -> String {
 }
 
 /// What is said of all cells together, else of the cells themselves: the significant differences first, by size.
-fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
+fn headlines(comparison: &Comparison, sets: usize, level: f64) -> Vec<String> {
     const MOST: usize = 3;
     type Labelled<'c> = (&'c str, &'c MetricComparison);
     let single = comparison.cells.len() == 1;
@@ -390,7 +427,7 @@ fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
     let mut out: Vec<String> = shown.into_iter().map(word).collect();
     // More repetitions help the one, longer ones the other.
     let (short, few): (Vec<_>, Vec<_>) = few.into_iter().partition(|(_, figure)| figure.incomplete);
-    out.extend([few, short].iter().filter_map(|few| too_few(few, comparison, sets, single)));
+    out.extend([few, short].iter().filter_map(|few| too_few(few, comparison, (sets, level), single)));
     if !single {
         let mut claimed: Vec<Labelled<'_>> = all()
             .skip(spoken)
@@ -413,10 +450,15 @@ fn headlines(comparison: &Comparison, sets: usize) -> Vec<String> {
 }
 
 /// What too few samples show, told at once: as measured, and claimed by nobody.
-fn too_few(few: &[(&str, &MetricComparison)], comparison: &Comparison, sets: usize, single: bool) -> Option<String> {
+fn too_few(
+    few: &[(&str, &MetricComparison)],
+    comparison: &Comparison,
+    (sets, level): (usize, f64),
+    single: bool,
+) -> Option<String> {
     let (_, first) = few.first()?;
     let sample = comparison.sample;
-    let why = limit_of(first, sample, sets);
+    let why = limit_of(first, sample, sets, level);
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for (label, figure) in few {
         let word = format!("{} {}{}", figure.metric, size(figure), interval(figure));

@@ -1,7 +1,7 @@
 //! The comparison as text, Markdown and CSV.
 
 use super::evidence::LEVEL;
-use super::words::{bounds, p_word, size};
+use super::words::{ON_FIRST_SCREEN, bounds, p_word, size, title};
 use super::{Comparison, Comparisons, Difference, GateOutcome, MetricComparison, Outcome, Set};
 use crate::csv::number;
 use crate::layout::{Column, Grid, paragraph};
@@ -11,8 +11,6 @@ use store::csv_line;
 
 /// Sets of figures on the first screen of a comparison.
 const MOST_SETS: usize = 2;
-/// What was compared, and five sentences.
-const ON_FIRST_SCREEN: usize = 6;
 
 /// The figures that a reader looks for first; where there are none of these, all.
 fn main_figures(metrics: &[MetricComparison]) -> Vec<MetricComparison> {
@@ -111,7 +109,7 @@ fn figure_row(figure: &MetricComparison) -> Vec<String> {
     // A p that cannot become significant says nothing.
     let p = figure.p_corrected.filter(|_| figure.smallest_p <= LEVEL);
     vec![
-        figure.metric.clone(),
+        title(&figure.metric).to_owned(),
         figure_of(figure.quantity.unit(), figure.a),
         figure_of(figure.quantity.unit(), figure.b),
         dash(differs.then(|| size(figure))),

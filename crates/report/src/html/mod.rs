@@ -125,8 +125,8 @@ fn data(value: impl Serialize) -> Value {
 fn answer(document: &Document) -> Value {
     let answer = &document.answer;
     let grid = answer_grid(document);
-    let heads = grid.columns.iter().skip(1).take(answer.columns.len());
-    let columns: Vec<String> = heads.map(|column| column.heading.join(" ")).collect();
+    let mut heads = grid.columns.iter().map(|column| column.heading.join(" "));
+    let (kind, columns) = (heads.next(), heads.take(answer.columns.len()).collect::<Vec<_>>());
     let row = |cells: &Vec<String>| {
         let (label, figures, sign) =
             (cells.first(), cells.get(1..=columns.len()).map(<[String]>::to_vec), cells.last());
@@ -134,7 +134,7 @@ fn answer(document: &Document) -> Value {
     };
     let rows: Vec<Value> = grid.rows.iter().map(row).collect();
     let (measured, sentences, next) = (&answer.measured, &answer.sentences, &answer.next);
-    context! { measured, columns, rows, sentences, next }
+    context! { measured, kind, columns, rows, sentences, next }
 }
 
 fn subtitle(document: &Document) -> Vec<String> {

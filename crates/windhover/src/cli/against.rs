@@ -95,9 +95,14 @@ fn typed<'a>(command: &'a clap::Command, matches: &ArgMatches) -> Typed<'a> {
     });
     own.map(|(place, arg)| {
         let occurrences = matches.get_raw_occurrences(arg.get_id().as_str()).into_iter().flatten();
-        let joint = arg.get_value_delimiter().map_or_else(String::new, String::from);
-        let values = occurrences.map(|values| values.collect::<Vec<_>>().join(std::ffi::OsStr::new(&joint)));
-        (place, (arg, if arg.get_action().takes_values() { values.collect() } else { Vec::new() }))
+        let mut values: Vec<OsString> = Vec::new();
+        for occurrence in occurrences.filter(|_| arg.get_action().takes_values()) {
+            match arg.get_value_delimiter().map(String::from) {
+                Some(joint) => values.push(occurrence.collect::<Vec<_>>().join(std::ffi::OsStr::new(&joint))),
+                None => values.extend(occurrence.map(OsString::from)),
+            }
+        }
+        (place, (arg, values))
     })
     .collect()
 }
@@ -195,6 +200,10 @@ mod tests {
         assert_eq!(names, ["with a:1", "with --peer b:1 --stack spin"].map(str::to_owned));
         assert_eq!(of("").1, ["the first time", "the second time"].map(str::to_owned));
         assert!(sides(&head).unwrap().is_none());
+        // Peers behind a group are words of their own.
+        let group = ["windhover", "pace", "pgm", "239.192.0.1", "10.0.0.2", "10.0.0.3", "--against", "--rate 5k"];
+        let Some(Second { command: Command::Pace(arguments), .. }) = sides(&group).unwrap() else { panic!() };
+        assert_eq!(arguments.peers, ["10.0.0.2", "10.0.0.3"]);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) enum CampaignCommand {
         /// Seed of the order instead of the plan's
         #[arg(long)]
         seed: Option<u64>,
-        /// Repetitions instead of the plan's
+        /// Repetitions of every cell, instead of the plan's and its grids'
         #[arg(long, value_name = "N")]
         repetitions: Option<u32>,
         /// Make this many runs, one after the other, each with the next seed: the samples of compare A1 A2 … --with B1 B2 …

@@ -12,7 +12,7 @@ use anyhow::{Context as _, anyhow};
 use model::worker::ProbeTask;
 use model::{ResultDocument, RunDocument, StopRule, Substrate, WorkerEvent, WorkerSpec};
 use report::RunInput;
-use report::compare::Answer;
+use report::compare::TwoSettings;
 use stats::Looks;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -157,7 +157,7 @@ pub(super) fn run(first: &Command, second: &Second, output: &Output) -> Result<u
         let is_last = rounds.complete >= fixed.last() || left < rounds.slowest;
         if is_last || fixed.is_due(rounds.complete) {
             let found = rounds.judged(&second.names, fixed.level())?;
-            answer = Some(found).filter(|found| is_last || found.is_decided());
+            answer = Some(found).filter(|found| is_last || found.is_decided() && found.untrusted().is_none());
         }
         looks = Some(fixed);
     }
@@ -216,7 +216,7 @@ impl Rounds {
                 Failure { error, ..failure }
             };
             let Some(mut result) = sides[at].measure(stop).map_err(failed)? else { return Ok(false) };
-            result.factors.insert(Answer::FACTOR.to_owned(), ["a", "b"][at].into());
+            result.factors.insert(TwoSettings::FACTOR.to_owned(), ["a", "b"][at].into());
             result.repetition = u32::try_from(self.complete + 1).ok();
             both.push(result);
         }
@@ -226,8 +226,8 @@ impl Rounds {
         Ok(true)
     }
 
-    fn judged(&self, names: &[String; 2], level: f64) -> Result<Answer, Failure> {
-        Answer::new(&self.run, names.clone(), level).map_err(|error| Failure::new(1, error))
+    fn judged(&self, names: &[String; 2], level: f64) -> Result<TwoSettings, Failure> {
+        TwoSettings::new(&self.run, names.clone(), level).map_err(|error| Failure::new(1, error))
     }
 }
 

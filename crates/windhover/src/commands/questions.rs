@@ -34,10 +34,18 @@ fn line(asked: &Asked) -> String {
     format!("{} {base} → {others}: {}{cells}, {each} each", question.axis, question.quantity.join(", "))
 }
 
-/// Warns of what a plan asks and can never answer, and says what to type.
+/// Warns of what a plan asks and can never answer, and says what to do.
 pub(crate) fn warn(plan: &Plan, cells: &[Cell], file: &Path, output: &Output) {
     if let Some(short) = campaign::unanswerable(plan, cells) {
         let (file, needed) = (file.display(), short.repetitions);
-        output.warning(format_args!("{short}: type `windhover campaign run {file} --repetitions {needed}`"));
+        // The flag would measure all cells so often.
+        if plan.grid.iter().any(|grid| grid.repetitions.is_some()) {
+            output.warning(format_args!("{short}: set repetitions = {needed} in the [[grid]] of these cells"));
+        } else {
+            output.warning(format_args!("{short}: type `windhover campaign run {file} --repetitions {needed}`"));
+        }
+    }
+    if let Some(short) = campaign::too_short(plan, cells) {
+        output.warning(format_args!("what this plan asks has no answer: {short}"));
     }
 }

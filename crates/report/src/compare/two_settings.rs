@@ -1,6 +1,6 @@
 //! The answer to one question typed at the command line: two settings measured in turn, in one sentence and one small table.
 
-use super::words::{FACTOR, percent};
+use super::words::{FACTOR, percent, title};
 use super::{
     CompareError, CompareOptions, Comparison, Comparisons, KEPT, Metric, MetricComparison, Outcome, judge, sides,
 };
@@ -8,6 +8,7 @@ use crate::RunInput;
 use crate::layout::{Column, Grid, paragraph};
 use crate::units::{counted, figure as figure_of, list};
 use model::{LatencyKind, Probe, ResultDocument};
+use stats::Looks;
 use std::collections::BTreeSet;
 
 /// The figures that are tested together, as far as the results have them; and of a stream, which has no round trips.
@@ -16,7 +17,7 @@ const OF_STREAM: [&str; 3] = ["bits", "working.p50", "working.p99"];
 
 /// What two settings measured in turn come to.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct TwoSettings {
     comparisons: Comparisons,
     /// The largest latency of all trusted repetitions of each side, in ns.
     worst_ns: [Option<f64>; 2],
@@ -26,7 +27,7 @@ pub struct Answer {
     has_tail: bool,
 }
 
-impl Answer {
+impl TwoSettings {
     /// The factor whose values `a` and `b` tell the results of the two sides apart.
     pub const FACTOR: &str = "side";
 
@@ -99,8 +100,11 @@ impl Answer {
             let any = self.figures().any(|figure| figure.outcome != Outcome::TooFew);
             let left_out = self.cells().any(|cell| cell.a.left_out + cell.b.left_out > 0);
             let (counts, needed) = (self.counts(), stats::samples_needed(1, self.comparisons.level));
-            let trusted = if left_out { " that can be trusted" } else { "" };
-            (!any).then(|| format!("{counts}{trusted} are too few, {needed} could tell: raise --at-most"))
+            let (trusted, remedy) = match left_out {
+                true => (" that can be trusted", "measure on a quieter machine"),
+                false => ("", "raise --at-most"),
+            };
+            (!any).then(|| format!("{counts}{trusted} are too few, {needed} could tell: {remedy}"))
         };
         found.or_else(few)
     }
@@ -132,7 +136,7 @@ impl Answer {
         if let Some(figure) = self.leading() {
             let unit = figure.quantity.unit();
             let [a, b] = [figure.a, figure.b].map(|value| figure_of(unit, value));
-            let name = figure.quantity.0.name(kind).replace("stdev", "jitter");
+            let name = figure.quantity.0.name(kind).replace("stdev", title("stdev"));
             let by = figure.ratio.map(|ratio| claim(ratio, figure.ratio_ci95)).unwrap_or_default();
             return format!("{name}: {b} {} against {a} {}{by}, {counts}, interleaved.", self.names[1], self.names[0]);
         }
@@ -194,8 +198,12 @@ impl Answer {
         if self.has_tail && lacks_tail {
             out.push("p99.9 is not compared: each repetition needs 10,000 messages (--seconds).".to_owned());
         }
+        let all = self.cells().map(|cell| cell.a.repetitions + cell.a.left_out).max().unwrap_or(0);
         if !self.is_decided() && self.untrusted().is_none() {
-            out.push("More repetitions show smaller differences: raise --at-most.".to_owned());
+            // More repetitions than the last look has are never measured.
+            let more = if all < Looks::MOST { "More repetitions" } else { "Longer repetitions" };
+            let flag = if all < Looks::MOST { "--at-most" } else { "--seconds" };
+            out.push(format!("{more} show smaller differences: raise {flag}."));
         }
         out
     }
@@ -217,13 +225,8 @@ impl Answer {
 
 fn worst(results: &[ResultDocument], side: &str, rtt: bool) -> Option<f64> {
     let max: Metric = "max".parse().ok()?;
-    let own = results.iter().filter(|result| result.factor(Answer::FACTOR).as_deref() == Some(side));
+    let own = results.iter().filter(|result| result.factor(TwoSettings::FACTOR).as_deref() == Some(side));
     own.filter(|result| result.verdict.trusted).filter_map(|result| max.of(result, rtt)).reduce(f64::max)
-}
-
-/// What a table calls a figure.
-fn title(metric: &str) -> &str {
-    if metric == "stdev" { "jitter" } else { metric }
 }
 
 /// A factor with the digits it needs.
