@@ -115,6 +115,9 @@ impl Preparation {
         if let Some(problem) = problems.first() {
             return Err((1, format!("what was in force could not be put back: {problem}")));
         }
+        if shield_stays && !self.is_shield_up() {
+            return Err((1, "another has taken the shield down".to_owned()));
+        }
         if let Some(spec) = shield.filter(|_| !shield_stays) {
             self.put_up(spec)?;
         }
@@ -133,6 +136,12 @@ impl Preparation {
             made.notes.extend(report.warnings.iter().cloned());
         }
         Ok(made)
+    }
+
+    /// Whether the shield that this agent has made is still the one in force; so, too, where it made none.
+    fn is_shield_up(&self) -> bool {
+        let ours = self.shield.as_ref().filter(|shield| shield.made.made).and_then(|shield| shield.made.set.as_ref());
+        ours.is_none_or(|ours| host::shield::current(&self.state).is_some_and(|current| current.set == *ours))
     }
 
     /// A shield of somebody else would be up in cells that are to be measured without one.

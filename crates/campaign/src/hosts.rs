@@ -74,6 +74,11 @@ pub trait Hosts: Boot {
         Err(HostError::Failed { host: agent.to_owned(), why: "it changes no settings".to_owned() })
     }
 
+    /// Asks an agent whether what it was made to keep in force still is. When it is not, it has put everything back.
+    fn still_prepared(&mut self, agent: &str, wanted: &Preparation) -> Result<(), HostError> {
+        self.prepare(agent, wanted).map(drop)
+    }
+
     /// Makes an agent put back what it changed; gives back what it could not, one line each.
     fn restore(&mut self, agent: &str) -> Result<Vec<String>, HostError> {
         let _ = agent;

@@ -183,6 +183,25 @@ impl Preparer {
         Ok(())
     }
 
+    /// Whether the shields were up to the end of a cell: one that another took down makes its figures those of something
+    /// else. The next cell has it put up again.
+    pub(crate) fn check_shields(&mut self, hosts: &mut dyn Hosts) -> Result<(), HostError> {
+        let shielded: Vec<String> = self
+            .machines
+            .iter()
+            .filter(|(_, (wanted, _))| wanted.shield.is_some())
+            .map(|(agent, _)| agent.clone())
+            .collect();
+        for agent in shielded {
+            let Some((wanted, _)) = self.machines.get(&agent) else { continue };
+            if let Err(error) = hosts.still_prepared(&agent, wanted) {
+                self.machines.remove(&agent);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// Machines were booted: what was in force is gone.
     pub(crate) fn forget(&mut self) {
         self.hosts.clear();

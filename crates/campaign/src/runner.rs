@@ -463,7 +463,11 @@ impl<'a> Runner<'a> {
             let mut live = |interval| self.observer.observe(&Progress::Interval { step: &record, interval: &interval });
             let live: cell::Live<'_> = if wants { Some(&mut live) } else { None };
             let measured = prepared
-                .and_then(|prepared| cell::measure(self.hosts, &self.cast, step, prepared, &self.options.stop, live));
+                .and_then(|prepared| cell::measure(self.hosts, &self.cast, step, prepared, &self.options.stop, live))
+                .and_then(|outcome| {
+                    let kept = self.preparer.check_shields(self.hosts);
+                    kept.map(|()| outcome).map_err(Failure::Host)
+                });
             for note in self.hosts.notes() {
                 self.observer.observe(&Progress::Warning(&note));
             }

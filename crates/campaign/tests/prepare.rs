@@ -215,6 +215,30 @@ fn a_run_of_before_the_axes_goes_on() {
     assert!(asked(&fake, &["prepare", "restore"]).is_empty());
 }
 
+/// Catches: cells that another left without their shield, stored and trusted.
+#[test]
+fn a_cell_whose_shield_another_took_down_fails_and_the_next_has_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text("[[grid]]\nshield = [\"v1\"]\nsize = [1, 2, 3]\n");
+    let options = options(folder.path(), &text);
+    let mut fake = four_cpus();
+    fake.shield_gone_after = Some(2);
+    let summary = run_on(&plan(&text), &mut fake, &options, &mut Silent).unwrap();
+    assert_eq!((summary.done, summary.failed, fake.probes), (5, 1, 6));
+    let asked = asked(&fake, &["prepare", "restore"]);
+    assert_eq!(asked, ["prepare@machine v1 1", "prepare@machine v1 1", "restore@machine"]);
+    let run = Run::load(&summary.path).unwrap();
+    let why = run.journal.iter().find_map(|line| match line {
+        JournalLine::Failed { why, .. } => Some(why.clone()),
+        _ => None,
+    });
+    assert!(why.unwrap().contains("another has taken the shield down"));
+    // It is measured when the run is resumed.
+    let mut fake = four_cpus();
+    let summary = resume_on(&summary.path, &mut fake, &options, &mut Silent).unwrap();
+    assert_eq!((summary.done, summary.failed, fake.probes), (6, 0, 1));
+}
+
 #[test]
 fn an_interrupted_run_puts_everything_back() {
     let folder = tempfile::tempdir().unwrap();

@@ -37,6 +37,8 @@ pub(crate) struct Fake {
     /// What an agent refuses to prepare, and what it cannot put back.
     pub(crate) refuses: Refuses,
     pub(crate) cannot_restore: Vec<String>,
+    /// After which probe another has taken the shield down.
+    pub(crate) shield_gone_after: Option<u32>,
     /// Whether one more agent speaks for the machine, as in the built-in lab.
     pub(crate) machine_agent: bool,
     /// Whether a probe tells each reflector by itself, as pace does.
@@ -73,6 +75,7 @@ impl Fake {
             address: true,
             refuses: Box::new(|_, _| None),
             cannot_restore: Vec::new(),
+            shield_gone_after: None,
             machine_agent: true,
             cpus: BTreeMap::new(),
             reflectors: false,
@@ -177,6 +180,15 @@ impl Hosts for Fake {
             ..ShieldReport::default()
         });
         Ok(Prepared { shield: report, changed: 3, ..Prepared::default() })
+    }
+
+    fn still_prepared(&mut self, agent: &str, _: &Preparation) -> Result<(), HostError> {
+        match self.shield_gone_after {
+            Some(probe) if probe == self.probes => {
+                Err(HostError::Failed { host: agent.to_owned(), why: "another has taken the shield down".to_owned() })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn restore(&mut self, agent: &str) -> Result<Vec<String>, HostError> {
