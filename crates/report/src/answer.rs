@@ -234,7 +234,10 @@ fn measured(document: &Document, shown: &[&Cell], labels: &Labels, runs: &[RunIn
     let unnamed = if unnamed.is_empty() { String::new() } else { format!("; {} unless named", list(&unnamed)) };
     let more = document.cells.len() - shown.len();
     let more = if more > 0 { format!("; {} below", counted(more, "more cell")) } else { String::new() };
-    format!("{}{unnamed}{more}.", parts.join(", "))
+    let (results, steps) =
+        document.runs.iter().fold((0, 0), |(results, steps), run| (results + run.results, steps + run.steps));
+    let partly = if results < steps { format!("; {results} of {steps} measurements done") } else { String::new() };
+    format!("{}{unnamed}{more}{partly}.", parts.join(", "))
 }
 
 /// How long one repetition of the rows took, where all took about as long.
@@ -324,14 +327,16 @@ fn tests(primary: &Comparisons) -> Option<String> {
 fn next(document: &Document, primary: Option<&Comparisons>, runs: &[RunInput]) -> Vec<String> {
     let [run] = runs else { return Vec::new() };
     let path = run.folder.as_ref().map_or_else(|| run.name.clone(), |folder| folder.display().to_string());
-    // A command is there to be pasted.
-    if !path.chars().all(|c| c.is_alphanumeric() || "/._-+:@=,".contains(c)) {
-        return Vec::new();
-    }
+    let path = pasted(&path);
     let comparisons = || primary.iter().flat_map(|all| &all.comparisons);
     let figures = || comparisons().flat_map(|one| &one.cells).flat_map(|cell| &cell.metrics);
     let mut out = Vec::new();
-    if figures().any(|figure| figure.outcome == Outcome::TooFew && !figure.incomplete) && run.folder.is_some() {
+    // What was cut short goes on where it was.
+    let is_whole = document.runs.iter().all(|run| run.results >= run.steps);
+    out.extend(path.as_ref().filter(|_| !is_whole).map(|path| format!("windhover campaign resume {path}")));
+    if let (true, true, Some(path)) = (is_whole, run.folder.is_some(), &path)
+        && figures().any(|figure| figure.outcome == Outcome::TooFew && !figure.incomplete)
+    {
         let needed = repetitions_needed(comparisons().map(|one| one.cells.len()).sum());
         // A boot is one sample with all its repetitions.
         let each = comparisons().flat_map(|one| &one.cells).map(|cell| {
@@ -355,8 +360,18 @@ fn next(document: &Document, primary: Option<&Comparisons>, runs: &[RunInput]) -
     let commands = gains.flat_map(|one| one.b.factors.iter().filter_map(|(axis, value)| does(axis, value, document)));
     out.extend(each_once(commands));
     out.truncate(MOST_COMMANDS - 1);
-    out.push(format!("windhover show {path} --cells"));
+    out.extend(path.map(|path| format!("windhover show {path} --cells")));
     out
+}
+
+/// A path as a shell takes it, and no command takes for a flag; `None` where a terminal would not show it as it is.
+fn pasted(path: &str) -> Option<String> {
+    let path = if path.starts_with('-') { format!("./{path}") } else { path.to_owned() };
+    if path.chars().all(|c| c.is_alphanumeric() || "/._-+:@=,".contains(c)) {
+        return Some(path);
+    }
+    let is_shown = path.chars().all(|c| !c.is_control() && c != '\'');
+    is_shown.then(|| format!("'{path}'"))
 }
 
 /// The command that does outside a plan what a value of an axis does in it.

@@ -772,3 +772,23 @@ fn a_figure_that_a_short_repetition_lacks_asks_for_longer_ones() {
     assert!(!text.contains("for too few repetitions") && !text.contains("cannot bring p below"), "{text}");
     assert!(text.contains("repetitions that all have the figure would decide"), "{text}");
 }
+
+/// Catches: the only significant difference, of one cell among many, that no sentence says and no table of the first screen has.
+#[test]
+fn what_is_significant_in_one_cell_alone_is_said_first() {
+    let mut run = run("r", 8, &[("other", 32, 1.0), ("fifo:1", 32, 1.0)], 1);
+    for result in run.results.iter_mut().filter(|result| result.factor("policy").as_deref() == Some("fifo:1")) {
+        let latency = result.latency.as_mut().unwrap();
+        latency.stdev_ns = latency.stdev_ns.map(|ns| ns / 50.0);
+    }
+    // The others have too few repetitions, and so has what all have together.
+    for size in [64, 128, 256] {
+        run.results.extend(self::run("r", 2, &[("other", size, 1.0), ("fifo:1", size, 1.0)], size).results);
+    }
+    let made = Comparisons::new(&[run], &[], &CompareOptions { axis: Some("policy".to_owned()), ..options() }).unwrap();
+    let said = made.comparisons[0].summary[1..3].join(" ");
+    assert!(said.starts_with("Pingpong udp 32 B: ") && said.contains("jitter"), "{said}");
+    let text = made.text(120, false);
+    let first_table = text.lines().position(|line| line == "pingpong udp 32 B (RTT/2)");
+    assert!(first_table.is_some_and(|line| line < 5), "{text}");
+}

@@ -430,6 +430,12 @@ fn what_a_plan_asks_is_answered_and_nothing_else_is_tested() {
     // No p of the one that differs is said of the one that does not.
     assert!(answer.sentences.last().unwrap().starts_with("1 of 2 comparisons show a difference (p "), "{answer:#?}");
     assert_eq!(answer.next[0], "windhover bypass run --stack xdp PROGRAM");
+    // What was cut short goes on first.
+    let mut cut = run.clone();
+    cut.document.order = sample::run(&Recipe { repetitions: 80, ..SMALL }).document.order;
+    let answer = &report(&[cut]).document().answer.clone();
+    assert!(answer.next[0].starts_with("windhover campaign resume "), "{answer:#?}");
+    assert!(answer.measured.ends_with(" measurements done."), "{answer:#?}");
     // A figure that no repetition has is an open question.
     let mut lacking = run.clone();
     lacking.document.ask[0].quantity.push("p99.99".to_owned());

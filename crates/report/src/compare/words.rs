@@ -404,10 +404,28 @@ fn opening(comparison: &Comparison) -> String {
     format!("{both}: {cells} of cells{over}{times}.")
 }
 
+/// A figure with the cell that it is of.
+type Labelled<'c> = (&'c str, &'c MetricComparison);
+
+/// The significant differences of single cells by size: of the headline figures or, where there is none, of all.
+fn claimed<'c>(mut figures: Vec<Labelled<'c>>, word: impl Fn(Labelled<'c>) -> String) -> Vec<String> {
+    const MOST: usize = 3;
+    figures.retain(|(_, figure)| figure.outcome.is_claim());
+    if figures.iter().any(|(_, figure)| figure.quantity.is_headline()) {
+        figures.retain(|(_, figure)| figure.quantity.is_headline());
+    }
+    let size = |figure: &MetricComparison| figure.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
+    figures.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
+    let rest = figures.len().saturating_sub(MOST);
+    let mut out: Vec<String> = figures.into_iter().take(MOST).map(word).collect();
+    if rest > 0 {
+        out.push(format!("{} more of single cells are in the tables.", counted(rest, "significant difference")));
+    }
+    out
+}
+
 /// What is said of all cells together, else of the cells themselves: the significant differences first, by size.
 fn headlines(comparison: &Comparison, sets: usize, level: f64) -> Vec<String> {
-    const MOST: usize = 3;
-    type Labelled<'c> = (&'c str, &'c MetricComparison);
     let single = comparison.cells.len() == 1;
     let all = || comparison.sets().flat_map(|set| set.metrics.iter().map(move |figure| (set.label, figure)));
     let headline = |(_, figure): &Labelled<'_>| figure.quantity.is_headline();
@@ -425,23 +443,12 @@ fn headlines(comparison: &Comparison, sets: usize, level: f64) -> Vec<String> {
         .filter(|(_, figure)| !matches!(figure.outcome, Outcome::Same | Outcome::Untrusted))
         .partition(|(_, figure)| figure.outcome == Outcome::TooFew);
     let mut out: Vec<String> = shown.into_iter().map(word).collect();
+    if !single {
+        out.extend(claimed(all().skip(spoken).collect(), word));
+    }
     // More repetitions help the one, longer ones the other.
     let (short, few): (Vec<_>, Vec<_>) = few.into_iter().partition(|(_, figure)| figure.incomplete);
     out.extend([few, short].iter().filter_map(|few| too_few(few, comparison, (sets, level), single)));
-    if !single {
-        let mut claimed: Vec<Labelled<'_>> = all()
-            .skip(spoken)
-            .filter(headline)
-            .filter(|(_, figure)| matches!(figure.outcome, Outcome::Higher | Outcome::Lower))
-            .collect();
-        let size = |figure: &MetricComparison| figure.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
-        claimed.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
-        let rest = claimed.len().saturating_sub(MOST);
-        out.extend(claimed.into_iter().take(MOST).map(word));
-        if rest > 0 {
-            out.push(format!("{} more of single cells are in the tables.", counted(rest, "significant difference")));
-        }
-    }
     let mut losses = all().skip(overall).filter(|(_, figure)| figure.metric == "loss").peekable();
     if losses.peek().is_some() && losses.all(|(_, figure)| figure.a == 0.0 && figure.b == 0.0) {
         out.push("No message was lost on either side.".to_owned());

@@ -26,6 +26,14 @@ impl Comparison {
         let first = self.summary.get(..ON_FIRST_SCREEN.min(self.summary.len())).unwrap_or_default();
         first.split_first().map_or(("", &[]), |(opening, sentences)| (opening.as_str(), sentences))
     }
+
+    /// The sets of the first screen: those with a difference in front.
+    fn first_sets(&self) -> Vec<Set<'_>> {
+        let mut sets: Vec<Set<'_>> = self.sets().collect();
+        sets.sort_by_key(|set| !set.metrics.iter().any(|figure| figure.outcome.is_claim()));
+        sets.truncate(MOST_SETS);
+        sets
+    }
 }
 
 /// One figure of a set in a comparison.
@@ -167,10 +175,12 @@ impl Comparisons {
     #[must_use]
     pub fn text(&self, width: usize, all: bool) -> String {
         let mut out = paragraph("", &self.title, width);
+        // Who asks with a gate has its answer first.
+        self.gates.iter().for_each(|gate| out.push_str(&paragraph("", &gate_head(gate), width)));
         for comparison in &self.comparisons {
             let (opening, sentences) = comparison.first_screen();
             out.push_str(&paragraph("", opening, width));
-            for set in comparison.sets().take(MOST_SETS) {
+            for set in comparison.first_sets() {
                 out.push_str(&format!("\n{} ({})\n", set.label, set.kind.title()));
                 push(&mut out, &grid(comparison, &main_figures(set.metrics)), width);
             }
@@ -223,10 +233,11 @@ impl Comparisons {
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut out = format!("# {}\n", quote(&self.title));
+        self.gates.iter().for_each(|gate| out.push_str(&format!("\n**{}**\n", quote(&gate_head(gate)))));
         for comparison in &self.comparisons {
             let (opening, sentences) = comparison.first_screen();
             out.push_str(&format!("\n{}\n\n", quote(opening)));
-            for set in comparison.sets().take(MOST_SETS) {
+            for set in comparison.first_sets() {
                 out.push_str(&format!("{} ({})\n\n", quote(set.label), set.kind.title()));
                 out.push_str(&filled_table(&grid(comparison, &main_figures(set.metrics))));
                 out.push('\n');
