@@ -91,7 +91,7 @@ fn every_probe_can_be_compared() {
             text.contains(figure) && text.contains("the second time") && text.contains("95 %"),
             "{typed:?}\n{text}"
         );
-        let untrusted = text.split_once("cannot be trusted (").and_then(|(_, rest)| rest.split_once(')'));
+        let untrusted = text.split_once(" be trusted (").and_then(|(_, rest)| rest.split_once(')'));
         let found: Option<Vec<String>> =
             untrusted.map(|(words, _)| words.replace(" and ", ", ").split(", ").map(str::to_owned).collect());
         let is_busy = found.as_ref().is_some_and(|found| support::is_only_busy(found));
