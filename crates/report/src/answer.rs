@@ -233,7 +233,7 @@ fn measured(document: &Document, shown: &[&Cell], labels: &Labels, runs: &[RunIn
     let unnamed = labels.unnamed(shown);
     let unnamed = if unnamed.is_empty() { String::new() } else { format!("; {} unless named", list(&unnamed)) };
     let more = document.cells.len() - shown.len();
-    let more = if more > 0 { format!("; {} below", counted(more, "more cell")) } else { String::new() };
+    let more = if more > 0 { format!("; {more} more below") } else { String::new() };
     let (results, steps) =
         document.runs.iter().fold((0, 0), |(results, steps), run| (results + run.results, steps + run.steps));
     let partly = if results < steps { format!("; {results} of {steps} measurements done") } else { String::new() };
@@ -274,8 +274,6 @@ fn trust(document: &Document, primary: Option<&Comparisons>) -> String {
     let places: BTreeSet<Substrate> = document.cells.iter().map(|info| info.substrate).collect();
     if places.len() > 1 {
         parts.push("figures of different substrates are not compared".to_owned());
-    } else if places.iter().all(|place| matches!(place, Substrate::Netns | Substrate::Loopback)) {
-        parts.push("no network card took part".to_owned());
     } else if places.contains(&Substrate::SimulatedTime) {
         parts.push("simulated time counts instructions: it compares, and is no performance of any hardware".to_owned());
     }
