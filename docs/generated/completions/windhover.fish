@@ -1075,7 +1075,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l lab -d 'Use this lab instead of the plan\'s: netns or loopback, a new one of that kind; or the NAME of one that is up (lab up)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l label -d 'Set a label, such as nic=X520; may be repeated' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l seed -d 'Seed of the order instead of the plan\'s' -r
-complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l repetitions -d 'Repetitions instead of the plan\'s' -r
+complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l repetitions -d 'Repetitions of every cell, instead of the plan\'s and its grids\'' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l repeat-runs -d 'Make this many runs, one after the other, each with the next seed: the samples of compare A1 A2 … --with B1 B2 … An error or an interrupt ends the series' -r
 complete -c windhover -n "__fish_windhover_using_subcommand campaign; and __fish_seen_subcommand_from run" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
