@@ -170,9 +170,8 @@ fn an_agent_keeps_in_force_what_was_asked_for_last() {
     // Unlike this process it is no ancestor of the agent.
     let mut bystander = std::process::Command::new("sleep").arg("60").spawn().unwrap();
     for backend in [ShieldBackend::Auto, ShieldBackend::Affinity] {
-        let Reply::Prepared { shield: Some(report), changed, .. } = agent.prepare(Some(shield(backend)), &[]) else {
-            panic!("no shield")
-        };
+        let reply = agent.prepare(Some(shield(backend)), &[]);
+        let Reply::Prepared { shield: Some(report), changed, .. } = reply else { panic!("no shield: {reply:?}") };
         assert!(changed > 0 && report.backend != ShieldBackend::Auto, "{report:?}");
         assert_eq!(read("/proc/sys/kernel/sched_rt_runtime_us"), "-1");
         assert_ne!(state(), before);
