@@ -1,5 +1,7 @@
 //! Aligned plain text: columns, bands above them, words wrapped, equal neighbours merged downwards.
 
+use store::visible_line;
+
 /// One column.
 #[derive(Debug, Clone)]
 pub struct Column {
@@ -85,6 +87,8 @@ impl Grid {
         out
     }
 
+        // Before anything is measured: what is made visible is wider.
+        whole.texts().for_each(|text| *text = visible_line(text));
     /// The width that the table needs at least: its key columns beside the widest other one.
     #[cfg(test)]
     fn least_width(&self) -> usize {
@@ -102,6 +106,22 @@ impl Grid {
     }
 
     /// Leaves out columns without a value in any row, unless these are kept.
+    /// All that it says.
+    fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let headings = self.columns.iter_mut().flat_map(|column| &mut column.heading);
+        let bands = self.bands.iter_mut().flatten().map(|(_, _, text)| text);
+        headings.chain(bands).chain(self.rows.iter_mut().flatten())
+    }
+
+    /// Bands become the first line of the headings below them.
+    pub(crate) fn unband(&mut self) {
+        for (first, last, text) in self.bands.drain(..).rev().flatten() {
+            for column in self.columns.get_mut(first..=last).into_iter().flatten() {
+                column.heading.insert(0, text.clone());
+            }
+        }
+    }
+
     pub(crate) fn drop_empty(&mut self) {
         if self.keeps_empty {
             return;
@@ -395,7 +415,7 @@ fn cut(word: &str, max: usize) -> usize {
 #[must_use]
 pub fn paragraph(lead: &str, text: &str, total: usize) -> String {
     let indent = " ".repeat(width(lead));
-    let lines = wrap(text, Some(total.saturating_sub(width(lead)).max(20)));
+    let lines = wrap(&visible_line(text), Some(total.saturating_sub(width(lead)).max(20)));
     let mut out = String::new();
     for (index, line) in lines.iter().enumerate() {
         out.push_str(if index == 0 { lead } else { &indent });

@@ -6,11 +6,12 @@ use crate::document::{Document, Note};
 use crate::layout::{Column, Grid};
 use crate::papers::caption;
 use crate::text::{self, fixed_line};
+use crate::units::plain;
 
 /// What came from outside must not become markup.
 pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in plain(text).chars() {
         match c {
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' => {
                 out.push('\\');
@@ -19,7 +20,6 @@ pub(crate) fn quote(text: &str) -> String {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            c if c.is_control() => out.push(' '),
             c => out.push(c),
         }
     }
@@ -61,7 +61,7 @@ impl Report {
         }
         out.extend(answer.sentences.iter().map(|sentence| format!("{}\n\n", quote(sentence))));
         if !answer.next.is_empty() {
-            let commands: Vec<String> = answer.next.iter().map(|command| format!("    {command}\n")).collect();
+            let commands: Vec<String> = answer.next.iter().map(|command| format!("    {}\n", plain(command))).collect();
             out.push_str(&format!("Next:\n\n{}\n", commands.concat()));
         }
         out.push_str("## Details\n\n");
@@ -97,11 +97,7 @@ impl Report {
 
 /// Bands have no form in Markdown: the headings say it themselves.
 pub(crate) fn unbanded(mut grid: Grid) -> Grid {
-    for (first, last, text) in grid.bands.drain(..).rev().flatten() {
-        for column in grid.columns.get_mut(first..=last).into_iter().flatten() {
-            column.heading.insert(0, text.clone());
-        }
-    }
+    grid.unband();
     grid
 }
 

@@ -224,24 +224,21 @@ pub(crate) fn list(words: &[String]) -> String {
 /// Escapes text for HTML and SVG, attributes included.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
+    for c in store::visible(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
     out
 }
 
-/// One line without control characters: what came from outside must not steer a terminal or break a table.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
+/// What came from outside must not steer a terminal or break a table.
+pub(crate) use store::visible_line as plain;
 
 #[cfg(test)]
 mod tests {
@@ -288,7 +285,7 @@ mod tests {
 
     #[test]
     fn nothing_from_outside_becomes_markup_or_steers_a_terminal() {
-        assert_eq!(escape("<script>\"'&\u{1b}"), "&lt;script&gt;&quot;&#39;&amp;\u{fffd}");
-        assert_eq!(plain("a\u{1b}[31m\nb"), "a [31m b");
+        assert_eq!(escape("<script>\"'&\u{1b}\u{202e}"), "&lt;script&gt;&quot;&#39;&amp;\\u001b\\u202e");
+        assert_eq!(plain("a\u{1b}[31m\nb"), "a\\u001b[31m b");
     }
 }

@@ -98,12 +98,15 @@ fn known(result: &ResultDocument, factor: &str) -> Option<String> {
     })
 }
 
-/// One row of fields as RFC 4180 writes it.
+/// One row of fields as RFC 4180 writes it; what steers a terminal is made [`visible`](crate::visible).
 #[must_use]
 pub fn csv_line(fields: &[impl AsRef<str>]) -> String {
-    let field = |field: &str| match field.contains([',', '"', '\r', '\n']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.to_owned(),
+    let field = |field: &str| {
+        let field = crate::visible(field);
+        match field.contains([',', '"', '\r', '\n']) {
+            true => format!("\"{}\"", field.replace('"', "\"\"")),
+            false => field.into_owned(),
+        }
     };
     fields.iter().map(|text| field(text.as_ref())).collect::<Vec<_>>().join(",") + "\r\n"
 }

@@ -37,6 +37,7 @@ mod read;
 mod rundir;
 mod schema;
 mod time;
+mod visible;
 mod whole;
 
 pub use cell::{CellFiles, events, outliers};
@@ -49,3 +50,4 @@ pub use rundir::{RunDir, kernel_config_file};
 pub use schema::schemas;
 pub use time::utc_text;
 pub use whole::{WholeRun, write_whole};
+pub use visible::{visible, visible_line};

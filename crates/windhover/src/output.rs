@@ -1,12 +1,17 @@
 //! All printing: results on standard output, everything else on standard error.
+//!
+//! Text passes [`store::visible`] here, whoever wrote it: what steers a terminal is shown and not done. Only our own colours,
+//! messages printed as they came ([`Output::bytes`]) and what programs of the user write are left alone.
 
 use crate::cli::usage::UsageError;
 use crate::cli::{Cli, Colour};
 use anstyle::{AnsiColor, Style};
 use report::{Column, Grid};
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
+use store::{visible, visible_line};
 
 /// Returns a usage error, as `bail!` does any other.
 macro_rules! refuse {
@@ -116,8 +121,13 @@ pub(crate) fn json(value: impl serde::Serialize) -> Result<String, Failure> {
     Ok(format!("{:#}\n", serde_json::to_value(value)?))
 }
 
-/// Writes to standard output; false when its reader went away.
-pub(crate) fn written(bytes: &[u8]) -> std::io::Result<bool> {
+/// Writes text to standard output; false when its reader went away.
+pub(crate) fn written(text: &str) -> std::io::Result<bool> {
+    written_bytes(visible(text).as_bytes())
+}
+
+/// Writes what is no text to standard output; false when its reader went away.
+pub(crate) fn written_bytes(bytes: &[u8]) -> std::io::Result<bool> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
@@ -142,7 +152,7 @@ pub(crate) fn usage(wrong: &UsageError) {
     let mut line = |colour: AnsiColor, head: &str, text: &str| {
         let style = colour.on_default().bold();
         // Nobody is left to tell when it cannot be written.
-        let _ = writeln!(stderr, "{style}{head}:{style:#} {text}");
+        let _ = writeln!(stderr, "{style}{head}:{style:#} {}", visible(text));
     };
     line(AnsiColor::Red, "error", &wrong.error);
     if let Some(tip) = &wrong.tip {
@@ -172,17 +182,18 @@ impl Output {
 
     /// Writes a result. A reader that went away (a closed pipe) is no error.
     pub(crate) fn result(&self, text: &str) -> Result<(), Failure> {
-        written(text.as_bytes()).map_err(|error| unwritten("the result ", &error)).map(drop)
+        let text = if self.colours_results() { Cow::Owned(coloured(text)) } else { visible(text) };
+        written_bytes(text.as_bytes()).map_err(|error| unwritten("the result ", &error)).map(drop)
     }
 
     /// Writes a part of a long result; false once its reader went away.
     pub(crate) fn part(&self, text: &str) -> Result<bool, Failure> {
-        self.bytes(text.as_bytes())
+        self.bytes(visible(text).as_bytes())
     }
 
     /// Writes a part of a result that is no text; false once its reader went away.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<bool, Failure> {
-        written(bytes).map_err(|error| unwritten("", &error))
+        written_bytes(bytes).map_err(|error| unwritten("", &error))
     }
 
     /// Whether text for people on standard output is coloured.
@@ -193,20 +204,20 @@ impl Output {
     /// Writes one line for people, unless --quiet.
     pub(crate) fn note(&self, text: impl fmt::Display) {
         if !self.quiet {
-            self.line(Style::new(), "", &text);
+            self.line(Style::new(), "", &text.to_string());
         }
     }
 
-    /// Writes a warning, unless --quiet.
+    /// Writes a warning on one line, unless --quiet.
     pub(crate) fn warning(&self, text: impl fmt::Display) {
         if !self.quiet {
-            self.line(AnsiColor::Yellow.on_default().bold(), "warning: ", &text);
+            self.line(AnsiColor::Yellow.on_default().bold(), "warning: ", &visible_line(&text.to_string()));
         }
     }
 
     /// Writes an error on one line.
     pub(crate) fn error(&self, failure: &Failure) {
-        let text = format!("{:#}", failure.error).replace('\n', " ");
+        let text = visible_line(&format!("{:#}", failure.error));
         self.line(AnsiColor::Red.on_default().bold(), "windhover: ", &text);
     }
 
@@ -214,7 +225,7 @@ impl Output {
     pub(crate) fn ask(&self, question: &str) {
         let mut stderr = anstream::AutoStream::new(std::io::stderr().lock(), self.colour);
         // Nobody is left to ask when standard error cannot be written.
-        let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
+        let _ = write!(stderr, "{}", visible(question)).and_then(|()| stderr.flush());
     }
 
     /// Whether to draw progress: a person watches and did not ask for silence.
@@ -222,17 +233,42 @@ impl Output {
         !self.quiet && std::io::stderr().is_terminal()
     }
 
-    fn line(&self, style: Style, head: &str, text: &dyn fmt::Display) {
+    fn line(&self, style: Style, head: &str, text: &str) {
         let mut stderr = anstream::AutoStream::new(std::io::stderr().lock(), self.colour);
         // Nobody is left to tell when standard error cannot be written.
-        let _ = writeln!(stderr, "{style}{head}{style:#}{text}");
+        let _ = writeln!(stderr, "{style}{head}{style:#}{}", visible(text));
     }
+}
+
+/// Visible text that keeps our own colours, which change nothing but how letters look.
+fn coloured(text: &str) -> String {
+    const BEGIN: &str = "\x1b[";
+    const OURS: [&str; 5] = ["0", "1", "1;31", "1;32", "1;33"];
+    let mut pieces = text.split(BEGIN);
+    let mut shown = visible(pieces.next().unwrap_or_default()).into_owned();
+    for piece in pieces {
+        match piece.split_once('m').filter(|(colour, _)| OURS.contains(colour)) {
+            Some((colour, rest)) => shown.push_str(&format!("{BEGIN}{colour}m{}", visible(rest))),
+            None => shown.push_str(&visible(&format!("{BEGIN}{piece}"))),
+        }
+    }
+    shown
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::{FileTypeExt as _, symlink};
+
+    /// Catches: colours of ours that are lost, colours that let other sequences pass, JSON that is no longer the same.
+    #[test]
+    fn only_our_own_colours_reach_the_terminal() {
+        let ours = "\x1b[1;31mBAD\x1b[0m fine";
+        assert_eq!(coloured(ours), ours);
+        assert_eq!(coloured("\x1b]0;m\x1b[2J\x1b[8mx"), "\\u001b]0;m\\u001b[2J\\u001b[8mx");
+        let json = serde_json::json!("\x1b[0m\u{202e}").to_string();
+        assert_eq!(serde_json::from_str::<String>(&coloured(&json)).unwrap(), "\x1b[0m\u{202e}");
+    }
 
     #[test]
     fn what_is_no_regular_file_is_not_replaced() {

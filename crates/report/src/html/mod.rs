@@ -1,5 +1,6 @@
 //! The report as one HTML file: the data for the templates. All text is escaped by the template engine, except SVG, which
-//! escapes its own, the page's own scripts and styles, and the data of heat maps, in which no `<` stands bare.
+//! escapes its own, the page's own scripts and styles, and the data of heat maps, in which no `<` stands bare. What steers the
+//! direction of text is made visible in the whole page.
 
 mod cells;
 mod compared;
@@ -113,7 +114,7 @@ impl Report {
             runs => data(&document.runs),
             environments => data(environment::of(&self.inputs)),
         })?;
-        Ok(Page { html: rendered, problems: maps.problems })
+        Ok(Page { html: store::visible(&rendered).into_owned(), problems: maps.problems })
     }
 }
 

@@ -208,7 +208,8 @@ impl Recording {
             return Ok(false);
         }
         let Some(file) = &mut self.file else {
-            return crate::output::written(&bytes).map_err(|error| crate::output::unwritten("the capture ", &error));
+            return crate::output::written_bytes(&bytes)
+                .map_err(|error| crate::output::unwritten("the capture ", &error));
         };
         match file.write_all(&bytes) {
             Ok(()) => self.good += bytes.len() as u64,

@@ -382,7 +382,7 @@ impl<'a> Watcher<'a> {
     fn json(&mut self, kind: &str, value: impl FnOnce() -> serde_json::Result<Value>) {
         if let Some(told @ Ok(true)) = &mut self.jsonl {
             let line = value().map(|object| typed(kind, &object.to_string()));
-            *told = line.map_err(std::io::Error::from).and_then(|line| written(line.as_bytes()));
+            *told = line.map_err(std::io::Error::from).and_then(|line| written(&line));
         }
     }
 
@@ -421,7 +421,7 @@ impl<'a> Watcher<'a> {
         if self.bar.is_hidden() {
             self.output.note(text.trim_end());
         } else {
-            self.bar.println(text.trim_end());
+            self.bar.println(store::visible(text.trim_end()));
         }
     }
 
@@ -497,7 +497,8 @@ impl Observer for Watcher<'_> {
             Progress::CellStarted { step, eta_ns } => {
                 self.eta_ns = *eta_ns;
                 self.json("cell", || serde_json::to_value(step));
-                self.bar.set_message(format!("{}, {} left", words(&step.factors, &self.axes), duration(*eta_ns)));
+                let words = store::visible_line(&words(&step.factors, &self.axes));
+                self.bar.set_message(format!("{words}, {} left", duration(*eta_ns)));
             }
             Progress::Interval { step, interval } => {
                 self.json("interval", || of_step(step, || serde_json::to_value(interval)));

@@ -113,7 +113,7 @@ fn line(news: &News) -> std::io::Result<bool> {
         News::Interval(interval) => ("interval", serde_json::to_string(interval)?),
         News::Result(result, _) => ("result", serde_json::to_string(result)?),
     };
-    written(typed(kind, &object).as_bytes())
+    written(&typed(kind, &object))
 }
 
 /// An object as a line that says first what it is.

@@ -5,6 +5,7 @@ use crate::cli::shared::MixArgs;
 use crate::output::{Failure, Output, width, write_file};
 use anyhow::anyhow;
 use model::Substrate;
+use store::visible;
 
 /// Reports runs in one of several forms.
 pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, Failure> {
@@ -50,7 +51,7 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
     };
     let default = (form == ReportFormat::Html).then(|| arguments.runs.first()).flatten();
     match (&arguments.output, default) {
-        (Some(file), _) => write_file(file, text.as_bytes(), arguments.force)?,
+        (Some(file), _) => write_file(file, visible(&text).as_bytes(), arguments.force)?,
         (None, Some(run)) => {
             let file = run.join("report.html");
             // A run's own report can be made again at any time; that of several runs is not it.

@@ -31,7 +31,7 @@ pub(super) fn text(record: &Record<'_>, line: &mut String) {
         }
     }
     if let Some(comment) = record.frame.comment {
-        let _ = write!(line, "  # {}", plain(comment));
+        let _ = write!(line, "  # {}", store::visible_line(comment));
     }
     line.push('\n');
 }
@@ -230,9 +230,4 @@ fn message(packet: &Packet<'_>, found: &Recognised<'_>) -> String {
 /// An address with its port, where there is one.
 pub(super) fn end(address: std::net::SocketAddr) -> String {
     if address.port() == 0 { address.ip().to_string() } else { address.to_string() }
-}
-
-/// A file's text on one line of a terminal.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }

@@ -1,6 +1,6 @@
 //! What a whole capture held.
 
-use super::lines::{direction, plain, span_name};
+use super::lines::{direction, span_name};
 use super::pgm_summary;
 use dump::{FlowSummary, Summary};
 use record::timeline::{Span, StreamFigures};
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 pub(super) fn text(summary: &Summary) -> String {
     let mut out = String::new();
     for comment in &summary.comments {
-        let _ = writeln!(out, "# {}", plain(comment));
+        let _ = writeln!(out, "# {}", store::visible_line(comment));
     }
     let _ = write!(
         out,
