@@ -229,6 +229,15 @@ impl<'a, W: Write> Supervisor<'a, W> {
             News::Nonsense(why) => {
                 worker.failed.get_or_insert((1, format!("what the {} says is no event: {why}", worker.role.word())));
             }
+            News::Stopped => {
+                // What it measured before says little, and it would be waited for as long as it is stopped.
+                let why = format!(
+                    "the {} was stopped by a signal (SIGSTOP or the like), so it was ended",
+                    worker.role.word()
+                );
+                worker.failed.get_or_insert((1, why));
+                worker.kill();
+            }
             News::Exited => worker.note_exit(),
             News::Closed => {
                 worker.reap();

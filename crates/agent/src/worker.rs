@@ -5,7 +5,7 @@ use crate::{AgentError, Context, LineSink};
 use model::worker::LINE_MARK;
 use model::{LoadReport, WorkerEvent, WorkerSpec};
 use nix::errno::Errno;
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt as _;
@@ -43,6 +43,8 @@ pub(crate) enum News {
     Event(WorkerEvent),
     /// A marked line that is none.
     Nonsense(String),
+    /// A signal stopped the process.
+    Stopped,
     /// The process has ended, though a descendant may still hold its stdout.
     Exited,
     /// Its stdout closed: it has ended or is about to.
@@ -140,8 +142,17 @@ impl Worker {
         let sender = sender.clone();
         spawn("worker-end", move || {
             // Leaves it to be reaped, so that its number stays its own until then.
-            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-            while waitid(Id::Pid(process), flags) == Err(Errno::EINTR) {}
+            let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+            let wait = |flags| loop {
+                match waitid(Id::Pid(process), flags) {
+                    Err(Errno::EINTR) => {}
+                    other => break other,
+                }
+            };
+            if matches!(wait(ended | WaitPidFlag::WSTOPPED), Ok(WaitStatus::Stopped(..))) {
+                let _ = sender.send(Event::Worker(id, News::Stopped));
+                let _ = wait(ended);
+            }
             let _ = sender.send(Event::Worker(id, News::Exited));
         })
         .map_err(setup)?;

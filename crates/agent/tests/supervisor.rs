@@ -385,6 +385,28 @@ fn an_endpoint_that_died_is_told_when_it_is_stopped() {
     runner.bye();
 }
 
+/// Catches: a worker that somebody stopped, and that is waited for until every limit has passed.
+#[test]
+fn a_stopped_worker_is_ended_and_named() {
+    let stop = |worker: u32| {
+        let process = nix::unistd::Pid::from_raw(i32::try_from(worker).unwrap());
+        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGSTOP).unwrap();
+    };
+    let mut runner = Runner::new("exec sleep 600");
+    runner.send(&run_probe(LaunchSpec::default()));
+    stop(runner.worker());
+    let Reply::Failed { code: 1, message } = runner.receive() else { panic!("it was stopped") };
+    assert!(message.contains("the probe was stopped by a signal"), "{message}");
+    runner.bye();
+    let mut runner = Runner::new(&format!("{LISTEN}exec sleep 600"));
+    let Reply::EndpointReady { id, .. } = runner.ask(&start_endpoint()) else { panic!("not ready") };
+    stop(runner.worker());
+    eventually("its end", || runner.said("nobody had asked it to"));
+    let Reply::Failed { message, .. } = runner.ask(&Request::StopEndpoint { id }) else { panic!("it was stopped") };
+    assert!(message.contains("the endpoint was stopped by a signal"), "{message}");
+    runner.bye();
+}
+
 #[test]
 fn a_load_reports_and_its_descendants_die_with_it() {
     let spec = LoadSpec::new(LoadProfile::Cpu);

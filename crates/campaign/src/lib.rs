@@ -20,6 +20,7 @@ mod prepare;
 mod question;
 mod real;
 mod runner;
+mod stopped;
 mod summary;
 mod trial;
 

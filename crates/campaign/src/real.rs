@@ -1,5 +1,6 @@
 //! The hosts of a plan: the built-in lab, or commands that open a pipe to an agent.
 
+use crate::stopped::StopWatch;
 use crate::{Boot, CampaignError, Entered, HostError, Hosts, Options, Preparation, WorkerId};
 use lab::{AgentCommand, Client, GuestSpec, Lab, LabError, LabSpec, LaunchSpec, PipeError, Program, Registry};
 use model::plan::{LabKind, LabPlan, StackPlan};
@@ -24,6 +25,7 @@ pub(crate) struct LabHosts {
     devices: BTreeMap<String, String>,
     notes: Receiver<String>,
     opener: Opener,
+    stop_watch: StopWatch,
     lab: Option<Lab>,
     /// The guests of a plan that names kernels, each of which is booted when it is entered.
     guests: Option<LabPlan>,
@@ -103,11 +105,12 @@ impl LabHosts {
             }
         };
         let build = options.build.clone().unwrap_or_default();
+        let stop_watch = StopWatch::new(sender.clone());
         let opener = Opener { program: options.program.clone(), build, notes: sender, stop: Arc::clone(&options.stop) };
         let clients = BTreeMap::new();
-        let mut hosts = Self { clients, commands, addresses, devices, notes, opener, lab, guests };
+        let mut hosts = Self { clients, commands, addresses, devices, notes, opener, stop_watch, lab, guests };
         let until = Instant::now() + patience;
-        for (name, command) in &hosts.commands {
+        for (name, command) in &hosts.commands.clone() {
             let client = loop {
                 let opened = match patience.is_zero() {
                     true => hosts.opener.open(name, command),
@@ -119,7 +122,7 @@ impl LabHosts {
                     opened => break opened?,
                 }
             };
-            hosts.clients.insert(name.clone(), client);
+            hosts.add(name, client);
         }
         Ok(hosts)
     }
@@ -138,6 +141,11 @@ impl LabHosts {
             problems.push(error.to_string());
         }
         problems
+    }
+
+    fn add(&mut self, host: &str, client: Client) {
+        self.stop_watch.add(host, client.identity().pid);
+        self.clients.insert(host.to_owned(), client);
     }
 
     fn client(&mut self, host: &str) -> Result<&mut Client, HostError> {
@@ -200,7 +208,7 @@ impl LabHosts {
             let mut why = "it is still up".to_owned();
             match self.opener.open_until(host, command, until) {
                 Ok(client) if client.identity().boot_id != before => {
-                    self.clients.insert(host.to_owned(), client);
+                    self.add(host, client);
                     return Ok(());
                 }
                 Ok(client) => drop(client),
@@ -244,7 +252,7 @@ impl LabHosts {
         for host in lab.hosts() {
             let given_up = |error| if stop.load(Ordering::Relaxed) { HostError::Interrupted } else { failed(error) };
             let client = self.opener.open(&host.name, &lab.agent(&self.opener.program, host)).map_err(given_up)?;
-            self.clients.insert(host.name.clone(), client);
+            self.add(&host.name, client);
             self.addresses.insert(host.name.clone(), host.address());
             self.devices.insert(host.name.clone(), host.device.clone());
         }
@@ -365,7 +373,7 @@ impl Hosts for LabHosts {
         if !self.clients.contains_key(&name) {
             let command = lab.machine_agent(&self.opener.program, host);
             let client = self.opener.open(&name, &command).map_err(failed)?;
-            self.clients.insert(name.clone(), client);
+            self.add(&name, client);
         }
         Ok(name)
     }
