@@ -6,6 +6,7 @@
 //! A keeper in a pid namespace dies with that namespace: its owner must not be in one.
 
 use crate::Kernel;
+use crate::unlogged::StateCopy;
 use host::knob::TaskKey;
 use host::undo::{SetId, StateDir, UndoError, UndoReport};
 use std::io::Write as _;
@@ -148,7 +149,12 @@ fn undo(task: &KeeperTask, kernel: &Kernel) -> Result<Option<UndoReport>, UndoEr
     if !is_there()? {
         return Ok(None);
     }
-    let lock = task.state.lock(PATIENCE)?;
+    let lock = match task.state.lock(PATIENCE) {
+        Err(error) if StateCopy::helps(&error) => {
+            return StateCopy::of(&task.state)?.undo(kernel, &task.set, false, PATIENCE).map(Some);
+        }
+        lock => lock?,
+    };
     if is_there()? { task.state.undo(&lock, kernel, &task.set, false, PATIENCE).map(Some) } else { Ok(None) }
 }
 

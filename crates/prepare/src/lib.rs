@@ -10,6 +10,7 @@ pub mod keeper;
 pub mod kernel;
 pub mod shield;
 pub mod tune;
+pub mod unlogged;
 pub mod verify;
 
 pub use kernel::Kernel;

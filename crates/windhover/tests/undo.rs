@@ -277,6 +277,43 @@ fn undo_lists_puts_back_and_names_conflicts() {
     assert_eq!(Machine::at(tree.path()).read(&busy_poll()).unwrap(), "20");
 }
 
+/// Mounts a folder onto itself, read-only, in a mount namespace that only the calling thread and its children are in.
+fn make_read_only(folder: &Path) -> Result<(), nix::Error> {
+    use nix::mount::{MsFlags, mount};
+    let none = None::<&str>;
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)?;
+    mount(none, "/", none, MsFlags::MS_PRIVATE | MsFlags::MS_REC, none)?;
+    mount(Some(folder), folder, none, MsFlags::MS_BIND, none)?;
+    mount(none, folder, none, MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY, none)
+}
+
+/// Catches: settings that stay, because the state directory became read-only and their log cannot be marked.
+#[test]
+fn a_read_only_state_directory_does_not_keep_settings() {
+    let (tree, changes) = plant();
+    let (root, state) = (tree.path().display().to_string(), tree.path().join("state").display().to_string());
+    let undo = |more: &[&str]| run(&[&["undo", "--state-dir", &state, "--root", &root], more].concat());
+    made(Path::new(&state), tree.path(), &changes);
+    // A newer set holds the first knob: it is undone first.
+    made(Path::new(&state), tree.path(), &[change(busy_poll(), "70")]);
+    if let Err(error) = make_read_only(Path::new(&state)) {
+        eprintln!("SKIPPED a_read_only_state_directory_does_not_keep_settings: cannot mount: {error}");
+        return;
+    }
+    let undone = undo(&[]);
+    assert_code(&undone, 1);
+    let text = stdout(&undone).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(text.matches("is read-only: make it writable").count(), 2, "{text}");
+    assert_as_planted(tree.path());
+    let listed: serde_json::Value = serde_json::from_slice(&undo(&["--list", "--json"]).stdout).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 2, "the logs are still there");
+    nix::mount::umount(Path::new(&state)).unwrap();
+    let again = undo(&[]);
+    assert!(stdout(&again).contains("already as before"), "{}", stdout(&again));
+    assert_as_planted(tree.path());
+    assert_code(&undo(&[]), 0);
+}
+
 /// Modes of all that is below a folder, its own included: (path, mode).
 fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
     use std::os::unix::fs::PermissionsExt as _;

@@ -5,6 +5,7 @@ use crate::cli::undo::{Keeper, Undo};
 use crate::output::{Failure, Output, paragraph};
 use anyhow::anyhow;
 use host::undo::{SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport};
+use prepare::unlogged::StateCopy;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -149,6 +150,8 @@ fn unknown(asked: &[String], states: &[NamedState]) -> Result<Option<String>, Fa
 fn undo(directory: &NamedState, chosen: &[&(SetId, SetHeader)], arguments: &Undo, all: &mut UndoOutput) {
     let kernel = arguments.system.kernel();
     let state = &directory.state;
+    // Made where the state directory cannot be written.
+    let mut copy: Option<StateCopy> = None;
     for (id, header) in chosen {
         let namespace = state.namespace_of(header);
         let undone = match &namespace {
@@ -156,8 +159,15 @@ fn undo(directory: &NamedState, chosen: &[&(SetId, SetHeader)], arguments: &Undo
                 child(state, file, id, arguments).map_err(|failure| format!("{:#}", failure.error))
             }
             _ => {
-                let undone =
-                    state.lock(LOCK).and_then(|lock| state.undo(&lock, &kernel, id, arguments.force, PATIENCE));
+                let undone = match &copy {
+                    None => state.lock(LOCK).and_then(|lock| state.undo(&lock, &kernel, id, arguments.force, PATIENCE)),
+                    Some(copy) => copy.undo(&kernel, id, arguments.force, PATIENCE),
+                };
+                let undone = match undone {
+                    Err(error) if copy.is_none() && StateCopy::helps(&error) => StateCopy::of(state)
+                        .and_then(|made| copy.insert(made).undo(&kernel, id, arguments.force, PATIENCE)),
+                    undone => undone,
+                };
                 match undone {
                     Err(UndoError::NoSuchSet { .. }) => Ok(None),
                     undone => undone.map(Some).map_err(|error| error.to_string()),
