@@ -1,6 +1,6 @@
 //! The files of one cell: `cells/NNNN.*`.
 
-use crate::{StoreError, atomic};
+use crate::{Folder, StoreError, folder, rundir};
 #[cfg(feature = "raw")]
 use flate2::{Compression, write::GzEncoder};
 use model::result::{Outlier, Series};
@@ -45,48 +45,48 @@ impl<'a> CellFiles<'a> {
     }
 }
 
+fn name(index: u32, suffix: &str) -> String {
+    format!("{index:04}{suffix}")
+}
+
 /// `cells/NNNN<suffix>` of a run.
 pub(crate) fn path(run: &Path, index: u32, suffix: &str) -> PathBuf {
-    run.join("cells").join(format!("{index:04}{suffix}"))
+    run.join(rundir::CELLS).join(name(index, suffix))
 }
 
 /// Writes all files of a cell, the result document last, and waits until they are on disk. Raw samples are the largest of
 /// them by far and the figures do without: where all do not find room they are given up, which the verdict says then.
 /// `done` is called when the files are there, and may find that the disk is full too. Gives what it added to the verdict.
 pub(crate) fn write(
-    run: &Path,
+    cells: &Folder,
     index: u32,
     files: &CellFiles<'_>,
     to_come: u32,
     mut done: impl FnMut() -> Result<(), StoreError>,
 ) -> Result<Option<Finding>, StoreError> {
-    match write_all(run, index, files, to_come).and_then(|()| done()) {
+    match write_all(cells, index, files, to_come).and_then(|()| done()) {
         Err(StoreError::DiskFull { .. }) if files.raw.is_some() => {}
         written => return written.map(|()| None),
     }
-    let raw = path(run, index, ".raw.gz");
-    atomic::remove(&raw)?;
+    let name = name(index, ".raw.gz");
+    cells.remove(&name)?;
     let mut result = files.result.clone();
-    let name = raw.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let detail = format!("{name} was not kept: the disk was full; the figures and the interval log are whole");
     let finding = Finding::new(FindingId::RawNotKept, detail);
     result.verdict.add(finding.clone());
-    write_all(run, index, &CellFiles { result: &result, raw: None, ..*files }, 0)?;
+    write_all(cells, index, &CellFiles { result: &result, raw: None, ..*files }, 0)?;
     done()?;
     Ok(Some(finding))
 }
 
-fn write_all(run: &Path, index: u32, files: &CellFiles<'_>, to_come: u32) -> Result<(), StoreError> {
-    let document = document(run, index, files.result)?;
+fn write_all(cells: &Folder, index: u32, files: &CellFiles<'_>, to_come: u32) -> Result<(), StoreError> {
+    let document = document(cells, index, files.result)?;
     let taken = std::cell::Cell::new(document.len() as u64 + BLOCKS);
     let put = |suffix: &str, bytes: &[u8]| {
         taken.set(taken.get() + bytes.len() as u64 + BLOCKS);
-        let path = path(run, index, suffix);
-        if bytes.is_empty() {
-            // A cell measured again must not keep a file of the attempt that was cut short.
-            return atomic::remove(&path);
-        }
-        atomic::write(&path, bytes)
+        let name = name(index, suffix);
+        // A cell measured again must not keep a file of the attempt that was cut short.
+        if bytes.is_empty() { cells.remove(&name) } else { cells.write(&name, bytes) }
     };
     put(".hlog", files.hlog.as_bytes())?;
     put(".outliers.jsonl", &lines("outlier", files.outliers)?)?;
@@ -96,15 +96,15 @@ fn write_all(run: &Path, index: u32, files: &CellFiles<'_>, to_come: u32) -> Res
     put(".events.jsonl", &lines("event", &events)?)?;
     // The figures of this cell and of those to come have to fit beside raw samples.
     let others = RESERVE.saturating_add(taken.get().saturating_mul(u64::from(to_come) + 1));
-    put_raw(run, index, files.raw, others, put)?;
+    put_raw(cells, index, files.raw, others, put)?;
     put(".json", &document)?;
-    atomic::sync_directory(&run.join("cells"))
+    cells.sync()
 }
 
 /// The document as one line. It is read back before it is written: JSON has no way to write some numbers (NaN), and a
 /// cell that cannot be read must not count as done.
-fn document(run: &Path, index: u32, result: &ResultDocument) -> Result<Vec<u8>, StoreError> {
-    let what = path(run, index, ".json").display().to_string();
+fn document(cells: &Folder, index: u32, result: &ResultDocument) -> Result<Vec<u8>, StoreError> {
+    let what = cells.path().join(name(index, ".json")).display().to_string();
     let mut text = serde_json::to_string(result).map_err(|error| StoreError::encoding(&what, &error))?;
     ResultDocument::read(&what, &text)
         .map_err(|error| StoreError::encoding(what, &format!("it does not read back: {error}")))?;
@@ -160,25 +160,25 @@ fn loss(outlier: &Outlier) -> Event {
 /// Writes raw samples, where this build knows them, with so many bytes left free while they are written.
 #[cfg(feature = "raw")]
 fn put_raw(
-    run: &Path,
+    cells: &Folder,
     index: u32,
     text: Option<&str>,
     free: u64,
     put: impl Fn(&str, &[u8]) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let packed = raw(run, index, text)?;
-    let reserve = path(run, index, ".reserve.tmp");
+    let packed = raw(index, text)?;
+    let reserve = name(index, ".reserve.tmp");
     if !packed.is_empty() {
-        atomic::reserve(&reserve, free)?;
+        cells.reserve(&reserve, free)?;
     }
     let kept = put(".raw.gz", &packed);
-    let released = atomic::remove(&reserve);
+    let released = cells.remove(&reserve);
     kept.and(released)
 }
 
 #[cfg(not(feature = "raw"))]
 fn put_raw(
-    run: &Path,
+    _: &Folder,
     index: u32,
     text: Option<&str>,
     _: u64,
@@ -186,19 +186,16 @@ fn put_raw(
 ) -> Result<(), StoreError> {
     match text {
         None => Ok(()),
-        Some(_) => Err(StoreError::encoding(
-            path(run, index, ".raw.gz").display().to_string(),
-            &"raw samples need the feature raw",
-        )),
+        Some(_) => Err(StoreError::encoding(name(index, ".raw.gz"), &"raw samples need the feature raw")),
     }
 }
 
 #[cfg(feature = "raw")]
-fn raw(run: &Path, index: u32, text: Option<&str>) -> Result<Vec<u8>, StoreError> {
+fn raw(index: u32, text: Option<&str>) -> Result<Vec<u8>, StoreError> {
     use base64::Engine as _;
     use std::io::Write as _;
     let Some(text) = text else { return Ok(Vec::new()) };
-    let what = path(run, index, ".raw.gz").display().to_string();
+    let what = name(index, ".raw.gz");
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(text)
         .map_err(|error| StoreError::encoding(&what, &format!("raw samples are not base64: {error}")))?;
@@ -224,7 +221,7 @@ pub fn events(run: &Path, index: u32) -> Result<Vec<Event>, StoreError> {
 
 /// Reads a file of JSON lines; a file that is not there has none, and empty lines are passed over.
 fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, StoreError> {
-    parse_lines(path, &atomic::read(path)?.unwrap_or_default(), true)
+    parse_lines(path, &folder::read(path)?.unwrap_or_default(), true)
 }
 
 /// JSON lines; empty ones are damaged where they are not passed over.
@@ -282,12 +279,12 @@ mod tests {
     fn raw_samples_are_stored_decoded() {
         let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
         let text = base64::engine::general_purpose::STANDARD.encode(&bytes);
-        let packed = raw(Path::new("r"), 1, Some(&text)).unwrap();
+        let packed = raw(1, Some(&text)).unwrap();
         assert!(packed.len() < bytes.len() / 2);
         let mut unpacked = Vec::new();
         flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut unpacked).unwrap();
         assert_eq!(unpacked, bytes);
-        let error = raw(Path::new("r"), 1, Some("!")).unwrap_err().to_string();
+        let error = raw(1, Some("!")).unwrap_err().to_string();
         assert!(error.contains("0001.raw.gz"), "{error}");
     }
 }

@@ -15,6 +15,13 @@ pub enum StoreError {
     DiskFull(PathBuf),
     #[error("cannot write {}: {cause}", .path.display())]
     Write { path: PathBuf, cause: io::Error },
+    /// What is written to a run stays in it.
+    #[error("{} is a symbolic link, and a run is not written through one: put the folder or file itself in its place", .0.display())]
+    Link(PathBuf),
+    #[error("{} is no regular file: put a file in its place, or name another run", .0.display())]
+    NoFile(PathBuf),
+    #[error("{} has more than {most_mib} MiB, as no file of a run has: put the file back from a copy, or name another run", .path.display())]
+    TooLarge { path: PathBuf, most_mib: u64 },
     #[error("cannot read {}: {cause}", .path.display())]
     Read { path: PathBuf, cause: io::Error },
     #[error("{} is no run directory (it has no run.json): name one that 'windhover campaign list' shows", .0.display())]
@@ -70,6 +77,9 @@ impl StoreError {
             | Self::NotARun { .. }
             | Self::Busy { .. }
             | Self::Name { .. }
+            | Self::Link(_)
+            | Self::NoFile(_)
+            | Self::TooLarge { .. }
             | Self::NoPlan { .. }
             | Self::DamagedLine { .. }
             | Self::NewerLine { .. }

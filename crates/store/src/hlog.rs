@@ -2,7 +2,7 @@
 //! legend, and lines `[Tag=T,]start_s,length_s,max,histogram`, where the histogram is base64 of the compressed V2
 //! encoding.
 
-use crate::{StoreError, atomic, cell};
+use crate::{StoreError, cell, folder};
 use std::path::{Path, PathBuf};
 
 /// Starts later than this are times since 1970, not since the log's base.
@@ -111,7 +111,7 @@ pub fn text(run: &Path, index: u32) -> Result<Option<(PathBuf, String)>, StoreEr
     let path = cell::path(run, index, ".hlog");
     let text =
         |bytes| String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    Ok(atomic::read(&path)?.map(|bytes| (path, text(bytes))))
+    Ok(folder::read(&path)?.map(|bytes| (path, text(bytes))))
 }
 
 /// Tag, start and length in s with the largest value, and histogram of a line.

@@ -1,11 +1,14 @@
 //! `journal.jsonl`: one [`JournalLine`] a line, fsynced before anything relies on it.
 
-use crate::{StoreError, cell};
+use crate::{Folder, StoreError, cell, folder};
 use model::JournalLine;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The journal in its run directory.
+pub(crate) const NAME: &str = "journal.jsonl";
 
 /// The journal's lines, and the length of the file up to the end of the last whole one.
 ///
@@ -36,25 +39,18 @@ pub(crate) struct JournalWriter {
 }
 
 impl JournalWriter {
-    pub(crate) fn create(path: PathBuf) -> Result<Self, StoreError> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(|cause| StoreError::writing(&path, cause))?;
+    pub(crate) fn create(run: &Folder) -> Result<Self, StoreError> {
+        let path = run.path().join(NAME);
+        let file = run.file(NAME, OpenOptions::new().append(true).create_new(true))?;
         lock(&path, &file)?;
         Ok(Self { path, file, length: 0 })
     }
 
     /// Opens a journal, locks it, reads it, and cuts off a torn last line. A run without one is a run without results:
     /// an empty one is made.
-    pub(crate) fn open(path: PathBuf) -> Result<(Self, Vec<JournalLine>), StoreError> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(&path)
-            .map_err(|cause| StoreError::writing(&path, cause))?;
+    pub(crate) fn open(run: &Folder) -> Result<(Self, Vec<JournalLine>), StoreError> {
+        let path = run.path().join(NAME);
+        let mut file = run.file(NAME, OpenOptions::new().read(true).append(true).create(true))?;
         lock(&path, &file)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(|cause| StoreError::reading(&path, cause))?;
@@ -100,7 +96,7 @@ fn lock(path: &Path, file: &File) -> Result<(), StoreError> {
 
 /// Whether a living process holds the journal's lock. A file that cannot be asked is taken as free.
 pub(crate) fn is_locked(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    folder::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 #[cfg(test)]
@@ -156,14 +152,15 @@ mod tests {
     #[test]
     fn reopening_cuts_the_torn_line_and_goes_on() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal.jsonl");
-        let mut writer = JournalWriter::create(path.clone()).unwrap();
+        let path = folder.path().join(NAME);
+        let run = Folder::open(folder.path()).unwrap();
+        let mut writer = JournalWriter::create(&run).unwrap();
         writer.append(&start(1)).unwrap();
         drop(writer);
         let mut torn = fs::read(&path).unwrap();
         torn.extend_from_slice(b"{\"step\":\"done\",\"ind");
         fs::write(&path, &torn).unwrap();
-        let (mut writer, lines) = JournalWriter::open(path.clone()).unwrap();
+        let (mut writer, lines) = JournalWriter::open(&run).unwrap();
         assert_eq!(lines, [start(1)]);
         writer.append(&start(2)).unwrap();
         assert_eq!(parse(&path, &fs::read(&path).unwrap()).unwrap().0, [start(1), start(2)]);
@@ -172,14 +169,15 @@ mod tests {
     #[test]
     fn one_writer_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("journal.jsonl");
-        let writer = JournalWriter::create(path.clone()).unwrap();
+        let path = folder.path().join(NAME);
+        let run = Folder::open(folder.path()).unwrap();
+        let writer = JournalWriter::create(&run).unwrap();
         assert!(is_locked(&path));
-        let error = JournalWriter::open(path.clone()).unwrap_err();
+        let error = JournalWriter::open(&run).unwrap_err();
         assert!(matches!(error, StoreError::Busy { .. }), "{error}");
         drop(writer);
         assert!(!is_locked(&path));
-        JournalWriter::open(path).unwrap();
+        JournalWriter::open(&run).unwrap();
     }
 
     #[test]

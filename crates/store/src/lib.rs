@@ -24,11 +24,11 @@
 //! moment leaves behind is readable: at most the last journal line is torn, and at most files of the cell in flight are
 //! incomplete. This crate reads no clock, prints nothing and never overwrites a run.
 
-mod atomic;
 mod cell;
 mod csv;
 mod error;
 pub mod exercise;
+mod folder;
 pub mod hlog;
 mod journal;
 mod json;
@@ -43,11 +43,12 @@ mod whole;
 pub use cell::{CellFiles, events, outliers};
 pub use csv::{CsvRow, csv, csv_line};
 pub use error::StoreError;
+pub use folder::Folder;
 pub use json::json;
 pub use list::{RunState, RunSummary, list};
 pub use read::{Run, load_many, one_substrate};
 pub use rundir::{RunDir, kernel_config_file};
 pub use schema::schemas;
 pub use time::utc_text;
-pub use whole::{WholeRun, write_whole};
 pub use visible::{visible, visible_line};
+pub use whole::{WholeRun, write_whole};

@@ -1,6 +1,6 @@
 //! Reading run directories.
 
-use crate::{CsvRow, StoreError, atomic, cell, journal};
+use crate::{CsvRow, StoreError, cell, folder, journal};
 use model::run::RunStep;
 use model::{JournalLine, ModelError, ResultDocument, RunDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,8 +47,8 @@ impl Run {
         }
         let mut problems = Vec::new();
         let plan_path = path.join("plan.toml");
-        let plan = fs::read_to_string(&plan_path).unwrap_or_else(|cause| {
-            problems.push(format!("{}: {cause}", plan_path.display()));
+        let plan = plan_text(&plan_path).unwrap_or_else(|problem| {
+            problems.push(problem);
             String::new()
         });
         let journal = read_journal(path)?;
@@ -119,22 +119,31 @@ fn last_words(journal: &[JournalLine]) -> BTreeMap<u32, End<'_>> {
     ends
 }
 
+/// The text of `plan.toml`, or in one line why there is none.
+fn plan_text(file: &Path) -> Result<String, String> {
+    let bytes = folder::read(file).map_err(|error| error.to_string())?;
+    let bytes = bytes.ok_or_else(|| format!("{}: missing", file.display()))?;
+    String::from_utf8(bytes).map_err(|error| format!("{}: damaged ({})", file.display(), error.utf8_error()))
+}
+
 /// A kernel's configuration; `None` where there is none. It only explains, so that damage is no error.
 fn kernel_config(file: &Path) -> Option<String> {
     /// Several times the largest.
     const MOST_BYTES: u64 = 4 << 20;
     let mut text = String::new();
-    fs::File::open(file).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+    folder::open(file).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
 }
 
 /// Reads and checks `run.json`.
 pub(crate) fn read_run(path: &Path) -> Result<RunDocument, StoreError> {
     let file = path.join("run.json");
-    let bytes = fs::read(&file).map_err(|cause| match cause.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StoreError::NotARun(path.to_owned()),
-        _ => StoreError::reading(&file, cause),
-    })?;
+    let bytes = match folder::read(&file) {
+        Ok(bytes) => bytes,
+        Err(StoreError::Read { cause, .. }) if cause.kind() == io::ErrorKind::NotADirectory => None,
+        Err(error) => return Err(error),
+    };
+    let bytes = bytes.ok_or_else(|| StoreError::NotARun(path.to_owned()))?;
     parse_run(&file.display().to_string(), &bytes)
 }
 
@@ -158,7 +167,7 @@ pub(crate) fn parse_run(what: &str, bytes: &[u8]) -> Result<RunDocument, StoreEr
 /// A run without a journal was killed before its first line: it has none.
 pub(crate) fn read_journal(path: &Path) -> Result<Vec<JournalLine>, StoreError> {
     let file = path.join("journal.jsonl");
-    Ok(journal::parse(&file, &atomic::read(&file)?.unwrap_or_default())?.0)
+    Ok(journal::parse(&file, &folder::read(&file)?.unwrap_or_default())?.0)
 }
 
 /// The steps that the journal says are done and failed.
@@ -173,7 +182,7 @@ pub(crate) fn counts(journal: &[JournalLine]) -> (usize, usize) {
 fn read_cell(run: &Path, step: &RunStep) -> Result<Result<ResultDocument, String>, StoreError> {
     let path = cell::path(run, step.index, ".json");
     let what = path.display().to_string();
-    let Some(bytes) = atomic::read(&path)? else {
+    let Some(bytes) = folder::read(&path)? else {
         return Ok(Err(format!("{what}: missing, though the journal says that it is done")));
     };
     let text = match String::from_utf8(bytes) {

@@ -1,7 +1,7 @@
 //! Writing a run directory.
 
 use crate::journal::JournalWriter;
-use crate::{CellFiles, Run, StoreError, atomic, cell, utc_text};
+use crate::{CellFiles, Folder, Run, StoreError, cell, utc_text};
 use model::{Finding, JournalLine, MachineFacts, RunDocument};
 use std::fs;
 use std::io;
@@ -9,21 +9,28 @@ use std::path::{Path, PathBuf};
 
 /// The folder of a run directory that has the configurations of kernels.
 const KERNELS: &str = "kernels";
+/// That of its cells.
+pub(crate) const CELLS: &str = "cells";
 
 /// Where a run directory has the configuration of a machine's kernel; `None` where the machine's facts name none, or name it
 /// as no file may be called.
 #[must_use]
 pub fn kernel_config_file(run: &Path, machine: &MachineFacts) -> Option<PathBuf> {
+    kernel_config_name(machine).map(|name| run.join(KERNELS).join(name))
+}
+
+fn kernel_config_name(machine: &MachineFacts) -> Option<String> {
     let (release, id) = (machine.kernel_release.as_deref()?, machine.kernel_config_id.as_deref()?);
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+~".contains(c);
     let is_plain = release.chars().all(plain) && !release.starts_with('.') && id.chars().all(|c| c.is_ascii_hexdigit());
-    is_plain.then(|| run.join(KERNELS).join(format!("{release}-{id}.config")))
+    is_plain.then(|| format!("{release}-{id}.config"))
 }
 
 /// A run directory that this process writes; no other can meanwhile.
 #[derive(Debug)]
 pub struct RunDir {
-    path: PathBuf,
+    folder: Folder,
+    cells: Folder,
     journal: JournalWriter,
     /// Cells that the run is to have.
     steps: u32,
@@ -47,28 +54,25 @@ impl RunDir {
             io::ErrorKind::AlreadyExists => StoreError::Exists(path.clone()),
             _ => StoreError::writing(&path, cause),
         })?;
-        let filled = (|| {
-            let cells = path.join("cells");
-            fs::create_dir(&cells).map_err(|cause| StoreError::writing(&cells, cause))?;
-            let journal = JournalWriter::create(path.join("journal.jsonl"))?;
-            atomic::sync_directory(&path)?;
-            atomic::sync_directory(parent)?;
-            Ok(journal)
+        let filled: Result<Self, StoreError> = (|| {
+            let folder = Folder::open(&path)?;
+            let cells = folder.within(CELLS)?;
+            let journal = JournalWriter::create(&folder)?;
+            folder.sync()?;
+            Folder::open(parent)?.sync()?;
+            Ok(Self { folder, cells, journal, steps: 0 })
         })();
-        match filled {
-            Ok(journal) => Ok(Self { path, journal, steps: 0 }),
-            Err(error) => {
-                let _ = fs::remove_dir_all(&path);
-                Err(error)
-            }
-        }
+        filled.inspect_err(|_| {
+            let _ = fs::remove_dir_all(&path);
+        })
     }
 
     /// Takes over a run that ended early: locks it, reads it, cuts off a torn journal line and removes incomplete files
     /// of the cell that was in flight.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] while another process writes it; else as [`Run::load`]. A missing plan is an error here.
+    /// [`StoreError::Busy`] while another process writes it; [`StoreError::Link`] where its journal or the folder of its cells is
+    /// one; else as [`Run::load`]. A missing plan is an error here.
     pub fn open_for_resume(path: &Path) -> Result<(Self, Run), StoreError> {
         if !path.join("run.json").exists() {
             return Err(StoreError::NotARun(path.to_owned()));
@@ -80,26 +84,19 @@ impl RunDir {
             return Err(StoreError::NoPlan(plan));
         }
         // What somebody removed is measured again, as a killed run's missing cells are.
-        let cells = path.join("cells");
-        match fs::create_dir(&cells) {
-            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(StoreError::writing(&cells, cause));
-            }
-            _ => {}
-        }
-        let (journal, _) = JournalWriter::open(path.join("journal.jsonl"))?;
+        let folder = Folder::open(path)?;
+        let cells = folder.within(CELLS)?;
+        let (journal, _) = JournalWriter::open(&folder)?;
         let run = Run::load(path)?;
-        for folder in [path.to_owned(), path.join("cells")] {
-            remove_incomplete(&folder)?;
-        }
+        [&folder, &cells].into_iter().try_for_each(Folder::remove_incomplete)?;
         let steps = steps(&run.run);
-        Ok((Self { path: path.to_owned(), journal, steps }, run))
+        Ok((Self { folder, cells, journal, steps }, run))
     }
 
     /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 
     /// Writes `plan.toml`, the campaign as given.
@@ -107,7 +104,7 @@ impl RunDir {
     /// # Errors
     /// [`StoreError::DiskFull`], [`StoreError::Write`].
     pub fn write_plan(&self, text: &str) -> Result<(), StoreError> {
-        atomic::write_synced(&self.path.join("plan.toml"), text.as_bytes())
+        self.folder.write_synced("plan.toml", text.as_bytes())
     }
 
     /// Writes `run.json`; an older one is replaced in one step. Configurations of kernels go into files of their own, each once
@@ -119,18 +116,17 @@ impl RunDir {
         self.steps = steps(run);
         let mut run = run.clone();
         for machine in run.machines.values_mut() {
-            let (file, text) = (kernel_config_file(&self.path, machine), machine.kernel_config.take());
-            if let (Some(file), Some(text)) = (file, text)
-                && !file.exists()
-            {
-                let folder = self.path.join(KERNELS);
-                fs::create_dir_all(&folder).map_err(|cause| StoreError::writing(&folder, cause))?;
-                atomic::write_synced(&file, text.as_bytes())?;
+            let (name, text) = (kernel_config_name(machine), machine.kernel_config.take());
+            if let (Some(name), Some(text)) = (name, text) {
+                let kernels = self.folder.within(KERNELS)?;
+                if !kernels.has(&name) {
+                    kernels.write_synced(&name, text.as_bytes())?;
+                }
             }
         }
         let mut text = serde_json::to_string_pretty(&run).map_err(|error| StoreError::encoding("run.json", &error))?;
         text.push('\n');
-        atomic::write_synced(&self.path.join("run.json"), text.as_bytes())
+        self.folder.write_synced("run.json", text.as_bytes())
     }
 
     /// Appends a line to the journal and waits until it is on disk. `Done` lines are written by [`RunDir::write_cell`].
@@ -156,7 +152,7 @@ impl RunDir {
     ) -> Result<Option<Finding>, StoreError> {
         let journal = &mut self.journal;
         let to_come = self.steps.saturating_sub(index);
-        cell::write(&self.path, index, files, to_come, || journal.append(&JournalLine::Done { index, at_ns: utc_ns }))
+        cell::write(&self.cells, index, files, to_come, || journal.append(&JournalLine::Done { index, at_ns: utc_ns }))
     }
 
     /// Removes the whole directory again: for a run that ended before its first cell.
@@ -164,24 +160,13 @@ impl RunDir {
     /// # Errors
     /// [`StoreError::Write`].
     pub fn discard(self) -> Result<(), StoreError> {
-        let Self { path, journal, .. } = self;
         // Windows removes no folder of a file that is open.
-        drop(journal);
+        let path = self.path().to_owned();
+        drop(self);
         fs::remove_dir_all(&path).map_err(|cause| StoreError::writing(&path, cause))
     }
 }
 
 fn steps(run: &RunDocument) -> u32 {
     u32::try_from(run.order.len()).unwrap_or(u32::MAX)
-}
-
-fn remove_incomplete(folder: &Path) -> Result<(), StoreError> {
-    let entries = fs::read_dir(folder).map_err(|cause| StoreError::reading(folder, cause))?;
-    for entry in entries {
-        let path = entry.map_err(|cause| StoreError::reading(folder, cause))?.path();
-        if path.extension().is_some_and(|extension| extension == "tmp") {
-            fs::remove_file(&path).map_err(|cause| StoreError::writing(&path, cause))?;
-        }
-    }
-    Ok(())
 }

@@ -230,6 +230,24 @@ fn resume_takes_over_what_a_kill_left() {
     assert!(run.problems.is_empty());
 }
 
+/// Catches: a resume that appends to, cuts off or writes files elsewhere, by links in a run of somebody else.
+#[test]
+fn a_resume_follows_no_link() {
+    for name in ["journal.jsonl", "cells"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = make_run(folder.path(), 2, 1).path().to_owned();
+        let other = folder.path().join("other");
+        fs::rename(path.join(name), &other).unwrap();
+        std::os::unix::fs::symlink(&other, path.join(name)).unwrap();
+        let before = fs::read(&other).ok();
+        let error = RunDir::open_for_resume(&path).unwrap_err();
+        assert!(matches!(&error, StoreError::Link(link) if *link == path.join(name)), "{error}");
+        assert_eq!((error.exit_code(), fs::read(&other).ok()), (2, before));
+        // What is only read may be elsewhere.
+        assert_eq!(Run::load(&path).unwrap().results.len(), 1);
+    }
+}
+
 #[test]
 fn a_failed_step_is_missing_until_it_is_done() {
     let folder = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
-use store::{visible, visible_line};
+use store::{Folder, visible, visible_line};
 
 /// Returns a usage error, as `bail!` does any other.
 macro_rules! refuse {
@@ -104,11 +104,20 @@ pub(crate) fn write_file(file: &Path, bytes: &[u8], overwrites: bool) -> Result<
     })
 }
 
+/// Writes a file into a folder whole or not at all; one of this name is replaced, and no link is followed.
+pub(crate) fn write_into(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |error| Failure::new(1, anyhow::anyhow!("{error}: name another place with --output"));
+    folder.write(name, bytes).map_err(failed)
+}
+
 fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".part");
     let beside = std::path::PathBuf::from(beside);
-    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, file));
+    // What is there is of an attempt that was cut short, or a link that somebody put there: a new file follows none.
+    let _ = std::fs::remove_file(&beside);
+    let fresh = std::fs::OpenOptions::new().write(true).create_new(true).open(&beside);
+    let written = fresh.and_then(|mut fresh| fresh.write_all(bytes)).and_then(|()| std::fs::rename(&beside, file));
     if written.is_err() {
         // Half a file helps nobody; that it cannot be removed either changes nothing.
         let _ = std::fs::remove_file(&beside);

@@ -1,4 +1,4 @@
-//! What comes from others and is meant to harm: text that steers a terminal.
+//! What comes from others and is meant to harm: text that steers a terminal, files that are not what they are called.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
 mod support;
@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use support::{Folder, stderr, stdout, windhover};
+use support::{Folder, assert_code, assert_refused, run as tried, stderr, stdout, windhover};
 use synthetic::{Cell, Message, about, files};
 
 /// Sets a title, clears a screen with C1, turns the direction, ends a line.
@@ -133,4 +133,41 @@ fn an_endpoint_that_is_none_steers_nothing() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert_harmless("pingpong", &stderr(&output));
     assert!(stderr(&output).contains("\\u001b]0;owned\\u0007"), "{}", stderr(&output));
+}
+
+/// Catches: root's report that overwrites any file, by a link that the owner of the run put into it.
+#[test]
+fn reports_and_plots_stay_in_the_run() {
+    let folder = Folder::new("hostile-links");
+    let run = made(&folder, "links");
+    let path = run.to_str().unwrap();
+    let theirs = folder.file("theirs", "theirs");
+    fs::create_dir(folder.0.join("other")).unwrap();
+    for link in ["report.html", "report.html.part", "report.html.tmp"] {
+        std::os::unix::fs::symlink(&theirs, run.join(link)).unwrap();
+    }
+    std::os::unix::fs::symlink(folder.0.join("other"), run.join("plots")).unwrap();
+    assert_code(&tried(&["report", path]), 0);
+    assert!(fs::read_to_string(run.join("report.html")).unwrap().contains("<html"));
+    assert!(!run.join("report.html").is_symlink());
+    assert_refused(&["plot", path], 1, &["plots is a symbolic link"]);
+    assert_eq!(fs::read_dir(folder.0.join("other")).unwrap().count(), 0);
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
+}
+
+/// Catches: a run that is waited for, or read without end, because a part of it is no file.
+#[test]
+fn what_is_no_file_is_not_read() {
+    let folder = Folder::new("hostile-files");
+    let pipe = folder.0.join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR).unwrap();
+    for (name, file) in [("piped", pipe.as_path()), ("endless", Path::new("/dev/zero"))] {
+        for part in ["run.json", "journal.jsonl"] {
+            let run = made(&folder, &format!("{name}-{}", &part[..3]));
+            fs::remove_file(run.join(part)).unwrap();
+            std::os::unix::fs::symlink(file, run.join(part)).unwrap();
+            assert_refused(&["show", run.to_str().unwrap()], 2, &[part, "no regular file"]);
+            assert_code(&tried(&["campaign", "list", folder.path()]), 0);
+        }
+    }
 }

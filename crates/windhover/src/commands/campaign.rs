@@ -1,6 +1,7 @@
 //! `windhover campaign`.
 
 use super::live::{View, bar, style, typed};
+use super::report::REPORT;
 use super::{identity, questions, signals};
 use crate::cli::campaign::CampaignCommand;
 use crate::cli::lab::LabChoice;
@@ -199,12 +200,11 @@ fn report(path: &Path, has_lines: bool, output: &Output) -> Result<(), Failure> 
     if !has_lines {
         output.result(&made.table_text(crate::output::width()))?;
     }
-    let file = path.join("report.html");
     let page = made.page()?;
     page.problems.iter().for_each(|problem| output.warning(problem));
-    crate::output::write_file(&file, page.html.as_bytes(), true)?;
+    crate::output::write_into(&store::Folder::open(path)?, REPORT, page.html.as_bytes())?;
     output.note(format_args!("run directory: {}", path.display()));
-    output.note(format_args!("report:        {}", file.display()));
+    output.note(format_args!("report:        {}", path.join(REPORT).display()));
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::report::same_substrate;
 use crate::cli::plot::{Plot, PlotFormat};
-use crate::output::{Failure, Output, table, width, write_file};
+use crate::output::{Failure, Output, table, width, write_file, write_into};
 use anyhow::{Context as _, anyhow};
 use report::ReportError;
 use report::charts::{self, Drawing, Wanted};
@@ -58,8 +58,7 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
             PlotFormat::Pdf => drawing.pdf(arguments.size),
             PlotFormat::Csv => drawing.csv().into_bytes(),
         };
-        let file = target.file(drawing);
-        write_file(&file, &bytes, target.overwrites)?;
+        let file = target.write(drawing, &bytes)?;
         output.note(format_args!("{}: {}", drawing.kind.word(), file.display()));
     }
     Ok(0)
@@ -92,10 +91,14 @@ fn is_folder_name(path: &Path) -> bool {
 /// Where figures go and in which form.
 struct Target {
     format: PlotFormat,
-    /// A folder, or the one file.
-    path: PathBuf,
-    one: bool,
-    overwrites: bool,
+    place: Place,
+}
+
+enum Place {
+    /// Whether it may be there already.
+    File(PathBuf, bool),
+    /// What a folder holds under these names was drawn from runs, and can be drawn again.
+    Folder(store::Folder),
 }
 
 impl Target {
@@ -126,21 +129,25 @@ impl Target {
                 format.ending(),
                 path.display()
             ))),
-            (Some(path), Some(_), _) => Ok(Self { format, path, one: true, overwrites: arguments.force }),
-            (_, _, given) => {
-                let own = || arguments.runs.first().map(|run| run.join("plots")).unwrap_or_default();
-                let path = given.clone().unwrap_or_else(own);
-                std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-                // What a folder holds under these names was drawn from runs, and can be drawn again.
-                Ok(Self { format, path, one: false, overwrites: true })
+            (Some(path), Some(_), _) => Ok(Self { format, place: Place::File(path, arguments.force) }),
+            (_, _, Some(path)) => {
+                std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+                Ok(Self { format, place: Place::Folder(store::Folder::open(path)?) })
+            }
+            (_, _, None) => {
+                let run = arguments.runs.first().map_or(Path::new(""), PathBuf::as_path);
+                Ok(Self { format, place: Place::Folder(store::Folder::open(run)?.within("plots")?) })
             }
         }
     }
 
-    fn file(&self, drawing: &Drawing) -> PathBuf {
-        if self.one {
-            return self.path.clone();
+    fn write(&self, drawing: &Drawing, bytes: &[u8]) -> Result<PathBuf, Failure> {
+        match &self.place {
+            Place::File(path, overwrites) => write_file(path, bytes, *overwrites).map(|()| path.clone()),
+            Place::Folder(folder) => {
+                let name = format!("{}.{}", drawing.name, self.format.ending());
+                write_into(folder, &name, bytes).map(|()| folder.path().join(name))
+            }
         }
-        self.path.join(format!("{}.{}", drawing.name, self.format.ending()))
     }
 }

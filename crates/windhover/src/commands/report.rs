@@ -2,10 +2,13 @@
 
 use crate::cli::campaign::{ReportCommand, ReportFormat, Show};
 use crate::cli::shared::MixArgs;
-use crate::output::{Failure, Output, width, write_file};
+use crate::output::{Failure, Output, width, write_file, write_into};
 use anyhow::anyhow;
 use model::Substrate;
 use store::visible;
+
+/// The report that a run directory has.
+pub(crate) const REPORT: &str = "report.html";
 
 /// Reports runs in one of several forms.
 pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, Failure> {
@@ -53,9 +56,12 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
     match (&arguments.output, default) {
         (Some(file), _) => write_file(file, visible(&text).as_bytes(), arguments.force)?,
         (None, Some(run)) => {
-            let file = run.join("report.html");
+            let file = run.join(REPORT);
             // A run's own report can be made again at any time; that of several runs is not it.
-            write_file(&file, text.as_bytes(), arguments.force || arguments.runs.len() == 1)?;
+            if arguments.runs.len() > 1 && !arguments.force && file.exists() {
+                refuse!("{} exists: name another file with --output, or give --force", file.display());
+            }
+            write_into(&store::Folder::open(run)?, REPORT, text.as_bytes())?;
             output.note(format_args!("report: {}", file.display()));
         }
         (None, None) => output.result(&text)?,
