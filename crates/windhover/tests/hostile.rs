@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use support::{Folder, assert_code, assert_refused, run as tried, stderr, stdout, windhover};
+use support::{Folder, assert_code, assert_refused, is_root, run as tried, stderr, stdout, windhover};
 use synthetic::{Cell, Message, about, files};
 
 /// Sets a title, clears a screen with C1, turns the direction, ends a line.
@@ -155,7 +155,7 @@ fn reports_and_plots_stay_in_the_run() {
     assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
 }
 
-/// Catches: a run that is waited for, or read without end, because a part of it is no file.
+/// Catches: a run or a key that is waited for, or read without end, because it is no file.
 #[test]
 fn what_is_no_file_is_not_read() {
     let folder = Folder::new("hostile-files");
@@ -169,5 +169,19 @@ fn what_is_no_file_is_not_read() {
             assert_refused(&["show", run.to_str().unwrap()], 2, &[part, "no regular file"]);
             assert_code(&tried(&["campaign", "list", folder.path()]), 0);
         }
+        assert_refused(&["serve", "--key-file", file.to_str().unwrap()], 2, &["no regular file"]);
     }
+}
+
+/// Catches: root that uses a key which another user can change.
+#[test]
+fn a_key_of_another_user_is_refused() {
+    if !is_root() {
+        eprintln!("SKIPPED a_key_of_another_user_is_refused: only root can give files away");
+        return;
+    }
+    let folder = Folder::new("hostile-key");
+    let key = folder.secret("key", &stdout(&tried(&["key"])));
+    std::os::unix::fs::chown(&key, Some(65_534), None).unwrap();
+    assert_refused(&["serve", "--key-file", &key], 2, &["belongs to user 65534", "chown root"]);
 }

@@ -3,9 +3,12 @@
 use crate::output::{Failure, Output};
 use anyhow::Context as _;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use wire::key::Key;
+
+/// A key file has one line and comments.
+const MOST_BYTES: u64 = 64 << 10;
 
 /// Prints a key file.
 pub(crate) fn run(output: &Output) -> Result<u8, Failure> {
@@ -27,21 +30,39 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], Failure> {
     Ok(bytes)
 }
 
-/// Reads a key file and returns the key in hexadecimal. One that others can read is refused: it is no secret.
+/// Reads a key file and returns the key in hexadecimal. One that others can read is refused, because it is no secret, and one
+/// of another user, who could put another key in its place at any time.
 pub(crate) fn read(path: Option<&Path>) -> Result<Option<String>, Failure> {
     let Some(path) = path else { return Ok(None) };
     let name = path.display();
     let failed = || format!("cannot read the key file {name}");
-    let mut file = std::fs::File::open(path).with_context(failed).map_err(Failure::usage)?;
+    // A pipe without a writer is not waited for.
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.read(true).custom_flags(nix::libc::O_NONBLOCK).open(path);
+    let file = file.with_context(failed).map_err(Failure::usage)?;
     let facts = file.metadata().with_context(failed).map_err(Failure::usage)?;
+    if !facts.is_file() {
+        refuse!("{name} is no regular file: write the key to a file (windhover key)");
+    }
+    let me = nix::unistd::geteuid().as_raw();
+    if !is_trusted(facts.uid(), me) {
+        let remedy =
+            if me == 0 { format!("chown root {name}") } else { "make one of your own (windhover key)".to_owned() };
+        refuse!("the key file {name} belongs to user {}, who can change it: {remedy}", facts.uid());
+    }
     if let Some(who) = too_many_readers(facts.mode(), facts.gid(), &groups()) {
         let remedy = format!("chmod 600 {name}, and make a new key (windhover key) if it may have been read");
         refuse!("{who} can read the key file {name}: {remedy}");
     }
     let mut text = String::new();
-    file.read_to_string(&mut text).with_context(failed).map_err(Failure::usage)?;
+    file.take(MOST_BYTES).read_to_string(&mut text).with_context(failed).map_err(Failure::usage)?;
     let key = Key::parse_file(&text).with_context(|| format!("key file {name}")).map_err(Failure::usage)?;
     Ok(Some(key.to_hex()))
+}
+
+/// Whether a key file of a user may be used by another one: it is root's or their own.
+fn is_trusted(owner: u32, me: u32) -> bool {
+    owner == 0 || owner == me
 }
 
 /// Who may read (or change) a key file beside its owner and our groups.
