@@ -58,6 +58,20 @@ const GAP: &str = "  ";
 /// No column of words becomes narrower than this, unless its longest line is.
 const NARROWEST: usize = 10;
 
+/// The same where a table is still too wide. Headings of figures are cut then, too.
+const TIGHTEST: usize = 5;
+
+/// How narrow columns may be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Breaks {
+    /// Lines are broken between words.
+    Between,
+    /// Words are cut.
+    Within,
+    /// Words of headings above figures, too, and into shorter pieces.
+    Anywhere,
+}
+
 /// One merged cell: rows `first..last` of a column.
 pub(crate) struct Span {
     pub(crate) first: usize,
@@ -73,10 +87,15 @@ impl Grid {
     pub fn text(&self, total: usize) -> String {
         let mut whole = self.clone();
         whole.drop_empty();
+        // Before anything is measured: what is made visible is wider.
+        whole.texts().for_each(|text| *text = visible_line(text));
         let mut out = String::new();
         for (number, mut part) in whole.parts(total).into_iter().enumerate() {
             if number > 0 {
                 out.push('\n');
+            }
+            if part.total(&part.floors(Breaks::Anywhere)) > total {
+                part.unband();
             }
             part.fit(total);
             for line in part.lines() {
@@ -87,25 +106,6 @@ impl Grid {
         out
     }
 
-        // Before anything is measured: what is made visible is wider.
-        whole.texts().for_each(|text| *text = visible_line(text));
-    /// The width that the table needs at least: its key columns beside the widest other one.
-    #[cfg(test)]
-    fn least_width(&self) -> usize {
-        let floors = self.floors(true);
-        let keys = self.keys().min(floors.len());
-        let rest = |column: usize| {
-            let part = self.part(column, column + 1);
-            part.total(&part.floors(true))
-        };
-        (keys..floors.len())
-            .map(rest)
-            .max()
-            .unwrap_or(0)
-            .max(self.part(keys, keys).total(floors.get(..keys).unwrap_or(&[])))
-    }
-
-    /// Leaves out columns without a value in any row, unless these are kept.
     /// All that it says.
     fn texts(&mut self) -> impl Iterator<Item = &mut String> {
         let headings = self.columns.iter_mut().flat_map(|column| &mut column.heading);
@@ -122,6 +122,25 @@ impl Grid {
         }
     }
 
+    /// The width that the table needs at least: its key columns beside the widest other one.
+    #[cfg(test)]
+    fn least_width(&self) -> usize {
+        let mut bare = self.clone();
+        bare.unband();
+        let floors = bare.floors(Breaks::Anywhere);
+        let keys = bare.keys().min(floors.len());
+        let rest = |column: usize| {
+            let part = bare.part(column, column + 1);
+            part.total(&part.floors(Breaks::Anywhere))
+        };
+        (keys..floors.len())
+            .map(rest)
+            .max()
+            .unwrap_or(0)
+            .max(bare.part(keys, keys).total(floors.get(..keys).unwrap_or(&[])))
+    }
+
+    /// Leaves out columns without a value in any row, unless these are kept.
     pub(crate) fn drop_empty(&mut self) {
         if self.keeps_empty {
             return;
@@ -160,7 +179,7 @@ impl Grid {
         let (keys, count) = (self.keys(), self.columns.len());
         let fits = |from: usize, to: usize| {
             let part = self.part(from, to);
-            part.total(&part.floors(true)) <= total
+            part.total(&part.floors(Breaks::Within)) <= total
         };
         if count <= keys || fits(keys, count) {
             return vec![self];
@@ -201,8 +220,8 @@ impl Grid {
     /// Wraps the widest columns until the table fits or nothing can be narrower.
     fn fit(&mut self, total: usize) {
         let mut limits = self.widths();
-        for within in [false, true] {
-            let floors = self.floors(within);
+        for breaks in [Breaks::Between, Breaks::Within, Breaks::Anywhere] {
+            let floors = self.floors(breaks);
             // Each round takes one from a width that is above its floor, so this ends.
             while self.total(&limits) > total {
                 let above = limits.iter().zip(&floors).enumerate().filter(|(_, (limit, floor))| limit > floor);
@@ -217,17 +236,22 @@ impl Grid {
         }
     }
 
-    /// How narrow each column can be: its longest word, or `within` words of text [`NARROWEST`]. Figures are not broken.
-    fn floors(&self, within: bool) -> Vec<usize> {
+    /// How narrow each column can be: its longest word, or less where words are cut. Figures are not broken.
+    fn floors(&self, breaks: Breaks) -> Vec<usize> {
         let floor = |(index, column): (usize, &Column)| {
             let body = (0..self.rows.len()).map(|row| self.cell(row, index));
             let longest = |text: &str| text.split_whitespace().map(width).max().unwrap_or(0);
             let heading = column.heading.iter().map(|line| longest(line)).max().unwrap_or(0);
+            let least = match breaks {
+                Breaks::Between => usize::MAX,
+                Breaks::Within => NARROWEST,
+                Breaks::Anywhere => TIGHTEST,
+            };
             if column.right {
+                let heading = if breaks == Breaks::Anywhere { heading.min(least) } else { heading };
                 return body.map(width).max().unwrap_or(0).max(heading);
             }
-            let words = body.map(longest).max().unwrap_or(0).max(heading);
-            if within { words.min(NARROWEST) } else { words }
+            body.map(longest).max().unwrap_or(0).max(heading).min(least)
         };
         self.columns.iter().enumerate().map(floor).collect()
     }
