@@ -2,9 +2,11 @@
 //!
 //! Until its client has answered the hello (and proved the key, where there is one) a connection costs a descriptor and a
 //! few KiB, no thread and no session slot. A client that answers is served at once; silent ones are evicted, the oldest
-//! first, and only by others of the same address as long as there is room for other addresses.
+//! first, and only by others of the same network as long as there is room for other networks.
 
 use nix::poll::{PollFd, PollFlags};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -15,8 +17,11 @@ use wire::{RefuseCode, ServerSession};
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Handshakes at once.
 pub(crate) const MOST: usize = 512;
-/// Handshakes at once of one address: so many that none can be filled anew while an honest client makes its handshake.
-const MOST_OF_ONE: usize = 256;
+/// Handshakes at once of one network, by the bits of its prefix: so many that none can be filled anew while an honest client
+/// makes its handshake. An IPv6 host has a /64 to itself, a household or a site gets a /56 or a /48 (RFC 6177).
+const MOST_OF_ONE: [(u32, usize); 3] = [(64, 256), (56, 320), (48, 384)];
+/// The largest network that one owner may have.
+const OWNER_BITS: u32 = 48;
 /// Bytes read at once: a whole handshake has fewer.
 const PORTION: usize = 4096;
 
@@ -83,17 +88,8 @@ impl Handshakes {
 
     /// Drops the oldest where there are too many.
     fn make_room(&mut self, newcomer: IpAddr) {
-        let of = |network| self.pending.iter().filter(|pending| network_of(pending.peer.ip()) == network).count();
-        let own = network_of(newcomer);
-        let crowded = if of(own) >= MOST_OF_ONE {
-            Some(own)
-        } else if self.pending.len() >= MOST {
-            self.pending.iter().map(|pending| network_of(pending.peer.ip())).max_by_key(|network| of(*network))
-        } else {
-            None
-        };
-        let oldest = |network| self.pending.iter().position(|pending| network_of(pending.peer.ip()) == network);
-        if let Some(at) = crowded.and_then(oldest) {
+        let peers: Vec<IpAddr> = self.pending.iter().map(|pending| pending.peer.ip()).collect();
+        if let Some(at) = surplus(&peers, newcomer) {
             self.pending.remove(at).refuse(RefuseCode::Busy, "others came before it had finished its handshake");
         }
     }
@@ -138,10 +134,32 @@ impl Handshakes {
     }
 }
 
-/// What counts as one address: hosts have whole IPv6 networks of 64 bits to themselves (RFC 6177).
-fn network_of(address: IpAddr) -> IpAddr {
+/// Which of the waiting peers, the oldest first, has to go for another one: the oldest of a network that is full, else of the
+/// owner that has most of them where all places are taken. Of several owners with as many it is the one that waits longest.
+fn surplus(waiting: &[IpAddr], newcomer: IpAddr) -> Option<usize> {
+    for (bits, most) in MOST_OF_ONE {
+        let own = network_of(newcomer, bits);
+        let mut of_it = (0..).zip(waiting).filter(|(_, peer)| network_of(**peer, bits) == own);
+        let oldest = of_it.next();
+        if oldest.is_some() && of_it.count() + 1 >= most {
+            return oldest.map(|(at, _)| at);
+        }
+    }
+    if waiting.len() < MOST {
+        return None;
+    }
+    // Of each owner the place of its oldest, and how many it has.
+    let mut owners: BTreeMap<IpAddr, (Reverse<usize>, usize)> = BTreeMap::new();
+    for (at, peer) in (0..).zip(waiting) {
+        owners.entry(network_of(*peer, OWNER_BITS)).or_insert((Reverse(at), 0)).1 += 1;
+    }
+    owners.into_values().max_by_key(|(oldest, count)| (*count, *oldest)).map(|(Reverse(oldest), _)| oldest)
+}
+
+/// The network of an IPv6 address; an IPv4 address is one by itself.
+fn network_of(address: IpAddr, bits: u32) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & u128::MAX << (Ipv6Addr::BITS - bits)).into(),
         v4 @ IpAddr::V4(_) => v4,
     }
 }
@@ -150,9 +168,45 @@ fn network_of(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
+    /// How many wait after all of `newcomers` came, and how many of these came until the first peer had to go.
+    fn wait(mut waiting: Vec<IpAddr>, newcomers: impl Iterator<Item = IpAddr>) -> (usize, Option<usize>) {
+        let (first, mut lasted) = (waiting[0], None);
+        for (number, newcomer) in newcomers.enumerate() {
+            if let Some(at) = surplus(&waiting, newcomer) {
+                waiting.remove(at);
+            }
+            waiting.push(newcomer);
+            if lasted.is_none() && !waiting.contains(&first) {
+                lasted = Some(number);
+            }
+        }
+        (waiting.len(), lasted)
+    }
+
+    /// Catches: a /48 that fills all places with one connection from each of its /64, and pushes out who has just come.
+    #[test]
+    fn no_owner_of_many_networks_locks_others_out() {
+        let honest: IpAddr = "2001:db8:1::1".parse().unwrap();
+        let of = |network: u128, bits: u32| -> IpAddr {
+            Ipv6Addr::from_bits((0x2001_0db8_0002 << 80) + (network << (128 - bits)) + 1).into()
+        };
+        // One owner pushes out only its own.
+        assert_eq!(wait(vec![honest], (0..2000).map(|_| of(0, 64))), (257, None));
+        assert_eq!(wait(vec![honest], (0..2000).map(|network| of(network, 64))), (385, None));
+        assert_eq!(wait(vec![honest], (0..2000).map(|network| of(network % 256, 56))), (385, None));
+        // Of thousands of owners the one goes that waits longest, and not the one that has just come.
+        assert_eq!(wait(vec![honest], (0..2000).map(|owner| of(owner, 48))), (MOST, Some(MOST - 1)));
+        // Somebody else of the same /48 has the time of 383 others.
+        assert_eq!(wait(vec![of(5000, 64)], (0..2000).map(|network| of(network, 64))), (384, Some(383)));
+        // Where all places are taken, the owner that has most gives up its oldest.
+        let another = (0..128).map(|network| of((3 << 16) + network, 64));
+        let full: Vec<IpAddr> = another.chain((0..384).map(|network| of(network, 64))).collect();
+        assert_eq!((full.len(), surplus(&full, honest)), (MOST, Some(128)));
+    }
+
     #[test]
     fn an_ipv6_host_is_its_network() {
-        let network = |text: &str| network_of(text.parse().unwrap());
+        let network = |text: &str| network_of(text.parse().unwrap(), 64);
         assert_eq!(network("2001:db8::1"), network("2001:db8::ffff:1"));
         assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));
         assert_eq!(network("::ffff:10.0.0.1"), network("10.0.0.1"));

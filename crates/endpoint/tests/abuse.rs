@@ -12,8 +12,11 @@ use common::{Client, PATIENCE, Server, exchange, request, rounds};
 use model::{EndSpec, FrameBackend, Limits, Multicast, Policy, Probe, Protocol, StreamSpec};
 use net::DataSocket;
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn6, bind, connect, socket};
+use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -220,6 +223,63 @@ fn silent_connections_do_not_lock_others_out() {
     });
     assert!(renewed >= 300, "{renewed}");
     assert_eq!(server.endpoint.sessions(), 0);
+}
+
+/// A connection from an address of an IPv6 network that is whole on loopback.
+fn connected_from(from: Ipv6Addr, to: SocketAddr) -> TcpStream {
+    let SocketAddr::V6(to) = to else { unreachable!("{to}") };
+    let socket = socket(AddressFamily::Inet6, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    bind(socket.as_raw_fd(), &SockaddrIn6::from(SocketAddrV6::new(from, 0, 0, 0))).unwrap();
+    connect(socket.as_raw_fd(), &SockaddrIn6::from(to)).unwrap();
+    socket.into()
+}
+
+/// Catches: one IPv6 connection from each /64 of a site, which fill all places and push out whoever comes next.
+#[test]
+fn a_site_with_many_networks_does_not_lock_others_out() {
+    if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+        eprintln!("SKIPPED a_site_with_many_networks_does_not_lock_others_out: no network namespace: {error}");
+        return;
+    }
+    assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
+    let whole = ["-6", "route", "add", "local", "2001:db8:2::/48", "dev", "lo"];
+    if !Command::new("ip").args(whole).status().unwrap().success() {
+        eprintln!("SKIPPED a_site_with_many_networks_does_not_lock_others_out: no IPv6 here");
+        return;
+    }
+    // In this namespace: an address of a whole network is nobody's own.
+    std::fs::write("/proc/sys/net/ipv6/ip_nonlocal_bind", "1").unwrap();
+    let key = Key::from_bytes([8; 32]);
+    let server = Server::start("[::1]:0", Some(&key), Limits::default());
+    let (over, flooded) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (server, over, flooded) = (&server, &over, &flooded);
+    let made = std::thread::scope(|scope| {
+        // More connections than there are places, each newer one from another /64.
+        let silent = scope.spawn(move || {
+            let mut idle: VecDeque<TcpStream> = VecDeque::new();
+            let mut made = 0_u16;
+            let began = Instant::now();
+            while !over.load(Ordering::Relaxed) && began.elapsed() < PATIENCE {
+                made = made.wrapping_add(1);
+                idle.push_back(connected_from(Ipv6Addr::new(0x2001, 0xdb8, 2, made, 0, 0, 0, 1), server.address));
+                if idle.len() > 600 {
+                    idle.pop_front();
+                }
+                flooded.store(idle.len() >= 600, Ordering::Relaxed);
+            }
+            made
+        });
+        while !flooded.load(Ordering::Relaxed) && !silent.is_finished() {
+            std::thread::yield_now();
+        }
+        for time in 0..6 {
+            let client = Client::connect(server.address, Some(key.clone()));
+            assert!(client.is_ok(), "client {time}: {:?}", client.err());
+        }
+        over.store(true, Ordering::Relaxed);
+        silent.join().unwrap()
+    });
+    assert!(made >= 600, "{made}");
 }
 
 /// Connections to a data port that show nothing, or half of it, do not keep the client's own waiting.
