@@ -447,6 +447,36 @@ fn the_scope_is_what_was_asked_for_else_the_shield_else_what_is_isolated() {
     assert_eq!((scope.cpus.to_string().as_str(), scope.from), ("1", doctor::ScopeOrigin::Asked));
 }
 
+/// Catches: since Linux 6.12 the root's list of isolated CPUs has those isolated at boot, too, and every such host was called BAD,
+/// with the remedy to remove isolcpus=.
+#[test]
+fn cpus_isolated_at_boot_are_in_no_partition() {
+    let mut system = System::load("preempt-rt");
+    system.put("/proc/cmdline", "root=/dev/sda1 isolcpus=domain,managed_irq,3 nohz_full=3 rcu_nocbs=3\n");
+    system.put("/sys/devices/system/cpu/isolated", "3\n");
+    let of = |system: &System| {
+        let document = examine(&Machine::at(system.root()), &DoctorOptions::default());
+        let bad = document.findings.into_iter().filter(|finding| finding.severity == Severity::Bad);
+        bad.filter(|finding| finding.id == "cpu.housekeeping").map(|finding| finding.text).collect::<Vec<_>>()
+    };
+    for (partition, effective, expected) in [
+        ("member", "0-3", false),
+        ("isolated", "2", false),
+        ("isolated invalid (x)", "3", false),
+        ("isolated", "2-3", true),
+    ] {
+        system.put("/sys/fs/cgroup/windhover/cpuset.cpus.partition", &format!("{partition}\n"));
+        system.put("/sys/fs/cgroup/windhover/cpuset.cpus.effective", &format!("{effective}\n"));
+        let said = of(&system);
+        assert_eq!(
+            said == ["CPU 3 is isolated at boot and in an isolated partition too"],
+            expected,
+            "{partition}: {said:?}"
+        );
+        assert!(expected || said.is_empty(), "{partition}: {said:?}");
+    }
+}
+
 #[test]
 fn which_bypass_stacks_can_run_follows_from_families_capabilities_and_devices() {
     let mut system = System::load("metal");

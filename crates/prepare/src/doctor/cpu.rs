@@ -12,7 +12,7 @@ use model::CpuList;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "cpu.housekeeping",
-        reads: "cpu/{online,isolated}, cpuset.cpus.isolated",
+        reads: "cpu/{online,isolated}, cpuset.cpus.isolated, cpuset.cpus.effective of partitions",
         when: "no CPU would be left for everything else, or a partition overlaps isolcpus=",
         why: "everything that leaves the measured CPUs needs another to run on; a kernel whose last housekeeping CPU was isolated crashed",
         evidence: &[
@@ -106,12 +106,16 @@ fn housekeeping(s: &Subject<'_>) -> Answer {
     let left = online.without(&isolated).without(&partitioned).without(&s.scope.cpus);
     let mut found = Vec::new();
     let read_online = |answer: Observation| answer.read("/sys/devices/system/cpu/online", &online);
-    let both = isolated.common(&partitioned);
+    // The root's list is no proof: since Linux 6.12 it has the CPUs isolated at boot, too.
+    let held = partitions(s).into_iter().filter(|(_, value)| value == "isolated");
+    let held = held.filter_map(|(folder, _)| s.list(&format!("{folder}/cpuset.cpus.effective")).ok());
+    let held = held.fold(CpuList::default(), |all, one| all.union(&one));
+    let both = isolated.common(&held);
     if !both.is_empty() {
         found.push(
             bad(format!("CPU {both} is isolated at boot and in an isolated partition too"))
                 .read("/sys/devices/system/cpu/isolated", &isolated)
-                .read("cpuset.cpus.isolated", &partitioned)
+                .read("cpuset.cpus.effective of isolated partitions", &held)
                 .advice("remove isolcpus= from the kernel's command line, or remove the partition"),
         );
     }
@@ -130,35 +134,44 @@ fn housekeeping(s: &Subject<'_>) -> Answer {
     found_or(found, || read_online(ok(format!("CPU {left} of {online} runs everything else"))))
 }
 
-fn partition(s: &Subject<'_>) -> Answer {
+/// The control groups that are partitions, or should be, and what they say of it.
+fn partitions(s: &Subject<'_>) -> Vec<(String, String)> {
     /// The most groups that are looked at, and how deep they may lie.
     const MOST_GROUPS: usize = 4096;
     const DEPTH: u32 = 6;
-    let root = s.unified().ok_or_else(|| Skip::not_here("no unified control groups (version 2) are mounted"))?;
-    if !s.cpuset_is_unified() {
-        return Err(Skip::not_here("the cpuset controller is not in the unified hierarchy: there are no partitions"));
-    }
-    let (mut found, mut valid, mut seen) = (Vec::new(), 0_u32, 0);
-    let mut waiting = vec![(root.to_owned(), 0_u32)];
+    let (mut found, mut seen) = (Vec::new(), 0);
+    let mut waiting: Vec<(String, u32)> = s.unified().map(|root| (root.to_owned(), 0)).into_iter().collect();
     while let Some((folder, depth)) = waiting.pop().filter(|_| seen < MOST_GROUPS) {
         seen += 1;
-        let path = format!("{folder}/cpuset.cpus.partition");
-        match s.maybe(&path).as_deref() {
-            None | Some("member") => {}
-            Some("isolated" | "root") => valid += 1,
-            Some(value) => {
-                let answer = bad(format!("the partition {folder} is not valid: {value}"));
-                found.push(answer.read(path, value).unshield().advice(
-                    "give the CPUs back to the other groups, or set cpuset.cpus.exclusive on the parents too, then shield again",
-                ));
-            }
-        }
         if depth < DEPTH {
             let below = s.names(&folder).into_iter().map(|name| format!("{folder}/{name}"));
             waiting.extend(
                 below.filter(|path| s.machine.exists(format!("{path}/cgroup.procs"))).map(|path| (path, depth + 1)),
             );
         }
+        let value = s.maybe(&format!("{folder}/cpuset.cpus.partition")).filter(|value| value != "member");
+        found.extend(value.map(|value| (folder, value)));
+    }
+    found
+}
+
+fn partition(s: &Subject<'_>) -> Answer {
+    if s.unified().is_none() {
+        return Err(Skip::not_here("no unified control groups (version 2) are mounted"));
+    }
+    if !s.cpuset_is_unified() {
+        return Err(Skip::not_here("the cpuset controller is not in the unified hierarchy: there are no partitions"));
+    }
+    let (mut found, mut valid) = (Vec::new(), 0_u32);
+    for (folder, value) in partitions(s) {
+        if value == "isolated" || value == "root" {
+            valid += 1;
+            continue;
+        }
+        let answer = bad(format!("the partition {folder} is not valid: {value}"));
+        found.push(answer.read(format!("{folder}/cpuset.cpus.partition"), value).unshield().advice(
+            "give the CPUs back to the other groups, or set cpuset.cpus.exclusive on the parents too, then shield again",
+        ));
     }
     let booted = boot_value(s.command_line(), "isolcpus").map(parse::isolcpus);
     if let Some((flags, cpus)) = booted.filter(|(flags, _)| flags.iter().any(|flag| flag == "domain")) {
