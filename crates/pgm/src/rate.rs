@@ -33,14 +33,14 @@ impl Limiter {
     }
 
     /// For NAKs to one source: a whole window of 8192 numbers can be asked for at once (131 NAKs of 63 numbers, IPv4), then
-    /// 64 KiB each second.
+    /// 8 KiB each second.
     pub(crate) fn naks_to_one() -> Self {
-        Self::new(64 << 10, u64::MAX, 64 << 10, 0)
+        Self::new(8 << 10, u64::MAX, 40 << 10, 0)
     }
 
     /// For NAKs to all sources together.
     pub(crate) fn naks_to_all() -> Self {
-        Self::new(256 << 10, u64::MAX, 256 << 10, 0)
+        Self::new(32 << 10, u64::MAX, 160 << 10, 0)
     }
 
     /// Data packets came that have so many bytes.

@@ -1,5 +1,6 @@
 //! Which sources are heard: a place for each up to a limit, and what is remembered of those that had to leave theirs.
 
+use super::origin::{Origin, SILENT_NS};
 use super::peer::Peer;
 use super::session::{Known, Rival, Verdict};
 use super::{Receiver, SessionEvent};
@@ -9,8 +10,6 @@ use std::net::IpAddr;
 
 /// A source of which one packet was heard, and no more for so long, makes room: it may be forged.
 const UNPROVEN_NS: u64 = 100_000_000;
-/// A source that was silent for so long makes room. When it comes back it goes on where it was.
-const SILENT_NS: u64 = 2_000_000_000;
 /// Sources that have left, of which something is remembered.
 const MOST_GONE: usize = 256;
 /// Refused sources that are told of once; further ones may be told of again.
@@ -20,6 +19,7 @@ const MOST_REFUSED: usize = 64;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gone {
     tsi: Tsi,
+    origin: Origin,
     known: Known,
     finished: bool,
     rival: Rival,
@@ -61,6 +61,7 @@ impl Others {
         }
         self.gone.push(Gone {
             tsi: peer.tsi,
+            origin: peer.origin,
             known: peer.known(),
             finished: peer.is_finished(),
             rival: peer.rival,
@@ -135,7 +136,8 @@ impl Receiver {
         if matches!(returns, Return::Old) {
             return PeerSlot::Old;
         }
-        if self.peers.len() >= self.with.config.max_sources && !self.make_place(now_ns) {
+        let with_data = matches!(packet.body, Body::Odata(_));
+        if self.peers.len() >= self.with.config.max_sources && !self.make_place(now_ns, with_data) {
             if self.others.is_news(tsi) {
                 self.with.counts.sources_refused += 1;
                 self.with.events.push(tsi, SessionEvent::Refused);
@@ -143,11 +145,12 @@ impl Receiver {
             return PeerSlot::None;
         }
         // Making a place may have moved it, but not forgotten: it only adds.
+        let mut origin = Origin::new(from, now_ns);
         if let Some(at) = left.filter(|at| self.others.gone.get(*at).is_some_and(|gone| gone.tsi == tsi)) {
-            self.others.gone.swap_remove(at);
+            origin = self.others.gone.swap_remove(at).origin;
         }
         let Some(mut peer) = self.spare.pop() else { return PeerSlot::None };
-        peer.reuse(tsi, from);
+        peer.reuse(tsi, origin);
         peer.heard_ns = now_ns;
         let event = match returns {
             Return::Restarted => SessionEvent::Restarted,
@@ -162,16 +165,18 @@ impl Receiver {
         PeerSlot::At(self.peers.len() - 1)
     }
 
-    /// Has a source leave its place that has ended, that may never have been one, or that is silent, in this order and
-    /// the longest silent first. Whether one was found: one whose messages still wait for the application stays.
-    fn make_place(&mut self, now_ns: u64) -> bool {
+    /// Has a source leave its place that has ended, that has sent nothing but SPMs while the other one has data, that may
+    /// never have been one, or that is silent, in this order and the longest silent first. Whether one was found: one whose
+    /// messages still wait for the application stays.
+    fn make_place(&mut self, now_ns: u64, with_data: bool) -> bool {
         let Self { peers, spare, with, others, .. } = self;
         let rank = |(at, peer): (usize, &Peer)| {
             let silent_ns = now_ns.saturating_sub(peer.heard_ns);
             match () {
                 () if peer.is_finished() => Some((0, peer.heard_ns, at)),
-                () if peer.heard < 2 && silent_ns >= UNPROVEN_NS => Some((1, peer.heard_ns, at)),
-                () if silent_ns >= SILENT_NS => Some((2, peer.heard_ns, at)),
+                () if with_data && !peer.has_data => Some((1, peer.heard_ns, at)),
+                () if peer.heard < 2 && silent_ns >= UNPROVEN_NS => Some((2, peer.heard_ns, at)),
+                () if silent_ns >= SILENT_NS => Some((3, peer.heard_ns, at)),
                 () => None,
             }
         };

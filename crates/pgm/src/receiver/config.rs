@@ -6,6 +6,17 @@ use std::net::IpAddr;
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
+/// Where NAKs go when an SPM names another address than its source's data come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NakPath {
+    /// To the address that the data come from.
+    #[default]
+    Data,
+    /// To the address in the SPM (section 6.2): on networks whose routers speak PGM and write their own into it (section 7).
+    /// Whoever can forge an SPM with the source's address then chooses where NAKs go.
+    Spm,
+}
+
 /// Parameters of a receiver. [`ReceiverConfig::new`] has defaults for a local network; each field names its section of
 /// RFC 3208. The same for all sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +58,8 @@ pub struct ReceiverConfig {
     /// How long a source may send nothing that fits before it is forgotten, in ns: then another session with the same
     /// identifier can begin. Default 30 s.
     pub expiry_ns: u64,
+    /// Where NAKs go. Default: where the data come from.
+    pub nak_path: NakPath,
     /// Whether data sent before the first packet that was heard are asked for, as far back as the source's OPT_JOIN
     /// (section 9.4). Default true.
     pub join: bool,
@@ -77,6 +90,7 @@ impl ReceiverConfig {
             spmr_back_off_ns: 10 * MS,
             spmr_repeat_ns: 20 * MS,
             expiry_ns: 30_000 * MS,
+            nak_path: NakPath::Data,
             join: true,
             parity: false,
             seed,

@@ -12,21 +12,23 @@
 mod admission;
 mod config;
 mod event;
+mod origin;
 mod peer;
 mod session;
 #[cfg(test)]
 mod tests;
 mod timers;
 
-pub use config::ReceiverConfig;
+pub use config::{NakPath, ReceiverConfig};
 pub use event::{Event, Message, Repair, SessionEvent};
 
-use crate::packet::{Body, Nak, NakList, Options, Packet, ParseError};
+use crate::packet::{Body, Data, Nak, NakList, Options, Packet, ParseError};
 use crate::random::Random;
 use crate::rate::Limiter;
 use crate::source::ConfigError;
 use crate::{Sqn, Tsi};
 use admission::{Others, PeerSlot};
+use origin::Sender;
 use peer::{Peer, With};
 use session::Verdict;
 use std::collections::VecDeque;
@@ -99,8 +101,8 @@ pub struct Counts {
     pub spms: u64,
     /// SPMRs sent.
     pub spmrs: u64,
-    /// Data packets and SPMs that did not fit their session, and that no second one confirmed: copies of old SPMs, and what
-    /// was forged.
+    /// Data packets and SPMs that did not fit their session, and that no second one confirmed, or that came from another
+    /// address than the source's data: copies of old SPMs, and what was forged.
     pub doubted: u64,
     /// Sources that found no place; their data are not among those that are lost.
     pub sources_refused: u64,
@@ -145,11 +147,11 @@ impl Events {
 /// Whether a packet that was judged goes to its source; another session takes the place of the one before, unless that
 /// has messages still to be delivered.
 #[inline]
-fn belongs(verdict: Verdict, peer: &mut Peer, from: IpAddr, window: (Sqn, Sqn), with: &mut With) -> bool {
+fn belongs(verdict: Verdict, peer: &mut Peer, window: (Sqn, Sqn), with: &mut With) -> bool {
     match verdict {
         Verdict::Fits | Verdict::Leapt => true,
         Verdict::Restarted if peer.end_session(with) => {
-            peer.restart(from, window.0, window.1, with);
+            peer.restart(window.0, window.1, with);
             true
         }
         Verdict::Restarted | Verdict::Doubted => {
@@ -254,21 +256,19 @@ impl Receiver {
             }
             // Nobody sends what has left his window.
             Body::Odata(data) | Body::Rdata(data) if data.trail.is_after(data.sqn) => with.counts.ignored += 1,
-            Body::Odata(data) | Body::Rdata(data) => {
-                let original = matches!(packet.body, Body::Odata(_));
-                let verdict = peer.rival.data(now_ns, &peer.known(), data, original);
-                if belongs(verdict, peer, from, (data.trail, data.sqn), with) {
-                    peer.data(now_ns, data, &packet.options, with);
-                }
-            }
+            Body::Odata(data) | Body::Rdata(data) => Self::data(now_ns, from, (&packet, data), peer, with),
             Body::Spm(spm) => {
                 with.counts.spms += 1;
                 if !is_path(spm.path, from) || spm.path.is_ipv4() != with.config.group.is_ipv4() {
                     with.counts.paths_refused += 1;
                     return Ok(());
                 }
+                if !peer.origin.spm(now_ns, from) {
+                    with.counts.doubted += 1;
+                    return Ok(());
+                }
                 let verdict = peer.rival.spm(now_ns, &peer.known(), spm);
-                if belongs(verdict, peer, from, (spm.trail, spm.lead), with) {
+                if belongs(verdict, peer, (spm.trail, spm.lead), with) {
                     peer.spm(now_ns, spm, &packet.options, with);
                 }
             }
@@ -287,6 +287,31 @@ impl Receiver {
             Body::Poll(_) | Body::Polr(_) | Body::Nnak(_) | Body::Ack(_) => {}
         }
         Ok(())
+    }
+
+    /// Data for a source that is known, which is no parity.
+    #[inline]
+    fn data(now_ns: u64, from: IpAddr, (packet, data): (&Packet<'_>, &Data<'_>), peer: &mut Peer, with: &mut With) {
+        let original = matches!(packet.body, Body::Odata(_));
+        let mut data = *data;
+        let fits = from == peer.origin.address || peer.lacks(data.sqn);
+        match peer.origin.data(now_ns, from, original, fits) {
+            Sender::Source => {}
+            Sender::Moved => peer.moved(now_ns, with),
+            // A repair by somebody else; what can be repaired only the source says.
+            Sender::Stranger if fits => data.trail = peer.trail,
+            Sender::Stranger => {
+                with.counts.doubted += 1;
+                return;
+            }
+        }
+        let verdict = peer.rival.data(now_ns, &peer.known(), &data, original);
+        if belongs(verdict, peer, (data.trail, data.sqn), with) {
+            if original {
+                peer.goes_on(data.sqn, with);
+            }
+            peer.data(now_ns, &data, &packet.options, with);
+        }
     }
 
     /// Does what time has made due: NAKs whose wait is over, numbers to be given up, sources to be forgotten.
@@ -367,7 +392,7 @@ impl Receiver {
                 numbers.sort_unstable_by_key(|sqn| peer.ahead(*sqn));
             }
             let Some((first, list)) = numbers.get(..count).and_then(<[Sqn]>::split_first) else { continue };
-            let body = Body::Nak(Nak { sqn: *first, source: peer.address, group: with.config.group });
+            let body = Body::Nak(Nak { sqn: *first, source: peer.origin.address, group: with.config.group });
             let options = Options { nak_list: NakList::Numbers(list), parity, ..Options::default() };
             let packet = Packet { tsi: peer.tsi, data_port: with.config.data_port, body, options };
             let length = packet.write(buffer).ok()?;
@@ -387,7 +412,7 @@ impl Receiver {
         let packet = Packet { tsi: peer.tsi, data_port, body: Body::Spmr, options: Options::default() };
         let length = packet.write(buffer).ok()?;
         with.counts.spmrs += 1;
-        let to = if peer.spmr_told { Destination::Unicast(peer.address) } else { Destination::GroupOnLink };
+        let to = if peer.spmr_told { Destination::Unicast(peer.origin.address) } else { Destination::GroupOnLink };
         if peer.spmr_told {
             peer.spmr_again(now_ns, with);
         } else {

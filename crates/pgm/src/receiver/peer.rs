@@ -2,9 +2,10 @@
 
 mod parity;
 
+use super::origin::Origin;
 use super::session::{Known, Rival};
 use super::timers::Timers;
-use super::{Counts, Events, Message, ReceiverConfig, Repair, SessionEvent};
+use super::{Counts, Events, Message, NakPath, ReceiverConfig, Repair, SessionEvent};
 use crate::packet::{Data, Fragment, Options, Spm};
 use crate::random::Random;
 use crate::rate::Limiter;
@@ -15,6 +16,9 @@ use std::net::IpAddr;
 
 /// SPMRs for one source without an answer.
 const MOST_SPMRS: u32 = 10;
+/// Numbers that are believed to be missing at once. That more of them were sent shows when the source goes on beyond them, or
+/// has time to.
+const MOST_PROMPT: u32 = 64;
 
 /// Where the repair of a missing number stands (the state machine of section 6.3, with two states before it).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +79,9 @@ pub(super) struct With {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) tsi: Tsi,
-    /// Where data come from, and where NAKs go.
-    pub(super) address: IpAddr,
+    /// Where data come from.
+    pub(super) origin: Origin,
+    /// Where NAKs go.
     pub(super) path: Option<IpAddr>,
     pub(super) heard_ns: u64,
     /// When an SPMR is due; absent: none is needed.
@@ -95,6 +100,10 @@ pub(super) struct Peer {
     pub(super) rival: Rival,
     /// Data and SPMs that fitted, up to 2.
     pub(super) heard: u8,
+    /// Data were among them.
+    pub(super) has_data: bool,
+    /// The latest datum that was no repair.
+    latest: Option<Sqn>,
     /// It is to be forgotten as soon as its messages are delivered.
     pub(super) expired: bool,
     started: bool,
@@ -102,7 +111,7 @@ pub(super) struct Peer {
     base: Sqn,
     end: Sqn,
     /// The oldest that the source can repair.
-    trail: Sqn,
+    pub(super) trail: Sqn,
     /// Numbers from here on may still be suspects.
     suspects: Sqn,
     /// Where the numbers end that an SPM alone announced.
@@ -130,7 +139,7 @@ impl Peer {
         let places = config.window_packets as usize;
         Self {
             tsi,
-            address,
+            origin: Origin::new(address, 0),
             path: None,
             heard_ns: 0,
             spmr_ns: None,
@@ -143,6 +152,8 @@ impl Peer {
             spm_ns: 0,
             rival: Rival::default(),
             heard: 0,
+            has_data: false,
+            latest: None,
             expired: false,
             started: false,
             base: Sqn(0),
@@ -170,7 +181,7 @@ impl Peer {
     }
 
     /// Forgets everything, keeps the memory.
-    pub(super) fn reuse(&mut self, tsi: Tsi, address: IpAddr) {
+    pub(super) fn reuse(&mut self, tsi: Tsi, origin: Origin) {
         for place in 0..self.slots.len() {
             self.timers.clear(u32::try_from(place).unwrap_or(u32::MAX));
         }
@@ -179,7 +190,8 @@ impl Peer {
         self.naks.clear();
         (self.budget, self.deferred) = (Limiter::naks_to_one(), false);
         self.parity.reuse();
-        (self.tsi, self.address, self.path, self.spm) = (tsi, address, None, None);
+        (self.tsi, self.origin, self.path, self.spm) = (tsi, origin, None, None);
+        (self.has_data, self.latest) = (false, None);
         (self.spmr_ns, self.spmrs, self.started, self.fin) = (None, 0, false, None);
         (self.rival, self.heard, self.expired, self.announced) = (Rival::default(), 0, false, None);
         (self.told_fin, self.told_reset, self.deaf, self.spmr_told) = (false, false, false, false);
@@ -298,6 +310,7 @@ impl Peer {
         self.make_way(data.sqn);
         self.heard_ns = now_ns;
         self.heard = self.heard.saturating_add(1).min(2);
+        self.has_data = true;
         if self.fin.is_some_and(|fin| !data.sqn.is_before(fin)) {
             // It goes on after all.
             (self.fin, self.told_fin) = (None, false);
@@ -339,7 +352,7 @@ impl Peer {
             if grouped {
                 continue;
             }
-            if with.config.reorder_packets == 0 {
+            if with.config.reorder_packets == 0 && missing <= MOST_PROMPT {
                 self.back_off(now_ns, sqn, with);
             } else {
                 self.timers.set(self.place(sqn), now_ns.saturating_add(with.config.repeat_ns));
@@ -470,7 +483,8 @@ impl Peer {
         self.heard_ns = now_ns;
         self.heard = self.heard.saturating_add(1).min(2);
         let known = self.path.is_some();
-        self.path = (!options.neighbour_unreachable).then_some(spm.path);
+        let path = if with.config.nak_path == NakPath::Spm { spm.path } else { self.origin.address };
+        self.path = (!options.neighbour_unreachable).then_some(path);
         (self.spmr_ns, self.spmrs, self.spmr_told) = (None, 0, false);
         if let Some(reset) = options.reset
             && !self.told_reset
@@ -517,6 +531,7 @@ impl Peer {
 
     /// Numbers that an SPM announced and that the source has not sent, as it says now: the earlier SPM was somebody else's.
     fn withdraw(&mut self, end: Sqn, with: &mut With) {
+        self.retreat(end, with);
         if self.announced != Some(self.end) || self.by_group(self.end) {
             return;
         }
@@ -532,6 +547,56 @@ impl Peer {
         }
     }
 
+    /// The source sends its numbers in order. Two in a row, far before others that are known of, show that those were not sent.
+    #[inline]
+    pub(super) fn goes_on(&mut self, sqn: Sqn, with: &mut With) {
+        let in_row = self.latest.replace(sqn).is_some_and(|last| last.next() == sqn);
+        if in_row && self.started && self.end.is_after(sqn) && !sqn.is_before(self.base) {
+            self.retreat(sqn.next(), with);
+        }
+    }
+
+    /// Forgets numbers from here on if they are many and nearly all of them are missing: somebody else made them up. If they
+    /// were sent after all, the next packet shows it, and they are asked for.
+    fn retreat(&mut self, end: Sqn, with: &mut With) {
+        let end = end.later(self.base);
+        let beyond = self.end.distance_from(end);
+        if !self.end.is_after(end) || beyond <= MOST_PROMPT || self.by_group(end) {
+            return;
+        }
+        let have = end.until(self.end).filter(|sqn| self.state(*sqn) == State::Have).count();
+        if have > beyond as usize / 8 {
+            return;
+        }
+        for sqn in end.until(self.end) {
+            let place = self.place(sqn);
+            self.timers.clear(place);
+            self.parity.vacate(place);
+            let slot = std::mem::take(self.slot_mut(sqn));
+            match slot.state {
+                State::Missing(_) => with.counts.missing = with.counts.missing.saturating_sub(1),
+                State::Lost => with.counts.lost = with.counts.lost.saturating_sub(1),
+                State::Empty | State::Have | State::Skipped => {}
+            }
+            self.free.extend(slot.at);
+        }
+        (self.end, self.announced) = (end, None);
+        self.suspects = self.suspects.earlier(end);
+    }
+
+    /// Whether a number is missing, or is the next one.
+    pub(super) fn lacks(&self, sqn: Sqn) -> bool {
+        self.started && (sqn == self.end || (self.holds(sqn) && matches!(self.state(sqn), State::Missing(_))))
+    }
+
+    /// The source sends from another address: where NAKs go is to be learnt anew.
+    pub(super) fn moved(&mut self, now_ns: u64, with: &mut With) {
+        self.spm = None;
+        if self.path.take().is_some() {
+            self.need_path(now_ns, with);
+        }
+    }
+
     /// Ends the session: what is missing is lost. Whether nothing is left to be delivered.
     pub(super) fn end_session(&mut self, with: &mut With) -> bool {
         self.give_up_all(self.undelivered(), with);
@@ -539,8 +604,8 @@ impl Peer {
     }
 
     /// Another session of the same source, from its beginning as far as the window holds it; what was sent before is lost.
-    pub(super) fn restart(&mut self, address: IpAddr, trail: Sqn, newest: Sqn, with: &mut With) {
-        self.reuse(self.tsi, address);
+    pub(super) fn restart(&mut self, trail: Sqn, newest: Sqn, with: &mut With) {
+        self.reuse(self.tsi, self.origin);
         with.counts.restarts += 1;
         with.events.push(self.tsi, SessionEvent::Restarted);
         let room = newest.plus((self.capacity() / 2).wrapping_neg());

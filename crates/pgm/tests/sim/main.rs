@@ -3,6 +3,7 @@
 
 mod document;
 mod golden;
+mod hostile;
 mod options;
 mod parity;
 mod property;

@@ -4,7 +4,7 @@ use crate::world::{MS, US, address, none, odata, ours, puppet, rdata, receiver, 
 use pgm::ReceiverConfig;
 use pgm::Sqn;
 use pgm::packet::{Body, Fragment, Options, Spm};
-use pgm::receiver::SessionEvent;
+use pgm::receiver::{NakPath, SessionEvent};
 
 /// 6.1: by ODATA, from the first that is heard.
 #[test]
@@ -141,10 +141,10 @@ fn s6_2_an_spm_that_jumps() {
     assert_eq!((counts.missing, counts.lost), (9, 0), "a later SPM takes back what nobody has sent");
 }
 
-/// 6.2: NAKs go to the path that the newest SPM names.
+/// 6.2: NAKs go to the path that the newest SPM names, where routers write it.
 #[test]
 fn s6_2_naks_go_where_the_newest_spm_says() {
-    let mut world = puppet(ReceiverConfig { repeat_ns: 5 * MS, ..receiver() });
+    let mut world = puppet(ReceiverConfig { repeat_ns: 5 * MS, nak_path: NakPath::Spm, ..receiver() });
     world.forge(spm(0, 0, u32::MAX), none());
     world.forge(odata(0, 0, b"0000"), none());
     world.forge(odata(2, 0, b"0002"), none());

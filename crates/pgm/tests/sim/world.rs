@@ -141,6 +141,17 @@ impl World {
         let bytes = bytes(&Packet { tsi: TSI, data_port: PORT, body, options });
         self.net.send_as(self.source, group(), &bytes);
     }
+
+    /// Somebody at address 66, who sends only what a test wants.
+    pub(crate) fn stranger(&mut self) -> NodeId {
+        self.net.add(address(66), Link::default(), Station::new(0, None, None).unwrap())
+    }
+
+    /// A packet in the source's name that comes from somebody else.
+    pub(crate) fn forge_as(&mut self, node: NodeId, body: Body<'_>) {
+        let bytes = bytes(&Packet { tsi: TSI, data_port: PORT, body, options: none() });
+        self.net.send_as(node, group(), &bytes);
+    }
 }
 
 /// A world whose source does nothing by itself: the test sends in its name.
