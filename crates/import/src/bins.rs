@@ -55,6 +55,45 @@ pub(crate) fn percentile(latency: &mut Latency, percent: f64) -> Option<&mut Opt
     fields.into_iter().find(|(known, _)| (known - percent).abs() < 1e-9).map(|(_, field)| field)
 }
 
+/// Of values that have to rise, the first that does not; in words.
+pub(crate) fn falls<'a>(values: impl IntoIterator<Item = (&'a str, Option<u64>)>) -> Option<String> {
+    let mut last: Option<(&str, u64)> = None;
+    for (name, value) in values.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        if let Some((before, least)) = last.filter(|(_, least)| *least > value) {
+            return Some(format!("{before} ({least} ns) is above {name} ({value} ns): the file contradicts itself"));
+        }
+        last = Some((name, value));
+    }
+    None
+}
+
+/// What of a distribution's figures cannot be together. `grain_ns`: how much a mean may be below the smallest value, because
+/// it is one of bins.
+pub(crate) fn contradicts(latency: &Latency, grain_ns: u64) -> Option<String> {
+    let rising = [
+        ("min", latency.min_ns),
+        ("p50", latency.p50_ns),
+        ("p90", latency.p90_ns),
+        ("p99", latency.p99_ns),
+        ("p99.9", latency.p99_9_ns),
+        ("p99.99", latency.p99_99_ns),
+        ("p99.999", latency.p99_999_ns),
+        ("max", latency.max_ns),
+    ];
+    if let Some(why) = falls(rising) {
+        return Some(why);
+    }
+    let (min, max) = (latency.min_ns.map_or(0.0, |ns| ns as f64), latency.max_ns.map_or(f64::INFINITY, |ns| ns as f64));
+    // Means and smallest values may both be cut to a whole ns.
+    let fits = |mean: &f64| (min - grain_ns as f64 - 1.0..=max + 1.0).contains(mean);
+    if let Some(mean) = latency.mean_ns.filter(|mean| !fits(mean)) {
+        return Some(format!("the mean ({mean:.0} ns) is not between min and max: the file contradicts itself"));
+    }
+    let range = max - latency.min_ns.map_or(0.0, |ns| ns as f64);
+    let stdev = latency.stdev_ns.filter(|stdev| !(0.0..=range + grain_ns as f64 + 1.0).contains(stdev))?;
+    Some(format!("the standard deviation ({stdev:.0} ns) is above max less min: the file contradicts itself"))
+}
+
 /// Whether so many values lie beyond a percentile that a figure is given.
 pub(crate) fn is_supported(count: u64, percent: f64) -> bool {
     count.saturating_sub(rank(percent / 100.0, count)) >= Histogram::BEYOND
@@ -88,6 +127,25 @@ impl Bins {
     /// All values.
     pub(crate) fn count(&self) -> u64 {
         self.inside().saturating_add(self.over)
+    }
+
+    /// What of the tool's own smallest and largest value does not lie in the bins that it should, in words.
+    pub(crate) fn contradicts(&self, own: &Own) -> Option<String> {
+        let (min, max) = own.min_ns.zip(own.max_ns)?;
+        let mut full = self.bins.iter().filter(|(_, count)| *count > 0).map(|(at, _)| *at);
+        let first = full.next()?;
+        let last = full.next_back().unwrap_or(first);
+        let within = |value: u64, at: u64| value >= at && value - at < self.width_ns.max(1);
+        let why = match () {
+            () if min > max => format!("min ({min} ns) is above max ({max} ns)"),
+            () if !within(min, first) => format!("min is {min} ns, and the first bin with values is at {first} ns"),
+            () if self.over == 0 && !within(max, last) => {
+                format!("max is {max} ns, and the last bin with values is at {last} ns")
+            }
+            () if self.over > 0 && max < last => format!("max is {max} ns, and values lie at {last} ns and beyond"),
+            () => return None,
+        };
+        Some(format!("{why}: the file contradicts itself"))
     }
 
     /// What is known of the distribution. Each value counts as the least of its bin, and never outside of the tool's own smallest and

@@ -79,8 +79,12 @@ pub(crate) struct Thread {
     pub(crate) own: Own,
 }
 
-/// Wake-up latencies of threads that a tool has histograms of. `tool` is told what lies beyond their bins.
-pub(crate) fn wake_ups(threads: &[Thread], report: &WakeReport, mut tool: Tool) -> Measured {
+/// Wake-up latencies of threads that a tool has histograms of. `tool` is told what lies beyond their bins. An error is what
+/// contradicts itself.
+pub(crate) fn wake_ups(threads: &[Thread], report: &WakeReport, mut tool: Tool) -> Result<Measured, String> {
+    if let Some(why) = threads.iter().find_map(|thread| thread.bins.contradicts(&thread.own)) {
+        return Err(why);
+    }
     let mut all = Bins::default();
     threads.iter().for_each(|thread| all.merge(&thread.bins));
     let own = together(threads);
@@ -98,7 +102,7 @@ pub(crate) fn wake_ups(threads: &[Thread], report: &WakeReport, mut tool: Tool) 
     let report = WakeReport { threads: parts.iter().map(thread).collect(), ..report.clone() };
     with_latency(&mut result, latency);
     result.wake = Some(report);
-    measured(result)
+    Ok(measured(result))
 }
 
 /// Fills in a latency, of which each value was a message that came back.

@@ -96,7 +96,12 @@ impl Text {
             return Ok(());
         }
         if !text.starts_with(|letter: char| letter.is_ascii_digit()) {
-            return Ok(());
+            // Before them and after them is what cyclictest says of its settings.
+            let among_rows = !self.rows.is_empty() && self.totals.is_empty() && self.minima.is_empty();
+            if text.starts_with('#') || (!among_rows && self.samples.is_empty()) {
+                return Ok(());
+            }
+            return Err(line.problem("this is no line of cyclictest, among its figures"));
         }
         let parts: Vec<&str> = text.split(':').map(str::trim).collect();
         match parts.as_slice() {
@@ -191,7 +196,7 @@ impl Text {
         if all.iter().all(|thread| thread.bins.count() == 0) {
             return Err(lines.lacks("the histogram holds no value"));
         }
-        Ok(wake_ups(&all, &self.report(), tool(unit_ns)))
+        wake_ups(&all, &self.report(), tool(unit_ns)).map_err(|why| lines.lacks(why))
     }
 
     /// Each wake-up in its place.
@@ -307,7 +312,10 @@ fn json(lines: &Lines<'_>) -> Result<Imported, Problem> {
             bins.add(at, count);
         }
         let cycles = of("cycles").ok_or_else(|| lacks(&format!("'cycles' of thread {name}")))?;
-        bins.over = cycles.saturating_sub(bins.inside());
+        let inside = bins.inside();
+        bins.over = cycles.checked_sub(inside).ok_or_else(|| {
+            lines.lacks(format!("thread {name} has {inside} values in its bins, and 'cycles' says {cycles}"))
+        })?;
         let mean_ns = thread.get("avg").and_then(Value::as_f64).map(|mean| mean * unit_ns as f64);
         let own = Own { min_ns: ns("min"), max_ns: ns("max"), mean_ns: mean_ns.filter(|ns| ns.is_finite()) };
         let own = if cycles == 0 { Own::default() } else { own };
@@ -320,7 +328,8 @@ fn json(lines: &Lines<'_>) -> Result<Imported, Problem> {
     let text = |key: &str| document.get(key).or_else(|| document.get(format!("{key}:"))).and_then(Value::as_str);
     let command = text("cmdline").unwrap_or_default();
     let tool = Tool { version: text("rt_test_version").map(str::to_owned), ..tool(unit_ns) };
-    let mut measured = wake_ups(&all, &WakeReport { interval_ns: interval_of(command), ..WakeReport::default() }, tool);
+    let report = WakeReport { interval_ns: interval_of(command), ..WakeReport::default() };
+    let mut measured = wake_ups(&all, &report, tool).map_err(|why| lines.lacks(why))?;
     if let Some(policy) = policy_of(command) {
         measured.result.factors.insert("policy".to_owned(), policy.to_string().into());
     }

@@ -1,15 +1,16 @@
 //! latmus of libevl (Xenomai 4): the histogram of `-g FILE`.
 //!
-//! A comment has the context (irq, kernel, user), the period and the priority, another one the smallest, mean and largest latency
-//! in µs, overruns and switches to in-band mode. Rows are `CELL.5 COUNT`, with 1 added to each count for gnuplot's logarithmic
-//! axis, between two rows `CELL 1` that close the picture. Cells are 1 µs wide; the last of the histogram (`-H`, 200) takes all that is
-//! larger. A latency below 0 counts by its amount.
+//! Comments have the kernel, libevl's version, the period, the context, the priority, the duration, and of each distribution the
+//! smallest, mean and largest latency in µs, later versions the number of samples, too. Rows are `CELL COUNT`; later versions have a
+//! column for each distribution, and name it before its figures. Cells are 1 µs wide; the last one of the histogram (`-H`, 200) takes all
+//! that is larger, and has a `+` then. A latency below 0 counts by its amount.
 
-use crate::bins::{Bins, Own};
-use crate::cell::{Thread, Tool, wake_ups};
+use crate::latency::{Distribution, Head, is_screen, measured};
 use crate::lines::{Line, Lines, Problem};
 use crate::{Hints, Imported};
-use model::{Policy, WakeReport};
+use model::MachineFacts;
+
+const STARTED: &str = "test started on:";
 
 /// Reads a file.
 pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
@@ -17,154 +18,168 @@ pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Probl
     for line in lines.iter() {
         found.take(line)?;
     }
-    let Some(head) = found.head.take() else {
-        return Err(lines.lacks("this is no histogram of latmus ('# 00:00:10 (user, 1000 us period, priority 90)'): run latmus with -g FILE"));
-    };
-    found.measured(lines, &head)
+    found.results(lines)
 }
 
-/// The first comment.
-#[derive(Debug, Clone)]
-struct Head {
-    context: String,
-    period_us: u64,
-    priority: u8,
-    elapsed_ns: u64,
+/// What is said of one distribution; its name is empty where there is one only.
+#[derive(Debug, Default)]
+struct Part {
+    name: String,
+    figures: [Option<String>; 3],
+    count: Option<u64>,
+    distribution: Distribution,
 }
 
 #[derive(Debug, Default)]
 struct Found {
-    head: Option<Head>,
-    own: Option<Own>,
-    /// The smallest is below 0: some wake-ups came before their time.
-    is_early: bool,
-    overruns: u64,
-    switches: u64,
-    bins: Bins,
+    has_begun: bool,
+    head: Head,
+    kernel: Option<String>,
+    parts: Vec<Part>,
+    has_rows: bool,
+    /// Columns of the first row.
+    columns: usize,
 }
-
-const CELL_NS: u64 = 1000;
 
 impl Found {
     fn take(&mut self, line: &Line<'_>) -> Result<(), Problem> {
-        let Some(comment) = line.text.strip_prefix('#') else {
-            return if self.head.is_some() { self.take_row(line) } else { Ok(()) };
+        let Some(comment) = line.text.strip_prefix('#').map(str::trim) else {
+            return match () {
+                () if is_screen(&line.text) => Ok(()),
+                () if self.has_begun => self.take_row(line),
+                () => Err(line.problem(NO_FILE)),
+            };
         };
-        if let Some((clock, rest)) = comment.split_once('(') {
-            self.head = Some(head(line, clock.trim(), rest)?);
-        } else if !comment.contains("----lat") && comment.contains('|') {
-            self.take_figures(line, comment)?;
+        if comment.to_ascii_lowercase().starts_with(STARTED) {
+            self.has_begun = true;
+            return Ok(());
+        }
+        if comment.contains("us period") {
+            return Err(line.problem("this is a file of Xenomai's latency: use 'windhover import latency'"));
+        }
+        if self.has_rows {
+            return Err(line.problem("a comment among the rows: this is more than one file"));
+        }
+        if self.has_begun { self.take_comment(line, comment) } else { Ok(()) }
+    }
+
+    fn take_comment(&mut self, line: &Line<'_>, comment: &str) -> Result<(), Problem> {
+        if let Some(rest) = comment.strip_prefix("Linux version ") {
+            self.kernel = rest.split_ascii_whitespace().next().map(str::to_owned);
+        }
+        self.head.is_doubted |= comment.starts_with("DEGRADED MODE");
+        let Some((name, value)) = comment.split_once(':') else { return Ok(()) };
+        let (name, value) = (name.trim(), value.trim());
+        let first = value.split_ascii_whitespace().next().unwrap_or_default();
+        match name {
+            "libevl version" => self.head.version = Some(value.to_owned()),
+            "sampling period" => self.head.period_us = Some(line.number(first, name)?),
+            "context" => self.head.context = context(line, value)?,
+            "thread priority" => self.head.priority = Some(line.number(first, name)?),
+            "duration (hhmmss)" => self.head.elapsed_ns = line.clock_ns(value, name)?,
+            "IN-BAND SWITCHES" => self.head.switches = line.number(first, name)?,
+            _ => return self.take_figure(line, name, value),
         }
         Ok(())
     }
 
-    /// `min| avg| max| overruns| switches|`
-    fn take_figures(&mut self, line: &Line<'_>, comment: &str) -> Result<(), Problem> {
-        let fields: Vec<&str> = comment.split('|').map(str::trim).collect();
-        let [min, mean, max, overruns, switches, ..] = fields.as_slice() else {
-            return Err(line.problem("this comment lacks some of: min, avg, max, overruns, switches"));
+    /// `min latency: 0.205`, or with the distribution's name before it.
+    fn take_figure(&mut self, line: &Line<'_>, label: &str, value: &str) -> Result<(), Problem> {
+        const LABELS: [&str; 5] = ["min latency", "avg latency", "max latency", "sample count", "OVERRUNS"];
+        let of = |(at, end): (usize, &&str)| Some((at, label.strip_suffix(*end)?.trim_end()));
+        let Some((at, name)) = LABELS.iter().enumerate().find_map(of) else { return Ok(()) };
+        let part = match self.parts.iter().position(|part| part.name == name) {
+            Some(place) => self.parts.get_mut(place),
+            None => {
+                self.parts.push(Part { name: name.to_owned(), ..Part::default() });
+                self.parts.last_mut()
+            }
         };
-        self.is_early = min.starts_with('-');
-        let min_ns = if self.is_early { None } else { Some(line.time_ns(min, 1e3, "min")?) };
-        let mean_ns = Some(line.number::<f64>(mean, "avg")? * 1e3).filter(|ns| ns.is_finite() && *ns >= 0.0);
-        self.own = Some(Own { min_ns, max_ns: Some(line.time_ns(max, 1e3, "max")?), mean_ns });
-        self.overruns = line.number(overruns, "overruns")?;
-        self.switches = line.number(switches, "switches")?;
+        let Some(part) = part else { return Ok(()) };
+        match at {
+            3 => part.count = Some(line.number(value, label)?),
+            4 => part.distribution.overruns = line.number(value, label)?,
+            _ => {
+                if let Some(figure) = part.figures.get_mut(at) {
+                    *figure = Some(value.to_owned());
+                }
+                if let [Some(min), Some(mean), Some(max)] = &part.figures {
+                    part.distribution.take_figures(line, [min, mean, max])?;
+                }
+            }
+        }
         Ok(())
     }
 
     fn take_row(&mut self, line: &Line<'_>) -> Result<(), Problem> {
-        let words: Vec<&str> = line.text.split_ascii_whitespace().collect();
-        let [at, count] = words.as_slice() else {
-            return Err(line.problem("this is no row 'CELL.5 COUNT' of a histogram"));
-        };
-        let count: u64 = line.number(count, "count")?;
-        // The rows that close the picture have no fraction.
-        let Some(cell) = at.strip_suffix(".5") else {
-            return line.number::<u64>(at, "cell").map(drop);
-        };
-        let at_ns = line.whole_ns(cell, CELL_NS, "cell")?;
-        if at_ns > stats::HOUR_NS {
-            return Err(line.problem("this cell is no latency"));
+        let mut words = line.text.split_ascii_whitespace();
+        let cell = words.next().unwrap_or_default();
+        let counts = words.map(|word| line.number(word, "count")).collect::<Result<Vec<u64>, _>>()?;
+        if !std::mem::replace(&mut self.has_rows, true) {
+            self.columns = counts.len();
+            self.match_columns(line)?;
         }
-        let Some(count) = count.checked_sub(1) else {
-            return Err(line.problem("a count of latmus is 1 at least"));
-        };
-        self.bins.add(at_ns, count);
+        if counts.is_empty() || counts.len() != self.columns {
+            return Err(line.problem("this is no row 'CELL COUNT' of a histogram with as many columns as the first"));
+        }
+        if self.parts.iter().any(|part| part.distribution.is_saturated) {
+            return Err(line.problem("a row follows the last one, whose cell has a '+'"));
+        }
+        let (cell, is_last) = cell.strip_suffix('+').map_or((cell, false), |cell| (cell, true));
+        // A distribution without samples has a column, and no comment.
+        let mut counts = counts.into_iter();
+        for part in &mut self.parts {
+            part.distribution.add(line, cell, counts.next().unwrap_or_default())?;
+            part.distribution.is_saturated = is_last;
+        }
+        if counts.any(|count| count > 0) {
+            return Err(line.problem("this column is of no distribution that the comments have figures of"));
+        }
         Ok(())
     }
 
-    fn measured(mut self, lines: &Lines<'_>, head: &Head) -> Result<Imported, Problem> {
-        let Some(own) = self.own else {
-            return Err(lines.lacks("the comment with min, avg and max is missing: the file is cut short"));
-        };
-        if self.bins.inside() == 0 {
-            return Err(lines.lacks("the histogram holds no value"));
+    fn match_columns(&self, line: &Line<'_>) -> Result<(), Problem> {
+        if self.parts.is_empty() || self.parts.len() > self.columns {
+            return Err(line.problem("the comments with min, avg and max of each column are missing above this row"));
         }
-        self.bins.width_ns = CELL_NS;
-        // The last cell of the histogram takes all that is larger. A latency below 0 may be the one of its cell.
-        if let (Some((at, count)), Some(max_ns)) = (self.bins.bins.last().copied(), own.max_ns)
-            && max_ns >= at + CELL_NS
-        {
-            self.bins.bins.pop();
-            self.bins.over = count;
+        Ok(())
+    }
+
+    fn results(self, lines: &Lines<'_>) -> Result<Imported, Problem> {
+        if !self.has_begun {
+            return Err(lines.lacks(NO_FILE));
         }
-        let mut grain = "bins are 1 µs wide, and each value counts as the least of its bin".to_owned();
-        if self.is_early {
-            grain.push_str("; some wake-ups came before their time and count by how much");
+        if !self.has_rows {
+            return Err(lines.lacks("the file has no rows: it is cut short"));
         }
-        if self.switches > 0 {
-            let times = self.switches;
-            grain.push_str(&format!(
-                "; latmus saw {times} switches to in-band mode, so its figures may not be of the EVL core"
-            ));
+        let mut imported = Imported::default();
+        for part in self.parts {
+            let inside = part.distribution.bins.inside();
+            if part.count.is_some_and(|told| told != inside) {
+                let told = part.count.unwrap_or_default();
+                return Err(lines.lacks(format!(
+                    "the rows have {inside} values, and 'sample count' says {told}: rows are missing"
+                )));
+            }
+            let mut one = measured(lines, &self.head, part.distribution, "latmus")?;
+            if !part.name.is_empty() {
+                let context = format!("{}/{}", self.head.context, part.name);
+                one.result.factors.insert("context".to_owned(), context.into());
+            }
+            imported.results.push(one);
         }
-        let tool = Tool {
-            name: "latmus",
-            grain,
-            unknown: "the order and the time of the wake-ups, and what disturbed the thread",
-            ..Tool::default()
-        };
-        let report = WakeReport {
-            interval_ns: head.period_us.checked_mul(1000),
-            missed: Some(self.overruns),
-            ..WakeReport::default()
-        };
-        let thread = Thread { name: head.context.clone(), bins: self.bins, own };
-        let mut measured = wake_ups(&[thread], &report, tool);
-        let result = &mut measured.result;
-        result.elapsed_ns = head.elapsed_ns;
-        if let Some(latency) = result.latency.as_mut().filter(|_| self.is_early) {
-            // It is below 0.
-            latency.min_ns = None;
-        }
-        result.factors.insert("context".to_owned(), head.context.clone().into());
-        if let Ok(policy) = format!("fifo:{}", head.priority).parse::<Policy>()
-            && head.context == "user"
-        {
-            result.factors.insert("policy".to_owned(), policy.to_string().into());
-        }
-        Ok(Imported { results: vec![measured], machine: None })
+        imported.machine =
+            self.kernel.map(|release| MachineFacts { kernel_release: Some(release), ..MachineFacts::default() });
+        Ok(imported)
     }
 }
 
-/// `00:00:10` and `user, 1000 us period, priority 90)`.
-fn head(line: &Line<'_>, clock: &str, rest: &str) -> Result<Head, Problem> {
-    let fields: Vec<&str> = rest.trim_end_matches(')').split(',').map(str::trim).collect();
-    let [context @ ("irq" | "kernel" | "user"), period, priority, ..] = fields.as_slice() else {
-        return Err(line.problem("this comment is not '# 00:00:10 (user, 1000 us period, priority 90)'"));
-    };
-    let period = period.trim_end_matches("us period").trim();
-    let priority = priority.trim_start_matches("priority").trim();
-    let mut seconds = 0_u64;
-    for part in clock.split(':') {
-        let part: u64 = line.number(part, "duration")?;
-        seconds = seconds.saturating_mul(60).saturating_add(part);
-    }
-    Ok(Head {
-        context: (*context).to_owned(),
-        period_us: line.number(period, "period")?,
-        priority: line.number(priority, "priority")?,
-        elapsed_ns: seconds.saturating_mul(1_000_000_000),
-    })
+const NO_FILE: &str =
+    "this is no file of libevl's latmus, which begins with '# test started on:': run latmus with -g FILE";
+
+/// What waited: a word.
+fn context(line: &Line<'_>, word: &str) -> Result<String, Problem> {
+    let is_word =
+        !word.is_empty() && word.len() <= 40 && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    if is_word { Ok(word.to_owned()) } else { Err(line.problem("this context is no word: irq, kernel, user …")) }
 }

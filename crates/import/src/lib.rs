@@ -9,6 +9,7 @@ mod cyclictest;
 mod error;
 #[doc(hidden)]
 pub mod exercise;
+mod latency;
 mod latmus;
 mod lines;
 mod rtla;
@@ -19,7 +20,7 @@ pub use error::ImportError;
 
 use lines::{Lines, Problem};
 use model::worker::Measured;
-use model::{MachineFacts, Protocol};
+use model::{MachineFacts, Protocol, ResultDocument};
 
 /// What a person knows and the file does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,8 +54,9 @@ pub struct Format {
 }
 
 /// All tools.
-pub static FORMATS: [Format; 5] = [
-    Format { word: "latmus", about: "libevl's latmus: the file of -g FILE", parse: latmus::parse },
+pub static FORMATS: [Format; 6] = [
+    Format { word: "latmus", about: "libevl's latmus (Xenomai 4): the file of -g FILE", parse: latmus::parse },
+    Format { word: "latency", about: "Xenomai 3's latency: the file of -g FILE", parse: latency::parse },
     Format {
         word: "cyclictest",
         about: "rt-tests' cyclictest: -q -h 400 or --json (histograms), -v (each wake-up), else its last lines",
@@ -75,9 +77,21 @@ pub static FORMATS: [Format; 5] = [
 /// [`ImportError`], one line with the file and the line.
 pub fn read(format: &Format, file: &str, bytes: &[u8], hints: &Hints) -> Result<Imported, ImportError> {
     let named = |problem: Problem| ImportError::Line { file: file.to_owned(), line: problem.line, why: problem.why };
-    let mut imported = Lines::new(bytes).and_then(|lines| (format.parse)(&lines, hints)).map_err(named)?;
+    let parsed = Lines::new(bytes).and_then(|lines| {
+        let imported = (format.parse)(&lines, hints)?;
+        let why = imported.results.iter().find_map(|measured| contradiction(&measured.result));
+        why.map_or(Ok(imported), |why| Err(lines.lacks(why)))
+    });
+    let mut imported = parsed.map_err(named)?;
     for measured in &mut imported.results {
         cell::name_file(measured, file);
     }
     Ok(imported)
+}
+
+/// What of a result's figures cannot be together, in words.
+fn contradiction(result: &ResultDocument) -> Option<String> {
+    let grain_ns = result.source.as_ref().and_then(|source| source.bin_ns).unwrap_or(0);
+    let threads = result.wake.iter().flat_map(|wake| &wake.threads).map(|thread| &thread.latency);
+    result.latency.iter().chain(threads).find_map(|latency| bins::contradicts(latency, grain_ns))
 }

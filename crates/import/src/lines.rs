@@ -89,6 +89,36 @@ impl Line<'_> {
         word.parse().map_err(|_| self.problem(format!("{what} '{}' is no number of its kind", shortened(word))))
     }
 
+    /// A number with a fraction that is one: "nan" and "inf" are none.
+    pub(crate) fn finite(&self, word: &str, what: &str) -> Result<f64, Problem> {
+        let number: f64 = self.number(word, what)?;
+        if number.is_finite() {
+            Ok(number)
+        } else {
+            Err(self.problem(format!("{what} '{}' is no number", shortened(word))))
+        }
+    }
+
+    /// A percentile in percent.
+    pub(crate) fn percent(&self, word: &str) -> Result<f64, Problem> {
+        let percent = self.finite(word, "percentile")?;
+        let fits = (0.0..=100.0).contains(&percent);
+        if fits {
+            Ok(percent)
+        } else {
+            Err(self.problem(format!("percentile {} is not from 0 to 100", shortened(word))))
+        }
+    }
+
+    /// A time in ns from `00:00:10`.
+    pub(crate) fn clock_ns(&self, clock: &str, what: &str) -> Result<u64, Problem> {
+        let mut seconds = 0_u64;
+        for part in clock.split(':') {
+            seconds = seconds.saturating_mul(60).saturating_add(self.number(part, what)?);
+        }
+        Ok(seconds.saturating_mul(1_000_000_000))
+    }
+
     /// A time in ns from one with a fraction, in units of so many ns.
     pub(crate) fn time_ns(&self, word: &str, unit_ns: f64, what: &str) -> Result<u64, Problem> {
         let ns = self.number::<f64>(word, what)? * unit_ns;

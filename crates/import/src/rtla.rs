@@ -58,6 +58,9 @@ impl Found {
         let is_row = first.bytes().all(|byte| byte.is_ascii_digit());
         let is_summary = ["over:", "count:", "min:", "avg:", "max:"].contains(&first);
         if !is_row && !is_summary {
+            if !self.columns.is_empty() && !self.has_over {
+                return Err(line.problem("this is no row of the histogram"));
+            }
             // What rtla says of a trace that it stopped.
             return Ok(());
         }
@@ -154,7 +157,7 @@ impl Found {
                 unknown: "the order and the time of the wake-ups, the period, the policy and what disturbed the threads",
                 ..Tool::default()
             };
-            let mut measured = wake_ups(&threads, &WakeReport::default(), tool);
+            let mut measured = wake_ups(&threads, &WakeReport::default(), tool).map_err(|why| lines.lacks(why))?;
             measured.result.elapsed_ns = self.elapsed_ns;
             measured.result.factors.insert("context".to_owned(), context.into());
             imported.results.push(measured);

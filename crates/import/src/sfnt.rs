@@ -1,6 +1,6 @@
 //! sfnt-pingpong: its table, a row a size, below comments that begin with `#`. `windhover pingpong --format sfnt` writes the same.
 
-use crate::bins::{is_supported, nothing, percentile};
+use crate::bins::{falls, is_supported, nothing, percentile};
 use crate::cell::{Tool, measured, result, with_latency};
 use crate::lines::{Line, Lines, Problem};
 use crate::{Hints, Imported};
@@ -43,7 +43,7 @@ impl Found {
         }
         self.has_heading |= comment.starts_with("size") && comment.contains("iter");
         if let Some(percent) = comment.strip_prefix("percentile=") {
-            self.percent = line.number(percent.trim(), "percentile")?;
+            self.percent = line.percent(percent.trim())?;
         }
         let Some((name, value)) = comment.split_once(':') else { return Ok(()) };
         let value = value.trim();
@@ -89,6 +89,12 @@ impl Found {
             ..nothing(kind, count)
         };
         let values = [(50.0, ns(median, "median")?), (self.percent, ns(at, "%ile")?)];
+        let mut rising = vec![("min", latency.min_ns), ("median", Some(values[0].1))];
+        rising.insert(if self.percent < 50.0 { 1 } else { 2 }, ("%ile", Some(values[1].1)));
+        rising.push(("max", latency.max_ns));
+        if let Some(why) = falls(rising) {
+            return Err(line.problem(why));
+        }
         for (percent, value) in values.into_iter().filter(|(percent, _)| is_supported(count, *percent)) {
             if let Some(field) = percentile(&mut latency, percent) {
                 *field = Some(value);

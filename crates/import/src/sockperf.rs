@@ -1,6 +1,6 @@
 //! sockperf: what its client prints (ping-pong, under-load), or the file of `--full-log`, which has each message with its times.
 
-use crate::bins::{is_supported, nothing, percentile};
+use crate::bins::{falls, is_supported, nothing, percentile};
 use crate::cell::{Tool, measured, result, with_latency};
 use crate::lines::{Line, Lines, Problem};
 use crate::{Hints, Imported};
@@ -65,6 +65,10 @@ impl Found {
         }
         let after = |start: &str| text.strip_prefix(start).map(str::trim);
         let time = |word: &str, what: &str| line.time_ns(word.trim(), 1e3, what);
+        let among_figures = self.count.is_some() && self.min_ns.is_none();
+        if among_figures && !text.starts_with("--->") {
+            return Err(line.problem("this is no observation of sockperf, among them"));
+        }
         if let Some(version) = after("== version #") {
             self.version = version.split_ascii_whitespace().next().map(str::to_owned);
         } else if text.contains("PORT =") {
@@ -127,7 +131,7 @@ impl Found {
         } else if name.contains("<MIN>") {
             self.min_ns = Some(value);
         } else if let Some(percent) = name.trim().strip_prefix("percentile") {
-            self.percentiles.push((line.number(percent.trim(), "percentile")?, value));
+            self.percentiles.push((line.percent(percent.trim())?, value));
         }
         Ok(())
     }
@@ -197,6 +201,7 @@ impl Found {
         let count =
             self.count.filter(|count| *count > 0).ok_or_else(|| lacks("line 'Total … observations' above 0"))?;
         let mean_ns = self.mean_ns.ok_or_else(|| lacks("line 'avg-latency='"))?;
+        self.check(count).map_or(Ok(()), |why| Err(lines.lacks(why)))?;
         let mut latency = Latency {
             mean_ns: Some(mean_ns as f64),
             stdev_ns: self.stdev_ns.map(|ns| ns as f64),
@@ -215,6 +220,19 @@ impl Found {
         let mut result = result(probe, protocol, size, tool);
         with_latency(&mut result, latency);
         Ok(self.finish(result, count))
+    }
+
+    /// What cannot be together, in words.
+    fn check(&self, count: u64) -> Option<String> {
+        let mut percentiles = self.percentiles.clone();
+        percentiles.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let names: Vec<String> = percentiles.iter().map(|(percent, _)| format!("percentile {percent}")).collect();
+        let inner = names.iter().zip(&percentiles).map(|(name, (_, value))| (name.as_str(), Some(*value)));
+        let rising = std::iter::once(("<MIN>", self.min_ns)).chain(inner).chain([("<MAX>", self.max_ns)]);
+        falls(rising).or_else(|| {
+            let received = self.received.filter(|received| *received < count)?;
+            Some(format!("there are {count} observations of {received} received messages: the file contradicts itself"))
+        })
     }
 
     fn log(&self, lines: &Lines<'_>, protocol: Option<Protocol>, size: Option<u32>) -> Result<Measured, Problem> {

@@ -5,7 +5,8 @@
 //! | `cyclictest-*` | rt-tests 2.4 of Debian 12, run for it |
 //! | `sockperf-*` | sockperf 3.7 of Debian 12, run for it over loopback |
 //! | `rtla-*` | written by the format in the kernel's documentation and source (tools/tracing/rtla) |
-//! | `latmus-*` | written by the format of libevl's latmus: no EVL kernel was at hand |
+//! | `latmus-*` | written by the format of libevl's latmus (its source and an output in its documentation): no EVL kernel was at hand |
+//! | `latency-*` | written by the format of Xenomai 3's latency (its source) |
 //! | `sfnt-udp.txt` | written by the format of sfnt-pingpong 1.6.0; `windhover pingpong --format sfnt` is a second source in the tests |
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, reason = "tests panic, on 64 bits")]
 
@@ -45,37 +46,130 @@ fn refused(tool: &str, text: &str, line: usize, words: &str) {
     assert!(error.starts_with(&format!("f.txt:{line}: ")) && error.contains(words) && !error.contains('\n'), "{error}");
 }
 
+/// Catches: `import latmus` knew the file of Xenomai's `latency -g` and refused that of libevl's `latmus -g`.
 #[test]
-fn latmus_histograms() {
+fn latmus_and_latency_histograms() {
+    for (tool, name) in [("latmus", "latmus-user.txt"), ("latency", "latency-user.txt")] {
+        let imported = read(tool, name);
+        let result = only(&imported);
+        let latency = latency(result);
+        assert_eq!((result.probe, latency.kind, latency.count), (Probe::Wake, LatencyKind::WakeUp, 9995));
+        assert_eq!((latency.min_ns, latency.p50_ns, latency.p99_ns), (Some(843), Some(1000), Some(3000)));
+        assert_eq!((latency.max_ns, latency.mean_ns), (Some(14_417), Some(1922.0)));
+        assert_eq!((latency.p99_9_ns, latency.stdev_ns), (None, None), "9 values beyond it; a deviation below 1 µs");
+        let wake = result.wake.as_ref().unwrap();
+        assert_eq!((wake.interval_ns, wake.missed, wake.timer_slack_ns), (Some(1_000_000), Some(0), None));
+        assert_eq!(
+            (result.factor("policy").as_deref(), result.factor("context").as_deref()),
+            (Some("fifo:90"), Some("user"))
+        );
+        assert_eq!(result.factor("source").unwrap(), format!("imported:{tool}"));
+        assert_eq!(result.elapsed_ns, 10_000_000_000);
+        assert_eq!(Histogram::from_base64_v2(result.histogram.as_ref().unwrap()).unwrap().count(), 9995);
+        assert!(finding(result, FindingId::Imported).contains("read from f.txt"));
+    }
     let imported = read("latmus", "latmus-user.txt");
-    let result = only(&imported);
-    let latency = latency(result);
-    assert_eq!((result.probe, latency.kind, latency.count), (Probe::Wake, LatencyKind::WakeUp, 9995));
-    assert_eq!((latency.min_ns, latency.p50_ns, latency.p99_ns), (Some(843), Some(1000), Some(3000)));
-    assert_eq!((latency.max_ns, latency.mean_ns), (Some(14_417), Some(1922.0)));
-    assert_eq!((latency.p99_9_ns, latency.stdev_ns), (None, None), "9 values beyond it; a deviation below 1 µs");
-    let wake = result.wake.as_ref().unwrap();
-    assert_eq!((wake.interval_ns, wake.missed, wake.timer_slack_ns), (Some(1_000_000), Some(0), None));
-    assert_eq!(result.factor("policy").unwrap(), "fifo:90");
-    assert_eq!(result.factor("source").unwrap(), "imported:latmus");
-    assert_eq!(result.elapsed_ns, 10_000_000_000);
-    assert_eq!(Histogram::from_base64_v2(result.histogram.as_ref().unwrap()).unwrap().count(), 9995);
-    assert!(finding(result, FindingId::Imported).contains("read from f.txt"));
+    assert_eq!(imported.machine.as_ref().unwrap().kernel_release.as_deref(), Some("6.6.30-evl+"));
+    assert!(only(&imported).source.as_ref().unwrap().version.as_ref().unwrap().starts_with("evl.48"));
 }
 
 #[test]
-fn the_last_cell_of_latmus_is_saturated() {
-    let imported = read("latmus", "latmus-saturated.txt");
-    let result = only(&imported);
-    let latency = latency(result);
-    assert_eq!((latency.count, latency.p99_9_ns, latency.max_ns), (60_000, Some(3000), Some(318_002)));
-    assert_eq!((latency.min_ns, latency.stdev_ns, &result.histogram), (None, None, &None));
-    assert_eq!(latency.p99_99_ns, None, "it is among the 40 values of the last cell");
-    assert_eq!(result.source.as_ref().unwrap().overflowed, Some(40));
-    assert_eq!(result.wake.as_ref().unwrap().missed, Some(2));
-    assert!(finding(result, FindingId::BinsOverflowed).starts_with("40 values"));
-    assert!(finding(result, FindingId::Imported).contains("before their time"));
-    assert_eq!(result.factor("policy"), None, "interrupts have none");
+fn the_last_cell_of_latmus_and_latency_is_saturated() {
+    for (tool, name) in [("latmus", "latmus-saturated.txt"), ("latency", "latency-saturated.txt")] {
+        let imported = read(tool, name);
+        let result = only(&imported);
+        let latency = latency(result);
+        assert_eq!((latency.count, latency.p99_9_ns, latency.max_ns), (60_000, Some(3000), Some(318_002)));
+        assert_eq!((latency.min_ns, latency.stdev_ns, &result.histogram), (None, None, &None));
+        assert_eq!(latency.p99_99_ns, None, "it is among the 40 values of the last cell");
+        assert_eq!(result.source.as_ref().unwrap().overflowed, Some(40));
+        assert_eq!(result.wake.as_ref().unwrap().missed, Some(2));
+        assert!(finding(result, FindingId::BinsOverflowed).starts_with("40 values"));
+        assert!(finding(result, FindingId::Imported).contains("before their time"));
+        assert_eq!(result.factor("policy"), None, "interrupts have none");
+    }
+}
+
+#[test]
+fn latmus_may_have_several_distributions() {
+    let imported = read("latmus", "latmus-several.txt");
+    let [rx, tx] = imported.results.as_slice() else { panic!("{}", imported.results.len()) };
+    let facts = |result: &ResultDocument| {
+        let latency = latency(result);
+        (
+            result.factor("context").unwrap(),
+            latency.count,
+            latency.p50_ns,
+            latency.max_ns,
+            result.wake.as_ref().unwrap().missed,
+        )
+    };
+    assert_eq!(facts(&rx.result), ("net/rx".to_owned(), 1000, Some(2000), Some(9100), Some(0)));
+    assert_eq!(facts(&tx.result), ("net/tx".to_owned(), 2000, Some(3000), Some(4900), Some(1)));
+    let said = finding(&rx.result, FindingId::Imported);
+    assert!(said.contains("3 switches") && said.contains("degraded mode"), "{said}");
+}
+
+/// Catches: 9 of 34 files that contradict themselves were imported.
+#[test]
+fn files_that_contradict_themselves_are_refused() {
+    let of = |name: &str| String::from_utf8(fixture(name)).unwrap();
+    let replaced = |name: &str, from: &str, to: &str| {
+        let text = of(name);
+        assert!(text.contains(from), "{from} is not in {name}");
+        text.replacen(from, to, 1)
+    };
+    let among = |name: &str, from: &str| replaced(name, from, &format!("and then the machine was rebooted\n{from}"));
+    let cases = [
+        ("latmus", replaced("latmus-user.txt", "min latency: 0.843", "min latency: 20.0"), "min 20.0"),
+        ("latmus", replaced("latmus-user.txt", "avg latency: 1.922", "avg latency: nan"), "avg 'nan'"),
+        ("latmus", replaced("latmus-user.txt", "avg latency: 1.922", "avg latency: 99.0"), "the mean"),
+        ("latmus", replaced("latmus-user.txt", "max latency: 14.417", "max latency: 9.0"), "last bin"),
+        ("latmus", replaced("latmus-user.txt", "min latency: 0.843", "min latency: 5.0"), "first bin"),
+        ("latmus", replaced("latmus-saturated.txt", "count: 60000", "count: 60001"), "rows are missing"),
+        ("latmus", among("latmus-user.txt", "3 160"), "count 'then'"),
+        ("latmus", replaced("latmus-user.txt", "3 160", "3 160 7"), "no row"),
+        ("latmus", replaced("latmus-user.txt", "RTT|", "It was late. RTT|"), "no file of libevl"),
+        ("latmus", of("latency-user.txt"), "windhover import latency"),
+        ("latency", of("latmus-user.txt"), "windhover import latmus"),
+        ("latency", replaced("latency-user.txt", "0.843|", "20.843|"), "min 20.843"),
+        ("latency", replaced("latency-user.txt", "1.922|", "nan|"), "avg 'nan'"),
+        ("latency", among("latency-user.txt", "3.5 161"), "no row"),
+        (
+            "cyclictest",
+            replaced("cyclictest-hist.txt", "# Min Latencies: 00020", "# Min Latencies: 00021"),
+            "first bin",
+        ),
+        (
+            "cyclictest",
+            replaced("cyclictest-hist.txt", "# Max Latencies: 00439", "# Max Latencies: 00019"),
+            "is above max",
+        ),
+        ("cyclictest", among("cyclictest-hist.txt", "000050 "), "no line of cyclictest"),
+        ("cyclictest", among("cyclictest-verbose.txt", "       0:       7:"), "no line of cyclictest"),
+        ("cyclictest", replaced("cyclictest.json", "\"cycles\": 2000", "\"cycles\": 5"), "'cycles' says 5"),
+        ("rtla", among("rtla-hist.txt", "over:"), "no row"),
+        ("sfnt", replaced("sfnt-udp.txt", "4851", "9851"), "min (9851 ns) is above median"),
+        ("sfnt", replaced("sfnt-udp.txt", "6977", "96977"), "%ile (96977 ns) is above max"),
+        ("sfnt", replaced("sfnt-udp.txt", "percentile=99", "percentile=nan"), "percentile 'nan'"),
+        (
+            "sockperf",
+            replaced("sockperf-pingpong.txt", "<MIN> observation =    2.028", "<MIN> observation = 9.5"),
+            "<MIN>",
+        ),
+        ("sockperf", replaced("sockperf-pingpong.txt", "99.990 = 3753.598", "99.990 = 9753.598"), "percentile 99.99"),
+        ("sockperf", replaced("sockperf-pingpong.txt", "99.990 = 3753.598", "99.990 = nan"), "nan"),
+        ("sockperf", replaced("sockperf-pingpong.txt", "percentile 99.990", "percentile nan"), "percentile 'nan'"),
+        ("sockperf", replaced("sockperf-pingpong.txt", "avg-latency=7.702", "avg-latency=7702"), "the mean"),
+        ("sockperf", replaced("sockperf-pingpong.txt", "std-dev=111.396", "std-dev=11139.6"), "standard deviation"),
+        ("sockperf", replaced("sockperf-pingpong.txt", "Total 35745", "Total 45745"), "45745 observations"),
+        ("sockperf", among("sockperf-pingpong.txt", "sockperf: ---> percentile 50"), "no observation of sockperf"),
+    ];
+    for (tool, text, words) in cases {
+        let refused = read_bytes(tool, text.as_bytes(), &Hints::default());
+        let error = refused.map(drop).expect_err(words);
+        assert!(error.starts_with("f.txt:") && error.contains(words) && !error.contains('\n'), "{words}: {error}");
+    }
 }
 
 #[test]
@@ -135,10 +229,15 @@ fn other_files_are_refused_with_their_line() {
         }
         assert!(read_bytes(format.word, b"a\n\xff", &Hints::default()).unwrap_err().starts_with("f.txt:2: "));
     }
+    let latency = String::from_utf8(fixture("latency-user.txt")).unwrap();
+    refused("latency", &latency.replace("3.5 161", "3.5 x"), 11, "count 'x' is no number");
+    refused("latency", &latency.replace("(periodic user", "(moon"), 1, "this comment is not");
+    refused("latency", latency.split_inclusive('\n').next().unwrap(), 1, "cut short");
     let latmus = String::from_utf8(fixture("latmus-user.txt")).unwrap();
-    refused("latmus", &latmus.replace("3.5 161", "3.5 x"), 8, "count 'x' is no number");
-    refused("latmus", &latmus.replace("(user,", "(moon,"), 1, "this comment is not");
-    refused("latmus", latmus.split_inclusive('\n').next().unwrap(), 1, "cut short");
+    refused("latmus", &latmus.replace("3 160", "3 x"), 22, "count 'x' is no number");
+    refused("latmus", &latmus.replace("context: user", "context: a moon"), 10, "this context");
+    refused("latmus", latmus.split("\n0 712").next().unwrap(), 18, "cut short");
+    refused("latmus", &latmus.replace("# max latency: 14.417\n", ""), 32, "max is missing");
     let rtla = String::from_utf8(fixture("rtla-hist.txt")).unwrap();
     refused("rtla", rtla.split("over:").next().unwrap(), 9, "cut short");
     refused("rtla", &rtla.replace("    9000        90       900", "    9000        90"), 7, "3 figures");

@@ -256,7 +256,7 @@ fn parser_errors_are_one_line() {
     assert_tipped(&["tune", "aply", "latency"], 2, &["unknown command 'aply'; did you mean 'apply'?"]);
     // A name that is not near is no tip.
     assert_tipped(&["pingpong", "--version"], 2, &["unknown flag '--version'\n"]);
-    assert_refused(&["import", "nope", "x"], 2, &["use latmus, cyclictest, rtla, sockperf or sfnt\n"]);
+    assert_refused(&["import", "nope", "x"], 2, &["use latmus, latency, cyclictest, rtla, sockperf or sfnt\n"]);
     assert_tipped(&["help", "tune", "nothing"], 2, &["unknown command 'nothing'\n", "windhover tune --help"]);
     assert_refused(&["serve", "--max-priority", "200"], 2, &["'200' for '--max-priority PRIORITY': use 1 to 99\n"]);
     assert_refused(&["lab", "up", "--hosts", "x"], 2, &["use a whole number\n"]);

@@ -1734,7 +1734,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__import)
-            opts="-o -h --output --name --label --substrate --size --protocol --nanoseconds --color --quiet --help latmus cyclictest rtla sockperf sfnt"
+            opts="-o -h --output --name --label --substrate --size --protocol --nanoseconds --color --quiet --help latmus latency cyclictest rtla sockperf sfnt"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
