@@ -86,7 +86,8 @@ pub use config::{AckPolicy, Config, KeepAlive, ReceiveChecksum, TcpOptions, UdpO
 pub use error::Error;
 pub use hop::Hop;
 pub use stack::{
-    Counts, Disposition, Event, Listener, PassedBy, Readiness, Shutdown, Stack, TcpInfo, TcpSocket, UdpSocket,
+    Counts, Disposition, Event, Listener, PassedBy, Readiness, Shutdown, Stack, TcpInfo, TcpSnapshot, TcpSocket,
+    UdpSocket,
 };
 pub use tcp::TcpState;
 pub use time::Instant;

@@ -80,6 +80,9 @@ impl Stack {
         }
         self.check(packet, 16)?;
         let Some(index) = known else {
+            if self.is_detached(&flow, &segment) {
+                return Err(PassedBy::NoSocket);
+            }
             self.take_unconnected(now, packet, &segment, flow, None);
             return Ok(());
         };

@@ -1,5 +1,6 @@
 //! The stack: sockets, tables and queues, and the way of a frame between them.
 
+mod detach;
 mod frames;
 mod listen;
 mod reply;
@@ -7,6 +8,7 @@ mod tcp_calls;
 mod types;
 mod udp_calls;
 
+pub use detach::TcpSnapshot;
 pub use types::{Counts, Disposition, Event, Listener, PassedBy, Readiness, Shutdown, TcpInfo, TcpSocket, UdpSocket};
 
 use crate::address::{Address, Flow, Keyed, Table};
@@ -50,6 +52,8 @@ pub struct Stack {
     flows: Table<Flow, u32>,
     listeners: Slab<Listening>,
     listening: Table<Flow, u32>,
+    /// Connections that another TCP has now.
+    detached: Table<Flow, ()>,
     /// Listeners and connections of each TCP port.
     ports: Table<u16, u32>,
     udp: Slab<Udp>,
@@ -79,6 +83,7 @@ impl Stack {
             flows: HashMap::with_hasher(keyed),
             listeners: Slab::default(),
             listening: HashMap::with_hasher(keyed),
+            detached: HashMap::with_hasher(keyed),
             ports: HashMap::with_hasher(keyed),
             udp: Slab::default(),
             udp_flows: HashMap::with_hasher(keyed),

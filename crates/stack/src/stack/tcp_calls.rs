@@ -162,6 +162,7 @@ impl Stack {
             initial = self.replace(index).map_or(initial, |after| initial.later(after));
         }
         let index = self.add_connection(flow, options, initial, None).ok_or(Error::NoBuffers)?;
+        self.detached.remove(&flow);
         let hop = self.hops.get(flow.remote).copied();
         if hop.is_none() {
             self.need(flow.remote);

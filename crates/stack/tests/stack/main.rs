@@ -3,6 +3,7 @@
 
 mod close;
 mod data;
+mod detach;
 mod document;
 mod errors;
 mod handshake;
