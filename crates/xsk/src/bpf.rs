@@ -11,6 +11,7 @@ const BPF_PROG_LOAD: i32 = 5;
 const BPF_LINK_CREATE: i32 = 28;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
+const BPF_F_NO_PREALLOC: u32 = 1;
 const BPF_F_MMAPABLE: u32 = 1 << 10;
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 /// The largest attribute that is used here: that of BPF_PROG_LOAD.
@@ -21,6 +22,8 @@ const ATTRIBUTE_BYTES: usize = 128;
 pub(crate) enum MapKind {
     /// Keys are found by their hash.
     Hash,
+    /// The same; its values take memory when they are put in.
+    SparseHash,
     /// Numbered values in memory that can be mapped.
     MappedArray,
     /// AF_XDP sockets by queue.
@@ -79,6 +82,7 @@ struct Aligned([u8; ATTRIBUTE_BYTES]);
 pub(crate) fn map(kind: MapKind, key_bytes: u32, value_bytes: u32, entries: u32) -> io::Result<OwnedFd> {
     let (number, flags) = match kind {
         MapKind::Hash => (1, 0),
+        MapKind::SparseHash => (1, BPF_F_NO_PREALLOC),
         MapKind::MappedArray => (2, BPF_F_MMAPABLE),
         MapKind::Xsks => (17, 0),
     };

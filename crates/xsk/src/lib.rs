@@ -22,7 +22,7 @@ pub use packet::PacketPort;
 pub use socket::{LONGEST_PACKET, XdpPort};
 pub use tap::{DamagedRing, SharedWords, Tap, TapReader, TappedFrame, exercise_tap, is_tap_open};
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
 /// How frames get past the kernel.
@@ -121,6 +121,25 @@ impl Port {
             Self::Packet(packet) => packet.set_served(protocol, port, false)?,
         }
         Ok(())
+    }
+
+    /// Leaves the frames of one TCP connection of a served port to the kernel, until the port is withdrawn or [`Port::retain_passed`].
+    /// With AF_PACKET the kernel sees all frames: whoever reads them passes over these.
+    ///
+    /// # Errors
+    /// The kernel refuses, or [`program::MOST_FLOWS`] are its.
+    pub fn pass(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
+        match self {
+            Self::Xdp(xdp) => xdp.pass(local, remote),
+            Self::Packet(_) => Ok(()),
+        }
+    }
+
+    /// Takes the frames again of connections that [`Port::pass`] left to the kernel, where `keep` refuses their local and remote end.
+    pub fn retain_passed(&mut self, keep: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+        if let Self::Xdp(xdp) = self {
+            xdp.retain_passed(keep);
+        }
     }
 
     /// Takes frames only where they go to one of `addresses`: what the host forwards to others is not ours.

@@ -1,5 +1,5 @@
 //! The XDP program, assembled here: it redirects frames for served ports to the AF_XDP socket of their queue, and passes all
-//! others to the kernel.
+//! others to the kernel. Of a served port single connections may be the kernel's: their frames pass, too.
 //!
 //! Taken is an Ethernet frame to this host's MAC address that holds IPv4 without options and not a fragment, or IPv6
 //! without extension headers, to one of the served addresses, with TCP or UDP to a served port. Everything else passes:
@@ -7,10 +7,17 @@
 
 use crate::Protocol;
 pub use crate::bpf::Instruction;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The most addresses that can be served.
 pub const MOST_ADDRESSES: usize = 256;
+/// The most connections of served ports that can be the kernel's.
+pub const MOST_FLOWS: usize = 65_536;
+/// Bytes of a key of the table of flows.
+pub const FLOW_BYTES: usize = 40;
+/// Values in the table of ports: the port's frames are taken, or those of them whose flow is not listed. 0: all pass.
+pub(crate) const TAKEN: u8 = 1;
+pub(crate) const TAKEN_UNLESS_LISTED: u8 = 2;
 /// Entries of the table of ports: 65,536 for each protocol.
 pub const PORT_ENTRIES: usize = 2 * 65_536;
 
@@ -33,6 +40,18 @@ pub fn address_key(address: IpAddr) -> [u8; 16] {
     }
 }
 
+/// A TCP connection as the key of the table of flows: the remote address, its port as it is in a frame, the place of the local port
+/// in the table of ports, the local address.
+#[must_use]
+pub fn flow_key(local: SocketAddr, remote: SocketAddr) -> [u8; FLOW_BYTES] {
+    let entry = u32::try_from(port_entry(Protocol::Tcp, local.port())).unwrap_or(0).to_ne_bytes();
+    let remote_port = u32::from(remote.port().to_be()).to_ne_bytes();
+    let (from, to) = (address_key(remote.ip()), address_key(local.ip()));
+    let mut key = [0; FLOW_BYTES];
+    key.iter_mut().zip([&from[..], &remote_port, &entry, &to].concat()).for_each(|(slot, byte)| *slot = byte);
+    key
+}
+
 // Registers. R0 holds results, R1 to R5 arguments of helpers (lost by a call), R6 to R9 are kept, R10 is the stack.
 const R0: u8 = 0;
 const R1: u8 = 1;
@@ -48,8 +67,12 @@ const PROTOCOL: u8 = 7;
 const PORT: u8 = 8;
 const STACK: u8 = 10;
 
-/// The place of the key on the stack.
-const KEY: i16 = -16;
+/// Places on the stack: the key of the table of flows, and within it the remote port, the key of the table of ports, and that of the
+/// table of addresses.
+const FLOW_KEY: i16 = -40;
+const REMOTE_PORT: i16 = FLOW_KEY + 16;
+const PORT_KEY: i16 = FLOW_KEY + 20;
+const KEY: i16 = FLOW_KEY + 24;
 
 const LOAD_BYTE: u8 = 0x71;
 const LOAD_HALF: u8 = 0x69;
@@ -78,6 +101,7 @@ enum Label {
     Ipv4,
     Transport,
     Udp,
+    Taken,
     Pass,
 }
 
@@ -119,12 +143,27 @@ impl Assembler {
         self.push(JUMP_GREATER, R4, R3, 0, 0);
     }
 
-    /// Copies `words` words of the frame from `from` to the key on the stack, `to` bytes in.
-    fn copy_to_key(&mut self, from: i16, to: i16, words: i16) {
+    /// Copies `words` words of the frame from `from` to the stack.
+    fn copy_words(&mut self, from: i16, to: i16, words: i16) {
         for word in 0..words {
             self.load(LOAD_WORD, R5, R2, from + 4 * word);
-            self.push(STORE_WORD, STACK, R5, KEY + to + 4 * word, 0);
+            self.push(STORE_WORD, STACK, R5, to + 4 * word, 0);
         }
+    }
+
+    /// Copies an address of IPv4 from the frame to the stack.
+    fn copy_ipv4(&mut self, from: i16, to: i16) {
+        self.push(STORE_WORD_CONSTANT, STACK, 0, to, 0);
+        self.push(STORE_WORD_CONSTANT, STACK, 0, to + 4, 0);
+        self.push(STORE_WORD_CONSTANT, STACK, 0, to + 8, i32::from_ne_bytes([0, 0, 0xff, 0xff]));
+        self.copy_words(from, to + 12, 1);
+    }
+
+    /// Both ports, from the beginning of the transport's header.
+    fn load_ports(&mut self, from: i16) {
+        self.load(LOAD_HALF, R5, R2, from);
+        self.push(STORE_WORD, STACK, R5, REMOTE_PORT, 0);
+        self.load(LOAD_HALF, PORT, R2, from + 2);
     }
 
     fn map(&mut self, register: u8, fd: i32) {
@@ -133,13 +172,12 @@ impl Assembler {
         self.push(0, 0, 0, 0, 0);
     }
 
-    /// Looks the key up that is on the stack; passes the frame where it is not there.
-    fn look_up(&mut self, map: i32) {
+    /// Looks a key up that is on the stack; R0 is then where its value is, or 0.
+    fn look_up(&mut self, map: i32, key: i16) {
         self.map(R1, map);
         self.copy(R2, STACK);
-        self.constant(ADD_CONSTANT, R2, i32::from(KEY));
+        self.constant(ADD_CONSTANT, R2, i32::from(key));
         self.constant(CALL, 0, MAP_LOOKUP);
-        self.jump(JUMP_EQUAL, R0, 0, Label::Pass);
     }
 
     fn label(&mut self, label: Label) {
@@ -163,7 +201,7 @@ fn wire_order(number: u16) -> i32 {
 }
 
 /// The program for the maps with these descriptors.
-pub(crate) fn assemble(ports: i32, addresses: i32, xsks: i32) -> Option<Vec<Instruction>> {
+pub(crate) fn assemble([ports, addresses, flows, xsks]: [i32; 4]) -> Option<Vec<Instruction>> {
     let mut a = Assembler::default();
     a.copy(CONTEXT, R1);
     a.load(LOAD_WORD, R2, R1, 0);
@@ -181,8 +219,9 @@ pub(crate) fn assemble(ports: i32, addresses: i32, xsks: i32) -> Option<Vec<Inst
     // IPv6: Ethernet 14, header 40, ports 4. Byte 6 is the next header, the destination begins at byte 24.
     a.need(58);
     a.load(LOAD_BYTE, PROTOCOL, R2, 20);
-    a.load(LOAD_HALF, PORT, R2, 56);
-    a.copy_to_key(38, 0, 4);
+    a.load_ports(54);
+    a.copy_words(22, FLOW_KEY, 4);
+    a.copy_words(38, KEY, 4);
     a.jump(JUMP, 0, 0, Label::Transport);
 
     // IPv4: version 4 and five words of header, no fragment; byte 9 is the protocol, the destination begins at byte 16.
@@ -193,11 +232,9 @@ pub(crate) fn assemble(ports: i32, addresses: i32, xsks: i32) -> Option<Vec<Inst
     a.constant(AND_CONSTANT, R5, wire_order(0x3fff));
     a.jump(JUMP_NOT_EQUAL, R5, 0, Label::Pass);
     a.load(LOAD_BYTE, PROTOCOL, R2, 23);
-    a.load(LOAD_HALF, PORT, R2, 36);
-    a.push(STORE_WORD_CONSTANT, STACK, 0, KEY, 0);
-    a.push(STORE_WORD_CONSTANT, STACK, 0, KEY + 4, 0);
-    a.push(STORE_WORD_CONSTANT, STACK, 0, KEY + 8, i32::from_ne_bytes([0, 0, 0xff, 0xff]));
-    a.copy_to_key(30, 12, 1);
+    a.load_ports(34);
+    a.copy_ipv4(26, FLOW_KEY);
+    a.copy_ipv4(30, KEY);
 
     // The port first: most frames that are not ours end here.
     a.label(Label::Transport);
@@ -206,15 +243,17 @@ pub(crate) fn assemble(ports: i32, addresses: i32, xsks: i32) -> Option<Vec<Inst
     a.jump(JUMP_NOT_EQUAL, PROTOCOL, libc::IPPROTO_TCP, Label::Pass);
     a.constant(ADD_CONSTANT, PORT, 65_536);
     a.label(Label::Udp);
-    a.push(STORE_WORD, STACK, PORT, KEY - 4, 0);
-    a.map(R1, ports);
-    a.copy(R2, STACK);
-    a.constant(ADD_CONSTANT, R2, i32::from(KEY - 4));
-    a.constant(CALL, 0, MAP_LOOKUP);
+    a.push(STORE_WORD, STACK, PORT, PORT_KEY, 0);
+    a.look_up(ports, PORT_KEY);
     a.jump(JUMP_EQUAL, R0, 0, Label::Pass);
     a.load(LOAD_BYTE, R0, R0, 0);
     a.jump(JUMP_EQUAL, R0, 0, Label::Pass);
-    a.look_up(addresses);
+    a.jump(JUMP_EQUAL, R0, i32::from(TAKEN), Label::Taken);
+    a.look_up(flows, FLOW_KEY);
+    a.jump(JUMP_NOT_EQUAL, R0, 0, Label::Pass);
+    a.label(Label::Taken);
+    a.look_up(addresses, KEY);
+    a.jump(JUMP_EQUAL, R0, 0, Label::Pass);
 
     // Passed as well where the queue has no socket.
     a.load(LOAD_WORD, R2, CONTEXT, 16);

@@ -1,13 +1,13 @@
 //! AF_XDP: one socket for each receive queue, each with its own memory for frames, and the program that feeds them.
 
 use crate::error::refused;
-use crate::program::{self, MOST_ADDRESSES, PORT_ENTRIES};
+use crate::program::{self, FLOW_BYTES, MOST_ADDRESSES, MOST_FLOWS, PORT_ENTRIES};
 use crate::rings::Ring;
 use crate::sys::{self, Mapping};
 use crate::{Backend, Interface, PortCounters, Protocol, XskError, bpf};
 use libc::xdp_desc;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
@@ -61,6 +61,9 @@ pub struct XdpPort {
     ports: Mapping,
     addresses: OwnedFd,
     served_addresses: Vec<IpAddr>,
+    /// Connections of served ports that are the kernel's.
+    flows: OwnedFd,
+    passed: Vec<(SocketAddr, SocketAddr)>,
     interface: String,
     backend: Backend,
 }
@@ -74,14 +77,16 @@ impl XdpPort {
             return Err(XskError::MtuTooLarge { interface: name.clone(), mtu: interface.mtu, most: LONGEST_PACKET });
         }
         let step = |what| move |cause| refused(name, what, cause);
-        let entries = u32::try_from(PORT_ENTRIES).unwrap_or(u32::MAX);
-        let limit = u32::try_from(MOST_ADDRESSES).unwrap_or(u32::MAX);
+        let [entries, limit, most_flows, flow_bytes] = [PORT_ENTRIES, MOST_ADDRESSES, MOST_FLOWS, FLOW_BYTES]
+            .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
         let ports = bpf::map(bpf::MapKind::MappedArray, 4, 1, entries).map_err(step("making the table of ports"))?;
         let addresses = bpf::map(bpf::MapKind::Hash, 16, 1, limit).map_err(step("making the table of addresses"))?;
+        let flows = bpf::map(bpf::MapKind::SparseHash, flow_bytes, 1, most_flows)
+            .map_err(step("making the table of the kernel's connections"))?;
         let xsks = bpf::map(bpf::MapKind::Xsks, 4, 4, interface.queues).map_err(step("making the table of sockets"))?;
         let table =
             Mapping::new(Some(ports.as_raw_fd()), PORT_ENTRIES * 8, 0).map_err(step("mapping the table of ports"))?;
-        let code = program::assemble(ports.as_raw_fd(), addresses.as_raw_fd(), xsks.as_raw_fd())
+        let code = program::assemble([&ports, &addresses, &flows, &xsks].map(AsRawFd::as_raw_fd))
             .ok_or_else(|| refused(name, "assembling the XDP program", io::ErrorKind::InvalidData.into()))?;
         let program = bpf::load(&code, true).map_err(step("loading the XDP program"))?;
         let mut queues = Vec::new();
@@ -98,14 +103,44 @@ impl XdpPort {
             _ => refused(name, "attaching the XDP program", cause),
         })?;
         let interface = name.clone();
-        Ok(Self { link, queues, ports: table, addresses, served_addresses: Vec::new(), interface, backend })
+        let (served_addresses, passed) = (Vec::new(), Vec::new());
+        Ok(Self { link, queues, ports: table, addresses, served_addresses, flows, passed, interface, backend })
     }
 
     pub(crate) fn set_served(&mut self, protocol: Protocol, port: u16, on: bool) {
+        self.set_port(protocol, port, if on { program::TAKEN } else { 0 });
+        if !on && protocol == Protocol::Tcp {
+            self.retain_passed(|local, _| local.port() != port);
+        }
+    }
+
+    fn set_port(&mut self, protocol: Protocol, port: u16, value: u8) {
         // Each value of an array takes 8 bytes.
         let place = self.ports.at(program::port_entry(protocol, port) * 8, 1);
         // SAFETY: the place is inside the mapping; the program reads the same byte.
-        unsafe { place.write_volatile(u8::from(on)) };
+        unsafe { place.write_volatile(value) };
+    }
+
+    /// Leaves the frames of one connection of a served port to the kernel.
+    pub(crate) fn pass(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
+        bpf::insert(&self.flows, &program::flow_key(local, remote), &[1])
+            .map_err(|cause| refused(&self.interface, "leaving a connection to the kernel", cause))?;
+        self.passed.push((local, remote));
+        self.set_port(Protocol::Tcp, local.port(), program::TAKEN_UNLESS_LISTED);
+        Ok(())
+    }
+
+    /// Takes the frames again of those that [`Self::pass`] left to the kernel, but for some.
+    pub(crate) fn retain_passed(&mut self, mut keep: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+        let flows = &self.flows;
+        self.passed.retain(|(local, remote)| {
+            let is_kept = keep(*local, *remote);
+            if !is_kept {
+                // It may be missing: then it is as it should be.
+                let _ = bpf::remove(flows, &program::flow_key(*local, *remote));
+            }
+            is_kept
+        });
     }
 
     pub(crate) fn set_addresses(&mut self, addresses: &[IpAddr]) -> Result<(), XskError> {
@@ -143,7 +178,8 @@ impl XdpPort {
     }
 
     pub(crate) fn all_descriptors(&self) -> Vec<RawFd> {
-        [self.link.as_raw_fd(), self.addresses.as_raw_fd()].into_iter().chain(self.descriptors()).collect()
+        let own = [&self.link, &self.addresses, &self.flows].map(AsRawFd::as_raw_fd);
+        own.into_iter().chain(self.descriptors()).collect()
     }
 
     pub(crate) fn backend(&self) -> Backend {

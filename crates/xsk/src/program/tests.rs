@@ -5,10 +5,16 @@ use super::*;
 const PORTS: i32 = 101;
 const ADDRESSES: i32 = 102;
 const SOCKETS: i32 = 103;
+const FLOWS: i32 = 104;
 
 /// What the program does with a frame: the queue it redirects to, or it passes.
 fn run(frame: &[u8], ports: &[usize], addresses: &[IpAddr]) -> Option<u64> {
-    let code = assemble(PORTS, ADDRESSES, SOCKETS).unwrap();
+    run_with_flows(frame, ports, addresses, None)
+}
+
+/// The same where these flows are the kernel's.
+fn run_with_flows(frame: &[u8], ports: &[usize], addresses: &[IpAddr], flows: Option<&[[u8; 40]]>) -> Option<u64> {
+    let code = assemble([PORTS, ADDRESSES, FLOWS, SOCKETS]).unwrap();
     // Memory: the frame at 1000, the context at 10, the stack ends at 100000, a value of a map at 50000.
     let mut registers = [0_u64; 11];
     (registers[1], registers[10]) = (10, 100_000);
@@ -26,7 +32,7 @@ fn run(frame: &[u8], ports: &[usize], addresses: &[IpAddr]) -> Option<u64> {
                 10 => 1000,
                 14 => end,
                 26 => 3,
-                50_000 => 1,
+                50_000 => u64::from(if flows.is_some() { TAKEN_UNLESS_LISTED } else { TAKEN }),
                 _ => {
                     let start = usize::try_from(address - 1000).unwrap();
                     let mut word = [0; 8];
@@ -63,11 +69,13 @@ fn run(frame: &[u8], ports: &[usize], addresses: &[IpAddr]) -> Option<u64> {
             }
             CALL => {
                 let key = usize::try_from(registers[2] - (100_000 - 64)).unwrap();
-                let found = if registers[1] == 101 {
-                    let port = u32::from_le_bytes(stack[key..key + 4].try_into().unwrap());
-                    ports.contains(&(port as usize))
-                } else {
-                    addresses.iter().any(|address| address_key(*address) == stack[key..key + 16])
+                let found = match registers[1] {
+                    101 => {
+                        let port = u32::from_le_bytes(stack[key..key + 4].try_into().unwrap());
+                        ports.contains(&(port as usize))
+                    }
+                    102 => addresses.iter().any(|address| address_key(*address) == stack[key..key + 16]),
+                    _ => flows.unwrap().iter().any(|flow| flow[..] == stack[key..key + 40]),
                 };
                 registers[0] = if found { 50_000 } else { 0 };
             }
@@ -119,6 +127,24 @@ fn served_ports_of_served_addresses_are_taken_and_nothing_else() {
     }
     for to in ["10.0.0.2", "fd00::2"] {
         assert_eq!(run(&frame(address(to), 17, 5000), &ports, &ours), None, "forwarded to {to}");
+    }
+}
+
+/// Catches: a frame of a connection that the kernel has and the stack gets, or the other way round.
+#[test]
+fn listed_flows_of_a_served_port_pass() {
+    let ports = [port_entry(Protocol::Tcp, 80)];
+    for (to, from, other) in
+        [("10.0.0.1", "10.0.0.9", "10.0.0.8"), ("fd00::1", "909:909:909:909:909:909:909:909", "fd00::9")]
+    {
+        let [to, from, other] = [to, from, other].map(address);
+        let frame = frame(to, 6, 80);
+        let key = |local, port, remote, remote_port| flow_key((local, port).into(), (remote, remote_port).into());
+        assert_eq!(run_with_flows(&frame, &ports, &[to], Some(&[key(to, 80, from, 7777)])), None, "{to}");
+        let others =
+            [key(to, 80, from, 7778), key(to, 80, other, 7777), key(to, 81, from, 7777), key(other, 80, from, 7777)];
+        assert_eq!(run_with_flows(&frame, &ports, &[to], Some(&others)), Some(3), "{to}");
+        assert_eq!(run_with_flows(&frame, &ports, &[to], Some(&[])), Some(3), "{to}");
     }
 }
 
