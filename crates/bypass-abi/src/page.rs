@@ -158,10 +158,11 @@ words! {
     SharedListener "shared-listener" "AF_PACKET: several processes listen on this socket, and all would answer";
     KernelConnections "kernel-connections" "the kernel has connections of its port: it is tried again when they are over";
     TooManySockets "too-many-sockets" "the stack in the process has no room for one more";
-    Forked "forked" "its connection stayed with the process that forked this one: set xdp = 0 for this program in a profile";
-    Passed "passed" "its descriptor went to another process in a message, its data stay here: set xdp = 0 for this program in a profile";
+    Forked "forked" "its connection stayed with the process that forked this one, which lacks CAP_NET_ADMIN to give it to the kernel: set xdp = 0 for this program in a profile";
+    Passed "passed" "its descriptor went to another process in a message, its data stay here, for want of CAP_NET_ADMIN: set xdp = 0 for this program in a profile";
     Sandbox "sandbox" "the process is about to give up system calls (seccomp): those of the library could end it";
     Closed "closed" "another thread closed the descriptor during the spin: the call went on in the kernel";
+    HandedOver "handed-over" "another process got its descriptor (fork, exec, a message): the kernel has the connection from then on, with its data";
 }
 
 impl Reason {

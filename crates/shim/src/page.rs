@@ -68,6 +68,12 @@ pub(crate) fn left_behind(entry: &table::Entry, reason: Reason) {
         let word = unsafe { (*parents).get(page::AT_REASONS + reason as usize) };
         word.inspect(|word| _ = word.fetch_add(1, Relaxed));
     }
+    handed_over(entry, reason);
+}
+
+/// Notes that the kernel has a socket of the stack from now on.
+#[cold]
+pub(crate) fn handed_over(entry: &table::Entry, reason: Reason) {
     if settings::is_verbose() {
         say(&["windhover: not accelerated, because ", reason.what(), "\n"]);
     }

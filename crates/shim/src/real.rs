@@ -4,11 +4,14 @@
 use crate::calls::Functions;
 use libc::{
     FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t,
-    pollfd, sigaction as Action, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+    pid_t, pollfd, posix_spawn_file_actions_t as Actions, posix_spawnattr_t as Attributes, sigaction as Action,
+    sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+type Strings = *const *mut c_char;
 
 /// One function, `F` its pointer type.
 pub(crate) struct Real<F> {
@@ -129,6 +132,16 @@ reals! {
     prctl: fn(c_int; ...) -> c_int;
     syscall: fn(c_long; ...) -> c_long;
     setsockopt: fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int;
+    vfork: fn() -> pid_t;
+    posix_spawn: fn(*mut pid_t, *const c_char, *const Actions, *const Attributes, Strings, Strings) -> c_int;
+    posix_spawnp: fn(*mut pid_t, *const c_char, *const Actions, *const Attributes, Strings, Strings) -> c_int;
+    system: fn(*const c_char) -> c_int;
+    popen: fn(*const c_char, *const c_char) -> *mut FILE;
+    execve: fn(*const c_char, Strings, Strings) -> c_int;
+    execv: fn(*const c_char, Strings) -> c_int;
+    execvp: fn(*const c_char, Strings) -> c_int;
+    execvpe: fn(*const c_char, Strings, Strings) -> c_int;
+    fexecve: fn(c_int, Strings, Strings) -> c_int;
     sigaction: fn(c_int, *const Action, *mut Action) -> c_int;
     siginterrupt: fn(c_int, c_int) -> c_int;
     fdopen: fn(c_int, *const c_char) -> *mut FILE;

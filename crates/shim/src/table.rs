@@ -315,9 +315,14 @@ pub(crate) fn put_on_stack(entry: &'static Entry, id: u32) {
     set_all(entry, ON_STACK, CANDIDATE);
 }
 
-/// A descriptor of a socket on the stack.
+/// The descriptors of a socket on the stack.
+pub(crate) fn all_of_stack(id: u32) -> impl Iterator<Item = (c_int, &'static Entry)> {
+    (0..).zip(used()).filter(move |(_, entry)| entry.on_stack() == Some(id))
+}
+
+/// One of them.
 pub(crate) fn of_stack(id: u32) -> Option<(c_int, &'static Entry)> {
-    (0..).zip(used()).find(|(_, entry)| entry.on_stack() == Some(id))
+    all_of_stack(id).next()
 }
 
 /// Datagram sockets that the kernel carries for good, but not this descriptor and its copies.

@@ -4,7 +4,7 @@ use crate::EngineError;
 use crate::kernel::{self, Found, Kernel};
 use crate::refresh::{Answers, Snapshot};
 use nix::time::{ClockId, clock_gettime};
-use stack::{Config, Error, Event, Hop, Instant, ReceiveChecksum, Stack, UdpSocket};
+use stack::{Config, Error, Event, Hop, Instant, ReceiveChecksum, Stack, TcpSocket, UdpSocket};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
@@ -84,6 +84,8 @@ pub struct Engine {
     rounds: u32,
     /// Sockets on each port, per protocol.
     served: HashMap<(bool, u16), u32>,
+    /// Connections that sockets of the kernel have.
+    detached: u32,
     /// Who gets copies of the frames.
     tap: Option<Tap>,
 }
@@ -133,6 +135,7 @@ impl Engine {
             looked: Instant(0),
             rounds: 0,
             served: HashMap::with_capacity(64),
+            detached: 0,
             tap: None,
         })
     }
@@ -214,6 +217,34 @@ impl Engine {
             // A filter that lists fewer ports is never refused.
             let _ = self.port.withdraw(protocol, port);
         }
+    }
+
+    /// Takes a connection out that a socket of the kernel has from now on: its frames go there. Its port stays served.
+    ///
+    /// # Errors
+    /// The kernel refuses, or has as many of them as it can: the connection stays here.
+    pub fn detach(&mut self, socket: TcpSocket) -> Result<(), EngineError> {
+        if let Ok((local, remote)) = self.stack.tcp_addresses(socket) {
+            let lives = self.stack.tcp_lives(local, remote);
+            if lives {
+                self.port.pass(local, remote)?;
+            }
+            let _ = self.stack.tcp_detach(socket);
+            self.detached += u32::from(lives);
+        }
+        Ok(())
+    }
+
+    /// How many connections were taken out and may still live.
+    #[must_use]
+    pub fn detached(&self) -> u32 {
+        self.detached
+    }
+
+    /// Forgets connections that were taken out and are over, where `lives` says so by local and remote end.
+    pub fn retain_detached(&mut self, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+        self.port.retain_passed(&mut lives);
+        self.detached = self.stack.tcp_retain_detached(lives);
     }
 
     /// A round: frames in, timers, frames out. Returns whether frames came or timers were due.

@@ -4,6 +4,7 @@ mod descriptors;
 mod establish;
 mod names;
 mod poll;
+mod processes;
 mod receive;
 mod select;
 mod send;

@@ -2,7 +2,7 @@
 
 use super::{Handle, Locked, Orphan, State, lock, service, take, wait};
 use crate::table::{self, Entry};
-use crate::{descriptor, page, thread};
+use crate::{descriptor, page, real, thread};
 use libc::c_int;
 use stack::TcpState;
 use std::cell::RefCell;
@@ -244,17 +244,52 @@ pub(crate) fn end() {
     }
 }
 
+/// Before a program is started that shares the descriptors without FD_CLOEXEC, or, where it is not known which it gets, all.
+pub(crate) fn before_spawn(is_any: bool) {
+    if !super::is_enabled() || thread::is_in_stack() || !page::is_own_process() {
+        return;
+    }
+    let errno = crate::errno::get();
+    // SAFETY: takes numbers only.
+    let stays = |fd| unsafe { real::fcntl.get()(fd, libc::F_GETFD) } & libc::FD_CLOEXEC == 0;
+    lock().hand_over_all(|fd| is_any || stays(fd));
+    crate::errno::set(errno);
+}
+
+/// Before this process runs another program: the kernel has all sockets, and closes those with FD_CLOEXEC as it does. Where the
+/// program cannot be run, listeners and datagram sockets come back.
+pub(crate) fn before_exec() {
+    if !super::is_enabled() || thread::is_in_stack() || !page::is_own_process() {
+        return;
+    }
+    let errno = crate::errno::get();
+    let mut state = lock();
+    state.hand_over_all(|_| true);
+    let others = |(handle, id): (&Handle, &u32)| (!matches!(handle, Handle::Tcp(_))).then_some(*id);
+    let ids: Vec<u32> = state.by_handle.iter().filter_map(others).collect();
+    for id in ids {
+        if let Some((fd, _)) = table::of_stack(id) {
+            give_back(&mut state, fd, id, table::CANDIDATE, 0);
+        }
+    }
+    drop(state);
+    crate::errno::set(errno);
+}
+
 thread_local! {
     /// The state, held while the process forks, so that the child finds it whole.
     static FORKING: RefCell<Option<Locked>> = const { RefCell::new(None) };
 }
 
-/// Before a fork.
+/// Before a fork: what parent and child will share is the kernel's.
 pub(crate) extern "C-unwind" fn before_fork() {
     if super::is_enabled() && !thread::is_in_stack() {
+        let errno = crate::errno::get();
         let mut locked = lock();
         locked.leave_unused();
+        locked.hand_over_all(|_| true);
         FORKING.with(|forking| forking.replace(Some(locked)));
+        crate::errno::set(errno);
     }
 }
 
@@ -263,7 +298,7 @@ pub(crate) extern "C-unwind" fn after_fork() {
     FORKING.with(|forking| drop(forking.take()));
 }
 
-/// After it, in the child: the parent keeps its sockets and the interface. The kernel sockets beside them stay here.
+/// After it, in the child: the parent keeps the interface, and what could not become the kernel's. The kernel sockets beside stay here.
 pub(crate) fn forked() {
     let Some(mut state) = FORKING.with(RefCell::take) else { return };
     if let Some(engine) = state.engine.take() {

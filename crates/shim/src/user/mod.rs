@@ -9,6 +9,7 @@ mod capture;
 mod close;
 mod datagram;
 mod epoll;
+mod hand_over;
 mod options;
 mod ready;
 mod service;
@@ -18,7 +19,8 @@ mod take;
 pub(crate) mod wait;
 
 pub(crate) use close::{
-    after_fork, before_fork, closed, duplicated, end, forgotten, forked, release_guard, streams_at_end,
+    after_fork, before_exec, before_fork, before_spawn, closed, duplicated, end, forgotten, forked, release_guard,
+    streams_at_end,
 };
 pub(crate) use datagram::{Outgoing, reconnected};
 pub(crate) use epoll::{control, wait_epoll};
@@ -103,6 +105,8 @@ pub(crate) struct State {
     sets: HashMap<u32, Set>,
     waiters: Vec<Waiter>,
     orphans: Vec<Orphan>,
+    /// From how many connections on that the kernel has got those that are over are looked for.
+    look_at: u32,
     /// Streams of stdio on sockets, with their descriptors: flushed before the process ends.
     streams: Vec<Stream>,
     /// Counts up when the kernel said that one of its sockets is ready: all are asked then.
@@ -123,6 +127,7 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
         sets: HashMap::new(),
         waiters: Vec::with_capacity(64),
         orphans: Vec::with_capacity(64),
+        look_at: 0,
         streams: Vec::new(),
         hint: 0,
         scratch: Vec::new(),

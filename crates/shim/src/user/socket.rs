@@ -160,9 +160,13 @@ pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c
     let mut done = 0;
     // SAFETY: the caller's promises about the buffers.
     let mut attempt = |asks| unsafe { receive_once(entry, id, incoming, &mut done, asks, &real) };
-    if let Some(result) = attempt(false) {
+    if let Some(result) = attempt(false).map(Waited::Done) {
+        if is_kernels_again(&result, entry, file) {
+            // SAFETY: as above.
+            return unsafe { receive(fd, incoming, real) };
+        }
         call.count(Outcome::Ready);
-        return Some(finish(Waited::Done(result), before, 0));
+        return Some(finish(result, before, 0));
     }
     if nonblocking {
         errno::set(libc::EAGAIN);
@@ -172,8 +176,8 @@ pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c
     // The kernel's socket of a connection brings nothing.
     let kernel = [pollfd { fd: if entry.has(table::STREAM) { -1 } else { fd }, events: POLLIN, revents: 0 }];
     let waited = wait(&call, &For::one(id, &kernel, timeout_ns), attempt);
-    // What a call with MSG_WAITALL has got so far is its result.
-    if done > 0 && !matches!(waited, Waited::Done(_)) {
+    // What a call with MSG_WAITALL has got so far is its result; also where the kernel has the rest.
+    if done > 0 && (!matches!(waited, Waited::Done(_)) || is_kernels_again(&waited, entry, file)) {
         errno::set(before);
         return Some(done.cast_signed());
     }
@@ -295,7 +299,7 @@ pub(crate) unsafe fn send(fd: c_int, outgoing: &datagram::Outgoing) -> Option<ss
             return None;
         };
         // SAFETY: the caller's promises about the buffers.
-        return Some(unsafe { stream::send(entry, id, outgoing) });
+        return unsafe { stream::send((fd, entry), id, outgoing) };
     }
     // SAFETY: as above.
     let to = unsafe { outgoing.to() };

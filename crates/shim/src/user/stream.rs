@@ -61,9 +61,9 @@ pub(super) unsafe fn receive(
     if is_end || *done >= target { Ok(*done) } else { Err(Error::WouldBlock) }
 }
 
-/// Sends bytes.
-pub(super) unsafe fn send(entry: &'static Entry, id: u32, outgoing: &Outgoing) -> ssize_t {
-    let before = errno::get();
+/// Sends bytes. None: the kernel has the connection by now.
+pub(super) unsafe fn send((fd, entry): (c_int, &'static Entry), id: u32, outgoing: &Outgoing) -> Option<ssize_t> {
+    let (before, file) = (errno::get(), entry.file());
     let total: usize = outgoing.parts().iter().map(|part| part.iov_len).sum();
     let (mut done, mut is_woken) = (0, true);
     let nonblocking = entry.has(table::NONBLOCK) || outgoing.flags & MSG_DONTWAIT != 0;
@@ -99,13 +99,37 @@ pub(super) unsafe fn send(entry: &'static Entry, id: u32, outgoing: &Outgoing) -
     };
     if done > 0 && !matches!(waited, Waited::Done(_)) {
         errno::set(before);
-        return done.cast_signed();
+        return Some(done.cast_signed());
+    }
+    if is_kernels_again(&waited, entry, file) {
+        // SAFETY: the caller's promises about the buffers.
+        return if done > 0 { Some(unsafe { send_rest(fd, outgoing, done) }) } else { None };
     }
     if matches!(waited, Waited::Done(Err(libc::EPIPE))) && outgoing.flags & MSG_NOSIGNAL == 0 {
         // SAFETY: a signal to the calling thread, as the kernel sends it.
         unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE) };
     }
-    finish(waited, before, libc::EAGAIN)
+    Some(finish(waited, before, libc::EAGAIN))
+}
+
+/// Sends what is left of a message, which the kernel carries by now; how much was sent with what the stack took.
+#[cold]
+unsafe fn send_rest(fd: c_int, outgoing: &Outgoing, mut done: usize) -> ssize_t {
+    let mut skip = done;
+    for part in outgoing.parts() {
+        // SAFETY: the caller's promises about the buffers.
+        let bytes = unsafe { datagram::bytes(part) };
+        let mut rest = bytes.get(skip..).unwrap_or_default();
+        skip = skip.saturating_sub(bytes.len());
+        while !rest.is_empty() {
+            // SAFETY: so many bytes are there.
+            let sent = unsafe { real::send.get()(fd, rest.as_ptr().cast(), rest.len(), outgoing.flags) };
+            let Ok(sent) = usize::try_from(sent) else { return done.cast_signed() };
+            done += sent;
+            rest = rest.get(sent..).unwrap_or_default();
+        }
+    }
+    done.cast_signed()
 }
 
 /// Hands over what there is room for.
@@ -289,6 +313,10 @@ fn begin(
         quiet(engine, fd, true);
         // SAFETY: takes numbers only.
         unsafe { real::listen.get()(fd, 1) };
+    }
+    if engine.detached() > 0 {
+        // One between the same ends that the kernel had is over: else its port were not free.
+        engine.retain_detached(|from, to| (from, to) != (local, remote));
     }
     let made = engine.stack().tcp_connect(now(), local, remote, tcp_options(fd, is_v6));
     let handle = match made {

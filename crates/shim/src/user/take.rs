@@ -7,6 +7,7 @@ use crate::{page, real, settings, thread};
 use bypass_abi::{Key, page::Reason};
 use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, c_int};
 use stack::{TcpOptions, UdpOptions};
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use user_stack::{Engine, Route};
 use xsk::{Backend, Protocol};
@@ -59,15 +60,23 @@ pub(super) fn left(entry: &'static Entry) {
     }
 }
 
-/// A descriptor goes to another process, which gets the kernel's socket. A listener that nobody waits for is the kernel's again.
+/// A descriptor goes to another process, which gets the kernel's socket: a connection is the kernel's before. A listener that nobody
+/// waits for is the kernel's again.
 #[cold]
 pub(crate) fn passed(fd: c_int) {
     let Some((entry, id)) = super::entry(fd).and_then(|entry| Some((entry, entry.on_stack()?))) else { return };
+    let errno = crate::errno::get();
+    let mut state = lock();
     if entry.has(table::LISTENS) && table::unused(id).is_some() {
-        super::close::give_back(&mut lock(), fd, id, table::CANDIDATE, 0);
+        super::close::give_back(&mut state, fd, id, table::CANDIDATE, 0);
     } else {
-        page::left_behind(entry, Reason::Passed);
+        state.hand_over_all(|one| one == fd);
+        drop(state);
+        if entry.on_stack() == Some(id) {
+            page::left_behind(entry, Reason::Passed);
+        }
     }
+    crate::errno::set(errno);
 }
 
 #[cold]
@@ -307,20 +316,24 @@ pub(super) fn unquiet(engine: &Engine, fd: c_int) {
     }
 }
 
+/// Local and remote port of each connection that the kernel has or is making.
+pub(super) fn connections() -> HashSet<(u16, u16)> {
+    const OF_NOBODY: [&str; 3] = ["06", "07", "0A"];
+    let tables = ["tcp", "tcp6"].map(|name| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")));
+    let lines = tables.iter().flatten().flat_map(|text| text.lines().skip(1));
+    let port = |end: &str| u16::from_str_radix(end.rsplit(':').next()?, 16).ok();
+    lines
+        .filter_map(|line| {
+            let mut words = line.split_ascii_whitespace().skip(1);
+            let (local, remote, state) = (words.next()?, words.next()?, words.next()?);
+            if OF_NOBODY.contains(&state) { None } else { Some((port(local)?, port(remote)?)) }
+        })
+        .collect()
+}
+
 /// Whether the kernel has connections of a local port, or is making some.
 fn has_connections(port: u16) -> bool {
-    const OF_NOBODY: [&str; 3] = ["06", "07", "0A"];
-    let has = |name: &str| {
-        let text = std::fs::read_to_string(name).unwrap_or_default();
-        let mut lines = text.lines().skip(1);
-        lines.any(|line| {
-            let mut words = line.split_ascii_whitespace().skip(1);
-            let (local, state) = (words.next().unwrap_or_default(), words.nth(1).unwrap_or_default());
-            let of_port = local.rsplit(':').next().and_then(|hex| u16::from_str_radix(hex, 16).ok()) == Some(port);
-            of_port && !OF_NOBODY.contains(&state)
-        })
-    };
-    has("/proc/thread-self/net/tcp") || has("/proc/thread-self/net/tcp6")
+    connections().iter().any(|(local, _)| *local == port)
 }
 
 /// Takes a filter off.

@@ -10,6 +10,7 @@
 mod audit;
 mod broken_capture;
 mod capture;
+mod hand_over;
 mod hostile;
 mod kills;
 mod programs;
@@ -50,6 +51,15 @@ fn compile(folder: &Folder, test: &str, name: &str, flags: &[&str]) -> Option<St
 /// `windhover bypass run` with its state in a folder of the test.
 fn bypass(state: &Folder, arguments: &[&str]) -> Command {
     let mut command = support::windhover(&[&["bypass"], arguments].concat());
+    command.env("WINDHOVER_STATE", state.0.join("state"));
+    command
+}
+
+/// The same, started by another program: `setpriv` takes capabilities away.
+fn bypass_behind(state: &Folder, before: &[&str], arguments: &[&str]) -> Command {
+    let Some((first, rest)) = before.split_first() else { return bypass(state, arguments) };
+    let mut command = Command::new(first);
+    command.args(rest).args([env!("CARGO_BIN_EXE_windhover"), "bypass"]).args(arguments);
     command.env("WINDHOVER_STATE", state.0.join("state"));
     command
 }

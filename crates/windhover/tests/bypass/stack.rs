@@ -2,7 +2,7 @@
 
 use super::support::{self, Folder, assert_code, stderr, stdout};
 use super::wire::{FAR, REACHED, has_program, with_wire};
-use super::{Started, assert_same, bypass, stat};
+use super::{Started, assert_same, bypass, bypass_behind, stat};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Output, Stdio};
@@ -162,15 +162,17 @@ fn sockets_come_to_the_stack_and_leave_it_while_threads_wait() {
     compare("sockets_come_to_the_stack_and_leave_it_while_threads_wait", "turns");
 }
 
-/// Catches: a connection that another process cannot use, and nobody says so; a profile that does not help.
+/// Catches: a connection that moves, or that another process cannot use, and nobody says so; a profile that does not help.
 #[test]
 fn a_connection_of_another_process_is_named_and_a_profile_helps() {
     let test = "a_connection_of_another_process_is_named_and_a_profile_helps";
     with_program(test, "edges", |folder, program| {
         let profile = folder.file("own.toml", "extends = \"latency\"\n[program.edges]\nxdp = 0\n");
-        let run = |profile: &str, how: &str| {
-            let arguments = ["run", "-v", "--stack", "xdp", "--profile", profile, "--", program, REACHED[0], "0", how];
-            let (mut started, said) = Started::new(&mut bypass(folder, &arguments), "shared");
+        let run = |before: &[&str], profile: &str, how: &str| {
+            let arguments = ["run", "-v", "--stack", "xdp", "--profile", profile];
+            let backend: &[&str] = if before.is_empty() { &[] } else { &["--backend", "packet"] };
+            let line = [&arguments[..], backend, &["--", program, REACHED[0], "0", how]].concat();
+            let (mut started, said) = Started::new(&mut bypass_behind(folder, before, &line), "shared");
             let page = stat(folder).into_iter().find(|page| page["pid"] == started.0.id()).unwrap();
             let mut errors = started.0.stderr.take().unwrap();
             assert_eq!(started.end(), Some(0));
@@ -178,13 +180,21 @@ fn a_connection_of_another_process_is_named_and_a_profile_helps() {
             errors.read_to_string(&mut text).unwrap();
             (said, page["fall_backs"].clone(), page["carrier"].clone(), text)
         };
-        for (how, reason) in [("fork", "forked"), ("pass", "passed")] {
-            let (said, reasons, carrier, text) = run("latency", how);
+        // TCP_REPAIR needs the capability.
+        let bare = ["setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin"];
+        for (before, how, reason, words) in [
+            (&[][..], "fork", "handed-over", "the kernel has the connection"),
+            (&[], "pass", "handed-over", "the kernel has the connection"),
+            (&bare, "fork", "forked", "set xdp = 0"),
+            (&bare, "pass", "passed", "set xdp = 0"),
+        ] {
+            let (said, reasons, carrier, text) = run(before, "latency", how);
             let times = reasons.as_array().unwrap().iter().find(|one| one["reason"] == reason).map(|one| &one["times"]);
             assert_eq!(times, Some(&1.into()), "{said}: {reasons}");
-            assert!(!carrier.is_null() && text.contains("set xdp = 0"), "{text}");
+            assert!(!carrier.is_null() && text.contains(words), "{text}");
+            assert!(how == "pass" || said.contains("send: 5\n") == before.is_empty(), "{said}");
         }
-        let (said, reasons, carrier, text) = run(&profile, "fork");
+        let (said, reasons, carrier, text) = run(&[], &profile, "fork");
         assert!(said.contains("send: 5\n") && !reasons.to_string().contains("forked"), "{said}: {reasons}");
         assert!(carrier.is_null() && text.contains("xdp is 0 (profile own, program edges)"), "{carrier}: {text}");
         let arguments = ["run", "--stack", "xdp", "--require", "--profile", &profile, "--", program, REACHED[0]];

@@ -1,0 +1,120 @@
+//! Calls that start programs: before, the kernel gets what the other process shares. (fork has its own place: pthread_atfork.)
+
+use crate::{real, user};
+use libc::{FILE, c_char, c_int, c_void, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
+
+type Strings = *const *mut c_char;
+
+/// A child of vfork has the memory of its parent, but descriptors of its own, which it may put elsewhere before it runs a program.
+extern "C-unwind" fn prepare_vfork() -> *const c_void {
+    user::before_spawn(true);
+    real::vfork.get() as *const c_void
+}
+
+/// It must return to its caller from the C library's own: nothing of this library may be on the stack then.
+#[cfg(all(target_arch = "x86_64", not(test)))]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+extern "C" fn vfork() -> pid_t {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "sub rsp, 8",
+        ".cfi_def_cfa_offset 16",
+        "call {prepare}",
+        "add rsp, 8",
+        ".cfi_def_cfa_offset 8",
+        "jmp rax",
+        ".cfi_endproc",
+        prepare = sym prepare_vfork,
+    )
+}
+
+#[cfg(all(target_arch = "aarch64", not(test)))]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+extern "C" fn vfork() -> pid_t {
+    core::arch::naked_asm!(
+        "stp x29, x30, [sp, #-16]!",
+        "bl {prepare}",
+        "ldp x29, x30, [sp], #16",
+        "br x0",
+        prepare = sym prepare_vfork,
+    )
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn posix_spawn(
+    child: *mut pid_t,
+    path: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    attributes: *const posix_spawnattr_t,
+    arguments: Strings,
+    environment: Strings,
+) -> c_int {
+    user::before_spawn(!actions.is_null());
+    // SAFETY: passed on as they came.
+    unsafe { real::posix_spawn.get()(child, path, actions, attributes, arguments, environment) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn posix_spawnp(
+    child: *mut pid_t,
+    name: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    attributes: *const posix_spawnattr_t,
+    arguments: Strings,
+    environment: Strings,
+) -> c_int {
+    user::before_spawn(!actions.is_null());
+    // SAFETY: passed on as they came.
+    unsafe { real::posix_spawnp.get()(child, name, actions, attributes, arguments, environment) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
+    user::before_spawn(false);
+    // SAFETY: passed on as it came.
+    unsafe { real::system.get()(command) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
+    user::before_spawn(false);
+    // SAFETY: passed on as they came.
+    unsafe { real::popen.get()(command, mode) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
+    user::before_exec();
+    // SAFETY: passed on as they came.
+    unsafe { real::execve.get()(path, arguments, environment) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn execv(path: *const c_char, arguments: Strings) -> c_int {
+    user::before_exec();
+    // SAFETY: passed on as they came.
+    unsafe { real::execv.get()(path, arguments) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn execvp(name: *const c_char, arguments: Strings) -> c_int {
+    user::before_exec();
+    // SAFETY: passed on as they came.
+    unsafe { real::execvp.get()(name, arguments) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int {
+    user::before_exec();
+    // SAFETY: passed on as they came.
+    unsafe { real::execvpe.get()(name, arguments, environment) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int {
+    user::before_exec();
+    // SAFETY: passed on as they came.
+    unsafe { real::fexecve.get()(fd, arguments, environment) }
+}

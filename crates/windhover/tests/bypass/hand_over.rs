@@ -1,0 +1,30 @@
+//! Connections of `--stack xdp` that other processes get: they become the kernel's, with their data.
+
+use super::stack::{run, with_program};
+use super::support::{assert_code, stderr, stdout};
+use super::wire::{REACHED, has_program};
+use super::{assert_same, budget, bypass};
+use std::process::Command;
+
+/// Catches: a byte that is lost, doubled or wrong when a connection moves, an end that does not come, an option, flag, descriptor or
+/// member of an epoll instance that does not move with it, and a process that gets no connection: by fork, vfork, posix_spawn,
+/// system, popen, exec or in a message.
+#[test]
+fn other_processes_go_on_with_connections() {
+    with_program("other_processes_go_on_with_connections", "hand_over", |folder, program| {
+        for address in REACHED {
+            let plain = run(Command::new(program).arg(address));
+            assert_code(&plain, 23);
+            let plain = stdout(&plain);
+            assert!(plain.lines().count() > 40 && !plain.contains("stands still"), "{plain}");
+            for backend in ["packet", "generic", "native"] {
+                let arguments = ["run", "--stack", "xdp", "--backend", backend, "--", program, address];
+                let output = run(budget(&mut bypass(folder, &arguments), 3000));
+                let what = format!("by {backend}: {}", stderr(&output));
+                assert_same(&plain, &stdout(&output), &what);
+                assert_code(&output, 23);
+                assert!(!has_program(), "{what}");
+            }
+        }
+    });
+}
