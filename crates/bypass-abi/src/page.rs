@@ -163,6 +163,7 @@ words! {
     Sandbox "sandbox" "the process is about to give up system calls (seccomp): those of the library could end it";
     Closed "closed" "another thread closed the descriptor during the spin: the call went on in the kernel";
     HandedOver "handed-over" "another process got its descriptor (fork, exec, a message): the kernel has the connection from then on, with its data";
+    IoUring "io-uring" "the program asked for io_uring and was told that there is none (ENOSYS), because rings pass by the library";
 }
 
 impl Reason {

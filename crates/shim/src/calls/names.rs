@@ -1,6 +1,7 @@
 //! Calls that name, set and end sockets: passed on, but for what only the stack in this process knows.
 
-use crate::{errno, real, table, user};
+use crate::{errno, page, real, table, user};
+use bypass_abi::page::Reason;
 use libc::{c_int, c_long, c_ulong, c_void, sockaddr, sockaddr_in, socklen_t};
 
 /// The entry of a socket that might come to the stack.
@@ -82,7 +83,8 @@ unsafe extern "C-unwind" fn prctl(what: c_int, one: c_ulong, two: c_ulong, three
     unsafe { real::prctl.get()(what, one, two, three, four) }
 }
 
-/// seccomp(2) has no function of its own in the C library: libseccomp and others call it by number.
+/// seccomp(2) and io_uring_setup(2) have no functions of their own in the C library: libseccomp, libuv and others call them by number.
+/// A ring passes by this library, so programs get the answer of a kernel without one, and do without.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn syscall(
     number: c_long,
@@ -96,6 +98,11 @@ unsafe extern "C-unwind" fn syscall(
     let sets = [libc::SECCOMP_SET_MODE_STRICT, libc::SECCOMP_SET_MODE_FILTER];
     if number == libc::SYS_seccomp && sets.iter().any(|mode| c_ulong::from(*mode) == one) {
         table::leave_all();
+    }
+    if number == libc::SYS_io_uring_setup && user::is_enabled() {
+        page::fall_back(None, Reason::IoUring);
+        errno::set(libc::ENOSYS);
+        return -1;
     }
     // SAFETY: passed on as they came; unused arguments hold whatever is in their places.
     unsafe { real::syscall.get()(number, one, two, three, four, five, six) }

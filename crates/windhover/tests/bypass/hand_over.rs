@@ -3,7 +3,7 @@
 use super::stack::{run, with_program};
 use super::support::{assert_code, stderr, stdout};
 use super::wire::{REACHED, has_program};
-use super::{assert_same, budget, bypass};
+use super::{Started, assert_same, budget, bypass, stat};
 use std::process::Command;
 
 /// Catches: a byte that is lost, doubled or wrong when a connection moves, an end that does not come, an option, flag, descriptor or
@@ -26,5 +26,21 @@ fn other_processes_go_on_with_connections() {
                 assert!(!has_program(), "{what}");
             }
         }
+    });
+}
+
+/// Catches: a ring of io_uring, by which calls pass the stack by (libuv changes epoll instances so), and a refusal that nobody counts.
+#[test]
+fn a_program_is_told_that_there_is_no_io_uring() {
+    with_program("a_program_is_told_that_there_is_no_io_uring", "direct", |folder, program| {
+        let (started, _) =
+            Started::new(&mut bypass(folder, &["run", "--stack", "xdp", "--", program, "setup"]), "none");
+        let page = stat(folder).remove(0);
+        let reasons = page["fall_backs"].as_array().unwrap();
+        let times = reasons.iter().find(|one| one["reason"] == "io-uring").map(|one| &one["times"]);
+        assert_eq!(times, Some(&1.into()), "{page}");
+        assert_eq!(started.end(), Some(7));
+        let (spun, _) = Started::new(&mut bypass(folder, &["run", "--", program, "setup"]), "not refused");
+        assert_eq!(spun.end(), Some(7));
     });
 }
