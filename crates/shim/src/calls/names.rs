@@ -114,6 +114,7 @@ unsafe extern "C-unwind" fn _exit(code: c_int) {
     if user::is_enabled() {
         user::end();
     }
+    page::remove();
     // SAFETY: passed on as it came.
     unsafe { real::_exit.get()(code) };
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// Catches: a byte that is lost, doubled or wrong when a connection moves, an end that does not come, an option, flag, descriptor or
 /// member of an epoll instance that does not move with it, and a process that gets no connection: by fork, vfork, posix_spawn,
-/// system, popen, exec or in a message.
+/// system, popen, exec or in a message; the page of a process that has ended by `_exit`.
 #[test]
 fn other_processes_go_on_with_connections() {
     with_program("other_processes_go_on_with_connections", "hand_over", |folder, program| {
@@ -24,6 +24,9 @@ fn other_processes_go_on_with_connections() {
                 assert_same(&plain, &stdout(&output), &what);
                 assert_code(&output, 23);
                 assert!(!has_program(), "{what}");
+                let files = std::fs::read_dir(folder.0.join("state/bypass")).unwrap().flatten();
+                let left: Vec<_> = files.map(|file| file.file_name()).collect();
+                assert_eq!(left.len(), 1, "the library, and no page of a process that has ended: {left:?}");
             }
         }
     });
