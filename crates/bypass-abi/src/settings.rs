@@ -69,7 +69,7 @@ settings! {
         "SO_BUSY_POLL of sockets whose packets come through a NAPI instance (more than net.core.busy_read needs CAP_NET_ADMIN); \
          0: left as it is";
     Xdp "xdp" "" 1 to 1
-        "0: also with --stack xdp or auto sockets stay the kernel's, and spin: for servers that hand connections to other processes";
+        "0: also with --stack xdp or auto sockets stay the kernel's, and spin";
     RtoMin "rto-min-us" "µs" 5_000 to 10_000_000
         "With --stack xdp: TCP sends again after the round-trip time and at least this without acknowledgment (the kernel: 200 ms); \
          a connection whose other end proves to be slower waits up to 50 ms longer";

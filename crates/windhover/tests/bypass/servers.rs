@@ -250,7 +250,7 @@ fn nginx_with_wrk() {
     }
 }
 
-/// A process for each connection. (On xdp connections do not come along to a child: docs/bypass.md.)
+/// A process for each connection, which becomes the kernel's on xdp; and a program that gets it as its standard input and output.
 #[test]
 #[ignore = "cargo xtask test --bypass"]
 fn pythons_forking_server() {
@@ -262,15 +262,28 @@ fn pythons_forking_server() {
         class Forking(socketserver.ForkingTCPServer):\n\
         \x20   allow_reuse_address = True\n\
         Forking((sys.argv[1], int(sys.argv[2])), Echo).serve_forever()\n";
-    let Some(case) = Case::new("pythons_forking_server", Stack::Spin, &["python3", "nc"]) else { return };
+    const STARTER: &str = "import socket, subprocess, sys\n\
+        listener = socket.create_server((sys.argv[1], int(sys.argv[2])), backlog=64)\n\
+        while True:\n\
+        \x20   one, _ = listener.accept()\n\
+        \x20   subprocess.Popen(['tr', 'a-z', 'A-Z'], stdin=one, stdout=one)\n\
+        \x20   one.close()\n";
     let talk = "for at in 1 2 3 4 5; do seq -f 'line %g of many' 2000 | nc -N $0 $1 | sha256sum; done";
-    case.compare(&Pair {
-        what: "nc",
-        server: &["python3", "-c", SERVER, &case.address, &case.port],
-        protocol: "tcp",
-        client: &["sh", "-c", talk, &case.address, &case.port],
-        result: &whole,
-    });
+    for (stack, server, what) in [
+        (Stack::Spin, SERVER, "nc"),
+        (Stack::Xdp, SERVER, "nc"),
+        (Stack::Spin, STARTER, "nc, a program started"),
+        (Stack::Xdp, STARTER, "nc, a program started"),
+    ] {
+        let Some(case) = Case::new("pythons_forking_server", stack, &["python3", "nc"]) else { return };
+        case.compare(&Pair {
+            what,
+            server: &["python3", "-c", server, &case.address, &case.port],
+            protocol: "tcp",
+            client: &["sh", "-c", talk, &case.address, &case.port],
+            result: &whole,
+        });
+    }
 }
 
 /// A process for each connection, started anew by exec, and a sandbox that forbids system calls.
@@ -283,7 +296,7 @@ fn ssh() {
     }
 }
 
-/// How servers that hand connections to other processes are compared: on xdp their clients alone.
+/// How servers are compared that shut themselves in, or run without rights of root: on xdp their clients alone.
 const SERVERS_OF_MANY: [(Stack, &[(bool, bool)]); 2] = [(Stack::Spin, &PAIRINGS), (Stack::Xdp, OF_CLIENTS)];
 
 fn ssh_behind(case: &Case, pairings: &[(bool, bool)]) {
