@@ -149,6 +149,7 @@ impl State {
         let id = self.insert(socket).ok_or(Not::Ever(Reason::TooManySockets))?;
         table::put_on_stack(entry, id);
         page::on_stack(entry);
+        self.show_one(id);
         Ok(id)
     }
 
