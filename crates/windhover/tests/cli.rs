@@ -207,6 +207,32 @@ fn words_of_other_tools() {
     assert_tipped(&["run", "-t", "1", "-i"], 125, &["--tid TID"]);
 }
 
+/// What cyclictest has and `wake` reads in no other way: each is answered by a tip of one line, none by "unknown flag" alone.
+#[test]
+fn every_letter_of_cyclictest_is_answered() {
+    for (arguments, words) in [
+        (&["-u"][..], "not needed"),
+        (&["-Smu"], "cyclictest's '-u'"),
+        (&["-F", "pipe"], "not supported"),
+        (&["-o", "10"], "--raw PREFIX"),
+        (&["-e", "5"], "cpuidle.latency-us=US"),
+        (&["-s"], "clock_nanosleep"),
+        (&["-x"], "clock_nanosleep"),
+        (&["-y", "rr"], "--policy POLICY"),
+        (&["--spike", "100"], "--over US"),
+        (&["--spike=100"], "--over US"),
+        (&["--histfile=x"], "--histogram US > FILE"),
+        (&["--json", "out.json"], "--json > FILE"),
+        (&["--json=out.json"], "--json > FILE"),
+        (&["-a"], "--smp"),
+        (&["-a", "-p", "80"], "--smp"),
+    ] {
+        assert_tipped(&[&["wake"], arguments].concat(), 2, &[words]);
+    }
+    // Both mean what is always so.
+    assert_code(&run(&["--check-usage", "wake", "-n", "-m", "-q", "-l500", "-i200"]), 0);
+}
+
 /// cyclictest's histogram: a line a µs, and each wake-up counted once.
 #[test]
 fn a_histogram_as_cyclictest_prints_it() {

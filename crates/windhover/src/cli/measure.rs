@@ -147,7 +147,14 @@ pub(crate) struct Wake {
     #[arg(short = 'q', hide = true)]
     pub(crate) is_quiet: bool,
     /// What cyclictest asks for and is always so here: locked memory, clock_nanosleep
-    #[arg(long = "mlockall", short = 'm', short_alias = 'n', alias = "nanosleep", hide = true)]
+    #[arg(
+        long = "mlockall",
+        short = 'm',
+        short_alias = 'n',
+        alias = "nanosleep",
+        hide = true,
+        overrides_with = "always"
+    )]
     always: bool,
     #[command(flatten)]
     pub(crate) against: Against,

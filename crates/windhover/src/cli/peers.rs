@@ -1,7 +1,7 @@
 //! Flags of other tools that mean something else here or nothing, each with ours. Those that mean the same are aliases at
 //! the flags themselves; docs/measuring.md has whole tables.
 
-/// Commands, separated by spaces; the flag or value; whose it is; what to write here.
+/// Commands, separated by spaces; the flag or value, or a flag that they have in another form; whose it is; what to write here.
 const PEERS: &[(&str, &str, &str, &str)] = &[
     ("pingpong pace rr", "--spin", "sfnt-pingpong", "--receive spin"),
     ("pingpong pace rr", "--muxer", "sfnt-pingpong", "--receive select, poll, epoll, epoll-mod or epoll-adddel"),
@@ -79,6 +79,29 @@ const PEERS: &[(&str, &str, &str, &str)] = &[
     ("wake", "--clock", "cyclictest", "not supported: the clock is CLOCK_MONOTONIC"),
     ("wake", "-r", "cyclictest", "not supported: threads sleep until absolute times"),
     ("wake", "--relative", "cyclictest", "not supported: threads sleep until absolute times"),
+    ("wake", "-u", "cyclictest", "not needed: only results are printed"),
+    ("wake", "--unbuffered", "cyclictest", "not needed: only results are printed"),
+    ("wake", "-F", "cyclictest", "not supported: figures are printed at the end"),
+    ("wake", "--fifo", "cyclictest", "not supported: figures are printed at the end"),
+    ("wake", "-o", "cyclictest", "--raw PREFIX, which keeps each wake-up"),
+    ("wake", "--oscope", "cyclictest", "--raw PREFIX, which keeps each wake-up"),
+    ("wake", "-e", "cyclictest", "the setting cpuidle.latency-us=US of 'windhover tune': wake itself changes none"),
+    (
+        "wake",
+        "--latency",
+        "cyclictest",
+        "the setting cpuidle.latency-us=US of 'windhover tune': wake itself changes none",
+    ),
+    ("wake", "-s", "cyclictest", "not supported: threads sleep by clock_nanosleep"),
+    ("wake", "--system", "cyclictest", "not supported: threads sleep by clock_nanosleep"),
+    ("wake", "-x", "cyclictest", "not supported: threads sleep by clock_nanosleep"),
+    ("wake", "--posix_timers", "cyclictest", "not supported: threads sleep by clock_nanosleep"),
+    ("wake", "-y", "cyclictest", "--policy POLICY, such as fifo:80 or rr:80"),
+    ("wake", "--spike", "cyclictest", "--over US, which keeps each wake-up that was later"),
+    ("wake", "--spike-nodes", "cyclictest", "not needed: --over keeps as many as come"),
+    ("wake", "--json FILE", "cyclictest", "--json > FILE"),
+    ("wake", "--histfile", "cyclictest", "--histogram US > FILE"),
+    ("wake", "-a alone", "cyclictest", "--smp, a thread on each CPU, or -a LIST"),
     ("wake", "--default-system", "cyclictest", "the default: no setting of the machine is changed"),
     ("wake", "--laptop", "cyclictest", "not needed: no setting of the machine is changed"),
     ("run", "-t", "RedHawk", "--tid TID,…: '-t' is seconds in the commands that have it"),

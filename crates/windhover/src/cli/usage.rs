@@ -109,12 +109,21 @@ impl UsageError {
         if let Some(line) = below_zero(error.kind(), &argument, &value, words) {
             return Self::plain(line);
         }
+        let name = argument.split('=').next().unwrap_or_default().to_owned();
         let wrong = match error.kind() {
+            // A letter that takes a value here, and none there.
+            ErrorKind::InvalidValue if value.is_empty() => words.iter().map(|word| format!("{word} alone")).collect(),
             // netperf's -t names a test, ours a time.
-            ErrorKind::ValueValidation | ErrorKind::InvalidValue => value,
-            _ => argument.split('=').next().unwrap_or_default().to_owned(),
+            ErrorKind::ValueValidation | ErrorKind::InvalidValue => vec![value],
+            // A switch here that takes a file there.
+            ErrorKind::TooManyValues => vec![format!("{} FILE", flag(&argument))],
+            _ => {
+                let before = words.windows(2).find(|two| two[1] == name).map(|two| format!("{} FILE", two[0]));
+                std::iter::once(name).chain(before).collect::<Vec<_>>()
+            }
         };
-        let answer = peers::answer(path.split(' ').next().unwrap_or_default(), &wrong);
+        let answer = |wrong: &String| peers::answer(path.split(' ').next().unwrap_or_default(), wrong);
+        let answer = wrong.iter().find_map(answer);
         let (line, tip) = said(error, command, &path, &context);
         Self { error: line, tip: answer.or(tip) }
     }
