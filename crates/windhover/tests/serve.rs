@@ -90,10 +90,23 @@ fn a_daemon_listens_when_its_starter_ends() {
             stderr(&second)
         );
         assert_eq!(std::fs::read_to_string(folder.0.join("pid")).unwrap().trim(), process);
+        // So does one on another port.
+        let third = daemon(&folder, "127.0.0.1:0");
+        assert_code(&third, 1);
+        let said = stderr(&third);
+        assert!(said.contains("--pid-file pid") && said.contains(&format!("process {process}")), "{said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+        assert_eq!(std::fs::read_to_string(folder.0.join("pid")).unwrap().trim(), process);
     });
     terminate(&process);
     tried.unwrap();
     assert!(!folder.0.join("pid").exists(), "the file is left");
+    // The file of a server that was killed is free.
+    std::fs::write(folder.0.join("pid"), format!("{process}\n")).unwrap();
+    assert_code(&daemon(&folder, "127.0.0.1:0"), 0);
+    let next = std::fs::read_to_string(folder.0.join("pid")).unwrap().trim().to_owned();
+    assert_ne!(next, process);
+    terminate(&next);
 }
 
 #[test]

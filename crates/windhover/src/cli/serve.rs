@@ -10,7 +10,8 @@ use std::path::PathBuf;
 /// SIGINT, SIGTERM and SIGHUP end it in order: its sessions are told, the file of --pid-file is removed, the exit code is 0. A second
 /// signal ends it at once. A process of --daemon is in a session of its own, so that the end of the terminal is no signal to it.
 ///
-/// Exit codes: 0 ended by a signal, by --once, or detached by --daemon; 1 it cannot listen (the port is in use) or cannot go on;
+/// Exit codes: 0 ended by a signal, by --once, or detached by --daemon; 1 it cannot listen (the port or the file of --pid-file is in
+/// use) or cannot go on;
 /// 2 usage, an address that is not this host's, or a key that is missing or no key.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
@@ -26,7 +27,7 @@ pub(crate) struct Serve {
     /// Go on in the background once it listens: 0 says that it does. What goes wrong until then is printed here
     #[arg(long, help_heading = PROCESS)]
     pub(crate) daemon: bool,
-    /// Write the process id to this file once it listens; it is removed at the end
+    /// Write the process id to this file once it listens; it is removed at the end. The file of a server that runs is refused
     #[arg(long, value_name = "FILE", help_heading = PROCESS)]
     pub(crate) pid_file: Option<PathBuf>,
     /// Append the messages of --daemon to this file [default: they are discarded]

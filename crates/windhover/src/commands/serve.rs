@@ -6,8 +6,9 @@ use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
 use model::worker::EndpointTask;
 use model::{Limits, WorkerEvent};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use task::{Launch, Stream};
 
@@ -100,19 +101,53 @@ fn serve(arguments: &Serve, starter: Option<File>, output: &Output) -> Result<u8
     Ok(0)
 }
 
-/// A file with the id of this process; removed when dropped, unless another process has written its own into it.
+/// A file with the id of this process, which holds a lock on it as long as it serves. Removed when dropped, unless another process
+/// has written its own into it.
 struct PidFile {
     path: PathBuf,
     text: String,
+    /// Locked, where it is a regular file.
+    _locked: File,
 }
 
 impl PidFile {
     fn write(path: &Path) -> Result<Self, Failure> {
         let text = format!("{}\n", std::process::id());
-        let written = std::fs::write(path, &text).and_then(|()| std::fs::canonicalize(path));
+        let step = || format!("cannot write --pid-file {}", path.display());
+        let mut file = Self::locked(path, step)?;
+        let written = file.set_len(0).or_else(|error| if is_regular(&file) { Err(error) } else { Ok(()) });
+        let written = written.and_then(|()| file.write_all(text.as_bytes())).and_then(|()| std::fs::canonicalize(path));
         // The whole path, because this process may leave its folder.
-        Ok(Self { path: written.with_context(|| format!("cannot write --pid-file {}", path.display()))?, text })
+        Ok(Self { path: written.with_context(step)?, text, _locked: file })
     }
+
+    /// Opens the file and locks it. Refuses one that a server holds, whose id would be lost.
+    fn locked(path: &Path, step: impl Fn() -> String) -> Result<File, Failure> {
+        loop {
+            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+            let file = file.with_context(&step)?;
+            if !is_regular(&file) {
+                return Ok(file);
+            }
+            if let Err(TryLockError::WouldBlock) = file.try_lock() {
+                let holder = std::fs::read_to_string(path).unwrap_or_default();
+                let holder = holder.trim();
+                return Err(Failure::from(anyhow!(
+                    "--pid-file {} is that of a running server, process {holder}: end it with 'kill {holder}', or name another file",
+                    path.display()
+                )));
+            }
+            // A server that ended meanwhile has removed the file that was opened.
+            let is_there = || Some(std::fs::metadata(path).ok()?.ino() == file.metadata().ok()?.ino());
+            if is_there() == Some(true) {
+                return Ok(file);
+            }
+        }
+    }
+}
+
+fn is_regular(file: &File) -> bool {
+    file.metadata().is_ok_and(|facts| facts.is_file())
 }
 
 impl Drop for PidFile {
