@@ -285,6 +285,10 @@ fn parser_errors_are_one_line() {
     assert_refused(&["import", "nope", "x"], 2, &["use latmus, latency, cyclictest, rtla, sockperf or sfnt\n"]);
     assert_tipped(&["help", "tune", "nothing"], 2, &["unknown command 'nothing'\n", "windhover tune --help"]);
     assert_refused(&["serve", "--max-priority", "200"], 2, &["'200' for '--max-priority PRIORITY': use 1 to 99\n"]);
+    for limit in ["--max-size", "--max-session", "--max-sessions", "--max-rate"] {
+        assert_refused(&["--check-usage", "serve", limit, "0"], 2, &[limit, "use 1 or more\n"]);
+    }
+    assert_refused(&["irq", "-c", "0"], 2, &["'0' for '--count N': use 1 or more\n"]);
     assert_refused(&["lab", "up", "--hosts", "x"], 2, &["use a whole number\n"]);
     assert_tipped(&["tune"], 2, &["windhover tune needs a command: ", "apply", "undo"]);
     assert_tipped(&["pingpong"], 2, &["missing: PROTOCOL", "for example: windhover pingpong udp --fork-both"]);

@@ -2,6 +2,7 @@
 
 use super::shared::{PlainForm, seconds};
 use clap::Args;
+use clap::builder::RangedI64ValueParser;
 use model::{CpuList, Limits, LoadProfile, LoadSpec};
 use std::path::PathBuf;
 
@@ -37,16 +38,16 @@ pub(crate) struct Serve {
     #[arg(long, hide = true, requires = "daemon")]
     pub(crate) detached: bool,
     /// Largest message in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().max_size, help_heading = LIMITS)]
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().max_size, value_parser = at_least_one(), help_heading = LIMITS)]
     pub(crate) max_size: u32,
     /// Longest session in seconds
-    #[arg(long, value_name = "S", default_value_t = Limits::default().max_session_s, help_heading = LIMITS)]
+    #[arg(long, value_name = "S", default_value_t = Limits::default().max_session_s, value_parser = at_least_one(), help_heading = LIMITS)]
     pub(crate) max_session: u32,
     /// Sessions at once
-    #[arg(long, value_name = "N", default_value_t = Limits::default().max_sessions, help_heading = LIMITS)]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_sessions, value_parser = at_least_one(), help_heading = LIMITS)]
     pub(crate) max_sessions: u32,
     /// Messages a second answered in one session
-    #[arg(long, value_name = "PPS", default_value_t = Limits::default().max_rate_pps, help_heading = LIMITS)]
+    #[arg(long, value_name = "PPS", default_value_t = Limits::default().max_rate_pps, value_parser = at_least_one(), help_heading = LIMITS)]
     pub(crate) max_rate: u32,
     /// Payload bits a second that a session's stream may carry in each direction, such as 100M; 0: no streams [default: 1G
     /// of udp to the client, which nothing else holds back, and no limit otherwise]
@@ -67,6 +68,11 @@ pub(crate) struct Serve {
     /// Let clients with the key use another address for data than for the control connection
     #[arg(long, help_heading = LIMITS)]
     pub(crate) allow_other_addresses: bool,
+}
+
+/// A limit of none would refuse every client.
+fn at_least_one() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..)
 }
 
 /// Heading of the flags that say how it runs.

@@ -215,9 +215,11 @@ fn said(error: &clap::Error, command: &Command, path: &str, context: &Context<'_
 /// What the standard library and clap say of numbers, in our words.
 fn plain(why: &str) -> String {
     if let Some((from, to)) = why.split_once(" is not in ").and_then(|(_, range)| range.split_once("..")) {
-        return match to.strip_prefix('=') {
-            Some(to) if !from.is_empty() => format!("use {from} to {to}"),
-            _ if to.is_empty() => format!("use {from} or more"),
+        // A range without an end is said to go up to the largest number that there is.
+        let largest = [u64::from(u32::MAX), i64::MAX.cast_unsigned(), u64::MAX].map(|most| most.to_string());
+        return match to.trim_start_matches('=') {
+            end if end.is_empty() || largest.iter().any(|most| most == end) => format!("use {from} or more"),
+            end if !from.is_empty() && to.starts_with('=') => format!("use {from} to {end}"),
             _ => why.to_owned(),
         };
     }
