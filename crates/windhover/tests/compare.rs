@@ -91,6 +91,27 @@ fn exit_codes_of_gates() {
     assert_code(&run(&["compare", &a[0], &a[0], "--fail-if", "p99 > +0%"]), 0);
 }
 
+/// A run of cells without a shield and behind one: tables say `no`, sentences `no shield`, the cells `off`.
+#[test]
+fn every_word_that_is_printed_for_a_value_is_read() {
+    let folder = Folder::new("compare-words");
+    let path = made(&folder, "shields", 5, &[("off", 32, 5_000), ("auto", 32, 7_000)], true);
+    let cells = fs::read_dir(format!("{path}/cells")).unwrap().map(|entry| entry.unwrap().path());
+    for file in cells.chain([format!("{path}/run.json").into()]) {
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(file, text.replace("\"policy\"", "\"shield\"").replace("policy=", "shield=")).unwrap();
+    }
+    for word in ["off", "no", "no shield"] {
+        let output = run(&["compare", &path, "--where", &format!("shield={word}"), "--where-b", "shield=auto"]);
+        assert_code(&output, 0);
+        assert!(stdout(&output).contains("no shield"), "{}", stdout(&output));
+    }
+    let unknown = ["compare", &path, "--where", "shield=on", "--where-b", "shield=auto"];
+    assert_refused(&unknown, 2, &["shield=on", "it has auto, off\n"]);
+    // A factor that is mistyped comes before the sides that are missing.
+    assert_refused(&["compare", &path, "--where", "sheild=auto"], 2, &["no factor 'sheild'", "shield"]);
+}
+
 #[test]
 fn substrates_stay_apart_unless_all_are_named() {
     let folder = Folder::new("compare-substrates");

@@ -4,7 +4,8 @@ use super::report::same_substrate;
 use crate::cli::compare::{Compare, CompareFormat};
 use crate::output::{Failure, Output, width};
 use report::RunInput;
-use report::compare::{CompareError, CompareOptions, Comparisons, Siblings};
+use report::compare::{CompareError, CompareOptions, Comparisons, Siblings, Where, known_factors};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Exit code when a gate is broken.
@@ -24,6 +25,14 @@ pub(crate) fn run(arguments: &Compare, output: &Output) -> Result<u8, Failure> {
     let (a, b) = (load_all(first)?, load_all(second)?);
     let all = a.iter().chain(&b).map(|run| (run.name.clone(), run.document.substrate));
     same_substrate(all, &arguments.mix, output)?;
+    let mut known = known_factors(&a);
+    for (factor, words) in known_factors(&b) {
+        known.entry(factor).or_default().extend(words);
+    }
+    let run = a.first().map(|run| run.name.clone()).unwrap_or_default();
+    for asked in options.wheres.iter_mut().chain(&mut options.wheres_b) {
+        as_recorded(asked, &known, &run).map_err(failure)?;
+    }
     if !b.is_empty() && a.len().min(b.len()) == 1 {
         options.siblings = siblings(&a, &b);
     }
@@ -48,6 +57,33 @@ pub(crate) fn run(arguments: &Compare, output: &Output) -> Result<u8, Failure> {
         (false, true) => GATE_UNDECIDED,
         (false, false) => 0,
     })
+}
+
+/// Gives a filter the word of the cells for one that tables (`no`) or sentences (`no shield`) print in its place. A factor that no
+/// cell has is refused before anything else is found wrong.
+fn as_recorded(asked: &mut Where, known: &BTreeMap<String, BTreeSet<String>>, run: &str) -> Result<(), CompareError> {
+    let (factor, value) = asked;
+    let Some(words) = known.get(factor) else {
+        let known = known.keys().cloned().collect::<Vec<_>>().join(", ");
+        return Err(CompareError::Factor { factor: factor.clone(), run: run.to_owned(), known });
+    };
+    let is_printed = |word: &&String| {
+        let label = model::factor::recorded(factor).map(|factor| factor.label(word)).unwrap_or_default();
+        *value == label || value == "no" && label.starts_with("no ")
+    };
+    if !words.contains(value)
+        && let Some(word) = words.iter().find(is_printed)
+    {
+        value.clone_from(word);
+    }
+    Ok(())
+}
+
+/// The words of values, each value once: `auto` also stands for what it chose, `auto (v1)`.
+fn each_once(known: &str) -> String {
+    let words: Vec<&str> = known.split(", ").collect();
+    let is_chosen = |word: &&&str| !words.iter().any(|other| other.starts_with(&format!("{word} (")));
+    words.iter().filter(is_chosen).copied().collect::<Vec<_>>().join(", ")
 }
 
 /// The runs of each side: those before and after `--with`; two runs alone are a side each.
@@ -120,6 +156,20 @@ fn options(arguments: &Compare) -> Result<CompareOptions, CompareError> {
     })
 }
 
-fn failure(error: CompareError) -> Failure {
+fn failure(mut error: CompareError) -> Failure {
+    if let CompareError::Value { known, .. } = &mut error {
+        *known = each_once(known);
+    }
     Failure::new(error.exit_code(), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_listed_once() {
+        assert_eq!(each_once("auto, auto (v1), off"), "auto (v1), off");
+        assert_eq!(each_once("32, 64"), "32, 64");
+    }
 }
