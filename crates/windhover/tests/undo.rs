@@ -314,6 +314,51 @@ fn a_read_only_state_directory_does_not_keep_settings() {
     assert_code(&undo(&[]), 0);
 }
 
+/// An owner that lives needs its changes: a running campaign its shield.
+#[test]
+fn changes_of_a_process_that_runs_are_put_back_after_a_question() {
+    let (tree, changes) = plant();
+    let (root, state) = (tree.path().display().to_string(), tree.path().join("state"));
+    let undo =
+        |more: &[&str]| run(&[&["undo", "--state-dir", state.to_str().unwrap(), "--root", &root], more].concat());
+    for more in [&[][..], &["--list"]] {
+        let nothing = undo(more);
+        assert_code(&nothing, 0);
+        assert!(stderr(&nothing).contains("nothing to undo"), "{more:?}: {}", stderr(&nothing));
+    }
+    // In the tree this process is the owner.
+    let own = tree.path().join(format!("proc/{}/stat", std::process::id()));
+    std::fs::create_dir_all(own.parent().unwrap()).unwrap();
+    std::fs::write(&own, std::fs::read("/proc/self/stat").unwrap()).unwrap();
+    let owner = TaskKey::of_at(&Machine::at(tree.path()), std::process::id().cast_signed()).unwrap();
+    let value = || Machine::at(tree.path()).read(&busy_poll()).unwrap();
+    let make = || {
+        let log = StateDir::at(&state);
+        let lock = log.lock(PATIENCE).unwrap();
+        let header = SetHeader::new("shield", "windhover campaign run x.toml", Some(owner.clone()));
+        log.begin(&lock, &header).unwrap().set(&Machine::at(tree.path()), &changes[0]).unwrap();
+        assert_eq!(value(), "50");
+    };
+    make();
+    for more in [&[][..], &["--force"], &["0001"]] {
+        let refused = undo(more);
+        assert_code(&refused, 2);
+        let said = stderr(&refused);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        for word in ["set 0001 (shield)", &owner.to_string(), "windhover campaign run x.toml", "--yes"] {
+            assert!(said.contains(word), "'{word}' is not in: {said}");
+        }
+        assert_eq!((value().as_str(), stdout(&refused).as_str()), ("50", ""));
+    }
+    assert_code(&undo(&["--yes"]), 0);
+    assert_eq!(value(), "0");
+    // After its end nobody is asked.
+    make();
+    std::fs::remove_file(&own).unwrap();
+    assert_code(&undo(&[]), 0);
+    assert_eq!(value(), "0");
+}
+
 /// Modes of all that is below a folder, its own included: (path, mode).
 fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
     use std::os::unix::fs::PermissionsExt as _;

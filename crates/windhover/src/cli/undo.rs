@@ -5,7 +5,8 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// Put settings back as they were before Windhover changed them, newest change set first. What somebody else has
-/// changed since then is left as it is and named; the exit code is then 1.
+/// changed since then is left as it is and named; the exit code is then 1. Changes that a running process still needs, such as the
+/// shield of a campaign, are put back only after a question, or with --yes.
 #[derive(Debug, Args)]
 pub(crate) struct Undo {
     /// Change sets to undo, such as 0003; without any, all of them, also those made in other network namespaces
@@ -16,6 +17,9 @@ pub(crate) struct Undo {
     pub(crate) list: bool,
     #[command(flatten)]
     pub(crate) form: PlainForm,
+    /// Do not ask, also where the process that made the changes still runs and needs them
+    #[arg(long, short, conflicts_with = "list")]
+    pub(crate) yes: bool,
     /// Put back also what somebody else has changed since then
     #[arg(long, conflicts_with = "list")]
     pub(crate) force: bool,

@@ -1,6 +1,6 @@
 //! `windhover undo`: puts settings back. And the keeper, which does so when the owner of a change set vanishes.
 
-use super::identity;
+use super::{ask, identity};
 use crate::cli::undo::{Keeper, Undo};
 use crate::output::{Failure, Output, paragraph};
 use anyhow::anyhow;
@@ -32,6 +32,14 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
     if let Some(unknown) = unknown(&arguments.ids, &states)? {
         return Err(Failure::usage(host::undo::UndoError::NoSuchSet(unknown)));
     }
+    if arguments.ids.is_empty() && arguments.netns.is_none() {
+        super::lab::name_damaged(&lab::Registry::at(&state.path().join("labs")), output);
+        super::tune_boot::remind(&arguments.system, output);
+    }
+    if !arguments.list && !confirmed(&states, arguments, output)? {
+        output.note("nothing was changed");
+        return Ok(1);
+    }
     let mut all = UndoOutput::default();
     for directory in &states {
         let known = directory.state.sets()?;
@@ -46,15 +54,11 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
             all.kept.extend(directory.state.damaged()?);
         }
     }
-    if arguments.ids.is_empty() && arguments.netns.is_none() {
-        super::lab::name_damaged(&lab::Registry::at(&state.path().join("labs")), output);
-        super::tune_boot::remind(&arguments.system, output);
-    }
     if arguments.form.is_json() {
         output.result(&format!("{}\n", Value::from(all.documents)))?;
     } else if !all.text.is_empty() {
         output.result(&all.text)?;
-    } else if !arguments.list {
+    } else {
         output.note("there is nothing to undo");
     }
     for file in &all.kept {
@@ -64,6 +68,29 @@ pub(crate) fn run(arguments: &Undo, output: &Output) -> Result<u8, Failure> {
         ));
     }
     Ok(u8::from(all.failed || (!arguments.list && !all.kept.is_empty())))
+}
+
+/// Whether to go on: asked where a set is that of a process which still runs.
+fn confirmed(states: &[NamedState], arguments: &Undo, output: &Output) -> Result<bool, Failure> {
+    let kernel = arguments.system.kernel();
+    let mut held = Vec::new();
+    for directory in states {
+        let sets = directory.state.sets()?;
+        for (id, header) in sets.iter().filter(|(id, _)| directory.is_meant(id, &arguments.ids)) {
+            let owner = header.owner.as_ref().filter(|owner| owner.lives(kernel.machine()));
+            let name = &directory.name;
+            held.extend(
+                owner
+                    .map(|owner| format!("set {name}{id} ({}) is in use by {owner} ({})", header.what, header.command)),
+            );
+        }
+    }
+    if held.is_empty() {
+        return Ok(true);
+    }
+    let held = held.join("; ");
+    ask::proceed("", &format!("{held}. Put its settings back all the same?"), arguments.yes, output)
+        .map_err(|failure| Failure { error: failure.error.context(held.clone()), ..failure })
 }
 
 /// A state directory: the machine's, or that of a network namespace.
@@ -187,7 +214,7 @@ fn undo(directory: &NamedState, chosen: &[&(SetId, SetHeader)], arguments: &Undo
 /// another has undone the set meanwhile, such as its keeper.
 fn child(state: &StateDir, netns: &Path, id: &SetId, arguments: &Undo) -> Result<Option<UndoReport>, Failure> {
     let mut launch = task::Launch::new(identity::executable()?)
-        .args(["undo", "--json", "--quiet", "--netns"])
+        .args(["undo", "--json", "--quiet", "--yes", "--netns"])
         .arg(netns)
         .arg("--state-dir")
         .arg(state.path())

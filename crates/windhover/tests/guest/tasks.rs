@@ -100,7 +100,7 @@ pub(crate) struct Reset;
 impl Drop for Reset {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            for arguments in [&["undo", "--force"][..], &["shield", "--reset", "--force"]] {
+            for arguments in [&["undo", "--yes", "--force"][..], &["shield", "--reset", "--force"]] {
                 let _ = super::support::windhover(arguments).output();
             }
         }
