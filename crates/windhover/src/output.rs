@@ -41,6 +41,21 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// The whole chain on one line. A cause that the words before it end with is not said again.
+    pub(crate) fn line(&self) -> String {
+        let mut line = String::new();
+        for cause in self.error.chain().map(ToString::to_string) {
+            if line.is_empty() {
+                line = cause;
+            } else if !line.ends_with(&cause) {
+                line = format!("{line}: {cause}");
+            }
+        }
+        line.replace('\n', " ")
+    }
+}
+
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self { code: 1, error: error.into() }
@@ -226,8 +241,7 @@ impl Output {
 
     /// Writes an error on one line.
     pub(crate) fn error(&self, failure: &Failure) {
-        let text = visible_line(&format!("{:#}", failure.error));
-        self.line(AnsiColor::Red.on_default().bold(), "windhover: ", &text);
+        self.line(AnsiColor::Red.on_default().bold(), "windhover: ", &visible_line(&failure.line()));
     }
 
     /// Asks a person something and leaves the cursor behind it.
@@ -277,6 +291,13 @@ mod tests {
         assert_eq!(coloured("\x1b]0;m\x1b[2J\x1b[8mx"), "\\u001b]0;m\\u001b[2J\\u001b[8mx");
         let json = serde_json::json!("\x1b[0m\u{202e}").to_string();
         assert_eq!(serde_json::from_str::<String>(&coloured(&json)).unwrap(), "\x1b[0m\u{202e}");
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let failure = |outer: &str| Failure::from(anyhow::anyhow!("no device 'eth9'").context(outer.to_owned()));
+        assert_eq!(failure("the shield: no device 'eth9'").line(), "the shield: no device 'eth9'");
+        assert_eq!(failure("the shield").line(), "the shield: no device 'eth9'");
     }
 
     #[test]

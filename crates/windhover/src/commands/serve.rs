@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &Serve, output: &Output) -> Result<u8, Failure> {
             let starter = task::keep_stdout().context("cannot keep standard output")?;
             let to_starter = starter.try_clone().context("cannot keep standard output")?;
             serve(arguments, Some(starter), output).inspect_err(|failure| {
-                let message = format!("{:#}", failure.error);
+                let message = failure.line();
                 // It is gone where this comes later than the word that it listens.
                 let _ = tell(&to_starter, &WorkerEvent::Failed { code: failure.code, message });
             })

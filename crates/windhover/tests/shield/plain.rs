@@ -41,6 +41,9 @@ fn what_is_refused_says_how_else() {
     refused(&["-a", "4000"], &["CPU 4000", "offline"]);
     refused(&["-a", "x"], &["nic:IF", "node:N"]);
     refused(&["-p", "nic:none0"], &["none0"]);
+    // A cause that its message holds is not said again behind it.
+    let twice = run(&["shield", "-a", "1", "--nic", "none0", "--dry-run"]);
+    assert!(stderr(&twice).matches("there is no network device 'none0'").count() <= 1, "{}", stderr(&twice));
     refused(&["--backend", "isolcpus", "-a", "1"], &["isolcpus"]);
     refused(&["--verify"], &["no shield is up"]);
     assert!(fs::metadata(&state).is_err());
