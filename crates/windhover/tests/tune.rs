@@ -247,12 +247,16 @@ fn the_profile_that_fits_is_named() {
     assert_eq!((&small["profile"], &small["nic"]), (&"latency".into(), &"eth0".into()), "{small}");
     let reason = small["reason"].as_str().unwrap();
     assert!(reason.starts_with("bare metal, 2 CPUs, eth0 (ice), no PREEMPT_RT: "), "{reason}");
+    // In words: the reason names the profile that it is against, and the command is a result, too.
+    let words = || stdout(&windhover(&["tune", "recommend", "--root", &root]).env_remove("COLUMNS").output().unwrap());
+    let text = words();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("latency: ") && lines[0].ends_with(", so not network-latency"), "{text}");
+    assert_eq!(lines[1..], ["apply it: windhover tune apply latency --nic eth0"], "{text}");
     std::fs::write(folder.0.join("root/sys/devices/system/cpu/online"), "0-7\n").unwrap();
     assert_eq!(recommended()["command"], "windhover tune apply network-latency --nic eth0");
-    // In words: one line on standard output.
-    let output = windhover(&["tune", "recommend", "--root", &root]).env_remove("COLUMNS").output().unwrap();
-    let text = stdout(&output);
-    assert!(text.starts_with("network-latency: ") && text.lines().count() == 1, "{text}");
+    let text = words();
+    assert!(text.starts_with("network-latency: ") && !text.contains("not ") && text.lines().count() == 2, "{text}");
     assert_code(&run(&["tune", "recommend"]), 0);
 }
 

@@ -66,6 +66,9 @@ fn at_boot(state: BootState) -> String {
     }
 }
 
+/// The profile that polls, the other one being `latency`.
+const POLLING: &str = "network-latency";
+
 /// Names the profile that fits.
 pub(super) fn recommend(root: &Root, as_json: bool, output: &Output) -> Result<u8, Failure> {
     let found = HostKind::of(&Machine::at(&root.path)).recommend();
@@ -76,8 +79,11 @@ pub(super) fn recommend(root: &Root, as_json: bool, output: &Output) -> Result<u
             json!({ "profile": found.profile, "nic": found.nic, "reason": found.reason, "command": command });
         output.result(&json(document)?)?;
     } else {
-        output.result(&paragraph("", &format!("{}: {}", found.profile, found.reason)))?;
-        output.note(format_args!("apply it: {command}; measure what helps here: windhover tune try {}", found.profile));
+        // The reason is one for network-latency, or one against it.
+        let so = if found.profile == POLLING { String::new() } else { format!(", so not {POLLING}") };
+        let text = paragraph("", &format!("{}: {}{so}", found.profile, found.reason));
+        output.result(&format!("{text}{}", paragraph("apply it: ", &command)))?;
+        output.note(format_args!("measure what helps here: windhover tune try {}", found.profile));
     }
     Ok(0)
 }
