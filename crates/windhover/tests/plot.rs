@@ -135,6 +135,20 @@ fn a_difference_is_of_the_same_messages() {
     assert!(notes.contains("different messages, as asked for: 500 and 2000"), "{notes}");
 }
 
+/// `--against` is plot's own flag here. The one of the probes took it where clap is built without debug assertions, as in a
+/// release: nothing was written, with 0.
+#[test]
+fn a_difference_of_named_cells_is_written() {
+    let folder = Folder::new("plot-against");
+    let path = made(&folder);
+    let file = folder.0.join("d.png").to_str().unwrap().to_owned();
+    let output = run(&["plot", &path, "--figure", "difference", "--cell", "1", "--against", "2", "-o", &file]);
+    assert_code(&output, 0);
+    assert!(fs::read(&file).unwrap().starts_with(b"\x89PNG"), "{}", stderr(&output));
+    let missing = folder.0.join("nothing").to_str().unwrap().to_owned();
+    assert_refused(&["plot", &missing, "--cell", "1", "--against", "2"], 2, &["is no run directory"]);
+}
+
 #[test]
 fn a_report_of_several_runs_overwrites_that_of_none() {
     let folder = Folder::new("report-two");

@@ -40,12 +40,13 @@ const OF_ONE: [&str; 6] = ["raw", "pcap", "jsonl", "percentile", "ladder", "hist
 /// The second side that `--against` asks for; nothing without it.
 pub(super) fn second(definition: &clap::Command, matches: &ArgMatches) -> Result<Option<Second>, UsageError> {
     let Some((name, first)) = matches.subcommand() else { return Ok(None) };
-    let Ok(Some(text)) = first.try_get_one::<String>("against") else { return Ok(None) };
-    // `plot` has an --against of its own.
-    if first.try_contains_id("at_most").is_err() {
+    let Some(command) = definition.find_subcommand(name) else { return Ok(None) };
+    // `plot` has an --against of its own. The definition is asked, because matches answer for a flag that they do not know as
+    // for one that was not typed, where they are built without debug assertions.
+    if !command.get_arguments().any(|arg| arg.get_id() == "at_most") {
         return Ok(None);
     }
-    let Some(command) = definition.find_subcommand(name) else { return Ok(None) };
+    let Some(text) = first.get_one::<String>("against") else { return Ok(None) };
     let refused = |why: &str| UsageError::plain(format!("--against '{text}': {why}"));
     let words = split(text).ok_or_else(|| refused("a quote is not closed"))?;
     let wrong = |error: clap::Error| {

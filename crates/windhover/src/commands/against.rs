@@ -52,7 +52,7 @@ impl Side {
             Command::Wake(arguments) => Self::new(measure::of_wake(arguments)?, |name| arguments.has(name)),
             Command::Pace(arguments) => Self::new(measure::of_pace(arguments)?, |name| arguments.has(name)),
             Command::Stream(arguments) => Self::new(stream::ready(arguments)?, |name| arguments.has(name)),
-            _ => refuse!("--against compares measurements of pingpong, rr, ping, pace, stream and wake"),
+            _ => return Err(no_measurement()),
         })
     }
 
@@ -107,15 +107,19 @@ impl Side {
     }
 }
 
-fn parts(command: &Command) -> Option<(&Against, Wanted)> {
-    Some(match command {
+fn no_measurement() -> Failure {
+    Failure::usage(anyhow!("--against compares measurements of pingpong, rr, ping, pace, stream and wake"))
+}
+
+fn parts(command: &Command) -> Result<(&Against, Wanted), Failure> {
+    Ok(match command {
         Command::Pingpong(arguments) => (&arguments.against, arguments.output.clone()),
         Command::Rr(arguments) => (&arguments.against, arguments.output.clone()),
         Command::Ping(arguments) => (&arguments.against, arguments.output.clone()),
         Command::Wake(arguments) => (&arguments.against, arguments.output()),
         Command::Pace(arguments) => (&arguments.against, arguments.output.clone()),
         Command::Stream(arguments) => (&arguments.against, arguments.output()),
-        _ => return None,
+        _ => return Err(no_measurement()),
     })
 }
 
@@ -128,7 +132,7 @@ struct Rounds {
 }
 
 pub(super) fn run(first: &Command, second: &Second, output: &Output) -> Result<u8, Failure> {
-    let Some((Against { at_most, .. }, wanted)) = parts(first) else { return Ok(0) };
+    let (Against { at_most, .. }, wanted) = parts(first)?;
     let (form, at_most) = (wanted.form.get(), *at_most);
     if form == Format::Sfnt {
         refuse!("--format sfnt has no columns for a comparison: use table, json, csv or markdown");
