@@ -108,10 +108,21 @@ fn what_cannot_be_compared_is_refused_at_once() {
         (&["--against", "--raw x"], &["--raw", "leave it out"]),
         (&["--against", "", "--format", "sfnt"], &["sfnt", "table"]),
         (&["--against", "--remote-policy 'fifo:1"], &["quote"]),
+        (&["--against", "--format json"], &["--format is no setting", "outside of the quotes"]),
+        (&["--against", "--worst 5"], &["--worst is no setting"]),
+        (&["--against", "--help"], &["--help is no setting"]),
     ] {
         assert_refused(&[&udp[..], more].concat(), 2, words);
     }
-    assert_code(&run(&[&udp[..], &["--at-most", "3s"]].concat()), 2);
+    // Of wake, -h is another flag.
+    assert_refused(&["wake", "--against", "-h400"], 2, &["--histogram is of one measurement"]);
+    assert_refused(&["wake", "--against", "--help"], 2, &["--help is no setting"]);
+    for (typed, words) in [(&udp[..], "--against '--policy"), (&["ping", "127.0.0.1"], "--against FLAGS")] {
+        let alone = run(&[typed, &["--at-most", "3s"]].concat());
+        assert_code(&alone, 2);
+        let tip = stderr(&alone).lines().last().unwrap().to_owned();
+        assert!(tip.starts_with("tip: for example: ") && tip.contains(words), "{tip}");
+    }
     // One line, and the parser's tip.
     let output = run(&[&udp[..], &["--against", "--polcy x"]].concat());
     assert_code(&output, 2);

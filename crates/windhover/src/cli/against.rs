@@ -2,15 +2,21 @@
 
 use super::usage::UsageError;
 use super::{Cli, Command};
+use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches as _};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
+/// Headings of flags that are no settings.
+const OUTPUT: &str = "Output";
+const COMPARISON: &str = "Comparison";
+const CAPTURE: &str = "Capture";
+
 /// Flags of a comparison typed at the command line.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Comparison")]
+#[command(next_help_heading = COMPARISON)]
 pub(crate) struct Against {
     /// Measure a second setting in turn with this one and say what differs: the same command with FLAGS, which replace those
     /// typed before, as in --against '--policy fifo:1'
@@ -49,12 +55,22 @@ pub(super) fn second(definition: &clap::Command, matches: &ArgMatches) -> Result
     let Some(text) = first.get_one::<String>("against") else { return Ok(None) };
     let refused = |why: &str| UsageError::plain(format!("--against '{text}': {why}"));
     let words = split(text).ok_or_else(|| refused("a quote is not closed"))?;
+    let unlike = |flag: &str| {
+        refused(&format!("{flag} is no setting to compare: leave it out, or type it outside of the quotes"))
+    };
     let wrong = |error: clap::Error| {
+        // Help was asked for.
+        if !error.use_stderr() {
+            return unlike("--help");
+        }
         let line: Vec<String> = ["windhover", name].into_iter().map(str::to_owned).chain(words.clone()).collect();
         let UsageError { error, tip } = UsageError::of(&error, definition, &line);
         UsageError { tip, ..refused(&error) }
     };
-    let alone = command.clone().no_binary_name(true).disable_help_flag(true).mut_args(|arg| arg.required(false));
+    let alone = command.clone().no_binary_name(true).disable_help_flag(true).mut_args(|arg| {
+        // What it needs is looked for in the whole line.
+        arg.required(false).requires(Resettable::Reset)
+    });
     let replacing = alone.try_get_matches_from(&words).map_err(wrong)?;
     let (mut merged, replacing) = (typed(command, first), typed(command, &replacing));
     for flag in OF_ONE {
@@ -62,10 +78,8 @@ pub(super) fn second(definition: &clap::Command, matches: &ArgMatches) -> Result
             return Err(refused(&format!("{} is of one measurement: leave it out", written(arg))));
         }
     }
-    if let Some((arg, _)) =
-        replacing.values().find(|(arg, _)| ["against", "at_most"].iter().any(|own| arg.get_id() == own))
-    {
-        return Err(refused(&format!("{} belongs outside of the quotes", written(arg))));
+    if let Some((arg, _)) = replacing.values().find(|(arg, _)| !is_setting(arg)) {
+        return Err(unlike(&written(arg)));
     }
     let excludes =
         |a: &Arg, b: &Arg| command.get_arg_conflicts_with(a).iter().any(|other| other.get_id() == b.get_id());
@@ -126,6 +140,12 @@ fn line(name: &str, typed: &Typed<'_>) -> Vec<OsString> {
     positional.sort_by_key(|(arg, _)| arg.get_index());
     line.extend(positional.into_iter().flat_map(|(_, values)| values.iter().cloned()));
     line
+}
+
+/// Whether a flag says how it is measured: not how that is written, what is compared, or what only this process does.
+fn is_setting(arg: &Arg) -> bool {
+    let of_process = ["help", "is_quiet"].iter().any(|own| arg.get_id() == own) || arg.is_global_set();
+    !of_process && arg.get_help_heading().is_none_or(|heading| ![OUTPUT, COMPARISON, CAPTURE].contains(&heading))
 }
 
 /// A flag as it is typed.
@@ -216,6 +236,13 @@ mod tests {
             ("--policy 'fifo:1", "quote"),
             ("--raw x", "--raw is of one measurement"),
             ("--against x", "outside of the quotes"),
+            ("--at-most 5s", "outside of the quotes"),
+            ("--format json", "--format is no setting"),
+            ("-J", "--json is no setting"),
+            ("--worst 3", "--worst is no setting"),
+            ("--quiet", "--quiet is no setting"),
+            ("--help", "--help is no setting"),
+            ("-h", "--help is no setting"),
             ("--count", "--count"),
             ("tcp b c", "unexpected argument 'c'"),
         ] {

@@ -173,7 +173,7 @@ fn said(error: &clap::Error, command: &Command, path: &str, context: &Context<'_
         }
         ErrorKind::MissingRequiredArgument => {
             let missing: Vec<String> = context.all(ContextKind::InvalidArg).iter().map(|one| typed(one)).collect();
-            (format!("missing: {}", list(&missing, "and")), such_as(path))
+            (format!("missing: {}", list(&missing, "and")), with(path, &missing))
         }
         ErrorKind::InvalidValue => {
             let allowed = context.all(ContextKind::ValidValue);
@@ -242,6 +242,19 @@ fn conflict(context: &Context<'_>, argument: &str) -> String {
         true => format!("'{argument}' cannot be used with others of this command line"),
         false => format!("'{argument}' cannot be used with {}", list(&others, "and")),
     }
+}
+
+/// An example with flags that are missing, else the first one with them behind it.
+fn with(path: &str, flags: &[String]) -> Option<String> {
+    let names: Vec<&str> = flags.iter().filter_map(|text| text.split(' ').next()).collect();
+    if !names.iter().all(|name| name.starts_with('-')) {
+        return such_as(path);
+    }
+    let has = |line: &str| names.iter().all(|name| line.split(' ').any(|word| word == *name));
+    let found = guide::examples(path).into_iter().find(|(line, _)| has(line));
+    found
+        .map(|(line, _)| format!("for example: {line}"))
+        .or_else(|| Some(format!("{} {}", such_as(path)?, flags.join(" "))))
 }
 
 /// The first example of a command.
