@@ -128,6 +128,9 @@ fn what_cannot_be_compared_is_refused_at_once() {
     assert_code(&output, 2);
     let said = "--against '--polcy x': unknown flag '--polcy'; did you mean '--policy'?";
     assert!(stderr(&output).lines().next().unwrap().ends_with(said), "{}", stderr(&output));
+    // Echoes have a distance, so their time is known.
+    let echoes = ["ping", "127.0.0.1", "--against", "--size 1024", "--at-most", "6s"];
+    assert_refused(&echoes, 2, &["8 repetitions of 1.9 s do not fit into --at-most 6 s", "--count"]);
     // What fails later names the side that fails.
     assert_refused(&["wake", "--at-most", "5s", "--against", "--cpu 4000"], 2, &["with --cpu 4000", "4000"]);
 }

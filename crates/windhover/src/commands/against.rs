@@ -10,7 +10,7 @@ use crate::cli::{Command, Format};
 use crate::output::{Failure, Output, width};
 use anyhow::{Context as _, anyhow};
 use model::worker::ProbeTask;
-use model::{ResultDocument, RunDocument, StopRule, Substrate, WorkerEvent, WorkerSpec};
+use model::{ProbeSpec, ResultDocument, RunDocument, StopRule, Substrate, WorkerEvent, WorkerSpec};
 use report::RunInput;
 use report::compare::TwoSettings;
 use stats::Looks;
@@ -22,6 +22,9 @@ const LEVEL: f64 = 0.05;
 
 /// The repetitions a side that the time is divided into where no length is given.
 const AIM: u32 = 21;
+
+/// How much longer a repetition may take than those before: a machine may become busier.
+const BUSIER: f64 = 1.2;
 
 /// How often a stop is looked for while a repetition runs.
 const LISTEN: Duration = Duration::from_millis(100);
@@ -72,16 +75,17 @@ impl Side {
         if !self.has_warmup {
             spec.warmup.time_ms = spec.warmup.time_ms.min(ms(at_most.mul_f64(0.15) / (2 * AIM)));
         }
-        let least = 2 * stats::samples_needed(1, LEVEL);
-        let length = spec.stop.max_ms.saturating_add(spec.warmup.time_ms);
-        let needed_ms = u64::from(length) * least as u64;
-        if spec.stop.max_ms < u32::MAX && needed_ms > u64::try_from(at_most.as_millis()).unwrap_or(u64::MAX) {
+        let least = stats::samples_needed(1, LEVEL);
+        let Some(length) = length_s(spec) else { return Ok(()) };
+        let length = length + f64::from(spec.warmup.time_ms) / 1e3;
+        let needed = 2.0 * length * (1.0 + BUSIER * (least - 1) as f64);
+        if needed > at_most.as_secs_f64() {
             refuse!(
-                "{} repetitions of {} s do not fit into --at-most {} s: shorten --seconds, or give --at-most {}s",
-                least,
-                f64::from(length) / 1e3,
+                "{} repetitions of {} s do not fit into --at-most {} s: shorten them (--seconds, --count), or give --at-most {}s",
+                2 * least,
+                (length * 1e3).round() / 1e3,
                 at_most.as_secs_f64(),
-                needed_ms.div_ceil(1000) + 1
+                (1.05 * needed).ceil() + 1.0
             );
         }
         Ok(())
@@ -105,6 +109,19 @@ impl Side {
             }
         }
     }
+}
+
+/// How long a repetition takes, as far as that is known before: by its time, or by its count where messages have a distance.
+fn length_s(spec: &ProbeSpec) -> Option<f64> {
+    let distance_s = match &spec.pace {
+        Some(pace) => pace.rates_pps.first().map(|rate| rate.recip()),
+        None => spec.interval_us.map(|us| f64::from(us) / 1e6),
+    };
+    let by_time = (spec.stop.max_ms < u32::MAX).then(|| f64::from(spec.stop.max_ms) / 1e3);
+    let by_count = distance_s
+        .filter(|_| spec.stop.max_count < u64::MAX)
+        .map(|one| one * spec.stop.max_count.saturating_sub(1) as f64);
+    by_time.into_iter().chain(by_count).reduce(f64::min)
 }
 
 fn no_measurement() -> Failure {
@@ -195,8 +212,7 @@ pub(super) fn run(first: &Command, second: &Second, output: &Output) -> Result<u
 
 /// The looks of as many repetitions as fit into the time that is left after the first one of both sides.
 fn planned(left: Duration, round: Duration) -> Result<Looks, Failure> {
-    // A machine may become busier.
-    let further = left.as_secs_f64() / (1.2 * round.as_secs_f64().max(1e-3));
+    let further = left.as_secs_f64() / (BUSIER * round.as_secs_f64().max(1e-3));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
     let most = 1 + further as usize;
     Looks::up_to(most, LEVEL).ok_or_else(|| {
@@ -204,7 +220,7 @@ fn planned(left: Duration, round: Duration) -> Result<Looks, Failure> {
         Failure::usage(anyhow!(
             "a repetition of both sides takes {round:.1} s, so --at-most is too short for the {needed} that can tell: shorten \
              --seconds or --count, or give --at-most {:.0}s",
-            (1.2 * round * (needed + 1) as f64).ceil()
+            (BUSIER * round * (needed + 1) as f64).ceil()
         ))
     })
 }
