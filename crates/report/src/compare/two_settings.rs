@@ -6,6 +6,7 @@ use super::{
 };
 use crate::RunInput;
 use crate::layout::{Column, Grid, paragraph};
+use crate::markdown::{filled_table, quote};
 use crate::units::{counted, figure as figure_of, list};
 use model::{LatencyKind, Probe, ResultDocument};
 use stats::Looks;
@@ -25,6 +26,8 @@ pub struct TwoSettings {
     names: [String; 2],
     /// Whether the results are round trips, of which p99.9 is a figure.
     has_tail: bool,
+    /// Whether it was ended before its time.
+    is_interrupted: bool,
 }
 
 impl TwoSettings {
@@ -55,7 +58,13 @@ impl TwoSettings {
         let title = format!("{} against {}", names[1], names[0]);
         let comparisons = judge::finish(vec![prepared], title, &options)?;
         let worst_ns = ["a", "b"].map(|side| worst(&run.results, side, options.rtt));
-        Ok(Self { comparisons, worst_ns, names, has_tail: !is_stream })
+        Ok(Self { comparisons, worst_ns, names, has_tail: !is_stream, is_interrupted: false })
+    }
+
+    /// The same of measurements that somebody ended before the answer was known.
+    #[must_use]
+    pub fn interrupted(self) -> Self {
+        Self { is_interrupted: true, ..self }
     }
 
     /// The same as a document.
@@ -100,11 +109,13 @@ impl TwoSettings {
             let any = self.figures().any(|figure| figure.outcome != Outcome::TooFew);
             let left_out = self.cells().any(|cell| cell.a.left_out + cell.b.left_out > 0);
             let (counts, needed) = (self.counts(), stats::samples_needed(1, self.comparisons.level));
-            let (trusted, remedy) = match left_out {
-                true => (" that can be trusted", "measure on a quieter machine"),
-                false => ("", "raise --at-most"),
+            let trusted = if left_out { " that can be trusted" } else { "" };
+            let remedy = if left_out { "measure on a quieter machine" } else { "raise --at-most" };
+            let why = match self.is_interrupted {
+                true => format!("interrupted after {counts}{trusted}, {needed} could tell"),
+                false => format!("{counts}{trusted} are too few, {needed} could tell: {remedy}"),
             };
-            (!any).then(|| format!("{counts}{trusted} are too few, {needed} could tell: {remedy}"))
+            (!any).then_some(why)
         };
         found.or_else(few)
     }
@@ -126,9 +137,13 @@ impl TwoSettings {
         }
     }
 
+    /// How it was measured: `8 repetitions each, interleaved`.
+    fn how(&self) -> String {
+        format!("{}, interleaved{}", self.counts(), if self.is_interrupted { ", interrupted" } else { "" })
+    }
+
     /// What the figures come to, in one sentence.
     fn sentence(&self) -> String {
-        let counts = self.counts();
         if let Some(why) = self.untrusted() {
             return format!("Not decided: {why}.");
         }
@@ -138,7 +153,7 @@ impl TwoSettings {
             let [a, b] = [figure.a, figure.b].map(|value| figure_of(unit, value));
             let name = figure.quantity.0.name(kind).replace("stdev", title("stdev"));
             let by = figure.ratio.map(|ratio| claim(ratio, figure.ratio_ci95)).unwrap_or_default();
-            return format!("{name}: {b} {} against {a} {}{by}, {counts}, interleaved.", self.names[1], self.names[0]);
+            return format!("{name}: {b} {} against {a} {}{by}, {}.", self.names[1], self.names[0], self.how());
         }
         let complete = self.figures().filter(|figure| !figure.incomplete);
         let (narrow, wide): (Vec<_>, Vec<_>) = complete.partition(|figure| figure.outcome.is_decided());
@@ -147,10 +162,10 @@ impl TwoSettings {
         let wide: Vec<String> = wide.into_iter().map(|figure| title(&figure.metric).to_owned()).collect();
         let most = if bounds.is_empty() { String::new() } else { format!(" larger than {}", list(&bounds)) };
         let unclear = if wide.is_empty() { String::new() } else { format!("; not clear for {}", list(&wide)) };
-        format!("No difference seen{most}{unclear}: {counts}, interleaved.")
+        format!("No difference seen{most}{unclear}: {}.", self.how())
     }
 
-    fn table(&self, width: usize) -> String {
+    fn table(&self) -> Grid {
         // Where repetitions lack a figure, those that have it are no fair sample.
         let figures: Vec<&MetricComparison> = self.figures().filter(|figure| !figure.incomplete).collect();
         let mut columns = vec![Column::words("")];
@@ -169,15 +184,15 @@ impl TwoSettings {
             row.push("–".to_owned());
             row
         };
-        let rows = vec![
-            side(0, |figure| figure.a),
-            side(1, |figure| figure.b),
-            compared("ratio", |figure| figure.ratio.map(factor)),
-            compared("95 %", |figure| {
+        let mut rows = vec![side(0, |figure| figure.a), side(1, |figure| figure.b)];
+        // A ratio of repetitions that are too few, or that cannot be trusted, would be read as the answer.
+        if self.untrusted().is_none() {
+            rows.push(compared("ratio", |figure| figure.ratio.map(factor)));
+            rows.push(compared("95 %", |figure| {
                 figure.ratio_ci95.map(|[low, high]| format!("{} to {}", factor(low), factor(high)))
-            }),
-        ];
-        Grid { columns, rows, ..Grid::default() }.text(width)
+            }));
+        }
+        Grid { columns, rows, ..Grid::default() }
     }
 
     /// What was left out, and what to type for more.
@@ -213,12 +228,20 @@ impl TwoSettings {
     pub fn text(&self, width: usize) -> String {
         let mut out = paragraph("", &self.sentence(), width);
         out.push('\n');
-        out.push_str(&self.table(width));
+        out.push_str(&self.table().text(width));
         let remarks = self.remarks();
         if !remarks.is_empty() {
             out.push('\n');
         }
         remarks.iter().for_each(|remark| out.push_str(&paragraph("", remark, width)));
+        out
+    }
+
+    /// The same as Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let mut out = format!("{}\n\n{}", quote(&self.sentence()), filled_table(&self.table()));
+        self.remarks().iter().for_each(|remark| out.push_str(&format!("\n{}\n", quote(remark))));
         out
     }
 }

@@ -187,20 +187,21 @@ pub(super) fn run(first: &Command, second: &Second, output: &Output) -> Result<u
     drop((sides, stop));
     let answer = match answer {
         Some(answer) => answer,
-        None if rounds.complete < stats::samples_needed(1, LEVEL) => {
-            output.note(format_args!("interrupted after {} repetitions each: too few to tell", rounds.complete));
+        None if rounds.complete == 0 => {
+            output.note("interrupted before both sides were measured once");
             return Ok(130);
         }
-        None => rounds.judged(&second.names, looks.map_or(LEVEL, |looks| looks.level()))?,
+        None => rounds.judged(&second.names, looks.map_or(LEVEL, |looks| looks.level()))?.interrupted(),
     };
     output.result(&match form {
         Format::Json => answer.comparisons().json()?,
         Format::Csv => answer.comparisons().csv(),
-        Format::Markdown => answer.comparisons().markdown(),
+        Format::Markdown => answer.markdown(),
         Format::Table | Format::Sfnt => answer.text(width()),
     })?;
     let untrusted = answer.untrusted();
-    if let (Some(why), false) = (&untrusted, form == Format::Table) {
+    let says_it = matches!(form, Format::Table | Format::Markdown);
+    if let (Some(why), false) = (&untrusted, says_it) {
         output.warning(format_args!("not decided: {why}"));
     }
     Ok(match (is_interrupted, untrusted) {
