@@ -252,6 +252,54 @@ fn one_figure_goes_into_one_file_and_is_not_overwritten() {
     assert!(svg.contains(">above</text>"), "what lies above is not dropped: {svg}");
 }
 
+/// A figure has a name in `--list`, and `--figure` takes it.
+#[test]
+fn a_figure_is_chosen_by_its_name() {
+    let folder = Folder::new("plot-name");
+    let path = made(&folder);
+    let listed = stdout(&run(&["plot", &path, "--list"]));
+    for name in ["heat-0002-rtt", "lateness-0001", "difference-rtt"] {
+        assert!(listed.lines().any(|line| line.starts_with(name)), "{name}: {listed}");
+    }
+    let (figures, cells) = listed.split_once("\n\n").unwrap();
+    assert!(!cells.contains("\n\n") && cells.lines().nth(1).unwrap().contains("---"), "{listed}");
+    let file = folder.0.join("one.pdf").to_str().unwrap().to_owned();
+    for name in figures.lines().skip(2).filter_map(|line| line.split("  ").next()).filter(|name| !name.is_empty()) {
+        assert_code(&run(&["plot", &path, "--figure", name, "-o", &file, "--force"]), 0);
+        assert!(fs::read(&file).unwrap().starts_with(b"%PDF-"), "{name}");
+    }
+    // Charts have names, too.
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/one");
+    let listed = stdout(&run(&["plot", golden, "--list"]));
+    for name in ["heat-0001-rtt", "percentiles-2", "ecdf-1"] {
+        assert!(listed.lines().any(|line| line.split("  ").next() == Some(name)), "{name}: {listed}");
+        assert_code(&run(&["plot", golden, "--figure", name, "-o", &file, "--force"]), 0);
+    }
+    let several = ["plot", &path, "--figure", "heat", "-o", &file, "--force"];
+    assert_refused(&several, 2, &["2 figures do not fit", "--figure: heat-0001-rtt, heat-0002-rtt"]);
+    assert_refused(&["plot", &path, "--figure", "heat-0009-rtt"], 2, &["no figure 'heat-0009-rtt'", "heat-0001-rtt"]);
+    let wrong = run(&["plot", &path, "--figure", "haet"]);
+    assert_code(&wrong, 2);
+    assert!(stderr(&wrong).contains("use heat, heat-2011") && stderr(&wrong).contains("'heat'?"), "{}", stderr(&wrong));
+}
+
+/// A folder of runs is no run; the command that lists them is named with it.
+#[test]
+fn the_folder_of_runs_is_named() {
+    let folder = Folder::new("plot-folder");
+    let made = std::path::PathBuf::from(made(&folder));
+    let holder = made.parent().unwrap().to_str().unwrap();
+    let list = format!("'windhover campaign list {holder}' shows");
+    let missing = format!("{holder}/nothing");
+    for path in [holder, &missing] {
+        for arguments in
+            [&["show", path][..], &["report", path], &["plot", path], &["compare", path, "--axis", "policy"]]
+        {
+            assert_refused(arguments, 2, &["is no run directory", &list]);
+        }
+    }
+}
+
 #[test]
 fn title_size_and_font_are_set() {
     let folder = Folder::new("plot-title");

@@ -1,6 +1,6 @@
 //! `windhover compare`.
 
-use super::report::same_substrate;
+use super::report::{same_substrate, unread};
 use crate::cli::compare::{Compare, CompareFormat};
 use crate::output::{Failure, Output, width};
 use report::RunInput;
@@ -134,7 +134,7 @@ fn same(a: &Path, b: &Path) -> bool {
 }
 
 fn load(path: &Path, output: &Output) -> Result<RunInput, Failure> {
-    let run = store::Run::load(path).map_err(Failure::usage)?;
+    let run = store::Run::load(path).map_err(unread)?;
     for problem in &run.problems {
         output.warning(problem);
     }

@@ -1,7 +1,7 @@
 //! `windhover plot`.
 
-use super::report::same_substrate;
-use crate::cli::plot::{Plot, PlotFormat};
+use super::report::{same_substrate, unread};
+use crate::cli::plot::{Figure, Plot, PlotFormat};
 use crate::output::{Failure, Output, table, width, write_file, write_into};
 use anyhow::{Context as _, anyhow};
 use report::ReportError;
@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
     {
         refuse!("--from-us must lie below --to-us");
     }
-    let runs = store::load_many(&arguments.runs).map_err(Failure::usage)?;
+    let runs = store::load_many(&arguments.runs).map_err(unread)?;
     for problem in runs.iter().flat_map(|run| &run.problems) {
         output.warning(problem);
     }

@@ -5,7 +5,8 @@ use crate::cli::shared::MixArgs;
 use crate::output::{Failure, Output, width, write_file, write_into};
 use anyhow::anyhow;
 use model::Substrate;
-use store::visible;
+use std::path::Path;
+use store::{StoreError, visible};
 
 /// The report that a run directory has.
 pub(crate) const REPORT: &str = "report.html";
@@ -18,7 +19,7 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
             "--reference adds published rows, which are no results: use it with table, markdown, csv-cells or html"
         );
     }
-    let runs = store::load_many(&arguments.runs).map_err(Failure::usage)?;
+    let runs = store::load_many(&arguments.runs).map_err(unread)?;
     for problem in runs.iter().flat_map(|run| &run.problems) {
         output.warning(problem);
     }
@@ -69,6 +70,22 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
     Ok(0)
 }
 
+/// Why runs cannot be read: a usage error. Of what is no run, the folder beside or in it that holds runs is named.
+pub(super) fn unread(error: StoreError) -> Failure {
+    let StoreError::NotARun(path) = &error else { return Failure::usage(error) };
+    let holds_runs = |folder: &&Path| store::list(folder).is_ok_and(|runs| !runs.is_empty());
+    let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let found = [Some(path.as_path()), beside].into_iter().flatten().find(holds_runs);
+    match found {
+        Some(folder) => Failure::usage(anyhow!(
+            "{} is no run directory (it has no run.json): name one that 'windhover campaign list {}' shows",
+            path.display(),
+            folder.display()
+        )),
+        None => Failure::usage(error),
+    }
+}
+
 /// Refuses runs of different substrates unless all of these were named; then a warning says who is what.
 pub(crate) fn same_substrate(
     runs: impl Iterator<Item = (String, Substrate)>,
@@ -100,7 +117,7 @@ fn form(arguments: &ReportCommand) -> Result<ReportFormat, Failure> {
 
 /// Shows one run in the terminal.
 pub(crate) fn show(arguments: &Show, output: &Output) -> Result<u8, Failure> {
-    let run = store::Run::load(&arguments.run).map_err(Failure::usage)?;
+    let run = store::Run::load(&arguments.run).map_err(unread)?;
     for problem in &run.problems {
         output.warning(problem);
     }
