@@ -231,7 +231,7 @@ fn one_figure_goes_into_one_file_and_is_not_overwritten() {
     assert_code(&run(&dark), 0);
     assert_ne!(fs::read_to_string(&file).unwrap(), svg);
     let both = ["plot", &path, "--figure", "heat", "--output", &file];
-    assert_refused(&both, 2, &["2 figures do not fit into", "--cell"]);
+    assert_refused(&both, 2, &["2 figures do not fit into", "--figure"]);
     assert_refused(&["plot", &path, "--figure", "cells", "--format", "png", "--output", &file], 2, &["--format png"]);
     let short = [
         "plot",

@@ -1,9 +1,11 @@
 //! Flags of `plot`.
 
 use super::shared::{Choice, MixArgs, one_of};
-use clap::{Args, ValueEnum};
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Args, Command, ValueEnum};
 use report::charts::ChartKind;
 use report::heat::{Look, Mode, Palette, Saturation, Theme};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// Write figures of runs as PNG, SVG, PDF or CSV: heat maps, differences of cells, charts
@@ -15,13 +17,14 @@ pub(crate) struct Plot {
     /// Run directories; heat maps of several have one scale
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// What to draw; may be repeated [default: the charts of the report, and heat maps of cells with a rate]
-    #[arg(long = "figure", value_parser = one_of(&FIGURES), value_name = "FIGURE")]
-    pub(crate) figures: Vec<ChartKind>,
+    /// What to draw: all of a kind, or one by its name in --list; may be repeated [default: the charts of the report, and heat
+    /// maps of cells with a rate]
+    #[arg(long = "figure", value_parser = FigureParser, value_name = "FIGURE")]
+    pub(crate) figures: Vec<Figure>,
     /// All figures that the runs have, not only the usual ones
     #[arg(long, conflicts_with = "figures")]
     pub(crate) all: bool,
-    /// Print the figures and the cells with their numbers and keys instead of writing
+    /// Print all figures that the runs have, and the cells with their numbers and keys, instead of writing
     #[arg(long)]
     pub(crate) list: bool,
     /// Only this cell: a number of --list, or a part of a key that no other has; of a difference the first
@@ -80,6 +83,38 @@ pub(crate) struct Plot {
     /// For a dark page
     #[arg(long)]
     pub(crate) dark: bool,
+}
+
+/// A kind of figures, or one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Figure {
+    pub(crate) kind: ChartKind,
+    /// The name of the only one that is meant.
+    pub(crate) name: Option<String>,
+}
+
+/// Reads a kind, or a name, which begins with one.
+#[derive(Debug, Clone, Copy)]
+struct FigureParser;
+
+impl TypedValueParser for FigureParser {
+    type Value = Figure;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Figure, clap::Error> {
+        let text = value.to_string_lossy();
+        let begins = |word: &str| text.strip_prefix(word).is_some_and(|rest| rest.starts_with('-') && rest.len() > 1);
+        let known = FIGURES.iter().filter(|(_, word, _)| begins(word)).max_by_key(|(_, word, _)| word.len());
+        match known {
+            Some((kind, ..)) if !FIGURES.iter().any(|(_, word, _)| *word == text) => {
+                Ok(Figure { kind: *kind, name: Some(text.into_owned()) })
+            }
+            _ => Ok(Figure { kind: one_of(&FIGURES).parse_ref(command, arg, value)?, name: None }),
+        }
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(FIGURES.iter().map(|(_, word, help)| PossibleValue::new(*word).help(*help))))
+    }
 }
 
 /// What can be drawn.

@@ -21,9 +21,11 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
         output.warning(problem);
     }
     same_substrate(runs.iter().map(|run| (run.name(), run.run.substrate)), &arguments.mix, output)?;
+    // Names are those of --list, of all figures.
+    let is_named = arguments.figures.iter().any(|figure| figure.name.is_some());
     let wanted = Wanted {
-        kinds: arguments.figures.clone(),
-        all: arguments.all,
+        kinds: if is_named { Vec::new() } else { arguments.figures.iter().map(|figure| figure.kind).collect() },
+        all: arguments.all || arguments.list || is_named,
         cell: arguments.cell.clone(),
         against: arguments.against.clone(),
         repetition: arguments.repetition,
@@ -34,12 +36,13 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
         font: arguments.font.as_deref().map(font).transpose()?,
     };
     let cells = charts::cells(&runs);
-    let drawn = charts::draw(runs, &wanted).map_err(|error| match error {
+    let mut drawn = charts::draw(runs, &wanted).map_err(|error| match error {
         ReportError::NoCell { .. } | ReportError::SeveralCells { .. } | ReportError::NoFigure { .. } => {
             Failure::usage(error)
         }
         error => Failure::from(error),
     })?;
+    only_asked(&arguments.figures, &mut drawn.drawings)?;
     for problem in &drawn.problems {
         output.warning(problem);
     }
@@ -64,6 +67,20 @@ pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// Leaves the figures that were asked for by kind or by name.
+fn only_asked(figures: &[Figure], drawings: &mut Vec<Drawing>) -> Result<(), Failure> {
+    let is_meant = |figure: &Figure, drawing: &Drawing| {
+        figure.kind == drawing.kind && figure.name.as_ref().is_none_or(|name| *name == drawing.name)
+    };
+    if let Some(unknown) = figures.iter().find(|figure| !drawings.iter().any(|drawing| is_meant(figure, drawing))) {
+        let name = unknown.name.as_deref().unwrap_or(unknown.kind.word());
+        let known: Vec<&str> = drawings.iter().map(|drawing| drawing.name.as_str()).collect();
+        refuse!("there is no figure '{name}': there are {}", known.join(", "));
+    }
+    drawings.retain(|drawing| figures.is_empty() || figures.iter().any(|figure| is_meant(figure, drawing)));
+    Ok(())
+}
+
 fn font(file: &Path) -> Result<charts::Font, Failure> {
     let bytes = std::fs::read(file)
         .map_err(|error| Failure::usage(anyhow!("--font {}: cannot be read: {error}", file.display())))?;
@@ -75,7 +92,10 @@ fn font(file: &Path) -> Result<charts::Font, Failure> {
 /// The figures by name, then the cells by number and key.
 fn listed(known: Vec<(usize, String)>, drawings: &[Drawing]) -> String {
     let figures = drawings.iter().map(|drawing| vec![drawing.name.clone(), drawing.heading.clone()]);
-    let mut cells = Grid { columns: vec![Column::figures("--cell", ""), Column::words("key")], ..Grid::default() };
+    let mut cells = Grid {
+        columns: vec![Column { right: true, ..Column::words("--cell") }, Column::words("key")],
+        ..Grid::default()
+    };
     cells.rows.extend(known.into_iter().map(|(number, key)| vec![number.to_string(), key]));
     format!("{}\n{}", table(&["figure", "what"], figures.collect()), cells.text(width()))
 }
@@ -120,9 +140,10 @@ impl Target {
         let format = arguments.format.or(ending).unwrap_or(PlotFormat::Png);
         match (named, ending, &arguments.output) {
             (Some(path), Some(_), _) if drawings.len() > 1 => Err(Failure::usage(anyhow!(
-                "{} figures do not fit into {}: name a folder, or choose one with --figure and --cell",
+                "{} figures do not fit into {}: name a folder, or choose one with --figure: {}",
                 drawings.len(),
-                path.display()
+                path.display(),
+                drawings.iter().map(|drawing| drawing.name.as_str()).collect::<Vec<_>>().join(", ")
             ))),
             (Some(path), Some(of_file), _) if of_file != format => Err(Failure::usage(anyhow!(
                 "--format {} does not go with the ending of {}",
