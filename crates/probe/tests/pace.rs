@@ -225,15 +225,16 @@ fn stamps_of_sends_are_had_whatever_carries_the_messages() {
             spec.sizes = SizeList::one(100);
             let measured = one(&task(spec, one_end.address));
             assert_eq!(measured.result.messages.received, 100);
-            // Of messages of a stream that leave in one piece only the last one is stamped.
-            whole(&measured, 90, &format!("{protocol} {receive}"));
+            // Of messages of a stream that leave in one piece, as where the sender gets its CPU late, only the last one is stamped.
+            let least = if protocol == Protocol::Udp { 90 } else { 20 };
+            whole(&measured, least, &format!("{protocol} {receive}"));
             assert!(measured.result.segments.iter().all(|segment| segment.stamps != model::StampSource::Other));
         }
         let mut spec = paced(protocol, PaceSpec { stamps: Stamps::Kernel, ..at(500.0) });
         spec.sizes = SizeList::one(100);
         let both = one(&with_other(task(spec, one_end.address), &other));
         assert_eq!(both.result.messages.received, 200);
-        whole(&both, 180, &format!("{protocol} to two"));
+        whole(&both, if protocol == Protocol::Udp { 180 } else { 40 }, &format!("{protocol} to two"));
     }
 }
 
@@ -248,8 +249,9 @@ fn sizes_of_a_stream_are_told_apart_by_its_stamps() {
         let size = measured.result.size().unwrap();
         let names: Vec<&str> = measured.result.segments.iter().map(|segment| segment.name.word()).collect();
         assert_eq!(names, ["send", "wire", "far-kernel", "far-application", "near-kernel"], "{size}");
+        // Of messages that leave in one piece, as a sender does that gets its CPU late, only the last one is stamped.
         let count = measured.result.segments[1].latency.count;
-        assert!(count >= 90, "{size}: {count}");
+        assert!((20..=100).contains(&count), "{size}: {count}");
     }
 }
 
