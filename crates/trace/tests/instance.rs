@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use windhover_trace::{EventKind, Instance, Options, TraceError};
 
 /// The CPU that this thread is pinned to for the test.
