@@ -4564,7 +4564,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__undo)
-            opts="-J -h --list --format --json --force --state-dir --root --netns --color --quiet --help"
+            opts="-J -y -h --list --format --json --yes --force --state-dir --root --netns --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -65,7 +65,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand key" -l quiet -d 'Pr
 complete -c windhover -n "__fish_windhover_using_subcommand key" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l bind -d 'Address to listen on; anything but loopback or a lab address needs a key' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l key-file -d 'File with the shared key (see `windhover key`)' -r -F
-complete -c windhover -n "__fish_windhover_using_subcommand serve" -l pid-file -d 'Write the process id to this file once it listens; it is removed at the end' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l pid-file -d 'Write the process id to this file once it listens; it is removed at the end. The file of a server that runs is refused' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l log -d 'Append the messages of --daemon to this file [default: they are discarded]' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-size -d 'Largest message in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-session -d 'Longest session in seconds' -r
@@ -1149,7 +1149,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand compare" -l all -d '
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -s J -l json -d 'As --format json, in the word of iperf3 and others'
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand plot" -l figure -d 'What to draw; may be repeated [default: the charts of the report, and heat maps of cells with a rate]' -r -f -a "heat\t'Heat map of each cell: latency by time'
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l figure -d 'What to draw: all of a kind, or one by its name in --list; may be repeated [default: the charts of the report, and heat maps of cells with a rate]' -r -f -a "heat\t'Heat map of each cell: latency by time'
 heat-2011\t'The same data in the style of 2011'
 lateness\t'Heat map of how late messages were sent'
 cells\t'Heat maps of all cells on one scale in one picture'
@@ -1196,7 +1196,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand plot" -l color -d 'W
 always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l all -d 'All figures that the runs have, not only the usual ones'
-complete -c windhover -n "__fish_windhover_using_subcommand plot" -l list -d 'Print the figures and the cells with their numbers and keys instead of writing'
+complete -c windhover -n "__fish_windhover_using_subcommand plot" -l list -d 'Print all figures that the runs have, and the cells with their numbers and keys, instead of writing'
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l force -d 'Overwrite a file named with --output'
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l dark -d 'For a dark page'
 complete -c windhover -n "__fish_windhover_using_subcommand plot" -l quiet -d 'Print no progress and no notes, only results and errors'
@@ -1243,6 +1243,7 @@ always\t'Always'
 never\t'Never'"
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l list -d 'Only list the change sets and what they hold'
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -s J -l json -d 'As --format json, in the word of iperf3 and others'
+complete -c windhover -n "__fish_windhover_using_subcommand undo" -s y -l yes -d 'Do not ask, also where the process that made the changes still runs and needs them'
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l force -d 'Put back also what somebody else has changed since then'
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand undo" -s h -l help -d 'Print help (see more with \'--help\')'
