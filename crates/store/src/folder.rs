@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-#[cfg(unix)]
+#[cfg(feature = "raw")]
 use std::os::{fd::AsRawFd as _, unix::fs::OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,8 @@ const MOST_BYTES: u64 = 256 << 20;
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Windows opens no directory as a file: there the path is used.
-    #[cfg(unix)]
+    /// Windows opens no directory as a file: there, without the feature, the path is used.
+    #[cfg(feature = "raw")]
     opened: File,
 }
 
@@ -50,26 +50,27 @@ impl Folder {
         opened.map_err(|cause| self.refused(name, cause))
     }
 
-    #[cfg(unix)]
+    #[cfg(feature = "raw")]
     fn opened(path: &Path, at: &Path, follows: bool) -> io::Result<Self> {
+        #[cfg(feature = "raw")]
         use nix::libc::{O_DIRECTORY, O_NOFOLLOW};
         let flags = if follows { O_DIRECTORY } else { O_DIRECTORY | O_NOFOLLOW };
         let opened = OpenOptions::new().read(true).custom_flags(flags).open(at)?;
         Ok(Self { path: path.to_owned(), opened })
     }
 
-    #[cfg(not(unix))]
+    #[cfg(not(feature = "raw"))]
     fn opened(path: &Path, at: &Path, _: bool) -> io::Result<Self> {
         fs::metadata(at)?.is_dir().then(|| Self { path: path.to_owned() }).ok_or(io::ErrorKind::NotADirectory.into())
     }
 
     /// A file by the descriptor of its folder: what openat(2) takes as two arguments (proc(5)).
     fn at(&self, name: &str) -> PathBuf {
-        #[cfg(unix)]
+        #[cfg(feature = "raw")]
         {
             PathBuf::from(format!("/proc/self/fd/{}/{name}", self.opened.as_raw_fd()))
         }
-        #[cfg(not(unix))]
+        #[cfg(not(feature = "raw"))]
         {
             self.path.join(name)
         }
@@ -95,7 +96,7 @@ impl Folder {
 
     /// Opens a regular file for writing.
     pub(crate) fn file(&self, name: &str, options: &mut OpenOptions) -> Result<File, StoreError> {
-        #[cfg(unix)]
+        #[cfg(feature = "raw")]
         options.custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
         let file = options.open(self.at(name)).map_err(|cause| self.refused(name, cause))?;
         let found = file.metadata().map_err(|cause| self.refused(name, cause))?;
@@ -172,7 +173,7 @@ impl Folder {
 
     /// Makes names made or changed in the folder survive a power cut (fsync(2): syncing a file does not sync its entry).
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
-        #[cfg(unix)]
+        #[cfg(feature = "raw")]
         self.opened.sync_all().map_err(|cause| StoreError::writing(&self.path, cause))?;
         Ok(())
     }
@@ -181,7 +182,7 @@ impl Folder {
 /// Opens a regular file to read it. A pipe without a writer is not waited for.
 pub(crate) fn open(path: &Path) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
-    #[cfg(unix)]
+    #[cfg(feature = "raw")]
     options.custom_flags(nix::libc::O_NONBLOCK);
     let file = options.read(true).open(path).map_err(|cause| StoreError::reading(path, cause))?;
     let found = file.metadata().map_err(|cause| StoreError::reading(path, cause))?;
