@@ -30,6 +30,11 @@ const SPARE: Duration = Duration::from_secs(5);
 const ENDING: Duration = Duration::from_secs(2);
 /// Between two looks whether the program was asked to end.
 const LOOK: Duration = Duration::from_millis(100);
+/// Of a worker that only a count ends, the longest time of a round: what most take is less, and of a short run each may be lost.
+const ROUND: Duration = Duration::from_millis(1);
+const SHORT_RUN: Duration = Duration::from_secs(600);
+/// Share of the time asked for, in percent, after which a worker may say that its time is over.
+const TIME_PERCENT: u32 = 90;
 /// Samples at most: a worker that writes more has lost its way.
 const MOST_SAMPLES: usize = 20_000_000;
 /// Time stamps may span so much more than the worker's life, in percent, and so many ns.
@@ -99,7 +104,7 @@ impl Engine for Foreign<'_> {
         recorded.started_ns = started_ns;
         let reflector = reports.into_iter().next().flatten();
         let answered = reflector.as_ref().map(|report| report.sent);
-        let mut found = findings(&said, recorded.messages.received, answered);
+        let mut found = findings(spec, &said, recorded.messages.received, answered);
         let vanished = driver::vanished(failure.as_ref(), &mut found);
         let wake = (spec.probe == Probe::Wake).then(|| WakeReport {
             interval_ns: spec.interval_us.map(|us| 1000 * u64::from(us)),
@@ -206,7 +211,7 @@ fn recorded(spec: &ProbeSpec, said: &Said) -> record::Recorded {
 }
 
 /// What is said of each foreign result, and what does not fit together.
-fn findings(said: &Said, received: u64, answered: Option<u64>) -> Vec<Finding> {
+fn findings(spec: &ProbeSpec, said: &Said, received: u64, answered: Option<u64>) -> Vec<Finding> {
     let version = said.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
     let detail = format!(
         "measured by {}{version} with time stamps of its own ({}): its policy, CPU use and faults were not watched",
@@ -225,6 +230,10 @@ fn findings(said: &Said, received: u64, answered: Option<u64>) -> Vec<Finding> {
         );
         found.push(Finding::at(FindingId::ClockUnfit, "initiator", detail));
     }
+    found.extend(missing(spec, said).map(|why| {
+        let detail = format!("{why}, so that some of its samples are missing: the slowest may be among them");
+        Finding::at(FindingId::SamplesOverrun, "initiator", detail)
+    }));
     if let Some(answered) = answered.filter(|answered| received > *answered) {
         let detail = format!(
             "{} says that {received} messages were answered, and the reflector answered {answered}: it measured something else",
@@ -233,6 +242,29 @@ fn findings(said: &Said, received: u64, answered: Option<u64>) -> Vec<Finding> {
         found.push(Finding::at(FindingId::PathNotAsClaimed, "initiator", detail));
     }
     found
+}
+
+/// Why a worker did not tell all that it was asked for, in words.
+fn missing(spec: &ProbeSpec, said: &Said) -> Option<String> {
+    if said.interrupted {
+        return None;
+    }
+    let (name, count) = (&said.name, said.samples.len() as u64);
+    let ends = said.samples.first().zip(said.samples.last());
+    let numbers = ends.map_or(0, |(first, last)| (last.seq - first.seq).saturating_add(1));
+    // Of `wake` they may be those of deadlines, of which some pass by.
+    if numbers > count && spec.probe == Probe::Pingpong {
+        return Some(format!("{name} numbered {numbers} rounds and wrote {count} samples"));
+    }
+    let asked_ms = Some(spec.stop.max_ms).filter(|ms| *ms != u32::MAX);
+    let is_over = |ms: u32| said.took >= Duration::from_millis(ms.into()) * TIME_PERCENT / 100;
+    if count >= spec.stop.max_count || asked_ms.is_some_and(is_over) {
+        return None;
+    }
+    Some(match asked_ms {
+        Some(ms) => format!("{name} was asked for {ms} ms and ended after {} ms", said.took.as_millis()),
+        None => format!("{name} was asked for {} rounds and wrote {count} samples", spec.stop.max_count),
+    })
 }
 
 /// What comes from a worker's standard output.
@@ -390,7 +422,14 @@ impl Worker {
             if context.stopping() && !said.interrupted {
                 // Its standard input ends: it writes what it has.
                 (said.interrupted, self.stdin) = (true, None);
-                limit = Some(begun.elapsed() + ENDING);
+                limit = begun.elapsed() + ENDING;
+            }
+            if begun.elapsed() > limit {
+                if said.interrupted {
+                    break;
+                }
+                let seconds = begun.elapsed().as_secs();
+                return Err(self.failed(format!("did not end within {seconds} s: it is killed")));
             }
             match self.heard.recv_timeout(LOOK) {
                 Ok(Heard::Sample(sample)) => {
@@ -414,14 +453,6 @@ impl Worker {
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(self.ended("closed its standard output before the event 'end'"));
                 }
-                Err(RecvTimeoutError::Timeout) if limit.is_some_and(|limit| begun.elapsed() > limit) => {
-                    if said.interrupted {
-                        break;
-                    }
-                    return Err(
-                        self.failed(format!("did not end within {} s: it is killed", begun.elapsed().as_secs()))
-                    );
-                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
@@ -444,11 +475,19 @@ impl Worker {
     }
 }
 
-/// How long a worker may take; absent where a count alone ends it.
-fn longest(spec: &ProbeSpec) -> Option<Duration> {
+/// How long a worker may take. Of a count without a time: twice the deadlines of `wake`; else as long as if each round of it
+/// timed out, in long runs 1 ms for each.
+fn longest(spec: &ProbeSpec) -> Duration {
     let ms = |ms: u32| Duration::from_millis(ms.into());
-    (spec.stop.max_ms != u32::MAX)
-        .then(|| ms(spec.stop.max_ms) + ms(spec.warmup.time_ms) + ms(spec.timeout_ms) * 2 + SPARE)
+    let rounds = u32::try_from(spec.stop.max_count.saturating_add(spec.warmup.count.into())).unwrap_or(u32::MAX);
+    let measuring = match (spec.stop.max_ms, spec.interval_us) {
+        (u32::MAX, Some(us)) if spec.probe == Probe::Wake => {
+            Duration::from_micros(us.into()).saturating_mul(rounds) * 2
+        }
+        (u32::MAX, _) => ms(spec.timeout_ms).saturating_mul(rounds).min(SHORT_RUN.max(ROUND.saturating_mul(rounds))),
+        (most, _) => ms(most),
+    };
+    measuring + ms(spec.warmup.time_ms) + ms(spec.timeout_ms) * 2 + SPARE
 }
 
 /// What is wrong with a sample behind another one.
@@ -544,14 +583,51 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_together_is_found() {
+        let spec = |max_count, max_ms| {
+            let mut spec = ProbeSpec::new(Probe::Pingpong, model::Protocol::Udp);
+            (spec.stop.max_count, spec.stop.max_ms) = (max_count, max_ms);
+            spec
+        };
         let ids = |said: &Said, received, answered| -> Vec<FindingId> {
-            findings(said, received, answered).into_iter().map(|finding| finding.id).collect()
+            findings(&spec(2, u32::MAX), said, received, answered).into_iter().map(|finding| finding.id).collect()
         };
         let good = said(&[(0, 0, Some(10)), (1, 90_000, Some(90_010))], Duration::from_millis(91));
         assert_eq!(ids(&good, 2, Some(2)), [FindingId::Foreign]);
         assert_eq!(ids(&good, 3, Some(2)), [FindingId::Foreign, FindingId::PathNotAsClaimed]);
         let fast = said(&[(0, 0, Some(10)), (1, 900_000, Some(900_010))], Duration::from_millis(91));
         assert_eq!(ids(&fast, 2, None), [FindingId::Foreign, FindingId::ClockUnfit]);
+        // Catches: 490 samples of 500 rounds were trusted.
+        for (max_count, max_ms, is_whole) in [
+            (2, u32::MAX, true),
+            (3, u32::MAX, false),
+            (u64::MAX, 100, true),
+            (u64::MAX, 1000, false),
+            (3, 100, true),
+            (3, 1000, false),
+        ] {
+            assert_eq!(missing(&spec(max_count, max_ms), &good).is_none(), is_whole, "{max_count} {max_ms}");
+        }
+        let gap = said(&[(0, 0, Some(10)), (2, 90_000, Some(90_010))], Duration::from_millis(91));
+        let why = missing(&spec(2, u32::MAX), &gap).unwrap();
+        assert_eq!(why, "w numbered 3 rounds and wrote 2 samples");
+        assert_eq!(missing(&spec(9, 1000), &Said { interrupted: true, ..gap }), None);
+    }
+
+    /// Catches: a worker that only a count ends had no limit, and one that never ends blocked a campaign.
+    #[test]
+    fn each_worker_has_a_limit() {
+        let seconds = |probe, max_count, max_ms| {
+            let mut spec = ProbeSpec::new(probe, model::Protocol::Udp);
+            (spec.stop.max_count, spec.stop.max_ms) = (max_count, max_ms);
+            (spec.interval_us, spec.timeout_ms) = (Some(1000), 1000);
+            (spec.warmup.count, spec.warmup.time_ms) = (0, 0);
+            longest(&spec).as_secs()
+        };
+        assert_eq!(seconds(Probe::Pingpong, u64::MAX, 3000), 3 + 2 + 5);
+        assert_eq!(seconds(Probe::Pingpong, 10, u32::MAX), 10 + 2 + 5);
+        assert_eq!(seconds(Probe::Pingpong, 100_000, u32::MAX), 600 + 2 + 5);
+        assert_eq!(seconds(Probe::Pingpong, 2_000_000, u32::MAX), 2000 + 2 + 5);
+        assert_eq!(seconds(Probe::Wake, 10_000, u32::MAX), 20 + 2 + 5);
     }
 
     #[test]

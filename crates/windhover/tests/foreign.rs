@@ -158,6 +158,20 @@ fn wake_ups_of_a_worker() {
     assert!(stdout(&text).contains("foreign worker w"), "{}", stdout(&text));
 }
 
+/// Catches: what a worker left out was trusted: 490 of 500 samples.
+#[test]
+fn samples_that_are_missing_are_invalid() {
+    let folder = Folder::new("foreign-missing");
+    let text = format!(
+        "read task\n{READY}\nread word\ni=0\nwhile [ $i -lt 490 ]; do echo $i $((i * 10)) $((i * 10 + 3)); i=$((i + 1)); done\n\
+         echo '{{\"event\":\"end\"}}'\n"
+    );
+    let worker = script(&folder, "worker", &text);
+    let output = run(&["wake", "--foreign", &worker, "--count", "500", "--format", "json"]);
+    assert_code(&output, 4);
+    assert_eq!(support::invalid_of(&output), ["samples-overrun"]);
+}
+
 #[test]
 fn time_stamps_that_cannot_be_are_invalid() {
     let folder = Folder::new("foreign-clock");
@@ -165,7 +179,7 @@ fn time_stamps_that_cannot_be_are_invalid() {
         "read task\n{READY}\nread word\necho 0 0 10\necho 1 900000000 900000010\necho '{{\"event\":\"end\"}}'\n"
     );
     let worker = script(&folder, "worker", &text);
-    let output = run(&["wake", "--foreign", &worker, "--count", "10", "--format", "json"]);
+    let output = run(&["wake", "--foreign", &worker, "--count", "2", "--format", "json"]);
     assert_code(&output, 4);
     assert_eq!(support::invalid_of(&output), ["clock-unfit"]);
 }
@@ -245,6 +259,14 @@ fn workers_that_break_the_contract() {
         2,
         &["cannot be started", "/nonexistent/worker"],
     );
+    // Catches: a count without a time set no limit.
+    let worker = script(&folder, "endless", &format!("{started}sleep 1000\n"));
+    assert_refused(&["wake", "--foreign", &worker, "--count", "100"], 1, &["did not end within", "endless"]);
+    nothing_is_left(&folder);
+    // Catches: a program without a name was our own initiator.
+    for nothing in ["", "  "] {
+        assert_refused(&["wake", "--foreign", nothing, "--count", "1"], 2, &["name a program, or use none"]);
+    }
     assert_refused(&["pingpong", "pipe", "--foreign", "x"], 2, &["foreign worker", "use udp or tcp"]);
     assert_refused(&["wake", "--foreign", "x", "--cpu", "0-1"], 2, &["foreign worker", "--cpu"]);
 }

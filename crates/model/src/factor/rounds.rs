@@ -1,7 +1,7 @@
 //! Factors of rounds: how many messages, how long, when it is enough, and what is kept.
 
 use super::flag::{Flag, Gives, MESSAGES, OUTPUT, STOP};
-use super::{Factor, Record, Sets, ValueType, in_ms, long, number, on, parsed, sets, some, text, whole, word};
+use super::{Factor, Record, Sets, ValueType, in_ms, long, number, on, parsed, sets, some, whole, word};
 use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream, Wake};
 use crate::error::within;
 use crate::{CpuList, ModelError, Probe, Protocol};
@@ -214,9 +214,11 @@ pub(super) static FACTORS: [Factor; 23] = [
         Flag::value("timeout", &[Ping], "MS", "An echo is lost after so many ms").default("1000"),
     ]),
     Factor::new("foreign", ValueType::Text, Sets::Spec(|spec, value| {
-        let words = text(value)?;
-        let words = words.split_ascii_whitespace().map(str::to_owned);
-        spec.foreign = words.filter(|word| word != "none").collect();
+        let words: Vec<String> = word(value).split_ascii_whitespace().map(str::to_owned).collect();
+        if words.is_empty() {
+            return Err(ModelError::grammar("program", word(value), "name a program, or use none"));
+        }
+        spec.foreign = if words == ["none"] { Vec::new() } else { words };
         Ok(())
     }))
     .about(
