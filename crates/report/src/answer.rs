@@ -9,7 +9,7 @@ use crate::RunInput;
 use crate::cells::Cell;
 use crate::compare::{CellComparison, Comparisons, Outcome, Side, p_word, repetitions_needed, varying};
 use crate::document::{Document, Mark};
-use crate::names::{asked_first, is_baseline, label_word, measured_on};
+use crate::names::{asked_first, is_baseline, label_word, measured_on, says_nothing};
 use crate::units::{counted, each_once, list, range};
 use model::quantity;
 use model::{Protocol, Substrate};
@@ -64,10 +64,15 @@ pub(crate) fn of(document: &Document, cells: &[Cell], compared: &[Comparisons], 
     let has = |id: &&str| shown.iter().any(|cell| cell.info.value(id).is_some());
     let latency: Vec<&'static str> = LATENCY.into_iter().filter(has).collect();
     let columns = if latency.is_empty() { OTHERS.into_iter().filter(has).take(4).collect() } else { latency };
-    let mut sentences = effect::sentences(cells, primary, runs, &labels, document);
+    let nothing = says_nothing(document.cells.iter().map(|info| info.substrate));
+    let primary = primary.filter(|_| nothing.is_none());
     let trust = trust(document, primary);
     let room = MOST_SENTENCES - 1;
-    if sentences.len() < room {
+    let mut sentences = match &nothing {
+        Some(why) => vec![why.clone()],
+        None => effect::sentences(cells, primary, runs, &labels, document),
+    };
+    if sentences.len() < room && nothing.is_none() {
         sentences.extend(cause::sentence(cells, &places, &labels, compared, runs));
     }
     sentences.truncate(room);

@@ -6,6 +6,7 @@ use crate::cells::Cell;
 use crate::compare::Comparisons;
 use crate::document::{CellInfo, Document, Mark};
 use crate::idle::faster_under_load;
+use crate::names::says_nothing;
 use crate::units::{commas, counted, list, span};
 use crate::{known, summary_floors, summary_kernels, summary_pace};
 use model::{LatencyKind, source};
@@ -21,12 +22,15 @@ pub(crate) fn sentences(
     if cells.is_empty() {
         return Vec::new();
     }
-    let mut out = summary_kernels::sentences(runs, document.kind == LatencyKind::Rtt);
-    out.extend(summary_pace::sentences(document));
-    out.extend(summary_floors::sentences(&document.cells, document.size_bytes));
-    let all = || compared.iter().flat_map(|all| &all.comparisons);
-    out.extend(runs.first().and_then(|run| all().find_map(|one| faster_under_load(run, one))));
-    out.extend(known::sentences(cells, runs));
+    let mut out: Vec<String> = says_nothing(document.cells.iter().map(|info| info.substrate)).into_iter().collect();
+    if out.is_empty() {
+        out.extend(summary_kernels::sentences(runs, document.kind == LatencyKind::Rtt));
+        out.extend(summary_pace::sentences(document));
+        out.extend(summary_floors::sentences(&document.cells, document.size_bytes));
+        let all = || compared.iter().flat_map(|all| &all.comparisons);
+        out.extend(runs.first().and_then(|run| all().find_map(|one| faster_under_load(run, one))));
+        out.extend(known::sentences(cells, runs));
+    }
     out.extend(of_others(document));
     out.push(verdicts(document));
     out.retain(|sentence| !document.answer.sentences.contains(sentence));

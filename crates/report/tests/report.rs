@@ -275,6 +275,24 @@ fn simulated_time_is_named_wherever_its_figures_are() {
     assert!(!plain.table_text(120).contains("simulated"));
 }
 
+/// Catches: of an emulated guest, whose times mean nothing, effects were concluded and causes named.
+#[test]
+fn nothing_is_concluded_from_times_that_mean_nothing() {
+    let made = |substrate| report(&[sample::run(&Recipe { substrate, repetitions: 8, ..SMALL })]);
+    let (plain, simulated) = (made(Substrate::Netns), made(Substrate::Simulated));
+    let said = |report: &Report| {
+        let answer = &report.document().answer;
+        (answer.sentences.join(" "), report.document().summary.join(" "), answer.next.clone())
+    };
+    assert!(said(&plain).0.contains("raises") || said(&plain).0.contains("lowers"), "{:?}", said(&plain));
+    let (answer, summary, next) = said(&simulated);
+    assert!(answer.contains("mean nothing"), "{answer}");
+    for word in ["raises", "lowers", "because", "known change", "times (95 %"] {
+        assert!(!answer.contains(word) && !summary.contains(word), "{word}: {answer} {summary}");
+    }
+    assert!(next.iter().all(|command| !command.contains("shield")), "{next:?}");
+}
+
 #[test]
 fn a_known_change_of_the_kernel_is_quoted_where_version_and_symptom_fit() {
     let quoted = |release: &str, ksoftirqd_ns: Option<u64>, preemption: &str| {
