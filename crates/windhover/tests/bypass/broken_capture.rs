@@ -117,7 +117,7 @@ fn a_file_is_not_emptied_for_a_program_that_is_not_captured() {
             127,
             "cannot run",
         ),
-        (&["capture", "-c", "0", "-w", &file], 2, "0 is not in 1.."),
+        (&["capture", "-c", "0", "-w", &file], 2, "use 1 or more"),
     ] {
         let output = bypass(&folder, arguments).output().unwrap();
         assert_code(&output, code);
