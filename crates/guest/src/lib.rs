@@ -31,7 +31,7 @@ pub use error::GuestError;
 pub use folder::{RunFolder, remove as remove_folder, wait_for_owner};
 pub use image::Program;
 pub use kernel::{Kernel, names};
-pub use machine::{Guest, GuestSpec, Usage, agent_socket, last_lines};
+pub use machine::{Guest, GuestSpec, Usage, agent_socket, last_lines, simulated};
 /// In the signature of [`GuestSpec`].
 pub use model::plan::{GuestMode, GuestNic};
 pub use packages::PackageSet;

@@ -157,6 +157,7 @@ fn emulator() {
         assert!(value.ends_with(after), "{value}");
         std::path::PathBuf::from(value)
     };
+    std::fs::write(folder.join("line"), &arguments).unwrap();
     std::fs::write(folder.join("emulator"), std::process::id().to_string()).unwrap();
     let (console, control) = (file("id=console,path=", "/console"), file("id=port0,path=", "/control"));
     let listener = std::os::unix::net::UnixListener::bind(control).unwrap();
@@ -183,7 +184,7 @@ fn emulator() {
         let (run, signal) = (&order["run"], &order["signal"]);
         match run["argv"][0].as_str() {
             Some("crash") => {
-                std::fs::write(&console, "one\nKernel panic - not syncing: a test\n").unwrap();
+                std::fs::write(&console, "\u{1b}[1;31mone\u{1b}[0m\nKernel panic - not syncing: a test\n").unwrap();
                 return;
             }
             Some("wait") => {}
@@ -211,7 +212,12 @@ fn a_guest_lab_runs_commands_until_it_is_taken_down() {
     let host = format!("{}/a", fake.lab);
     let mut waiting = fake.command(&["lab", "exec", &host, "wait"]).stdout(Stdio::null()).spawn().unwrap();
     for _ in 0..2 {
-        assert_eq!(fake.run(&["lab", "exec", &format!("{}/b", fake.lab), "--", "any", "--flag"], 7), "out\n");
+        let output =
+            fake.command(&["lab", "exec", &format!("{}/b", fake.lab), "--", "any", "--flag"]).output().unwrap();
+        assert_code(&output, 7);
+        assert_eq!(stdout(&output), "out\n");
+        // Catches: figures from a guest stood there without the word that they are simulated.
+        assert!(stderr(&output).contains("simulated") && stderr(&output).lines().count() == 1, "{}", stderr(&output));
     }
     assert!(waiting.try_wait().unwrap().is_none(), "it waits no more");
     Command::new("kill").args(["-INT", &waiting.id().to_string()]).status().unwrap();
@@ -221,6 +227,19 @@ fn a_guest_lab_runs_commands_until_it_is_taken_down() {
     fake.run(&["lab", "down", &fake.lab], 0);
     assert_eq!(fake.record(), None);
     fake.nothing_runs();
+}
+
+/// Catches: `lab boot` took the words behind a kernel as a part of its name.
+#[test]
+fn words_behind_a_kernel_reach_a_guest_that_is_booted() {
+    let fake = Fake::new("guest-words");
+    let output =
+        fake.command(&["lab", "boot", "debian-6.1 threadirqs", "--word", "quiet", "--", "any"]).output().unwrap();
+    assert_code(&output, 7);
+    assert_eq!(stdout(&output), "out\n");
+    assert!(stderr(&output).contains("simulated"), "{}", stderr(&output));
+    let line = std::fs::read_to_string(fake.folder.0.join("line")).unwrap();
+    assert!(line.contains(" threadirqs quiet "), "{line}");
 }
 
 #[test]

@@ -113,7 +113,7 @@ pub(crate) fn lab_choice(text: &str) -> Result<LabChoice, String> {
 #[derive(Debug, Args)]
 pub(crate) struct Boot {
     /// debian-6.1, debian-6.1-rt, debian-6.12, debian-6.12-rt (fetched once by apt, not installed), or the path of a
-    /// vmlinuz-RELEASE
+    /// vmlinuz-RELEASE; words behind it join its command line
     pub(crate) kernel: String,
     #[command(flatten)]
     pub(crate) guest: GuestArgs,

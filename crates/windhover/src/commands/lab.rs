@@ -6,7 +6,7 @@ use crate::output::{Failure, Output, json, paragraph, table, unwritten};
 use anyhow::{Context as _, anyhow};
 use guest::{Cache, Guest, GuestSpec, Job, Program};
 use lab::{Lab, LabError, LabRecord, LabSpec, LabStatus, Owner, Registry};
-use model::plan::LabKind;
+use model::plan::{GuestMode, LabKind};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
@@ -45,6 +45,7 @@ pub(crate) fn run(command: LabCommand, output: &Output) -> Result<u8, Failure> {
                 record.check_up().map_err(failed)?;
             }
             if let Some(guest) = record.guest_of(host) {
+                simulated(guest.mode, output);
                 let stop = signals::stop_flag()?;
                 let mut written = Ok(());
                 let ended = lab::exec_in_guest(guest, host, &command, &stop, &mut writer(&mut written));
@@ -180,22 +181,24 @@ fn specs(arguments: &Up) -> Result<Vec<GuestSpec>, Failure> {
     if arguments.guests.len() > 1 && arguments.hosts.is_some_and(|hosts| hosts != 2) {
         refuse!("guests on a wire have one host each: leave --hosts out");
     }
-    let guest = |named: &String| {
-        let mut words = named.split_ascii_whitespace().map(str::to_owned);
-        let mut guest = spec(&words.next().unwrap_or_default(), hosts, &arguments.guest);
-        guest.words.splice(0..0, words);
-        guest
-    };
-    Ok(arguments.guests.iter().map(guest).collect())
+    Ok(arguments.guests.iter().map(|named| spec(named, hosts, &arguments.guest)).collect())
 }
 
 fn spec(kernel: &str, hosts: u32, arguments: &GuestArgs) -> GuestSpec {
-    let GuestArgs { words, mode, cpus, memory_mb, nic, modules, overlay, devices } = arguments.clone();
+    let GuestArgs { words: more, mode, cpus, memory_mb, nic, modules, overlay, devices } = arguments.clone();
     let usual = GuestSpec::new(kernel);
     let (mode, cpus) = (mode.unwrap_or(usual.mode), cpus.unwrap_or(usual.cpus));
     let memory_mb = memory_mb.unwrap_or(usual.memory_mb);
     let nic = nic.unwrap_or(usual.nic);
+    let words = usual.words.iter().cloned().chain(more).collect();
     GuestSpec { words, mode, cpus, memory_mb, hosts, nic, modules, overlay, devices, ..usual }
+}
+
+/// Says so where the times that a program in a guest prints are no times.
+fn simulated(mode: GuestMode, output: &Output) {
+    if let Some(words) = guest::simulated(mode) {
+        output.note(words);
+    }
 }
 
 /// Writes what a program in a guest writes; the first error is kept.
@@ -229,6 +232,7 @@ fn boot(arguments: &Boot, output: &Output) -> Result<u8, Failure> {
         up as f64 / 1e3,
         (used.user_ms + used.system_ms) as f64 / 1e3
     ));
+    simulated(spec.mode, output);
     let mut written = Ok(());
     let limit = arguments.limit.map(Duration::from_secs);
     let ended = match arguments.command.as_slice() {
