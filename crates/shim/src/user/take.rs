@@ -149,7 +149,6 @@ impl State {
         let id = self.insert(socket).ok_or(Not::Ever(Reason::TooManySockets))?;
         table::put_on_stack(entry, id);
         page::on_stack(entry);
-        self.show_one(id);
         Ok(id)
     }
 

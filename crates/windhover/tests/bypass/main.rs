@@ -12,7 +12,6 @@ mod broken_capture;
 mod capture;
 mod hand_over;
 mod hostile;
-mod kept;
 mod kills;
 mod programs;
 mod python;
