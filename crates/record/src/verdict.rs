@@ -500,7 +500,13 @@ fn long_stalls(evidence: &Evidence<'_>) -> Option<String> {
 
 fn interrupted(evidence: &Evidence<'_>) -> Option<String> {
     let sent = evidence.messages.sent;
-    evidence.interrupted.then(|| format!("the run was interrupted after {sent} messages: the result covers only these"))
+    let after = match evidence.spec.probe {
+        // Its bytes are no messages that were counted.
+        Probe::Stream => String::new(),
+        Probe::Wake => format!(" after {sent} deadlines"),
+        _ => format!(" after {sent} messages"),
+    };
+    evidence.interrupted.then(|| format!("the run was interrupted{after}: the result covers only what came before"))
 }
 
 fn other_tasks(evidence: &Evidence<'_>, end: &End<'_>) -> Option<(String, Taken)> {

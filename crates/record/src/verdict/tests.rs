@@ -673,6 +673,12 @@ fn echo_has_no_reflector() {
 fn an_interrupted_run_says_so_and_keeps_its_figures() {
     let case = Case { interrupted: true, ..Case::new() };
     case.only(FindingId::Interrupted, "…2000 messages…");
+    // A stream counts no messages, and threads that wake up meet deadlines.
+    for (probe, words) in [(Probe::Stream, "the run was interrupted: "), (Probe::Wake, "after 2000 deadlines: ")] {
+        let spec = ProbeSpec { probe, ..case.spec.clone() };
+        let said = super::interrupted(&Evidence { spec: &spec, ..case.evidence() }).unwrap();
+        assert!(said.contains(words) && !said.contains("messages"), "{said}");
+    }
 }
 
 /// A far end that stands still for 200 ms of each second, seen by a closed loop of 10 µs for 2 s.
