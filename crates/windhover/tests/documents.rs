@@ -399,7 +399,8 @@ impl Place {
         };
         // Several lines write to the same file here.
         let page = first == "report" && !has("--format");
-        let force = (has("--save") || page).then(|| "--force".to_owned());
+        let drawing = first == "plot" && (has("--output") || has("-o"));
+        let force = (has("--save") || page || drawing).then(|| "--force".to_owned());
         let mut words: Vec<String> = words.iter().map(names).chain(force).collect();
         // There is one run a side here, and none may be given twice.
         words.dedup();
