@@ -110,7 +110,7 @@ impl Folder {
     }
 
     /// Writes a file under a temporary name, fsyncs it and gives it its name (rename(2) replaces in one step, a link, too). The
-    /// directory still has to be fsynced: [`Folder::sync`], once for all files of a cell.
+    /// directory still has to be fsynced: `Folder::sync`, once for all files of a cell.
     ///
     /// # Errors
     /// [`StoreError::DiskFull`], [`StoreError::Write`].
