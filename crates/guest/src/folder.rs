@@ -105,6 +105,19 @@ pub fn remove(path: &Path) {
     }
 }
 
+/// The same by a keeper, whose owner has ended: for a moment a child of the owner may have the lock still, or the emulator writes
+/// into the folder while it is removed.
+pub fn remove_behind_owner(path: &Path) {
+    const TIMES: u32 = 100;
+    for _ in 0..TIMES {
+        remove(path);
+        if !path.exists() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+}
+
 /// Whether a folder has the name of a guest's: a process id and a number.
 fn is_named(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
@@ -136,6 +149,20 @@ fn remove_stale(all: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Catches: a keeper that tries once, while a child of the killed owner has the lock's descriptor still.
+    #[test]
+    fn a_keeper_waits_for_the_lock_of_a_child_that_is_ending() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, lock) = make_locked(folder.path()).unwrap();
+        let ending = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            drop(lock);
+        });
+        remove_behind_owner(&path);
+        assert!(!path.exists());
+        ending.join().unwrap();
+    }
 
     /// Catches: a process of another PID namespace, which has no such id, removed the folder of a guest that runs; the owner
     /// of a folder is whoever has its lock, not who has the number in its name.

@@ -28,7 +28,9 @@ pub use cache::Cache;
 pub use control::{GuestHost, Up};
 pub use cpio::Archive;
 pub use error::GuestError;
-pub use folder::{RunFolder, remove as remove_folder, wait_for_owner};
+pub use folder::{
+    RunFolder, remove as remove_folder, remove_behind_owner as remove_folder_behind_owner, wait_for_owner,
+};
 pub use image::Program;
 pub use kernel::{Kernel, names};
 pub use machine::{Guest, GuestSpec, Usage, agent_socket, last_lines, simulated};

@@ -278,7 +278,7 @@ pub(crate) fn keep(arguments: &Keeper, output: &Output) -> u8 {
     }
     if let Some(folder) = &arguments.folder {
         let waited = guest::wait_for_owner(arguments.owner, ready);
-        guest::remove_folder(folder);
+        guest::remove_folder_behind_owner(folder);
         return u8::from(waited.is_err());
     }
     let task = prepare::keeper::KeeperTask {
