@@ -152,7 +152,12 @@ pub(crate) fn answer_grid(document: &Document) -> Grid {
     let cells: Vec<Option<&CellInfo>> = answer.rows.iter().map(|row| document.cells.get(row.cell)).collect();
     let kind = cells.iter().flatten().find(|cell| cell.value("p50").is_some()).map_or("", |cell| cell.kind.title());
     let mut grid = Grid { columns: vec![Column::words(kind)], keys: 1, ..Grid::default() };
-    grid.columns.extend(answer.columns.iter().map(|id| Column { right: true, ..Column::words(compare::title(id)) }));
+    grid.columns.extend(
+        answer
+            .columns
+            .iter()
+            .map(|id| Column { right: true, ..Column::words(if *id == "max" { "worst" } else { compare::title(id) }) }),
+    );
     grid.columns.push(Column::words(""));
     for (row, cell) in answer.rows.iter().zip(cells) {
         let mut line = vec![row.label.clone()];

@@ -22,7 +22,6 @@ pub(crate) const FIGURES: &str = "A side's figure is the geometric mean over its
 pub(crate) fn title(metric: &str) -> &str {
     match metric {
         "stdev" => "jitter",
-        "max" => "worst",
         other => other,
     }
 }
