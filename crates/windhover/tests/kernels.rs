@@ -77,7 +77,8 @@ fn a_real_time_kernel_keeps_its_tail_where_a_plain_one_does_not() {
     assert!(most * 50.0 <= least, "{most} and {least} ns");
     // Under load the plain kernel's median is part of what the load does to it.
     let [one, other] = of(rt, "p50_ns")[..] else { panic!("two boots") };
-    assert!((one - other).abs() <= one * 0.001, "p50 of two boots of {rt}: {one} and {other} ns");
+    // A percentile is a step of the histogram, 1/256 of the power of two below it: values beside each other may be a step apart.
+    assert!((one - other).abs() <= one / 256.0, "p50 of two boots of {rt}: {one} and {other} ns");
     let report = run(&["report", "--format", "table", directory.to_str().unwrap()]);
     assert_code(&report, 0);
     let text = stdout(&report).split_whitespace().collect::<Vec<_>>().join(" ");
