@@ -37,6 +37,9 @@ fn what_is_imported_is_reported_as_such() {
     for words in ["on hosts of which nothing is known", "Not measured by Windhover itself", "bins are 1 µs wide"] {
         assert!(text.replace("\n  ", " ").contains(words), "'{words}' is not in: {text}");
     }
+    // Catches: JSON did not say what the figures were measured on.
+    let documents: Vec<serde_json::Value> = serde_json::from_str(&reported(&of, "json")).unwrap();
+    assert_eq!((documents.len(), documents[0]["substrate"].as_str()), (1, Some("unknown")));
     let csv = reported(&of, "csv");
     let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
     let (heads, row) = (lines.next().unwrap(), csv.lines().nth(1).unwrap().to_owned());
@@ -108,6 +111,28 @@ fn bad_files_leave_nothing_behind() {
     assert_refused(&["import", "sfnt", &fixture("latmus-user.txt"), "--output", &out], 2, &["latmus-user.txt:1: "]);
     assert!(!std::path::Path::new(&out).exists());
     assert_refused(&["import", "latmus", &fixture("latmus-user.txt"), "--name", "a/b", "--output", &out], 2, &["a/b"]);
+}
+
+/// Catches: /dev/zero took 23.8 GB, because only regular files had a limit. A pipe is read.
+#[test]
+fn what_is_read_has_a_limit() {
+    let folder = Folder::new("import-limit");
+    let out = folder.0.join("runs").display().to_string();
+    assert_refused(&["import", "latmus", "/dev/zero", "--output", &out], 2, &["/dev/zero", "MiB"]);
+    let text = std::fs::read(fixture("latmus-user.txt")).unwrap();
+    let mut program = support::windhover(&["import", "latmus", "/dev/stdin", "--output", &out]);
+    let mut child = program.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), &text).unwrap();
+    assert_code(&child.wait_with_output().unwrap(), 0);
+}
+
+/// Catches: of imports in one second all but the first were refused, because a run's folder has the second in its name.
+#[test]
+fn imports_in_one_second_do_not_collide() {
+    let folder = Folder::new("import-second");
+    let runs: std::collections::BTreeSet<String> =
+        (0..4).map(|_| import(&["latmus", &fixture("latmus-user.txt")], &folder)).collect();
+    assert_eq!(runs.len(), 4);
 }
 
 /// Which build an agent has, and which one a run was measured by, was nowhere to be seen before the two differed.
