@@ -16,7 +16,7 @@ pub fn result_document(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(result) = ResultDocument::read("0001.json", text) {
         let _ = crate::csv([crate::CsvRow::of(&result)]);
-        let _ = crate::json([&result]);
+        let _ = crate::json([crate::CsvRow::of(&result)]);
     }
 }
 

@@ -358,9 +358,13 @@ fn exports() {
     let folder = tempfile::tempdir().unwrap();
     let dir = make_run(folder.path(), 2, 2);
     let run = Run::load(dir.path()).unwrap();
-    let text = store::json(run.results.iter().map(|(_, result)| result)).unwrap();
+    let text = store::json(run.rows()).unwrap();
     let back: Vec<ResultDocument> = serde_json::from_str(&text).unwrap();
     assert_eq!(back, [result(1), result(2)]);
+    // Catches: JSON did not say on what the figures were measured.
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    let substrate = serde_json::to_value(run.run.substrate).unwrap();
+    assert!(rows.iter().all(|row| row["substrate"] == substrate && row["run"] == run.name()), "{text}");
     assert_eq!(serde_json::from_str::<Vec<ResultDocument>>(&store::json([]).unwrap()).unwrap(), []);
 }
 

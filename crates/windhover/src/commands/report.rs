@@ -30,10 +30,7 @@ pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, F
     let failed = |error: store::StoreError| Failure::new(error.exit_code(), error);
     let stored = match form {
         ReportFormat::Csv => Some(store::csv(runs.iter().flat_map(|run| run.rows())).map_err(failed)?),
-        ReportFormat::Json => {
-            let results = runs.iter().flat_map(|run| run.results.iter().map(|(_, result)| result));
-            Some(store::json(results).map_err(failed)?)
-        }
+        ReportFormat::Json => Some(store::json(runs.iter().flat_map(|run| run.rows())).map_err(failed)?),
         _ => None,
     };
     let made = report::Report::from_runs(runs, &options);
