@@ -55,6 +55,8 @@ pub(super) struct Rival {
     spms: u32,
     /// These SPMs went back.
     back: bool,
+    /// Their own numbers do not follow those before: whoever was merely missed goes on counting.
+    is_new_count: bool,
     newest: Sqn,
     data: u32,
 }
@@ -107,9 +109,10 @@ impl Rival {
     }
 
     fn farther(&mut self, known: &Known, until: Sqn) -> Verdict {
+        let counts_on = !(self.is_new_count && self.spms > 1);
         *self = Self::default();
         let ahead = until.distance_from(known.end);
-        if ahead <= MOST_LEAP { Verdict::Leapt } else { Verdict::Restarted }
+        if counts_on && ahead <= MOST_LEAP { Verdict::Leapt } else { Verdict::Restarted }
     }
 
     /// Judges an SPM.
@@ -138,6 +141,7 @@ impl Rival {
         self.spms = if rises { self.spms.saturating_add(1) } else { 1 };
         self.spm = Some(spm.sqn);
         self.back = back;
+        self.is_new_count = !in_sequence;
         match () {
             // Only its own number is wrong, or that of the SPM before it was.
             () if !back && !leaps && self.spms > 1 => {
@@ -145,13 +149,7 @@ impl Rival {
                 Verdict::Fits
             }
             () if back && (self.spms > 1 || self.data > 1) && self.lasts(now_ns) => Verdict::Restarted,
-            () if leaps && self.spms >= SPMS_AGREED && self.lasts(now_ns) => {
-                if later {
-                    self.farther(known, end)
-                } else {
-                    Verdict::Restarted
-                }
-            }
+            () if leaps && self.spms >= SPMS_AGREED && self.lasts(now_ns) => self.farther(known, end),
             () => Verdict::Doubted,
         }
     }
@@ -210,6 +208,19 @@ mod tests {
         let far = [spm(51, 5000, 5100), spm(52, 5000, 5100), spm(53, 5000, 5100)];
         let verdicts = [0, 10, 20].map(|ms| rival.spm(ms * MS, &KNOWN, &far[usize::try_from(ms / 10).unwrap()]));
         assert_eq!(verdicts, [Doubted, Doubted, Leapt]);
+    }
+
+    /// Catches: another session that begins farther on, whose start was counted as a loss of all numbers between.
+    #[test]
+    fn whoever_is_farther_on_and_counts_its_spms_anew_is_another_session() {
+        let mut rival = Rival::default();
+        let verdicts =
+            [0, 10, 20].map(|ms| rival.spm(ms * MS, &KNOWN, &spm(100_000 + u32::try_from(ms).unwrap(), 9000, 9000)));
+        assert_eq!(verdicts, [Doubted, Doubted, Restarted]);
+        let mut rival = Rival::default();
+        assert_eq!([0, 1].map(|at| rival.spm(u64::from(at), &KNOWN, &spm(at, 9000, 9000))), [Doubted; 2]);
+        assert_eq!(rival.data(2, &KNOWN, &data(9000, 9000), true), Doubted);
+        assert_eq!(rival.data(3, &KNOWN, &data(9001, 9000), true), Restarted);
     }
 
     #[test]
