@@ -401,14 +401,39 @@ fn band_line(bands: &[Band], widths: &[usize]) -> String {
     out
 }
 
+/// A space at which no line is broken.
+const NO_BREAK: &str = "\u{a0}";
+/// What stays on the line of its number.
+const UNITS: [&str; 12] = ["%", "ns", "µs", "ms", "s", "min", "B", "KiB", "MiB", "GiB", "Mbit/s", "Gbit/s"];
+
+/// The text with numbers bound to their units.
+pub(crate) fn with_bound_units(text: &str) -> String {
+    let mut bound = String::with_capacity(text.len());
+    let mut after_number = false;
+    for (at, word) in text.split(' ').enumerate() {
+        let is_unit = UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')']));
+        if at > 0 {
+            bound.push_str(if after_number && is_unit { NO_BREAK } else { " " });
+        }
+        bound.push_str(word);
+        after_number = word.ends_with(|last: char| last.is_ascii_digit());
+    }
+    bound
+}
+
 /// Breaks text between words so that no line is wider than `max`; longer words are cut, behind a hyphen or the like where
 /// they have one.
 pub(crate) fn wrap(text: &str, max: Option<usize>) -> Vec<String> {
     let Some(max) = max.filter(|max| *max > 0 && width(text) > *max) else { return vec![text.to_owned()] };
     let mut lines = Vec::new();
     let mut current = String::new();
-    for word in text.split_whitespace() {
-        let mut word = word.to_owned();
+    let bound = with_bound_units(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    // Where a column is too narrow for both, number and unit are parted all the same.
+    let parts = |word: &'_ str| {
+        if width(word) > max { word.split(NO_BREAK).map(str::to_owned).collect() } else { vec![word.to_owned()] }
+    };
+    for word in bound.split(' ').flat_map(parts) {
+        let mut word = word.replace(NO_BREAK, " ");
         if !current.is_empty() && width(&current) + 1 + width(&word) > max {
             lines.push(std::mem::take(&mut current));
         }
@@ -612,6 +637,9 @@ build  7.100  2.100
         assert_eq!(wrap("abcdefgh", Some(3)), ["abc", "def", "gh"]);
         assert_eq!(wrap("far-application", Some(12)), ["far-", "application"]);
         assert_eq!(wrap("", Some(3)), [""]);
+        // Catches: a line that ends with "15" and one that begins with "%".
+        assert_eq!(wrap("p99 -15 %, p50 3 µs", Some(8)), ["p99", "-15 %,", "p50 3 µs"]);
+        assert_eq!(wrap("12345 µs", Some(5)), ["12345", "µs"]);
         assert_eq!(paragraph("* ", "aaaa bbbb cccc dddd eeee ffff", 22), "* aaaa bbbb cccc dddd\n  eeee ffff\n");
     }
 }

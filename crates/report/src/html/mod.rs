@@ -67,6 +67,7 @@ impl Report {
         let (report, document) = (self, &self.document);
         let mut templates = Templates::new();
         templates.set_auto_escape_callback(|_| AutoEscape::Html);
+        templates.add_filter("prose", |text: String| crate::layout::with_bound_units(&text));
         for (name, text) in TEMPLATES {
             templates.add_template(name, text)?;
         }
