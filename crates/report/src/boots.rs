@@ -30,6 +30,8 @@ pub struct BootSpread {
     pub p50_between_percent: Option<f64>,
     /// How p50 scatters between repetitions of one boot, pooled over the boots; `null` with one repetition each.
     pub p50_within_percent: Option<f64>,
+    /// Where p50 lies at two places far apart and not around one: then its mean over few boots is a draw. `null` otherwise.
+    pub p50_modes: Option<[BootMode; 2]>,
     /// As `p50_between_percent`, of p99.9.
     pub p99_9_between_percent: Option<f64>,
     /// As `p50_within_percent`, of p99.9.
@@ -37,6 +39,31 @@ pub struct BootSpread {
     /// What a boot is called.
     #[serde(skip)]
     pub(crate) unit: &'static str,
+}
+
+/// One of the places at which a figure lies.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct BootMode {
+    /// Median of its boots.
+    pub ns: f64,
+    /// How many boots have it.
+    pub boots: usize,
+}
+
+/// The two places at which values lie, the lower one first: each has two values at least, and the gap between them is four times
+/// as wide as either, and 2 % at least.
+fn modes(values: &[f64]) -> Option<[BootMode; 2]> {
+    const LEAST_GAP: f64 = 1.02;
+    const WIDTHS: f64 = 4.0;
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let ratio = |pair: &[f64]| pair.last().zip(pair.first()).map_or(1.0, |(last, first)| last / first);
+    let widest = sorted.windows(2).map(ratio).enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (low, high) = sorted.split_at(widest.0 + 1);
+    let is_far = |of: &[f64]| widest.1.ln() >= WIDTHS * ratio(of).ln();
+    let are_two = low.len() > 1 && high.len() > 1 && widest.1 >= LEAST_GAP && is_far(low) && is_far(high);
+    let mode = |of: &[f64]| Some(BootMode { ns: *of.get(of.len() / 2)?, boots: of.len() });
+    if are_two { Some([mode(low)?, mode(high)?]) } else { None }
 }
 
 /// The figures of a cell in one boot: geometric means over its trusted repetitions, of the maximum the largest.
@@ -84,12 +111,14 @@ fn of_run(run: &RunInput, rtt: bool) -> Vec<BootSpread> {
         label.extend((substrate == Substrate::SimulatedTime).then(|| substrate.word().to_owned()));
         let spread = |name: &str| spread(boots.values(), name, rtt);
         let ([p50_between, p50_within], [p99_9_between, p99_9_within]) = (spread("p50"), spread("p99.9"));
+        let boots: Vec<BootFigures> = boots.iter().map(|(boot, results)| figures(boot, results, rtt)).collect();
         out.push(BootSpread {
             run: run.name.clone(),
             kernel: kernel.clone(),
             label: label.join(" · "),
             kind: crate::compare::kind_of(&results, rtt),
-            boots: boots.iter().map(|(boot, results)| figures(boot, results, rtt)).collect(),
+            p50_modes: modes(&boots.iter().filter_map(|boot| boot.p50_ns).collect::<Vec<_>>()),
+            boots,
             p50_between_percent: p50_between,
             p50_within_percent: p50_within,
             p99_9_between_percent: p99_9_between,
@@ -184,7 +213,12 @@ pub(crate) fn table(spreads: &[BootSpread]) -> Option<(String, Grid)> {
         };
         let mut row = Vec::new();
         row.extend(several.then(|| spread.run.clone()));
-        row.extend([spread.label.clone(), spread.kernel.clone(), boots, each(|boot| boot.p50_ns)]);
+        let modes = spread.p50_modes.map(|modes| {
+            let [low, high] = modes.map(|mode| format!("{} in {}", us_or_dash(Some(mode.ns)), mode.boots));
+            format!(": two modes, {low} and {high}")
+        });
+        let p50 = each(|boot| boot.p50_ns) + &modes.unwrap_or_default();
+        row.extend([spread.label.clone(), spread.kernel.clone(), boots, p50]);
         row.extend([percent(spread.p50_between_percent), percent(spread.p50_within_percent)]);
         row.push(each(|boot| boot.p99_9_ns));
         row.extend([percent(spread.p99_9_between_percent), percent(spread.p99_9_within_percent)]);
@@ -192,4 +226,21 @@ pub(crate) fn table(spreads: &[BootSpread]) -> Option<(String, Grid)> {
         grid.rows.push(row);
     }
     Some((heading, grid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BootMode, modes};
+
+    /// Catches: two modes that pass for a scatter around one, one boot that is far off as a mode, and a scatter as two.
+    #[test]
+    fn figures_at_two_places_are_two_modes() {
+        let two = [23.0, 26.9, 23.1, 26.8, 23.0, 26.9];
+        assert_eq!(modes(&two), Some([BootMode { ns: 23.0, boots: 3 }, BootMode { ns: 26.9, boots: 3 }]));
+        for one in
+            [&[23.0, 23.1, 23.05, 26.9][..], &[23.0, 24.0, 25.0, 26.0], &[10.0, 10.01, 10.1, 10.11], &[23.0, 26.9], &[]]
+        {
+            assert_eq!(modes(one), None, "{one:?}");
+        }
+    }
 }

@@ -55,7 +55,7 @@ mod text;
 mod units;
 
 pub use answer::{Answer, AnswerRow};
-pub use boots::{BootFigures, BootSpread};
+pub use boots::{BootFigures, BootMode, BootSpread};
 pub use csv::csv_columns;
 pub use document::{
     Block, CellInfo, Document, FORMAT, Figure, Figures, FindingCount, Headline, Headlines, Mark, Note, ReflectorInfo,
