@@ -176,7 +176,10 @@ fn the_guard_puts_right_what_drifts() {
     let before = State::read();
     let mut command = machine.command(&["-a", CPU, "--backend", "affinity", "--guard=0.2", "--yes"]);
     let mut guard = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let default_before = read("/proc/irq/default_smp_affinity");
     wait_for("the shield", || machine.status()["cpus"][1]["procs"] == true);
+    // The shield is up before all of it is done: what it has not set yet cannot drift.
+    wait_for("its last setting", || read("/proc/irq/default_smp_affinity") != default_before);
     let default = read("/proc/irq/default_smp_affinity");
     std::fs::write("/proc/irq/default_smp_affinity", "3").unwrap();
     wait_for("the repair", || read("/proc/irq/default_smp_affinity") == default);

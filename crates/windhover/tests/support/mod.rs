@@ -190,10 +190,11 @@ pub fn documents(output: &Output) -> Vec<serde_json::Value> {
     stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// User time of a process in clock ticks.
+/// CPU time of a process in clock ticks, user and system: of the time that messages take, the kernel has three quarters.
 pub fn computed(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(11).unwrap().parse().unwrap()
+    let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
+    fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
 /// Held by whoever changes this machine or looks at all of it, so that no other test, of this run or another one, changes it
