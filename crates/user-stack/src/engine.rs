@@ -76,6 +76,8 @@ pub struct Engine {
     stack: Stack,
     kernel: Kernel,
     interface: Interface,
+    /// The MTU with which it was opened: frames have room for so much.
+    most_mtu: u32,
     addresses: Vec<IpAddr>,
     known: HashMap<IpAddr, Known>,
     elsewhere: HashMap<IpAddr, Instant>,
@@ -127,6 +129,7 @@ impl Engine {
             port,
             stack: Stack::new(config),
             kernel,
+            most_mtu: interface.mtu,
             interface,
             addresses,
             known: HashMap::with_capacity(64),
@@ -146,7 +149,7 @@ impl Engine {
         &mut self.stack
     }
 
-    /// The interface as it was when it was opened.
+    /// The interface, with the MAC address and MTU that it had not long ago.
     #[must_use]
     pub fn interface(&self) -> &Interface {
         &self.interface
@@ -365,6 +368,12 @@ impl Engine {
         self.look_up(remote, now)
     }
 
+    /// Whether an address is this host's own, so that packets to it never leave.
+    #[must_use]
+    pub fn is_on_this_host(&self, address: IpAddr) -> bool {
+        address.is_loopback() || self.kernel.is_own(address)
+    }
+
     /// Asks the kernel for path and next hop to an address.
     fn look_up(&mut self, remote: IpAddr, now: Instant) -> Route {
         if self.is_own_loopback(remote) {
@@ -446,18 +455,26 @@ impl Engine {
     #[must_use]
     pub fn known(&self) -> Snapshot {
         let known = self.known.iter().map(|(remote, known)| (*remote, *known)).collect();
-        Snapshot { interface: self.interface.index, known }
+        let Interface { index, mac, mtu, .. } = self.interface;
+        Snapshot { interface: index, link: (mac, mtu), most_mtu: self.most_mtu, known }
     }
 
     /// Takes what the kernel said.
     pub fn refreshed(&mut self, answers: Answers) {
         let now = now();
-        if let Some(addresses) = answers.addresses
-            && addresses != self.addresses
-            && self.port.set_addresses(&addresses).is_ok()
-        {
-            self.stack.set_addresses(&addresses);
-            self.addresses = addresses;
+        if let Some((mac, mtu)) = answers.link {
+            (self.interface.mac, self.interface.mtu) = (mac, mtu);
+            self.stack.set_interface(mac, u16::try_from(mtu).unwrap_or(u16::MAX));
+        }
+        if let Some(mut addresses) = answers.addresses {
+            // An address that is gone may come back: meanwhile the kernel would answer segments of its connections with resets.
+            let gone = self.addresses.iter().filter(|address| !addresses.contains(address));
+            let used: Vec<IpAddr> = gone.filter(|address| self.stack.tcp_uses(**address)).copied().collect();
+            addresses.extend(used);
+            if addresses != self.addresses && self.port.set_addresses(&addresses).is_ok() {
+                self.stack.set_addresses(&addresses);
+                self.addresses = addresses;
+            }
         }
         for (remote, found) in answers.changed {
             self.stack.forget_hop(remote);

@@ -65,6 +65,12 @@ impl Kernel {
         Ok(found)
     }
 
+    /// MAC address and MTU of an interface.
+    pub(crate) fn link(&self, interface: u32) -> Option<([u8; 6], u32)> {
+        let link = self.0.link(interface).ok()?;
+        Some((link.mac?, link.mtu))
+    }
+
     /// Addresses of an interface.
     pub(crate) fn addresses(&self, interface: u32) -> Result<Vec<IpAddr>, EngineError> {
         /// Not usable yet, or not at all: another host has it.
@@ -91,6 +97,11 @@ impl Kernel {
         let route = self.0.route_to(to, if is_near { interface } else { 0 }).ok().filter(|route| route.unicast)?;
         let next = route.gateway.unwrap_or(to);
         Some(Path { interface: route.interface?, next, source: route.source, mtu: route.mtu })
+    }
+
+    /// Whether an address is one of this network namespace.
+    pub(crate) fn is_own(&self, address: IpAddr) -> bool {
+        self.0.route_to(address, 0).is_ok_and(|route| route.local)
     }
 
     /// The MAC address of a neighbour, where the kernel knows it.

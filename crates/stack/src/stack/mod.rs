@@ -105,6 +105,18 @@ impl Stack {
         self.counts
     }
 
+    /// The interface has another MAC address or MTU. Hops that are set again use them.
+    pub fn set_interface(&mut self, mac: [u8; 6], mtu: u16) {
+        (self.config.mac, self.config.mtu) = (mac, mtu);
+    }
+
+    /// Whether a connection has this address at its local end.
+    #[must_use]
+    pub fn tcp_uses(&self, address: IpAddr) -> bool {
+        let address = Address::from(address);
+        self.connections.iter().any(|(_, connection)| connection.flow.local == address)
+    }
+
     /// The interface has another set of addresses. Sockets with an address that is gone stay.
     pub fn set_addresses(&mut self, addresses: &[IpAddr]) {
         self.addresses = addresses.iter().map(|ip| Address::from(*ip)).collect();

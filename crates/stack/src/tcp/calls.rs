@@ -176,7 +176,7 @@ impl Connection {
         }
     }
 
-    /// ICMP reported that a packet was longer than the path's MTU (RFC 1191, RFC 8201).
+    /// Packets were longer than the path's MTU: ICMP reported it (RFC 1191, RFC 8201), or the interface has another.
     pub(crate) fn path_is_narrower(&mut self, mtu: u16) {
         if mtu >= self.path_mtu {
             return;

@@ -287,9 +287,11 @@ impl Connection {
     pub(crate) fn set_hop(&mut self, mac: [u8; 6], hop: &Hop) {
         let marks = Marks { ttl: self.options.ttl, tos: self.options.tos };
         self.template = Some(Template::new([mac, hop.mac], self.flow.local, self.flow.remote, PROTOCOL_TCP, marks));
-        if hop.mtu < self.path_mtu || self.send.flights.is_empty() {
+        if self.send.flights.is_empty() {
             self.path_mtu = hop.mtu;
             self.measure_segments();
+        } else {
+            self.path_is_narrower(hop.mtu);
         }
     }
 

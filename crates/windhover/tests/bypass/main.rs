@@ -10,6 +10,7 @@
 mod audit;
 mod broken_capture;
 mod capture;
+mod changes;
 mod hand_over;
 mod hostile;
 mod kills;

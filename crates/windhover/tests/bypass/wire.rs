@@ -14,7 +14,7 @@ pub(super) const FAR: [&str; 3] = ["10.9.0.2", "fd09::2", "fe80::2"];
 /// Those of the far end that have a route.
 pub(super) const REACHED: [&str; 2] = [FAR[0], FAR[1]];
 
-fn ip(arguments: &str) {
+pub(super) fn ip(arguments: &str) {
     let done = Command::new("ip").args(arguments.split(' ')).output().unwrap();
     assert!(done.status.success(), "ip {arguments}: {}", stderr(&done));
 }
