@@ -150,6 +150,7 @@ words! {
     OtherSocket "other-socket" "neither UDP nor TCP (UNIX, raw, netlink …): passed on unchanged";
     NoInterface "no-interface" "the interface cannot be opened: bypass run says why";
     Route "route" "the other end is not reached through the interface";
+    Local "local" "the other end, or its own address, is on this host: its packets pass no interface";
     OtherInterface "other-interface" "its address is none of the interface's";
     PortInUse "port-in-use" "another socket of the process has the port";
     ReusePort "reuse-port" "SO_REUSEPORT: the kernel shares the port out";

@@ -2,6 +2,7 @@
 
 use crate::user::{self, Outgoing};
 use crate::{errno, real, thread};
+use bypass_abi::page::Reason;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use std::ptr::null;
 
@@ -70,7 +71,7 @@ unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int) -> Optio
         // SAFETY: a message, as of sendmsg(2).
         unsafe {
             if user::is_enabled() && message.as_ref().is_some_and(|message| message.msg_controllen > 0) {
-                super::descriptors::each_in(message, user::passed);
+                super::descriptors::each_in(message, |fd| user::to_kernel(fd, Reason::Passed));
             }
         }
         return None;

@@ -28,7 +28,7 @@ pub(crate) use options::{get, ioctl, name, room, set, wait_for_room};
 pub(crate) use ready::{Polled, poll};
 pub(crate) use socket::{Incoming, receive, send};
 pub(crate) use stream::{accept, connect, shut_down};
-pub(crate) use take::{listens, passed};
+pub(crate) use take::{listens, to_kernel};
 
 use crate::table::{self, Entry};
 use crate::{settings, thread};

@@ -3,7 +3,7 @@
 use super::socket::Socket;
 use super::{Handle, address, entry, lock};
 use crate::table::{self, Entry};
-use crate::{errno, real};
+use crate::{errno, page, real};
 use bypass_abi::page::{Kind, Reason};
 use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, c_int, c_ulong, c_void, sockaddr, socklen_t};
 use stack::{KeepAlive, TcpInfo, TcpOptions, TcpState};
@@ -29,7 +29,7 @@ pub(super) const COPIED: [(c_int, c_int); 13] = [
 ];
 
 /// Options that a connection has from its listener besides [`COPIED`].
-const INHERITED: [(c_int, c_int); 10] = [
+const INHERITED: [(c_int, c_int); 11] = [
     (SOL_SOCKET, libc::SO_RCVTIMEO),
     (SOL_SOCKET, libc::SO_SNDTIMEO),
     (SOL_SOCKET, libc::SO_LINGER),
@@ -38,6 +38,7 @@ const INHERITED: [(c_int, c_int); 10] = [
     (SOL_SOCKET, libc::SO_MARK),
     (SOL_SOCKET, libc::SO_REUSEADDR),
     (SOL_SOCKET, libc::SO_BINDTOIFINDEX),
+    (SOL_SOCKET, libc::SO_ZEROCOPY),
     (IPPROTO_TCP, libc::TCP_CONGESTION),
     (IPPROTO_IPV6, libc::IPV6_V6ONLY),
 ];
@@ -142,6 +143,7 @@ const UNKNOWN: [(c_int, &[c_int]); 4] = [
             libc::SO_ATTACH_FILTER,
             libc::SO_ATTACH_BPF,
             libc::SO_TXTIME,
+            libc::SO_ZEROCOPY,
         ],
     ),
     (
@@ -231,6 +233,16 @@ pub(crate) unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_v
     };
     // A group's request may begin with interface 0; it is longer than any switch.
     let is_on = number != 0 || size > 16;
+    if entry.has(table::STREAM) && is_on && (level, name) == (SOL_SOCKET, libc::SO_ZEROCOPY) {
+        // Only the kernel says when it has done with the memory.
+        entry.set(table::UNKNOWN_OPTION);
+        match entry.on_stack() {
+            Some(_) => super::take::to_kernel(fd, Reason::Option),
+            None if entry.has(table::CANDIDATE) => page::fall_back(Some(entry), Reason::Option),
+            None => {}
+        }
+        return;
+    }
     if !entry.has(table::STREAM) && is_on && UNKNOWN.iter().any(|(of, names)| *of == level && names.contains(&name)) {
         entry.set(table::UNKNOWN_OPTION);
         let mut locked = lock();

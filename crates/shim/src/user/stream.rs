@@ -278,8 +278,10 @@ fn begin(
     let is_v6 = entry.has(table::IPV6);
     let engine = state.engine().map_err(not)?;
     let interface = engine.interface().index;
-    let remote = address::on_link(remote, interface).filter(|remote| engine.route(remote.ip()) != Route::Elsewhere);
-    let Some(remote) = remote else { return Err(not(Not::Ever(Reason::Route))) };
+    let Some(remote) = address::on_link(remote, interface) else { return Err(not(Not::Ever(Reason::Route))) };
+    if engine.route(remote.ip()) == Route::Elsewhere {
+        return Err(not(Not::Ever(super::take::elsewhere(engine, remote.ip()))));
+    }
     if !address::is_on_link(fd, interface) {
         return Err(not(Not::Ever(Reason::OtherInterface)));
     }

@@ -8,7 +8,7 @@ use bypass_abi::{Key, page::Reason};
 use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, c_int};
 use stack::{TcpOptions, UdpOptions};
 use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use user_stack::{Engine, Route};
 use xsk::{Backend, Protocol};
 
@@ -60,10 +60,10 @@ pub(super) fn left(entry: &'static Entry) {
     }
 }
 
-/// A descriptor goes to another process, which gets the kernel's socket: a connection is the kernel's before. A listener that nobody
-/// waits for is the kernel's again.
+/// Gives a connection to the kernel because of `reason`: its descriptor goes to another process, or the program wants what only the
+/// kernel can. A listener that nobody waits for is the kernel's again.
 #[cold]
-pub(crate) fn passed(fd: c_int) {
+pub(crate) fn to_kernel(fd: c_int, reason: Reason) {
     let Some((entry, id)) = super::entry(fd).and_then(|entry| Some((entry, entry.on_stack()?))) else { return };
     let errno = crate::errno::get();
     let mut state = lock();
@@ -73,7 +73,7 @@ pub(crate) fn passed(fd: c_int) {
         state.hand_over_all(|one| one == fd);
         drop(state);
         if entry.on_stack() == Some(id) {
-            page::left_behind(entry, Reason::Passed);
+            page::left_behind(entry, reason);
         }
     }
     crate::errno::set(errno);
@@ -246,6 +246,11 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
     Ok(id)
 }
 
+/// Why packets to an address do not go through the interface.
+pub(super) fn elsewhere(engine: &Engine, remote: IpAddr) -> Reason {
+    if engine.is_on_this_host(remote) { Reason::Local } else { Reason::Route }
+}
+
 /// Whether the stack can do what the socket was set to.
 fn allowed(
     engine: &mut Engine,
@@ -255,11 +260,14 @@ fn allowed(
     remote: Option<SocketAddr>,
 ) -> Result<(), Not> {
     let is_elsewhere = !local.ip().is_unspecified() && !engine.has_address(local.ip());
+    if is_elsewhere && local.ip().is_loopback() {
+        return Err(Not::Ever(Reason::Local));
+    }
     if is_elsewhere || !address::is_on_link(fd, engine.interface().index) {
         return Err(Not::Ever(Reason::OtherInterface));
     }
-    if remote.is_some_and(|remote| engine.route(remote.ip()) == Route::Elsewhere) {
-        return Err(Not::Ever(Reason::Route));
+    if let Some(remote) = remote.filter(|remote| engine.route(remote.ip()) == Route::Elsewhere) {
+        return Err(Not::Ever(elsewhere(engine, remote.ip())));
     }
     if entry.has(table::UNKNOWN_OPTION) {
         return Err(Not::Ever(Reason::Option));
