@@ -22,6 +22,8 @@ const MOST_NESTED: u32 = 4;
 /// What may be asked for together with EPOLLEXCLUSIVE.
 const EXCLUSIVE_WITH: c_int =
     EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
+/// How long what the kernel said last is taken for true where the stack has something: a busy program asks it less often.
+const KERNEL_NS: u64 = 5_000;
 static NOW: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// An internet socket, or another instance, in an epoll instance.
@@ -57,9 +59,13 @@ pub(super) struct Set {
     list: VecDeque<c_int>,
     /// Members of the kernel's instance.
     in_kernel: usize,
+    /// At least one member was added that the kernel alone has: no internet socket.
+    has_others: bool,
     /// Sockets that are not on the stack.
     waiting: usize,
     kernel_in: u32,
+    /// When the kernel's instance was asked last, ns.
+    asked_ns: u64,
 }
 
 impl Set {
@@ -107,7 +113,9 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
     let number = table::instance(set);
     if !is_socket && inner == 0 {
         if let Some(number) = number.filter(|_| what == EPOLL_CTL_ADD) {
-            state.set_of(number, set).in_kernel += 1;
+            let set = state.set_of(number, set);
+            set.in_kernel += 1;
+            set.has_others = true;
         }
         return None;
     }
@@ -510,7 +518,13 @@ fn attempt_once(
     let Some(set) = locked.sets.get_mut(&number) else { return Some(Err(libc::EBADF)) };
     let is_time = set.kernel_in == 0;
     set.kernel_in = if is_time { ATTEMPTS_A_KERNEL } else { set.kernel_in - 1 };
-    let asks = (asks && found == 0 || is_time) && (set.in_kernel > 0 || !mask.is_null());
+    let mut asks = (asks && found == 0 || is_time) && (set.in_kernel > 0 || !mask.is_null());
+    if set.has_others && (asks || found > 0) {
+        // A ready pipe is reported beside a ready socket.
+        let now = thread::now_ns();
+        asks |= now - set.asked_ns >= KERNEL_NS;
+        set.asked_ns = if asks { now } else { set.asked_ns };
+    }
     drop(locked);
     let count = |found: usize| c_int::try_from(found).unwrap_or(c_int::MAX);
     if !asks || found == events.len() {

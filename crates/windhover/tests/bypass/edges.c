@@ -2,6 +2,7 @@
    says what the other end does; besides: 7005 takes "PORT COUNT\n", connects so often to that port of this end, and echoes there;
    7006 says "!" and reads to the end, and 7007 says how the last of those ended. */
 #include "edges.h"
+#include <linux/errqueue.h>
 #include <net/if.h>
 
 static void say_option(const char *what, int fd, int level, int name, int bytes) {
@@ -516,6 +517,48 @@ static void pipes(void) {
     close(fd);
 }
 
+/* One call reports both a pipe and a connection. */
+static void both_ready(void) {
+    int fd = connected(7001), pair[2], set = epoll_create1(0), both = 0;
+    struct epoll_event event = {EPOLLIN, {.u32 = 1}}, found[4];
+    if (pipe(pair)) exit(1);
+    epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+    event.data.u32 = 2;
+    epoll_ctl(set, EPOLL_CTL_ADD, pair[0], &event);
+    for (int i = 0; i < 50; i++) {
+        send(fd, "x", 1, 0);
+        if (write(pair[1], "y", 1) != 1) exit(1);
+        for (int waiting = 0; waiting < 1; usleep(100)) ioctl(fd, FIONREAD, &waiting);
+        both += epoll_wait(set, found, 4, 2000) == 2;
+        if (recv(fd, buffer, 1, 0) != 1 || read(pair[0], buffer, 1) != 1) exit(1);
+    }
+    say("both at once, of 50 times", both);
+    close(pair[0]);
+    close(pair[1]);
+    close(set);
+    close(fd);
+}
+
+/* A program that sends without copies is told when its memory is free again: of a connection, and of one that gets the option before. */
+static void without_copies(void) {
+    for (int before = 0; before < 2; before++) {
+        int fd = before ? make(SOCK_STREAM) : connected(7001);
+        set(fd, SOL_SOCKET, SO_ZEROCOPY, 1);
+        if (before && connect(fd, to(7001), far_size)) { perror("connect"); exit(1); }
+        say("without a copy", send(fd, "free soon", 9, MSG_ZEROCOPY));
+        text("echo", recv(fd, buffer, 9, MSG_WAITALL));
+        char control[200];
+        struct msghdr message = {.msg_control = control, .msg_controllen = sizeof control};
+        struct pollfd one = {fd, 0, 0};
+        say("something is reported", poll(&one, 1, 2000));
+        say("read", recvmsg(fd, &message, MSG_ERRQUEUE));
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        struct sock_extended_err *error = header ? (void *)CMSG_DATA(header) : NULL;
+        if (error) printf("origin %d, messages %u to %u\n", error->ee_origin, error->ee_info, error->ee_data);
+        close(fd);
+    }
+}
+
 /* What another process does with a connection. */
 static int shared(const char *how) {
     int fd = connected(7001), pair[2];
@@ -666,6 +709,8 @@ int main(int count, char **arguments) {
     small_buffers();
     streams_of_stdio();
     pipes();
+    both_ready();
+    without_copies();
     printf("done\n");
     return 23;
 }
