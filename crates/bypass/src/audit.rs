@@ -174,7 +174,8 @@ impl Code {
             Err(obstacle) => obstacle.of(&program).to_string(),
             Ok(()) => format!("{} was started without the library (its environment was cleaned)", program.display()),
         };
-        let name = file("comm")?.trim_end().to_owned();
+        // A thread may have a name of its own.
+        let name = read_to_string(format!("/proc/{process}/comm")).ok()?.trim_end().to_owned();
         let library = c_library.filter(|_| is_loaded).map(|(_, code, _)| code);
         Some(Self { process, name, layout, library, generic, why_not })
     }

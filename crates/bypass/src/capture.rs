@@ -43,7 +43,7 @@ pub fn choose(folder: &Path, wanted: Option<&str>) -> Result<Process, BypassErro
 pub fn named(folder: &Path, wanted: &str) -> Result<Vec<Process>, BypassError> {
     let mut all = pages(folder);
     let id = wanted.parse::<u32>().ok();
-    all.retain(|process| id.map_or(process.name == wanted, |id| process.pid == id));
+    all.retain(|process| id.map_or_else(|| process.is_called(wanted), |id| process.pid == id));
     if !all.is_empty() {
         return Ok(all);
     }

@@ -123,7 +123,7 @@ pub struct Carrier {
 pub struct Process {
     /// Its number.
     pub pid: u32,
-    /// Its name.
+    /// Its name when it was started, at most 15 bytes.
     pub name: String,
     /// Its settings.
     pub settings: BTreeMap<&'static str, u64>,
@@ -137,6 +137,14 @@ pub struct Process {
     pub unlisted: u64,
     /// The interface of the stack in it; none without one, or before its first socket.
     pub carrier: Option<Carrier>,
+}
+
+impl Process {
+    /// Whether this is its name, or the one that it has given itself.
+    pub(crate) fn is_called(&self, wanted: &str) -> bool {
+        let now = || std::fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+        self.name == wanted || now().trim_end() == wanted
+    }
 }
 
 /// The pages of living processes in a folder, by process.

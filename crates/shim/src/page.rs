@@ -371,14 +371,27 @@ fn describe() {
     set(page::AT_PID, u64::from(process()));
     set(page::AT_STARTED, started().unwrap_or(0));
     let mut name = [0_u8; 16];
-    // SAFETY: the kernel writes 16 bytes.
-    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr().cast::<c_char>()) };
+    let file = program();
+    // The last of the 16 bytes stays 0.
+    name.iter_mut().zip(file.iter().take(15)).for_each(|(slot, byte)| *slot = *byte);
     for (at, eight) in name.as_chunks::<8>().0.iter().enumerate() {
         set(page::AT_NAME + at, u64::from_ne_bytes(*eight));
     }
     for (at, value) in settings::values().iter().enumerate() {
         set(page::AT_SETTINGS + at, *value);
     }
+}
+
+/// Name of the file that was executed. It was the process' name then; threads, also the first, may have got others.
+fn program() -> &'static [u8] {
+    // SAFETY: takes a number only.
+    let path = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const c_char;
+    if path.is_null() {
+        return b"?";
+    }
+    // SAFETY: a string that the kernel has put above the stack, for as long as the program runs.
+    let path = unsafe { std::ffi::CStr::from_ptr(path) }.to_bytes();
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
 /// When this process started: field 22 of /proc/self/stat.

@@ -52,6 +52,7 @@ int main(int count, char **words) {
     const char *how = count > 1 ? words[1] : "library";
     struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof own;
+    if (!strcmp(how, "setup")) prctl(PR_SET_NAME, "MainThread");
     int fd = socket(AF_INET, SOCK_DGRAM, 0), pair[2];
     if (fd < 0 || bind(fd, (struct sockaddr *)&own, size) || getsockname(fd, (struct sockaddr *)&own, &size)) return 1;
     if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair)) return 1;
