@@ -8,7 +8,7 @@ pub const MAGIC: u64 = u64::from_ne_bytes(*b"WHBYPASS");
 /// Version of the layout; a reader ignores other versions.
 pub const VERSION: u64 = 2;
 
-/// Index of the word that holds [`MAGIC`], written last.
+/// Index of the word that holds [`MAGIC`], written last; 0 again at the process' orderly end.
 pub const AT_MAGIC: usize = 0;
 /// Index of the word that holds [`VERSION`].
 pub const AT_VERSION: usize = 1;
@@ -68,12 +68,15 @@ pub const SOCKET_RETRANSMITS: usize = 11;
 pub const SOCKET_ROUND_TRIP: usize = 12;
 /// Both ends, own one first: each an address as IPv6 has it (2 words of bytes). Then both ports, own one in the upper half.
 pub const SOCKET_ENDS: usize = 13;
+/// SND.UNA + 2^32: what whoever outlives the process needs to ask the other end.
+pub const SOCKET_NUMBER: usize = 18;
 /// Shift of [`Reason`] + 1 why it is not accelerated; 0 when it is.
 pub const REASON_SHIFT: u32 = 40;
 
 /// Counters of a kind of call or a socket.
 pub const COUNTERS: usize = 7;
 
+const _: () = assert!(SOCKET_ENDS + 5 <= SOCKET_NUMBER && SOCKET_NUMBER < SOCKET_WORDS, "words of a socket overlap");
 const _: () = assert!(SETTINGS.len() <= 24, "settings reach into the counters");
 const _: () = assert!(AT_ENGINE + ENGINE_WORDS <= AT_CAPTURE && AT_CAPTURE_REFUSED < AT_SOCKETS, "words overlap");
 const _: () = assert!(AT_REASONS + Reason::ALL.len() <= AT_ENGINE, "reasons reach into the stack's");

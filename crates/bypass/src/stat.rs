@@ -218,7 +218,7 @@ fn process(pid: u32, words: &[u64]) -> Process {
     }
 }
 
-fn carrier(words: &[u64]) -> Option<Carrier> {
+pub(crate) fn carrier(words: &[u64]) -> Option<Carrier> {
     let at = |offset: usize| word(words, page::AT_ENGINE + offset);
     let backend = xsk::Backend::ALL.get(usize::try_from(at(2)).ok()?.checked_sub(1)?)?.word();
     let name = [at(0), at(1)].map(u64::to_ne_bytes).concat();
@@ -226,10 +226,9 @@ fn carrier(words: &[u64]) -> Option<Carrier> {
     Some(Carrier { interface, backend, received: at(3), sent: at(4), dropped: at(5), ring_full: at(6) })
 }
 
-/// State, ends and figures of a connection on the stack in the process.
-fn connection(words: &[u64], record: usize) -> Option<(Seen, Connection)> {
+/// Local and remote end of a connection on the stack in the process.
+pub(crate) fn ends(words: &[u64], record: usize) -> Option<(SocketAddr, SocketAddr)> {
     let at = |offset: usize| word(words, at_socket(record) + offset);
-    let state = usize::try_from(at(page::SOCKET_TCP)).ok().filter(|state| *state > 0)?;
     let end = |place: usize, port: u64| {
         let octets = [0, 1].map(|half| at(page::SOCKET_ENDS + place * 2 + half).to_ne_bytes()).concat();
         let octets: [u8; 16] = octets.try_into().ok()?;
@@ -237,7 +236,15 @@ fn connection(words: &[u64], record: usize) -> Option<(Seen, Connection)> {
         Some(SocketAddr::new(ip, u16::try_from(port & 0xffff).ok()?))
     };
     let ports = at(page::SOCKET_ENDS + 4);
-    let seen = Seen { local: end(0, ports >> 16)?, remote: end(1, ports)?, state };
+    Some((end(0, ports >> 16)?, end(1, ports)?))
+}
+
+/// State, ends and figures of a connection on the stack in the process.
+fn connection(words: &[u64], record: usize) -> Option<(Seen, Connection)> {
+    let at = |offset: usize| word(words, at_socket(record) + offset);
+    let state = usize::try_from(at(page::SOCKET_TCP)).ok().filter(|state| *state > 0)?;
+    let (local, remote) = ends(words, record)?;
+    let seen = Seen { local, remote, state };
     let figures = Connection {
         unsent_bytes: at(page::SOCKET_UNSENT),
         unread_bytes: at(page::SOCKET_UNREAD),

@@ -182,6 +182,7 @@ pub(crate) fn show_connection(
     show(at + page::SOCKET_UNREAD, u64::from(info.unread));
     show(at + page::SOCKET_RETRANSMITS, info.retransmits);
     show(at + page::SOCKET_ROUND_TRIP, info.round_trip_ns);
+    show(at + page::SOCKET_NUMBER, 1 << 32 | u64::from(info.first_unacknowledged));
     let Some((local, remote)) = ends else { return };
     for (place, end) in [local, remote].into_iter().enumerate() {
         let octets = match end.ip() {
@@ -281,6 +282,8 @@ pub(crate) fn remove() {
         && is_own_process()
         && let Some(path) = path_of_page(&mut path)
     {
+        // Whoever has it open knows by this that nobody killed the process.
+        show(page::AT_MAGIC, 0);
         // SAFETY: the path ends with NUL.
         unsafe { libc::unlink(path.as_ptr()) };
     }

@@ -87,7 +87,7 @@ pub use error::Error;
 pub use hop::Hop;
 pub use stack::{
     Counts, Disposition, Event, Listener, PassedBy, Readiness, Shutdown, Stack, TcpInfo, TcpSnapshot, TcpSocket,
-    UdpSocket,
+    UdpSocket, probe_segment,
 };
 pub use tcp::TcpState;
 pub use time::Instant;

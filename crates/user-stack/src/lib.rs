@@ -8,8 +8,10 @@
 mod engine;
 mod error;
 mod kernel;
+mod probe;
 mod refresh;
 
 pub use engine::{Engine, Route, Sending, now};
 pub use error::EngineError;
+pub use probe::probe_peer;
 pub use refresh::{Answers, Refresh, Snapshot};

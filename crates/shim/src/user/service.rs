@@ -4,6 +4,7 @@ use super::{ROUNDS, lock};
 use crate::{descriptor, page, real, table, thread};
 use libc::{POLLIN, pollfd};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
+use user_stack::Engine;
 
 /// The most rounds of frames in one hold of the lock.
 const MOST_ROUNDS: u32 = 16;
@@ -140,13 +141,23 @@ impl super::State {
     fn show(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         page::show_engine(engine);
-        for place in &self.places {
-            let Some(socket) = &place.socket else { continue };
-            if let (super::Handle::Tcp(handle), Some(record)) = (socket.handle, socket.record)
-                && let Ok(info) = engine.stack().tcp_info(handle)
-            {
-                page::show_connection(record, super::options::state_number(info.state), socket.ends, &info);
-            }
+        for socket in self.places.iter().filter_map(|place| place.socket.as_ref()) {
+            show_socket(engine, socket);
         }
+    }
+
+    /// The same of one. A new one is shown at once: whoever outlives the process has to know of it.
+    pub(super) fn show_one(&mut self, id: u32) {
+        if let Some((engine, socket)) = self.both(id) {
+            show_socket(engine, socket);
+        }
+    }
+}
+
+fn show_socket(engine: &mut Engine, socket: &super::Socket) {
+    if let (super::Handle::Tcp(handle), Some(record)) = (socket.handle, socket.record)
+        && let Ok(info) = engine.stack().tcp_info(handle)
+    {
+        page::show_connection(record, super::options::state_number(info.state), socket.ends, &info);
     }
 }

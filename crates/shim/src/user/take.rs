@@ -129,6 +129,8 @@ impl State {
                     super::capture::start(&mut engine);
                     self.descriptors = engine.descriptors();
                     engine.all_descriptors().into_iter().for_each(|fd| table::open(fd, table::OWN));
+                    // Before the first connection: whoever outlives the process has to know where its frames went.
+                    page::show_engine(&mut engine);
                     self.engine = Some(engine);
                     service::start();
                 }
@@ -149,6 +151,7 @@ impl State {
         let id = self.insert(socket).ok_or(Not::Ever(Reason::TooManySockets))?;
         table::put_on_stack(entry, id);
         page::on_stack(entry);
+        self.show_one(id);
         Ok(id)
     }
 

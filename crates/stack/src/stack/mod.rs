@@ -9,6 +9,7 @@ mod types;
 mod udp_calls;
 
 pub use detach::TcpSnapshot;
+pub use reply::probe_segment;
 pub use types::{Counts, Disposition, Event, Listener, PassedBy, Readiness, Shutdown, TcpInfo, TcpSocket, UdpSocket};
 
 use crate::address::{Address, Flow, Keyed, Table};

@@ -1,14 +1,36 @@
 //! Segments that no connection sends: resets, and SYN cookies.
 
-use crate::address::Flow;
+use crate::address::{Address, Flow};
 use crate::number::Seq;
 use crate::tcp::Connection;
 use crate::wire::ip::{Marks, Packet, Template};
 use crate::wire::tcp::{ACK, HEADER, Header, OptionBytes, RST, Segment};
 use crate::wire::{self, PROTOCOL_TCP};
+use std::net::SocketAddr;
 
 /// Time to live of replies: those of no socket.
 const MARKS: Marks = Marks { ttl: 64, tos: 0 };
+
+/// The TCP segment, without an IP header, that asks the other end of a connection what it expects, as a keep-alive probe does (RFC 9293,
+/// section 3.8.4): it is older than what was acknowledged, so an acknowledgment answers it. None where the addresses are of two
+/// families.
+#[must_use]
+pub fn probe_segment(local: SocketAddr, remote: SocketAddr, first_unacknowledged: u32) -> Option<[u8; HEADER]> {
+    let (from, to) = (Address::from(local.ip()), Address::from(remote.ip()));
+    let template = (from.is_v4() == to.is_v4()).then(|| Template::new([[0; 6]; 2], from, to, PROTOCOL_TCP, MARKS))?;
+    let header = Header {
+        source_port: local.port(),
+        destination_port: remote.port(),
+        sequence: Seq(first_unacknowledged).minus(1),
+        flags: ACK,
+        ..Header::default()
+    };
+    let mut segment = [0; HEADER];
+    header.write(&[], &mut segment);
+    let sum = template.checksum(&segment);
+    wire::put(&mut segment, 16, &sum);
+    Some(segment)
+}
 
 /// A segment without data that waits to be sent.
 #[derive(Debug, Clone, Copy)]

@@ -89,6 +89,8 @@ pub struct TcpInfo {
     pub send_window: u32,
     /// Window that was announced to the other end, in bytes.
     pub receive_window: u32,
+    /// SND.UNA: the oldest number that is not acknowledged.
+    pub first_unacknowledged: u32,
     /// Sequence numbers that were sent and are not acknowledged.
     pub unacknowledged: u32,
     /// Bytes that were not yet sent.

@@ -158,6 +158,7 @@ impl Connection {
             send_mss: send.mss,
             send_window: send.window,
             receive_window: self.receive.window(),
+            first_unacknowledged: send.unacknowledged.0,
             unacknowledged: send.next.since(send.unacknowledged),
             unsent: self.unsent(),
             unread: long(self.receive.buffer.length()),

@@ -34,7 +34,7 @@ pub(crate) struct Undo {
 #[derive(Debug, Args)]
 pub(crate) struct Keeper {
     /// The change set
-    #[arg(long, required_unless_present_any = ["lab", "folder"])]
+    #[arg(long, required_unless_present_any = ["lab", "folder", "connections"])]
     pub(crate) set: Option<String>,
     /// The lab
     #[arg(long, conflicts_with = "set")]
@@ -42,6 +42,12 @@ pub(crate) struct Keeper {
     /// The folder of a guest, to be removed
     #[arg(long, conflicts_with_all = ["set", "lab"])]
     pub(crate) folder: Option<PathBuf>,
+    /// The folder of status pages of `bypass`: peers of programs that are killed are told
+    #[arg(long, conflicts_with_all = ["set", "lab", "folder"])]
+    pub(crate) connections: Option<PathBuf>,
+    /// The process that stays, when the one that started it has ended
+    #[arg(long, requires = "connections")]
+    pub(crate) detached: bool,
     /// Its owner: process id and start time
     #[arg(long, value_name = "PID:TICKS", value_parser = owner)]
     pub(crate) owner: (i32, u64),

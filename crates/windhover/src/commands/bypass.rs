@@ -2,12 +2,14 @@
 
 use super::bypass_capture::{self, Recording};
 use super::bypass_stat;
+use super::identity;
 use super::launch::{OURS, become_program, exit_code, not_started};
 use super::signals;
 use crate::cli::bypass::{self as cli, BypassCommand, Run, Stack};
 use crate::output::{Failure, Output, paragraph, table};
 use anyhow::{Context as _, anyhow};
 use bypass::{Audit, Backend, BypassError, Capture, Effective, Interface, Library, Profile, Settings, Start};
+use model::Policy;
 use std::any::Any;
 use std::ffi::OsString;
 use std::path::Path;
@@ -164,9 +166,40 @@ fn prepare(
     if stack.is_none() && capture.take().is_some() {
         output.warning("no packet is captured: tcpdump sees the kernel's");
     }
+    if stack.is_some()
+        && let Err(error) = start_keeper(&folder)
+    {
+        output.warning(format_args!("if the program is killed, its peers are not told: {error:#}"));
+    }
     let start = settings.start((arguments.require, arguments.verbose), stack.as_ref());
     let capture = capture.as_ref().map_or(0, Capture::request);
     Ok(library.environment(Start { capture, ..start }))
+}
+
+/// Starts the process that tells the peers of a killed program. It is no child of the program, which may wait for all of its own: a
+/// process between them ends at once.
+fn start_keeper(folder: &Path) -> anyhow::Result<()> {
+    let own = prepare::keeper::this_process().context("this process cannot read its own start")?;
+    let _ = keeper(folder, (own.tid, own.started))?.start()?.wait()?;
+    Ok(())
+}
+
+fn keeper(folder: &Path, (pid, started): (i32, u64)) -> anyhow::Result<Launch> {
+    let launch = Launch::new(identity::executable()?).args(["keeper", "--connections"]).arg(folder);
+    let launch = launch.arg("--owner").arg(format!("{pid}:{started}")).policy(Policy::Other).in_our_group();
+    Ok(launch.env_remove("LD_PRELOAD").stdin(Stream::Null).stdout(Stream::Null).stderr(Stream::Null))
+}
+
+/// `windhover keeper --connections`: starts the process that stays, and ends; or stays.
+pub(crate) fn keep(folder: &Path, owner: (i32, u64), stays: bool) -> u8 {
+    if stays {
+        task::own_session();
+        bypass::keep(folder, owner);
+        return 0;
+    }
+    let started = keeper(folder, owner).and_then(|launch| Ok(launch.arg("--detached").start()?));
+    // It outlives this one.
+    u8::from(started.map(std::mem::forget).is_err())
 }
 
 /// The interface of a stack in the program's process; none: the program gets the kernel's sockets, which spin.

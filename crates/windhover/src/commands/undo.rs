@@ -281,6 +281,9 @@ pub(crate) fn keep(arguments: &Keeper, output: &Output) -> u8 {
         guest::remove_folder_behind_owner(folder);
         return u8::from(waited.is_err());
     }
+    if let Some(folder) = &arguments.connections {
+        return super::bypass::keep(folder, arguments.owner, arguments.detached);
+    }
     let task = prepare::keeper::KeeperTask {
         set: SetId(arguments.set.clone().unwrap_or_default()),
         state: arguments.system.state(),

@@ -13,6 +13,7 @@ mod capture;
 mod changes;
 mod hand_over;
 mod hostile;
+mod kept;
 mod kills;
 mod programs;
 mod python;
