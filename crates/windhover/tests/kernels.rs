@@ -59,7 +59,7 @@ fn campaign(name: &str, kernels: &str) -> (Folder, PathBuf, Vec<Value>) {
 /// Catches: a load that does not disturb, a policy that is not applied in the guest, a boot that is not told apart, figures of
 /// simulated time that do not say so, and a kernel that is not the one that was asked for.
 #[test]
-#[ignore = "boots three guests, and fetches their kernels once: cargo xtask test --guest labs"]
+#[ignore = "boots three guests, and fetches their kernels once: cargo xtask test --guest kernels"]
 fn a_real_time_kernel_keeps_its_tail_where_a_plain_one_does_not() {
     let (_folder, directory, results) = campaign("kernels", r#""guest:debian-6.1", "guest:debian-6.1-rt""#);
     let (_again, _, again) = campaign("kernels-again", r#""guest:debian-6.1-rt""#);

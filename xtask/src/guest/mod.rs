@@ -82,8 +82,9 @@ const BOOTS: [Boot; 10] = [
 const VOLUMES: &str = "volumes";
 const VOLUME_TOOLS: [&str; 4] = ["mdadm", "lvm2", "libdevmapper-event1.02.1", "libaio1"];
 
-/// What the tests of labs in guests are called among the boots.
+/// What the tests of labs in guests are called among the boots, and those that compare kernels, which run where they are named.
 const LABS: &str = "labs";
+const KERNELS: &str = "kernels";
 
 /// Guests at a time: a boot is mostly one busy CPU.
 const AT_A_TIME: usize = 2;
@@ -101,11 +102,14 @@ pub(crate) fn run(filters: &[String]) -> Result<Counts> {
         return kexec::run(campaign);
     }
     let wanted: Vec<&Boot> = BOOTS.iter().filter(|boot| is_wanted(boot, filters)).collect();
-    let with_labs = filters.is_empty() || filters.iter().any(|filter| filter == LABS);
-    if wanted.is_empty() && !with_labs {
+    let is_named = |name: &str| filters.iter().any(|filter| filter == name);
+    // They measure: one at a time.
+    let labs = [("guest_lab", filters.is_empty() || is_named(LABS)), (KERNELS, is_named(KERNELS))];
+    let labs: Vec<&str> = labs.into_iter().filter(|(_, runs)| *runs).map(|(test, _)| test).collect();
+    if wanted.is_empty() && labs.is_empty() {
         let names: Vec<&str> = {
             let campaigns = kexec::CAMPAIGNS.iter().map(|campaign| campaign.name);
-            BOOTS.iter().map(|boot| boot.name).chain([LABS]).chain(campaigns).collect()
+            BOOTS.iter().map(|boot| boot.name).chain([LABS, KERNELS]).chain(campaigns).collect()
         };
         bail!("no boot is called '{}'; there are: {}", filters.join(" "), names.join(" "));
     }
@@ -135,9 +139,8 @@ pub(crate) fn run(filters: &[String]) -> Result<Counts> {
         }
     });
     let mut counts = counts.into_inner().map_err(|_| anyhow::anyhow!("a thread that boots guests panicked"))?;
-    if with_labs {
-        // They measure: one at a time.
-        let tests = ["--package", "windhover", "--test", "guest_lab", "--test", "kernels"].map(str::to_owned);
+    for test in labs {
+        let tests = ["--package", "windhover", "--test", test].map(str::to_owned);
         let arguments = ["--ignored", "--show-output", "--test-threads=1"].map(str::to_owned);
         counts.add(crate::tests::cargo_test(&tests, &arguments, None, &mut |_| ())?);
     }
