@@ -147,10 +147,7 @@ const MOST_NS: f64 = 100.0 * 86_400e9;
 
 /// The beginning of a word, for an error.
 pub(crate) fn shortened(word: &str) -> String {
-    const MOST: usize = 40;
-    let plain = |letter: char| if letter.is_control() { '?' } else { letter };
-    let start: String = word.chars().take(MOST).map(plain).collect();
-    if word.chars().nth(MOST).is_some() { format!("{start}…") } else { start }
+    model::text::excerpt(word, 40)
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ pub mod socket;
 pub mod source;
 pub mod spec;
 pub mod stream;
+pub mod text;
 pub mod usage;
 pub mod verdict;
 pub mod wake;

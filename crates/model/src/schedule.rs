@@ -99,7 +99,7 @@ pub fn times(what: &str, text: &str) -> Result<Vec<u64>, ModelError> {
             continue;
         }
         let ns = nanoseconds(time).ok_or_else(|| {
-            let shown: String = time.chars().filter(|c| !c.is_control()).take(40).collect();
+            let shown = crate::text::excerpt(time, 40);
             bad(number, &format!("'{shown}' is no time: use seconds such as 0.25, or 250us, 250ms, 250000ns"))
         })?;
         if let Some(&before) = times.last().filter(|&&before| ns < before) {

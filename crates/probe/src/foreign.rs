@@ -508,8 +508,7 @@ fn garbage(number: usize, why: &str) -> String {
 
 /// Text of a worker as a part of one line.
 fn plain(text: &str) -> String {
-    const MOST: usize = 200;
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(MOST).collect()
+    model::text::excerpt(text, 200)
 }
 
 /// The next line that says something; nothing at the end.

@@ -1,6 +1,6 @@
 //! Aligned plain text: columns, bands above them, words wrapped, equal neighbours merged downwards.
 
-use store::visible_line;
+use model::text::visible_line;
 
 /// One column.
 #[derive(Debug, Clone)]

@@ -224,7 +224,7 @@ pub(crate) fn list(words: &[String]) -> String {
 /// Escapes text for HTML and SVG, attributes included.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
-    for c in store::visible(text).chars() {
+    for c in model::text::visible(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
@@ -238,7 +238,7 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// What came from outside must not steer a terminal or break a table.
-pub(crate) use store::visible_line as plain;
+pub(crate) use model::text::visible_line as plain;
 
 #[cfg(test)]
 mod tests {

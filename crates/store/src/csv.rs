@@ -102,7 +102,7 @@ fn known(result: &ResultDocument, factor: &str) -> Option<String> {
 #[must_use]
 pub fn csv_line(fields: &[impl AsRef<str>]) -> String {
     let field = |field: &str| {
-        let field = crate::visible(field);
+        let field = model::text::visible(field);
         match field.contains([',', '"', '\r', '\n']) {
             true => format!("\"{}\"", field.replace('"', "\"\"")),
             false => field.into_owned(),

@@ -37,7 +37,6 @@ mod read;
 mod rundir;
 mod schema;
 mod time;
-mod visible;
 mod whole;
 
 pub use cell::{CellFiles, events, outliers};
@@ -50,5 +49,4 @@ pub use read::{Run, load_many, one_substrate};
 pub use rundir::{RunDir, kernel_config_file};
 pub use schema::schemas;
 pub use time::utc_text;
-pub use visible::{visible, visible_line};
 pub use whole::{WholeRun, write_whole};

@@ -131,7 +131,7 @@ proptest! {
         prop_assert_eq!(rows.len(), 2);
         prop_assert_eq!(rows[0].len(), rows[1].len());
         // What would steer a terminal is written as JSON does.
-        prop_assert_eq!(column(&rows, "cell"), windhover_store::visible(&cell));
-        prop_assert_eq!(column(&rows, &format!("factor_x{name}")), windhover_store::visible(&value));
+        prop_assert_eq!(column(&rows, "cell"), model::text::visible(&cell));
+        prop_assert_eq!(column(&rows, &format!("factor_x{name}")), model::text::visible(&value));
     }
 }

@@ -1,17 +1,18 @@
 //! All printing: results on standard output, everything else on standard error.
 //!
-//! Text passes [`store::visible`] here, whoever wrote it: what steers a terminal is shown and not done. Only our own colours,
+//! Text passes [`model::text::visible`] here, whoever wrote it: what steers a terminal is shown and not done. Only our own colours,
 //! messages printed as they came ([`Output::bytes`]) and what programs of the user write are left alone.
 
 use crate::cli::usage::UsageError;
 use crate::cli::{Cli, Colour};
 use anstyle::{AnsiColor, Style};
+use model::text::{visible, visible_line};
 use report::{Column, Grid};
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
-use store::{Folder, visible, visible_line};
+use store::Folder;
 
 /// Returns a usage error, as `bail!` does any other.
 macro_rules! refuse {

@@ -238,8 +238,7 @@ pub fn check_build(host: &str, ours: &str, theirs: &str, their_protocol: u32) ->
     }
     let words = |build: &str, protocol: u32| {
         // All that `--version` names: the version and 16 digits.
-        let short: String = build.chars().filter(|c| !c.is_control()).take(32).collect();
-        format!("{short} protocol {protocol}")
+        format!("{} protocol {protocol}", model::text::excerpt(build, 32))
     };
     Err(BuildMismatch { host: host.to_owned(), theirs: words(theirs, their_protocol), ours: words(ours, PROTOCOL) })
 }

@@ -14,6 +14,9 @@ use crate::session::{Role, Session, State, from_payload};
 use model::stream::StreamInterval;
 use std::net::SocketAddr;
 
+/// Letters of a text from the far end that are printed.
+const MOST_SHOWN: usize = 500;
+
 /// What a session is made of.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
@@ -125,7 +128,7 @@ impl ClientSession {
                 let build = hello.build.as_ref().map(|build| format!(", build {build}")).unwrap_or_default();
                 return Err(SessionError::Lacks {
                     capability,
-                    theirs: one_line(&format!("windhover {}{build}", hello.tool_version)),
+                    theirs: model::text::excerpt(&format!("windhover {}{build}", hello.tool_version), MOST_SHOWN),
                     ours: format!("windhover {}", self.role.config.tool_version),
                 });
             }
@@ -215,7 +218,7 @@ impl ClientSession {
             (_, ServerMessage::Refused { code, reason }) => {
                 return Err(match code {
                     RefuseCode::WrongKey if self.role.config.key.is_some() => SessionError::WrongKey,
-                    code => SessionError::Refused { code, reason: one_line(&reason) },
+                    code => SessionError::Refused { code, reason: model::text::excerpt(&reason, MOST_SHOWN) },
                 });
             }
             (State::Opening, ServerMessage::Opened(opened)) => (State::Opened, ClientEvent::Opened(opened)),
@@ -276,9 +279,4 @@ impl ClientSession {
         self.secure(session_key, Direction::ToServer, Direction::ToClient);
         Ok(ClientEvent::Ready { hello, session })
     }
-}
-
-/// A reason from the far end is printed: it keeps one line and no control characters.
-fn one_line(reason: &str) -> String {
-    reason.chars().take(500).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -204,16 +204,9 @@ fn each_nic(subject: &Subject<'_>, make: fn(&Subject<'_>, &NicFacts) -> Answer) 
     reason.filter(|_| found.is_empty()).map_or(Ok(found), Err)
 }
 
-/// Text on one line, of a bearable length, without control characters.
+/// Text on one line, of a bearable length.
 fn one_line(text: &str) -> String {
-    const MOST: usize = 300;
-    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let mut line = plain.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((at, _)) = line.char_indices().nth(MOST) {
-        line.truncate(at);
-        line.push('…');
-    }
-    line
+    model::text::excerpt(&text.split_whitespace().collect::<Vec<_>>().join(" "), 300)
 }
 
 /// `1 thread`, `2 threads`.

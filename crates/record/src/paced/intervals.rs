@@ -157,21 +157,14 @@ fn tallies(peers: usize) -> Box<[Tallies]> {
     (0..peers).map(|_| Tallies::default()).collect()
 }
 
-/// A host's name as it can stand in a tag: without what parts the fields and lines of a log.
-fn tag(name: &str) -> String {
-    name.chars()
-        .map(|letter| if letter == ',' || letter.is_whitespace() || letter.is_control() { '_' } else { letter })
-        .collect()
-}
-
 impl Intervals {
     /// Of intervals of `length_ns`, for the reflectors with these names; an interval waits `wait` ticks for its last
     /// messages.
     pub(super) fn new(length_ns: u64, wait: u64, hosts: &[String]) -> Self {
         let several = hosts.len() > 1;
-        let tags = hosts
-            .iter()
-            .map(|host| TAGS.map(|name| if several { format!("{name}@{}", tag(host)) } else { name.to_owned() }));
+        let tags = hosts.iter().map(|host| {
+            TAGS.map(|name| if several { format!("{name}@{}", model::text::tag(host)) } else { name.to_owned() })
+        });
         Self {
             length_ns: length_ns.max(1_000_000),
             wait,

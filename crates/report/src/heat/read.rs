@@ -162,7 +162,7 @@ fn tagged(outliers: &[Outlier], tag: &str) -> Vec<Tagged> {
     let (bare, host) = tag.split_once('@').map_or((tag, None), |(bare, host)| (bare, Some(host)));
     let mut tagged: Vec<Tagged> = outliers
         .iter()
-        .filter(|outlier| host.is_none() || outlier.host.as_deref().map(in_tag).as_deref() == host)
+        .filter(|outlier| host.is_none() || outlier.host.as_deref().map(model::text::tag).as_deref() == host)
         .filter(|outlier| !outlier.lost || bare == "lateness")
         .map(|outlier| Tagged {
             at_ns: outlier.at_ns.saturating_sub(outlier.lateness_ns),
@@ -265,14 +265,9 @@ fn messages(result: &ResultDocument, tag: &str) -> (u64, u64) {
         return (stream.working_latency.as_ref().map_or(0, |working| working.count), 0);
     }
     let host = tag.split_once('@').map(|(_, host)| host);
-    let of_host = |host: &str| result.reflectors.iter().find(|reflector| in_tag(&reflector.host) == host);
+    let of_host = |host: &str| result.reflectors.iter().find(|reflector| model::text::tag(&reflector.host) == host);
     let messages = host.and_then(of_host).map_or(&result.messages, |reflector| &reflector.messages);
     (messages.received, messages.lost)
-}
-
-/// A host as it stands in a tag: what would part the fields of a log is replaced there.
-fn in_tag(host: &str) -> String {
-    host.chars().map(|c| if c == ',' || c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
 }
 
 /// Messages that never came back, by the start of the series' interval that they were sent in; for a tag that names one
@@ -282,7 +277,7 @@ fn losses(result: &ResultDocument, tag: &str) -> Vec<(u64, u64)> {
         return Vec::new();
     }
     let host = tag.split_once('@').map(|(_, host)| host);
-    let fits = |of: &str| host.is_none_or(|host| in_tag(of) == host);
+    let fits = |of: &str| host.is_none_or(|host| model::text::tag(of) == host);
     let mut all: Vec<_> =
         result.series.iter().filter(|series| series.quantity == SeriesQuantity::Lost && fits(&series.host)).collect();
     if all.iter().any(|series| series.host == "initiator") {

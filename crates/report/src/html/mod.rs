@@ -115,7 +115,7 @@ impl Report {
             runs => data(&document.runs),
             environments => data(environment::of(&self.inputs)),
         })?;
-        Ok(Page { html: store::visible(&rendered).into_owned(), problems: maps.problems })
+        Ok(Page { html: model::text::visible(&rendered).into_owned(), problems: maps.problems })
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) fn run(build: Option<String>) -> Result<u8, Failure> {
         build: build.map_or_else(identity::build, Ok)?,
         lines: Arc::new(|line: &str| {
             // The runner that would read this may be gone.
-            let _ = writeln!(std::io::stderr(), "{}", store::visible(line));
+            let _ = writeln!(std::io::stderr(), "{}", model::text::visible(line));
         }),
     };
     // The agent watches for the first signal itself; this makes the second one end it.

@@ -421,7 +421,7 @@ impl<'a> Watcher<'a> {
         if self.bar.is_hidden() {
             self.output.note(text.trim_end());
         } else {
-            self.bar.println(store::visible(text.trim_end()));
+            self.bar.println(model::text::visible(text.trim_end()));
         }
     }
 
@@ -497,7 +497,7 @@ impl Observer for Watcher<'_> {
             Progress::CellStarted { step, eta_ns } => {
                 self.eta_ns = *eta_ns;
                 self.json("cell", || serde_json::to_value(step));
-                let words = store::visible_line(&words(&step.factors, &self.axes));
+                let words = model::text::visible_line(&words(&step.factors, &self.axes));
                 self.bar.set_message(format!("{words}, {} left", duration(*eta_ns)));
             }
             Progress::Interval { step, interval } => {

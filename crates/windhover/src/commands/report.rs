@@ -5,8 +5,9 @@ use crate::cli::shared::MixArgs;
 use crate::output::{Failure, Output, width, write_file, write_into};
 use anyhow::anyhow;
 use model::Substrate;
+use model::text::visible;
 use std::path::Path;
-use store::{StoreError, visible};
+use store::StoreError;
 
 /// The report that a run directory has.
 pub(crate) const REPORT: &str = "report.html";

@@ -1,12 +1,12 @@
 //! `--stack xdp` in network namespaces that the tests make: what calls return.
 
 use super::support::{self, Folder, assert_code, stderr, stdout};
-use super::wire::{FAR, REACHED, has_program, with_wire};
+use super::wire::{FAR, Network, REACHED, has_program, with_wire};
 use super::{Started, assert_same, bypass, bypass_behind, stat};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// What `ends.c` and `edges.c` talk to. Threads of this namespace, which end with the test.
@@ -130,6 +130,8 @@ fn compare(test: &'static str, name: &str) {
             assert_code(&plain, 23);
             let plain = stdout(&plain);
             assert!(plain.lines().count() > 70 && !plain.contains("too "), "{plain}");
+            let spun = run(super::budget(&mut bypass(folder, &["run", "--", program, address]), 3000));
+            assert_same(&plain, &stdout(&spun), &format!("by spin: {}", stderr(&spun)));
             for (backend, us) in [("generic", "3000"), ("generic", "5000000"), ("native", "0"), ("packet", "3000")] {
                 let arguments = ["run", "--stack", "xdp", "--backend", backend, "--", program, address];
                 let mut command = bypass(folder, &arguments);
@@ -153,6 +155,69 @@ fn every_call_returns_on_the_stack_what_the_kernel_returns() {
 #[test]
 fn calls_at_the_edges_return_on_the_stack_what_the_kernel_returns() {
     compare("calls_at_the_edges_return_on_the_stack_what_the_kernel_returns", "edges");
+}
+
+/// What the pairings below start as the other end: it serves until its input ends.
+#[test]
+#[ignore = "not a test: the other end, which others start"]
+fn the_other_end() {
+    if std::env::var_os(OTHER_END).is_some() {
+        serve();
+        println!("\n{SERVES}");
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+    }
+}
+
+const OTHER_END: &str = "WINDHOVER_TEST_OTHER_END";
+const SERVES: &str = "it serves";
+
+/// Starts the other end: on the kernel's stack, or on ours with a back-end.
+fn start_other_end(folder: &Folder, backend: Option<&str>) -> Started {
+    let program = std::env::current_exe().unwrap();
+    let mut command = match backend {
+        None => Command::new(&program),
+        Some(backend) => {
+            bypass(folder, &["run", "--stack", "xdp", "--backend", backend, "--", program.to_str().unwrap()])
+        }
+    };
+    command.args(["--ignored", "--nocapture", "--exact", "stack::the_other_end"]).env(OTHER_END, "1");
+    Started::new(&mut command, SERVES).0
+}
+
+/// Catches: a call whose result depends on which stack the other end has.
+#[test]
+#[ignore = "cargo xtask test --bypass"]
+fn calls_return_the_same_whichever_stack_the_other_end_has() {
+    let test = "calls_return_the_same_whichever_stack_the_other_end_has";
+    for name in ["ends", "edges", "turns"] {
+        let folder = Arc::new(Folder::new(&format!("bypass-pairings-{name}")));
+        let Some(program) = super::compile(&folder, test, name, &[]) else { return };
+        let Some(network) = Network::new(test, false) else { return };
+        let mut plain: Vec<String> = Vec::new();
+        for backend in [None, Some("packet"), Some("generic")] {
+            let shared = folder.clone();
+            let far = network.far.run(move || start_other_end(&shared, backend));
+            let (program, folder, before) = (program.clone(), folder.clone(), std::mem::take(&mut plain));
+            plain = network.near.run(move || {
+                let own = REACHED.map(|address| stdout(&run(Command::new(&program).arg(address))));
+                for (at, address) in REACHED.into_iter().enumerate() {
+                    let expected = before.get(at).unwrap_or(&own[at]);
+                    assert_same(expected, &own[at], &format!("the kernel with {backend:?}"));
+                    for stack in [&["--stack", "xdp", "--backend", "generic"][..], &[]] {
+                        let line = [&["run"], stack, &["--", &program, address]].concat();
+                        let output = run(super::budget(&mut bypass(&folder, &line), 3000));
+                        assert_same(
+                            expected,
+                            &stdout(&output),
+                            &format!("{stack:?} with {backend:?}: {}", stderr(&output)),
+                        );
+                    }
+                }
+                if before.is_empty() { own.to_vec() } else { before }
+            });
+            drop(far);
+        }
+    }
 }
 
 /// Catches: a thread that waits for the kernel's sockets when one of them comes to the stack, or for the stack's when it leaves it, and

@@ -31,7 +31,7 @@ pub(super) fn text(record: &Record<'_>, line: &mut String) {
         }
     }
     if let Some(comment) = record.frame.comment {
-        let _ = write!(line, "  # {}", store::visible_line(comment));
+        let _ = write!(line, "  # {}", model::text::visible_line(comment));
     }
     line.push('\n');
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 pub(super) fn text(summary: &Summary) -> String {
     let mut out = String::new();
     for comment in &summary.comments {
-        let _ = writeln!(out, "# {}", store::visible_line(comment));
+        let _ = writeln!(out, "# {}", model::text::visible_line(comment));
     }
     let _ = write!(
         out,

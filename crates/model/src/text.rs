@@ -38,6 +38,25 @@ pub fn visible_line(text: &str) -> String {
     visible(&text.replace("\r\n", " ").replace(['\n', '\t'], " ")).into_owned()
 }
 
+/// The beginning of a text of others, on one line, in at most `most` letters; "…" where it goes on.
+#[must_use]
+pub fn excerpt(text: &str, most: usize) -> String {
+    // What is shown of a letter is longer than the letter.
+    let start: String = text.trim().chars().take(most + 1).collect();
+    let line = visible_line(&start);
+    match line.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}
+
+/// A host's name as it can stand in a tag of an interval log: without what parts the fields and lines of a log.
+#[must_use]
+pub fn tag(name: &str) -> String {
+    let parts = |letter: &char| *letter == ',' || letter.is_whitespace() || letter.is_control();
+    name.chars().map(|letter| if parts(&letter) { '_' } else { letter }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +77,14 @@ mod tests {
             assert!(matches!(visible(fine), Cow::Borrowed(same) if same == fine));
         }
         assert_eq!(visible("a\rb\r\n\u{1b}[2J"), "a\\u000db\r\n\\u001b[2J");
+    }
+
+    /// Catches: an excerpt that acts, is longer than it may be, or does not say that it is one.
+    #[test]
+    fn an_excerpt_is_one_line_of_bounded_length() {
+        for (text, shown) in [(" ab\ncd ", "ab cd"), ("abcdef", "abcde…"), ("a\u{1b}b", "a\\u00…"), ("", "")] {
+            assert_eq!(excerpt(text, 5), shown, "{text:?}");
+        }
     }
 
     /// Catches: JSON that reads as another value, or not at all.
