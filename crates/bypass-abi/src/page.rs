@@ -157,7 +157,7 @@ words! {
     OtherInterface "other-interface" "its address is none of the interface's";
     PortInUse "port-in-use" "another socket of the process has the port";
     ReusePort "reuse-port" "SO_REUSEPORT: the kernel shares the port out";
-    Option "option" "only the kernel can do what it is for: multicast groups, time stamps, packet information, errors of the network";
+    Option "option" "only the kernel can do what it is for: multicast groups, SO_TIMESTAMPING, errors of the network, sends without copies";
     QueueTaken "queue-taken" "another process has the interface's queue: its parent or a sibling";
     SharedListener "shared-listener" "AF_PACKET: several processes listen on this socket, and all would answer";
     KernelConnections "kernel-connections" "the kernel has connections of its port: it is tried again when they are over";

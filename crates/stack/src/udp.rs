@@ -2,6 +2,7 @@
 
 use crate::address::{Address, Flow};
 use crate::number::long;
+use crate::wire::ip::Marks;
 use crate::wire::{self, PROTOCOL_UDP, ip};
 use crate::{Error, Instant, UdpOptions};
 use std::collections::VecDeque;
@@ -21,6 +22,10 @@ pub struct Received {
     pub destination: SocketAddr,
     /// When [`crate::Stack::handle_frame`] took it.
     pub at: Instant,
+    /// Time to live, or hop limit, with which it came.
+    pub ttl: u8,
+    /// Type of service, or traffic class, with which it came.
+    pub tos: u8,
 }
 
 /// A datagram that waits.
@@ -30,7 +35,11 @@ pub(crate) struct Letter {
     length: usize,
     pub(crate) flow: Flow,
     pub(crate) at: Instant,
+    pub(crate) marks: Marks,
 }
+
+/// What is known of a datagram beside its bytes: ends, time, and the marks of its IP header.
+pub(crate) type About = (Flow, Instant, Marks);
 
 /// Datagrams of any length in one ring of bytes; each lies in one piece.
 #[derive(Debug)]
@@ -58,33 +67,33 @@ impl Mailbox {
     }
 
     /// Adds a datagram; false when there is no room.
-    pub(crate) fn push(&mut self, flow: Flow, at: Instant, payload: &[u8]) -> bool {
+    pub(crate) fn push(&mut self, about: About, payload: &[u8]) -> bool {
         let length = payload.len();
         if self.letters.len() >= self.most {
             return false;
         }
         let Some(head) = self.letters.front().map(|letter| letter.offset) else {
             (self.tail, self.wrapped) = (0, false);
-            return self.put(0, flow, at, payload);
+            return self.put(0, about, payload);
         };
         if self.wrapped {
-            return length <= head - self.tail && self.put(self.tail, flow, at, payload);
+            return length <= head - self.tail && self.put(self.tail, about, payload);
         }
         if length <= self.bytes.len() - self.tail {
-            return self.put(self.tail, flow, at, payload);
+            return self.put(self.tail, about, payload);
         }
         if length > head {
             return false;
         }
         self.wrapped = true;
-        self.put(0, flow, at, payload)
+        self.put(0, about, payload)
     }
 
-    fn put(&mut self, offset: usize, flow: Flow, at: Instant, payload: &[u8]) -> bool {
+    fn put(&mut self, offset: usize, (flow, at, marks): About, payload: &[u8]) -> bool {
         let Some(place) = self.bytes.get_mut(offset..offset + payload.len()) else { return false };
         place.copy_from_slice(payload);
         self.tail = offset + payload.len();
-        self.letters.push_back(Letter { offset, length: payload.len(), flow, at });
+        self.letters.push_back(Letter { offset, length: payload.len(), flow, at, marks });
         true
     }
 
@@ -215,7 +224,7 @@ mod tests {
             if random.happens(0.52) {
                 let length = if random.happens(0.2) { 0 } else { usize::try_from(random.below(400)).unwrap() };
                 let letter = vec![round.to_le_bytes()[0]; length];
-                if mailbox.push(flow, Instant(0), &letter) {
+                if mailbox.push((flow, Instant(0), Marks::default()), &letter) {
                     expected.push_back(letter);
                     pushed += 1;
                 } else {

@@ -2,7 +2,7 @@
 
 use crate::spin::{Call, Spun};
 use crate::table::{self, Entry};
-use crate::user::{self, Incoming};
+use crate::user::{self, Control, Incoming};
 use crate::{busy, errno, page, real, thread};
 use bypass_abi::page::{Kind, Outcome, Reason};
 use libc::{
@@ -301,6 +301,7 @@ unsafe fn receive_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Opti
         flags,
         name: message.msg_name.cast(),
         name_size: &raw mut message.msg_namelen,
+        control: Control::of(message.msg_control, message.msg_controllen),
         message_flags: 0,
         is_kernels: false,
     };
@@ -311,7 +312,7 @@ unsafe fn receive_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Opti
         // SAFETY: as above.
         unsafe {
             (*whole).msg_flags = incoming.message_flags;
-            (*whole).msg_controllen = 0;
+            (*whole).msg_controllen = incoming.control.used() as _;
             if (*whole).msg_name.is_null() || !is_datagram(fd) {
                 (*whole).msg_namelen = 0;
             }
@@ -333,6 +334,7 @@ fn one(part: &iovec, flags: c_int) -> Incoming {
         flags,
         name: std::ptr::null_mut(),
         name_size: std::ptr::null_mut(),
+        control: Control::NONE,
         message_flags: 0,
         is_kernels: false,
     }

@@ -1,5 +1,6 @@
 //! Datagrams.
 
+use super::control::Wanted;
 use super::socket::{Incoming, Socket};
 use super::wait::{For, Waited, finish, wait};
 use super::{Handle, State, address, close, entry, lock, take};
@@ -54,7 +55,7 @@ pub(super) unsafe fn bytes<'a>(part: &iovec) -> &'a [u8] {
 pub(super) unsafe fn receive(
     engine: &mut Engine,
     socket: UdpSocket,
-    is_v6: bool,
+    (is_v6, wanted): (bool, Wanted),
     incoming: &mut Incoming,
 ) -> Result<usize, Error> {
     let interface = engine.interface().index;
@@ -67,6 +68,10 @@ pub(super) unsafe fn receive(
     let is_cut = copied < received.length;
     if is_cut {
         incoming.message_flags |= MSG_TRUNC;
+    }
+    if !wanted.is_empty() {
+        // SAFETY: the caller's promise about the room for control data.
+        incoming.message_flags |= unsafe { incoming.control.tell(wanted, &received, interface) };
     }
     if incoming.flags & MSG_PEEK == 0 {
         engine.stack().udp_pop(socket)?;

@@ -7,6 +7,7 @@
 mod address;
 mod capture;
 mod close;
+mod control;
 mod datagram;
 mod epoll;
 mod hand_over;
@@ -22,6 +23,7 @@ pub(crate) use close::{
     after_fork, before_exec, before_fork, before_spawn, closed, duplicated, end, forgotten, forked, release_guard,
     streams_at_end,
 };
+pub(crate) use control::Control;
 pub(crate) use datagram::{Outgoing, reconnected};
 pub(crate) use epoll::{control, wait_epoll};
 pub(crate) use options::{get, ioctl, name, room, set, wait_for_room};

@@ -1,5 +1,6 @@
 //! Options and names of sockets on the stack. The kernel's socket beside keeps all options too, so most calls go there.
 
+use super::control::Wanted;
 use super::socket::Socket;
 use super::{Handle, address, entry, lock};
 use crate::table::{self, Entry};
@@ -126,18 +127,23 @@ impl Socket {
         }
         let least = address::option(fd, SOL_SOCKET, libc::SO_RCVLOWAT).and_then(|bytes| usize::try_from(bytes).ok());
         self.least = least.unwrap_or(1).max(1);
+        if matches!(self.handle, Handle::Udp(_)) {
+            self.wanted = Wanted::read(fd);
+        }
     }
 }
 
-/// Options after which only the kernel gives a datagram socket what it wants: control data, errors, several datagrams as one, and
-/// those of multicast groups.
+/// Options after which only the kernel gives a datagram socket what it wants: stamps of hardware, errors, several datagrams as one, and
+/// multicast groups. What [`Wanted`] knows is told by the stack.
 const UNKNOWN: [(c_int, &[c_int]); 4] = [
     (
         SOL_SOCKET,
         &[
-            libc::SO_TIMESTAMP,
-            libc::SO_TIMESTAMPNS,
             libc::SO_TIMESTAMPING,
+            // SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW, SO_TIMESTAMPING_NEW.
+            63,
+            64,
+            65,
             libc::SO_RXQ_OVFL,
             libc::SO_PEEK_OFF,
             libc::SO_ATTACH_FILTER,
@@ -149,9 +155,6 @@ const UNKNOWN: [(c_int, &[c_int]); 4] = [
     (
         IPPROTO_IP,
         &[
-            libc::IP_PKTINFO,
-            libc::IP_RECVTTL,
-            libc::IP_RECVTOS,
             libc::IP_RECVERR,
             libc::IP_OPTIONS,
             libc::IP_ADD_MEMBERSHIP,
@@ -162,15 +165,7 @@ const UNKNOWN: [(c_int, &[c_int]); 4] = [
     ),
     (
         IPPROTO_IPV6,
-        &[
-            libc::IPV6_RECVPKTINFO,
-            libc::IPV6_RECVHOPLIMIT,
-            libc::IPV6_RECVTCLASS,
-            libc::IPV6_RECVERR,
-            libc::IPV6_ADD_MEMBERSHIP,
-            libc::MCAST_JOIN_GROUP,
-            libc::MCAST_JOIN_SOURCE_GROUP,
-        ],
+        &[libc::IPV6_RECVERR, libc::IPV6_ADD_MEMBERSHIP, libc::MCAST_JOIN_GROUP, libc::MCAST_JOIN_SOURCE_GROUP],
     ),
     // SOL_UDP: UDP_SEGMENT, UDP_GRO.
     (libc::IPPROTO_UDP, &[103, 104]),
@@ -264,6 +259,7 @@ pub(crate) unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_v
         (SOL_SOCKET, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO | libc::SO_LINGER | libc::SO_RCVLOWAT) => {
             socket.read_options(fd);
         }
+        (level, name) if Wanted::knows(level, name) => socket.read_options(fd),
         (SOL_SOCKET, libc::SO_BINDTODEVICE | libc::SO_BINDTOIFINDEX)
             if !matches!(socket.handle, Handle::Tcp(_)) && !address::is_on_link(fd, engine.interface().index) =>
         {

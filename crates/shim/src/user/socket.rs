@@ -1,5 +1,6 @@
 //! A socket on the stack, and what its receive and send calls have in common.
 
+use super::control::{Control, Wanted};
 use super::options::Inherited;
 use super::wait::{For, TURNED, Waited, finish, is_kernels_again, wait, wait_beside};
 use super::{Handle, State, datagram, entry, lock, stream, take};
@@ -44,6 +45,8 @@ pub(super) struct Socket {
     pub(super) is_connecting: bool,
     /// The other end of a connection, while it is known.
     pub(super) ends: Option<(SocketAddr, SocketAddr)>,
+    /// Of datagrams: what is told of each beside its bytes.
+    pub(super) wanted: Wanted,
     /// Record in the status page.
     pub(super) record: Option<usize>,
 }
@@ -66,6 +69,7 @@ impl Socket {
             watched: Vec::new(),
             is_connecting: false,
             ends: None,
+            wanted: Wanted::default(),
             record: None,
         }
     }
@@ -97,6 +101,7 @@ pub(crate) struct Incoming {
     pub(crate) flags: c_int,
     pub(crate) name: *mut sockaddr,
     pub(crate) name_size: *mut socklen_t,
+    pub(crate) control: Control,
     /// Flags of the message that was received.
     pub(crate) message_flags: c_int,
     /// The kernel's socket had it, and filled in everything.
@@ -277,7 +282,7 @@ unsafe fn take_bytes(
     // SAFETY: the caller's promises about the buffers.
     let taken = unsafe {
         match socket.handle {
-            Handle::Udp(handle) => datagram::receive(engine, handle, socket.is_v6, incoming),
+            Handle::Udp(handle) => datagram::receive(engine, handle, (socket.is_v6, socket.wanted), incoming),
             Handle::Tcp(handle) => stream::receive(engine, handle, incoming, (done, socket.least)),
             Handle::Listener(_) => Err(Error::NotConnected),
         }

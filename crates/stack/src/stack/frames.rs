@@ -141,7 +141,7 @@ impl Stack {
         }
         let Some(key) = self.udp.key(index) else { return Ok(()) };
         let Some(socket) = self.udp.at(index) else { return Ok(()) };
-        if !socket.inbox.push(flow, now, payload) {
+        if !socket.inbox.push((flow, now, packet.marks), payload) {
             socket.dropped += 1;
             self.counts.datagrams_dropped += 1;
             return Ok(());

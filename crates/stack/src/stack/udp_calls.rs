@@ -156,7 +156,7 @@ impl Stack {
     ) -> Result<(), Error> {
         let (flow, _, _) = self.address_datagram(socket, to, payload.len())?;
         let one = self.udp_socket_mut(socket)?;
-        if !one.outbox.push(flow, now, payload) {
+        if !one.outbox.push((flow, now, Marks::default()), payload) {
             one.short_of_room = true;
             return Err(Error::WouldBlock);
         }
@@ -302,5 +302,6 @@ impl Stack {
 }
 
 fn received(letter: &Letter, length: usize) -> Received {
-    Received { length, source: letter.flow.remote_socket(), destination: letter.flow.local_socket(), at: letter.at }
+    let (source, destination) = (letter.flow.remote_socket(), letter.flow.local_socket());
+    Received { length, source, destination, at: letter.at, ttl: letter.marks.ttl, tos: letter.marks.tos }
 }

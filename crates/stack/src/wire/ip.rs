@@ -18,6 +18,7 @@ pub(crate) struct Packet<'a> {
     pub(crate) remote: Address,
     pub(crate) local: Address,
     pub(crate) protocol: u8,
+    pub(crate) marks: Marks,
     /// The bytes behind the IP header, without padding.
     pub(crate) payload: &'a [u8],
 }
@@ -56,7 +57,7 @@ pub(crate) fn parse(frame: &[u8], mac: [u8; 6]) -> Result<Packet<'_>, PassedBy> 
 
 fn parse_v4(packet: &[u8], source_mac: [u8; 6]) -> Result<Packet<'_>, PassedBy> {
     let header = packet.first_chunk::<20>().ok_or(PassedBy::Malformed)?;
-    let [version, _, l0, l1, _, _, f0, f1, _, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = *header;
+    let [version, tos, l0, l1, _, _, f0, f1, ttl, protocol, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = *header;
     if version != 0x45 {
         return Err(if version >> 4 == 4 && version & 15 > 5 { PassedBy::IpOptions } else { PassedBy::Malformed });
     }
@@ -69,7 +70,7 @@ fn parse_v4(packet: &[u8], source_mac: [u8; 6]) -> Result<Packet<'_>, PassedBy> 
     }
     let payload = packet.get(20..usize::from(u16::from_be_bytes([l0, l1]))).ok_or(PassedBy::Malformed)?;
     let (remote, local) = (Address::from_v4([s0, s1, s2, s3]), Address::from_v4([d0, d1, d2, d3]));
-    Ok(Packet { source_mac, remote, local, protocol, payload })
+    Ok(Packet { source_mac, remote, local, protocol, marks: Marks { ttl, tos }, payload })
 }
 
 fn parse_v6(packet: &[u8], source_mac: [u8; 6]) -> Result<Packet<'_>, PassedBy> {
@@ -91,7 +92,8 @@ fn parse_v6(packet: &[u8], source_mac: [u8; 6]) -> Result<Packet<'_>, PassedBy> 
     if remote.is_v4() || local.is_v4() {
         return Err(PassedBy::Malformed);
     }
-    Ok(Packet { source_mac, remote, local, protocol, payload })
+    let marks = Marks { ttl: header[7], tos: header[0] << 4 | header[1] >> 4 };
+    Ok(Packet { source_mac, remote, local, protocol, marks, payload })
 }
 
 /// Ethernet and IP header of a flow, ready to be copied in front of its packets.
@@ -106,7 +108,7 @@ pub(crate) struct Template {
 }
 
 /// What all packets of a socket have in their IP header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Marks {
     pub(crate) ttl: u8,
     pub(crate) tos: u8,

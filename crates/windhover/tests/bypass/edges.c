@@ -517,6 +517,46 @@ static void pipes(void) {
     close(fd);
 }
 
+/* What a datagram's control data say, in so much room. */
+static void told(int fd, const char *what, size_t room) {
+    char control[256], byte[8];
+    struct iovec part = {byte, sizeof byte};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = room};
+    send(fd, "told", 4, 0);
+    long got = recvmsg(fd, &message, 0);
+    printf("%s: %ld bytes, flags %x, %zu of control\n", what, got, message.msg_flags, message.msg_controllen);
+    for (struct cmsghdr *one = CMSG_FIRSTHDR(&message); one; one = CMSG_NXTHDR(&message, one)) {
+        unsigned char *bytes = CMSG_DATA(one);
+        long length = one->cmsg_len - CMSG_LEN(0), stamp;
+        printf("level %d, type %d, %ld bytes:", one->cmsg_level, one->cmsg_type, length);
+        if (one->cmsg_level == SOL_SOCKET) {
+            memcpy(&stamp, bytes, sizeof stamp);
+            printf(" %s\n", labs(stamp - time(NULL)) < 100 ? "now" : "not now");
+            continue;
+        }
+        for (long at = 0; at < length; at++) printf(" %d", bytes[at]);
+        puts("");
+    }
+}
+
+static void of_each_datagram(void) {
+    int fd = make(SOCK_DGRAM);
+    if (connect(fd, to(7000), far_size)) { perror("connect"); exit(1); }
+    told(fd, "nothing asked for", 256);
+    int v6 = far.ss_family == AF_INET6, level = v6 ? IPPROTO_IPV6 : IPPROTO_IP;
+    set(fd, SOL_SOCKET, SO_TIMESTAMP, 1);
+    told(fd, "a stamp", 256);
+    set(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    set(fd, level, v6 ? IPV6_RECVPKTINFO : IP_PKTINFO, 1);
+    set(fd, level, v6 ? IPV6_RECVHOPLIMIT : IP_RECVTTL, 1);
+    set(fd, level, v6 ? IPV6_RECVTCLASS : IP_RECVTOS, 1);
+    told(fd, "all", 256);
+    for (size_t room = 0; room < 110; room += 7) told(fd, "less room", room);
+    set(fd, SOL_SOCKET, SO_TIMESTAMPNS, 0);
+    told(fd, "no stamp", 256);
+    close(fd);
+}
+
 /* One call reports both a pipe and a connection. */
 static void both_ready(void) {
     int fd = connected(7001), pair[2], set = epoll_create1(0), both = 0;
@@ -710,6 +750,7 @@ int main(int count, char **arguments) {
     streams_of_stdio();
     pipes();
     both_ready();
+    of_each_datagram();
     without_copies();
     printf("done\n");
     return 23;

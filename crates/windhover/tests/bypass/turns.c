@@ -198,9 +198,9 @@ static void members_go(void) {
             struct sockaddr_storage here = loopback(port_of(fd));
             say("connect", connect(fd, (void *)&here, far_size));
         } else if (far.ss_family == AF_INET) {
-            set(fd, IPPROTO_IP, IP_PKTINFO, 1);
+            set(fd, IPPROTO_IP, IP_RECVERR, 1);
         } else {
-            set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+            set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
         }
         printf("then: %x\n", events_of(set_of));
         send_here(fd, "here");
@@ -245,8 +245,8 @@ static void sockets_go(void) {
         limit(fd, SO_RCVTIMEO, 3000);
         struct waits one = begin_to_wait(calls[i % 3], fd);
         start(&one);
-        if (far.ss_family == AF_INET) set(fd, IPPROTO_IP, IP_PKTINFO, 1);
-        else set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+        if (far.ss_family == AF_INET) set(fd, IPPROTO_IP, IP_RECVERR, 1);
+        else set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
         usleep(5000);
         sendto(fd, "four", 4, 0, to(7000), far_size);
         end("a datagram of the interface to a socket that went", &one);
