@@ -53,6 +53,8 @@ fn what_keeps_the_stack_from_an_interface_is_one_line_and_changes_nothing() {
         "link set near up",
         "link set far up",
         "link add bare type bridge",
+        // It would have an address of the link as soon as nobody else proved to have it, a second later.
+        "link set bare addrgenmode none",
         "link set bare up",
         "link add large mtu 9000 type bridge",
         "address add 10.10.0.1/24 dev large",
