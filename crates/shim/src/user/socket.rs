@@ -150,12 +150,18 @@ impl Incoming {
 #[inline]
 pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c_int) -> ssize_t) -> Option<ssize_t> {
     let entry = entry(fd)?;
-    let Some(id) = take::used(fd, entry) else {
+    let before = errno::get();
+    let file = entry.file();
+    let taken = take::used(fd, entry);
+    if entry.file() != file {
+        // While this waited, or in a handler, the number became another's: the call is of the socket that it had.
+        errno::set(libc::EBADF);
+        return Some(-1);
+    }
+    let Some(id) = taken else {
         // SAFETY: the caller's promises about the buffers.
         return unsafe { receive_beside(fd, entry, incoming, real) };
     };
-    let before = errno::get();
-    let file = entry.file();
     let nonblocking = entry.has(table::NONBLOCK) || incoming.flags & MSG_DONTWAIT != 0;
     if nonblocking {
         // Such a call returns what is there, also with MSG_WAITALL.
