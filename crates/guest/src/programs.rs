@@ -224,6 +224,15 @@ mod tests {
         }
     }
 
+    /// Ends the threads of a test that fails: they would be waited for without end.
+    struct End<'a>([&'a AtomicBool; 2]);
+
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+        }
+    }
+
     #[test]
     fn programs_of_several_commands_do_not_meet() {
         let folder = tempfile::tempdir().unwrap();
@@ -243,7 +252,9 @@ mod tests {
             // Its end drops the line, and that ends the guest.
             let ended = &over;
             let serving = scope.spawn(move || line.serve(path, &|| ended.load(Ordering::Relaxed)).unwrap());
-            while !socket(path).exists() {
+            let _end = End([&over, &stop]);
+            // The file is there before anybody listens.
+            while UnixStream::connect(socket(path)).is_err() {
                 std::thread::yield_now();
             }
             let waiting = scope.spawn(|| run("a", "wait", &stop));
