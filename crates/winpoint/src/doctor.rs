@@ -211,7 +211,8 @@ pub fn examine(reader: &Reader) -> Vec<Finding> {
 /// What stands behind the colon of the line with a mark.
 fn value_of(text: &str, mark: &str) -> Option<String> {
     let line = text.lines().find(|line| line.contains(mark))?;
-    let value = model::text::excerpt(line.rsplit_once(':')?.1, 40);
+    let value: String =
+        line.rsplit_once(':')?.1.trim().chars().filter(|letter| !letter.is_control()).take(40).collect();
     (!value.is_empty()).then_some(value)
 }
 
