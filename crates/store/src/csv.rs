@@ -98,7 +98,7 @@ fn known(result: &ResultDocument, factor: &str) -> Option<String> {
     })
 }
 
-/// One row of fields as RFC 4180 writes it; what steers a terminal is made [`visible`](crate::visible).
+/// One row of fields as RFC 4180 writes it; what steers a terminal is made [`visible`](model::text::visible).
 #[must_use]
 pub fn csv_line(fields: &[impl AsRef<str>]) -> String {
     let field = |field: &str| {
