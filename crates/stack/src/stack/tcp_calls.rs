@@ -301,7 +301,8 @@ impl Stack {
     pub fn tcp_readiness(&mut self, socket: TcpSocket) -> Result<Readiness, Error> {
         let connection = self.connection_mut(socket)?;
         let readiness = connection.readiness();
-        connection.send.short_of_room |= !readiness.writable;
+        // That a connection is made is an edge of its own.
+        connection.send.short_of_room |= !readiness.writable && connection.state.is_synchronized();
         Ok(readiness)
     }
 

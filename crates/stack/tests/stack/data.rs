@@ -133,7 +133,10 @@ fn a_closed_receive_window_still_takes_acknowledgments_and_resets() {
          > A 11 ack 2049 win 0
          ready urgent",
     );
-    script.run("recv 2048\n> A 11 ack 2049 win 2048\n< R 2049\nstate Closed");
+    // One beyond it, of another end that counts the byte of its probe; but not two.
+    script.run("send 10\n> PA 11:21 ack 2049 win 0\n< A 2051 ack 21\n> A 21 ack 2049 win 0\ninfo unacknowledged 10");
+    script.run("< A 2050 ack 21\ninfo unacknowledged 0");
+    script.run("recv 2048\n> A 21 ack 2049 win 2048\n< R 2049\nstate Closed");
     established(small).run(
         "< A 1:1025 ack 1
          < A 1025:2049 ack 1
@@ -319,4 +322,16 @@ fn shutdown_for_reading_ends_reads_that_would_wait() {
          +50ms
          > A 1 ack 11",
     );
+}
+
+/// What was acknowledged is no edge where there was room before: not of a connection either that was asked while it was made.
+#[test]
+fn an_acknowledgment_is_no_edge_where_there_was_room() {
+    let mut script =
+        play(options(), "connect\n> S 0\nnot writable\n+10ms\n< SA 0 ack 1 win 5000 mss 1000\n> A 1 ack 1");
+    script.run("ready writable\nsend 10\n> PA 1:11 ack 1");
+    let socket = script.socket.unwrap();
+    let before = script.stack.tcp_readiness(socket).unwrap().write_edges;
+    script.run("< A 1 ack 11");
+    assert_eq!(script.stack.tcp_readiness(socket).unwrap().write_edges, before);
 }

@@ -53,6 +53,24 @@ fn a_probe_that_is_taken_moves_on() {
     );
 }
 
+/// Both ends send, and one has a closed window: what the other acknowledges lies in the window all the same, or it would be dropped.
+#[test]
+fn acknowledgments_after_a_probe_lie_in_the_closed_window() {
+    let mut script = play(options(), "connect\n> S 0\n+10ms\n< SA 0 ack 1 win 0 mss 1000\n> A 1 ack 1");
+    script.run(
+        "send 1500
+         +212ms
+         > A 1:2 ack 1
+         < A 1:1001 ack 1 win 0
+         < PA 1001:2001 ack 1 win 0
+         > A 1 ack 2001
+         < A 2001 ack 2 win 0
+         < PA 2001:2011 ack 2 win 0
+         +50ms
+         > A 2 ack 2011",
+    );
+}
+
 /// MUST-35 and MUST-37: as long as the other end answers, the connection stays open.
 #[test]
 fn a_closed_window_keeps_the_connection_open() {
