@@ -119,7 +119,12 @@ impl Call {
         loop {
             for _ in 0..ROUND {
                 if visit.is_some_and(|visit| !visit.is_valid()) {
-                    return Spun::Closed;
+                    // A handler that ran before the close has ended the kernel's sleep.
+                    return if self.handled.interrupted(limits.by_any_signal) {
+                        Spun::Interrupted
+                    } else {
+                        Spun::Closed
+                    };
                 }
                 *attempts += 1;
                 if let Some(found) = attempt() {

@@ -40,9 +40,9 @@ static void threads_accept(void) {
     while (rounds < 40 && from_far == wanted) {
         usleep(rounds++ % 8 * 500);
         close(connect_here(port));
-        wait_until(&from_here, rounds, 2000);
+        wait_until(&from_here, rounds, 20000);
         call_back(port, ACCEPTING);
-        wait_until(&from_far, wanted + ACCEPTING, 2000);
+        wait_until(&from_far, wanted + ACCEPTING, 20000);
         wanted += ACCEPTING;
     }
     printf("threads accept in %d rounds: %d here, %d from far\n", rounds, from_here, from_far);

@@ -130,10 +130,8 @@ fn compare(test: &'static str, name: &'static str) {
             assert_code(&plain, 23);
             let plain = stdout(&plain);
             assert!(plain.lines().count() > 70 && !plain.contains("too "), "{plain}");
-            if name != "edges" {
-                let spun = run(super::budget(&mut bypass(folder, &["run", "--", program, address]), 3000));
-                assert_same(&plain, &stdout(&spun), &format!("by spin: {}", stderr(&spun)));
-            }
+            let spun = run(super::budget(&mut bypass(folder, &["run", "--", program, address]), 3000));
+            assert_same(&plain, &stdout(&spun), &format!("by spin: {}", stderr(&spun)));
             for (backend, us) in [("generic", "3000"), ("generic", "5000000"), ("native", "0"), ("packet", "3000")] {
                 let arguments = ["run", "--stack", "xdp", "--backend", backend, "--", program, address];
                 let mut command = bypass(folder, &arguments);
@@ -206,9 +204,6 @@ fn calls_return_the_same_whichever_stack_the_other_end_has() {
                     let expected = before.get(at).unwrap_or(&own[at]);
                     assert_same(expected, &own[at], &format!("the kernel with {backend:?}"));
                     for stack in [&["--stack", "xdp", "--backend", "generic"][..], &[]] {
-                        if name == "edges" && stack.is_empty() {
-                            continue;
-                        }
                         let line = [&["run"], stack, &["--", &program, address]].concat();
                         let output = run(super::budget(&mut bypass(&folder, &line), 3000));
                         assert_same(
