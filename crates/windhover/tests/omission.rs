@@ -27,6 +27,15 @@ fn signal(name: &str, pid: u32) {
 
 fn stop_for(time: Duration, pid: u32) {
     signal("-STOP", pid);
+    // A thread that waits for a CPU stops when it gets one.
+    let runs = |task: &Path| {
+        let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('T'))
+    };
+    let tasks = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|task| task.unwrap().path());
+    while tasks().any(|task| runs(&task)) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     std::thread::sleep(time);
     signal("-CONT", pid);
 }

@@ -93,7 +93,7 @@ impl Network {
 
     /// A host loses so much of the multicast that comes to it, at random.
     pub(crate) fn lose(&self, host: usize, percent: u32) {
-        let rule = format!("meta l4proto {{ udp, 113 }} numgen random mod 100 < {percent} counter drop");
+        let rule = format!("meta l4proto {{ udp, 113 }} counter numgen random mod 100 < {percent} counter drop");
         let rules = format!(
             "table inet lose {{ chain incoming {{ type filter hook input priority 0; policy accept; ip daddr 224.0.0.0/4 \
              {rule}; ip6 daddr ff00::/8 {rule}; }}; }}\n"
@@ -104,12 +104,17 @@ impl Network {
         assert!(nft.wait().unwrap().success(), "{rules}");
     }
 
-    /// Packets that a host has lost.
-    pub(crate) fn lost(&self, host: usize) -> u64 {
+    /// Packets that came to a host, and those of them that it has lost.
+    pub(crate) fn came_and_lost(&self, host: usize) -> (u64, u64) {
         let listed = self.command(host, "nft").args(["list", "ruleset"]).output().unwrap();
         let text = String::from_utf8(listed.stdout).unwrap();
         let counters = text.split("counter packets ").skip(1);
-        counters.map(|rest| rest.split_whitespace().next().unwrap().parse::<u64>().unwrap()).sum()
+        let counts: Vec<u64> = counters.map(|rest| rest.split_whitespace().next().unwrap().parse().unwrap()).collect();
+        counts.chunks(2).fold((0, 0), |(came, lost), rule| (came + rule[0], lost + rule[1]))
+    }
+
+    pub(crate) fn lost(&self, host: usize) -> u64 {
+        self.came_and_lost(host).1
     }
 
     /// A program on a host.
