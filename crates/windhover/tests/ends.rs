@@ -66,9 +66,10 @@ fn descriptors(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
-/// The descriptors that both ends have for most of a measurement: what reads counters opens some more for a moment.
+/// The descriptors that both ends have for most of a measurement: what reads counters opens some more for a moment. It is longer than a busy
+/// machine takes to prepare it.
 fn usual_descriptors(server: &Server, extra: &[&str]) -> (usize, usize) {
-    let fixed = ["pingpong", "udp", &server.address, "--seconds", "0.5", "--receive", "poll", "--warmup", "1"];
+    let fixed = ["pingpong", "udp", &server.address, "--seconds", "2", "--receive", "poll", "--warmup", "1"];
     let mut client =
         support::windhover(&[&fixed[..], extra].concat()).stdout(std::process::Stdio::null()).spawn().unwrap();
     let mut seen = std::collections::BTreeMap::new();
