@@ -168,6 +168,7 @@ words! {
     Closed "closed" "another thread closed the descriptor during the spin: the call went on in the kernel";
     HandedOver "handed-over" "another process got its descriptor (fork, exec, a message): the kernel has the connection from then on, with its data";
     IoUring "io-uring" "the program asked for io_uring and was told that there is none (ENOSYS), because rings pass by the library";
+    NoFilter "no-filter" "AF_PACKET: the kernel's socket of TCP cannot be kept from answering, too: give the program CAP_NET_ADMIN";
 }
 
 impl Reason {
@@ -187,6 +188,7 @@ impl Reason {
                 | Self::TooManySockets
                 | Self::QueueTaken
                 | Self::SharedListener
+                | Self::NoFilter
                 | Self::Forked
                 | Self::Passed
                 | Self::Sandbox

@@ -144,6 +144,13 @@ pub(crate) fn on_stack(entry: &table::Entry) {
     }
 }
 
+/// Notes that the kernel has a socket again.
+pub(crate) fn off_stack(entry: &table::Entry) {
+    if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
+        word.fetch_and(!page::ON_STACK, Relaxed);
+    }
+}
+
 /// Says why the interface cannot be used, once.
 #[cold]
 pub(crate) fn refused(why: &str) {

@@ -130,6 +130,8 @@ pub struct TcpOptions {
     pub time_wait_ns: u64,
     /// Time in FIN-WAIT-2 after close, in ns. Default 60 s, as Linux.
     pub fin_wait_ns: u64,
+    /// A listener shares its port with others that do so, too (SO_REUSEPORT). Default false.
+    pub shares_port: bool,
     /// The congestion window begins anew after a pause of one retransmission time-out (RFC 5681, section 4.1). Default true.
     pub restart_after_idle: bool,
 }
@@ -157,6 +159,7 @@ impl Default for TcpOptions {
             tos: 0,
             time_wait_ns: 60 * SECOND,
             fin_wait_ns: 60 * SECOND,
+            shares_port: false,
             restart_after_idle: true,
         }
     }
@@ -190,10 +193,19 @@ pub struct UdpOptions {
     pub ttl: u8,
     /// Type of service or traffic class. Default 0.
     pub tos: u8,
+    /// The socket shares its port with others that do so, too (SO_REUSEPORT). Default false.
+    pub shares_port: bool,
 }
 
 impl Default for UdpOptions {
     fn default() -> Self {
-        Self { receive_buffer: 208 << 10, receive_datagrams: 1024, send_buffer: 64 << 10, ttl: 64, tos: 0 }
+        Self {
+            receive_buffer: 208 << 10,
+            receive_datagrams: 1024,
+            send_buffer: 64 << 10,
+            ttl: 64,
+            tos: 0,
+            shares_port: false,
+        }
     }
 }

@@ -4,8 +4,8 @@ use crate::EngineError;
 use crate::kernel::{self, Found, Kernel};
 use crate::refresh::{Answers, Snapshot};
 use nix::time::{ClockId, clock_gettime};
-use stack::{Config, Error, Event, Hop, Instant, ReceiveChecksum, Stack, TcpSocket, UdpSocket};
-use std::collections::HashMap;
+use stack::{Config, Error, Event, Hop, Instant, Listener, ReceiveChecksum, Stack, TcpOptions, TcpSocket, UdpSocket};
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use xsk::{Backend, Interface, LONGEST_PACKET, Port, PortCounters, Protocol, Tap};
@@ -84,6 +84,8 @@ pub struct Engine {
     wanted: Vec<Wanted>,
     looked: Instant,
     rounds: u32,
+    /// TCP ports whose listener was closed before their connections.
+    left: HashSet<u16>,
     /// Sockets on each port, per protocol.
     served: HashMap<(bool, u16), u32>,
     /// Connections that sockets of the kernel have.
@@ -127,6 +129,7 @@ impl Engine {
         }
         Ok(Self {
             port,
+            left: HashSet::new(),
             stack: Stack::new(config),
             kernel,
             most_mtu: interface.mtu,
@@ -206,6 +209,9 @@ impl Engine {
         if !self.served.contains_key(&key) {
             self.port.serve(protocol, port)?;
         }
+        if key.0 && self.left.remove(&port) {
+            self.port.take_all(port);
+        }
         *self.served.entry(key).or_insert(0) += 1;
         Ok(())
     }
@@ -217,8 +223,56 @@ impl Engine {
         *count -= 1;
         if *count == 0 {
             self.served.remove(&key);
+            if key.0 {
+                self.left.remove(&port);
+            }
             // A filter that lists fewer ports is never refused.
             let _ = self.port.withdraw(protocol, port);
+        }
+    }
+
+    /// Listens on the port of a socket that the caller holds.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_listen`]; the back-end serves as many ports as it can already.
+    pub fn listen(
+        &mut self,
+        local: SocketAddr,
+        both_families: bool,
+        backlog: usize,
+        options: TcpOptions,
+    ) -> Result<Listener, EngineError> {
+        let listener = self.stack.tcp_listen(local, both_families, backlog, options)?;
+        if let Err(error) = self.serve(Protocol::Tcp, local.port()) {
+            let _ = self.stack.listener_close(listener);
+            return Err(error);
+        }
+        Ok(listener)
+    }
+
+    /// Closes a listener. Where no other listens on its port, all that is not of its connections is left to the kernel: another program may
+    /// listen there. The port stays served: [`Engine::withdraw`]. With AF_PACKET, a kernel socket that listens and hears nothing keeps the
+    /// kernel from answering the connections' segments: nobody else can listen.
+    pub fn unlisten(&mut self, listener: Listener) {
+        let Ok(port) = self.stack.listener_address(listener).map(|local| local.port()) else { return };
+        let _ = self.stack.listener_close(listener);
+        if self.stack.tcp_listens(port) || self.backend() == Backend::Packet {
+            return;
+        }
+        let stack = &self.stack;
+        let ends = stack.tcp_connections().map(|(local, remote, _)| (local, remote));
+        let living = ends.filter(|(local, remote)| local.port() == port && stack.tcp_lives(*local, *remote));
+        if self.port.take_only(port, living).is_ok() {
+            self.stack.leave_port(port);
+            self.left.insert(port);
+        }
+    }
+
+    /// Forgets connections that are over of ports whose listener was closed: others may have the same ends.
+    pub fn forget_ended(&mut self) {
+        if !self.left.is_empty() {
+            let stack = &self.stack;
+            self.port.retain(true, |local, remote| stack.tcp_lives(local, remote));
         }
     }
 
@@ -246,7 +300,7 @@ impl Engine {
 
     /// Forgets connections that were taken out and are over, where `lives` says so by local and remote end.
     pub fn retain_detached(&mut self, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
-        self.port.retain_passed(&mut lives);
+        self.port.retain(false, &mut lives);
         self.detached = self.stack.tcp_retain_detached(lives);
     }
 

@@ -24,6 +24,9 @@ pub enum EngineError {
     /// The frames cannot be reached.
     #[error(transparent)]
     Port(#[from] XskError),
+    /// The stack refuses a socket.
+    #[error(transparent)]
+    Socket(#[from] stack::Error),
     /// The kernel's tables cannot be read.
     #[error("the kernel does not tell its {what} over netlink: {cause}")]
     Kernel {

@@ -123,7 +123,7 @@ impl Port {
         Ok(())
     }
 
-    /// Leaves the frames of one TCP connection of a served port to the kernel, until the port is withdrawn or [`Port::retain_passed`].
+    /// Leaves the frames of one TCP connection of a served port to the kernel, until the port is withdrawn or [`Port::retain`].
     /// With AF_PACKET the kernel sees all frames: whoever reads them passes over these.
     ///
     /// # Errors
@@ -135,10 +135,34 @@ impl Port {
         }
     }
 
-    /// Takes the frames again of connections that [`Port::pass`] left to the kernel, where `keep` refuses their local and remote end.
-    pub fn retain_passed(&mut self, keep: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+    /// Takes the frames of these connections of a served TCP port, by local and remote end, and leaves all others to the kernel: another
+    /// program may listen there. Until [`Port::take_all`], or the port is withdrawn. AF_PACKET knows nothing of it.
+    ///
+    /// # Errors
+    /// As there; the port's frames are taken as before.
+    pub fn take_only(
+        &mut self,
+        port: u16,
+        connections: impl Iterator<Item = (SocketAddr, SocketAddr)>,
+    ) -> Result<(), XskError> {
+        match self {
+            Self::Xdp(xdp) => xdp.take_only(port, connections),
+            Self::Packet(_) => Ok(()),
+        }
+    }
+
+    /// Takes all frames of a served TCP port again.
+    pub fn take_all(&mut self, port: u16) {
         if let Self::Xdp(xdp) = self {
-            xdp.retain_passed(keep);
+            xdp.take_all(port);
+        }
+    }
+
+    /// Forgets connections that are over, where `lives` says so by local and remote end: those that [`Port::pass`] left to the kernel, or,
+    /// with `own`, those that [`Port::take_only`] takes.
+    pub fn retain(&mut self, own: bool, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+        if let Self::Xdp(xdp) = self {
+            xdp.retain(own, lives);
         }
     }
 

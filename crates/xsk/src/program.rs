@@ -1,5 +1,5 @@
 //! The XDP program, assembled here: it redirects frames for served ports to the AF_XDP socket of their queue, and passes all
-//! others to the kernel. Of a served port single connections may be the kernel's: their frames pass, too.
+//! others to the kernel. Of a served port some connections may be the kernel's, or all but some: their frames pass, too.
 //!
 //! Taken is an Ethernet frame to this host's MAC address that holds IPv4 without options and not a fragment, or IPv6
 //! without extension headers, to one of the served addresses, with TCP or UDP to a served port. Everything else passes:
@@ -15,9 +15,10 @@ pub const MOST_ADDRESSES: usize = 256;
 pub const MOST_FLOWS: usize = 65_536;
 /// Bytes of a key of the table of flows.
 pub const FLOW_BYTES: usize = 40;
-/// Values in the table of ports: the port's frames are taken, or those of them whose flow is not listed. 0: all pass.
+/// Values in the table of ports: the port's frames are taken, or those of them whose flow is not listed, or is. 0: all pass.
 pub(crate) const TAKEN: u8 = 1;
 pub(crate) const TAKEN_UNLESS_LISTED: u8 = 2;
+pub(crate) const TAKEN_IF_LISTED: u8 = 3;
 /// Entries of the table of ports: 65,536 for each protocol.
 pub const PORT_ENTRIES: usize = 2 * 65_536;
 
@@ -61,8 +62,9 @@ const R4: u8 = 4;
 const R5: u8 = 5;
 /// The context, struct xdp_md.
 const CONTEXT: u8 = 6;
-/// The IP protocol.
+/// The IP protocol, then what the table of ports says.
 const PROTOCOL: u8 = 7;
+const VALUE: u8 = PROTOCOL;
 /// The destination port, then its place in the table.
 const PORT: u8 = 8;
 const STACK: u8 = 10;
@@ -101,6 +103,7 @@ enum Label {
     Ipv4,
     Transport,
     Udp,
+    Listed,
     Taken,
     Pass,
 }
@@ -249,8 +252,13 @@ pub(crate) fn assemble([ports, addresses, flows, xsks]: [i32; 4]) -> Option<Vec<
     a.load(LOAD_BYTE, R0, R0, 0);
     a.jump(JUMP_EQUAL, R0, 0, Label::Pass);
     a.jump(JUMP_EQUAL, R0, i32::from(TAKEN), Label::Taken);
+    a.copy(VALUE, R0);
     a.look_up(flows, FLOW_KEY);
+    a.jump(JUMP_EQUAL, VALUE, i32::from(TAKEN_IF_LISTED), Label::Listed);
     a.jump(JUMP_NOT_EQUAL, R0, 0, Label::Pass);
+    a.jump(JUMP, 0, 0, Label::Taken);
+    a.label(Label::Listed);
+    a.jump(JUMP_EQUAL, R0, 0, Label::Pass);
     a.label(Label::Taken);
     a.look_up(addresses, KEY);
     a.jump(JUMP_EQUAL, R0, 0, Label::Pass);

@@ -6,6 +6,7 @@ use crate::rings::Ring;
 use crate::sys::{self, Mapping};
 use crate::{Backend, Interface, PortCounters, Protocol, XskError, bpf};
 use libc::xdp_desc;
+use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -61,9 +62,9 @@ pub struct XdpPort {
     ports: Mapping,
     addresses: OwnedFd,
     served_addresses: Vec<IpAddr>,
-    /// Connections of served ports that are the kernel's.
+    /// What the table of flows holds: connections of a served port that are the kernel's, or the only ones that are not.
     flows: OwnedFd,
-    passed: Vec<(SocketAddr, SocketAddr)>,
+    listed: Vec<(SocketAddr, SocketAddr)>,
     interface: String,
     backend: Backend,
 }
@@ -103,37 +104,43 @@ impl XdpPort {
             _ => refused(name, "attaching the XDP program", cause),
         })?;
         let interface = name.clone();
-        let (served_addresses, passed) = (Vec::new(), Vec::new());
-        Ok(Self { link, queues, ports: table, addresses, served_addresses, flows, passed, interface, backend })
+        let (served_addresses, listed) = (Vec::new(), Vec::new());
+        Ok(Self { link, queues, ports: table, addresses, served_addresses, flows, listed, interface, backend })
     }
 
     pub(crate) fn set_served(&mut self, protocol: Protocol, port: u16, on: bool) {
-        self.set_port(protocol, port, if on { program::TAKEN } else { 0 });
+        self.set_value(protocol, port, if on { program::TAKEN } else { 0 });
         if !on && protocol == Protocol::Tcp {
-            self.retain_passed(|local, _| local.port() != port);
+            self.retain_listed(|local, _| local.port() != port);
         }
     }
 
-    fn set_port(&mut self, protocol: Protocol, port: u16, value: u8) {
+    fn value(&self, protocol: Protocol, port: u16) -> *mut u8 {
         // Each value of an array takes 8 bytes.
-        let place = self.ports.at(program::port_entry(protocol, port) * 8, 1);
-        // SAFETY: the place is inside the mapping; the program reads the same byte.
-        unsafe { place.write_volatile(value) };
+        self.ports.at(program::port_entry(protocol, port) * 8, 1)
     }
 
-    /// Leaves the frames of one connection of a served port to the kernel.
-    pub(crate) fn pass(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
+    fn set_value(&mut self, protocol: Protocol, port: u16, value: u8) {
+        // SAFETY: the place is inside the mapping; the program reads the same byte.
+        unsafe { self.value(protocol, port).write_volatile(value) };
+    }
+
+    /// Whether only listed connections of a port are taken.
+    fn takes_listed(&self, port: u16) -> bool {
+        // SAFETY: the place is inside the mapping, which only this process writes.
+        unsafe { self.value(Protocol::Tcp, port).read_volatile() == program::TAKEN_IF_LISTED }
+    }
+
+    fn list(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
         bpf::insert(&self.flows, &program::flow_key(local, remote), &[1])
-            .map_err(|cause| refused(&self.interface, "leaving a connection to the kernel", cause))?;
-        self.passed.push((local, remote));
-        self.set_port(Protocol::Tcp, local.port(), program::TAKEN_UNLESS_LISTED);
+            .map_err(|cause| refused(&self.interface, "listing a connection", cause))?;
+        self.listed.push((local, remote));
         Ok(())
     }
 
-    /// Takes the frames again of those that [`Self::pass`] left to the kernel, but for some.
-    pub(crate) fn retain_passed(&mut self, mut keep: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+    fn retain_listed(&mut self, mut keep: impl FnMut(SocketAddr, SocketAddr) -> bool) {
         let flows = &self.flows;
-        self.passed.retain(|(local, remote)| {
+        self.listed.retain(|(local, remote)| {
             let is_kept = keep(*local, *remote);
             if !is_kept {
                 // It may be missing: then it is as it should be.
@@ -141,6 +148,45 @@ impl XdpPort {
             }
             is_kept
         });
+    }
+
+    /// Leaves the frames of one connection of a served port to the kernel.
+    pub(crate) fn pass(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
+        if self.takes_listed(local.port()) {
+            self.retain_listed(|one, other| (one, other) != (local, remote));
+            return Ok(());
+        }
+        self.list(local, remote)?;
+        self.set_value(Protocol::Tcp, local.port(), program::TAKEN_UNLESS_LISTED);
+        Ok(())
+    }
+
+    /// Takes the frames of some connections of a served port, and leaves all others to the kernel.
+    pub(crate) fn take_only(
+        &mut self,
+        port: u16,
+        connections: impl Iterator<Item = (SocketAddr, SocketAddr)>,
+    ) -> Result<(), XskError> {
+        self.take_all(port);
+        for (local, remote) in connections {
+            self.list(local, remote)?;
+        }
+        self.set_value(Protocol::Tcp, port, program::TAKEN_IF_LISTED);
+        Ok(())
+    }
+
+    /// Takes all frames of a served port.
+    pub(crate) fn take_all(&mut self, port: u16) {
+        self.set_value(Protocol::Tcp, port, program::TAKEN);
+        self.retain_listed(|local, _| local.port() != port);
+    }
+
+    /// Forgets connections that are over: those that [`Self::pass`] left to the kernel, or, with `own`, those that [`Self::take_only`]
+    /// takes.
+    pub(crate) fn retain(&mut self, own: bool, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+        let ports: HashSet<u16> = self.listed.iter().map(|(local, _)| local.port()).collect();
+        let meant: HashSet<u16> = ports.into_iter().filter(|port| self.takes_listed(*port) == own).collect();
+        self.retain_listed(|local, remote| !meant.contains(&local.port()) || lives(local, remote));
     }
 
     pub(crate) fn set_addresses(&mut self, addresses: &[IpAddr]) -> Result<(), XskError> {

@@ -85,19 +85,35 @@ fn end_socket(state: &mut State, id: u32, port: Port) {
         }
         Handle::Listener(handle) => {
             let local = engine.stack().listener_address(handle);
-            let _ = engine.stack().listener_close(handle);
+            let backend = engine.backend();
+            engine.unlisten(handle);
             engine.flush();
             match (local, port) {
                 // Its connections keep the port.
                 (_, Port::Kept) => {}
                 (Ok(local), Port::Guarded(fd)) if state.lives(local, None) => {
-                    let guard = descriptor::copy(fd);
+                    let guard = port_of_listener(backend, fd);
                     state.orphans.push(Orphan { local, remote: None, guard });
                 }
                 _ => engine_withdraw(state, socket.port),
             }
         }
     }
+}
+
+/// What holds the port of a listener that is closed while its connections live: a copy that does not listen, so that another program
+/// may, but for AF_PACKET. -1: other processes have the listener, and go on to listen.
+fn port_of_listener(backend: Backend, fd: c_int) -> c_int {
+    if backend == Backend::Packet {
+        return descriptor::copy(fd);
+    }
+    if table::entry(fd).is_none_or(|entry| entry.has(table::SHARED)) {
+        return -1;
+    }
+    let guard = descriptor::copy(fd);
+    // SAFETY: takes numbers only.
+    unsafe { real::shutdown.get()(guard, libc::SHUT_RDWR) };
+    guard
 }
 
 fn engine_withdraw(state: &mut State, port: u16) {
@@ -121,6 +137,9 @@ impl State {
 
     /// Lets go of ports whose last connection is over.
     pub(super) fn sweep(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            engine.forget_ended();
+        }
         let mut at = 0;
         while let Some(orphan) = self.orphans.get(at) {
             let (local, remote) = (orphan.local, orphan.remote);
@@ -184,6 +203,7 @@ pub(crate) fn release_guard(port: u16) -> bool {
 pub(super) fn give_back(state: &mut State, fd: c_int, id: u32, set: u32, clear: u32) {
     if let Some(entry) = table::entry(fd) {
         table::set_all(entry, set, clear | table::ON_STACK);
+        page::off_stack(entry);
     }
     let is_connection = state.socket(id).is_some_and(|socket| matches!(socket.handle, Handle::Tcp(_)));
     state.unwatched(id);

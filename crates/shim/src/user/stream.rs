@@ -312,7 +312,10 @@ fn begin(
     let engine = state.engine().map_err(not)?;
     if engine.backend() == Backend::Packet {
         // The kernel sees the frames too: one that listens, and hears nothing, sends no resets.
-        quiet(engine, fd, true);
+        if let Err(refused) = quiet(engine, fd, true) {
+            engine.withdraw(Protocol::Tcp, local.port());
+            return Err(not(refused));
+        }
         // SAFETY: takes numbers only.
         unsafe { real::listen.get()(fd, 1) };
     }

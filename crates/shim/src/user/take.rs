@@ -9,7 +9,7 @@ use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, c_int};
 use stack::{TcpOptions, UdpOptions};
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
-use user_stack::{Engine, Route};
+use user_stack::{Engine, EngineError, Route};
 use xsk::{Backend, Protocol};
 
 /// After how long a listener is tried again that the kernel had connections of, ns.
@@ -191,7 +191,8 @@ fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<Soc
     if datagram::kernel_has(fd, local.port()) {
         return Err(Not::Ever(Reason::PortInUse));
     }
-    let options = UdpOptions { ttl: ttl(fd, is_v6), tos: tos(fd, is_v6), ..UdpOptions::default() };
+    let (ttl, tos) = (ttl(fd, is_v6), tos(fd, is_v6));
+    let options = UdpOptions { ttl, tos, shares_port: shares_port(fd), ..UdpOptions::default() };
     let made = engine.stack().udp_bind(local, both_families(fd, is_v6), options);
     let handle = made.map_err(|_| Not::Ever(Reason::PortInUse))?;
     let connected = match remote {
@@ -202,7 +203,11 @@ fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<Soc
         let _ = engine.stack().udp_close(handle);
         return Err(not);
     }
-    quiet(engine, fd, false);
+    if let Err(not) = quiet(engine, fd, false) {
+        let _ = engine.stack().udp_close(handle);
+        engine.withdraw(Protocol::Udp, local.port());
+        return Err(not);
+    }
     let id = state.keep(entry, Socket::of_kernels(fd, Handle::Udp(handle), local.port(), is_v6))?;
     state.came(id, entry);
     Ok(id)
@@ -221,7 +226,9 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
         return Err(Not::Ever(Reason::SharedListener));
     }
     // Connections that the kernel has would get no frames any more. None begins while they are looked for.
-    filter(engine, fd, true);
+    if !filter(engine, fd, true) && engine.backend() == Backend::Packet {
+        return Err(Not::Ever(Reason::NoFilter));
+    }
     if has_connections(local.port()) {
         unfilter(fd);
         let now = thread::now_ns();
@@ -231,12 +238,10 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
         return Err(Not::Yet);
     }
     let backlog = table::backlog(entry);
-    let made = engine.stack().tcp_listen(local, both_families(fd, is_v6), backlog, tcp_options(fd, is_v6));
-    let served = made.map_err(|_| Not::Ever(Reason::PortInUse)).and_then(|handle| {
-        serve(engine, Protocol::Tcp, local.port()).inspect_err(|_| {
-            let _ = engine.stack().listener_close(handle);
-        })?;
-        Ok(handle)
+    let made = engine.listen(local, both_families(fd, is_v6), backlog, tcp_options(fd, is_v6));
+    let served = made.map_err(|error| {
+        let is_full = matches!(error, EngineError::Port(_));
+        Not::Ever(if is_full { Reason::TooManySockets } else { Reason::PortInUse })
     });
     if served.is_err() || engine.backend() != Backend::Packet {
         unfilter(fd);
@@ -275,10 +280,15 @@ fn allowed(
     if entry.has(table::UNKNOWN_OPTION) {
         return Err(Not::Ever(Reason::Option));
     }
-    if address::option(fd, SOL_SOCKET, libc::SO_REUSEPORT) == Some(1) {
+    // The kernel sees the frames of AF_PACKET as well: its other sockets of the port would answer them, too.
+    if engine.backend() == Backend::Packet && shares_port(fd) {
         return Err(Not::Ever(Reason::ReusePort));
     }
     Ok(())
+}
+
+fn shares_port(fd: c_int) -> bool {
+    address::option(fd, SOL_SOCKET, libc::SO_REUSEPORT) == Some(1)
 }
 
 /// Whether `::` of a socket stands for all addresses of IPv4, too.
@@ -303,7 +313,8 @@ fn tos(fd: c_int, is_v6: bool) -> u8 {
 /// Options of connections, as the kernel's socket has them.
 pub(super) fn tcp_options(fd: c_int, is_v6: bool) -> TcpOptions {
     let rto_min_ns = settings::ns(Key::RtoMin).max(1000);
-    let mut options = TcpOptions { ttl: ttl(fd, is_v6), tos: tos(fd, is_v6), rto_min_ns, ..TcpOptions::default() };
+    let (ttl, tos) = (ttl(fd, is_v6), tos(fd, is_v6));
+    let mut options = TcpOptions { ttl, tos, rto_min_ns, shares_port: shares_port(fd), ..TcpOptions::default() };
     for name in &super::options::COPIED {
         if let Some(value) = address::option(fd, name.0, name.1) {
             super::options::apply(&mut options, *name, value);
@@ -314,10 +325,12 @@ pub(super) fn tcp_options(fd: c_int, is_v6: bool) -> TcpOptions {
 
 /// Keeps a kernel socket quiet where it sees the frames that the stack takes: a filter drops what is for this host alone, came
 /// through the interface, and was not put together of fragments. (AF_XDP takes frames away from the kernel.)
-pub(super) fn quiet(engine: &Engine, fd: c_int, is_stream: bool) {
-    if engine.backend() == Backend::Packet {
-        filter(engine, fd, is_stream);
+/// Where the kernel refuses (Linux 6.18.44 does for TCP without CAP_NET_ADMIN), it would answer all segments with resets.
+pub(super) fn quiet(engine: &Engine, fd: c_int, is_stream: bool) -> Result<(), Not> {
+    if engine.backend() != Backend::Packet || filter(engine, fd, is_stream) {
+        return Ok(());
     }
+    Err(Not::Ever(Reason::NoFilter))
 }
 
 /// Undoes [`quiet`].
@@ -354,8 +367,8 @@ pub(super) fn unfilter(fd: c_int) {
     unsafe { real::setsockopt.get()(fd, SOL_SOCKET, libc::SO_DETACH_FILTER, (&raw const none).cast(), 4) };
 }
 
-/// Drops what comes through the interface for this host alone.
-fn filter(engine: &Engine, fd: c_int, is_stream: bool) {
+/// Drops what comes through the interface for this host alone. Whether the kernel allows it.
+fn filter(engine: &Engine, fd: c_int, is_stream: bool) -> bool {
     const LOAD: u16 = 0x20;
     const LOAD_LENGTH: u16 = 0x80;
     const JUMP_EQUAL: u16 = 0x15;
@@ -379,7 +392,5 @@ fn filter(engine: &Engine, fd: c_int, is_stream: bool) {
     let program = libc::sock_fprog { len: 8, filter: code.as_mut_ptr() };
     let size = libc::socklen_t::try_from(size_of_val(&program)).unwrap_or(0);
     // SAFETY: a program of this length, which the kernel copies.
-    unsafe {
-        real::setsockopt.get()(fd, SOL_SOCKET, libc::SO_ATTACH_FILTER, (&raw const program).cast(), size);
-    }
+    unsafe { real::setsockopt.get()(fd, SOL_SOCKET, libc::SO_ATTACH_FILTER, (&raw const program).cast(), size) == 0 }
 }

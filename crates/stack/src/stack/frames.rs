@@ -156,7 +156,7 @@ impl Stack {
 
     /// The socket of a received datagram: connected to its sender, or bound to its address, or to any.
     fn udp_socket_for(&self, flow: &Flow) -> Option<u32> {
-        let find = |flow: &Flow| self.udp_flows.get(flow).copied();
+        let find = |place: &Flow| self.udp_flows.find(place, flow);
         find(flow)
             .or_else(|| find(&Flow::listening(flow.local, flow.local_port)))
             .or_else(|| find(&Flow::listening(flow.local.any(), flow.local_port)))

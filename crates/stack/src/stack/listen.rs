@@ -53,7 +53,7 @@ fn agreed(options: &TcpOptions, mut offered: Options) -> Options {
 
 impl Stack {
     fn listener_for(&self, flow: &Flow) -> Option<u32> {
-        let find = |local: Address| self.listening.get(&Flow::listening(local, flow.local_port)).copied();
+        let find = |local: Address| self.listening.find(&Flow::listening(local, flow.local_port), flow);
         find(flow.local).or_else(|| find(flow.local.any()))
     }
 
@@ -95,7 +95,9 @@ impl Stack {
     ) {
         let listener = self.listener_for(&flow).and_then(|index| self.listeners.key(index));
         let Some(listener) = listener else {
-            self.refuse(packet, segment);
+            if !self.left_ports.contains_key(&flow.local_port) {
+                self.refuse(packet, segment);
+            }
             return;
         };
         // RFC 9293, section 3.10.7.2: reset, acknowledgment, SYN, and nothing else.

@@ -3,6 +3,7 @@
 mod detach;
 mod frames;
 mod listen;
+mod places;
 mod reply;
 mod tcp_calls;
 mod types;
@@ -22,6 +23,7 @@ use crate::wheel::Wheel;
 use crate::wire::ip::{Marks, Template};
 use crate::{Config, Error, Instant};
 use listen::Listening;
+use places::Places;
 use reply::Reply;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -52,14 +54,16 @@ pub struct Stack {
     /// Connections by their flow.
     flows: Table<Flow, u32>,
     listeners: Slab<Listening>,
-    listening: Table<Flow, u32>,
+    listening: Places,
     /// Connections that another TCP has now.
     detached: Table<Flow, ()>,
     /// Listeners and connections of each TCP port.
     ports: Table<u16, u32>,
+    /// TCP ports of connections on which another TCP of this host may listen.
+    left_ports: Table<u16, ()>,
     udp: Slab<Udp>,
     /// UDP sockets by their flow or their local end.
-    udp_flows: Table<Flow, u32>,
+    udp_flows: Places,
     wheel: Wheel,
     output: VecDeque<Sender>,
     replies: VecDeque<Reply>,
@@ -83,11 +87,12 @@ impl Stack {
             connections: Slab::default(),
             flows: HashMap::with_hasher(keyed),
             listeners: Slab::default(),
-            listening: HashMap::with_hasher(keyed),
+            listening: Places::new(keyed),
             detached: HashMap::with_hasher(keyed),
             ports: HashMap::with_hasher(keyed),
+            left_ports: HashMap::with_hasher(keyed),
             udp: Slab::default(),
-            udp_flows: HashMap::with_hasher(keyed),
+            udp_flows: Places::new(keyed),
             wheel: Wheel::new(),
             output: VecDeque::new(),
             replies: VecDeque::with_capacity(MAX_REPLIES),
@@ -397,6 +402,7 @@ impl Stack {
             *count -= 1;
             if *count == 0 {
                 self.ports.remove(&port);
+                self.left_ports.remove(&port);
             }
         }
     }

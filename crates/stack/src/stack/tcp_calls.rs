@@ -38,17 +38,30 @@ impl Stack {
             announced: false,
             last_cookie: None,
         };
-        if listener.places().any(|place| self.listening.contains_key(&place)) {
+        if listener.places().any(|place| !self.listening.allows(&place, options.shares_port)) {
             return Err(Error::AddressInUse);
         }
         self.reserve();
         let places: Vec<Flow> = listener.places().collect();
         let key = self.listeners.insert(listener);
         for place in places {
-            self.listening.insert(place, key.index);
+            self.listening.add(place, key.index, options.shares_port);
         }
+        self.left_ports.remove(&local.port());
         self.use_port(local.port());
         Ok(Listener(key))
+    }
+
+    /// Whether a socket listens on a port.
+    #[must_use]
+    pub fn tcp_listens(&self, port: u16) -> bool {
+        self.listeners.iter().any(|(_, listening)| listening.port == port)
+    }
+
+    /// Leaves all segments for a port that are of none of its connections to another TCP of this host, until a socket listens on it or its
+    /// last connection is over: they are not answered by resets.
+    pub fn leave_port(&mut self, port: u16) {
+        self.left_ports.insert(port, ());
     }
 
     /// A local address that a socket may have.
@@ -118,7 +131,7 @@ impl Stack {
     pub fn listener_close(&mut self, listener: Listener) -> Result<(), Error> {
         let places: Vec<Flow> = self.listeners.get(listener.0).ok_or(Error::BadHandle)?.places().collect();
         for place in places {
-            self.listening.remove(&place);
+            self.listening.remove(&place, listener.0.index);
         }
         if let Some(listening) = self.listeners.remove(listener.0.index) {
             self.release_port(listening.port);

@@ -25,14 +25,14 @@ impl Stack {
             return Err(Error::InvalidArgument);
         }
         let socket = Udp::new(address, local.port(), both_families && address == Address::ANY_V6, options);
-        if socket.flows().any(|flow| self.udp_flows.contains_key(&flow)) {
+        if socket.flows().any(|flow| !self.udp_flows.allows(&flow, options.shares_port)) {
             return Err(Error::AddressInUse);
         }
         self.reserve();
         let flows: Vec<Flow> = socket.flows().collect();
         let key = self.udp.insert(socket);
         for flow in flows {
-            self.udp_flows.insert(flow, key.index);
+            self.udp_flows.add(flow, key.index, options.shares_port);
         }
         Ok(UdpSocket(key))
     }
@@ -91,18 +91,17 @@ impl Stack {
         remote: Option<(Address, u16)>,
     ) -> Result<(), Error> {
         let before = self.udp_socket(socket)?;
-        let port = before.port;
+        let (port, shares, index) = (before.port, before.options.shares_port, socket.0.index);
         let old: Vec<Flow> = before.flows().collect();
         let new: Vec<Flow> = udp::flows(address, port, both, remote).collect();
-        let taken = |flow: &Flow| self.udp_flows.get(flow).is_some_and(|index| *index != socket.0.index);
-        if new.iter().any(taken) {
+        if new.iter().any(|flow| !old.contains(flow) && !self.udp_flows.allows(flow, shares)) {
             return Err(Error::AddressInUse);
         }
         for flow in old {
-            self.udp_flows.remove(&flow);
+            self.udp_flows.remove(&flow, index);
         }
         for flow in new {
-            self.udp_flows.insert(flow, socket.0.index);
+            self.udp_flows.add(flow, index, shares);
         }
         let place = self.udp_socket_mut(socket)?;
         (place.local, place.both, place.remote) = (address, both, remote);
@@ -294,7 +293,7 @@ impl Stack {
     pub fn udp_close(&mut self, socket: UdpSocket) -> Result<(), Error> {
         let flows: Vec<Flow> = self.udp_socket(socket)?.flows().collect();
         for flow in flows {
-            self.udp_flows.remove(&flow);
+            self.udp_flows.remove(&flow, socket.0.index);
         }
         self.udp.remove(socket.0.index);
         Ok(())

@@ -12,6 +12,7 @@ mod options;
 mod recovery;
 mod rules;
 mod script;
+mod shared;
 mod timers;
 mod transfer;
 mod udp;

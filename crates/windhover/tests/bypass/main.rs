@@ -15,6 +15,7 @@ mod hand_over;
 mod hostile;
 mod kept;
 mod kills;
+mod ports;
 mod programs;
 mod python;
 mod refused;

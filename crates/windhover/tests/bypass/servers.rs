@@ -208,9 +208,8 @@ fn haproxy() {
         let at = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
         let mut behind = case.command(0, false, &["python3", "-m", "http.server", "--bind", &case.near, &at]);
         let _behind = Server(std::os::unix::process::CommandExt::process_group(&mut behind, 0).spawn().unwrap());
-        // SO_REUSEPORT on its listeners would leave them to the kernel.
         let configuration = format!(
-            "global\n noreuseport\n nbthread 2\ndefaults\n mode http\n timeout connect 5s\n timeout client 10s\n timeout server 10s\n\
+            "global\n nbthread 2\ndefaults\n mode http\n timeout connect 5s\n timeout client 10s\n timeout server 10s\n\
              frontend f\n bind {}:{}\n default_backend b\nbackend b\n server s {}:{at}\n",
             case.address, case.port, case.near
         );

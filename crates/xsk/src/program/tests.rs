@@ -14,6 +14,11 @@ fn run(frame: &[u8], ports: &[usize], addresses: &[IpAddr]) -> Option<u64> {
 
 /// The same where these flows are the kernel's.
 fn run_with_flows(frame: &[u8], ports: &[usize], addresses: &[IpAddr], flows: Option<&[[u8; 40]]>) -> Option<u64> {
+    run_with(frame, ports, addresses, flows.map(|flows| (TAKEN_UNLESS_LISTED, flows)))
+}
+
+/// The same with a value of the served ports, and the flows that are listed.
+fn run_with(frame: &[u8], ports: &[usize], addresses: &[IpAddr], flows: Option<(u8, &[[u8; 40]])>) -> Option<u64> {
     let code = assemble([PORTS, ADDRESSES, FLOWS, SOCKETS]).unwrap();
     // Memory: the frame at 1000, the context at 10, the stack ends at 100000, a value of a map at 50000.
     let mut registers = [0_u64; 11];
@@ -32,7 +37,7 @@ fn run_with_flows(frame: &[u8], ports: &[usize], addresses: &[IpAddr], flows: Op
                 10 => 1000,
                 14 => end,
                 26 => 3,
-                50_000 => u64::from(if flows.is_some() { TAKEN_UNLESS_LISTED } else { TAKEN }),
+                50_000 => u64::from(flows.map_or(TAKEN, |(value, _)| value)),
                 _ => {
                     let start = usize::try_from(address - 1000).unwrap();
                     let mut word = [0; 8];
@@ -75,7 +80,7 @@ fn run_with_flows(frame: &[u8], ports: &[usize], addresses: &[IpAddr], flows: Op
                         ports.contains(&(port as usize))
                     }
                     102 => addresses.iter().any(|address| address_key(*address) == stack[key..key + 16]),
-                    _ => flows.unwrap().iter().any(|flow| flow[..] == stack[key..key + 40]),
+                    _ => flows.unwrap().1.iter().any(|flow| flow[..] == stack[key..key + 40]),
                 };
                 registers[0] = if found { 50_000 } else { 0 };
             }
@@ -145,6 +150,10 @@ fn listed_flows_of_a_served_port_pass() {
             [key(to, 80, from, 7778), key(to, 80, other, 7777), key(to, 81, from, 7777), key(other, 80, from, 7777)];
         assert_eq!(run_with_flows(&frame, &ports, &[to], Some(&others)), Some(3), "{to}");
         assert_eq!(run_with_flows(&frame, &ports, &[to], Some(&[])), Some(3), "{to}");
+        // The other way round: those that are listed are taken.
+        let only = |listed: &[_]| run_with(&frame, &ports, &[to], Some((TAKEN_IF_LISTED, listed)));
+        assert_eq!(only(&[key(to, 80, from, 7777)]), Some(3), "{to}");
+        assert_eq!([only(&others), only(&[])], [None, None], "{to}");
     }
 }
 

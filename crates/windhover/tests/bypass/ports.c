@@ -1,0 +1,61 @@
+/* Ports that several listeners have. `ports share UDP|TCP PORT`: two threads, each with a socket of its own (SO_REUSEPORT), answer with
+   their number. `ports drain PORT`: takes one connection, closes its listener, and echoes on until the connection ends. */
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int is_stream, port;
+
+static int bound(int option) {
+    int fd = socket(AF_INET6, is_stream ? SOCK_STREAM : SOCK_DGRAM, 0), on = 1;
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    if (setsockopt(fd, SOL_SOCKET, option, &on, sizeof on) || bind(fd, (void *)&any, sizeof any)) { perror("bind"); exit(1); }
+    if (is_stream && listen(fd, 100)) { perror("listen"); exit(1); }
+    return fd;
+}
+
+static void *answer(void *number) {
+    int fd = bound(SO_REUSEPORT);
+    char byte, reply = '0' + (long)number;
+    for (;;) {
+        struct sockaddr_in6 from;
+        socklen_t size = sizeof from;
+        if (is_stream) {
+            int one = accept(fd, NULL, NULL);
+            if (one < 0 || send(one, &reply, 1, 0) != 1) { perror("accept"); exit(1); }
+            close(one);
+        } else if (recvfrom(fd, &byte, 1, 0, (void *)&from, &size) == 1) {
+            sendto(fd, &reply, 1, 0, (void *)&from, size);
+        }
+    }
+}
+
+static int drain(void) {
+    int listener = bound(SO_REUSEADDR);
+    puts("ready");
+    fflush(stdout);
+    int fd = accept(listener, NULL, NULL);
+    close(listener);
+    char bytes[100];
+    for (long got; (got = recv(fd, bytes, sizeof bytes, 0)) > 0;) send(fd, bytes, got, 0);
+    return 0;
+}
+
+int main(int count, char **arguments) {
+    port = atoi(arguments[count - 1]);
+    is_stream = strcmp(arguments[2], "UDP");
+    if (!strcmp(arguments[1], "drain")) return drain();
+    pthread_t threads[2];
+    for (long i = 0; i < 2; i++) pthread_create(&threads[i], NULL, answer, (void *)i);
+    /* Both wait before anybody comes. */
+    sleep(1);
+    puts("ready");
+    fflush(stdout);
+    while (read(0, &count, 1) > 0) {
+    }
+    return 0;
+}

@@ -1,0 +1,105 @@
+//! Ports that several listeners have: of one program, and of one after the other.
+
+use super::support::Folder;
+use super::wire::{NEAR, Network};
+use super::{Started, bypass, compile, stat};
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn near(family: usize, port: u16) -> SocketAddr {
+    SocketAddr::new(NEAR[family].parse().unwrap(), port)
+}
+
+fn connect(to: SocketAddr) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// Which thread answers.
+fn by_whom(to: SocketAddr, is_stream: bool) -> u8 {
+    let mut byte = [0];
+    if is_stream {
+        connect(to).unwrap().read_exact(&mut byte).unwrap();
+    } else {
+        let socket = UdpSocket::bind(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.send_to(b"x", to).unwrap();
+        assert_eq!(socket.recv(&mut byte).unwrap(), 1);
+    }
+    byte[0]
+}
+
+/// Catches: a socket with SO_REUSEPORT that stays the kernel's, or one of two that nobody comes to.
+#[test]
+fn sockets_that_share_a_port_share_its_peers() {
+    let test = "sockets_that_share_a_port_share_its_peers";
+    let folder = Arc::new(Folder::new("bypass-ports-share"));
+    let Some(program) = compile(&folder, test, "ports", &[]) else { return };
+    let Some(network) = Network::new(test, false) else { return };
+    for (kind, port) in [("UDP", 7100), ("TCP", 7101)] {
+        let (state, program) = (folder.clone(), program.clone());
+        let started = network.near.run(move || {
+            let line = ["run", "--stack", "xdp", "--backend", "generic", "--require", "--", &program, "share", kind];
+            let port = port.to_string();
+            let started = Started::new(&mut bypass(&state, &[&line[..], &[&port]].concat()), "ready").0;
+            let page = stat(&state).into_iter().find(|page| page["pid"] == started.0.id()).unwrap();
+            let on_stack =
+                page["sockets"].as_array().unwrap().iter().filter(|socket| socket["backend"] == "xdp").count();
+            assert_eq!(on_stack, 2, "{page}");
+            started
+        });
+        let mut counts = BTreeMap::new();
+        for family in [0, 1] {
+            let answers =
+                network.far.run(move || (0..20).map(|_| by_whom(near(family, port), kind == "TCP")).collect());
+            let answers: Vec<u8> = answers;
+            answers.into_iter().for_each(|byte| *counts.entry(char::from(byte)).or_insert(0) += 1);
+        }
+        // One of 40 at least: no more than one run in 10^11 has all with one.
+        assert!(counts.len() == 2 && counts.values().sum::<i32>() == 40, "{kind}: {counts:?}");
+        assert_eq!(started.end(), Some(0));
+    }
+}
+
+/// Catches: a program on the stack that closes its listener, and refuses connections for the next program on its port as long as one of
+/// its own lives; one that leaves them unanswered.
+#[test]
+fn a_closed_listener_leaves_its_port_to_the_next_program() {
+    let test = "a_closed_listener_leaves_its_port_to_the_next_program";
+    let folder = Arc::new(Folder::new("bypass-ports-drain"));
+    let Some(program) = compile(&folder, test, "ports", &[]) else { return };
+    let Some(network) = Network::new(test, false) else { return };
+    for (port, backend) in [(7200, "generic"), (7201, "native")] {
+        let (state, program) = (folder.clone(), program.clone());
+        let started = network.near.run(move || {
+            let line = ["run", "--stack", "xdp", "--backend", backend, "--require", "--", &program, "drain"];
+            Started::new(&mut bypass(&state, &[&line[..], &["TCP", &port.to_string()]].concat()), "ready").0
+        });
+        let echo = |stream: &mut TcpStream| {
+            let mut bytes = [0; 4];
+            stream.write_all(b"old!").unwrap();
+            stream.read_exact(&mut bytes).unwrap();
+            assert_eq!(&bytes, b"old!");
+        };
+        let mut first = network.far.run(move || connect(near(0, port)).unwrap());
+        echo(&mut first);
+        // Nobody listens.
+        let refused = network.far.run(move || connect(near(0, port)).unwrap_err().kind());
+        assert_eq!(refused, std::io::ErrorKind::ConnectionRefused, "{backend}");
+        let next = network.near.run(move || TcpListener::bind(("0.0.0.0", port)).unwrap());
+        let mut second = network.far.run(move || connect(near(0, port)).unwrap());
+        next.accept().unwrap().0.write_all(b"next").unwrap();
+        let mut said = String::new();
+        second.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "next", "{backend}");
+        echo(&mut first);
+        drop(first);
+        assert_eq!(started.end(), Some(0), "{backend}");
+    }
+}
