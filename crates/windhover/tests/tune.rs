@@ -426,7 +426,7 @@ fn without_privileges() {
     let folder = Folder::new("tune-nobody");
     // nobody must be able to run it: the build folder may be closed.
     let program = folder.0.join("windhover");
-    std::fs::copy(env!("CARGO_BIN_EXE_windhover"), &program).unwrap();
+    support::copy_windhover(&program);
     let nobody = |arguments: &[&str]| {
         let mut command = Command::new(&program);
         command.args(arguments).env("WINDHOVER_STATE", "/run/windhover-nobody").uid(65534).gid(65534);

@@ -267,7 +267,9 @@ impl Run<'_> {
             // Where the first pass took all of the time, the next ones find what was started meanwhile, and are short.
             if pass >= LEAST_PASSES && Instant::now() >= deadline {
                 let (left, seconds) = (moves.len(), PATIENCE.as_secs());
-                let why = format!("{left} were left after {seconds} s");
+                let keys = moves.iter().filter_map(|change| task_of(&change.knob)).take(3);
+                let names: Vec<String> = keys.map(|task| format!("{} ({})", task.name, task.tid)).collect();
+                let why = format!("{left} were left after {seconds} s, as {}", names.join(", "));
                 return Err(ShieldError::Failed(format!("tasks are started faster than they can be moved ({why})")));
             }
             fault_point();

@@ -355,7 +355,7 @@ fn postgresql_behind(case: &Case, pairings: &[(bool, bool)]) {
         chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).unwrap();
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
     }
-    std::fs::copy(env!("CARGO_BIN_EXE_windhover"), &windhover).unwrap();
+    super::support::copy_windhover(windhover.as_ref());
     let set_up = Command::new("runuser")
         .args(["-u", "postgres", "--", &program("initdb"), "-A", "trust", "-D", &data])
         .current_dir(&data)

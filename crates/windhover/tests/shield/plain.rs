@@ -126,7 +126,7 @@ fn without_privileges_plans_work_and_shields_say_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     // Where anybody may read and execute it.
     let program = folder.path().join("windhover");
-    fs::copy(env!("CARGO_BIN_EXE_windhover"), &program).unwrap();
+    super::support::copy_windhover(&program);
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(folder.path(), open).unwrap();
     let nobody = |arguments: &[&str]| {

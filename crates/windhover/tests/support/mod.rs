@@ -190,6 +190,13 @@ pub fn documents(output: &Output) -> Vec<serde_json::Value> {
     stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// Copies this program, so that it can be started at once: a file that this process writes may stay open in what another test starts
+/// (ETXTBSY).
+pub fn copy_windhover(to: &std::path::Path) {
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_windhover")).arg(to).status().unwrap();
+    assert!(copied.success(), "{}", to.display());
+}
+
 /// CPU time of a process in clock ticks, user and system: of the time that messages take, the kernel has three quarters.
 pub fn computed(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
