@@ -11,6 +11,7 @@ mod generated;
 mod guest;
 mod package;
 mod packages;
+mod parallel;
 mod portable;
 mod process;
 mod tests;

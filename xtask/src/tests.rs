@@ -1,9 +1,9 @@
 //! `cargo xtask test`: runs every test and names those that could not run.
 
-use crate::{guest, packages, process, windows};
+use crate::{guest, packages, parallel, process, windows};
 use anyhow::{Context as _, Result, bail};
 use std::io::{BufRead as _, BufReader, Read};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -147,11 +147,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
         with_others("bypass", BYPASS_ROW, "Programs behind the preload library", filters, kills)?
     } else {
         packages::ensure(&[&INTEROP[..], &PACKAGES].concat(), "for the tests")?;
-        let workspace = ["--workspace".to_owned()];
-        let cargo = if arguments.cargo.is_empty() { &workspace[..] } else { &arguments.cargo };
         let tools = packages::unpacked(&BOOT_TOOLS, "boot-tools")?.display().to_string();
         let told = Some(("WINDHOVER_TEST_BOOT_TOOLS", tools));
-        cargo_test(cargo, &["--show-output".to_owned()], told, &mut |_| ())?
+        if arguments.cargo.is_empty() {
+            parallel::run(told)?
+        } else {
+            cargo_test(&arguments.cargo, &["--show-output".to_owned()], told, &mut |_| ())?
+        }
     };
     println!();
     for skipped in &counts.skipped {
@@ -177,7 +179,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
     Ok(counts)
 }
 
-/// Reads what Rust's test harness prints, passes on what a person wants to see of it, and counts.
+/// Reads what Rust's test harness prints, and counts.
 #[derive(Default)]
 pub(crate) struct Harness {
     pub(crate) counts: Counts,
@@ -187,7 +189,8 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    pub(crate) fn line(&mut self, line: &str) {
+    /// Whether a person wants to see the line.
+    pub(crate) fn line(&mut self, line: &str) -> bool {
         self.counts.note(line);
         // What passing tests printed is between these two headings.
         if line == "successes:" {
@@ -200,10 +203,7 @@ impl Harness {
             self.counts.failed += count(result, "failed");
             self.finished = true;
         }
-        let noise = self.quiet || line.is_empty() || (line.starts_with("test ") && line.ends_with("... ok"));
-        if !noise {
-            println!("{line}");
-        }
+        !(self.quiet || line.is_empty() || (line.starts_with("test ") && line.ends_with("... ok")))
     }
 }
 
@@ -251,42 +251,61 @@ pub(crate) fn cargo_test(
     arguments.extend(to_tests.iter().map(String::as_str));
     let cargo = process::cargo();
     eprintln!("$ {cargo} {}", arguments.join(" "));
-    let mut child = process::command(&cargo, &arguments)
-        .envs(told)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start {cargo}"))?;
+    counted(process::command(&cargo, &arguments).envs(told), "cargo test", &mut |line| {
+        if line.is_output {
+            each(&line.text);
+        }
+        match (line.is_shown, line.is_output) {
+            (true, true) => println!("{}", line.text),
+            (true, false) => eprintln!("{}", line.text),
+            (false, _) => {}
+        }
+    })
+}
+
+/// A line that tests printed.
+pub(crate) struct Line {
+    pub(crate) text: String,
+    /// On standard output, not on standard error: a test may write there past the harness.
+    pub(crate) is_output: bool,
+    /// A person wants to see it.
+    pub(crate) is_shown: bool,
+}
+
+/// Runs a command that runs tests, counts them, and hands on each line.
+pub(crate) fn counted(command: &mut Command, name: &str, each: &mut dyn FnMut(&Line)) -> Result<Counts> {
+    let started = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = started.with_context(|| format!("cannot start {name}"))?;
     let (say, heard) = mpsc::channel();
-    follow(child.stdout.take().context("cargo test has no output")?, say.clone(), true);
-    // A test may write to the real standard error, past the harness.
-    follow(child.stderr.take().context("cargo test has no errors")?, say, false);
+    follow(child.stdout.take().with_context(|| format!("{name} has no output"))?, say.clone(), true);
+    follow(child.stderr.take().with_context(|| format!("{name} has no errors"))?, say, false);
     let mut harness = Harness::default();
     let mut last = String::new();
     loop {
         match heard.recv_timeout(SILENCE) {
-            Ok((true, line)) => {
+            Ok((is_output, text)) => {
+                let is_shown = if is_output { harness.line(&text) } else { !harness.counts.note(&text) };
+                let line = Line { text, is_output, is_shown };
                 each(&line);
-                harness.line(&line);
-                last = line;
+                if is_output {
+                    last = line.text;
+                }
             }
-            Ok((false, line)) if harness.counts.note(&line) => {}
-            Ok((false, line)) => eprintln!("{line}"),
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 let running = process::end_all_below(child.id());
                 bail!(
-                    "cargo test said nothing for {} s, last: {last}\nwhat ran then, and was ended:\n{}",
+                    "{name} said nothing for {} s, last: {last}\nwhat ran then, and was ended:\n{}",
                     SILENCE.as_secs(),
                     running.join("\n")
                 );
             }
         }
     }
-    let status = child.wait().context("waiting for cargo test")?;
+    let status = child.wait().with_context(|| format!("waiting for {name}"))?;
     let counts = harness.counts;
     if !status.success() && counts.failed == 0 {
-        bail!("cargo test ended with {status}");
+        bail!("{name} ended with {status}");
     }
     Ok(counts)
 }
@@ -323,7 +342,7 @@ mod unit {
         let mut harness = super::Harness::default();
         let lines = "successes:\nRETRIED b: noise\nSKIPPED a: no root\nSKIPPED a: no root\nPARTLY c: no tshark\nPARTLY c: no tshark\n\
                      RETRIED b: noise\nsuccesses:";
-        lines.lines().for_each(|line| harness.line(line));
+        lines.lines().for_each(|line| _ = harness.line(line));
         let counts = harness.counts;
         assert_eq!((counts.skipped, counts.partly), (vec!["a: no root".to_owned()], vec!["c: no tshark".to_owned()]));
         assert_eq!(counts.retried.len(), 2);

@@ -165,7 +165,9 @@ fn report(boot: &Boot, ended: Result<machine::Ended>, took: Duration, counts: &m
     };
     let mut harness = Harness::default();
     for line in without_passed(&ended.output) {
-        harness.line(line);
+        if harness.line(line) {
+            println!("{line}");
+        }
     }
     let finished = harness.finished;
     if finished && harness.counts.passed + harness.counts.failed == 0 {

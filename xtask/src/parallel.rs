@@ -1,0 +1,113 @@
+//! All tests, two binaries at a time: most of what they do is waiting.
+
+use crate::process;
+use crate::tests::{self, Counts};
+use anyhow::{Context as _, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
+
+/// Binaries at a time. Each has a thread for each CPU by itself.
+const AT_ONCE: usize = 2;
+
+/// A binary with tests.
+struct Binary {
+    executable: PathBuf,
+    /// The folder of its package, in which its tests run.
+    folder: PathBuf,
+    source: String,
+}
+
+impl Binary {
+    /// Of a line of `cargo test --message-format json`; none where it tells of something else.
+    fn read(line: &str) -> Option<Self> {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+            return None;
+        }
+        let source = Path::new(message["target"]["src_path"].as_str()?);
+        Some(Self {
+            executable: message["executable"].as_str()?.into(),
+            folder: Path::new(message["manifest_path"].as_str()?).parent()?.to_owned(),
+            source: source.strip_prefix(process::root()).unwrap_or(source).display().to_string(),
+        })
+    }
+
+    /// Runs its tests; what they printed comes in one piece.
+    fn run(&self, told: Option<&(&str, String)>) -> Result<Counts> {
+        let mut text = format!("     Running {} ({})\n", self.source, self.executable.display());
+        let mut command = process::command(&self.executable.display().to_string(), &["--show-output"]);
+        command.current_dir(&self.folder).env("CARGO", process::cargo()).env("CARGO_MANIFEST_DIR", &self.folder);
+        command.envs(told.map(|(name, value)| (name, value)));
+        let counts = tests::counted(&mut command, &self.source, &mut |line| {
+            if line.is_shown {
+                text.push_str(&line.text);
+                text.push('\n');
+            }
+        });
+        print!("{text}");
+        counts
+    }
+}
+
+fn build() -> Result<Vec<Binary>> {
+    let arguments = ["test", "--workspace", "--locked", "--no-run", "--message-format", "json-render-diagnostics"];
+    let cargo = process::cargo();
+    eprintln!("$ {cargo} {}", arguments.join(" "));
+    let built = process::command(&cargo, &arguments).stderr(Stdio::inherit()).output();
+    let built = built.with_context(|| format!("cannot start {cargo}"))?;
+    if !built.status.success() {
+        bail!("the tests do not build: cargo ended with {}", built.status);
+    }
+    let binaries: Vec<Binary> = String::from_utf8_lossy(&built.stdout).lines().filter_map(Binary::read).collect();
+    if binaries.is_empty() {
+        bail!("cargo built no tests");
+    }
+    Ok(binaries)
+}
+
+/// Runs the tests of all binaries, then those of documentation. They may be told something by a variable.
+pub(crate) fn run(told: Option<(&str, String)>) -> Result<Counts> {
+    let queue = Mutex::new(build()?.into_iter());
+    let all = Mutex::new(Counts::default());
+    let work = || -> Result<()> {
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(binary) = next else { return Ok(()) };
+            let counts = binary.run(told.as_ref())?;
+            all.lock().unwrap_or_else(PoisonError::into_inner).add(counts);
+        }
+    };
+    std::thread::scope(|scope| -> Result<()> {
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            match worker.join() {
+                Ok(done) => done?,
+                Err(_) => bail!("a thread that runs tests panicked"),
+            }
+        }
+        Ok(())
+    })?;
+    let mut counts = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let documents = ["--workspace", "--doc"].map(str::to_owned);
+    counts.add(tests::cargo_test(&documents, &[], told, &mut |_| ())?);
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod unit {
+    #[test]
+    fn only_binaries_with_tests_are_run() {
+        let line = |test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{{"src_path":"/w/a/tests/b.rs"}},
+                   "profile":{{"test":{test}}},"executable":{executable}}}"#
+            )
+        };
+        let binary = super::Binary::read(&line(true, r#""/w/target/b-1""#)).expect("a binary");
+        assert_eq!((binary.folder.to_str(), binary.source.as_str()), (Some("/w/a"), "/w/a/tests/b.rs"));
+        assert!(super::Binary::read(&line(true, "null")).is_none(), "a library");
+        assert!(super::Binary::read(&line(false, r#""/w/target/windhover""#)).is_none(), "the program");
+        assert!(super::Binary::read(r#"{"reason":"build-finished","success":true}"#).is_none());
+    }
+}
