@@ -14,6 +14,12 @@ pub(crate) fn deny() -> Result<()> {
     process::run(&tool, &["--log-level", "error", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"])
 }
 
+/// Whether the fuzz targets compile. Their corpus is run by the normal tests; new input is looked for on demand.
+pub(crate) fn check_fuzz() -> Result<()> {
+    let arguments = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked", "--quiet"];
+    process::finish(process::command(&process::cargo(), &arguments).env("CARGO_TARGET_DIR", process::target()))
+}
+
 /// Runs fuzz targets without a sanitizer, which works on stable Rust. All are one program, which is built once. What they
 /// find that is new stays in `target/fuzz/NAME`; what breaks one goes to `fuzz/artifacts/NAME`.
 pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<()> {
