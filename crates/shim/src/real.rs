@@ -142,6 +142,9 @@ reals! {
     execvp: fn(*const c_char, Strings) -> c_int;
     execvpe: fn(*const c_char, Strings, Strings) -> c_int;
     fexecve: fn(c_int, Strings, Strings) -> c_int;
+    execl: fn() -> c_int;
+    execlp: fn() -> c_int;
+    execle: fn() -> c_int;
     sigaction: fn(c_int, *const Action, *mut Action) -> c_int;
     siginterrupt: fn(c_int, c_int) -> c_int;
     fdopen: fn(c_int, *const c_char) -> *mut FILE;

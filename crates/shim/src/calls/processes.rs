@@ -118,3 +118,69 @@ unsafe extern "C-unwind" fn fexecve(fd: c_int, arguments: Strings, environment: 
     // SAFETY: passed on as they came.
     unsafe { real::fexecve.get()(fd, arguments, environment) }
 }
+
+/// A call with a list of arguments, which are passed on as they lie in registers and on the stack.
+macro_rules! with_a_list {
+    ($name:ident, $prepare:ident) => {
+        extern "C-unwind" fn $prepare() -> *const c_void {
+            user::before_exec();
+            real::$name.get() as *const c_void
+        }
+
+        #[cfg(all(target_arch = "x86_64", not(test)))]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        extern "C" fn $name() -> c_int {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                "push rcx",
+                "push r8",
+                "push r9",
+                "push rax",
+                ".cfi_def_cfa_offset 64",
+                "call {prepare}",
+                "mov r11, rax",
+                "pop rax",
+                "pop r9",
+                "pop r8",
+                "pop rcx",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                ".cfi_def_cfa_offset 8",
+                "jmp r11",
+                ".cfi_endproc",
+                prepare = sym $prepare,
+            )
+        }
+
+        #[cfg(all(target_arch = "aarch64", not(test)))]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        extern "C" fn $name() -> c_int {
+            core::arch::naked_asm!(
+                "stp x29, x30, [sp, #-80]!",
+                "stp x0, x1, [sp, #16]",
+                "stp x2, x3, [sp, #32]",
+                "stp x4, x5, [sp, #48]",
+                "stp x6, x7, [sp, #64]",
+                "bl {prepare}",
+                "mov x16, x0",
+                "ldp x0, x1, [sp, #16]",
+                "ldp x2, x3, [sp, #32]",
+                "ldp x4, x5, [sp, #48]",
+                "ldp x6, x7, [sp, #64]",
+                "ldp x29, x30, [sp], #80",
+                "br x16",
+                prepare = sym $prepare,
+            )
+        }
+    };
+}
+
+with_a_list!(execl, prepare_execl);
+with_a_list!(execlp, prepare_execlp);
+with_a_list!(execle, prepare_execle);
