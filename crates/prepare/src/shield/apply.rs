@@ -14,7 +14,7 @@ use host::undo::{
     Change, ChangeOutcome, Changes, Lock, SetHeader, SetId, StateDir, UndoError, UndoReport, fault_point,
 };
 use model::{CpuList, ShieldBackend, ShieldReport};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// capabilities(7)
@@ -25,6 +25,9 @@ const LOCK: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often all tasks are looked through at least.
 const LEAST_PASSES: u32 = 8;
+/// How often a task is moved: one that has just been started may set its CPUs itself, and what it starts would have them. But the sweep
+/// ends.
+const MOST_TRIES: u32 = 3;
 
 /// A shield that is up.
 #[derive(Debug)]
@@ -253,14 +256,15 @@ impl Run<'_> {
     fn sweep(&mut self, step: &SweepStep, changes: &mut Changes) -> Result<(), ShieldError> {
         let deadline = Instant::now() + PATIENCE;
         let mut view = View::read(self.kernel, self.state, &self.plan.spec)?;
-        let mut stubborn: HashSet<TaskKey> = HashSet::new();
+        let mut tries: HashMap<TaskKey, u32> = HashMap::new();
         for pass in 0_u32.. {
             let mut moves = match (step.kind, &view.layout) {
                 (SweepKind::Cpuset, Layout { v1, .. }) => v1.iter().flat_map(|v1| v1::moves(&view, v1)).collect(),
                 (SweepKind::Affinity, _) => affinity::moves(&view),
                 (SweepKind::Remember, _) => v2::remembered(&view),
             };
-            moves.retain(|change| task_of(&change.knob).is_some_and(|task| !stubborn.contains(task)));
+            let is_left = |task: &TaskKey| tries.get(task).is_none_or(|tries| *tries < MOST_TRIES);
+            moves.retain(|change| task_of(&change.knob).is_some_and(is_left));
             if moves.is_empty() {
                 return Ok(());
             }
@@ -282,13 +286,16 @@ impl Run<'_> {
                         Err(error) => return Err(error.into()),
                     },
                 };
+                let is_done = matches!(done, Ok(()) | Err(KnobError::Absent { .. }));
                 match done {
                     Ok(()) => self.changed += u32::from(step.kind != SweepKind::Remember),
                     Err(KnobError::Absent { .. }) => {}
                     Err(error) => self.notes.push(format!("left where it is: {error}")),
                 }
-                // Whatever became of it: each task is tried once, so that the sweep ends.
-                stubborn.extend(task_of(&change.knob).cloned());
+                let once = !is_done || step.kind == SweepKind::Remember;
+                if let Some(task) = task_of(&change.knob) {
+                    *tries.entry(task.clone()).or_insert(0) += if once { MOST_TRIES } else { 1 };
+                }
             }
             fault_point();
             view.tasks = host::tasks::list(self.kernel.machine());
