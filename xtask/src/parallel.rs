@@ -1,4 +1,4 @@
-//! All tests, two binaries at a time: most of what they do is waiting.
+//! All tests, two binaries at a time: most of what they do is waiting. Those that change the whole machine run alone.
 
 use crate::process;
 use crate::tests::{self, Counts};
@@ -9,6 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Binaries at a time. Each has a thread for each CPU by itself.
 const AT_ONCE: usize = 2;
+
+/// Tests that take CPUs away from others, or look at all tasks.
+const ALONE: [&str; 4] = ["shield/main.rs", "prepared.rs", "tune.rs", "undo.rs"];
 
 /// A binary with tests.
 struct Binary {
@@ -35,7 +38,8 @@ impl Binary {
 
     /// Runs its tests; what they printed comes in one piece.
     fn run(&self, told: Option<&(&str, String)>) -> Result<Counts> {
-        let mut text = format!("     Running {} ({})\n", self.source, self.executable.display());
+        println!("     Running {} ({})", self.source, self.executable.display());
+        let mut text = format!("     Of {}:\n", self.source);
         let mut command = process::command(&self.executable.display().to_string(), &["--show-output"]);
         command.current_dir(&self.folder).env("CARGO", process::cargo()).env("CARGO_MANIFEST_DIR", &self.folder);
         command.envs(told.map(|(name, value)| (name, value)));
@@ -47,6 +51,10 @@ impl Binary {
         });
         print!("{text}");
         counts
+    }
+
+    fn runs_alone(&self) -> bool {
+        ALONE.iter().any(|name| self.source == format!("crates/windhover/tests/{name}"))
     }
 }
 
@@ -68,29 +76,32 @@ fn build() -> Result<Vec<Binary>> {
 
 /// Runs the tests of all binaries, then those of documentation. They may be told something by a variable.
 pub(crate) fn run(told: Option<(&str, String)>) -> Result<Counts> {
-    let queue = Mutex::new(build()?.into_iter());
-    let all = Mutex::new(Counts::default());
-    let work = || -> Result<()> {
-        loop {
-            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some(binary) = next else { return Ok(()) };
-            let counts = binary.run(told.as_ref())?;
-            all.lock().unwrap_or_else(PoisonError::into_inner).add(counts);
+    let (alone, beside): (Vec<Binary>, Vec<Binary>) = build()?.into_iter().partition(Binary::runs_alone);
+    let done = Mutex::new((Counts::default(), Vec::new()));
+    let take = |binary: &Binary| {
+        let counts = binary.run(told.as_ref());
+        let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+        match counts {
+            Ok(counts) => done.0.add(counts),
+            // The others go on.
+            Err(error) => done.1.push(format!("{error:#}")),
         }
     };
-    std::thread::scope(|scope| -> Result<()> {
-        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            match worker.join() {
-                Ok(done) => done?,
-                Err(_) => bail!("a thread that runs tests panicked"),
-            }
+    let queue = Mutex::new(beside.iter());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| std::iter::from_fn(next).for_each(take));
         }
-        Ok(())
-    })?;
-    let mut counts = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    });
+    alone.iter().for_each(take);
+    let (mut counts, errors) = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     let documents = ["--workspace", "--doc"].map(str::to_owned);
     counts.add(tests::cargo_test(&documents, &[], told, &mut |_| ())?);
+    for error in &errors {
+        println!("FAILED {error}");
+    }
+    counts.failed += u64::try_from(errors.len()).unwrap_or(u64::MAX);
     Ok(counts)
 }
 
