@@ -156,7 +156,7 @@ words! {
     Local "local" "the other end, or its own address, is on this host: its packets pass no interface";
     OtherInterface "other-interface" "its address is none of the interface's";
     PortInUse "port-in-use" "another socket of the process has the port";
-    ReusePort "reuse-port" "SO_REUSEPORT: the kernel shares the port out";
+    ReusePort "reuse-port" "AF_PACKET with SO_REUSEPORT: the kernel's other sockets of the port would answer, too";
     Option "option" "only the kernel can do what it is for: multicast groups, SO_TIMESTAMPING, errors of the network, sends without copies";
     QueueTaken "queue-taken" "another process has the interface's queue: its parent or a sibling";
     SharedListener "shared-listener" "AF_PACKET: several processes listen on this socket, and all would answer";

@@ -325,10 +325,13 @@ pub(crate) fn of_stack(id: u32) -> Option<(c_int, &'static Entry)> {
     all_of_stack(id).next()
 }
 
-/// Datagram sockets that the kernel carries for good, but not this descriptor and its copies.
-pub(crate) fn kernels_datagrams(but: c_int) -> impl Iterator<Item = c_int> {
+/// Datagram sockets, or with `kind` [`LISTENS`] listeners whose option only the kernel knows, that the kernel carries for good, but not
+/// this descriptor and its copies.
+pub(crate) fn kernels(but: c_int, kind: u32) -> impl Iterator<Item = c_int> {
     let own = entry(but).map(Entry::file);
-    let is_one = |entry: &Entry| entry.has(SOCKET) && !entry.has_any(STREAM | ON_STACK | CANDIDATE);
+    let is_kind =
+        move |entry: &Entry| if kind == LISTENS { entry.has(LISTENS | UNKNOWN_OPTION) } else { !entry.has(STREAM) };
+    let is_one = move |entry: &Entry| entry.has(SOCKET) && is_kind(entry) && !entry.has_any(ON_STACK | CANDIDATE);
     let all = (0..).zip(used()).filter(move |(_, entry)| is_one(entry) && Some(entry.file()) != own);
     all.map(|(fd, _)| fd)
 }

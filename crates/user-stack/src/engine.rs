@@ -85,7 +85,7 @@ pub struct Engine {
     looked: Instant,
     rounds: u32,
     /// TCP ports whose listener was closed before their connections.
-    left: HashSet<u16>,
+    yielded: HashSet<u16>,
     /// Sockets on each port, per protocol.
     served: HashMap<(bool, u16), u32>,
     /// Connections that sockets of the kernel have.
@@ -129,7 +129,7 @@ impl Engine {
         }
         Ok(Self {
             port,
-            left: HashSet::new(),
+            yielded: HashSet::new(),
             stack: Stack::new(config),
             kernel,
             most_mtu: interface.mtu,
@@ -209,9 +209,6 @@ impl Engine {
         if !self.served.contains_key(&key) {
             self.port.serve(protocol, port)?;
         }
-        if key.0 && self.left.remove(&port) {
-            self.port.take_all(port);
-        }
         *self.served.entry(key).or_insert(0) += 1;
         Ok(())
     }
@@ -224,7 +221,7 @@ impl Engine {
         if *count == 0 {
             self.served.remove(&key);
             if key.0 {
-                self.left.remove(&port);
+                self.yielded.remove(&port);
             }
             // A filter that lists fewer ports is never refused.
             let _ = self.port.withdraw(protocol, port);
@@ -247,7 +244,24 @@ impl Engine {
             let _ = self.stack.listener_close(listener);
             return Err(error);
         }
+        if self.yielded.remove(&local.port()) {
+            self.port.take_all(local.port());
+        }
         Ok(listener)
+    }
+
+    /// Begins a connection from the port of a socket that the caller holds, and that is served.
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_connect`]; the kernel refuses to leave its frames here.
+    pub fn connect(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        options: TcpOptions,
+    ) -> Result<TcpSocket, EngineError> {
+        self.port.take_also(local, remote)?;
+        Ok(self.stack.tcp_connect(now(), local, remote, options)?)
     }
 
     /// Closes a listener. Where no other listens on its port, all that is not of its connections is left to the kernel: another program may
@@ -263,16 +277,16 @@ impl Engine {
         let ends = stack.tcp_connections().map(|(local, remote, _)| (local, remote));
         let living = ends.filter(|(local, remote)| local.port() == port && stack.tcp_lives(*local, *remote));
         if self.port.take_only(port, living).is_ok() {
-            self.stack.leave_port(port);
-            self.left.insert(port);
+            self.stack.yield_port(port);
+            self.yielded.insert(port);
         }
     }
 
     /// Forgets connections that are over of ports whose listener was closed: others may have the same ends.
     pub fn forget_ended(&mut self) {
-        if !self.left.is_empty() {
+        if !self.yielded.is_empty() {
             let stack = &self.stack;
-            self.port.retain(true, |local, remote| stack.tcp_lives(local, remote));
+            self.port.retain_taken(|local, remote| stack.tcp_lives(local, remote));
         }
     }
 
@@ -300,7 +314,7 @@ impl Engine {
 
     /// Forgets connections that were taken out and are over, where `lives` says so by local and remote end.
     pub fn retain_detached(&mut self, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
-        self.port.retain(false, &mut lives);
+        self.port.retain_passed(&mut lives);
         self.detached = self.stack.tcp_retain_detached(lives);
     }
 

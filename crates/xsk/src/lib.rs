@@ -123,7 +123,8 @@ impl Port {
         Ok(())
     }
 
-    /// Leaves the frames of one TCP connection of a served port to the kernel, until the port is withdrawn or [`Port::retain`].
+    /// Leaves the frames of one TCP connection of a served port to the kernel, until the port is withdrawn,
+    /// [`Port::take_only`] or [`Port::retain_passed`].
     /// With AF_PACKET the kernel sees all frames: whoever reads them passes over these.
     ///
     /// # Errors
@@ -158,11 +159,28 @@ impl Port {
         }
     }
 
-    /// Forgets connections that are over, where `lives` says so by local and remote end: those that [`Port::pass`] left to the kernel, or,
-    /// with `own`, those that [`Port::take_only`] takes.
-    pub fn retain(&mut self, own: bool, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+    /// Takes the frames of one connection more where [`Port::take_only`] holds for its port.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn take_also(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
+        match self {
+            Self::Xdp(xdp) => xdp.take_also(local, remote),
+            Self::Packet(_) => Ok(()),
+        }
+    }
+
+    /// Forgets connections that [`Port::pass`] left to the kernel, but for those that live, by local and remote end.
+    pub fn retain_passed(&mut self, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
         if let Self::Xdp(xdp) = self {
-            xdp.retain(own, lives);
+            xdp.retain_passed(lives);
+        }
+    }
+
+    /// The same of those that [`Port::take_only`] and [`Port::take_also`] take.
+    pub fn retain_taken(&mut self, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+        if let Self::Xdp(xdp) = self {
+            xdp.retain_taken(lives);
         }
     }
 

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The most addresses that can be served.
 pub const MOST_ADDRESSES: usize = 256;
-/// The most connections of served ports that can be the kernel's.
+/// The most connections of served ports that can be told from the others: the kernel's, or the only ones that are not.
 pub const MOST_FLOWS: usize = 65_536;
 /// Bytes of a key of the table of flows.
 pub const FLOW_BYTES: usize = 40;

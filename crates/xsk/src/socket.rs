@@ -167,12 +167,21 @@ impl XdpPort {
         port: u16,
         connections: impl Iterator<Item = (SocketAddr, SocketAddr)>,
     ) -> Result<(), XskError> {
+        // Those that were the kernel's are so by not being listed.
+        let before: Vec<_> = self.listed.iter().filter(|(local, _)| local.port() == port).copied().collect();
         self.take_all(port);
-        for (local, remote) in connections {
-            self.list(local, remote)?;
+        if let Err(error) = connections.into_iter().try_for_each(|(local, remote)| self.list(local, remote)) {
+            self.take_all(port);
+            before.into_iter().try_for_each(|(local, remote)| self.pass(local, remote))?;
+            return Err(error);
         }
         self.set_value(Protocol::Tcp, port, program::TAKEN_IF_LISTED);
         Ok(())
+    }
+
+    /// Takes the frames of one connection more of a port of which only some are taken.
+    pub(crate) fn take_also(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
+        if self.takes_listed(local.port()) { self.list(local, remote) } else { Ok(()) }
     }
 
     /// Takes all frames of a served port.
@@ -181,11 +190,19 @@ impl XdpPort {
         self.retain_listed(|local, _| local.port() != port);
     }
 
-    /// Forgets connections that are over: those that [`Self::pass`] left to the kernel, or, with `own`, those that [`Self::take_only`]
-    /// takes.
-    pub(crate) fn retain(&mut self, own: bool, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+    /// Forgets connections that are over of those that [`Self::pass`] left to the kernel.
+    pub(crate) fn retain_passed(&mut self, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+        self.retain_of_ports(false, lives);
+    }
+
+    /// The same of those that [`Self::take_only`] takes.
+    pub(crate) fn retain_taken(&mut self, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+        self.retain_of_ports(true, lives);
+    }
+
+    fn retain_of_ports(&mut self, taking_listed: bool, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
         let ports: HashSet<u16> = self.listed.iter().map(|(local, _)| local.port()).collect();
-        let meant: HashSet<u16> = ports.into_iter().filter(|port| self.takes_listed(*port) == own).collect();
+        let meant: HashSet<u16> = ports.into_iter().filter(|port| self.takes_listed(*port) == taking_listed).collect();
         self.retain_listed(|local, remote| !meant.contains(&local.port()) || lives(local, remote));
     }
 

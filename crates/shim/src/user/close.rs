@@ -85,35 +85,25 @@ fn end_socket(state: &mut State, id: u32, port: Port) {
         }
         Handle::Listener(handle) => {
             let local = engine.stack().listener_address(handle);
-            let backend = engine.backend();
-            engine.unlisten(handle);
+            let is_packet = engine.backend() == Backend::Packet;
+            if matches!(port, Port::Kept) {
+                let _ = engine.stack().listener_close(handle);
+            } else {
+                engine.unlisten(handle);
+            }
             engine.flush();
             match (local, port) {
                 // Its connections keep the port.
                 (_, Port::Kept) => {}
                 (Ok(local), Port::Guarded(fd)) if state.lives(local, None) => {
-                    let guard = port_of_listener(backend, fd);
+                    // AF_XDP takes the frames of its connections alone: nobody has to hold the port, and another program may listen there.
+                    let guard = if is_packet { descriptor::copy(fd) } else { -1 };
                     state.orphans.push(Orphan { local, remote: None, guard });
                 }
                 _ => engine_withdraw(state, socket.port),
             }
         }
     }
-}
-
-/// What holds the port of a listener that is closed while its connections live: a copy that does not listen, so that another program
-/// may, but for AF_PACKET. -1: other processes have the listener, and go on to listen.
-fn port_of_listener(backend: Backend, fd: c_int) -> c_int {
-    if backend == Backend::Packet {
-        return descriptor::copy(fd);
-    }
-    if table::entry(fd).is_none_or(|entry| entry.has(table::SHARED)) {
-        return -1;
-    }
-    let guard = descriptor::copy(fd);
-    // SAFETY: takes numbers only.
-    unsafe { real::shutdown.get()(guard, libc::SHUT_RDWR) };
-    guard
 }
 
 fn engine_withdraw(state: &mut State, port: u16) {

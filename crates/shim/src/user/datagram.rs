@@ -201,9 +201,9 @@ pub(super) fn leave_port(state: &mut State, id: u32, reason: Reason) {
     }
 }
 
-/// Whether the kernel carries another datagram socket of this process with this port.
-pub(super) fn kernel_has(fd: c_int, port: u16) -> bool {
-    table::kernels_datagrams(fd).any(|other| address::of_socket(other).is_some_and(|local| local.port() == port))
+/// Whether the kernel carries another datagram socket, or listener ([`table::LISTENS`]), of this process with this port.
+pub(super) fn kernel_has(fd: c_int, port: u16, kind: u32) -> bool {
+    table::kernels(fd, kind).any(|other| address::of_socket(other).is_some_and(|local| local.port() == port))
 }
 
 /// Why the kernel carries a datagram socket.

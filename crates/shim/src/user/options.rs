@@ -150,6 +150,9 @@ const UNKNOWN: [(c_int, &[c_int]); 4] = [
             libc::SO_ATTACH_BPF,
             libc::SO_TXTIME,
             libc::SO_ZEROCOPY,
+            // Whose program says which socket of a port gets a packet.
+            libc::SO_ATTACH_REUSEPORT_CBPF,
+            libc::SO_ATTACH_REUSEPORT_EBPF,
         ],
     ),
     (
@@ -228,8 +231,9 @@ pub(crate) unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_v
     };
     // A group's request may begin with interface 0; it is longer than any switch.
     let is_on = number != 0 || size > 16;
-    if entry.has(table::STREAM) && is_on && (level, name) == (SOL_SOCKET, libc::SO_ZEROCOPY) {
-        // Only the kernel says when it has done with the memory.
+    // Only the kernel says when it has done with the memory, and runs a program that chooses among listeners.
+    let kernels_alone = [libc::SO_ZEROCOPY, libc::SO_ATTACH_REUSEPORT_CBPF, libc::SO_ATTACH_REUSEPORT_EBPF];
+    if entry.has(table::STREAM) && is_on && level == SOL_SOCKET && kernels_alone.contains(&name) {
         entry.set(table::UNKNOWN_OPTION);
         match entry.on_stack() {
             Some(_) => super::take::to_kernel(fd, Reason::Option),

@@ -14,7 +14,7 @@ use libc::{
     SOCK_NONBLOCK, c_int, pollfd, sockaddr, socklen_t, ssize_t,
 };
 use stack::{Error, Listener, Shutdown, TcpSocket};
-use user_stack::{Engine, Route, now};
+use user_stack::{Engine, EngineError, Route};
 use xsk::{Backend, Protocol};
 
 /// Receives bytes. `done`: how many a call that waits for more has got before; `least`: how many it waits for without MSG_WAITALL.
@@ -323,11 +323,11 @@ fn begin(
         // One between the same ends that the kernel had is over: else its port were not free.
         engine.retain_detached(|from, to| (from, to) != (local, remote));
     }
-    let made = engine.stack().tcp_connect(now(), local, remote, tcp_options(fd, is_v6));
-    let handle = match made {
+    let handle = match engine.connect(local, remote, tcp_options(fd, is_v6)) {
         Ok(handle) => handle,
         Err(error) => {
             engine.withdraw(Protocol::Tcp, local.port());
+            let EngineError::Socket(error) = error else { return Err(not(Not::Ever(Reason::TooManySockets))) };
             return Err(Some(error.errno()));
         }
     };

@@ -188,7 +188,7 @@ fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<Soc
         None => None,
     };
     allowed(engine, fd, entry, local, remote)?;
-    if datagram::kernel_has(fd, local.port()) {
+    if datagram::kernel_has(fd, local.port(), 0) {
         return Err(Not::Ever(Reason::PortInUse));
     }
     let (ttl, tos) = (ttl(fd, is_v6), tos(fd, is_v6));
@@ -222,6 +222,9 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
     let local = address::of_socket(fd).ok_or(Not::Yet)?;
     let local = address::on_link(local, engine.interface().index).ok_or(Not::Ever(Reason::OtherInterface))?;
     allowed(engine, fd, entry, local, None)?;
+    if shares_port(fd) && datagram::kernel_has(fd, local.port(), table::LISTENS) {
+        return Err(Not::Ever(Reason::PortInUse));
+    }
     if engine.backend() == Backend::Packet && entry.has(table::SHARED) {
         return Err(Not::Ever(Reason::SharedListener));
     }
@@ -229,7 +232,8 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
     if !filter(engine, fd, true) && engine.backend() == Backend::Packet {
         return Err(Not::Ever(Reason::NoFilter));
     }
-    if has_connections(local.port()) {
+    let shares = engine.stack().tcp_listens(local.port());
+    if !shares && has_connections(local.port()) {
         unfilter(fd);
         let now = thread::now_ns();
         state.retries.retain(|_, retry_ns| now < *retry_ns);

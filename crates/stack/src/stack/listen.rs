@@ -95,7 +95,7 @@ impl Stack {
     ) {
         let listener = self.listener_for(&flow).and_then(|index| self.listeners.key(index));
         let Some(listener) = listener else {
-            if !self.left_ports.contains_key(&flow.local_port) {
+            if !self.yielded_ports.contains_key(&flow.local_port) {
                 self.refuse(packet, segment);
             }
             return;

@@ -60,7 +60,7 @@ pub struct Stack {
     /// Listeners and connections of each TCP port.
     ports: Table<u16, u32>,
     /// TCP ports of connections on which another TCP of this host may listen.
-    left_ports: Table<u16, ()>,
+    yielded_ports: Table<u16, ()>,
     udp: Slab<Udp>,
     /// UDP sockets by their flow or their local end.
     udp_flows: Places,
@@ -90,7 +90,7 @@ impl Stack {
             listening: Places::new(keyed),
             detached: HashMap::with_hasher(keyed),
             ports: HashMap::with_hasher(keyed),
-            left_ports: HashMap::with_hasher(keyed),
+            yielded_ports: HashMap::with_hasher(keyed),
             udp: Slab::default(),
             udp_flows: Places::new(keyed),
             wheel: Wheel::new(),
@@ -402,7 +402,7 @@ impl Stack {
             *count -= 1;
             if *count == 0 {
                 self.ports.remove(&port);
-                self.left_ports.remove(&port);
+                self.yielded_ports.remove(&port);
             }
         }
     }

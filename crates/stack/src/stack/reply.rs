@@ -73,7 +73,7 @@ impl Reply {
         let header = Header {
             source_port: local_port,
             destination_port: remote_port,
-            sequence: connection.send.next,
+            sequence: connection.bare_sequence(),
             acknowledgment: connection.receive.next,
             flags: RST | ACK,
             ..Header::default()

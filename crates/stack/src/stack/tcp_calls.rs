@@ -47,7 +47,7 @@ impl Stack {
         for place in places {
             self.listening.add(place, key.index, options.shares_port);
         }
-        self.left_ports.remove(&local.port());
+        self.yielded_ports.remove(&local.port());
         self.use_port(local.port());
         Ok(Listener(key))
     }
@@ -60,8 +60,10 @@ impl Stack {
 
     /// Leaves all segments for a port that are of none of its connections to another TCP of this host, until a socket listens on it or its
     /// last connection is over: they are not answered by resets.
-    pub fn leave_port(&mut self, port: u16) {
-        self.left_ports.insert(port, ());
+    pub fn yield_port(&mut self, port: u16) {
+        if self.ports.contains_key(&port) {
+            self.yielded_ports.insert(port, ());
+        }
     }
 
     /// A local address that a socket may have.

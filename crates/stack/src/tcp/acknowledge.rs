@@ -171,16 +171,19 @@ impl Connection {
 
     /// SND.WND, from the newest segment only.
     pub(super) fn update_window(&mut self, segment: &Segment<'_>, window: u32) {
+        // An end that counts the byte of its probe sends its data with a smaller number later.
+        let closed = self.receive.window() == 0;
+        let sequence = if closed { self.receive.next } else { segment.sequence };
         let send = &mut self.send;
-        let newer = send.window_sequence.before(segment.sequence)
-            || send.window_sequence == segment.sequence && send.window_acknowledgment.at_most(segment.acknowledgment);
+        let newer = send.window_sequence.before(sequence)
+            || send.window_sequence == sequence && send.window_acknowledgment.at_most(segment.acknowledgment);
         if !newer {
             return;
         }
         let was_probing = self.timers.purpose == Purpose::WindowProbe && self.timers.retransmit != Instant::NEVER;
         send.window = window;
         send.largest_window = send.largest_window.max(window);
-        send.window_sequence = segment.sequence;
+        send.window_sequence = sequence;
         send.window_acknowledgment = segment.acknowledgment;
         if window == 0 {
             // The other end lives and says so: the connection stays open (MUST-37), for as long as somebody holds it.

@@ -28,22 +28,24 @@ impl Connection {
             return self.write(now, frame, self.send.next.minus(1), 0);
         }
         if self.receive.ack_now && self.state != TcpState::Closed {
-            return self.write(now, frame, self.acceptable(), 0);
+            return self.write(now, frame, self.bare_sequence(), 0);
         }
         None
     }
 
     /// The number of a segment without data. The byte of a probe is beyond a closed window, and so would be the number after it:
-    /// the other end would drop the acknowledgment with it.
-    fn acceptable(&self) -> Seq {
-        let end = self.send.unacknowledged.plus(self.send.window);
-        if self.send.next.after(end) { end } else { self.send.next }
+    /// the other end would drop the acknowledgment with it. An open window is exact to a unit of its scale only.
+    pub(crate) fn bare_sequence(&self) -> Seq {
+        let send = &self.send;
+        let end = send.unacknowledged.plus(send.window);
+        let is_exact = send.window == 0 || send.next.since(end) >= 1 << send.shift;
+        if send.next.after(end) && is_exact { end } else { send.next }
     }
 
     fn emit_data(&mut self, now: Instant, frame: &mut [u8]) -> Option<usize> {
         if self.receive.ack_now && (!self.receive.ranges.is_empty() || self.receive.duplicate.is_some()) {
             // SACK blocks have room in segments without data only.
-            return self.write(now, frame, self.acceptable(), 0);
+            return self.write(now, frame, self.bare_sequence(), 0);
         }
         if std::mem::take(&mut self.wanted.tail_probe)
             && let Some(length) = self.emit_tail_probe(now, frame)

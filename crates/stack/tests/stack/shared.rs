@@ -89,7 +89,7 @@ fn segments_of_a_port_that_another_listens_on_are_not_refused() {
         network.stack(CLIENT).tcp_info(other.unwrap()).unwrap().state
     };
     assert_eq!(state_of_another(&mut network, 4001), TcpState::Closed, "refused");
-    network.stack(SERVER).leave_port(80);
+    network.stack(SERVER).yield_port(80);
     assert_eq!(state_of_another(&mut network, 4002), TcpState::SynSent, "left to whom it is for");
     // The connection lives, and a listener of one's own has them again.
     network.stack(CLIENT).tcp_send(client, b"x", false).unwrap();
