@@ -51,8 +51,6 @@ int main(int count, char **arguments) {
     if (!strcmp(arguments[1], "drain")) return drain();
     pthread_t threads[2];
     for (long i = 0; i < 2; i++) pthread_create(&threads[i], NULL, answer, (void *)i);
-    /* Both wait before anybody comes. */
-    sleep(1);
     puts("ready");
     fflush(stdout);
     while (read(0, &count, 1) > 0) {

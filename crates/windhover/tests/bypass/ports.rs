@@ -48,10 +48,12 @@ fn sockets_that_share_a_port_share_its_peers() {
             let line = ["run", "--stack", "xdp", "--backend", "generic", "--require", "--", &program, "share", kind];
             let port = port.to_string();
             let started = Started::new(&mut bypass(&state, &[&line[..], &[&port]].concat()), "ready").0;
-            let page = stat(&state).into_iter().find(|page| page["pid"] == started.0.id()).unwrap();
-            let on_stack =
-                page["sockets"].as_array().unwrap().iter().filter(|socket| socket["backend"] == "xdp").count();
-            assert_eq!(on_stack, 2, "{page}");
+            let on_stack = || {
+                let page = stat(&state).into_iter().find(|page| page["pid"] == started.0.id());
+                let sockets = page.map(|page| page["sockets"].as_array().unwrap().clone()).unwrap_or_default();
+                sockets.iter().filter(|socket| socket["backend"] == "xdp").count()
+            };
+            super::support::until("two sockets on the stack", || on_stack() == 2);
             started
         });
         let mut counts = BTreeMap::new();
