@@ -232,8 +232,8 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
     if !filter(engine, fd, true) && engine.backend() == Backend::Packet {
         return Err(Not::Ever(Reason::NoFilter));
     }
-    let shares = engine.stack().tcp_listens(local.port());
-    if !shares && has_connections(local.port()) {
+    let has_sibling = engine.stack().tcp_listens(local.port());
+    if !has_sibling && has_connections(local.port()) {
         unfilter(fd);
         let now = thread::now_ns();
         state.retries.retain(|_, retry_ns| now < *retry_ns);
