@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
-use support::{Folder, Server, assert_measured, computed, documents, windhover};
+use support::{Folder, Server, assert_measured, documents, windhover};
 
 /// How long a process is stopped. A busy machine holds nobody up for so long, and the far socket has room for what comes
 /// meanwhile.
@@ -97,8 +97,10 @@ fn due_in(rows: &[Row], (begin, end): (i64, i64)) -> Vec<Row> {
     due
 }
 
-fn initiator(arguments: &[&str]) -> Child {
-    windhover(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+fn initiator(arguments: &[&str]) -> Command {
+    let mut command = windhover(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    command
 }
 
 /// An open loop in which somebody is stopped once it is under way.
@@ -119,7 +121,9 @@ fn open_loop(name: &str, server: &Server, stopped: impl Fn(&Child)) -> (Vec<Row>
         "--raw",
         prefix.to_str().unwrap(),
         "--jsonl",
-    ]);
+    ])
+    .spawn()
+    .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     // It is under way once it has told some intervals.
     for _ in 0..4 {
@@ -190,13 +194,7 @@ fn a_closed_loop_sees_a_stopped_reflector_once() {
     let prefix = folder.0.join("x");
     let raw = prefix.to_str().unwrap();
     let measure = ["pingpong", "udp", &server.address, "--seconds", "4", "--warmup", "20", "--rtt", "--raw", raw];
-    let before = computed(server.id());
-    let mut child = initiator(&[&measure[..], &["--format", "json"]].concat());
-    // More than a session's begin takes: it answers messages.
-    while computed(server.id()) < before + 5 {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it was under way");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let child = server.measured_by(initiator(&[&measure[..], &["--format", "json"]].concat()));
     stop_for_a_while(server.id());
     let output = child.wait_with_output().unwrap();
     assert_measured(&output);
@@ -226,7 +224,9 @@ fn a_closed_loop_names_the_stalls_that_its_percentiles_hide() {
     for probe in ["pingpong", "rr"] {
         let server = Server::start(&[]);
         let mut child =
-            initiator(&[probe, "udp", &server.address, "--seconds", "2", "--warmup", "20", "--format", "json"]);
+            initiator(&[probe, "udp", &server.address, "--seconds", "2", "--warmup", "20", "--format", "json"])
+                .spawn()
+                .unwrap();
         // A fifth of the time, however long it takes to start.
         while child.try_wait().unwrap().is_none() {
             std::thread::sleep(4 * STALL);

@@ -60,16 +60,13 @@ fn end_of(child: &mut Child, within: Duration) -> ExitStatus {
     }
 }
 
-/// Starts a ping-pong and waits until it measures: the server's answers take time that only messages take, and the first
-/// signal no longer ends the process.
+/// Starts a ping-pong and waits until it measures, so the first signal no longer ends the process.
 fn start_measuring(server: &Server, protocol: &str, stdout: Stdio) -> Child {
-    let before = computed(server.id());
     let measure = ["pingpong", protocol, &server.address, "--seconds", "60", "--warmup", "20", "--format", "json"];
-    let mut child = windhover(&measure).stdout(stdout).stderr(Stdio::null()).spawn().unwrap();
-    until("measuring", || {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it measured");
-        computed(server.id()) >= before + 5 && catches(child.id(), INT)
-    });
+    let mut client = windhover(&measure);
+    client.stdout(stdout).stderr(Stdio::null());
+    let child = server.measured_by(client);
+    until("a handler", || catches(child.id(), INT));
     child
 }
 

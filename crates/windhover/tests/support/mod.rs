@@ -204,6 +204,17 @@ pub fn computed(process: u32) -> u64 {
     fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
+/// How often the threads of a process have waited of their own accord.
+fn waits(process: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let of_one = |task: std::io::Result<std::fs::DirEntry>| {
+        // A thread may have ended meanwhile.
+        let status = std::fs::read_to_string(task.ok()?.path().join("status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse::<u64>().ok()
+    };
+    tasks.filter_map(of_one).sum()
+}
+
 /// Held by whoever changes this machine or looks at all of it, so that no other test, of this run or another one, changes it
 /// meanwhile; `None` where nobody here may change it.
 pub fn alone_on_machine() -> Option<std::fs::File> {
@@ -282,16 +293,16 @@ impl Server {
         self.child.kill().unwrap();
     }
 
-    /// Starts a client and waits until it measures, however long a busy machine takes for that: the server's answers take CPU time
-    /// that only many messages take, and by then the client handles signals.
+    /// Starts a client and waits until it measures, however long a busy machine takes for that: the server waits for each message,
+    /// the warm-up has a thousand, and by then the client handles signals.
     #[track_caller]
     pub fn measured_by(&self, mut client: Command) -> Child {
-        const TICKS: u64 = 5;
-        let before = computed(self.id());
+        const MESSAGES: u64 = 1500;
+        let before = waits(self.id());
         let mut child = client.spawn().unwrap();
         until("measuring", || {
             assert!(child.try_wait().unwrap().is_none(), "it ended before it measured");
-            computed(self.id()) >= before + TICKS
+            waits(self.id()) >= before + MESSAGES
         });
         child
     }
