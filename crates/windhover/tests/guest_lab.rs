@@ -187,7 +187,7 @@ fn emulator() {
                 std::fs::write(&console, "\u{1b}[1;31mone\u{1b}[0m\nKernel panic - not syncing: a test\n").unwrap();
                 return;
             }
-            Some("wait") => {}
+            Some("wait") => std::fs::write(folder.join("waits"), "").unwrap(),
             Some(_) => {
                 said(&run["id"], serde_json::json!({ "output": { "error": false, "bytes": "b3V0Cg==" } }));
                 said(&run["id"], serde_json::json!({ "ended": 7 }));
@@ -211,6 +211,7 @@ fn a_guest_lab_runs_commands_until_it_is_taken_down() {
     // One command waits while others run.
     let host = format!("{}/a", fake.lab);
     let mut waiting = fake.command(&["lab", "exec", &host, "wait"]).stdout(Stdio::null()).spawn().unwrap();
+    support::until("one waits", || fake.folder.0.join("waits").exists());
     for _ in 0..2 {
         let output =
             fake.command(&["lab", "exec", &format!("{}/b", fake.lab), "--", "any", "--flag"]).output().unwrap();
