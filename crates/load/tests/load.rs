@@ -145,16 +145,42 @@ fn a_load_keeps_to_its_cpus_and_its_policy() {
         !found.is_empty()
     }));
     assert!(found.iter().all(|cpus| *cpus == first), "{found:?}");
-    let threads = std::fs::read_dir("/proc/self/task").unwrap();
-    let of_load: Vec<CpuList> = threads
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let name = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-            let pid = entry.file_name().to_str()?.parse().ok()?;
-            name.contains("(load)").then(|| allowed_cpus_of(pid).ok()).flatten()
-        })
-        .collect();
+    let of_load: Vec<CpuList> = load_threads().into_iter().filter_map(|thread| allowed_cpus_of(thread).ok()).collect();
     assert!(of_load.contains(&first), "{of_load:?}");
+    load.stop().unwrap();
+}
+
+/// Threads of the loads of this process.
+fn load_threads() -> Vec<i32> {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let is_load = |entry: &std::fs::DirEntry| {
+        std::fs::read_to_string(entry.path().join("stat")).is_ok_and(|stat| stat.contains("(load)"))
+    };
+    threads
+        .filter_map(Result::ok)
+        .filter(is_load)
+        .map(|entry| entry.file_name().to_str().unwrap().parse().unwrap())
+        .collect()
+}
+
+/// Catches: jobs that have the CPUs of the beginning again come back to CPUs from which a shield has moved the load.
+#[test]
+fn jobs_have_the_cpus_that_their_load_was_moved_to() {
+    let base = Folder::new("moved");
+    let load = Load::start(&LoadSpec { directory: Some(base.0.clone()), ..spec(LoadProfile::Build) }).unwrap();
+    let folder = load.folder().unwrap().to_owned();
+    let first = task::allowed_cpus().unwrap().iter().take(1).collect::<CpuList>();
+    assert!(eventually(|| !processes(&folder).is_empty()), "jobs run");
+    for thread in load_threads() {
+        // A thread of another test's load may have ended.
+        let _ = task::set_affinity_of(thread, &first);
+    }
+    let mut found = Vec::new();
+    let are_moved = eventually(|| {
+        found = processes(&folder).into_iter().filter_map(|job| allowed_cpus_of(job).ok()).collect();
+        !found.is_empty() && found.iter().all(|cpus| *cpus == first)
+    });
+    assert!(are_moved, "{found:?}");
     load.stop().unwrap();
 }
 

@@ -82,12 +82,8 @@ impl Slot {
 /// Runs one child to its end, or until the load ends.
 fn run(shared: &Shared, launch: Launch, command: &str, log: &Path) -> Result<(), LoadError> {
     let complaints = File::create(log).map_err(LoadError::writing(log))?;
-    let mut child = launch
-        .policy(Policy::Other)
-        .cpus(shared.cpus.clone())
-        .stdout(Stream::Null)
-        .stderr(Stream::File(complaints.into()))
-        .start()?;
+    let mut child =
+        launch.policy(Policy::Other).stdout(Stream::Null).stderr(Stream::File(complaints.into())).start()?;
     loop {
         match child.wait_timeout(LOOK)? {
             Some(status) if status.success() => {
