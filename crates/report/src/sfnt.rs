@@ -124,14 +124,16 @@ fn rate_row(result: &ResultDocument, percentile: f64) -> Option<String> {
     Some(format!("{}\n", cells.join("\t")))
 }
 
-/// A percentile; with few messages the nearest rank.
+/// A percentile; with few messages the nearest rank, at most the largest value: a stored histogram knows its buckets only.
 fn at(result: &ResultDocument, latency: &Latency, percentile: f64) -> Option<f64> {
     let by = if latency.kind == LatencyKind::RttHalf { 0.5 } else { 1.0 };
     let (histogram, _) = merged(result.histogram.as_deref().into_iter());
+    let largest = latency.max_ns.map(|ns| ns as f64);
     let nearest = histogram.and_then(|all| all.quantile(percentile / 100.0)).map(|ns| ns as f64 * by);
+    let nearest = nearest.map(|ns| largest.map_or(ns, |largest| ns.min(largest)));
     // The figure that the other forms print, where it is the same one.
     let printed = latency.p99_ns.filter(|_| percentile == 99.0).map(|ns| ns as f64);
-    printed.or(nearest).or(latency.max_ns.map(|ns| ns as f64))
+    printed.or(nearest).or(largest)
 }
 
 fn row(result: &ResultDocument, percentile: f64) -> Option<String> {

@@ -579,8 +579,13 @@ fn sfnt_rows_are_integers_led_by_tabs_even_with_few_messages() {
     assert_eq!((row.len(), row[0]), (9, ""));
     assert!(row[1..].iter().all(|field| field.parse::<u64>().is_ok()), "{row:?}");
     assert!(text.contains("# percentile=99\n# reporting: 1/2 RTT\n"));
-    result.latency.as_mut().unwrap().kind = LatencyKind::Rtt;
-    assert!(windhover_report::sfnt_text(&[result], &SfntFacts::default()).contains("# reporting: RTT\n"));
+    let latency = result.latency.as_mut().unwrap();
+    (latency.kind, latency.max_ns) = (LatencyKind::Rtt, Some(latency.min_ns.unwrap() + 1));
+    let largest = latency.max_ns.unwrap().to_string();
+    let text = windhover_report::sfnt_text(&[result], &SfntFacts::default());
+    assert!(text.contains("# reporting: RTT\n"));
+    let row: Vec<&str> = text.lines().last().unwrap().split('\t').collect();
+    assert_eq!((row[5], row[6]), (largest.as_str(), largest.as_str()), "no percentile is above the largest value");
 }
 
 #[test]
