@@ -59,7 +59,7 @@ pub use limits::Limits;
 pub use live::LiveInterval;
 pub use load::{LoadProfile, LoadReport, LoadSpec};
 pub use pace::{PaceSpec, Pacer, Shape, StampClock, Stamps};
-pub use pgm::{Fate, Leg, PgmCarrier, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, PgmSpec, PgmSteps};
+pub use pgm::{Fate, Leg, PgmCarrier, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmNakPath, PgmReport, PgmSpec, PgmSteps};
 pub use plan::{Cell, Plan};
 pub use policy::Policy;
 pub use quantity::{Quantity, Statistic};

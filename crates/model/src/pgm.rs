@@ -18,6 +18,26 @@ words! {
     }
 }
 
+words! {
+    "PGM NAK path";
+    /// Where NAKs go when an SPM names another address than its source's data come from (RFC 3208, section 6.2).
+    #[derive(Default)]
+    pub enum PgmNakPath {
+        /// To where the data come from.
+        #[default]
+        Data = "data",
+        /// To where the SPM says: on networks whose routers speak PGM. Who can forge an SPM then chooses where NAKs go.
+        Spm = "spm",
+    }
+}
+
+impl PgmNakPath {
+    /// Older endpoints need not know of it then.
+    fn is_data(&self) -> bool {
+        *self == Self::Data
+    }
+}
+
 /// Parity that every end of a measurement offers and makes use of (forward error correction, RFC 3208, appendix A).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -132,6 +152,9 @@ pub struct PgmSpec {
     /// How often a NAK may go without an NCF, and an NCF without a repair, before the packet is given up.
     #[serde(default = "retries")]
     pub retries: u32,
+    /// Where NAKs go.
+    #[serde(default, skip_serializing_if = "PgmNakPath::is_data")]
+    pub nak_path: PgmNakPath,
     /// Time between two ambient SPMs in ms.
     #[serde(default = "ambient_ms")]
     pub ambient_ms: u32,
@@ -177,6 +200,7 @@ impl PgmSpec {
             repeat_us: repeat_us(),
             data_us: data_us(),
             retries: retries(),
+            nak_path: PgmNakPath::Data,
             ambient_ms: ambient_ms(),
             heartbeat_us: heartbeat_us(),
             fec: None,

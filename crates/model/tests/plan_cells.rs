@@ -112,7 +112,7 @@ const EXPECTED: [&str; 12] = [
     "white-paper-full 456 d59433b349dbf5f5",
     "white-paper 45 e986507d92fae624",
     "everything 148 de89db77ab3a02c9",
-    "a-million 3 9b51dcdbed7e24b4",
+    "a-million 3 d180bde80cb786ca",
     "t 623 a3947b5d10ba3195",
     "t 4 142ed49575747e1c",
 ];

@@ -2,8 +2,9 @@
 
 use crate::{Carrier, PgmIoError, PgmSocketCounts, PgmSocketOptions};
 use clock::Clock;
-use model::{EndSpec, PgmCarrier, PgmCounts, PgmSpec};
+use model::{EndSpec, PgmCarrier, PgmCounts, PgmNakPath, PgmSpec};
 use net::group::GroupOptions;
+use pgm::receiver::NakPath;
 use pgm::{ReceiverConfig, SourceConfig, Tsi, fec};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -71,6 +72,10 @@ pub fn receiver(spec: &PgmSpec, group: IpAddr, sources: usize, seed: u64) -> Rec
         data_ns: u64::from(spec.data_us) * US,
         ncf_retries: spec.retries,
         data_retries: spec.retries,
+        nak_path: match spec.nak_path {
+            PgmNakPath::Data => NakPath::Data,
+            PgmNakPath::Spm => NakPath::Spm,
+        },
         parity: spec.fec.is_some(),
         ..ReceiverConfig::new(spec.data_port, group, seed)
     }

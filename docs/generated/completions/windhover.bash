@@ -2102,7 +2102,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__pace)
-            opts="-4 -6 -t -J -h --peer --fork-both --key-file --stack --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --pacer --every --stamps --seed --random-delay --sender-measured --count --seconds --maxms --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --schedule --beyond-saturation --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --pcap --pcap-snap --against --at-most --format --json --raw --percentile --ladder --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
+            opts="-4 -6 -t -J -h --peer --fork-both --key-file --stack --ipv4 --ipv6 --to --size --min-size --max-size --rate --shape --pacer --every --stamps --seed --random-delay --sender-measured --count --seconds --maxms --warmup --timeout --receive --remote-receive --policy --remote-policy --cpu --remote-cpu --affinity --busy-poll --remote-busy-poll --send-buffer --receive-buffer --bind --remote-bind --device --remote-device --receive-cpu --no-nodelay --unconnected --more --ttl --mcast --mcast-interface --mcast-loop --worst --over --schedule --beyond-saturation --reply-group --group-interface --carrier --udp-port --packet --window --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --nak-path --pcap --pcap-snap --against --at-most --format --json --raw --percentile --ladder --jsonl --color --quiet --help tcp mptcp udp unix-stream unix-dgram pipe shm frame pgm"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2340,6 +2340,10 @@ _windhover_static() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --nak-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --pcap)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2398,7 +2402,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__ping)
-            opts="-J -h --reply-group --count --rate --size --linger --reflectors --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --packet --window --data-port --port --ttl --no-loop --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
+            opts="-J -h --reply-group --count --rate --size --linger --reflectors --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --nak-path --sources --expiry --use-fec --interface --local --carrier --udp-port --packet --window --data-port --port --ttl --no-loop --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2480,6 +2484,10 @@ _windhover_static() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --nak-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --sources)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2548,7 +2556,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__recv)
-            opts="-J -h --count --for --idle --until-fin --check --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --packet --window --data-port --port --ttl --no-loop --zeromq --pcap --pcap-snap --format --json --summary --repairs --color --quiet --help"
+            opts="-J -h --count --for --idle --until-fin --check --back-off --repeat --data --retries --nak-path --sources --expiry --use-fec --interface --local --carrier --udp-port --packet --window --data-port --port --ttl --no-loop --zeromq --pcap --pcap-snap --format --json --summary --repairs --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2579,6 +2587,10 @@ _windhover_static() {
                     return 0
                     ;;
                 --retries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nak-path)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2650,7 +2662,7 @@ _windhover_static() {
             return 0
             ;;
         windhover__subcmd__pgm__subcmd__reflect)
-            opts="-J -h --reply-group --count --for --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --sources --expiry --use-fec --interface --local --carrier --udp-port --packet --window --data-port --port --ttl --no-loop --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
+            opts="-J -h --reply-group --count --for --gsi --source-port --first --bandwidth --ambient --heartbeat --fec --fec-proactive --fec-unasked --fec-pause --back-off --repeat --data --retries --nak-path --sources --expiry --use-fec --interface --local --carrier --udp-port --packet --window --data-port --port --ttl --no-loop --zeromq --pcap --pcap-snap --format --json --color --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2717,6 +2729,10 @@ _windhover_static() {
                     return 0
                     ;;
                 --retries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --nak-path)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

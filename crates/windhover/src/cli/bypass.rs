@@ -174,6 +174,6 @@ pub(crate) enum Backend {
     Native,
     /// AF_XDP behind the driver: every interface
     Generic,
-    /// AF_PACKET: every interface, needs CAP_NET_RAW only
+    /// AF_PACKET: every interface, needs CAP_NET_RAW, for TCP perhaps CAP_NET_ADMIN
     Packet,
 }

@@ -2,7 +2,7 @@
 
 use super::shared::{Form, FormArgs, PlainForm};
 use clap::{Args, Subcommand, ValueEnum};
-use model::{PgmCarrier, PgmFec, PgmSpec};
+use model::{PgmCarrier, PgmFec, PgmNakPath, PgmSpec};
 use pgm::Gsi;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -322,6 +322,9 @@ pub(crate) struct NakTimers {
     /// NAKs without a confirmation, and confirmations without a repair, after which a packet is given up
     #[arg(long, value_name = "N", default_value_t = defaults().retries, value_parser = clap::value_parser!(u32).range(1..=1000))]
     retries: u32,
+    /// Where NAKs go: data (to where the data come from), or spm (where the SPM says, for networks whose routers speak PGM)
+    #[arg(long, value_name = "WHERE", default_value_t = defaults().nak_path)]
+    nak_path: PgmNakPath,
 }
 
 /// The settings that all flags begin with, on no group.
@@ -356,6 +359,7 @@ pub(super) fn settings(
         spec.repeat_us = naks.repeat.in_us();
         spec.data_us = naks.data.in_us();
         spec.retries = naks.retries;
+        spec.nak_path = naks.nak_path;
     }
     spec
 }
@@ -464,7 +468,7 @@ mod tests {
         let default = PgmSpec::new("239.1.1.1".parse().unwrap());
         assert_eq!(of(&[]), (default.clone(), default.clone()));
         let flags = "--carrier raw --udp-port 4000 --packet 1000 --window 64 --bandwidth 8M --ambient 2s --heartbeat 3ms \
-            --back-off 1us --repeat 9ms --data 8ms --retries 7 --fec 8 --fec-proactive 2 --fec-unasked --fec-pause 20ms";
+            --back-off 1us --repeat 9ms --data 8ms --retries 7 --nak-path spm --fec 8 --fec-proactive 2 --fec-unasked --fec-pause 20ms";
         let flags: Vec<&str> = flags.split_ascii_whitespace().collect();
         let (by_hand, measured) = of(&flags);
         assert_eq!(by_hand, measured);
@@ -480,6 +484,7 @@ mod tests {
             repeat_us: 9000,
             data_us: 8000,
             retries: 7,
+            nak_path: PgmNakPath::Spm,
             fec: Some(PgmFec { group_packets: 8, proactive_packets: 2, on_demand: false, pause_us: Some(20_000) }),
             ..default
         };

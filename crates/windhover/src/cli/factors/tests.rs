@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 /// Flags of measuring commands that are no factors, and how a plan says the same or why it does not. `measure.pgm.KEY` is
 /// a key of a plan.
-const NO_FACTORS: [(&str, &str); 47] = [
+const NO_FACTORS: [(&str, &str); 48] = [
     ("protocol", "the axis protocol"),
     ("address", "roles and hosts"),
     ("peers", "roles and hosts"),
@@ -59,6 +59,7 @@ const NO_FACTORS: [(&str, &str); 47] = [
     ("repeat", "measure.pgm.repeat_us"),
     ("data", "measure.pgm.data_us"),
     ("retries", "measure.pgm.retries"),
+    ("nak_path", "measure.pgm.nak_path"),
 ];
 
 /// Each flag of a measuring command is a factor, which plans reach, or stands above with a reason.
