@@ -3,7 +3,7 @@
 use crate::control::{CONTROL, FromGuest, MACHINE, ToGuest, Up, agent_port};
 use crate::emulator::{Emulator, QEMU, option_value};
 use crate::kernel::unpacked;
-use crate::programs::{Job, LOOK, Line};
+use crate::programs::{Job, LOOK, Line, Requests};
 use crate::{Cache, GuestError, Kernel, Program, RunFolder, image, inside, nic};
 use model::CpuList;
 use model::plan::{GuestMode, GuestNic, LabPlan};
@@ -308,13 +308,22 @@ impl Guest {
         line.run(job, output, &mut || ended("the guest ended", qemu, folder.path()))
     }
 
-    /// Runs the programs that other processes ask for ([`crate::run_at`]) until `stopped`.
+    /// From now on other processes can ask for programs ([`crate::run_at`]), which run once they are served.
+    ///
+    /// # Errors
+    /// [`GuestError::Failed`] when there can be no socket in its folder.
+    pub fn listen(&self) -> Result<Requests, GuestError> {
+        let path = self.folder.path();
+        Requests::listen(path).map_err(GuestError::file("serve programs in", path))
+    }
+
+    /// Runs the programs that other processes ask for until `stopped`.
     ///
     /// # Errors
     /// [`GuestError::Failed`] with the last lines of the console when the guest ends.
-    pub fn serve(&mut self, stopped: &dyn Fn() -> bool) -> Result<(), GuestError> {
+    pub fn serve(&mut self, requests: Requests, stopped: &dyn Fn() -> bool) -> Result<(), GuestError> {
         let Self { line, qemu, folder, .. } = self;
-        match line.serve(folder.path(), stopped).map_err(GuestError::file("serve programs in", folder.path()))? {
+        match line.serve(requests, stopped).map_err(GuestError::file("serve programs in", folder.path()))? {
             true => Ok(()),
             false => GuestError::failed(ended("the guest ended", qemu, folder.path())),
         }

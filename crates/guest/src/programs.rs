@@ -96,8 +96,7 @@ impl Line {
 
     /// Runs the programs of other processes, which ask for them at the socket [`run_at`] uses, until `stopped` or the end
     /// of the guest. Whether it was stopped.
-    pub(crate) fn serve(&mut self, folder: &Path, stopped: &dyn Fn() -> bool) -> std::io::Result<bool> {
-        let listener = UnixListener::bind(socket(folder))?;
+    pub(crate) fn serve(&mut self, requests: Requests, stopped: &dyn Fn() -> bool) -> std::io::Result<bool> {
         let desk = Arc::new(Desk {
             port: Mutex::new(self.stream.try_clone()?),
             clients: Mutex::default(),
@@ -105,7 +104,7 @@ impl Line {
         });
         let accepting = Arc::clone(&desk);
         std::thread::Builder::new().name("guest-programs".to_owned()).spawn(move || {
-            for client in listener.incoming().flatten() {
+            for client in requests.0.incoming().flatten() {
                 let desk = Arc::clone(&accepting);
                 // A client that gets no thread finds its socket closed.
                 let _ = std::thread::Builder::new().spawn(move || desk.serve(&client));
@@ -136,6 +135,16 @@ fn follow(from: UnixStream, sender: &Sender<FromGuest>) {
         if sender.send(told).is_err() {
             return;
         }
+    }
+}
+
+/// Where other processes ask for programs. They may do so before they are served.
+#[derive(Debug)]
+pub struct Requests(UnixListener);
+
+impl Requests {
+    pub(crate) fn listen(folder: &Path) -> std::io::Result<Self> {
+        UnixListener::bind(socket(folder)).map(Self)
     }
 }
 
@@ -251,13 +260,13 @@ mod tests {
             scope.spawn(|| guest(far));
             // Its end drops the line, and that ends the guest.
             let ended = &over;
-            let serving = scope.spawn(move || line.serve(path, &|| ended.load(Ordering::Relaxed)).unwrap());
             let _end = End([&over, &stop]);
-            // The file is there before anybody listens.
-            while UnixStream::connect(socket(path)).is_err() {
-                std::thread::yield_now();
-            }
+            let requests = Requests::listen(path).unwrap();
+            // Catches: a lab that is up refuses commands until it serves them.
             let waiting = scope.spawn(|| run("a", "wait", &stop));
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!waiting.is_finished(), "it was refused");
+            let serving = scope.spawn(move || line.serve(requests, &|| ended.load(Ordering::Relaxed)).unwrap());
             for host in ["a", "b"] {
                 assert_eq!(run(host, "echo", &calm), (7, host.to_owned()));
             }

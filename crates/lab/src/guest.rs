@@ -7,8 +7,8 @@ use crate::pipe::AgentCommand;
 use crate::{LabError, Owner, Registry};
 use guest::control::{MACHINE, Up};
 use guest::{
-    Cache, Guest, GuestError, GuestHost, GuestMode, GuestNic, GuestSpec, Job, Program, RunFolder, agent_socket,
-    remove_folder, run_at, wire,
+    Cache, Guest, GuestError, GuestHost, GuestMode, GuestNic, GuestSpec, Job, Program, Requests, RunFolder,
+    agent_socket, remove_folder, run_at, wire,
 };
 use model::plan::LabKind;
 use std::fs::File;
@@ -188,6 +188,8 @@ pub fn hold(
 /// Guests that are up, and the folder with the ends of their wire.
 struct Held {
     guests: Vec<Guest>,
+    /// Of each guest. They are there before the lab is up.
+    requests: Vec<Requests>,
     _wire: Option<RunFolder>,
 }
 
@@ -200,14 +202,15 @@ fn boot_all(
 ) -> Result<Held, LabError> {
     let cache = Cache::usual()?;
     let wire = if specs.len() > 1 { Some(RunFolder::make(&program.path)?) } else { None };
-    let mut guests = Vec::new();
+    let (mut guests, mut requests) = (Vec::new(), Vec::new());
     for (number, spec) in (0_u8..).zip(specs) {
         let joined = wire.as_ref().map(|folder| wire::joined(spec, number, folder.path()));
         let guest = Guest::boot(joined.as_ref().unwrap_or(spec), program, &cache, stop, note)?;
         record.add(spec, &guest);
+        requests.push(guest.listen()?);
         guests.push(guest);
     }
-    Ok(Held { guests, _wire: wire })
+    Ok(Held { guests, requests, _wire: wire })
 }
 
 impl Held {
@@ -215,13 +218,14 @@ impl Held {
     fn serve(&mut self, stop: &AtomicBool) -> Result<(), LabError> {
         let over = AtomicBool::new(false);
         let stopped = || over.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
-        let serve = &|guest: &mut Guest| {
-            let ended = guest.serve(&stopped);
+        let serve = &|guest: &mut Guest, requests| {
+            let ended = guest.serve(requests, &stopped);
             over.store(true, Ordering::Relaxed);
             ended
         };
         thread::scope(|scope| {
-            let serving: Vec<_> = self.guests.iter_mut().map(|guest| scope.spawn(move || serve(guest))).collect();
+            let all = self.guests.iter_mut().zip(self.requests.drain(..));
+            let serving: Vec<_> = all.map(|(guest, requests)| scope.spawn(move || serve(guest, requests))).collect();
             let broke = || GuestError::Failed("a thread of the lab's holder broke".to_owned());
             let ends: Vec<_> = serving.into_iter().map(|end| end.join().unwrap_or_else(|_| Err(broke()))).collect();
             ends.into_iter().collect::<Result<(), GuestError>>()
