@@ -37,4 +37,4 @@ pub use machine::{Guest, GuestSpec, Usage, agent_socket, last_lines, simulated};
 /// In the signature of [`GuestSpec`].
 pub use model::plan::{GuestMode, GuestNic};
 pub use packages::PackageSet;
-pub use programs::{Job, Requests, run_at};
+pub use programs::{Job, RequestListener, run_at};

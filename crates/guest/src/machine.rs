@@ -3,7 +3,7 @@
 use crate::control::{CONTROL, FromGuest, MACHINE, ToGuest, Up, agent_port};
 use crate::emulator::{Emulator, QEMU, option_value};
 use crate::kernel::unpacked;
-use crate::programs::{Job, LOOK, Line, Requests};
+use crate::programs::{Job, LOOK, Line, RequestListener};
 use crate::{Cache, GuestError, Kernel, Program, RunFolder, image, inside, nic};
 use model::CpuList;
 use model::plan::{GuestMode, GuestNic, LabPlan};
@@ -312,18 +312,18 @@ impl Guest {
     ///
     /// # Errors
     /// [`GuestError::Failed`] when there can be no socket in its folder.
-    pub fn listen(&self) -> Result<Requests, GuestError> {
+    pub fn listen(&self) -> Result<RequestListener, GuestError> {
         let path = self.folder.path();
-        Requests::listen(path).map_err(GuestError::file("serve programs in", path))
+        RequestListener::listen(path).map_err(GuestError::file("serve programs in", path))
     }
 
     /// Runs the programs that other processes ask for until `stopped`.
     ///
     /// # Errors
     /// [`GuestError::Failed`] with the last lines of the console when the guest ends.
-    pub fn serve(&mut self, requests: Requests, stopped: &dyn Fn() -> bool) -> Result<(), GuestError> {
+    pub fn serve(&mut self, listener: RequestListener, stopped: &dyn Fn() -> bool) -> Result<(), GuestError> {
         let Self { line, qemu, folder, .. } = self;
-        match line.serve(requests, stopped).map_err(GuestError::file("serve programs in", folder.path()))? {
+        match line.serve(listener, stopped).map_err(GuestError::file("serve programs in", folder.path()))? {
             true => Ok(()),
             false => GuestError::failed(ended("the guest ended", qemu, folder.path())),
         }

@@ -96,7 +96,7 @@ impl Line {
 
     /// Runs the programs of other processes, which ask for them at the socket [`run_at`] uses, until `stopped` or the end
     /// of the guest. Whether it was stopped.
-    pub(crate) fn serve(&mut self, requests: Requests, stopped: &dyn Fn() -> bool) -> std::io::Result<bool> {
+    pub(crate) fn serve(&mut self, listener: RequestListener, stopped: &dyn Fn() -> bool) -> std::io::Result<bool> {
         let desk = Arc::new(Desk {
             port: Mutex::new(self.stream.try_clone()?),
             clients: Mutex::default(),
@@ -104,7 +104,7 @@ impl Line {
         });
         let accepting = Arc::clone(&desk);
         std::thread::Builder::new().name("guest-programs".to_owned()).spawn(move || {
-            for client in requests.0.incoming().flatten() {
+            for client in listener.0.incoming().flatten() {
                 let desk = Arc::clone(&accepting);
                 // A client that gets no thread finds its socket closed.
                 let _ = std::thread::Builder::new().spawn(move || desk.serve(&client));
@@ -140,9 +140,9 @@ fn follow(from: UnixStream, sender: &Sender<FromGuest>) {
 
 /// Where other processes ask for programs. They may do so before they are served.
 #[derive(Debug)]
-pub struct Requests(UnixListener);
+pub struct RequestListener(UnixListener);
 
-impl Requests {
+impl RequestListener {
     pub(crate) fn listen(folder: &Path) -> std::io::Result<Self> {
         UnixListener::bind(socket(folder)).map(Self)
     }
@@ -261,12 +261,11 @@ mod tests {
             // Its end drops the line, and that ends the guest.
             let ended = &over;
             let _end = End([&over, &stop]);
-            let requests = Requests::listen(path).unwrap();
-            // Catches: a lab that is up refuses commands until it serves them.
+            let listener = RequestListener::listen(path).unwrap();
+            // Who asks before programs are served waits.
+            UnixStream::connect(socket(path)).unwrap();
             let waiting = scope.spawn(|| run("a", "wait", &stop));
-            std::thread::sleep(Duration::from_millis(50));
-            assert!(!waiting.is_finished(), "it was refused");
-            let serving = scope.spawn(move || line.serve(requests, &|| ended.load(Ordering::Relaxed)).unwrap());
+            let serving = scope.spawn(move || line.serve(listener, &|| ended.load(Ordering::Relaxed)).unwrap());
             for host in ["a", "b"] {
                 assert_eq!(run(host, "echo", &calm), (7, host.to_owned()));
             }

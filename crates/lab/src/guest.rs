@@ -7,7 +7,7 @@ use crate::pipe::AgentCommand;
 use crate::{LabError, Owner, Registry};
 use guest::control::{MACHINE, Up};
 use guest::{
-    Cache, Guest, GuestError, GuestHost, GuestMode, GuestNic, GuestSpec, Job, Program, Requests, RunFolder,
+    Cache, Guest, GuestError, GuestHost, GuestMode, GuestNic, GuestSpec, Job, Program, RequestListener, RunFolder,
     agent_socket, remove_folder, run_at, wire,
 };
 use model::plan::LabKind;
@@ -189,7 +189,7 @@ pub fn hold(
 struct Held {
     guests: Vec<Guest>,
     /// Of each guest. They are there before the lab is up.
-    requests: Vec<Requests>,
+    listeners: Vec<RequestListener>,
     _wire: Option<RunFolder>,
 }
 
@@ -202,15 +202,15 @@ fn boot_all(
 ) -> Result<Held, LabError> {
     let cache = Cache::usual()?;
     let wire = if specs.len() > 1 { Some(RunFolder::make(&program.path)?) } else { None };
-    let (mut guests, mut requests) = (Vec::new(), Vec::new());
+    let (mut guests, mut listeners) = (Vec::new(), Vec::new());
     for (number, spec) in (0_u8..).zip(specs) {
         let joined = wire.as_ref().map(|folder| wire::joined(spec, number, folder.path()));
         let guest = Guest::boot(joined.as_ref().unwrap_or(spec), program, &cache, stop, note)?;
         record.add(spec, &guest);
-        requests.push(guest.listen()?);
+        listeners.push(guest.listen()?);
         guests.push(guest);
     }
-    Ok(Held { guests, requests, _wire: wire })
+    Ok(Held { guests, listeners, _wire: wire })
 }
 
 impl Held {
@@ -218,14 +218,14 @@ impl Held {
     fn serve(&mut self, stop: &AtomicBool) -> Result<(), LabError> {
         let over = AtomicBool::new(false);
         let stopped = || over.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
-        let serve = &|guest: &mut Guest, requests| {
-            let ended = guest.serve(requests, &stopped);
+        let serve = &|guest: &mut Guest, listener| {
+            let ended = guest.serve(listener, &stopped);
             over.store(true, Ordering::Relaxed);
             ended
         };
         thread::scope(|scope| {
-            let all = self.guests.iter_mut().zip(self.requests.drain(..));
-            let serving: Vec<_> = all.map(|(guest, requests)| scope.spawn(move || serve(guest, requests))).collect();
+            let all = self.guests.iter_mut().zip(self.listeners.drain(..));
+            let serving: Vec<_> = all.map(|(guest, listener)| scope.spawn(move || serve(guest, listener))).collect();
             let broke = || GuestError::Failed("a thread of the lab's holder broke".to_owned());
             let ends: Vec<_> = serving.into_iter().map(|end| end.join().unwrap_or_else(|_| Err(broke()))).collect();
             ends.into_iter().collect::<Result<(), GuestError>>()
