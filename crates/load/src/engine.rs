@@ -84,7 +84,7 @@ pub struct Load {
 
 impl Load {
     /// Starts a load. Its threads and children run with ordinary policy on the CPUs of the spec, else on those that this process
-    /// had at first, whatever the calling thread has.
+    /// had at first, whatever the calling thread has. A thread that is moved takes along what it starts.
     ///
     /// # Errors
     /// [`LoadError`]: what cannot be used and what to do. Nothing is left running or on disk then.
