@@ -152,7 +152,8 @@ pub struct PgmSpec {
     /// How often a NAK may go without an NCF, and an NCF without a repair, before the packet is given up.
     #[serde(default = "retries")]
     pub retries: u32,
-    /// Where NAKs go.
+    /// Where NAKs go when an SPM names another address than the data come from; with `spm`, whoever can forge an SPM decides
+    /// (default: data).
     #[serde(default, skip_serializing_if = "PgmNakPath::is_data")]
     pub nak_path: PgmNakPath,
     /// Time between two ambient SPMs in ms.

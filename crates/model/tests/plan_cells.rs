@@ -101,7 +101,8 @@ fn cells_of_stored_plans() {
     assert_eq!(found, EXPECTED);
 }
 
-/// Name, cells and digest of each; taken before factors became a table, those of campaigns when their grids changed.
+/// Name, cells and digest of each; taken before factors became a table, those of campaigns when their grids changed,
+/// and that of an example when it got another key.
 const EXPECTED: [&str; 12] = [
     "bypass 26 9633f713d1749f14",
     "heat-map 8 3015021713e4d545",

@@ -172,5 +172,7 @@ mod tests {
         let (spec, tsi) = (PgmSpec::new(group), Tsi { gsi: Gsi([1; 6]), port: 2 });
         assert_eq!(source(&spec, tsi, group, local), SourceConfig::new(tsi, spec.data_port, group, local));
         assert_eq!(receiver(&spec, group, 16, 3), ReceiverConfig::new(spec.data_port, group, 3));
+        let spm = PgmSpec { nak_path: PgmNakPath::Spm, ..spec };
+        assert_eq!(receiver(&spm, group, 16, 3).nak_path, NakPath::Spm);
     }
 }

@@ -322,7 +322,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l back-off -d
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l repeat -d 'Time to wait for the confirmation (NCF) of a NAK before the next NAK' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l data -d 'Time to wait for a confirmed repair before the next NAK' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l retries -d 'NAKs without a confirmation, and confirmations without a repair, after which a packet is given up' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l nak-path -d 'Where NAKs go: data (to where the data come from), or spm (where the SPM says, for networks whose routers speak PGM)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l nak-path -d 'Where NAKs go: data (to where the data come from), or spm (where the SPM says, for networks whose routers speak PGM; whoever can forge an SPM then decides)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap -d 'Write this measurement\'s packets to FILE as pcapng; needs CAP_NET_RAW' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l pcap-snap -d 'Payload kept of each packet behind its headers' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l against -d 'Measure a second setting in turn with this one and say what differs: the same command with FLAGS, which replace those typed before, as in --against \'--policy fifo:1\'' -r
@@ -489,7 +489,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l repeat -d 'Time to wait for the confirmation (NCF) of a NAK before the next NAK' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l data -d 'Time to wait for a confirmed repair before the next NAK' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l retries -d 'NAKs without a confirmation, and confirmations without a repair, after which a packet is given up' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l nak-path -d 'Where NAKs go: data (to where the data come from), or spm (where the SPM says, for networks whose routers speak PGM)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l nak-path -d 'Where NAKs go: data (to where the data come from), or spm (where the SPM says, for networks whose routers speak PGM; whoever can forge an SPM then decides)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l sources -d 'Sources at once. A new one replaces one that has ended or is silent, else it is refused (exit code 3). Each takes memory for --window packets' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l expiry -d 'Forget a source that was silent for so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from recv" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
@@ -538,7 +538,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l repeat -d 'Time to wait for the confirmation (NCF) of a NAK before the next NAK' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l data -d 'Time to wait for a confirmed repair before the next NAK' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l retries -d 'NAKs without a confirmation, and confirmations without a repair, after which a packet is given up' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l nak-path -d 'Where NAKs go: data (to where the data come from), or spm (where the SPM says, for networks whose routers speak PGM)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l nak-path -d 'Where NAKs go: data (to where the data come from), or spm (where the SPM says, for networks whose routers speak PGM; whoever can forge an SPM then decides)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l sources -d 'Sources at once. A new one replaces one that has ended or is silent, else it is refused (exit code 3). Each takes memory for --window packets' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l expiry -d 'Forget a source that was silent for so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from ping" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
@@ -579,7 +579,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l repeat -d 'Time to wait for the confirmation (NCF) of a NAK before the next NAK' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l data -d 'Time to wait for a confirmed repair before the next NAK' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l retries -d 'NAKs without a confirmation, and confirmations without a repair, after which a packet is given up' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l nak-path -d 'Where NAKs go: data (to where the data come from), or spm (where the SPM says, for networks whose routers speak PGM)' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l nak-path -d 'Where NAKs go: data (to where the data come from), or spm (where the SPM says, for networks whose routers speak PGM; whoever can forge an SPM then decides)' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l sources -d 'Sources at once. A new one replaces one that has ended or is silent, else it is refused (exit code 3). Each takes memory for --window packets' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l expiry -d 'Forget a source that was silent for so long' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pgm; and __fish_seen_subcommand_from reflect" -l interface -d 'Interface for the groups: its name, its number or one of its addresses [default: the one that routes to the group]' -r
@@ -682,7 +682,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_s
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l backend -d 'With --stack xdp: how frames get past the kernel [default: the first that opens]' -r -f -a "zero-copy\t'AF_XDP, without copies: needs the driver\'s support'
 native\t'AF_XDP in the driver'
 generic\t'AF_XDP behind the driver: every interface'
-packet\t'AF_PACKET: every interface, needs CAP_NET_RAW, for TCP perhaps CAP_NET_ADMIN'"
+packet\t'AF_PACKET: every interface, needs CAP_NET_RAW, and CAP_NET_ADMIN for TCP on some kernels (`no-filter`)'"
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -s p -l profile -d 'How long calls spin, and other settings: latency, latency-best, safe, or a file that ends in .toml' -r
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l capture -d 'With --stack xdp: write the packets of accelerated sockets to FILE as pcapng, from the first one on' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand bypass; and __fish_seen_subcommand_from run" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'

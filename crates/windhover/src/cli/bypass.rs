@@ -174,6 +174,6 @@ pub(crate) enum Backend {
     Native,
     /// AF_XDP behind the driver: every interface
     Generic,
-    /// AF_PACKET: every interface, needs CAP_NET_RAW, for TCP perhaps CAP_NET_ADMIN
+    /// AF_PACKET: every interface, needs CAP_NET_RAW, and CAP_NET_ADMIN for TCP on some kernels (`no-filter`)
     Packet,
 }

@@ -322,7 +322,8 @@ pub(crate) struct NakTimers {
     /// NAKs without a confirmation, and confirmations without a repair, after which a packet is given up
     #[arg(long, value_name = "N", default_value_t = defaults().retries, value_parser = clap::value_parser!(u32).range(1..=1000))]
     retries: u32,
-    /// Where NAKs go: data (to where the data come from), or spm (where the SPM says, for networks whose routers speak PGM)
+    /// Where NAKs go: data (to where the data come from), or spm (where the SPM says, for networks whose routers speak PGM;
+    /// whoever can forge an SPM then decides)
     #[arg(long, value_name = "WHERE", default_value_t = defaults().nak_path)]
     nak_path: PgmNakPath,
 }
