@@ -277,7 +277,7 @@ fn an_interrupted_worker_gives_what_it_has() {
     let Some(program) = built(&folder, "an_interrupted_worker_gives_what_it_has") else { return };
     let server = Server::start(&[]);
     let arguments = ["pingpong", "udp", &server.address, "--foreign", &program, "--seconds", "60", "--format", "json"];
-    let mut client = support::windhover(&arguments);
+    let mut client = support::windhover(&[&arguments[..], &support::AT_ONCE].concat());
     client.stdout(std::process::Stdio::piped());
     let child = server.measured_by(client);
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());

@@ -292,8 +292,8 @@ fn keys_must_agree() {
 #[test]
 fn a_vanished_peer_keeps_what_was_measured() {
     let server = Server::start(&[]);
-    let measure = ["pingpong", "tcp", &server.address, "--size", "1,32", "--seconds", "60", "--warmup", "20"];
-    let mut client = support::windhover(&[&measure[..], &["--format", "json", "--timeout", "300"]].concat());
+    let measure = ["pingpong", "tcp", &server.address, "--size", "1,32", "--seconds", "60", "--timeout", "300"];
+    let mut client = support::windhover(&[&measure[..], &support::AT_ONCE, &["--format", "json"]].concat());
     client.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let child = server.measured_by(client);
     drop(server);
@@ -329,8 +329,9 @@ fn a_server_serves_many_and_survives_the_vanished() {
 #[test]
 fn what_is_interrupted_says_so_and_blames_nobody() {
     let server = Server::start(&[]);
-    for (probe, more) in [("pingpong", [].as_slice()), ("rr", &[]), ("pace", &["--rate", "2000"])] {
-        let fixed = [probe, "udp", &server.address, "--seconds", "60", "--warmup", "10", "--format", "json"];
+    let paced: &[&str] = &["--rate", "2000", "--warmup", "10"];
+    for (probe, more) in [("pingpong", &support::AT_ONCE[..]), ("rr", &support::AT_ONCE), ("pace", paced)] {
+        let fixed = [probe, "udp", &server.address, "--seconds", "60", "--format", "json"];
         let mut client = support::windhover(&[&fixed[..], more].concat());
         client.stdout(std::process::Stdio::piped());
         let child = server.measured_by(client);

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
-use support::{Folder, Server, assert_measured, documents, windhover};
+use support::{AT_ONCE, Folder, Server, assert_measured, documents, windhover};
 
 /// How long a process is stopped. A busy machine holds nobody up for so long, and the far socket has room for what comes
 /// meanwhile.
@@ -193,8 +193,8 @@ fn a_closed_loop_sees_a_stopped_reflector_once() {
     let folder = Folder::new("omission-closed");
     let prefix = folder.0.join("x");
     let raw = prefix.to_str().unwrap();
-    let measure = ["pingpong", "udp", &server.address, "--seconds", "4", "--warmup", "20", "--rtt", "--raw", raw];
-    let child = server.measured_by(initiator(&[&measure[..], &["--format", "json"]].concat()));
+    let measure = ["pingpong", "udp", &server.address, "--seconds", "4", "--rtt", "--raw", raw];
+    let child = server.measured_by(initiator(&[&measure[..], &AT_ONCE, &["--format", "json"]].concat()));
     stop_for_a_while(server.id());
     let output = child.wait_with_output().unwrap();
     assert_measured(&output);

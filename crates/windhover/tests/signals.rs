@@ -62,8 +62,8 @@ fn end_of(child: &mut Child, within: Duration) -> ExitStatus {
 
 /// Starts a ping-pong and waits until it measures, so the first signal no longer ends the process.
 fn start_measuring(server: &Server, protocol: &str, stdout: Stdio) -> Child {
-    let measure = ["pingpong", protocol, &server.address, "--seconds", "60", "--warmup", "20", "--format", "json"];
-    let mut client = windhover(&measure);
+    let measure = ["pingpong", protocol, &server.address, "--seconds", "60", "--format", "json"];
+    let mut client = windhover(&[&measure[..], &support::AT_ONCE].concat());
     client.stdout(stdout).stderr(Stdio::null());
     let child = server.measured_by(client);
     until("a handler", || catches(child.id(), INT));

@@ -214,7 +214,7 @@ static void of_devices(void) {
     close(fd);
     if (far.ss_family != AF_INET6) return;
     fd = make(SOCK_DGRAM);
-    limit(fd, SO_RCVTIMEO, 100);
+    limit(fd, SO_RCVTIMEO, 3000);
     struct sockaddr_in6 link = *(struct sockaddr_in6 *)to(7000), name;
     socklen_t size = sizeof name;
     inet_pton(AF_INET6, "fe80::2", &link.sin6_addr);
@@ -311,6 +311,7 @@ static void numbers(void) {
     int fd = make(SOCK_DGRAM), listener = listening();
     limit(fd, SO_RCVTIMEO, 30);
     sendto(fd, "x", 1, 0, to(7000), far_size);
+    ready(fd, POLLIN, 3000);
     recv(fd, buffer, 4, 0);
     say("no more", recv(fd, buffer, 4, 0));
     call_back(port_of(listener), 1);

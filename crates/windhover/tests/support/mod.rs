@@ -1,6 +1,7 @@
 //! Running the binary and looking at what it says.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -204,15 +205,35 @@ pub fn computed(process: u32) -> u64 {
     fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
-/// How often the threads of a process have waited of their own accord.
-fn waits(process: u32) -> u64 {
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let of_one = |task: std::io::Result<std::fs::DirEntry>| {
-        // A thread may have ended meanwhile.
-        let status = std::fs::read_to_string(task.ok()?.path().join("status")).ok()?;
-        status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse::<u64>().ok()
-    };
-    tasks.filter_map(of_one).sum()
+/// A closed loop that measures from its first message on.
+pub const AT_ONCE: [&str; 4] = ["--warmup", "0", "--warmup-count", "0"];
+
+/// How often the threads of a process have waited of their own accord, and since an earlier look.
+pub struct Waits {
+    process: u32,
+    before: HashMap<std::ffi::OsString, u64>,
+}
+
+impl Waits {
+    pub fn of(process: u32) -> Self {
+        Self { process, before: Self::by_thread(process).collect() }
+    }
+
+    pub fn since(&self) -> u64 {
+        let grown = |(thread, waits): (_, u64)| waits.saturating_sub(self.before.get(&thread).copied().unwrap_or(0));
+        Self::by_thread(self.process).map(grown).sum()
+    }
+
+    fn by_thread(process: u32) -> impl Iterator<Item = (std::ffi::OsString, u64)> {
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+        threads.filter_map(|thread| {
+            let thread = thread.ok()?;
+            // It may have ended meanwhile.
+            let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+            let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+            Some((thread.file_name(), waits.trim().parse().ok()?))
+        })
+    }
 }
 
 /// Held by whoever changes this machine or looks at all of it, so that no other test, of this run or another one, changes it
@@ -293,16 +314,17 @@ impl Server {
         self.child.kill().unwrap();
     }
 
-    /// Starts a client and waits until it measures, however long a busy machine takes for that: the server waits for each message,
-    /// the warm-up has a thousand, and by then the client handles signals.
+    /// Starts a client and waits until it measures, however long a busy machine takes for that: the server waits for each message.
+    /// The begin of a session takes some 20, so a closed loop has to be without warm-up ([`AT_ONCE`]). By then the client handles
+    /// signals.
     #[track_caller]
     pub fn measured_by(&self, mut client: Command) -> Child {
-        const MESSAGES: u64 = 1500;
-        let before = waits(self.id());
+        const WAITS: u64 = 500;
+        let waits = Waits::of(self.id());
         let mut child = client.spawn().unwrap();
         until("measuring", || {
             assert!(child.try_wait().unwrap().is_none(), "it ended before it measured");
-            waits(self.id()) >= before + MESSAGES
+            waits.since() >= WAITS
         });
         child
     }
