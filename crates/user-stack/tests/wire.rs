@@ -36,6 +36,7 @@ fn with_wire(
             ip(command);
         }
         let ((tell_thread, thread_id), (tell_moved, moved), (tell_up, up)) = (channel(), channel(), channel());
+        let (near_lasts, near_ended) = channel::<()>();
         let far = std::thread::spawn(move || {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             tell_thread.send(nix::unistd::gettid()).unwrap();
@@ -50,6 +51,8 @@ fn with_wire(
             }
             tell_up.send(()).unwrap();
             far();
+            // With the last thread of its namespace the wire would go.
+            let _ = near_ended.recv();
         });
         ip(&format!("link set far netns {}", thread_id.recv().unwrap()));
         for command in ["address add 10.9.0.1/24 dev near", "address add fd09::1/64 dev near nodad", "link set near up"]
@@ -62,7 +65,7 @@ fn with_wire(
         let mut engine = Engine::open(None, Some(backend)).unwrap();
         assert_eq!((engine.interface().name.as_str(), engine.backend()), ("near", backend));
         near(&mut engine);
-        drop(engine);
+        drop((engine, near_lasts));
         far.join().unwrap();
     });
     thread.join().unwrap();
