@@ -315,11 +315,11 @@ impl Server {
     }
 
     /// Starts a client and waits until it measures, however long a busy machine takes for that: the server waits for each message.
-    /// The begin of a session takes some 20, so a closed loop has to be without warm-up ([`AT_ONCE`]). By then the client handles
-    /// signals.
+    /// The begin of a session takes some 20, that of `pace` hundreds; a closed loop has to be without warm-up ([`AT_ONCE`]). By then
+    /// the client handles signals.
     #[track_caller]
     pub fn measured_by(&self, mut client: Command) -> Child {
-        const WAITS: u64 = 500;
+        const WAITS: u64 = 1000;
         let waits = Waits::of(self.id());
         let mut child = client.spawn().unwrap();
         until("measuring", || {
