@@ -9,8 +9,7 @@ use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::{
-    Server, assert_code, assert_measured, assert_refused, can_make_namespaces, documents, run, stderr, stdout,
-    windhover,
+    Server, assert_code, assert_measured, assert_refused, can_make_namespaces, documents, stderr, stdout, windhover,
 };
 
 /// Runs the binary in a network namespace of its own, after these commands.
@@ -126,6 +125,13 @@ fn way<'a>(document: &'a Value, word: &str) -> &'a Value {
     document["ways"].as_array().unwrap().iter().find(|way| way["way"] == word).unwrap()
 }
 
+/// The namespaces of the probe that this process made, and not those of another test's.
+fn namespaces_of_probe(id: u32) -> usize {
+    let name = format!("wh-probe-{id}-");
+    let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)).count()
+}
+
 /// Catches: a back-end that is not tried, figures of rounds that are not comparable, a floor that is none, a recommendation
 /// that does not follow from the figures, and a lab that stays.
 #[test]
@@ -138,7 +144,10 @@ fn probe_measures_every_backend_of_a_virtual_wire() {
         eprintln!("SKIPPED {test}: two ends that spin need two CPUs");
         return;
     }
-    let output = run(&["bypass", "probe", "lo", "--seconds", "1", "--json"]);
+    let mut command = support::windhover(&["bypass", "probe", "lo", "--seconds", "1", "--json"]);
+    let probe = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = probe.id();
+    let output = probe.wait_with_output().unwrap();
     let document: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
     let zero_copy = way(&document, "zero-copy");
     assert!(zero_copy["why_not"].as_str().unwrap().contains("the driver has no zero-copy XDP"), "{zero_copy}");
@@ -162,8 +171,7 @@ fn probe_measures_every_backend_of_a_virtual_wire() {
         eprintln!("PARTLY {test}: other tasks had the CPUs of two ends that spin, which are not compared");
     }
     assert_code(&output, if measured("kernel-block").is_some() { 0 } else { 4 });
-    let namespaces = stdout(&Command::new("ip").args(["netns", "list"]).output().unwrap());
-    assert!(!namespaces.contains("wh-probe-"), "{namespaces}");
+    assert_eq!(namespaces_of_probe(id), 0);
 }
 
 #[test]
@@ -191,17 +199,14 @@ fn an_ended_probe_leaves_nothing() {
     for (signal, code) in [(Signal::SIGINT, Some(130)), (Signal::SIGKILL, None)] {
         let mut probe = support::windhover(&["bypass", "probe", "lo", "--seconds", "20"]);
         let mut probe = probe.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let name = format!("wh-probe-{}-", probe.id());
-        let namespaces = || {
-            let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
-            entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)).count()
-        };
+        let id = probe.id();
+        let namespaces = || namespaces_of_probe(id);
         support::until(&format!("both namespaces, {signal}"), || namespaces() == 2);
         std::thread::sleep(Duration::from_millis(500));
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(probe.id().cast_signed()), signal).unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(id.cast_signed()), signal).unwrap();
         assert_eq!(probe.wait().unwrap().code(), code, "{signal}");
         support::until(&format!("the end of its namespaces, {signal}"), || namespaces() == 0);
         let listed = stdout(&support::windhover(&["lab", "list"]).output().unwrap());
-        assert!(!listed.contains(&format!("probe-{}", probe.id())), "{listed}");
+        assert!(!listed.contains(&format!("probe-{id}")), "{listed}");
     }
 }
