@@ -2,6 +2,7 @@
 
 use super::{Form, Knob, KnobError, Settings, device, group, member};
 use model::CpuList;
+use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag};
 use nix::sys::stat::Mode;
 use std::fs::File;
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// The most that is read of a file; /proc/interrupts of a large server has a few MiB.
 const MOST_BYTES: u64 = 32 << 20;
+/// How often a file of a tree is opened while others rename and mount.
+const OPENS: u32 = 1000;
 
 /// Reads and writes the knobs that are files, control groups and network devices below a root.
 ///
@@ -152,7 +155,11 @@ impl Machine {
         let root = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let root = nix::fcntl::openat(AT_FDCWD, &self.root, root, Mode::empty())?;
         let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_IN_ROOT);
-        Ok(nix::fcntl::openat2(&root, path, how)?.into())
+        // A rename or mount anywhere in the system during a step up makes the kernel give up: "the caller may choose to retry"
+        // (openat2(2), EAGAIN).
+        let open = || nix::fcntl::openat2(&root, path, how);
+        let is_final = |opened: &nix::Result<_>| !matches!(opened, Err(Errno::EAGAIN));
+        Ok((1..OPENS).map(|_| open()).find(is_final).unwrap_or_else(open)?.into())
     }
 }
 
@@ -253,5 +260,29 @@ mod tests {
         assert_eq!(machine.numbers("/queues", "rx-"), [9, 10]);
         put("word", " \0text\0\n");
         assert_eq!(machine.trimmed("/word").unwrap(), "text");
+    }
+
+    /// Catches: a file that is not found because somebody renames another file meanwhile.
+    #[test]
+    fn a_tree_is_read_while_others_rename_files() {
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(tree.path().join("a/b")).unwrap();
+        std::fs::write(tree.path().join("a/file"), "1\n").unwrap();
+        std::os::unix::fs::symlink("../../a/b/../file", tree.path().join("a/b/link")).unwrap();
+        let machine = Machine::at(tree.path());
+        let ends = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let names = ["x", "y"].map(|name| tree.path().join(name));
+                std::fs::write(&names[0], "").unwrap();
+                while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::fs::rename(&names[0], &names[1]).unwrap();
+                    std::fs::rename(&names[1], &names[0]).unwrap();
+                }
+            });
+            let failed = (0..20_000).find_map(|_| machine.text("/a/b/link").err());
+            ends.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(failed.is_none(), "{failed:?}");
+        });
     }
 }
