@@ -79,7 +79,6 @@
 pub mod exercise;
 pub mod fec;
 pub mod packet;
-mod random;
 mod rate;
 pub mod receiver;
 pub mod sim;

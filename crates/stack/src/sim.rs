@@ -5,8 +5,8 @@
 //! seed gives the same frames in the same order. The module is public because code that is built on the stack can be tested
 //! in the same way. A [`Network`] allocates; it is no part of what runs in production.
 
-use crate::number::Random;
 use crate::{Config, Hop, Instant, Stack};
+use random::SplitMix64;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -77,7 +77,7 @@ pub struct Network {
     pub now: Instant,
     ports: Vec<Port>,
     on_the_way: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
-    random: Random,
+    random: SplitMix64,
     count: u64,
     /// All frames that were sent, where it is wanted.
     pub trace: Option<Vec<Sent>>,
@@ -99,7 +99,7 @@ impl Network {
             now: Instant(1_000_000_000),
             ports: Vec::new(),
             on_the_way: BTreeMap::new(),
-            random: Random::new(seed),
+            random: SplitMix64::new(seed),
             count: 0,
             trace: None,
             loses: None,
@@ -177,7 +177,7 @@ impl Network {
             let mut frame = frame.to_vec();
             if corrupted > 0.0 && self.random.happens(corrupted) {
                 // Behind the MAC addresses: a network does not deliver what is for others.
-                let bits = self.random.below((frame.len() as u64 - 12) * 8);
+                let bits = self.random.scaled((frame.len() as u64 - 12) * 8);
                 let (byte, bit) = (12 + usize::try_from(bits / 8).unwrap_or(0), bits % 8);
                 frame[byte] ^= 1 << bit;
             }
@@ -201,7 +201,7 @@ impl Network {
             return [None, None];
         }
         let arrival = Instant(port.free_at + link.delay_ns);
-        let mut late = |share: f64| if random.happens(share) { random.below(link.reorder_ns + 1) } else { 0 };
+        let mut late = |share: f64| if random.happens(share) { random.scaled(link.reorder_ns + 1) } else { 0 };
         let first = arrival.after(late(link.reordered));
         let second = arrival.after(late(link.reordered));
         [Some(first), random.happens(link.doubled).then_some(second)]

@@ -211,18 +211,18 @@ pub(crate) const PROTOCOL: u8 = PROTOCOL_UDP;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::number::Random;
+    use random::SplitMix64;
 
     #[test]
     fn datagrams_come_out_as_they_went_in() {
-        let mut random = Random::new(3);
+        let mut random = SplitMix64::new(3);
         let mut mailbox = Mailbox::new(1000, 16);
         let mut expected: VecDeque<Vec<u8>> = VecDeque::new();
         let flow = Flow::listening(Address::ANY_V4, 1);
         let (mut pushed, mut refused) = (0, 0);
         for round in 0..50_000_u32 {
             if random.happens(0.52) {
-                let length = if random.happens(0.2) { 0 } else { usize::try_from(random.below(400)).unwrap() };
+                let length = if random.happens(0.2) { 0 } else { usize::try_from(random.scaled(400)).unwrap() };
                 let letter = vec![round.to_le_bytes()[0]; length];
                 if mailbox.push((flow, Instant(0), Marks::default()), &letter) {
                     expected.push_back(letter);

@@ -137,11 +137,11 @@ impl Wheel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::number::Random;
+    use random::SplitMix64;
 
     #[test]
     fn timers_fire_in_time_whatever_was_set_before() {
-        let mut random = Random::new(1);
+        let mut random = SplitMix64::new(1);
         let mut wheel = Wheel::new();
         let mut expected: Vec<Option<u64>> = vec![None; 100];
         wheel.reserve(99);
@@ -149,13 +149,13 @@ mod tests {
         let mut fired = 0;
         while wheel.due(Instant(now)).is_some() {}
         for _ in 0..20_000 {
-            let index = usize::try_from(random.below(100)).unwrap();
-            let reach = 1 << random.below(40);
-            let at = now + random.below(reach);
-            expected[index] = (random.below(5) > 0).then_some(at);
+            let index = usize::try_from(random.scaled(100)).unwrap();
+            let reach = 1 << random.scaled(40);
+            let at = now + random.scaled(reach);
+            expected[index] = (random.scaled(5) > 0).then_some(at);
             wheel.set(long(index), expected[index].map_or(Instant::NEVER, Instant));
-            let reach = 1 << random.below(36);
-            now += random.below(reach);
+            let reach = 1 << random.scaled(36);
+            now += random.scaled(reach);
             // Nothing is due before the wheel says so.
             let first = expected.iter().flatten().min();
             assert!(wheel.next().is_none_or(|next| first.is_some_and(|first| next.0 <= first + 65_536)));

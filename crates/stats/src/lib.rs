@@ -12,7 +12,6 @@ mod histogram;
 mod looks;
 mod moments;
 mod permutation;
-mod random;
 mod ratio;
 pub mod stalls;
 mod student;

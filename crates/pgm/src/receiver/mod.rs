@@ -23,13 +23,13 @@ pub use config::{NakPath, ReceiverConfig};
 pub use event::{Event, Message, Repair, SessionEvent};
 
 use crate::packet::{Body, Data, Nak, NakList, Options, Packet, ParseError};
-use crate::random::Random;
 use crate::rate::Limiter;
 use crate::source::ConfigError;
 use crate::{Sqn, Tsi};
 use admission::{Others, PeerSlot};
 use origin::Sender;
 use peer::{Peer, With};
+use random::SplitMix64;
 use session::Verdict;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -197,7 +197,7 @@ impl Receiver {
         Ok(Self {
             with: With {
                 config,
-                random: Random::new(config.seed),
+                random: SplitMix64::new(config.seed),
                 counts: Counts::default(),
                 events: Events { waiting: VecDeque::with_capacity(MOST_EVENTS), dropped: 0 },
             },

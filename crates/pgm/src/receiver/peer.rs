@@ -7,10 +7,10 @@ use super::session::{Known, Rival};
 use super::timers::Timers;
 use super::{Counts, Events, Message, NakPath, ReceiverConfig, Repair, SessionEvent};
 use crate::packet::{Data, Fragment, Options, Spm};
-use crate::random::Random;
 use crate::rate::Limiter;
 use crate::{Sqn, Tsi};
 use parity::Parity;
+use random::SplitMix64;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -71,7 +71,7 @@ pub(super) use parity::PLACE_BYTES as PARITY_BYTES;
 #[derive(Debug)]
 pub(super) struct With {
     pub(super) config: ReceiverConfig,
-    pub(super) random: Random,
+    pub(super) random: SplitMix64,
     pub(super) counts: Counts,
     pub(super) events: Events,
 }
@@ -371,7 +371,7 @@ impl Peer {
         // Numbers that begin to wait at the same moment wait equally long: so they are asked for by one list (section 9.3).
         let wait = match self.drawn {
             Some((at, wait)) if at == now_ns => wait,
-            _ => with.random.below(with.config.back_off_ns.saturating_add(1)),
+            _ => with.random.scaled(with.config.back_off_ns.saturating_add(1)),
         };
         self.drawn = Some((now_ns, wait));
         self.slot_mut(sqn).state = State::Missing(Phase::BackOff);
@@ -652,7 +652,7 @@ impl Peer {
         self.spmrs += 1;
         self.spmr_told = false;
         let wait = with.config.spmr_repeat_ns.saturating_mul(u64::from(self.spmrs));
-        let wait = wait.saturating_add(with.random.below(with.config.spmr_back_off_ns.saturating_add(1)));
+        let wait = wait.saturating_add(with.random.scaled(with.config.spmr_back_off_ns.saturating_add(1)));
         self.spmr_ns = (self.spmrs < MOST_SPMRS).then_some(now_ns.saturating_add(wait));
     }
 
@@ -744,7 +744,7 @@ impl Peer {
     /// An SPM is to be asked for, unless it is already.
     fn need_path(&mut self, now_ns: u64, with: &mut With) {
         if self.spmr_ns.is_none() && self.spmrs < MOST_SPMRS {
-            let wait = with.random.below(with.config.spmr_back_off_ns.saturating_add(1));
+            let wait = with.random.scaled(with.config.spmr_back_off_ns.saturating_add(1));
             self.spmr_ns = Some(now_ns.saturating_add(wait));
         }
     }

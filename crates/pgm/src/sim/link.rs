@@ -1,6 +1,6 @@
 //! One direction of the way between a node and the switch.
 
-use crate::random::Random;
+use random::SplitMix64;
 
 const SECOND: u128 = 1_000_000_000;
 
@@ -82,11 +82,11 @@ impl Chance {
         Self((share * 18_446_744_073_709_551_616.0) as u64)
     }
 
-    fn happens(self, random: &mut Random) -> bool {
+    fn happens(self, random: &mut SplitMix64) -> bool {
         match self.0 {
             0 => false,
             u64::MAX => true,
-            limit => random.next() < limit,
+            limit => random.next_u64() < limit,
         }
     }
 }
@@ -95,7 +95,7 @@ impl Chance {
 #[derive(Debug, Default)]
 pub(super) struct Wire {
     link: Link,
-    random: Random,
+    random: SplitMix64,
     queue_ns: u64,
     loss: Chance,
     /// In a row of losses: the chance that it ends after this one; absent: losses know nothing of each other.
@@ -112,7 +112,7 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(link: Link, seed: u64) -> Self {
-        let mut wire = Self { random: Random::new(seed), ..Self::default() };
+        let mut wire = Self { random: SplitMix64::new(seed), ..Self::default() };
         wire.change(link);
         wire
     }
@@ -165,11 +165,11 @@ impl Wire {
 
     fn arrival(&mut self) -> u64 {
         let jitter =
-            if self.link.jitter_ns == 0 { 0 } else { self.random.below(self.link.jitter_ns.saturating_add(1)) };
+            if self.link.jitter_ns == 0 { 0 } else { self.random.scaled(self.link.jitter_ns.saturating_add(1)) };
         let in_order = self.free_ns.saturating_add(self.link.delay_ns).saturating_add(jitter).max(self.newest_ns);
         if self.reordered.happens(&mut self.random) {
             self.counts.reordered += 1;
-            return in_order.saturating_add(self.random.below(self.link.reorder_ns.saturating_add(1)));
+            return in_order.saturating_add(self.random.scaled(self.link.reorder_ns.saturating_add(1)));
         }
         self.newest_ns = in_order;
         in_order

@@ -24,7 +24,7 @@ impl Peer {
             return;
         }
         let longest = with.config.back_off_ns / u64::from(self.wanted(first));
-        let wait = with.random.below(longest.saturating_add(1));
+        let wait = with.random.scaled(longest.saturating_add(1));
         self.group_waits(first, Phase::BackOff, from_ns.saturating_add(wait));
     }
 

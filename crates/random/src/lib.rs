@@ -1,8 +1,9 @@
-//! The random generator of everything that must come out the same again: orders, schedules, permutations, test series.
+//! The random generator of everything that must come out the same again: orders, schedules, permutations, back-off times,
+//! simulated networks, test series.
 
 /// splitmix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014): the same numbers for the same
 /// seed on every machine and in every version. Not for secrets.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -13,6 +14,7 @@ impl SplitMix64 {
     }
 
     /// The next number.
+    #[inline]
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -22,12 +24,16 @@ impl SplitMix64 {
     }
 
     /// A number from 0 to below 1, of 53 random bits.
+    #[inline]
     pub fn unit(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+        #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
+        let unit = (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        unit
     }
 
     /// A number below `bound`, each equally likely: draws from the last, incomplete stretch are thrown away. 0 where `bound`
     /// is 0.
+    #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 {
             return 0;
@@ -39,6 +45,20 @@ impl SplitMix64 {
                 return drawn % bound;
             }
         }
+    }
+
+    /// A number below `bound` in one step, for timers and simulated networks: some numbers are more likely than others by
+    /// `bound` / 2^64. 0 where `bound` is 0.
+    #[inline]
+    pub fn scaled(&mut self, bound: u64) -> u64 {
+        let wide = u128::from(self.next_u64()) * u128::from(bound);
+        u64::try_from(wide >> 64).unwrap_or(0)
+    }
+
+    /// True in `share` of all cases, from 0 to 1.
+    #[inline]
+    pub fn happens(&mut self, share: f64) -> bool {
+        self.unit() < share
     }
 
     /// Fisher-Yates: every order is equally likely.
