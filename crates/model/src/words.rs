@@ -79,10 +79,13 @@ pub fn unknown(what: &'static str, given: &str, known: &[&str]) -> ModelError {
     ModelError::UnknownWord { what, given: given.to_owned(), accepted: listed(known) }
 }
 
-/// The known word that a wrong one was most likely meant to be, if any is near.
-pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let near = known.into_iter().map(|word| (strsim::damerau_levenshtein(given, word), word)).min()?;
-    Some(near).filter(|(distance, word)| *distance <= 1 + word.len().min(given.len()) / 4).map(|(_, word)| word)
+/// The known word that a wrong one was most likely meant to be, if any is near: few letters differ, or only its end is
+/// missing (`recv` for `recv-us`).
+pub fn nearest<W: AsRef<str> + Ord>(given: &str, known: impl IntoIterator<Item = W>) -> Option<W> {
+    let distance = |word: W| (strsim::damerau_levenshtein(given, word.as_ref()), word);
+    let (changes, word) = known.into_iter().map(distance).min()?;
+    let is_begun = given.len() > 3 && word.as_ref().starts_with(given);
+    (is_begun || changes <= 1 + word.as_ref().len().min(given.len()) / 4).then_some(word)
 }
 
 /// What to use instead of a wrong word: the nearest one, or one of all.

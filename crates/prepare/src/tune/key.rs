@@ -227,28 +227,10 @@ fn nearest(text: &str) -> String {
             candidates.push(format!("{head}{rest}"));
         }
     }
-    let best = candidates.into_iter().map(|known| (distance(text, &known), known)).min();
-    match best {
-        Some((steps, known)) if steps > 0 && steps <= 2 + text.len() / 6 => format!(": did you mean '{known}'?"),
+    match model::words::nearest(text, candidates) {
+        Some(known) if known != text => format!(": did you mean '{known}'?"),
         _ => ": see docs/tuning.md".to_owned(),
     }
-}
-
-/// How many characters have to be put in, taken out or exchanged.
-pub(super) fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut last = i;
-        let mut next = vec![i + 1];
-        for (&to, pair) in b.iter().zip(row.windows(2)) {
-            let (diagonal, above) = (pair[0], pair[1]);
-            last = (diagonal + usize::from(from != to)).min(above + 1).min(next.last().copied().unwrap_or(last) + 1);
-            next.push(last);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -331,12 +313,5 @@ mod tests {
             let error = value(key, wrong).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{key}={wrong}: ")), "{error}");
         }
-    }
-
-    #[test]
-    fn distances() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "ab"), 2);
-        assert_eq!(distance("same", "same"), 0);
     }
 }

@@ -1,6 +1,5 @@
 //! Sysctls and features of devices that cannot be: names that no system has, values that the kernel would not take.
 
-use super::key::distance;
 use super::{Key, TuneError, profile};
 use crate::Kernel;
 use host::knob::{EthtoolPart, feature_names};
@@ -20,11 +19,11 @@ pub(super) fn is_nowhere(key: &Key) -> bool {
 pub(super) fn unknown(kernel: &Kernel, key: &Key) -> TuneError {
     let (near, lacks) = match key {
         Key::Ethtool(_, name) => {
-            let names = feature_names().unwrap_or_default().into_iter();
-            let near = names.map(|known| (distance(name, &known), known)).min();
-            let near =
-                near.filter(|(steps, _)| *steps <= 1 + name.len() / 6).map(|(_, known)| format!("nic.feature.{known}"));
-            (near, "this kernel has no such feature (`ethtool -k lo` lists all)")
+            let near = model::words::nearest(name, feature_names().unwrap_or_default());
+            (
+                near.map(|known| format!("nic.feature.{known}")),
+                "this kernel has no such feature (`ethtool -k lo` lists all)",
+            )
         }
         Key::Sysctl(name) => {
             let lacks = "this system has no such sysctl (one of a module that is not loaded is not there either)";
@@ -46,11 +45,10 @@ fn nearest(kernel: &Kernel, name: &str) -> Option<String> {
             folder = format!("{folder}/{part}");
             continue;
         }
-        let (steps, best) = names.into_iter().map(|known| (distance(part, &known), known)).min()?;
-        let near = steps <= 1 + part.len() / 6;
+        let near = model::words::nearest(part, names)?;
         let mut whole: Vec<&str> = parts.clone();
-        whole[place] = &best;
-        return near.then(|| whole.join("."));
+        whole[place] = &near;
+        return Some(whole.join("."));
     }
     None
 }

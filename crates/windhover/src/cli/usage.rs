@@ -61,11 +61,7 @@ impl Context<'_> {
 
 /// `; did you mean 'X'?` of the name that differs least, where one is near; or nothing.
 fn nearest(typed: &str, known: impl Iterator<Item = String>) -> String {
-    let near = known
-        .map(|name| (strsim::damerau_levenshtein(typed, &name), name))
-        .min()
-        .filter(|(distance, name)| *distance <= 1 + name.len().min(typed.len()) / 4);
-    near.map_or_else(String::new, |(_, name)| format!("; did you mean '{name}'?"))
+    model::words::nearest(typed, known).map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
 }
 
 /// The commands below this one that help shows.
