@@ -7,7 +7,7 @@ use model::{CpuList, Event, Limits, LiveInterval, LoadReport, LoadSpec, Prepared
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// How long a load may take until it is steady; it then begins unsteady, which its report says.
 const STEADY_LIMIT: Duration = Duration::from_secs(10);
@@ -124,18 +124,12 @@ fn describe(report: &LoadReport) -> String {
 fn event(kind: &str, host: &str) -> Event {
     Event {
         kind: kind.to_owned(),
-        realtime_ns: Some(now_ns()),
+        realtime_ns: Some(clock::realtime_ns()),
         at_ns: None,
         host: Some(host.to_owned()),
         seq: None,
         detail: String::new(),
     }
-}
-
-/// Wall clock since 1970; 0 for a clock before that.
-pub(crate) fn now_ns() -> u64 {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl RunningCell<'_> {

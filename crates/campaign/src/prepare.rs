@@ -1,7 +1,7 @@
 //! What a cell wants of its machines and hosts, and keeping just that in force: changed as seldom as the order of cells
 //! allows, and put back when the run ends.
 
-use crate::cell::{Cast, now_ns};
+use crate::cell::Cast;
 use crate::{HostError, Hosts, Observer, Progress};
 use model::{Cell, CpuList, JournalLine, LoadSpec, Prepared, Setting, ShieldSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,7 +164,7 @@ impl Preparer {
                 let mut prepared = hosts.prepare(&agent, &wanted)?;
                 prepared.host.clone_from(&agent);
                 prepared.settings.clone_from(&wanted.settings);
-                self.lines.push(JournalLine::Prepared { at_ns: now_ns(), prepared: prepared.clone() });
+                self.lines.push(JournalLine::Prepared { at_ns: clock::realtime_ns(), prepared: prepared.clone() });
                 observer.observe(&Progress::Prepared { prepared: &prepared });
                 in_force.insert(agent, (wanted, prepared));
             }
@@ -231,7 +231,7 @@ impl Preparer {
         if !problems.is_empty() {
             self.left.push(Prepared { host: agent.to_owned(), notes: problems.clone(), ..Prepared::default() });
         }
-        self.lines.push(JournalLine::Restored { at_ns: now_ns(), host: agent.to_owned(), problems });
+        self.lines.push(JournalLine::Restored { at_ns: clock::realtime_ns(), host: agent.to_owned(), problems });
         observer.observe(&Progress::Restored { agent });
         Ok(())
     }

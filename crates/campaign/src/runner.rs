@@ -3,7 +3,7 @@
 mod arrive;
 
 use crate::boot::{self, Kernels};
-use crate::cell::{Cast, Failure, now_ns};
+use crate::cell::{Cast, Failure};
 use crate::estimate::Estimate;
 use crate::facts::{self, Gathered};
 use crate::prepare::Preparer;
@@ -64,7 +64,7 @@ pub fn run_on(
     }
     let (gathered, cast) = look(&plan, hosts, &steps, observer)?;
     check_kernels(&plan, hosts)?;
-    let started_ns = now_ns();
+    let started_ns = clock::realtime_ns();
     let mut labels = plan.labels.clone();
     labels.extend(options.labels.clone());
     let document = RunDocument {
@@ -180,7 +180,7 @@ fn untrusted(run: &store::Run) -> usize {
 
 /// Writes how the run ended, into run.json and the journal.
 fn end(dir: &mut RunDir, document: &mut RunDocument, outcome: Outcome) -> Result<(), CampaignError> {
-    let at_ns = now_ns();
+    let at_ns = clock::realtime_ns();
     document.ended_ns = Some(at_ns);
     document.outcome = Some(outcome.word().to_owned());
     dir.write_run(document)?;
@@ -236,9 +236,9 @@ fn go_on(
     document.outcome = None;
     let mut dir = dir;
     dir.write_run(&document)?;
-    dir.journal(&JournalLine::Begin { at_ns: now_ns(), tool_version: options.tool_version.clone() })?;
+    dir.journal(&JournalLine::Begin { at_ns: clock::realtime_ns(), tool_version: options.tool_version.clone() })?;
     if let Some((visit, boots)) = came_to {
-        dir.journal(&JournalLine::Booted { at_ns: now_ns(), visit, boots })?;
+        dir.journal(&JournalLine::Booted { at_ns: clock::realtime_ns(), visit, boots })?;
     }
     let mut runner = Runner::new(dir, document, (plan, kernels), hosts, options, observer, cast);
     (runner.done, runner.failed, runner.untrusted) = (run.results.len(), failed, untrusted(run));
@@ -454,7 +454,7 @@ impl<'a> Runner<'a> {
                 Arrival::Interrupted => return Ok(Outcome::Interrupted),
                 Arrival::Down => return Ok(Outcome::Rebooting),
             }
-            self.dir.journal(&JournalLine::Start { index: step.index, at_ns: now_ns() })?;
+            self.dir.journal(&JournalLine::Start { index: step.index, at_ns: clock::realtime_ns() })?;
             let eta_ns = estimate.steps(&steps[place..]);
             self.observer.observe(&Progress::CellStarted { step: &record, eta_ns });
             let prepared = self.prepare(step, &mut estimate)?;
@@ -476,7 +476,7 @@ impl<'a> Runner<'a> {
                     outcome.measured.result.boot = self.boot_of(step);
                     outcome.measured.result.simulated_time = self.document.substrate == Substrate::SimulatedTime;
                     let files = CellFiles::of(&outcome.measured, &outcome.events);
-                    if let Some(finding) = self.dir.write_cell(step.index, &files, now_ns())? {
+                    if let Some(finding) = self.dir.write_cell(step.index, &files, clock::realtime_ns())? {
                         self.observer.observe(&Progress::Warning(&finding.detail));
                         outcome.measured.result.verdict.add(finding);
                     }
@@ -563,7 +563,12 @@ impl<'a> Runner<'a> {
     fn write_failed(&mut self, step: &PlannedCell, why: &str, could_not_boot: bool) -> Result<(), CampaignError> {
         self.failed += 1;
         let why = why.replace('\n', " ");
-        Ok(self.dir.journal(&JournalLine::Failed { index: step.index, at_ns: now_ns(), why, could_not_boot })?)
+        Ok(self.dir.journal(&JournalLine::Failed {
+            index: step.index,
+            at_ns: clock::realtime_ns(),
+            why,
+            could_not_boot,
+        })?)
     }
 }
 

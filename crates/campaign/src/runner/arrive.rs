@@ -2,7 +2,6 @@
 
 use super::{Arrival, Runner, cast};
 use crate::boot::{self, Entered};
-use crate::cell::now_ns;
 use crate::facts::{self, Gathered};
 use crate::prepare::Preparer;
 use crate::{CampaignError, HostError, PlannedCell, Progress};
@@ -100,8 +99,13 @@ impl Runner<'_> {
         let boot_id = |host: &String| Some((host.clone(), self.document.hosts.get(host)?.facts.boot_id.clone()));
         let before: BTreeMap<String, String> = targets.iter().filter_map(boot_id).collect();
         let (visited, images_of) = (visit.clone(), images.clone());
-        let line =
-            JournalLine::Intent { at_ns: now_ns(), visit: visited, attempt, images: images_of, before: before.clone() };
+        let line = JournalLine::Intent {
+            at_ns: clock::realtime_ns(),
+            visit: visited,
+            attempt,
+            images: images_of,
+            before: before.clone(),
+        };
         self.dir.journal(&line)?;
         let attempts = self.kernels.plan.attempts;
         self.observer.observe(&Progress::Booting { kernel: &visit.kernel, attempt, attempts });
@@ -157,7 +161,11 @@ impl Runner<'_> {
         let boots: BTreeMap<String, String> =
             all.map(|(name, host)| (name.clone(), host.facts.boot_id.clone())).collect();
         self.remember(gathered)?;
-        self.dir.journal(&JournalLine::Booted { at_ns: now_ns(), visit: visit.clone(), boots: boots.clone() })?;
+        self.dir.journal(&JournalLine::Booted {
+            at_ns: clock::realtime_ns(),
+            visit: visit.clone(),
+            boots: boots.clone(),
+        })?;
         match fits {
             Ok(cast) => self.cast = cast,
             Err(error) => return Ok(Some(error.to_string())),

@@ -9,7 +9,7 @@ use crate::{netns, private};
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// The usual place.
 const USUAL: &str = "/run/windhover";
@@ -360,13 +360,12 @@ impl SetHeader {
     /// A header of this moment and this format.
     #[must_use]
     pub fn new(what: impl Into<String>, command: impl Into<String>, owner: Option<TaskKey>) -> Self {
-        let made = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Self {
             format: FORMAT,
             what: what.into(),
             command: command.into(),
             owner,
-            made_ns: u64::try_from(made.as_nanos()).unwrap_or(u64::MAX),
+            made_ns: clock::realtime_ns(),
             netns_cookie: None,
             details: serde_json::Value::Null,
         }

@@ -15,7 +15,7 @@ use report::RunInput;
 use report::compare::TwoSettings;
 use stats::Looks;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// The chance that a comparison of a setting with itself claims a difference.
 const LEVEL: f64 = 0.05;
@@ -254,7 +254,6 @@ impl Rounds {
 
 /// A run without a directory, which results are put into.
 fn run_input(task: &ProbeTask, names: &[String; 2]) -> Result<RunInput, Failure> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let name = format!("{} {}", task.spec.probe, task.spec.socket.protocol);
     let document = RunDocument {
         format: model::FORMAT,
@@ -270,7 +269,7 @@ fn run_input(task: &ProbeTask, names: &[String; 2]) -> Result<RunInput, Failure>
         lab: None,
         ask: Vec::new(),
         labels: [].into(),
-        started_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
+        started_ns: clock::realtime_ns(),
         ended_ns: None,
         outcome: None,
     };

@@ -11,7 +11,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// How long it sleeps while no frame waits. The ring holds what comes meanwhile.
 const REST: Duration = Duration::from_millis(2);
@@ -50,12 +50,6 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<u8, Failure>
         Limits { count: arguments.count.unwrap_or(u64::MAX), seconds: arguments.seconds.map(Duration::from_secs_f64) };
     let recorded = recording.record(&limits, &stop);
     recording.finish(output).and(recorded).map(|()| 0)
-}
-
-/// The clock of the frames' times.
-fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// When a capture ends by itself.
@@ -135,12 +129,12 @@ impl Recording {
         loop {
             // Asked before the last frames are read: what comes before the end is not lost.
             let ended = self.look()?;
-            over_ns = over_ns.or_else(|| is_over().then(now_ns));
+            over_ns = over_ns.or_else(|| is_over().then(clock::realtime_ns));
             while self.counted.written < limits.count
                 && let Some(one) = self.capture.next(&mut frame)?
             {
                 // A program may send faster than a file takes it: the ring is never empty then.
-                over_ns = over_ns.or_else(|| is_over().then(now_ns));
+                over_ns = over_ns.or_else(|| is_over().then(clock::realtime_ns));
                 let first_ns = if self.counted.written == 0 { one.time_ns } else { self.counted.start_ns };
                 let end_ns = over_ns.unwrap_or(u64::MAX).min(first_ns.saturating_add(length_ns));
                 if one.time_ns > end_ns {

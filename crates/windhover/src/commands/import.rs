@@ -10,7 +10,6 @@ use model::{HostFacts, MachineFacts, RunDocument, run::RunHost};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 use store::{StoreError, WholeRun};
 
 /// Larger files than the tools write in hours; what is read takes a few times as much memory.
@@ -45,7 +44,7 @@ fn write(
     machine: Option<&MachineFacts>,
     results: &mut [Measured],
 ) -> Result<PathBuf, Failure> {
-    let first_ns = now_ns();
+    let first_ns = clock::realtime_ns();
     let mut later_s = 0;
     loop {
         let now_ns = first_ns.saturating_add(later_s * 1_000_000_000);
@@ -73,11 +72,6 @@ fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {
         refuse!("{} has more than {} MiB, and no more are read: split it", file.display(), MOST_BYTES >> 20);
     }
     Ok(bytes)
-}
-
-fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn document(
