@@ -1,90 +1,115 @@
 //! Whether a figure can be trusted, and what disturbed it.
 
-/// What a finding is about. The word is stable and what scripts and documents refer to. The invalid ones stand first.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum FindingId {
-    /// The tick rate drifted or jumped while measuring (invalid).
-    ClockUnfit,
-    /// The measuring thread ran on another CPU than asked, or moved (invalid).
-    Migrated,
-    /// Page faults inside the measured loop (invalid).
-    Faults,
-    /// The sample ring was full (invalid).
-    SamplesOverrun,
-    /// Traffic between two addresses of one network namespace never left the host (invalid).
-    PathIsLocal,
-    /// The generator was late against its own schedule (invalid).
-    GeneratorLate,
-    /// The stack or stack setting that was asked for was not in effect (invalid).
-    PathNotAsClaimed,
-    /// A peer vanished before the stop rule was met (invalid).
-    PeerVanished,
-    /// A send or receive call failed at one end before the stop rule was met (invalid).
-    PathBroken,
-    /// Nearly all wake-ups of `wake` came after the next deadline (invalid).
-    IntervalTooShort,
-    /// Most of a closed loop's time went into waiting for answers that did not come in time (invalid).
-    TimedOut,
-    /// A closed loop stood still for a notable share of the time, which its percentiles hide (disturbed).
-    LongStalls,
-    /// The program was asked to end before the stop rule was met (disturbed).
-    Interrupted,
-    /// Answers that were awaited held the next messages of a schedule up (disturbed).
-    ScheduleHeldUp,
-    /// The confidence interval asked for was not reached (disturbed).
-    IntervalNotReached,
-    /// The sender was late, and the sender is what is measured: the figures from the intended time hold it (disturbed).
-    SenderLate,
-    /// Wake-ups so late that further deadlines passed meanwhile (disturbed).
-    DeadlinesMissed,
-    /// The rate asked for was not reached: the detail names what could not keep up (disturbed).
-    RateNotReached,
-    /// Messages were lost (disturbed).
-    Loss,
-    /// Messages came twice or out of order (disturbed).
-    Order,
-    /// Stalls that recur with a period; the detail names the known cause (disturbed).
-    PeriodicStalls,
-    /// Real-time throttling or the fair server held a real-time thread (disturbed).
-    Throttled,
-    /// Other tasks ran on the measuring CPU (disturbed).
-    OtherTasks,
-    /// The hypervisor took the CPU away (disturbed).
-    Steal,
-    /// A load that was not even (disturbed).
-    LoadUneven,
-    /// The endpoint's owner allows less than what was asked for, and the run went on with that (disturbed).
-    NotPermitted,
-    /// Memory was not locked, for want of a permission or room, and page faults did harm (disturbed).
-    MemoryNotLocked,
-    /// Too few messages for a percentile, which is absent (disturbed); in verdicts only of results of older versions.
-    FewSamples,
-    /// The capture beside the measurement lacks packets; the figures do not (disturbed).
-    CaptureIncomplete,
-    /// Raw samples found no room on the disk; the figures are whole (disturbed).
-    RawNotKept,
-    /// Another tool measured it: what that tool does not tell is not known (disturbed).
-    Imported,
-    /// Values lie beyond the last bin of an imported histogram (disturbed).
-    BinsOverflowed,
-    /// A foreign worker measured it; its time stamps are its own (disturbed).
-    Foreign,
+/// Defines the ids of findings from one list: the word, whether the figure is invalid or disturbed, and what it means.
+macro_rules! findings {
+    ($($id:ident = $word:literal, $list:ident, $meaning:literal;)+) => {
+        words! {
+            /// What a finding is about. The word is stable and what scripts and documents refer to. The invalid ones stand first.
+            pub enum FindingId { $(#[doc = $meaning] $id = $word,)+ }
+        }
+
+        impl FindingId {
+            /// The list of a verdict that it belongs to, and what it means.
+            const fn row(self) -> (List, &'static str) {
+                match self { $(Self::$id => (List::$list, $meaning),)+ }
+            }
+        }
+    };
+}
+
+/// The list of a verdict.
+#[derive(PartialEq, Eq)]
+enum List {
+    Invalid,
+    Disturbed,
+}
+
+findings! {
+    ClockUnfit = "clock-unfit", Invalid, "the tick rate disagreed with CLOCK_MONOTONIC_RAW";
+    Migrated = "migrated", Invalid, "the pinned thread ran on another CPU";
+    Faults = "faults", Invalid,
+        "page faults inside the measured loop that can have moved a figure; with memory locked they come from \
+        the kernel's compaction, which `vm.compact_unevictable_allowed=0` keeps away from locked pages. \
+        khugepaged moves them, too; the ends keep it away from their own memory";
+    SamplesOverrun = "samples-overrun", Invalid, "the sample buffer was full";
+    PathIsLocal = "path-is-local", Invalid,
+        "both addresses belong to one network namespace, so no packet crossed a network. 127.0.0.1, ::1 and \
+        `--fork-both` ask for that and are no finding";
+    GeneratorLate = "generator-late", Invalid,
+        "the sender sent more than 1 % of the messages late: more than a whole distance of the schedule \
+        (`pace`, at least 20 µs) or more than half an interval (`ping`)";
+    PathNotAsClaimed = "path-not-as-claimed", Invalid,
+        "a library that LD_PRELOAD names, or that a plan's stack sets, was not loaded at one end; or a \
+        connection of `mptcp` fell back to TCP, or the kernel cannot say whether it did";
+    PeerVanished = "peer-vanished", Invalid, "the remote end ended before the size was complete";
+    PathBroken = "path-broken", Invalid,
+        "a send or receive call failed at one end, such as a datagram larger than the send buffer";
+    IntervalTooShort = "interval-too-short", Invalid, "nearly all wake-ups of `wake` came after the next deadline";
+    TimedOut = "timed-out", Invalid,
+        "closed loops without an interval (`pingpong`, `rr`): more than half of the measuring time was spent \
+        in time-outs, so the rate is set by the time-out, and the answered messages are a selection";
+    LongStalls = "long-stalls", Disturbed,
+        "closed loops: messages slower than 20 medians and 1 ms took 1 % of the time or more, which the \
+        percentiles hide; `latency_corrected` estimates those of an open loop";
+    Interrupted = "interrupted", Disturbed, "the run was interrupted; the figures cover the part until then";
+    ScheduleHeldUp = "schedule-held-up", Disturbed,
+        "more than 1 % of the messages were late by more than an interval, because they waited for the answer \
+        before them (`ping`) or the path refused them (`pace`)";
+    IntervalNotReached = "interval-not-reached", Disturbed, "the requested confidence interval was not reached";
+    SenderLate = "sender-late", Disturbed,
+        "what `generator-late` is otherwise, where the sender itself is measured (`pace --sender-measured`); \
+        the latency from the intended send includes it";
+    DeadlinesMissed = "deadlines-missed", Disturbed,
+        "wake-ups of `wake` so late that further deadlines passed meanwhile";
+    RateNotReached = "rate-not-reached", Disturbed,
+        "the rate of `pace` or `stream` was too high for the initiator, the remote end or the path; the \
+        detail says which. Unexplained loss is only `loss`";
+    Loss = "loss", Disturbed, "messages were lost";
+    Order = "order", Disturbed, "messages were duplicated or reordered";
+    PeriodicStalls = "periodic-stalls", Disturbed, "slow messages recur with a period; known causes are named";
+    Throttled = "throttled", Disturbed, "real-time throttling or the fair server stopped a real-time thread";
+    OtherTasks = "other-tasks", Disturbed,
+        "other tasks used the measuring CPU: more than 1 % and 1 ms, or 0.1 % and 10 ms, and enough to have \
+        moved a figure";
+    Steal = "steal", Disturbed, "the hypervisor used the measuring CPU; the same limits";
+    LoadUneven = "load-uneven", Disturbed, "the background load was not even";
+    NotPermitted = "not-permitted", Disturbed,
+        "the owner of the endpoint allows a lower rate; the run continued with that";
+    MemoryNotLocked = "memory-not-locked", Disturbed, "memory could not be locked, and page faults moved a figure";
+    FewSamples = "few-samples", Disturbed,
+        "too few messages for a percentile; in verdicts only of results of older versions. `--format sfnt` \
+        with `--percentile` and `bypass probe` use the word";
+    CaptureIncomplete = "capture-incomplete", Disturbed,
+        "the capture of the measurement lacks packets, by the kernel's count or because writing failed; the \
+        figures are not affected";
+    RawNotKept = "raw-not-kept", Disturbed, "the raw samples found no room on the disk; the figures are not affected";
+    Imported = "imported", Disturbed,
+        "another tool measured it (`windhover import`): how coarse its figures are, and what is not known";
+    BinsOverflowed = "bins-overflowed", Disturbed,
+        "values lie beyond the last bin of an imported histogram: figures that depend on them are left out";
+    Foreign = "foreign", Disturbed, "a foreign worker measured it, with time stamps of its own";
 }
 
 impl FindingId {
     /// Whether the figure cannot be trusted when this was found.
     #[must_use]
     pub fn is_invalid(self) -> bool {
-        self <= Self::TimedOut
+        self.row().0 == List::Invalid
     }
 
-    /// The stable word, as in documents (`path-is-local`).
+    /// All of them as a document.
     #[must_use]
-    pub fn word(self) -> String {
-        serde_json::to_value(self).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+    pub fn markdown() -> String {
+        let mut out = String::from(
+            "# Findings\n\nMade by `cargo xtask generate` from the list of findings; [measuring.md](../measuring.md#verdict) says what the \
+             lists are. The words are stable.\n\n| finding | list | what it means |\n|---|---|---|\n",
+        );
+        for id in Self::ALL {
+            let list = if id.is_invalid() { "invalid" } else { "disturbed" };
+            let meaning = id.row().1;
+            out.push_str(&format!("| `{id}` | {list} | {meaning} |\n"));
+        }
+        out
     }
 }
 

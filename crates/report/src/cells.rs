@@ -214,7 +214,7 @@ fn add_throttled(info: &mut CellInfo, used: &[&ResultDocument], stalls: u64) {
         latency.and_then(|latency| latency.max_ns).is_some_and(|ns| ns as f64 * by >= 45e6)
     };
     info.findings.push(FindingCount {
-        id: throttled,
+        id: throttled.to_owned(),
         invalid: false,
         end: None,
         repetitions: used.iter().filter(has).count().max(1),
@@ -387,7 +387,13 @@ fn findings(results: &[&ResultDocument]) -> Vec<FindingCount> {
                     let is = |finding: &&Finding| finding.id == id && finding.end.as_deref().map(plain) == end;
                     let detail =
                         shown(&result.verdict).find(is).map(|finding| plain(&finding.detail)).unwrap_or_default();
-                    counts.push(FindingCount { id: id.word(), invalid: id.is_invalid(), end, repetitions: 1, detail });
+                    counts.push(FindingCount {
+                        id: id.to_string(),
+                        invalid: id.is_invalid(),
+                        end,
+                        repetitions: 1,
+                        detail,
+                    });
                 }
             }
         }

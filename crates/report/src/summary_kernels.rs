@@ -53,7 +53,7 @@ fn of_run(run: &RunInput, rtt: bool) -> Vec<String> {
         let of_load = of_context.entry(kernel).or_default().entry(load).or_default();
         for result in places.iter().filter_map(|place| run.results.get(*place)) {
             if !result.verdict.trusted {
-                of_load.untrusted = result.verdict.invalid.first().map(|finding| finding.id.word());
+                of_load.untrusted = result.verdict.invalid.first().map(|finding| finding.id.to_string());
                 continue;
             }
             let boot = result.boot.as_ref().map(|boot| boot.visit).or(result.repetition).unwrap_or_default();

@@ -198,7 +198,7 @@ impl Fields {
 
 /// The ids of findings, each once, in the order found.
 fn ids(findings: &[Finding]) -> String {
-    let mut words: Vec<String> = Vec::new();
+    let mut words: Vec<&str> = Vec::new();
     for finding in findings {
         let word = finding.id.word();
         if !words.contains(&word) {

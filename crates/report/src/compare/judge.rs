@@ -531,7 +531,7 @@ pub(super) fn finish(
 fn cell_side(side: &SideCell<'_>, sample: Sample) -> CellSide {
     let (used, results) = (used(side), side.results());
     let repetitions = used.iter().map(Vec::len).sum();
-    let findings = results.iter().flat_map(|result| shown(&result.verdict)).map(|finding| finding.id.word());
+    let findings = results.iter().flat_map(|result| shown(&result.verdict)).map(|finding| finding.id.to_string());
     let measured = used.iter().filter(|run| !run.is_empty()).count();
     CellSide {
         runs: if matches!(sample, Sample::Boot | Sample::Visit) { measured.min(1) } else { measured },

@@ -119,11 +119,11 @@ impl Row {
     /// Adds a round. One without figures says why.
     fn add(&mut self, result: &ResultDocument) {
         let figures = Figures::of(result);
-        let invalid = result.verdict.invalid.iter().map(|finding| finding.id.word());
+        let invalid = result.verdict.invalid.iter().map(|finding| finding.id.to_string());
         self.untrusted.extend(invalid);
         if figures.is_none() && result.verdict.trusted {
             // A busy machine may let so few messages through that not even their median is known.
-            self.untrusted.push(FindingId::FewSamples.word());
+            self.untrusted.push(FindingId::FewSamples.to_string());
         }
         self.rounds.push(figures);
     }

@@ -565,7 +565,7 @@ fn cell_line(step: &RunStep, steps: usize, axes: &Axes, result: &ResultDocument)
             let _ = write!(line, "  lost {}", result.messages.lost);
         }
     }
-    let mut found: Vec<String> = result.verdict.iter().map(|finding| finding.id.word()).collect();
+    let mut found: Vec<String> = result.verdict.iter().map(|finding| finding.id.to_string()).collect();
     found.sort();
     found.dedup();
     if !found.is_empty() {
