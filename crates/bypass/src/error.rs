@@ -6,22 +6,9 @@ use std::path::PathBuf;
 /// A step that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BypassError {
-    /// A profile that is neither built in nor a file.
-    #[error("unknown profile '{name}': use {known}, or a file that ends in .toml")]
-    UnknownProfile {
-        /// As it was written.
-        name: String,
-        /// The built-in ones.
-        known: String,
-    },
-    /// A profile's file that cannot be read.
-    #[error("profile {path} cannot be read: {cause}")]
-    Unreadable {
-        /// Where it should be.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
+    /// A profile that is none, or whose file cannot be read.
+    #[error(transparent)]
+    Layers(#[from] host::layers::LayerError),
     /// A profile's content that is wrong.
     #[error("profile {profile}: {why}")]
     Profile {

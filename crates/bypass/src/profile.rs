@@ -12,9 +12,9 @@
 use crate::BypassError;
 use crate::interface::{Interface, number_of};
 use bypass_abi::{Key, SETTINGS, Setting, Start, VARIABLE, Values};
+use host::layers::{self, Layer, stem};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use toml::{Table, Value};
+use toml::Value;
 
 /// The built-in profiles, in the order in which they are listed; the first is the default.
 const BUILT_IN: [(&str, &str); 3] = [
@@ -22,8 +22,6 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("latency-best", include_str!("../profiles/latency-best.toml")),
     ("safe", include_str!("../profiles/safe.toml")),
 ];
-/// More layers than anybody needs.
-const MOST_LAYERS: usize = 16;
 
 /// A value, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -68,26 +66,19 @@ impl Profile {
     /// [`BypassError`]: unknown, unreadable, or with keys or values that cannot be.
     pub fn load(name: &str) -> Result<Self, BypassError> {
         let mut profile = Self::default();
-        profile.add(name, Path::new(""), 0)?;
+        for layer in layers::load(name, &BUILT_IN)? {
+            profile.lay(&layer)?;
+        }
         profile.name = stem(name);
         Ok(profile)
     }
 
-    fn add(&mut self, name: &str, folder: &Path, depth: usize) -> Result<(), BypassError> {
-        let (text, folder) = read(name, folder)?;
-        let wrong = |why: String| BypassError::Profile { profile: name.to_owned(), why };
-        if depth > MOST_LAYERS {
-            return Err(wrong("it extends itself".to_owned()));
-        }
-        let table: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.message().replace('\n', " ")))?;
-        if let Some(base) = table.get("extends") {
-            let base = base.as_str().ok_or_else(|| wrong("extends is the name of a profile".to_owned()))?;
-            self.add(base, &folder, depth + 1)?;
-        }
-        let origin = format!("profile {}", stem(name));
-        for (key, value) in &table {
+    /// Lays a layer over those before it.
+    fn lay(&mut self, layer: &Layer) -> Result<(), BypassError> {
+        let wrong = |why: String| BypassError::Profile { profile: layer.name.clone(), why };
+        let origin = format!("profile {}", stem(&layer.name));
+        for (key, value) in &layer.table {
             match (key.as_str(), value) {
-                ("extends", _) => {}
                 ("summary", Value::String(text)) => self.summary.clone_from(text),
                 ("summary", _) => return Err(wrong("summary is a text".to_owned())),
                 ("program", Value::Table(programs)) => {
@@ -181,13 +172,10 @@ fn checked(setting: &Setting, value: u64) -> Result<u64, String> {
 }
 
 fn unknown(key: &str) -> String {
-    let nearest = SETTINGS.iter().map(|setting| (strsim::damerau_levenshtein(setting.name, key), setting.name)).min();
-    match nearest {
-        Some((steps, name)) if steps <= 3 => format!("unknown setting '{key}': did you mean '{name}'?"),
-        _ => {
-            let names = SETTINGS.map(|setting| setting.name).join(", ");
-            format!("unknown setting '{key}': use {names}, summary, extends or program")
-        }
+    let names = SETTINGS.map(|setting| setting.name);
+    match model::words::nearest(key, names) {
+        Some(name) => format!("unknown setting '{key}': did you mean '{name}'?"),
+        None => format!("unknown setting '{key}': use {}, summary, extends or program", names.join(", ")),
     }
 }
 
@@ -204,25 +192,6 @@ fn overrides(variables: impl Iterator<Item = (String, String)>) -> Result<BTreeM
         values.insert(setting.name, checked(setting, number).map_err(wrong)?);
     }
     Ok(values)
-}
-
-/// A profile's text, and the folder that its base is looked for in.
-fn read(name: &str, folder: &Path) -> Result<(String, PathBuf), BypassError> {
-    if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
-        return Ok(((*text).to_owned(), folder.to_owned()));
-    }
-    if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
-        let known = BUILT_IN.map(|(name, _)| name).join(", ");
-        return Err(BypassError::UnknownProfile { name: name.to_owned(), known });
-    }
-    let path = folder.join(name);
-    let text = std::fs::read_to_string(&path).map_err(|cause| BypassError::Unreadable { path: path.clone(), cause })?;
-    Ok((text, path.parent().map(Path::to_owned).unwrap_or_default()))
-}
-
-fn stem(name: &str) -> String {
-    let file = Path::new(name).file_name().map_or_else(|| name.to_owned(), |file| file.to_string_lossy().into_owned());
-    file.strip_suffix(".toml").map(str::to_owned).unwrap_or(file)
 }
 
 #[cfg(test)]
@@ -286,7 +255,8 @@ mod tests {
             ("[program.x]\npol-us = 1", "did you mean 'poll-us'"),
             ("program = 3", "unknown setting 'program'"),
             ("extends = 'wrong.toml'", "extends itself"),
-            ("extends = 'other'", "unknown profile 'other': use latency, latency-best, safe"),
+            ("extends = 'other'", "no profile 'other': the built-in ones are latency, latency-best, safe;"),
+            ("extends = 3", "extends is the name of a profile"),
             ("recv-us = ", "profile "),
         ] {
             let path = folder.path().join("wrong.toml");

@@ -15,6 +15,7 @@ pub mod facts;
 pub mod holders;
 pub mod irqs;
 pub mod knob;
+pub mod layers;
 pub mod netns;
 pub mod nic;
 pub mod private;

@@ -8,6 +8,9 @@ pub enum TuneError {
     /// A profile, a key or a value that there is not: which, and what is wrong with it.
     #[error("{0}")]
     Wrong(String),
+    /// A profile that is none, or whose file cannot be read.
+    #[error(transparent)]
+    Layers(#[from] host::layers::LayerError),
     /// The network device cannot be looked at.
     #[error(transparent)]
     Nic(#[from] host::nic::NicError),
@@ -38,6 +41,6 @@ impl TuneError {
     /// The design's exit code: 2 for what was asked wrongly or may not be done, 1 for what failed.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        if matches!(self, Self::Wrong(_) | Self::Nic(_)) { 2 } else { 1 }
+        if matches!(self, Self::Wrong(_) | Self::Layers(_) | Self::Nic(_)) { 2 } else { 1 }
     }
 }

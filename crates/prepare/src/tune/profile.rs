@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! summary = "What it is for"
-//! extends = ["latency"]              # built-in profiles, or files beside this one; later ones win, this one last
+//! extends = ["latency"]              # one or several: built-in profiles, or files beside this one; later ones win, this one last
 //! notes = ["What it does not do"]
 //!
 //! [sysctl]
@@ -18,9 +18,9 @@
 
 use super::{Key, TuneError};
 use host::knob::EthtoolPart;
+use host::layers::{self, Layer, stem};
 use model::Setting;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// The built-in profiles, in the order in which they are listed.
@@ -36,11 +36,6 @@ pub(super) fn is_built_in(key: &Key) -> bool {
     let has = |profile: &Profile| profile.settings.iter().any(|reasoned| reasoned.setting.key == key.to_string());
     profiles().is_ok_and(|profiles| profiles.iter().any(has))
 }
-
-/// More layers than anybody needs.
-const MOST_LAYERS: usize = 32;
-/// A profile is a page of text.
-const MOST_BYTES: u64 = 1 << 20;
 
 /// A setting with the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -88,21 +83,20 @@ pub fn profiles() -> Result<Vec<Profile>, TuneError> {
 impl Profile {
     /// A built-in profile by name, or a file's (ending in `.toml`).
     pub fn load(name: &str) -> Result<Self, TuneError> {
-        let mut building = Building::default();
-        building.add(name, Path::new(""))?;
-        let mut profile = building.profile;
-        profile.settings = building.settings.into_values().collect();
-        profile.name = Path::new(name).file_name().map_or_else(String::new, |file| file.to_string_lossy().into_owned());
-        profile.name = profile.name.strip_suffix(".toml").map(str::to_owned).unwrap_or(profile.name);
-        Ok(profile)
+        Ok(Self { name: stem(name), ..Self::of(&layers::load(name, &BUILT_IN)?)? })
     }
 
     /// A profile from its text. It extends built-in profiles only.
     pub fn parse(name: &str, text: &str) -> Result<Self, TuneError> {
-        let mut building = Building { built_in_only: true, ..Building::default() };
-        building.add_text(name, text, Path::new(""))?;
-        let settings = building.settings.into_values().collect();
-        Ok(Self { name: name.to_owned(), settings, ..building.profile })
+        Ok(Self { name: name.to_owned(), ..Self::of(&layers::parse(name, text, &BUILT_IN)?)? })
+    }
+
+    fn of(layers: &[Layer]) -> Result<Self, TuneError> {
+        let mut building = Building::default();
+        for layer in layers {
+            building.add(layer)?;
+        }
+        Ok(Self { settings: building.settings.into_values().collect(), ..building.profile })
     }
 
     /// Lays single settings over it.
@@ -144,41 +138,22 @@ fn order_of(key: &Key, setting: &Setting) -> SettingOrder {
 struct Building {
     profile: Profile,
     settings: BTreeMap<SettingOrder, Reasoned>,
-    open: Vec<String>,
-    built_in_only: bool,
 }
 
 impl Building {
-    fn add(&mut self, name: &str, folder: &Path) -> Result<(), TuneError> {
-        if self.open.iter().any(|open| open == name) || self.open.len() > MOST_LAYERS {
-            return Err(TuneError::profile(name, format!("it extends itself by way of {}", self.open.join(", "))));
-        }
-        if self.built_in_only && !BUILT_IN.iter().any(|(known, _)| *known == name) {
-            return Err(TuneError::profile(name, "it is no built-in profile"));
-        }
-        let (text, folder) = read(name, folder)?;
-        self.add_text(name, &text, &folder)
-    }
-
-    fn add_text(&mut self, name: &str, text: &str, folder: &Path) -> Result<(), TuneError> {
+    fn add(&mut self, Layer { name, table }: &Layer) -> Result<(), TuneError> {
         let wrong = |why: String| TuneError::profile(name, why);
-        let table: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.message().replace('\n', " ")))?;
-        self.open.push(name.to_owned());
-        for layer in strings(&table, "extends").map_err(wrong)? {
-            self.add(&layer, folder)?;
-        }
-        self.open.pop();
         self.profile.summary = table
             .get("summary")
             .and_then(Value::as_str)
             .ok_or_else(|| wrong("it has no summary".to_owned()))?
             .to_owned();
-        self.profile.notes.extend(strings(&table, "notes").map_err(wrong)?);
+        self.profile.notes.extend(strings(table, "notes").map_err(wrong)?);
         self.profile.layers.retain(|layer| layer != name);
         self.profile.layers.push(name.to_owned());
-        for (key, value) in &table {
+        for (key, value) in table {
             match key.as_str() {
-                "summary" | "extends" | "notes" => {}
+                "summary" | "notes" => {}
                 "boot" => self.boot(value).map_err(wrong)?,
                 _ => self.settings(name, key, value)?,
             }
@@ -240,26 +215,6 @@ impl Building {
         }
         Ok(())
     }
-}
-
-/// A profile's text, and the folder that its own layers are looked for in.
-fn read(name: &str, folder: &Path) -> Result<(String, PathBuf), TuneError> {
-    if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
-        return Ok(((*text).to_owned(), folder.to_owned()));
-    }
-    if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
-        let known = BUILT_IN.map(|(name, _)| name).join(", ");
-        let known = format!("the built-in ones are {known}; a file's name ends in .toml");
-        return Err(TuneError::Wrong(format!("there is no profile '{name}': {known}")));
-    }
-    let path = folder.join(name);
-    let failed = |cause| TuneError::profile(&path.display().to_string(), format!("cannot read: {cause}"));
-    let size = std::fs::metadata(&path).map_err(failed)?.len();
-    if size > MOST_BYTES {
-        return Err(TuneError::profile(name, "it is longer than 1 MiB"));
-    }
-    let text = std::fs::read_to_string(&path).map_err(failed)?;
-    Ok((text, path.parent().map(Path::to_owned).unwrap_or_default()))
 }
 
 fn strings(table: &Table, key: &str) -> Result<Vec<String>, String> {

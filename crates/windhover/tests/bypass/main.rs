@@ -208,7 +208,7 @@ fn what_cannot_be_accelerated_runs_on_the_kernel_or_not_at_all() {
     for (arguments, variable, words) in [
         (&["run", &program, "partial"][..], None, "statically linked"),
         (&["run", &set_id, "after"], None, "is set-user-ID or set-group-ID, so the loader ignores the library"),
-        (&["run", "--profile", "nosuch", "echo", "after"], None, "unknown profile 'nosuch': use latency"),
+        (&["run", "--profile", "nosuch", "echo", "after"], None, "no profile 'nosuch': the built-in ones are latency"),
         (&["run", "--profile", &wrong, "echo", "after"], None, "did you mean 'recv-us'?"),
         (&["run", "echo", "after"], Some(("WINDHOVER_BYPASS_RECV_US", "x")), "WINDHOVER_BYPASS_RECV_US"),
     ] {
@@ -242,7 +242,7 @@ fn what_cannot_be_accelerated_runs_on_the_kernel_or_not_at_all() {
         (&["run"], 125, "PROGRAM"),
         (&["run", "/no/such/program"], 127, "cannot run"),
         (&["run", "/etc/passwd"], 126, "cannot run"),
-        (&["profiles", "nosuch"], 2, "unknown profile"),
+        (&["profiles", "nosuch"], 2, "no profile"),
         (&["stat", "4194305"], 1, "process 4194305"),
         (&["stat", "nosuch"], 1, "'nosuch' does not run behind"),
     ] {
