@@ -1,4 +1,4 @@
-//! Who may use whom: the table in ARCHITECTURE.md against `cargo metadata`.
+//! Who uses whom: the table in ARCHITECTURE.md against `cargo metadata`, both ways.
 
 use crate::{files, portable, process};
 use anyhow::{Context as _, Result, bail};
@@ -20,6 +20,9 @@ pub(crate) fn run() -> Result<()> {
             if !allowed.contains(other) && !allowed.contains("all") {
                 wrong.push(format!("{name} uses {other}, which the table does not allow"));
             }
+        }
+        for other in allowed.difference(uses).filter(|other| *other != "all") {
+            wrong.push(format!("{name} does not use {other}, which the table names"));
         }
     }
     for name in table.keys() {

@@ -5,6 +5,7 @@
 mod arrows;
 mod bench;
 mod ci;
+mod commits;
 mod demo;
 mod files;
 mod generated;
