@@ -133,10 +133,10 @@ static void connected_with_some_waiting(void) {
         int fd = make(SOCK_DGRAM);
         sendto(fd, "first", 5, 0, to(7000), far_size);
         sendto(fd, "second", 6, 0, to(7000), far_size);
-        usleep(60000);
+        echoes();
         say("waiting", ready(fd, POLLIN, 2000));
         sendto(fd, "third", 5, 0, to(7000), far_size);
-        usleep(150000);
+        echoes();
         say("connect", connect(fd, to(other ? 7009 : 7000), far_size));
         for (int i = 0; i < 3; i++) text("what waited", recvfrom(fd, buffer, 100, MSG_DONTWAIT, (void *)&from, &size));
         printf("from the first: %d\n", !memcmp(&from, to(7000), 8));

@@ -3,6 +3,12 @@
    later "fghij", then its end, 7004 takes everything. Nothing listens on 7009. */
 #include "ends.h"
 
+/* Waits until so many bytes are there. */
+static void arrives(int fd, int bytes) {
+    int waiting = 0;
+    for (double began = now(); waiting < bytes && now() - began < 5; usleep(1000)) ioctl(fd, FIONREAD, &waiting);
+}
+
 static void datagrams(void) {
     int fd = make(SOCK_DGRAM);
     struct sockaddr_storage from;
@@ -31,7 +37,7 @@ static void datagrams(void) {
     printf("flags %d, name of %d bytes\n", in.msg_flags & MSG_TRUNC, (int)in.msg_namelen);
     struct mmsghdr many[3] = {{out, 0}, {out, 0}, {out, 0}};
     say("sendmmsg", sendmmsg(fd, many, 3, 0));
-    usleep(50000);
+    echoes();
     struct mmsghdr got[4];
     memset(got, 0, sizeof got);
     for (int i = 0; i < 4; i++) got[i].msg_hdr = (struct msghdr){.msg_iov = into, .msg_iovlen = 2};
@@ -109,7 +115,8 @@ static void many(void) {
     say("poll of all", poll(fds, 3, 0) * 100 + fds[1].revents * 10 + (fds[2].revents == POLLOUT));
     send(a, "x", 1, 0);
     send(b, "y", 1, 0);
-    usleep(50000);
+    echoes();
+    arrives(b, 1);
     say("poll of all", poll(fds, 3, 100) * 100 + fds[0].revents * 10 + (fds[2].revents & POLLIN));
     fd_set read, write;
     FD_ZERO(&read);
@@ -128,12 +135,6 @@ static void many(void) {
     say("of a closed one", epoll_ctl(set, EPOLL_CTL_DEL, a, NULL));
     close(b);
     close(set);
-}
-
-/* Waits until so many bytes are there. */
-static void arrives(int fd, int bytes) {
-    int waiting = 0;
-    for (double began = now(); waiting < bytes && now() - began < 5; usleep(1000)) ioctl(fd, FIONREAD, &waiting);
 }
 
 static void streams(void) {

@@ -51,6 +51,15 @@ static int connected(int port) {
     return fd;
 }
 
+/* Waits until the echo has sent all datagrams back that it had before: it answers one after the other. */
+static void echoes(void) {
+    int last = make(SOCK_DGRAM);
+    struct pollfd one = {last, POLLIN, 0};
+    sendto(last, "last", 4, 0, to(7000), far_size);
+    poll(&one, 1, 5000);
+    close(last);
+}
+
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
