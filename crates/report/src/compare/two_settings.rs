@@ -1,6 +1,6 @@
 //! The answer to one question typed at the command line: two settings measured in turn, in one sentence and one small table.
 
-use super::words::{FACTOR, percent, title};
+use super::words::{FACTOR, invalid, percent, title};
 use super::{
     CompareError, CompareOptions, Comparison, Comparisons, KEPT, Metric, MetricComparison, Outcome, judge, sides,
 };
@@ -94,7 +94,7 @@ impl TwoSettings {
             let sides = [&cell.a, &cell.b].into_iter().zip(&self.names).zip(self.worst_ns);
             sides.into_iter().find_map(|((side, name), worst)| {
                 let (left, all) = (side.left_out, side.left_out + side.repetitions);
-                let why = list(&side.findings);
+                let why = list(&invalid(side));
                 match worst {
                     // Of a side without a trusted repetition none is left out.
                     None if cell.excluded.is_some() => Some(format!("no repetition {name} can be trusted ({why})")),
@@ -202,7 +202,7 @@ impl TwoSettings {
             for (name, side) in [(&self.names[0], &cell.a), (&self.names[1], &cell.b)] {
                 if side.left_out > 0 {
                     let (left, all) = (side.left_out, side.left_out + side.repetitions);
-                    let why = list(&side.findings);
+                    let why = list(&invalid(side));
                     out.push(format!(
                         "{left} of {all} repetitions {name} left out, as they cannot be trusted ({why})."
                     ));

@@ -9,7 +9,7 @@ use crate::units::figure as figure_of;
 use crate::units::{counted, list, range};
 use model::factor::capitalised;
 use model::quantity::Unit;
-use model::{LatencyKind, Substrate};
+use model::{FindingId, LatencyKind, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was compared, and five sentences.
@@ -262,10 +262,16 @@ pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Co
     }
 }
 
+/// The findings of a side for which repetitions cannot be trusted.
+pub(super) fn invalid(side: &CellSide) -> Vec<String> {
+    let is_invalid = |word: &str| FindingId::ALL.iter().any(|id| id.is_invalid() && id.word() == word);
+    side.findings.iter().filter(|word| is_invalid(word)).cloned().collect()
+}
+
 /// Why a pair of cells is excluded from claims.
 pub(super) fn excluded(names: [&str; 2], a: &CellSide, b: &CellSide) -> String {
     let side = |name: &str, side: &CellSide| {
-        format!("{name} has no repetition that can be trusted ({})", list(&side.findings))
+        format!("{name} has no repetition that can be trusted ({})", list(&invalid(side)))
     };
     // A side that has trusted repetitions says how many it left out; one that has none used all.
     let words: Vec<String> = [(names[0], a), (names[1], b)]
@@ -552,6 +558,13 @@ fn untrusted(comparison: &Comparison) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_makes_figures_invalid_is_why_they_cannot_be_trusted() {
+        let findings = ["generator-late", "periodic-stalls", "of-a-newer-version"].map(str::to_owned).to_vec();
+        let side = CellSide { runs: 1, repetitions: 0, left_out: 2, mark: crate::Mark::Invalid, findings };
+        assert_eq!(invalid(&side), ["generator-late"]);
+    }
 
     #[test]
     fn changes_as_people_say_them() {
