@@ -227,7 +227,10 @@ mod tests {
             path.to_str().unwrap().to_owned()
         };
         file("base.toml", "extends = 'safe'\nrecv-us = 11\npoll-us = 12\n");
-        let own = file("own.toml", "extends = 'base.toml'\npoll-us = 13\n[program.redis-server]\nepoll-us = 14\n");
+        let own = file(
+            "own.toml",
+            "extends = ['latency', 'base.toml']\npoll-us = 13\n[program.redis-server]\nepoll-us = 14\n",
+        );
         let profile = Profile::load(&own).unwrap();
         let of = |program: &str, name: &str, set: &[(&str, &str)]| {
             value(&profile.settings(program, variables(set)).unwrap(), name)
