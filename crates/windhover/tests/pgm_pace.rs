@@ -353,7 +353,7 @@ fn a_campaign_keeps_naks_and_repairs_as_events_and_draws_them() {
         &format!(
             "name = \"pgm\"\nrepetitions = 1\n[hosts.a]\n{}[hosts.b]\n{}[hosts.c]\n{}[roles]\ninitiator = \"a\"\n\
              reflectors = [\"b\", \"c\"]\n\
-             [measure]\nseconds = 1.0\nwarmup_ms = 50\ntimeout_ms = 5000\n[measure.pgm]\ngroup = \"{GROUP}\"\n\
+             [measure]\nseconds = 1.0\nwarmup_ms = 50\ntimeout_ms = 5000\nover_us = 0.001\n[measure.pgm]\ngroup = \"{GROUP}\"\n\
              [[grid]]\nprobe = [\"pace\"]\nprotocol = [\"pgm\"]\nsize = [1000]\nrate = [2000]\n",
             agent(0),
             agent(1),
@@ -380,7 +380,7 @@ fn a_campaign_keeps_naks_and_repairs_as_events_and_draws_them() {
     for host in ["b", "c"] {
         assert!(events.iter().filter(asked).any(|event| event["host"] == host), "no NAK of {host}: {events:?}");
     }
-    // The worst messages are those that repairs touched, or the machine was busy; those that were repaired say how.
+    // Every message is kept, and those that were repaired say how.
     let ends = whole[0]["pgm"]["ends"].as_array().unwrap();
     assert_eq!((&ends[1]["host"], &ends[2]["host"]), (&"b".into(), &"c".into()), "named as the plan names them");
     let explained = lines("0001.outliers.jsonl")
@@ -399,12 +399,8 @@ fn a_campaign_keeps_naks_and_repairs_as_events_and_draws_them() {
             })
         })
         .count();
-    let worst = number(&fate(&whole[0]["pgm"], "repaired", None)["latency"]["max_ns"]);
-    let all = number(&whole[0]["latency"]["max_ns"]);
-    assert!(
-        explained > 0 || worst < all / 2,
-        "no outlier is a repaired one, though the worst repaired took {worst} of {all}"
-    );
+    let repaired = number(&fate(&whole[0]["pgm"], "repaired", None)["messages"]);
+    assert!(repaired > 0 && explained > 0, "of {repaired} repaired messages none says how");
     // Its figures are there to be compared and to be gates.
     let path = folder.to_str().unwrap();
     for (gate, code) in [("given-up > 0", 0), ("repaired > 0%", 3), ("naks > 0", 3), ("untouched.p50 > 60s", 0)] {
