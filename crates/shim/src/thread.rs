@@ -67,9 +67,20 @@ pub(crate) fn now_ns() -> u64 {
 
 /// Sleeps for a moment, so that a thread of lower priority on the same CPU gets on, too.
 pub(crate) fn pause() {
-    let moment = timespec { tv_sec: 0, tv_nsec: 20_000 };
-    // SAFETY: reads `moment`; the rest of an interrupted sleep is not asked for.
-    unsafe { libc::nanosleep(&raw const moment, std::ptr::null_mut()) };
+    sleep_ns(20_000);
+}
+
+/// Sleeps so long, or until a signal.
+pub(crate) fn sleep_ns(ns: u64) {
+    let time = crate::calls::to_timespec(ns);
+    // SAFETY: reads `time`; the rest of an interrupted sleep is not asked for.
+    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+}
+
+/// The kernel's number of this thread.
+pub(crate) fn id() -> c_int {
+    // SAFETY: takes nothing.
+    unsafe { libc::gettid() }
 }
 
 /// Offers the CPU to others.

@@ -233,6 +233,7 @@ pub(crate) fn streams_at_end() -> Vec<super::Stream> {
 /// The process ends in order: what was sent goes out first.
 pub(crate) fn end() {
     let Some(mut state) = lock_at_end().filter(|state| state.engine.is_some()) else { return };
+    state.ended_by = thread::id();
     let ids: Vec<u32> = state.by_handle.values().copied().collect();
     for id in ids {
         end_socket(&mut state, id, Port::Kept);

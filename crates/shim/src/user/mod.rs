@@ -115,6 +115,8 @@ pub(crate) struct State {
     hint: u32,
     /// A message whose parts are put together.
     scratch: Vec<u8>,
+    /// The thread that ends the process, once all sockets are closed for that; 0 before.
+    ended_by: i32,
 }
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
@@ -133,8 +135,11 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
         streams: Vec::new(),
         hint: 0,
         scratch: Vec::new(),
+        ended_by: 0,
     })
 });
+/// How long a call waits at the process' end for that end, ns.
+const END_NS: u64 = 5_000_000_000;
 /// Counts rounds of the program's own threads: while it changes, the service thread has nothing to do.
 static ROUNDS: AtomicU32 = AtomicU32::new(0);
 /// Counts up when a socket comes to the stack or leaves it, or an instance gets one: threads that wait look again whom to ask.
@@ -166,8 +171,28 @@ impl Drop for Locked {
 
 /// Locks the state.
 pub(super) fn lock() -> Locked {
+    let locked = lock_whoever_ends();
+    match locked.ended_by {
+        0 => locked,
+        thread => lock_at_the_end(locked, thread),
+    }
+}
+
+fn lock_whoever_ends() -> Locked {
     thread::enter_stack();
     Locked(ManuallyDrop::new(STATE.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// The sockets are closed because a thread ends the process. Others that wait in a call do not return from it, as on the kernel; only
+/// where that thread goes on and waits for them.
+#[cold]
+fn lock_at_the_end(locked: Locked, by: i32) -> Locked {
+    if by == thread::id() {
+        return locked;
+    }
+    drop(locked);
+    thread::sleep_ns(END_NS);
+    lock_whoever_ends()
 }
 
 /// Locks the state where it is free.

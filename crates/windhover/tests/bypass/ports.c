@@ -1,6 +1,8 @@
 /* Ports that several listeners have. `ports share UDP|TCP PORT`: two threads, each with a socket of its own (SO_REUSEPORT), answer with
-   their number. `ports drain PORT`: takes one connection, closes its listener, and echoes on until the connection ends. */
+   their number; a thread that returns from its call though the process ends ends it with 1. `ports drain PORT`: takes one connection, closes its listener, and echoes on until the connection ends. */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,11 @@ static int bound(int option) {
     return fd;
 }
 
+static void failed(const char *call) {
+    perror(call);
+    _exit(1);
+}
+
 static void *answer(void *number) {
     int fd = bound(SO_REUSEPORT);
     char byte, reply = '0' + (long)number;
@@ -26,9 +33,10 @@ static void *answer(void *number) {
         socklen_t size = sizeof from;
         if (is_stream) {
             int one = accept(fd, NULL, NULL);
-            if (one < 0 || send(one, &reply, 1, 0) != 1) { perror("accept"); exit(1); }
+            if (one < 0 || send(one, &reply, 1, 0) != 1) failed("accept");
             close(one);
-        } else if (recvfrom(fd, &byte, 1, 0, (void *)&from, &size) == 1) {
+        } else {
+            if (recvfrom(fd, &byte, 1, 0, (void *)&from, &size) != 1) failed("recvfrom");
             sendto(fd, &reply, 1, 0, (void *)&from, size);
         }
     }
@@ -45,6 +53,27 @@ static int drain(void) {
     return 0;
 }
 
+static void *drained(void *pipe_end) {
+    char bytes[4096];
+    usleep(300 * 1000);
+    while (read(*(int *)pipe_end, bytes, sizeof bytes) > 0) {
+    }
+    return NULL;
+}
+
+/* The end of the process takes 0.3 s from here on: the C library writes to a full pipe after all libraries have ended. */
+static void end_slowly(void) {
+    static int ends[2];
+    pthread_t reader;
+    if (pipe2(ends, O_NONBLOCK)) failed("pipe2");
+    while (write(ends[1], "x", 1) == 1) {
+    }
+    fcntl(ends[0], F_SETFL, 0);
+    fcntl(ends[1], F_SETFL, 0);
+    fputc('x', fdopen(ends[1], "w"));
+    pthread_create(&reader, NULL, drained, ends);
+}
+
 int main(int count, char **arguments) {
     port = atoi(arguments[count - 1]);
     is_stream = strcmp(arguments[2], "UDP");
@@ -55,5 +84,6 @@ int main(int count, char **arguments) {
     fflush(stdout);
     while (read(0, &count, 1) > 0) {
     }
+    end_slowly();
     return 0;
 }
