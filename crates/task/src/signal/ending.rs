@@ -12,8 +12,8 @@ static ORDERLY: AtomicBool = AtomicBool::new(false);
 /// When the first signal of an orderly stop came, on the monotonic clock; 0 before.
 static FIRST_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Makes a signal end the process by its default action, but for the first one while [`expect_stop`] holds. Other actions for
-/// the signal that signal-hook knows run after this one.
+/// Makes a signal end the process by its default action, but for the first one while [`expect_stop`] holds. Actions that
+/// signal-hook gets for it later run after this one.
 ///
 /// # Errors
 /// The system refuses a handler for this signal.

@@ -50,11 +50,15 @@ pub(crate) fn stop_flag() -> anyhow::Result<StopFlag> {
     static DEFAULT: Mutex<bool> = Mutex::new(false);
     let mut installed = DEFAULT.lock().unwrap_or_else(PoisonError::into_inner);
     let mut stop = StopFlag { asked: Arc::default(), registered: Vec::new() };
+    if !*installed {
+        // So that from its first handler on no signal ends it, and none is lost.
+        task::expect_stop(true);
+    }
     for signal in ending() {
+        stop.registered.push(flag::register(signal, stop.share()).context("signal handler")?);
         if !*installed {
             task::end_at_signal(signal).context("signal handler")?;
         }
-        stop.registered.push(flag::register(signal, stop.share()).context("signal handler")?);
     }
     *installed = true;
     task::expect_stop(true);
