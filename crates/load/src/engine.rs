@@ -237,3 +237,29 @@ impl Drop for Load {
         self.end();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: a profile whose work or time is not looked at, and a report without the variation that was measured.
+    #[test]
+    fn the_variation_of_every_profile_is_reported() {
+        for profile in LoadProfile::ALL {
+            let mut load = Load::start(&LoadSpec { jobs: Some(2), ..LoadSpec::new(profile) }).unwrap();
+            load.wait_steady(&AtomicBool::new(false), Duration::ZERO).unwrap();
+            let from_ns = load.mark.as_ref().unwrap().look.at_ns;
+            let is_known = || {
+                let looks: Vec<_> = load.sampler.looks().into_iter().filter(|look| look.at_ns >= from_ns).collect();
+                evenness::cv(&load.measure.rates(&looks)).is_some()
+            };
+            let began = Instant::now();
+            while !is_known() {
+                assert!(began.elapsed() < Duration::from_secs(60), "{profile}: too few looks, or no work");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let report = load.stop().unwrap();
+            assert!(report.work_cv.is_some_and(f64::is_finite), "{profile}: {report:?}");
+        }
+    }
+}
