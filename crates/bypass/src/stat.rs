@@ -240,11 +240,11 @@ pub(crate) fn ends(words: &[u64], record: usize) -> Option<(SocketAddr, SocketAd
 }
 
 /// State, ends and figures of a connection on the stack in the process.
-fn connection(words: &[u64], record: usize) -> Option<(Seen, Connection)> {
+fn connection(words: &[u64], record: usize) -> Option<(KernelSocket, Connection)> {
     let at = |offset: usize| word(words, at_socket(record) + offset);
     let state = usize::try_from(at(page::SOCKET_TCP)).ok().filter(|state| *state > 0)?;
     let (local, remote) = ends(words, record)?;
-    let seen = Seen { local, remote, state };
+    let seen = KernelSocket { local, remote, state };
     let figures = Connection {
         unsent_bytes: at(page::SOCKET_UNSENT),
         unread_bytes: at(page::SOCKET_UNREAD),
@@ -293,14 +293,14 @@ const STATES: [&str; 11] = [
 
 /// What the kernel shows of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct KernelSocket {
     local: SocketAddr,
     remote: SocketAddr,
     state: usize,
 }
 
 /// The sockets of a process' network namespace, by inode.
-struct Addresses(BTreeMap<u64, Seen>);
+struct Addresses(BTreeMap<u64, KernelSocket>);
 
 impl Addresses {
     fn read(pid: u32) -> Self {
@@ -309,7 +309,7 @@ impl Addresses {
         Self(texts.iter().flat_map(|text| text.lines()).filter_map(line).collect())
     }
 
-    fn of(&self, pid: u32, descriptor: u32) -> Option<&Seen> {
+    fn of(&self, pid: u32, descriptor: u32) -> Option<&KernelSocket> {
         let link = std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?;
         let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
         self.0.get(&inode.parse().ok()?)
@@ -317,11 +317,11 @@ impl Addresses {
 }
 
 /// A line of /proc/net/tcp and the like: `sl local remote st tx:rx tr:when retr uid timeout inode …`.
-fn line(text: &str) -> Option<(u64, Seen)> {
+fn line(text: &str) -> Option<(u64, KernelSocket)> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let [_, local, remote, state, _, _, _, _, _, inode, ..] = words.as_slice() else { return None };
     let state = usize::from_str_radix(state, 16).ok()?;
-    Some((inode.parse().ok()?, Seen { local: address(local)?, remote: address(remote)?, state }))
+    Some((inode.parse().ok()?, KernelSocket { local: address(local)?, remote: address(remote)?, state }))
 }
 
 /// `0100007F:1F90`: words of the address in the machine's order, the port in hexadecimal.

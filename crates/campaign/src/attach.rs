@@ -1,7 +1,7 @@
 //! What a campaign knows about a result beyond what its worker measured.
 
 use crate::PlannedCell;
-use crate::cell::{Cast, CellLoads};
+use crate::cell::{CellLoads, Participants};
 use model::worker::Measured;
 use model::{Finding, FindingId, ResultDocument};
 
@@ -10,15 +10,15 @@ use model::{Finding, FindingId, ResultDocument};
 const UNEVEN: f64 = 0.5;
 
 /// Adds cell, repetition, factors, host names and load to a result, and what the load says about it.
-pub(crate) fn attach(measured: &mut Measured, step: &PlannedCell, cast: &Cast, loads: &CellLoads) {
+pub(crate) fn attach(measured: &mut Measured, step: &PlannedCell, participants: &Participants, loads: &CellLoads) {
     let result = &mut measured.result;
     result.cell = Some(step.cell.key.clone());
     result.repetition = Some(step.repetition);
     for (name, value) in &step.cell.factors {
         result.factors.insert(name.clone(), value.clone());
     }
-    result.ends.initiator.host = Some(cast.initiator.clone());
-    if let (Some(end), Some((host, _))) = (&mut result.ends.reflector, cast.reflectors.first()) {
+    result.ends.initiator.host = Some(participants.initiator.clone());
+    if let (Some(end), Some((host, _))) = (&mut result.ends.reflector, participants.reflectors.first()) {
         end.host = Some(host.clone());
     }
     judge_loads(result, loads);

@@ -14,7 +14,7 @@ const STEADY_LIMIT: Duration = Duration::from_secs(10);
 
 /// Who takes part in the cells of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Cast {
+pub(crate) struct Participants {
     pub(crate) initiator: String,
     /// The reflectors with their addresses; several only for `pace`.
     pub(crate) reflectors: Vec<(String, IpAddr)>,
@@ -28,7 +28,7 @@ pub(crate) struct Cast {
     pub(crate) shields: bool,
 }
 
-impl Cast {
+impl Participants {
     /// The reflectors of a cell.
     pub(crate) fn reflectors_of(&self, cell: &model::Cell) -> &[(String, IpAddr)] {
         let most = cell.reflectors.map_or(usize::MAX, |count| count as usize);
@@ -75,14 +75,14 @@ pub(crate) type Live<'a> = Option<&'a mut dyn FnMut(LiveInterval)>;
 /// Measures one step. Whatever happens, what it started is ended when it returns, as far as the hosts still answer.
 pub(crate) fn measure(
     hosts: &mut dyn Hosts,
-    cast: &Cast,
+    participants: &Participants,
     step: &PlannedCell,
     prepared: Vec<Prepared>,
     stop: &AtomicBool,
     live: Live<'_>,
 ) -> Result<Outcome, Failure> {
     let mut cell =
-        RunningCell { hosts, cast, step, stop, events: Vec::new(), loads: Vec::new(), endpoints: Vec::new() };
+        RunningCell { hosts, participants, step, stop, events: Vec::new(), loads: Vec::new(), endpoints: Vec::new() };
     // The endpoint first: under load it would take its time to start.
     let targets = cell.start_endpoints();
     let ready = targets.and_then(|targets| {
@@ -92,7 +92,7 @@ pub(crate) fn measure(
     let measured = ready.and_then(|targets| cell.probe(targets, live));
     let measured = both(measured, cell.stop_loads());
     let ((mut measured, loads), ()) = both(measured, cell.stop_endpoints())?;
-    attach::attach(&mut measured, step, cast, &loads);
+    attach::attach(&mut measured, step, participants, &loads);
     measured.result.prepared = prepared;
     let mut events = cell.events;
     events.append(&mut measured.events);
@@ -102,7 +102,7 @@ pub(crate) fn measure(
 /// A cell that is being measured, with what was started for it.
 struct RunningCell<'a> {
     hosts: &'a mut dyn Hosts,
-    cast: &'a Cast,
+    participants: &'a Participants,
     step: &'a PlannedCell,
     stop: &'a AtomicBool,
     events: Vec<Event>,
@@ -134,12 +134,12 @@ fn event(kind: &str, host: &str) -> Event {
 
 impl RunningCell<'_> {
     fn start_loads(&mut self) -> Result<(), HostError> {
-        let load = |host: &String| Some((host.clone(), prepare::load_on(&self.step.cell, self.cast, host)?));
-        let on: Vec<(String, LoadSpec)> = self.cast.machines.iter().filter_map(load).collect();
+        let load = |host: &String| Some((host.clone(), prepare::load_on(&self.step.cell, self.participants, host)?));
+        let on: Vec<(String, LoadSpec)> = self.participants.machines.iter().filter_map(load).collect();
         if on.is_empty() {
             return Ok(());
         }
-        self.events.extend(self.cast.machines.iter().map(|host| event("load-started", host)));
+        self.events.extend(self.participants.machines.iter().map(|host| event("load-started", host)));
         self.hosts.start_loads(&on, STEADY_LIMIT, self.stop, &mut self.loads)?;
         self.events.extend(self.loads.iter().map(|(host, _)| event("load-ready", host)));
         Ok(())
@@ -170,12 +170,12 @@ impl RunningCell<'_> {
         if !cell.has_peer() {
             return Ok(vec![Target::default()]);
         }
-        if self.cast.reflectors.is_empty() {
+        if self.participants.reflectors.is_empty() {
             return Err(Failure::Campaign(CampaignError::MissingReflector));
         }
         let key = key::fresh().map_err(Failure::Campaign)?;
         let mut targets = Vec::new();
-        for (reflector, address) in self.cast.reflectors_of(cell) {
+        for (reflector, address) in self.participants.reflectors_of(cell) {
             let host = Some(reflector.clone());
             if cell.spec.probe == Probe::Ping {
                 targets.push(Target { control: address.to_string(), key: None, host });
@@ -197,7 +197,7 @@ impl RunningCell<'_> {
     }
 
     fn probe(&mut self, targets: Vec<Target>, live: Live<'_>) -> Result<Measured, Failure> {
-        let (cell, initiator) = (&self.step.cell, &self.cast.initiator);
+        let (cell, initiator) = (&self.step.cell, &self.participants.initiator);
         let mut targets = targets.into_iter();
         let target = targets.next().unwrap_or_default();
         let mut task = ProbeTask { factors: cell.factors.clone(), ..ProbeTask::new(cell.spec.clone(), target) };

@@ -1,7 +1,7 @@
 //! What a cell wants of its machines and hosts, and keeping just that in force: changed as seldom as the order of cells
 //! allows, and put back when the run ends.
 
-use crate::cell::Cast;
+use crate::cell::Participants;
 use crate::{HostError, Hosts, Observer, Progress};
 use model::{Cell, CpuList, JournalLine, LoadSpec, Prepared, Setting, ShieldSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,33 +32,34 @@ pub(crate) fn belongs_to_host(key: &str) -> bool {
 }
 
 /// The CPUs that the ends of a cell are pinned to on the machine that `speaker` speaks for.
-fn ends_on(cell: &Cell, cast: &Cast, speaker: &str) -> CpuList {
+fn ends_on(cell: &Cell, participants: &Participants, speaker: &str) -> CpuList {
     let spec = &cell.spec;
-    let here = |host: &str| cast.speaker(host) == speaker;
-    let initiator = spec.initiator_cpus().flatten().filter(|_| here(&cast.initiator));
-    let reflects_here = match (spec.has_reflector(), spec.socket.protocol.is_local(), cast.reflectors_of(cell)) {
+    let here = |host: &str| participants.speaker(host) == speaker;
+    let initiator = spec.initiator_cpus().flatten().filter(|_| here(&participants.initiator));
+    let reflects_here = match (spec.has_reflector(), spec.socket.protocol.is_local(), participants.reflectors_of(cell))
+    {
         (false, ..) => false,
         (_, false, reflectors @ [_, ..]) => reflectors.iter().any(|(host, _)| here(host)),
         // The reflector of a protocol within one machine is a child of the initiator.
-        _ => here(&cast.initiator),
+        _ => here(&participants.initiator),
     };
     initiator.chain(spec.reflector.cpu.filter(|_| reflects_here)).collect()
 }
 
 /// The CPUs behind the shield of a machine while a cell is measured.
-fn shielded(cell: &Cell, cast: &Cast, speaker: &str) -> Option<ShieldSpec> {
-    let ends = ends_on(cell, cast, speaker);
+fn shielded(cell: &Cell, participants: &Participants, speaker: &str) -> Option<ShieldSpec> {
+    let ends = ends_on(cell, participants, speaker);
     cell.shield.as_ref().filter(|_| !ends.is_empty()).map(|shield| shield.spec(&ends))
 }
 
 /// The load of a cell on a machine: on the CPUs beside the shield where there is one, else on all that the plan gives it.
 /// A plan with shielded cells names the CPUs of all its loads, so that a load without shield is known to have had them
 /// all.
-pub(crate) fn load_on(cell: &Cell, cast: &Cast, speaker: &str) -> Option<LoadSpec> {
+pub(crate) fn load_on(cell: &Cell, participants: &Participants, speaker: &str) -> Option<LoadSpec> {
     let mut load = cell.load.clone()?;
-    if cast.shields {
-        let all = load.cpus.clone().or_else(|| cast.online.get(speaker).cloned());
-        let shield = shielded(cell, cast, speaker).map(|shield| shield.processes).unwrap_or_default();
+    if participants.shields {
+        let all = load.cpus.clone().or_else(|| participants.online.get(speaker).cloned());
+        let shield = shielded(cell, participants, speaker).map(|shield| shield.processes).unwrap_or_default();
         load.cpus = all.map(|all| all.iter().filter(|&cpu| !shield.contains(cpu)).collect());
     }
     Some(load)
@@ -75,12 +76,16 @@ pub(crate) fn differs(a: &Cell, b: &Cell) -> bool {
 type Preparations = BTreeMap<String, Preparation>;
 
 /// What all agents together shall keep in force for a cell: those of machines, those of hosts.
-fn wanted(cell: &Cell, cast: &Cast, hosts: &mut dyn Hosts) -> Result<(Preparations, Preparations), HostError> {
+fn wanted(
+    cell: &Cell,
+    participants: &Participants,
+    hosts: &mut dyn Hosts,
+) -> Result<(Preparations, Preparations), HostError> {
     let (of_host, of_machine): (Vec<&Setting>, Vec<&Setting>) =
         cell.settings.iter().partition(|setting| belongs_to_host(&setting.key));
     let mut machines: Preparations = BTreeMap::new();
-    for speaker in &cast.machines {
-        let shield = shielded(cell, cast, speaker);
+    for speaker in &participants.machines {
+        let shield = shielded(cell, participants, speaker);
         if shield.is_some() || !of_machine.is_empty() {
             let wanted = machines.entry(hosts.machine_agent(speaker)?).or_default();
             wanted.shield = shield;
@@ -88,8 +93,9 @@ fn wanted(cell: &Cell, cast: &Cast, hosts: &mut dyn Hosts) -> Result<(Preparatio
         }
     }
     let mut others: Preparations = BTreeMap::new();
-    let taking_part: BTreeSet<&String> =
-        std::iter::once(&cast.initiator).chain(cast.reflectors_of(cell).iter().map(|(host, _)| host)).collect();
+    let taking_part: BTreeSet<&String> = std::iter::once(&participants.initiator)
+        .chain(participants.reflectors_of(cell).iter().map(|(host, _)| host))
+        .collect();
     for host in taking_part.into_iter().filter(|_| !of_host.is_empty()) {
         let device = hosts.device(host);
         if device.is_none()
@@ -102,7 +108,7 @@ fn wanted(cell: &Cell, cast: &Cast, hosts: &mut dyn Hosts) -> Result<(Preparatio
         let is_speaker = machines.contains_key(host);
         let map = if is_speaker { &mut machines } else { &mut others };
         let wanted = map.entry(host.clone()).or_default();
-        wanted.shielded = !is_speaker && shielded(cell, cast, cast.speaker(host)).is_some();
+        wanted.shielded = !is_speaker && shielded(cell, participants, participants.speaker(host)).is_some();
         wanted.settings.extend(of_host.iter().copied().cloned());
         wanted.device = device;
     }
@@ -128,11 +134,11 @@ impl Preparer {
     pub(crate) fn prepare(
         &mut self,
         cell: &Cell,
-        cast: &Cast,
+        participants: &Participants,
         hosts: &mut dyn Hosts,
         observer: &mut dyn Observer,
     ) -> Result<Vec<Prepared>, HostError> {
-        let (machines, others) = wanted(cell, cast, hosts)?;
+        let (machines, others) = wanted(cell, participants, hosts)?;
         let same = |in_force: &BTreeMap<String, (Preparation, Prepared)>, wanted: &BTreeMap<String, Preparation>| {
             in_force.len() == wanted.len()
                 && in_force.iter().all(|(agent, (now, _))| wanted.get(agent).is_some_and(|wanted| wanted == now))
@@ -175,8 +181,8 @@ impl Preparer {
 
     /// Asks the agents of all machines that are to be shielded whether they can begin: a shield of somebody else would be
     /// up in cells that are to be measured without one.
-    pub(crate) fn check(cast: &Cast, hosts: &mut dyn Hosts) -> Result<(), HostError> {
-        for speaker in cast.machines.iter().filter(|_| cast.shields) {
+    pub(crate) fn check(participants: &Participants, hosts: &mut dyn Hosts) -> Result<(), HostError> {
+        for speaker in participants.machines.iter().filter(|_| participants.shields) {
             let agent = hosts.machine_agent(speaker)?;
             hosts.prepare(&agent, &Preparation::default())?;
         }

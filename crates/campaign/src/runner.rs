@@ -3,7 +3,7 @@
 mod arrive;
 
 use crate::boot::{self, Kernels};
-use crate::cell::{Cast, Failure};
+use crate::cell::{Failure, Participants};
 use crate::estimate::Estimate;
 use crate::facts::{self, Gathered};
 use crate::prepare::Preparer;
@@ -62,7 +62,7 @@ pub fn run_on(
     if let Some(few) = plan.too_few_visits(&cells) {
         observer.observe(&Progress::Warning(&few));
     }
-    let (gathered, cast) = look(&plan, hosts, &steps, observer)?;
+    let (gathered, participants) = look(&plan, hosts, &steps, observer)?;
     check_kernels(&plan, hosts)?;
     let started_ns = clock::realtime_ns();
     let mut labels = plan.labels.clone();
@@ -94,7 +94,7 @@ pub fn run_on(
         let _ = dir.discard();
         return Err(error.into());
     }
-    Runner::new(dir, document, (&plan, kernels), hosts, options, observer, cast).all(&steps)
+    Runner::new(dir, document, (&plan, kernels), hosts, options, observer, participants).all(&steps)
 }
 
 /// Goes on with a run that was interrupted, killed, or had failed cells: measures the cells that have no result yet, in
@@ -215,7 +215,7 @@ fn go_on(
     let missing = steps.len();
     steps.retain(|step| !kernels.boots || !kernels.failed.contains(&step.index));
     let failed = missing - steps.len();
-    let (gathered, cast) = look(plan, hosts, &steps, observer)?;
+    let (gathered, participants) = look(plan, hosts, &steps, observer)?;
     for warning in facts::compare(&run.run, &gathered, kernels.boots)? {
         observer.observe(&Progress::Warning(&warning));
     }
@@ -240,7 +240,7 @@ fn go_on(
     if let Some((visit, boots)) = came_to {
         dir.journal(&JournalLine::Booted { at_ns: clock::realtime_ns(), visit, boots })?;
     }
-    let mut runner = Runner::new(dir, document, (plan, kernels), hosts, options, observer, cast);
+    let mut runner = Runner::new(dir, document, (plan, kernels), hosts, options, observer, participants);
     (runner.done, runner.failed, runner.untrusted) = (run.results.len(), failed, untrusted(run));
     runner.all(&steps)
 }
@@ -251,15 +251,15 @@ fn look(
     hosts: &mut dyn Hosts,
     steps: &[PlannedCell],
     observer: &mut dyn Observer,
-) -> Result<(Gathered, Cast), CampaignError> {
+) -> Result<(Gathered, Participants), CampaignError> {
     if !hosts.answers() {
-        return Ok((Gathered::unseen(plan), Cast::default()));
+        return Ok((Gathered::unseen(plan), Participants::default()));
     }
     let gathered = facts::gather(plan, hosts)?;
-    let cast = cast(plan, &gathered, hosts, steps)?;
-    Preparer::check(&cast, hosts).map_err(CampaignError::Host)?;
+    let participants = participants(plan, &gathered, hosts, steps)?;
+    Preparer::check(&participants, hosts).map_err(CampaignError::Host)?;
     observer.observe(&Progress::HostsReady { hosts: &plan.host_names(), substrate: gathered.substrate });
-    Ok((gathered, cast))
+    Ok((gathered, participants))
 }
 
 /// Asks the hosts about every kernel of the plan before anything is changed.
@@ -275,7 +275,12 @@ fn check_kernels(plan: &Plan, hosts: &mut dyn Hosts) -> Result<(), CampaignError
 }
 
 /// Who takes part, checked before anything is written.
-fn cast(plan: &Plan, gathered: &Gathered, hosts: &dyn Hosts, steps: &[PlannedCell]) -> Result<Cast, CampaignError> {
+fn participants(
+    plan: &Plan,
+    gathered: &Gathered,
+    hosts: &dyn Hosts,
+    steps: &[PlannedCell],
+) -> Result<Participants, CampaignError> {
     let known = |name: &String| {
         if gathered.hosts.contains_key(name) {
             return Ok(());
@@ -308,9 +313,10 @@ fn cast(plan: &Plan, gathered: &Gathered, hosts: &dyn Hosts, steps: &[PlannedCel
         .filter_map(|host| Some((host.clone(), machines.iter().find(|name| boot(name) == boot(host))?.clone())))
         .collect();
     let online = machines.iter().filter_map(|host| Some((host.clone(), online(gathered, host)?))).collect();
-    let cast = Cast { initiator, reflectors, machines, speakers, online, shields: plan.names("shield") };
-    steps.iter().try_for_each(|step| check_cpus(&step.cell, &cast, gathered))?;
-    Ok(cast)
+    let participants =
+        Participants { initiator, reflectors, machines, speakers, online, shields: plan.names("shield") };
+    steps.iter().try_for_each(|step| check_cpus(&step.cell, &participants, gathered))?;
+    Ok(participants)
 }
 
 /// The CPUs of a host's machine, where it tells them.
@@ -320,7 +326,7 @@ fn online(gathered: &Gathered, host: &str) -> Option<CpuList> {
 }
 
 /// Looks for every CPU of a cell among those that its hosts have. A host that does not tell its CPUs is believed.
-fn check_cpus(cell: &model::Cell, cast: &Cast, gathered: &Gathered) -> Result<(), CampaignError> {
+fn check_cpus(cell: &model::Cell, participants: &Participants, gathered: &Gathered) -> Result<(), CampaignError> {
     let check = |host: &String, what: &'static str, cpu: u32| match online(gathered, host) {
         Some(online) if !online.contains(cpu) => {
             Err(CampaignError::NoSuchCpu { host: host.clone(), cpu, what, online })
@@ -328,15 +334,15 @@ fn check_cpus(cell: &model::Cell, cast: &Cast, gathered: &Gathered) -> Result<()
         _ => Ok(()),
     };
     let spec = &cell.spec;
-    spec.initiator_cpus().flatten().try_for_each(|cpu| check(&cast.initiator, "initiator", cpu))?;
+    spec.initiator_cpus().flatten().try_for_each(|cpu| check(&participants.initiator, "initiator", cpu))?;
     if let Some(cpu) = spec.reflector.cpu.filter(|_| spec.has_reflector()) {
         // The reflector of a protocol within one machine is a child of the initiator.
-        let local = spec.socket.protocol.is_local() || cast.reflectors.is_empty();
-        let on = cast.reflectors.iter().map(|(host, _)| host).filter(|_| !local);
-        on.chain(local.then_some(&cast.initiator)).try_for_each(|host| check(host, "reflector", cpu))?;
+        let local = spec.socket.protocol.is_local() || participants.reflectors.is_empty();
+        let on = participants.reflectors.iter().map(|(host, _)| host).filter(|_| !local);
+        on.chain(local.then_some(&participants.initiator)).try_for_each(|host| check(host, "reflector", cpu))?;
     }
     for cpu in cell.load.iter().filter_map(|load| load.cpus.as_ref()).flat_map(CpuList::iter) {
-        cast.machines.iter().try_for_each(|host| check(host, "load", cpu))?;
+        participants.machines.iter().try_for_each(|host| check(host, "load", cpu))?;
     }
     Ok(())
 }
@@ -359,7 +365,7 @@ struct Runner<'a> {
     hosts: &'a mut dyn Hosts,
     options: &'a Options,
     observer: &'a mut dyn Observer,
-    cast: Cast,
+    participants: Participants,
     total: usize,
     done: usize,
     failed: usize,
@@ -375,7 +381,7 @@ impl<'a> Runner<'a> {
         hosts: &'a mut dyn Hosts,
         options: &'a Options,
         observer: &'a mut dyn Observer,
-        cast: Cast,
+        participants: Participants,
     ) -> Self {
         let (total, preparer) = (document.order.len(), Preparer::default());
         Self {
@@ -386,7 +392,7 @@ impl<'a> Runner<'a> {
             hosts,
             options,
             observer,
-            cast,
+            participants,
             total,
             done: 0,
             failed: 0,
@@ -463,7 +469,9 @@ impl<'a> Runner<'a> {
             let mut live = |interval| self.observer.observe(&Progress::Interval { step: &record, interval: &interval });
             let live: cell::Live<'_> = if wants { Some(&mut live) } else { None };
             let measured = prepared
-                .and_then(|prepared| cell::measure(self.hosts, &self.cast, step, prepared, &self.options.stop, live))
+                .and_then(|prepared| {
+                    cell::measure(self.hosts, &self.participants, step, prepared, &self.options.stop, live)
+                })
                 .and_then(|outcome| {
                     let kept = self.preparer.check_shields(self.hosts);
                     kept.map(|()| outcome).map_err(Failure::Host)
@@ -533,7 +541,7 @@ impl<'a> Runner<'a> {
         estimate: &mut Estimate,
     ) -> Result<Result<Vec<Prepared>, Failure>, CampaignError> {
         let began = Instant::now();
-        let prepared = self.preparer.prepare(&step.cell, &self.cast, self.hosts, self.observer);
+        let prepared = self.preparer.prepare(&step.cell, &self.participants, self.hosts, self.observer);
         if self.write_lines()? {
             estimate.learn_prepare(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
         }

@@ -101,13 +101,13 @@ impl Reflector {
     /// Starts the thread. Its first report is `Opened` or `Failed`.
     pub(crate) fn start_thread(plan: ReflectorConfig) -> Result<Self, EndpointError> {
         let system = |step| move |cause| EndpointError::System { step, cause };
-        let (wake, bell) = UnixStream::pair().map_err(system("making a socket pair"))?;
+        let (wake, wake_up) = UnixStream::pair().map_err(system("making a socket pair"))?;
         wake.set_nonblocking(true).map_err(system("preparing a socket pair"))?;
-        bell.set_nonblocking(true).map_err(system("preparing a socket pair"))?;
+        wake_up.set_nonblocking(true).map_err(system("preparing a socket pair"))?;
         let (commands, orders) = mpsc::channel();
         let (sender, reports) = mpsc::channel();
         let halt = Arc::new(Halt::default());
-        let link = SessionLink { reports: sender, bell, halt: Arc::clone(&halt) };
+        let link = SessionLink { reports: sender, wake_up, halt: Arc::clone(&halt) };
         let thread = std::thread::Builder::new()
             .name("reflector".to_owned())
             .stack_size(STACK_BYTES)
@@ -139,9 +139,9 @@ impl Reflector {
 
     /// Its next event.
     pub(crate) fn next_event(&mut self) -> Option<ReflectorEvent> {
-        // First the bells, then the report: one that rings in between is heard the next time.
-        let mut bells = [0; 16];
-        while matches!((&self.wake).read(&mut bells), Ok(1..)) {}
+        // First the signals, then the report: a signal between the two is read the next time.
+        let mut signals = [0; 16];
+        while matches!((&self.wake).read(&mut signals), Ok(1..)) {}
         self.reports.try_recv().ok()
     }
 }
@@ -173,15 +173,15 @@ impl Drop for Reflector {
 /// The reflector's side.
 pub(crate) struct SessionLink {
     reports: mpsc::Sender<ReflectorEvent>,
-    bell: UnixStream,
+    wake_up: UnixStream,
     pub(crate) halt: Arc<Halt>,
 }
 
 impl SessionLink {
     pub(crate) fn report(&self, report: ReflectorEvent) {
-        // Without a listener the session is over, and a full bell rings already.
+        // Without a listener the session is over; a full socket wakes it anyway.
         let _ = self.reports.send(report);
-        let _ = (&self.bell).write(&[1]);
+        let _ = (&self.wake_up).write(&[1]);
     }
 
     /// Reports where data is taken.

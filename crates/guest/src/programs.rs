@@ -97,22 +97,22 @@ impl Line {
     /// Runs the programs of other processes, which ask for them at the socket [`run_at`] uses, until `stopped` or the end
     /// of the guest. Whether it was stopped.
     pub(crate) fn serve(&mut self, listener: RequestListener, stopped: &dyn Fn() -> bool) -> std::io::Result<bool> {
-        let desk = Arc::new(Desk {
+        let relay = Arc::new(Relay {
             port: Mutex::new(self.stream.try_clone()?),
             clients: Mutex::default(),
             last: AtomicU32::default(),
         });
-        let accepting = Arc::clone(&desk);
+        let accepting = Arc::clone(&relay);
         std::thread::Builder::new().name("guest-programs".to_owned()).spawn(move || {
             for client in listener.0.incoming().flatten() {
-                let desk = Arc::clone(&accepting);
+                let relay = Arc::clone(&accepting);
                 // A client that gets no thread finds its socket closed.
-                let _ = std::thread::Builder::new().spawn(move || desk.serve(&client));
+                let _ = std::thread::Builder::new().spawn(move || relay.serve(&client));
             }
         })?;
         loop {
             match self.told.recv_timeout(LOOK) {
-                Ok(FromGuest::Program { id, event }) => desk.pass_on(id, event),
+                Ok(FromGuest::Program { id, event }) => relay.pass_on(id, event),
                 Ok(_) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(false),
                 Err(RecvTimeoutError::Timeout) if stopped() => return Ok(true),
@@ -165,7 +165,7 @@ pub fn run_at(folder: &Path, job: &Job<'_>, output: &mut dyn FnMut(bool, &[u8]))
 }
 
 /// Where programs of several clients are kept apart.
-struct Desk {
+struct Relay {
     port: Mutex<UnixStream>,
     /// By the number that a program has in the guest.
     clients: Mutex<BTreeMap<u32, UnixStream>>,
@@ -176,7 +176,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Desk {
+impl Relay {
     /// One client, and its one program.
     fn serve(&self, client: &UnixStream) {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;

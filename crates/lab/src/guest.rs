@@ -186,7 +186,7 @@ pub fn hold(
 }
 
 /// Guests that are up, and the folder with the ends of their wire.
-struct Held {
+struct RunningGuests {
     guests: Vec<Guest>,
     /// Of each guest. They are there before the lab is up.
     listeners: Vec<RequestListener>,
@@ -199,7 +199,7 @@ fn boot_all(
     program: &Program,
     stop: &AtomicBool,
     note: &mut dyn FnMut(&str),
-) -> Result<Held, LabError> {
+) -> Result<RunningGuests, LabError> {
     let cache = Cache::usual()?;
     let wire = if specs.len() > 1 { Some(RunFolder::make(&program.path)?) } else { None };
     let (mut guests, mut listeners) = (Vec::new(), Vec::new());
@@ -210,10 +210,10 @@ fn boot_all(
         listeners.push(guest.listen()?);
         guests.push(guest);
     }
-    Ok(Held { guests, listeners, _wire: wire })
+    Ok(RunningGuests { guests, listeners, _wire: wire })
 }
 
-impl Held {
+impl RunningGuests {
     /// Until `stop` is raised, or one of them ends.
     fn serve(&mut self, stop: &AtomicBool) -> Result<(), LabError> {
         let over = AtomicBool::new(false);

@@ -21,5 +21,5 @@ pub use live::{Live, LiveLink};
 pub use read::exercise;
 pub use read::{CaptureError, Entry, Reader, Record};
 pub use record::{Capture, CaptureCounts, CaptureLoop, CaptureSpec};
-pub use ring::{Addressed, Direction, Taken};
+pub use ring::{Addressed, CapturedPacket, Direction};
 pub use write::{Interface, Statistics, Writer};

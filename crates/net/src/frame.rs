@@ -33,7 +33,7 @@ const TRIES: u32 = 10_000;
 
 /// What a frame socket needs once it knows its peer.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct FrameRequest {
     backend: Option<FrameBackend>,
     ttl: u8,
     device: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct Asked {
     by_peer: bool,
 }
 
-impl Asked {
+impl FrameRequest {
     /// None: the protocol is another.
     pub(crate) fn new(spec: &SocketSpec, end: &EndSpec, by_peer: bool) -> Option<Self> {
         let (ttl, device) = (spec.ttl.unwrap_or(64), end.device.clone());
@@ -57,9 +57,9 @@ type InterfaceKey = (u64, u32);
 
 /// An interface whose frames a peer has; given back when dropped.
 #[derive(Debug)]
-struct Held(InterfaceKey);
+struct InterfaceUse(InterfaceKey);
 
-impl Held {
+impl InterfaceUse {
     /// Bounds what the clients of a server attach, and keeps their figures apart: one at a time for each interface.
     fn take(interface: &Interface, peer: SocketAddr) -> Result<Self, NetError> {
         let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |found| found.ino());
@@ -81,7 +81,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for InterfaceUse {
     fn drop(&mut self) {
         HELD.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
     }
@@ -118,12 +118,12 @@ pub(crate) struct Frames {
     longest: usize,
     foreign: u64,
     /// Dropped last: the next one finds the interface free.
-    _held: Option<Held>,
+    _interface: Option<InterfaceUse>,
 }
 
 impl Frames {
     /// Takes the frames from `peer` for the port of `own`, and addresses those to it by the kernel's route and neighbour.
-    pub(crate) fn open(asked: &Asked, own: SocketAddr, peer: SocketAddr) -> Result<Self, NetError> {
+    pub(crate) fn open(asked: &FrameRequest, own: SocketAddr, peer: SocketAddr) -> Result<Self, NetError> {
         let scope = match &asked.device {
             Some(device) => interface::index_of(device)?,
             None => crate::socket::scope_of(peer),
@@ -131,7 +131,7 @@ impl Frames {
         let hop = netlink::hop(peer.ip(), scope, PATIENCE).map_err(NetError::Hop)?;
         let interface = Interface::read(&hop.link.name).map_err(NetError::Frames)?;
         let source = if own.ip().is_unspecified() { hop.source } else { own.ip().to_canonical() };
-        let held = asked.by_peer.then(|| Held::take(&interface, peer)).transpose()?;
+        let held = asked.by_peer.then(|| InterfaceUse::take(&interface, peer)).transpose()?;
         let (backend, mut port) = open_port(&interface, asked.backend).map_err(NetError::Frames)?;
         port.set_addresses(&[source]).map_err(NetError::Frames)?;
         port.serve(Protocol::Udp, own.port()).map_err(NetError::Frames)?;
@@ -158,7 +158,17 @@ impl Frames {
         let longest = usize::try_from(hop.mtu).unwrap_or(0).saturating_sub(headers - MAC_HEADER);
         let expected = self::flow(peer, own);
         // No message is that long: the first one has its lengths filled in.
-        Ok(Self { port, backend, layout, header, built_for: usize::MAX, expected, longest, foreign: 0, _held: held })
+        Ok(Self {
+            port,
+            backend,
+            layout,
+            header,
+            built_for: usize::MAX,
+            expected,
+            longest,
+            foreign: 0,
+            _interface: held,
+        })
     }
 
     /// Fills in the lengths of a message, and what depends on them.

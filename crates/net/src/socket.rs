@@ -47,7 +47,7 @@ pub struct DataSocket {
     /// UDP: peers beside the first whose messages are taken too.
     others: Vec<RawAddress>,
     /// Frames: what was asked for, and the way itself once the peer is known.
-    frame: Option<frame::Asked>,
+    frame: Option<frame::FrameRequest>,
     frames: Option<Box<Frames>>,
     /// Which time stamps were asked for.
     pub(crate) stamps: Option<Stamping>,
@@ -79,7 +79,7 @@ impl DataSocket {
                     _ => local.ip(),
                 };
                 let mut socket = Self::udp(spec, end, local, source, named)?;
-                socket.frame = frame::Asked::new(spec, end, false);
+                socket.frame = frame::FrameRequest::new(spec, end, false);
                 socket.set_peer(reflector)?;
                 Ok(socket)
             }
@@ -108,7 +108,7 @@ impl DataSocket {
             Some(address) => with_scope(address, local.port(), scope_of(local)),
             None => local,
         };
-        let frame = frame::Asked::new(spec, end, true);
+        let frame = frame::FrameRequest::new(spec, end, true);
         Ok(Self { frame, ..Self::udp(spec, end, local, local.ip(), None)? })
     }
 

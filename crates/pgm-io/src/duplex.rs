@@ -1,6 +1,6 @@
 //! A socket under a measuring loop.
 
-use crate::receiving::{Got, Receiving, Until};
+use crate::receiving::{Receiving, Until, Wakeup};
 use crate::sending::Shared;
 use crate::{PgmIoError, PgmSocket};
 use model::Repaired;
@@ -113,9 +113,9 @@ impl Inbox for In<'_> {
     fn wait(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError> {
         let until = Until { deadline_ns: u64::MAX, stop: self.stop, events: false, deliver: true };
         Ok(match self.receiving.wait(self.shared, &mut self.wait, until, buffer)? {
-            Got::Message(message) => arrival(&message),
-            Got::Event | Got::TimedOut | Got::Interrupted => Arrival::Interrupted,
-            Got::Stopped => Arrival::Stopped,
+            Wakeup::Message(message) => arrival(&message),
+            Wakeup::Event | Wakeup::TimedOut | Wakeup::Interrupted => Arrival::Interrupted,
+            Wakeup::Stopped => Arrival::Stopped,
         })
     }
 

@@ -33,7 +33,7 @@ const MOST_EVENTS: usize = 1024;
 
 /// What a wait brought.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Got {
+pub(crate) enum Wakeup {
     Message(Delivered),
     /// Something for [`Receiving::event`].
     Event,
@@ -248,25 +248,25 @@ impl Receiving {
         wait: &mut GroupWait,
         until: Until<'_>,
         buffer: &mut [u8],
-    ) -> Result<Got, PathError> {
+    ) -> Result<Wakeup, PathError> {
         // A deadline that is over already is no reason not to look.
         let mut looked = false;
         loop {
             if let Some(message) = self.next(shared, until.deliver, buffer)? {
-                return Ok(Got::Message(message));
+                return Ok(Wakeup::Message(message));
             }
             if until.events && !self.events.is_empty() {
-                return Ok(Got::Event);
+                return Ok(Wakeup::Event);
             }
             if wait.spins() {
                 self.polls = self.polls.wrapping_add(1);
                 let empty = !self.fetch(shared, [true, self.own_turn(self.polls)])?;
                 if empty && self.polls.is_multiple_of(POLLS) {
                     if until.stop.load(Ordering::Relaxed) {
-                        return Ok(Got::Stopped);
+                        return Ok(Wakeup::Stopped);
                     }
                     if shared.now() >= until.deadline_ns {
-                        return Ok(Got::TimedOut);
+                        return Ok(Wakeup::TimedOut);
                     }
                 }
                 continue;
@@ -275,7 +275,7 @@ impl Receiving {
             let due = self.timers(shared, now)?;
             if now >= until.deadline_ns {
                 if looked {
-                    return Ok(Got::TimedOut);
+                    return Ok(Wakeup::TimedOut);
                 }
                 looked = true;
                 self.fetch(shared, [true; 2])?;
@@ -292,12 +292,12 @@ impl Receiving {
                 }
                 Woken::TimedOut => {
                     if until.stop.load(Ordering::Relaxed) {
-                        return Ok(Got::Stopped);
+                        return Ok(Wakeup::Stopped);
                     }
                 }
                 Woken::Interrupted => {
                     let stopped = until.stop.load(Ordering::Relaxed);
-                    return Ok(if stopped { Got::Stopped } else { Got::Interrupted });
+                    return Ok(if stopped { Wakeup::Stopped } else { Wakeup::Interrupted });
                 }
             }
         }

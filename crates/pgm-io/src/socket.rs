@@ -1,6 +1,6 @@
 //! One end of a conversation.
 
-use crate::receiving::{BATCH, Got, Receiving, SMALL, Until};
+use crate::receiving::{BATCH, Receiving, SMALL, Until, Wakeup};
 use crate::sending::{Sending, Shared};
 use crate::{EventNote, PgmIoError, PgmSocketOptions, RepairNote};
 use clock::Clock;
@@ -237,13 +237,13 @@ impl PgmSocket {
         let until = Until { deadline_ns, stop: &NEVER, events: true, deliver: true };
         loop {
             return Ok(match self.receiving.wait(&self.shared, &mut self.wait, until, buffer)? {
-                Got::Message(message) => Incoming::Message(message),
-                Got::Event => match self.receiving.event() {
+                Wakeup::Message(message) => Incoming::Message(message),
+                Wakeup::Event => match self.receiving.event() {
                     Some(event) => Incoming::Event(event),
                     None => continue,
                 },
-                Got::TimedOut => Incoming::TimedOut,
-                Got::Interrupted | Got::Stopped => Incoming::Interrupted,
+                Wakeup::TimedOut => Incoming::TimedOut,
+                Wakeup::Interrupted | Wakeup::Stopped => Incoming::Interrupted,
             });
         }
     }
@@ -262,7 +262,7 @@ impl PgmSocket {
     fn until(&mut self, deadline_ns: u64) -> Result<bool, PgmIoError> {
         let until = Until { deadline_ns, stop: &NEVER, events: false, deliver: false };
         let got = self.receiving.wait(&self.shared, &mut self.wait, until, &mut [])?;
-        Ok(matches!(got, Got::TimedOut))
+        Ok(matches!(got, Wakeup::TimedOut))
     }
 
     /// Ends the own session: sends what waits, announces the end, and repairs until nobody has asked for

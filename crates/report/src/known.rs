@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 const ENDS: [&str; 2] = ["initiator", "reflector"];
 
 /// What was seen of a symptom in a cell: how strongly, and as words.
-type Seen = (f64, String);
+type Observation = (f64, String);
 
 /// Whether a cell shows a symptom at one end; `None`: it does not, or that was not counted.
-fn seen(cell: &Cell, symptom: Symptom, end: &str, machine: &MachineFacts) -> Option<Seen> {
+fn seen(cell: &Cell, symptom: Symptom, end: &str, machine: &MachineFacts) -> Option<Observation> {
     let info = &cell.info;
     match symptom {
         Symptom::KsoftirqdTail => {
@@ -53,7 +53,7 @@ fn long_tail(info: &CellInfo) -> Option<(&'static str, f64)> {
 /// One sentence a change, about the cell that shows it most.
 pub(crate) fn sentences(cells: &[Cell], runs: &[RunInput]) -> Vec<String> {
     /// How many cells show a change, and the one that shows it most.
-    type Found<'c> = (usize, Seen, &'c Cell, &'c str);
+    type Found<'c> = (usize, Observation, &'c Cell, &'c str);
     let mut found: BTreeMap<&str, (Found<'_>, String)> = BTreeMap::new();
     for cell in cells.iter().filter(|cell| is_trusted(&&cell.info)) {
         let Some(run) = runs.get(cell.run) else { continue };

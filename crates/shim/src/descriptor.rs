@@ -19,18 +19,18 @@ pub(crate) fn copy(fd: c_int) -> c_int {
 }
 
 /// An eventfd that does not block. -1: none.
-pub(crate) fn bell() -> c_int {
+pub(crate) fn wake_fd() -> c_int {
     // SAFETY: takes numbers only.
     let low = unsafe { libc::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
-    let mut bell = copy_above(low, HIGH);
-    if bell < 0 {
-        bell = low;
+    let mut wake_fd = copy_above(low, HIGH);
+    if wake_fd < 0 {
+        wake_fd = low;
     } else {
         // SAFETY: made above, and used nowhere else.
         unsafe { real::close.get()(low) };
     }
-    table::open(bell, table::OWN);
-    bell
+    table::open(wake_fd, table::OWN);
+    wake_fd
 }
 
 /// Closes one of this library's own.

@@ -30,7 +30,7 @@ pub struct Received {
 
 /// A datagram that waits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Letter {
+pub(crate) struct QueuedDatagram {
     offset: usize,
     length: usize,
     pub(crate) flow: Flow,
@@ -43,36 +43,36 @@ pub(crate) type About = (Flow, Instant, Marks);
 
 /// Datagrams of any length in one ring of bytes; each lies in one piece.
 #[derive(Debug)]
-pub(crate) struct Mailbox {
+pub(crate) struct DatagramQueue {
     bytes: Box<[u8]>,
-    letters: VecDeque<Letter>,
+    datagrams: VecDeque<QueuedDatagram>,
     most: usize,
     tail: usize,
-    /// The newest letters lie before the oldest.
+    /// The newest datagrams lie before the oldest.
     wrapped: bool,
 }
 
-impl Mailbox {
+impl DatagramQueue {
     pub(crate) fn new(bytes: usize, most: usize) -> Self {
-        let letters = VecDeque::with_capacity(most);
-        Self { bytes: vec![0; bytes].into_boxed_slice(), letters, most, tail: 0, wrapped: false }
+        let datagrams = VecDeque::with_capacity(most);
+        Self { bytes: vec![0; bytes].into_boxed_slice(), datagrams, most, tail: 0, wrapped: false }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.letters.is_empty()
+        self.datagrams.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.letters.len()
+        self.datagrams.len()
     }
 
     /// Adds a datagram; false when there is no room.
     pub(crate) fn push(&mut self, about: About, payload: &[u8]) -> bool {
         let length = payload.len();
-        if self.letters.len() >= self.most {
+        if self.datagrams.len() >= self.most {
             return false;
         }
-        let Some(head) = self.letters.front().map(|letter| letter.offset) else {
+        let Some(head) = self.datagrams.front().map(|datagram| datagram.offset) else {
             (self.tail, self.wrapped) = (0, false);
             return self.put(0, about, payload);
         };
@@ -93,27 +93,27 @@ impl Mailbox {
         let Some(place) = self.bytes.get_mut(offset..offset + payload.len()) else { return false };
         place.copy_from_slice(payload);
         self.tail = offset + payload.len();
-        self.letters.push_back(Letter { offset, length: payload.len(), flow, at, marks });
+        self.datagrams.push_back(QueuedDatagram { offset, length: payload.len(), flow, at, marks });
         true
     }
 
     /// The oldest datagram.
-    pub(crate) fn front(&self) -> Option<(Letter, &[u8])> {
-        let letter = *self.letters.front()?;
-        Some((letter, self.bytes.get(letter.offset..letter.offset + letter.length)?))
+    pub(crate) fn front(&self) -> Option<(QueuedDatagram, &[u8])> {
+        let datagram = *self.datagrams.front()?;
+        Some((datagram, self.bytes.get(datagram.offset..datagram.offset + datagram.length)?))
     }
 
     /// Drops the oldest datagram.
     pub(crate) fn pop(&mut self) {
-        let Some(letter) = self.letters.pop_front() else { return };
-        if self.letters.front().is_none_or(|next| next.offset < letter.offset) {
+        let Some(datagram) = self.datagrams.pop_front() else { return };
+        if self.datagrams.front().is_none_or(|next| next.offset < datagram.offset) {
             self.wrapped = false;
         }
     }
 
     /// Bytes of all datagrams.
     pub(crate) fn bytes(&self) -> usize {
-        self.letters.iter().map(|letter| letter.length).sum()
+        self.datagrams.iter().map(|datagram| datagram.length).sum()
     }
 }
 
@@ -126,8 +126,8 @@ pub(crate) struct Udp {
     pub(crate) both: bool,
     pub(crate) remote: Option<(Address, u16)>,
     pub(crate) options: UdpOptions,
-    pub(crate) inbox: Mailbox,
-    pub(crate) outbox: Mailbox,
+    pub(crate) inbox: DatagramQueue,
+    pub(crate) outbox: DatagramQueue,
     pub(crate) error: Option<Error>,
     /// Datagrams that were dropped because the inbox was full.
     pub(crate) dropped: u64,
@@ -146,9 +146,9 @@ impl Udp {
             both,
             remote: None,
             options,
-            inbox: Mailbox::new(options.receive_buffer, options.receive_datagrams),
+            inbox: DatagramQueue::new(options.receive_buffer, options.receive_datagrams),
             // As many as fit with 64 bytes each.
-            outbox: Mailbox::new(options.send_buffer, (options.send_buffer / 64).max(1)),
+            outbox: DatagramQueue::new(options.send_buffer, (options.send_buffer / 64).max(1)),
             error: None,
             dropped: 0,
             read_edges: 0,
@@ -216,29 +216,29 @@ mod tests {
     #[test]
     fn datagrams_come_out_as_they_went_in() {
         let mut random = SplitMix64::new(3);
-        let mut mailbox = Mailbox::new(1000, 16);
+        let mut queue = DatagramQueue::new(1000, 16);
         let mut expected: VecDeque<Vec<u8>> = VecDeque::new();
         let flow = Flow::listening(Address::ANY_V4, 1);
         let (mut pushed, mut refused) = (0, 0);
         for round in 0..50_000_u32 {
             if random.happens(0.52) {
                 let length = if random.happens(0.2) { 0 } else { usize::try_from(random.scaled(400)).unwrap() };
-                let letter = vec![round.to_le_bytes()[0]; length];
-                if mailbox.push((flow, Instant(0), Marks::default()), &letter) {
-                    expected.push_back(letter);
+                let datagram = vec![round.to_le_bytes()[0]; length];
+                if queue.push((flow, Instant(0), Marks::default()), &datagram) {
+                    expected.push_back(datagram);
                     pushed += 1;
                 } else {
                     refused += 1;
                 }
             } else {
-                assert_eq!(mailbox.front().map(|(_, bytes)| bytes.to_vec()), expected.front().cloned());
-                mailbox.pop();
+                assert_eq!(queue.front().map(|(_, bytes)| bytes.to_vec()), expected.front().cloned());
+                queue.pop();
                 expected.pop_front();
             }
-            assert_eq!(mailbox.bytes(), expected.iter().map(Vec::len).sum::<usize>());
-            assert_eq!(mailbox.len(), expected.len());
-            for (letter, bytes) in mailbox.letters.iter().zip(&expected) {
-                assert_eq!(&mailbox.bytes[letter.offset..letter.offset + letter.length], bytes);
+            assert_eq!(queue.bytes(), expected.iter().map(Vec::len).sum::<usize>());
+            assert_eq!(queue.len(), expected.len());
+            for (datagram, bytes) in queue.datagrams.iter().zip(&expected) {
+                assert_eq!(&queue.bytes[datagram.offset..datagram.offset + datagram.length], bytes);
             }
         }
         assert!(pushed > 1000 && refused > 1000, "{pushed} {refused}");

@@ -4,7 +4,7 @@
 
 mod support;
 
-use net::capture::{Addressed, Direction, Interface, Taken, Writer};
+use net::capture::{Addressed, CapturedPacket, Direction, Interface, Writer};
 use pgm::packet::{Body, Data, Nak, NakList, Options, Packet, ParityParameters, Polr, Reset, Spm};
 use pgm::receiver::Destination;
 use pgm::{Gsi, Receiver, ReceiverConfig, Source, SourceConfig, Sqn, Tsi, fec};
@@ -60,7 +60,7 @@ impl Tape {
 
     fn keep_cut(&mut self, time_ns: u64, way: Direction, from: [u8; 4], to: [u8; 4], packet: &[u8], kept: usize) {
         let frame = frame(self.udp, from, to, packet);
-        let taken = Taken {
+        let taken = CapturedPacket {
             time_ns: START + time_ns,
             hardware: false,
             way,

@@ -29,7 +29,7 @@ pub(crate) struct Pass {
 }
 
 /// What was seen of a pass beside its samples.
-pub(crate) struct Seen {
+pub(crate) struct PassFacts {
     /// Wall clock at the first timed message, since 1970.
     pub(crate) started_ns: u64,
     pub(crate) report: Option<StopReport>,
@@ -45,7 +45,7 @@ pub fn now_ns() -> u64 {
 }
 
 /// Puts the document together and judges it.
-pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recorded, seen: Seen) -> Measured {
+pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recorded, seen: PassFacts) -> Measured {
     let spec = &task.spec;
     let facts = platform::facts();
     recorded.started_ns = seen.started_ns;

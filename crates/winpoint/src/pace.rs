@@ -3,7 +3,7 @@
 
 use crate::client::Peer;
 use crate::data::{Received, Sending};
-use crate::document::{self, Pass, Seen};
+use crate::document::{self, Pass, PassFacts};
 use crate::{Task, WinpointError, platform};
 use model::worker::Measured;
 use model::{Counters, LatencyKind, PacedSample, Pacer, ProbeSpec, Receive, Sample, SampleFlags, Shape};
@@ -47,7 +47,7 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
             judge(&mut recorded, report.as_ref(), before);
             before = Delivered::of(&recorded);
             let saturated = recorded.pace.as_ref().is_some_and(|pace| pace.rate.saturated.is_some());
-            let seen = Seen { started_ns, report, vanished: broken.clone() };
+            let seen = PassFacts { started_ns, report, vanished: broken.clone() };
             give(document::assemble(task, &peer, Pass { size, rate: Some(rate) }, recorded, seen));
             if let Some(why) = broken {
                 return Err(WinpointError::Vanished { size, why });

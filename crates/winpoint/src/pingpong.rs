@@ -2,7 +2,7 @@
 
 use crate::client::Peer;
 use crate::data::Received;
-use crate::document::{self, Pass, Seen};
+use crate::document::{self, Pass, PassFacts};
 use crate::{Task, WinpointError, platform};
 use model::worker::Measured;
 use model::{LatencyKind, ProbeSpec, Sample, SampleFlags};
@@ -43,7 +43,7 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
             (Err(error), broken) => (None, Some(broken.unwrap_or_else(|| error.to_string()))),
         };
         let recorded = recorder.finish(None);
-        let seen = Seen { started_ns: rounds.started_ns, report, vanished: broken.clone() };
+        let seen = PassFacts { started_ns: rounds.started_ns, report, vanished: broken.clone() };
         give(document::assemble(task, &peer, Pass { size, rate: None }, recorded, seen));
         if let Some(why) = broken {
             return Err(WinpointError::Vanished { size, why });

@@ -1,6 +1,6 @@
 //! Bringing the hosts of a run to the kernel of a cell, attempt by attempt.
 
-use super::{Arrival, Runner, cast};
+use super::{Arrival, Runner, participants};
 use crate::boot::{self, Entered};
 use crate::facts::{self, Gathered};
 use crate::prepare::Preparer;
@@ -153,9 +153,9 @@ impl Runner<'_> {
     ) -> Result<Option<String>, CampaignError> {
         let own: Vec<PlannedCell> =
             steps.iter().filter(|step| boot::visit(step).as_ref() == Some(visit)).cloned().collect();
-        let fits = cast(self.plan, &gathered, self.hosts, &own).and_then(|cast| {
-            Preparer::check(&cast, self.hosts).map_err(CampaignError::Host)?;
-            Ok(cast)
+        let fits = participants(self.plan, &gathered, self.hosts, &own).and_then(|participants| {
+            Preparer::check(&participants, self.hosts).map_err(CampaignError::Host)?;
+            Ok(participants)
         });
         let all = gathered.hosts.iter();
         let boots: BTreeMap<String, String> =
@@ -167,7 +167,7 @@ impl Runner<'_> {
             boots: boots.clone(),
         })?;
         match fits {
-            Ok(cast) => self.cast = cast,
+            Ok(participants) => self.participants = participants,
             Err(error) => return Ok(Some(error.to_string())),
         }
         self.kernels.entered = Some((visit.clone(), boots));

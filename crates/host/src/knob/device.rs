@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a device's property could not be read or written.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum DeviceError {
     /// The device or its driver has no such property.
     Absent,
     /// The kernel's answer.
@@ -20,7 +20,7 @@ pub(super) enum Trouble {
     Unsupported(String),
 }
 
-impl Trouble {
+impl DeviceError {
     fn of(self, knob: &Knob, failed: impl FnOnce(io::Error) -> KnobError) -> KnobError {
         match self {
             Self::Absent => KnobError::absent(knob),
@@ -30,7 +30,7 @@ impl Trouble {
     }
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for DeviceError {
     /// Drivers without a command say EOPNOTSUPP; a device that is not there is ENODEV.
     fn from(cause: io::Error) -> Self {
         match cause.raw_os_error() {
@@ -40,7 +40,7 @@ impl From<io::Error> for Trouble {
     }
 }
 
-impl From<nix::Error> for Trouble {
+impl From<nix::Error> for DeviceError {
     fn from(cause: nix::Error) -> Self {
         io::Error::from(cause).into()
     }
@@ -51,8 +51,8 @@ pub(super) fn read(machine: &Machine, knob: &Knob) -> Result<String, KnobError> 
     let value = match knob {
         _ if !machine.is_running() => file(knob).and_then(|path| {
             let content = machine.text(path).map_err(|cause| match cause.kind() {
-                io::ErrorKind::NotFound => Trouble::Absent,
-                _ => Trouble::Failed(cause),
+                io::ErrorKind::NotFound => DeviceError::Absent,
+                _ => DeviceError::Failed(cause),
             })?;
             Ok(content.trim().to_owned())
         }),
@@ -67,7 +67,7 @@ pub(super) fn read(machine: &Machine, knob: &Knob) -> Result<String, KnobError> 
 /// Writes a device's knob.
 pub(super) fn write(machine: &Machine, knob: &Knob, value: &str) -> Result<(), KnobError> {
     let done = match knob {
-        _ if !machine.is_running() => file(knob).and_then(|path| machine.put(path, value).map_err(Trouble::Failed)),
+        _ if !machine.is_running() => file(knob).and_then(|path| machine.put(path, value).map_err(DeviceError::Failed)),
         Knob::Ethtool { device, part, name } => ethtool::write(device, *part, name, value),
         Knob::Flow { device, location } => flow::write(device, *location, value),
         Knob::Napi { device, id, name } => napi::write(device, *id, name, value),
@@ -76,7 +76,7 @@ pub(super) fn write(machine: &Machine, knob: &Knob, value: &str) -> Result<(), K
     done.map_err(|trouble| trouble.of(knob, |cause| KnobError::unwritten(knob, value, cause)))
 }
 
-fn file(knob: &Knob) -> Result<PathBuf, Trouble> {
+fn file(knob: &Knob) -> Result<PathBuf, DeviceError> {
     let (device, rest) = match knob {
         Knob::Ethtool { device, part, name } => {
             (device, format!("{}/{}", part.word(), ethtool::canonical(*part, name)))
@@ -88,6 +88,6 @@ fn file(knob: &Knob) -> Result<PathBuf, Trouble> {
     Ok(Path::new("/devices").join(device).join(rest))
 }
 
-fn no_device() -> Trouble {
-    Trouble::Unsupported("not a property of a network device".to_owned())
+fn no_device() -> DeviceError {
+    DeviceError::Unsupported("not a property of a network device".to_owned())
 }

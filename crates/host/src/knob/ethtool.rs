@@ -5,7 +5,7 @@
 //! then differs, which is for the caller to judge.
 
 use super::EthtoolPart;
-use super::device::Trouble;
+use super::device::DeviceError;
 use super::generic::Family;
 use crate::ethtool::Ethtool;
 use netlink::{Asks, Attributes, NESTED, attribute};
@@ -140,16 +140,16 @@ pub(crate) fn values(ethtool: &Ethtool, device: &str, part: EthtoolPart) -> BTre
 }
 
 /// A property as text: `on`, `off` or a number.
-pub(super) fn read(device: &str, part: EthtoolPart, name: &str) -> Result<String, Trouble> {
+pub(super) fn read(device: &str, part: EthtoolPart, name: &str) -> Result<String, DeviceError> {
     let ethtool = Ethtool::open()?;
     let Some(layout) = layout(part) else {
-        return ethtool.feature(device, &one_feature(name)?)?.map(switch).ok_or(Trouble::Absent);
+        return ethtool.feature(device, &one_feature(name)?)?.map(switch).ok_or(DeviceError::Absent);
     };
     let place = place(&layout, part, name)?;
     let words = get(&ethtool, device, &layout)?;
     let word = words.get(place).copied().unwrap_or(0);
     if part == EthtoolPart::Coalesce && word == 0 && coalesce_has(device, place) == Some(false) {
-        return Err(Trouble::Absent);
+        return Err(DeviceError::Absent);
     }
     Ok(if layout.switches.contains(&name) { switch(word != 0) } else { word.to_string() })
 }
@@ -175,19 +175,19 @@ fn has(mut attributes: Attributes<'_>, place: usize) -> bool {
 }
 
 /// Changes a property.
-pub(super) fn write(device: &str, part: EthtoolPart, name: &str, value: &str) -> Result<(), Trouble> {
+pub(super) fn write(device: &str, part: EthtoolPart, name: &str, value: &str) -> Result<(), DeviceError> {
     let ethtool = Ethtool::open()?;
     let Some(layout) = layout(part) else {
-        return ethtool.set_feature(device, &one_feature(name)?, parse_switch(value)?).map_err(Trouble::Failed);
+        return ethtool.set_feature(device, &one_feature(name)?, parse_switch(value)?).map_err(DeviceError::Failed);
     };
     let place = place(&layout, part, name)?;
     if layout.read_only.contains(&name) {
-        return Err(Trouble::Unsupported("it can only be read".to_owned()));
+        return Err(DeviceError::Unsupported("it can only be read".to_owned()));
     }
     let wanted = if layout.switches.contains(&name) {
         u32::from(parse_switch(value)?)
     } else {
-        value.parse().map_err(|_| Trouble::Unsupported(format!("'{value}' is not a number")))?
+        value.parse().map_err(|_| DeviceError::Unsupported(format!("'{value}' is not a number")))?
     };
     let mut words = get(&ethtool, device, &layout)?;
     if let Some(word) = words.get_mut(place) {
@@ -197,10 +197,10 @@ pub(super) fn write(device: &str, part: EthtoolPart, name: &str, value: &str) ->
         *command = layout.get + 1;
     }
     // The driver's refusal is told, also where it says that it does not know the field.
-    ethtool.try_ask(device, &mut words).map(drop).map_err(Trouble::Failed)
+    ethtool.try_ask(device, &mut words).map(drop).map_err(DeviceError::Failed)
 }
 
-fn get(ethtool: &Ethtool, device: &str, layout: &Layout) -> Result<Vec<u32>, Trouble> {
+fn get(ethtool: &Ethtool, device: &str, layout: &Layout) -> Result<Vec<u32>, DeviceError> {
     let mut words = vec![0; 1 + layout.names.len() + RESERVED];
     if let Some(command) = words.first_mut() {
         *command = layout.get;
@@ -210,15 +210,15 @@ fn get(ethtool: &Ethtool, device: &str, layout: &Layout) -> Result<Vec<u32>, Tro
 }
 
 /// Where a field is in its structure, after the command.
-fn place(layout: &Layout, part: EthtoolPart, name: &str) -> Result<usize, Trouble> {
+fn place(layout: &Layout, part: EthtoolPart, name: &str) -> Result<usize, DeviceError> {
     let found = layout.names.iter().position(|known| *known == name).map(|place| place + 1);
-    found.ok_or_else(|| Trouble::Unsupported(format!("{} has {}", part.word(), layout.names.join(", "))))
+    found.ok_or_else(|| DeviceError::Unsupported(format!("{} has {}", part.word(), layout.names.join(", "))))
 }
 
-fn one_feature(name: &str) -> Result<String, Trouble> {
+fn one_feature(name: &str) -> Result<String, DeviceError> {
     match features_of(name).as_slice() {
         [one] => Ok(one.clone()),
-        several => Err(Trouble::Unsupported(format!("{name} is several features: {}", several.join(", ")))),
+        several => Err(DeviceError::Unsupported(format!("{name} is several features: {}", several.join(", ")))),
     }
 }
 
@@ -226,11 +226,11 @@ fn switch(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }
 
-fn parse_switch(value: &str) -> Result<bool, Trouble> {
+fn parse_switch(value: &str) -> Result<bool, DeviceError> {
     match value {
         "on" | "1" => Ok(true),
         "off" | "0" => Ok(false),
-        _ => Err(Trouble::Unsupported(format!("'{value}' is neither on nor off"))),
+        _ => Err(DeviceError::Unsupported(format!("'{value}' is neither on nor off"))),
     }
 }
 

@@ -4,7 +4,7 @@
 //! `tcp4`) and the queue are needed; of the rest, what is left out may be anything. Rules of another kind that a device
 //! holds already can neither be shown nor put back, so they are not touched.
 
-use super::device::Trouble;
+use super::device::DeviceError;
 use crate::ethtool::Ethtool;
 use netlink::u32_at;
 use std::net::Ipv4Addr;
@@ -157,7 +157,7 @@ fn decode(bytes: &[u8]) -> Option<FlowRule> {
 }
 
 /// Size of the table, and the locations in use.
-fn table(ethtool: &Ethtool, device: &str) -> Result<(u64, Vec<u32>), Trouble> {
+fn table(ethtool: &Ethtool, device: &str) -> Result<(u64, Vec<u32>), DeviceError> {
     let mut count = command(GRXCLSRLCNT, 0);
     ethtool.try_ask_aligned(device, &mut count)?;
     let rules = u32_at(&count, COUNT).unwrap_or(0).min(MOST_RULES);
@@ -186,7 +186,7 @@ pub fn flow_locations(device: &str) -> Vec<u32> {
 }
 
 /// The rule at a location, or `absent`.
-pub(super) fn read(device: &str, location: u32) -> Result<String, Trouble> {
+pub(super) fn read(device: &str, location: u32) -> Result<String, DeviceError> {
     let ethtool = Ethtool::open()?;
     let (_, used) = table(&ethtool, device)?;
     if !used.contains(&location) {
@@ -195,20 +195,20 @@ pub(super) fn read(device: &str, location: u32) -> Result<String, Trouble> {
     let mut bytes = command(GRXCLSRULE, 0);
     put(&mut bytes, LOCATION, &location.to_ne_bytes());
     ethtool.try_ask_aligned(device, &mut bytes)?;
-    let unknown = || Trouble::Unsupported("the rule there is of a kind that could not be put back".to_owned());
+    let unknown = || DeviceError::Unsupported("the rule there is of a kind that could not be put back".to_owned());
     decode(&bytes).map(|rule| rule.to_string()).ok_or_else(unknown)
 }
 
 /// Puts a rule at a location, or removes it (`absent`).
-pub(super) fn write(device: &str, location: u32, value: &str) -> Result<(), Trouble> {
+pub(super) fn write(device: &str, location: u32, value: &str) -> Result<(), DeviceError> {
     let mut bytes = if value == "absent" {
         let mut bytes = command(SRXCLSRLDEL, 0);
         put(&mut bytes, LOCATION, &location.to_ne_bytes());
         bytes
     } else {
-        encode(&value.parse().map_err(Trouble::Unsupported)?, location)
+        encode(&value.parse().map_err(DeviceError::Unsupported)?, location)
     };
-    Ethtool::open()?.try_ask_aligned(device, &mut bytes).map_err(Trouble::Failed)
+    Ethtool::open()?.try_ask_aligned(device, &mut bytes).map_err(DeviceError::Failed)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! NAPI instances over the netlink family `netdev` (Documentation/networking/napi.rst,
 //! Documentation/netlink/specs/netdev.yaml), in the calling thread's network namespace.
 
-use super::device::Trouble;
+use super::device::DeviceError;
 use super::generic::{Family, objects};
 use netlink::{Asks, Attributes, number, uint};
 use std::io;
@@ -105,15 +105,15 @@ fn napi_of(attributes: Attributes<'_>) -> Option<Napi> {
 }
 
 /// The family; absent on kernels before 6.3 or so.
-fn family() -> Result<Family, Trouble> {
-    Family::open("netdev")?.ok_or(Trouble::Absent)
+fn family() -> Result<Family, DeviceError> {
+    Family::open("netdev")?.ok_or(DeviceError::Absent)
 }
 
 /// Kernels that have the family but not the command, and instances that are gone.
-fn absent(cause: io::Error) -> Trouble {
+fn absent(cause: io::Error) -> DeviceError {
     match cause.raw_os_error() {
-        Some(libc::EOPNOTSUPP | libc::ENOENT | libc::ENODEV) => Trouble::Absent,
-        _ => Trouble::Failed(cause),
+        Some(libc::EOPNOTSUPP | libc::ENOENT | libc::ENODEV) => DeviceError::Absent,
+        _ => DeviceError::Failed(cause),
     }
 }
 
@@ -147,18 +147,18 @@ pub(crate) fn xdp_features(device_index: u32) -> Option<u64> {
     found
 }
 
-fn one(family: &Family, device: &str, id: u32) -> Result<Napi, Trouble> {
-    let index = nix::net::if_::if_nametoindex(device).map_err(|_| Trouble::Absent)?;
+fn one(family: &Family, device: &str, id: u32) -> Result<Napi, DeviceError> {
+    let index = nix::net::if_::if_nametoindex(device).map_err(|_| DeviceError::Absent)?;
     let mut found = None;
     let request = family.request(NAPI_GET, Asks::One).with(NAPI_ID, &id.to_ne_bytes());
     family.exchange(request, |attributes| found = napi_of(attributes)).map_err(absent)?;
-    found.filter(|napi| napi.device_index == index).ok_or(Trouble::Absent)
+    found.filter(|napi| napi.device_index == index).ok_or(DeviceError::Absent)
 }
 
 /// A setting of one instance as text.
-pub(super) fn read(device: &str, id: u32, name: &str) -> Result<String, Trouble> {
+pub(super) fn read(device: &str, id: u32, name: &str) -> Result<String, DeviceError> {
     let (_, attribute) = setting(name)?;
-    let value = one(&family()?, device, id)?.setting(name).ok_or(Trouble::Absent)?;
+    let value = one(&family()?, device, id)?.setting(name).ok_or(DeviceError::Absent)?;
     let word = usize::try_from(value).ok().and_then(|value| THREADED.get(value));
     Ok(match word {
         Some(word) if attribute == NAPI_THREADED => (*word).to_owned(),
@@ -167,24 +167,24 @@ pub(super) fn read(device: &str, id: u32, name: &str) -> Result<String, Trouble>
 }
 
 /// Sets a setting of one instance.
-pub(super) fn write(device: &str, id: u32, name: &str, value: &str) -> Result<(), Trouble> {
+pub(super) fn write(device: &str, id: u32, name: &str, value: &str) -> Result<(), DeviceError> {
     let (_, attribute) = setting(name)?;
     let word = THREADED.iter().zip(0_u64..).find(|(word, _)| attribute == NAPI_THREADED && **word == value);
     let wanted = match word {
         Some((_, wanted)) => wanted,
-        None => value.parse().map_err(|_| Trouble::Unsupported(format!("'{value}' is not a value of {name}")))?,
+        None => value.parse().map_err(|_| DeviceError::Unsupported(format!("'{value}' is not a value of {name}")))?,
     };
     let family = family()?;
     // So that an id that went to another device is not touched.
     one(&family, device, id)?;
     let request = family.request(NAPI_SET, Asks::One).with(NAPI_ID, &id.to_ne_bytes()).with(attribute, &uint(wanted));
-    family.exchange(request, |_| {}).map_err(Trouble::Failed)
+    family.exchange(request, |_| {}).map_err(DeviceError::Failed)
 }
 
-fn setting(name: &str) -> Result<(&'static str, u16), Trouble> {
+fn setting(name: &str) -> Result<(&'static str, u16), DeviceError> {
     SETTINGS.into_iter().find(|(known, _)| *known == name).ok_or_else(|| {
         let known: Vec<&str> = SETTINGS.iter().map(|(name, _)| *name).collect();
-        Trouble::Unsupported(format!("a NAPI instance has {}", known.join(", ")))
+        DeviceError::Unsupported(format!("a NAPI instance has {}", known.join(", ")))
     })
 }
 

@@ -43,4 +43,4 @@ pub use lock::Lock;
 #[doc(hidden)]
 pub use log::exercise_log;
 pub use namespaces::SetNamespace;
-pub use state::{Conflict, Held, SetHeader, SetId, StateDir, UndoReport};
+pub use state::{ChangeInForce, Conflict, SetHeader, SetId, StateDir, UndoReport};

@@ -194,8 +194,8 @@ impl StateDir {
     }
 
     /// The changes of a set that are not undone, in the order they were made: knob, value before, value made, why.
-    pub fn changes(&self, id: &SetId) -> Result<Vec<Held>, UndoError> {
-        let held = |entry: Entry| Held {
+    pub fn changes(&self, id: &SetId) -> Result<Vec<ChangeInForce>, UndoError> {
+        let held = |entry: Entry| ChangeInForce {
             ours: entry.ours().to_owned(),
             wanted: entry.change.wanted,
             knob: entry.change.knob,
@@ -342,7 +342,7 @@ impl StateDir {
 
 /// A change that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Held {
+pub struct ChangeInForce {
     /// Which knob.
     pub knob: Knob,
     /// What an undo puts back.

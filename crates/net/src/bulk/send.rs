@@ -75,14 +75,14 @@ pub(super) fn send(
         let stamp = plan.clock.ns(now);
         let taken = match fill_and_send(fd, messages, size, segments, count, done.messages, stamp, &mut head) {
             Ok(taken) => taken,
-            Err(errno) => match excuse(errno, size) {
-                Excuse::Again => 0,
-                Excuse::NoBuffer => {
+            Err(errno) => match send_error(errno, size) {
+                SendError::Again => 0,
+                SendError::NoBuffer => {
                     done.no_buffer += 1;
                     std::thread::sleep(REST);
                     0
                 }
-                Excuse::Broken(error) => {
+                SendError::Broken(error) => {
                     done.broken = Some(error);
                     break;
                 }
@@ -144,18 +144,18 @@ fn fill_and_send(
     Ok(taken)
 }
 
-enum Excuse {
+enum SendError {
     Again,
     NoBuffer,
     Broken(PathError),
 }
 
-fn excuse(errno: c_int, size: usize) -> Excuse {
+fn send_error(errno: c_int, size: usize) -> SendError {
     match errno {
         // A refusal is an ICMP message, which anybody may send; the control connection tells when the peer is gone.
-        libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED => Excuse::Again,
-        libc::ENOBUFS => Excuse::NoBuffer,
-        libc::EMSGSIZE => Excuse::Broken(PathError::TooLarge { bytes: size }),
-        errno => Excuse::Broken(PathError::Failed { call: "sendmmsg", errno }),
+        libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED => SendError::Again,
+        libc::ENOBUFS => SendError::NoBuffer,
+        libc::EMSGSIZE => SendError::Broken(PathError::TooLarge { bytes: size }),
+        errno => SendError::Broken(PathError::Failed { call: "sendmmsg", errno }),
     }
 }

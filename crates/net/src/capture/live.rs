@@ -1,7 +1,7 @@
 //! Packets of an interface as they come.
 
 use super::link::Link;
-use super::ring::{Ring, Taken};
+use super::ring::{CapturedPacket, Ring};
 use crate::{NetError, sys};
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Live {
     }
 
     /// Waits for packets, at most so long, and gives them to `take`. A signal ends the wait.
-    pub fn wait(&mut self, patience: Duration, take: &mut dyn FnMut(Taken<'_>)) {
+    pub fn wait(&mut self, patience: Duration, take: &mut dyn FnMut(CapturedPacket<'_>)) {
         let mut set = [libc::pollfd { fd: self.ring.fd(), events: libc::POLLIN, revents: 0 }];
         let left_ms = libc::c_int::try_from(patience.as_millis()).unwrap_or(libc::c_int::MAX);
         sys::poll(&mut set, left_ms);

@@ -2,7 +2,7 @@
 
 use super::filter::{self, Flow, Followed, GroupFlow};
 use super::link::Link;
-use super::ring::{RETIRE, Ring, Taken};
+use super::ring::{CapturedPacket, RETIRE, Ring};
 use super::write::{self, Interface, Statistics};
 use crate::{NetError, interface, route, sys};
 use std::fs::File;
@@ -322,7 +322,7 @@ impl Sink {
     }
 
     /// Keeps one packet; false once the file takes no more.
-    fn packet(&mut self, link: &Link, numbers: &mut [Option<u32>; 2], taken: &Taken<'_>) -> bool {
+    fn packet(&mut self, link: &Link, numbers: &mut [Option<u32>; 2], taken: &CapturedPacket<'_>) -> bool {
         if self.failed.is_some() {
             self.dropped += 1;
             return false;

@@ -78,7 +78,7 @@ pub enum Addressed {
 
 /// One captured packet, in the ring.
 #[derive(Debug, Clone, Copy)]
-pub struct Taken<'a> {
+pub struct CapturedPacket<'a> {
     /// Time in ns since 1970: the system's clock, or the NIC's where `hardware` is set.
     pub time_ns: u64,
     /// The stamp is the NIC's.
@@ -191,7 +191,7 @@ impl Ring {
 
     /// Gives all packets of the blocks that are ready to `take`, in the order of their capture, and the blocks back.
     /// Says whether there were any.
-    pub(crate) fn drain(&mut self, take: &mut dyn FnMut(Taken<'_>)) -> bool {
+    pub(crate) fn drain(&mut self, take: &mut dyn FnMut(CapturedPacket<'_>)) -> bool {
         let mut any = false;
         // At most once around, so that a flood does not keep the caller here.
         for _ in 0..BLOCKS {
@@ -232,7 +232,7 @@ fn attach(fd: RawFd, filter: &[Instruction]) -> io::Result<()> {
 }
 
 /// The packets of one block, without its first 12 bytes (version, offset, status).
-fn packets(block: &[u8], take: &mut dyn FnMut(Taken<'_>)) {
+fn packets(block: &[u8], take: &mut dyn FnMut(CapturedPacket<'_>)) {
     const GONE: usize = 12;
     let word = |bytes: &[u8], at: usize| -> Option<u32> { Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?)) };
     let half = |bytes: &[u8], at: usize| -> Option<u16> { Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?)) };
@@ -240,7 +240,7 @@ fn packets(block: &[u8], take: &mut dyn FnMut(Taken<'_>)) {
     let mut at = word(block, 16 - GONE).unwrap_or(0) as usize;
     for _ in 0..count {
         let Some(packet) = at.checked_sub(GONE).and_then(|at| block.get(at..)) else { return };
-        let one = || -> Option<Taken<'_>> {
+        let one = || -> Option<CapturedPacket<'_>> {
             let status = word(packet, 20)?;
             let kept = word(packet, 12)? as usize;
             let start = usize::from(half(packet, 24)?);
@@ -256,7 +256,7 @@ fn packets(block: &[u8], take: &mut dyn FnMut(Taken<'_>)) {
                 3 => (Direction::In, Addressed::Other),
                 _ => (Direction::In, Addressed::Unicast),
             };
-            Some(Taken {
+            Some(CapturedPacket {
                 time_ns: u64::from(word(packet, 4)?) * 1_000_000_000 + u64::from(word(packet, 8)?),
                 hardware: status & STATUS_HARDWARE_STAMP != 0,
                 way,

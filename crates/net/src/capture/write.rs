@@ -1,7 +1,7 @@
 //! Writing capture files: pcapng (draft-ietf-opsawg-pcapng), in this machine's byte order, times in ns. Pure: bytes into
 //! a buffer.
 
-use super::ring::{Addressed, Direction, Taken};
+use super::ring::{Addressed, CapturedPacket, Direction};
 
 /// A pcapng file made packet by packet, for those who have packets of their own.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl Writer {
     }
 
     /// One more packet. Its time, its way and its length on the wire are `taken`'s.
-    pub fn packet(&mut self, interface: u32, taken: &Taken<'_>) {
+    pub fn packet(&mut self, interface: u32, taken: &CapturedPacket<'_>) {
         packet(&mut self.bytes, interface, taken);
     }
 
@@ -159,7 +159,7 @@ pub(crate) fn interface(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
 }
 
 /// One packet of the interface number `interface`.
-pub(crate) fn packet(buffer: &mut Vec<u8>, interface: u32, taken: &Taken<'_>) {
+pub(crate) fn packet(buffer: &mut Vec<u8>, interface: u32, taken: &CapturedPacket<'_>) {
     let direction: u32 = match taken.way {
         Direction::In => 1,
         Direction::Out => 2,

@@ -110,7 +110,7 @@ pub fn status(kernel: &Kernel, state: &StateDir) -> Status {
 
 /// What the backend holds.
 #[derive(Default)]
-struct Held {
+struct CpusetState {
     /// CPUs that it keeps others off, as its files say.
     cpus: CpuList,
     /// Nodes whose memory it keeps.
@@ -120,9 +120,9 @@ struct Held {
     group: Option<std::path::PathBuf>,
 }
 
-fn held(view: &View<'_>, backend: Option<ShieldBackend>) -> Held {
+fn held(view: &View<'_>, backend: Option<ShieldBackend>) -> CpusetState {
     let spec = view.spec;
-    let mut held = Held::default();
+    let mut held = CpusetState::default();
     match (backend, backend.and_then(|backend| view.layout.of(backend))) {
         (Some(ShieldBackend::V2), Some(v2)) => hold_v2(view, v2, &mut held),
         (Some(_), Some(v1)) => hold_v1(view, v1, &mut held),
@@ -133,7 +133,7 @@ fn held(view: &View<'_>, backend: Option<ShieldBackend>) -> Held {
     held
 }
 
-fn hold_v2(view: &View<'_>, v2: &Cpusets, held: &mut Held) {
+fn hold_v2(view: &View<'_>, v2: &Cpusets, held: &mut CpusetState) {
     let word = view.kernel.read(&v2::partition_knob(v2)).unwrap_or_else(|_| "gone".to_owned());
     if word == v2::ISOLATED {
         let effective = view.machine().cpu_list(v2.shield().join("cpuset.cpus.effective"));
@@ -144,7 +144,7 @@ fn hold_v2(view: &View<'_>, v2: &Cpusets, held: &mut Held) {
     held.nodes = view.topology.nodes_of(&view.spec.memory);
 }
 
-fn hold_v1(view: &View<'_>, v1: &Cpusets, held: &mut Held) {
+fn hold_v1(view: &View<'_>, v1: &Cpusets, held: &mut CpusetState) {
     let list = |group: &Path, file: &str| view.machine().cpu_list(group.join(file));
     let ours = list(&v1.shield(), "cpuset.cpus").unwrap_or_default();
     let system = list(&v1.system(), "cpuset.cpus");
@@ -155,7 +155,7 @@ fn hold_v1(view: &View<'_>, v1: &Cpusets, held: &mut Held) {
     held.nodes = view.topology.nodes_of(&view.spec.memory).without(&mems);
 }
 
-fn row(view: &View<'_>, held: &Held, cpu: u32) -> CpuStatus {
+fn row(view: &View<'_>, held: &CpusetState, cpu: u32) -> CpuStatus {
     let topology = &view.topology;
     let online = topology.online.contains(cpu);
     let foreign = view.foreign.iter().find(|group| group.alone && group.cpus.contains(cpu));
@@ -206,7 +206,7 @@ fn row(view: &View<'_>, held: &Held, cpu: u32) -> CpuStatus {
 }
 
 /// Movable tasks that may run on a shielded CPU without having been placed there.
-fn leaks(view: &View<'_>, held: &Held, cpu: u32) -> Vec<String> {
+fn leaks(view: &View<'_>, held: &CpusetState, cpu: u32) -> Vec<String> {
     let inside = |task: &Task| {
         held.group.as_ref().is_some_and(|group| {
             let name = group.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -5,7 +5,9 @@ use crate::Kernel;
 use crate::keeper::{self, Keeper};
 use host::knob::{EthtoolPart, Knob, KnobError, Settings as _, TaskKey};
 use host::tasks::status_field;
-use host::undo::{ChangeOutcome, Changes, Held, SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport};
+use host::undo::{
+    ChangeInForce, ChangeOutcome, Changes, SetHeader, SetId, SetNamespace, StateDir, UndoError, UndoReport,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -99,7 +101,7 @@ pub fn applied(state: &StateDir, name: Option<&str>) -> Result<Vec<(SetId, SetHe
 
 /// What the sets of a profile hold here, the newest of each knob: those of other network namespaces have others by the same
 /// names.
-fn held(state: &StateDir, name: &str) -> Result<BTreeMap<Knob, Held>, UndoError> {
+fn held(state: &StateDir, name: &str) -> Result<BTreeMap<Knob, ChangeInForce>, UndoError> {
     let mut held = BTreeMap::new();
     for (id, header) in applied(state, Some(name))? {
         let is_here = state.namespace_of(&header) == SetNamespace::This;

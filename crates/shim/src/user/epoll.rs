@@ -1,7 +1,7 @@
 //! epoll instances with sockets of the stack among their members. The kernel's instance goes on to have the others, and the
 //! kernel's sockets of datagrams and listeners.
 
-use super::wait::{For, TURNED, Waited, finish, wait};
+use super::wait::{CARRIER_CHANGED, For, Waited, finish, wait};
 use super::{State, TURNS, Wakes, lock, take};
 use crate::spin::Call;
 use crate::table::{self, Entry};
@@ -447,8 +447,8 @@ pub(super) fn again_where_turned(
     let mut rest_ns = timeout_ns;
     loop {
         match call(rest_ns)? {
-            Waited::Done(Err(TURNED)) if timeout_ns == u64::MAX => {}
-            Waited::Done(Err(TURNED)) => {
+            Waited::Done(Err(CARRIER_CHANGED)) if timeout_ns == u64::MAX => {}
+            Waited::Done(Err(CARRIER_CHANGED)) => {
                 rest_ns = timeout_ns.saturating_sub(thread::now_ns().saturating_sub(began));
             }
             Waited::TimedOut => return Some(finish(Waited::Done(Ok(0)), before, 0)),
@@ -466,7 +466,7 @@ fn attempt_in_kernel(
 ) -> Option<Result<c_int, c_int>> {
     let now = TURNS.load(Relaxed);
     if std::mem::replace(turns, now) != now && !lock().is_kernels(number, 0) {
-        return Some(Err(TURNED));
+        return Some(Err(CARRIER_CHANGED));
     }
     let most = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
     // SAFETY: room for the events.

@@ -278,7 +278,7 @@ impl State {
     fn wake_those(&mut self, are_meant: impl Fn(Wakes) -> bool) {
         for waiter in self.waiters.iter_mut().filter(|waiter| !waiter.is_woken && are_meant(waiter.wakes)) {
             waiter.is_woken = true;
-            wait::ring(waiter.fd);
+            wait::wake(waiter.fd);
         }
     }
 

@@ -1,7 +1,7 @@
 //! poll, and select by way of it, where sockets of the stack are among the descriptors.
 
 use super::epoll::{again_where_turned, take_members};
-use super::wait::{For, TURNED, Waited, wait};
+use super::wait::{CARRIER_CHANGED, For, Waited, wait};
 use super::{Handle, State, TURNS, Wakes, lock, take};
 use crate::spin::Call;
 use crate::table;
@@ -172,7 +172,7 @@ fn poll_until(polled: &mut Polled<'_>, timeout_ns: u64) -> Option<Waited<Result<
         // Behind it: one that has left the stack is not closed.
         let now = TURNS.load(Relaxed);
         if std::mem::replace(&mut turns, now) != now && has_turned(fds, watched, is_kernels) {
-            return Some(Err(TURNED));
+            return Some(Err(CARRIER_CHANGED));
         }
         if is_kernels {
             return from_kernel(fds, watched, mask);

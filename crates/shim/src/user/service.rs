@@ -21,13 +21,13 @@ const SHOW_IDLE_NS: u64 = 10 * SHOW_NS;
 
 static RUNS: AtomicBool = AtomicBool::new(false);
 /// Its eventfd; -1: none.
-static BELL: AtomicI32 = AtomicI32::new(-1);
+static WAKE_FD: AtomicI32 = AtomicI32::new(-1);
 
 /// Ends its sleep: it holds the interface's descriptors as long.
 pub(super) fn wake() {
-    let bell = BELL.load(Relaxed);
-    if bell >= 0 {
-        super::wait::ring(bell);
+    let wake_fd = WAKE_FD.load(Relaxed);
+    if wake_fd >= 0 {
+        super::wait::wake(wake_fd);
     }
 }
 
@@ -36,7 +36,7 @@ pub(super) fn start() {
     if RUNS.swap(true, Relaxed) {
         return;
     }
-    BELL.store(descriptor::bell(), Relaxed);
+    WAKE_FD.store(descriptor::wake_fd(), Relaxed);
     // SAFETY: sets of signals of this thread: all blocked while the new thread inherits them, then as before.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
@@ -52,9 +52,9 @@ pub(super) fn start() {
 /// A forked child has none.
 pub(super) fn forked() {
     RUNS.store(false, Relaxed);
-    let bell = BELL.swap(-1, Relaxed);
-    if bell >= 0 {
-        descriptor::close(bell);
+    let wake_fd = WAKE_FD.swap(-1, Relaxed);
+    if wake_fd >= 0 {
+        descriptor::close(wake_fd);
     }
 }
 
@@ -106,7 +106,7 @@ fn run() {
         // Nobody polled for a tick.
         let asked = |fd| pollfd { fd, events: POLLIN, revents: 0 };
         fds.clear();
-        fds.push(asked(BELL.load(Relaxed)));
+        fds.push(asked(WAKE_FD.load(Relaxed)));
         let timer = {
             let mut state = lock();
             if let Some(engine) = &mut state.engine {
@@ -120,10 +120,10 @@ fn run() {
         let show = shown + if is_stale { SHOW_NS } else { SHOW_IDLE_NS };
         let until = timer.min(refreshed + REFRESH_NS).min(show);
         sleep(&mut fds, until.saturating_sub(thread::now_ns()));
-        if let Some(bell) = fds.first().filter(|bell| bell.revents != 0) {
+        if let Some(wake_fd) = fds.first().filter(|wake_fd| wake_fd.revents != 0) {
             let mut count: u64 = 0;
             // SAFETY: reads the eight bytes of an eventfd.
-            unsafe { libc::syscall(libc::SYS_read, bell.fd, &raw mut count, 8) };
+            unsafe { libc::syscall(libc::SYS_read, wake_fd.fd, &raw mut count, 8) };
         }
         // Whoever sleeps for these frames gets them first.
         sleep(&mut [], TICK_NS / 20);

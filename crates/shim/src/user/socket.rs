@@ -2,7 +2,7 @@
 
 use super::control::{Control, Wanted};
 use super::options::Inherited;
-use super::wait::{For, TURNED, Waited, finish, is_kernels_again, wait, wait_beside};
+use super::wait::{CARRIER_CHANGED, For, Waited, finish, is_kernels_again, wait, wait_beside};
 use super::{Handle, State, datagram, entry, lock, stream, take};
 use crate::errno;
 use crate::spin::Call;
@@ -219,7 +219,7 @@ unsafe fn receive_beside(
     };
     match wait_beside(&call, (fd, entry), crate::calls::timeout_ns(fd, libc::SO_RCVTIMEO), attempt) {
         // SAFETY: as above.
-        Waited::Done(Err(TURNED)) => unsafe { receive(fd, incoming, real) },
+        Waited::Done(Err(CARRIER_CHANGED)) => unsafe { receive(fd, incoming, real) },
         waited => {
             incoming.is_kernels = true;
             Some(finish(waited, before, libc::EAGAIN))

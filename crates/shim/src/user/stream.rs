@@ -2,7 +2,7 @@
 
 use super::socket::{Incoming, Socket, visit};
 use super::take::{self, Not, quiet, serve, tcp_options};
-use super::wait::{For, TURNED, Waited, finish, is_kernels_again, wait, wait_beside};
+use super::wait::{CARRIER_CHANGED, For, Waited, finish, is_kernels_again, wait, wait_beside};
 use super::{Handle, State, address, datagram, entry, lock};
 use crate::spin::Call;
 use crate::table::{self, Entry};
@@ -386,7 +386,7 @@ unsafe fn accept_beside(
     let attempt = || unsafe { accept_in_kernel(fd, from, size, flags) }.filter(|got| *got != Err(libc::EAGAIN));
     match wait_beside(&call, (fd, entry), timeout_ns, attempt) {
         // SAFETY: as above.
-        Waited::Done(Err(TURNED)) => unsafe { accept(fd, from, size, flags) },
+        Waited::Done(Err(CARRIER_CHANGED)) => unsafe { accept(fd, from, size, flags) },
         waited => {
             if let Waited::Done(Ok(new)) = waited {
                 crate::calls::accepted(fd, new, flags);

@@ -1,4 +1,4 @@
-//! Waiting for what the stack brings: spin as for kernel sockets, then sleep on the interface's descriptors, a bell of this
+//! Waiting for what the stack brings: spin as for kernel sockets, then sleep on the interface's descriptors, an eventfd of this
 //! thread and the kernel's own socket.
 
 use super::{State, Waiter, Wakes, lock};
@@ -11,14 +11,14 @@ use std::cell::Cell;
 
 thread_local! {
     /// An eventfd of the thread, made when it first sleeps; closed when the thread ends.
-    static BELL: Cell<c_int> = const { Cell::new(-1) };
+    static WAKE_FD: Cell<c_int> = const { Cell::new(-1) };
 }
 
 /// Entries of a sleep that are kept on the stack; more need memory.
 const FEW: usize = 64;
 
 /// In the place of an error number: another has to be asked from now on, the kernel or the stack.
-pub(super) const TURNED: c_int = -1;
+pub(super) const CARRIER_CHANGED: c_int = -1;
 
 /// How waiting ended.
 pub(super) enum Waited<T> {
@@ -51,35 +51,35 @@ impl<'a> For<'a> {
     }
 }
 
-/// Rings a thread's bell.
-pub(super) fn ring(bell: c_int) {
+/// Wakes a thread by its eventfd.
+pub(super) fn wake(wake_fd: c_int) {
     let one: u64 = 1;
     // SAFETY: eight bytes, which is what an eventfd takes.
-    unsafe { libc::syscall(libc::SYS_write, bell, &raw const one, 8) };
+    unsafe { libc::syscall(libc::SYS_write, wake_fd, &raw const one, 8) };
 }
 
-fn bell() -> c_int {
-    BELL.with(|bell| {
-        if bell.get() < 0 {
-            bell.set(descriptor::bell());
+fn wake_fd() -> c_int {
+    WAKE_FD.with(|wake_fd| {
+        if wake_fd.get() < 0 {
+            wake_fd.set(descriptor::wake_fd());
             thread::register();
         }
-        bell.get()
+        wake_fd.get()
     })
 }
 
 /// Clears up after a thread that ended, also one that was cancelled in its sleep.
 pub(crate) fn ended() {
-    let bell = BELL.with(|bell| bell.replace(-1));
-    if bell >= 0 {
-        lock().waiters.retain(|waiter| waiter.fd != bell);
-        descriptor::close(bell);
+    let wake_fd = WAKE_FD.with(|wake_fd| wake_fd.replace(-1));
+    if wake_fd >= 0 {
+        lock().waiters.retain(|waiter| waiter.fd != wake_fd);
+        descriptor::close(wake_fd);
     }
 }
 
 /// A forked child shares its parent's eventfds: it makes its own.
 pub(super) fn forked() {
-    let shared = BELL.with(|bell| bell.replace(-1));
+    let shared = WAKE_FD.with(|wake_fd| wake_fd.replace(-1));
     if shared >= 0 {
         descriptor::close(shared);
     }
@@ -103,14 +103,14 @@ pub(super) fn wait<T>(call: &Call, what: &For<'_>, mut attempt: impl FnMut(bool)
 #[cold]
 #[inline(never)]
 fn sleep<T>(what: &For<'_>, handled: Handled, began: u64, mut attempt: impl FnMut(bool) -> Option<T>) -> Waited<T> {
-    let bell = bell();
+    let wake_fd = wake_fd();
     let none = pollfd { fd: -1, events: POLLIN, revents: 0 };
     let mut few = [none; FEW];
     let mut many = Vec::new();
     loop {
         let (used, timer) = {
             let mut state = lock();
-            state.waiters.push(Waiter { fd: bell, wakes: what.wakes, is_woken: false });
+            state.waiters.push(Waiter { fd: wake_fd, wakes: what.wakes, is_woken: false });
             // Who waits for the kernel's sockets takes no frames.
             let is_kernels = what.wakes == Wakes::Turns;
             let interface = if is_kernels { &[][..] } else { &state.descriptors };
@@ -120,12 +120,12 @@ fn sleep<T>(what: &For<'_>, handled: Handled, began: u64, mut attempt: impl FnMu
             }
             let fds = if used > FEW { &mut many[..] } else { &mut few[..] };
             let own = interface.iter().map(|fd| pollfd { fd: *fd, ..none });
-            let all = std::iter::once(pollfd { fd: bell, ..none }).chain(own).chain(what.kernel.iter().copied());
+            let all = std::iter::once(pollfd { fd: wake_fd, ..none }).chain(own).chain(what.kernel.iter().copied());
             fds.iter_mut().zip(all).for_each(|(slot, one)| *slot = one);
             (used, if is_kernels { u64::MAX } else { state.next_timer() })
         };
         let fds = if used > FEW { &mut many[..used] } else { &mut few[..used] };
-        // What came since the last attempt rang no bell.
+        // What came since the last attempt woke nobody.
         let found = attempt(true);
         let now = thread::now_ns();
         let rest = match what.timeout_ns {
@@ -140,11 +140,11 @@ fn sleep<T>(what: &For<'_>, handled: Handled, began: u64, mut attempt: impl FnMu
             error = errno::get();
             thread::slept();
         }
-        lock().waiters.retain(|waiter| waiter.fd != bell);
-        if fds.first().is_some_and(|bell| bell.revents != 0) {
+        lock().waiters.retain(|waiter| waiter.fd != wake_fd);
+        if fds.first().is_some_and(|wake_fd| wake_fd.revents != 0) {
             let mut count: u64 = 0;
             // SAFETY: reads the eight bytes of an eventfd.
-            unsafe { libc::syscall(libc::SYS_read, bell, &raw mut count, 8) };
+            unsafe { libc::syscall(libc::SYS_read, wake_fd, &raw mut count, 8) };
         }
         if let Some(found) = found.or_else(|| attempt(true)) {
             return Waited::Done(found);
@@ -161,7 +161,7 @@ fn sleep<T>(what: &For<'_>, handled: Handled, began: u64, mut attempt: impl FnMu
 }
 
 /// Waits by the kernel's socket of one that may come to the stack meanwhile. `attempt` does not wait, and has the lock: who closes the
-/// number waits for it. Ends with [`TURNED`] where others have to be asked.
+/// number waits for it. Ends with [`CARRIER_CHANGED`] where others have to be asked.
 pub(super) fn wait_beside<T>(
     call: &Call,
     (fd, entry): (c_int, &'static Entry),
@@ -177,7 +177,7 @@ pub(super) fn wait_beside<T>(
             return Some(Err(libc::EBADF));
         }
         if !entry.has(table::CANDIDATE) {
-            return Some(Err(TURNED));
+            return Some(Err(CARRIER_CHANGED));
         }
         attempt()
     })

@@ -2,7 +2,7 @@
 
 use super::{Readiness, Sender, Stack, UdpSocket};
 use crate::address::{Address, Flow};
-use crate::udp::{self, Letter, Received, Udp};
+use crate::udp::{self, QueuedDatagram, Received, Udp};
 use crate::wire::ip::{Marks, Template};
 use crate::{Error, Hop, Instant, UdpOptions};
 use std::net::SocketAddr;
@@ -217,8 +217,8 @@ impl Stack {
         if let Some(error) = one.error.take() {
             return Err(error);
         }
-        let (letter, payload) = one.inbox.front().ok_or(Error::WouldBlock)?;
-        Ok((received(&letter, payload.len()), payload))
+        let (datagram, payload) = one.inbox.front().ok_or(Error::WouldBlock)?;
+        Ok((received(&datagram, payload.len()), payload))
     }
 
     /// Drops the oldest datagram.
@@ -300,7 +300,7 @@ impl Stack {
     }
 }
 
-fn received(letter: &Letter, length: usize) -> Received {
-    let (source, destination) = (letter.flow.remote_socket(), letter.flow.local_socket());
-    Received { length, source, destination, at: letter.at, ttl: letter.marks.ttl, tos: letter.marks.tos }
+fn received(datagram: &QueuedDatagram, length: usize) -> Received {
+    let (source, destination) = (datagram.flow.remote_socket(), datagram.flow.local_socket());
+    Received { length, source, destination, at: datagram.at, ttl: datagram.marks.ttl, tos: datagram.marks.tos }
 }

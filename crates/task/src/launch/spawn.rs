@@ -30,8 +30,8 @@ pub(super) fn spawn(mut launch: Launch) -> Result<Child, TaskError> {
     };
     let parent = if launch.die_with_parent { process_descriptor(std::process::id()) } else { None };
     let descriptors = Descriptors::park(&launch.descriptors).map_err(|cause| failed("inherited descriptors", cause))?;
-    let detour = if launch.pid_namespace { Detour::enter() } else { None };
-    let namespace = match (launch.pid_namespace, &detour) {
+    let child_namespace = if launch.pid_namespace { ChildNamespace::enter() } else { None };
+    let namespace = match (launch.pid_namespace, &child_namespace) {
         (false, _) => Namespace::None,
         (true, Some(_)) => Namespace::Init,
         (true, None) => Namespace::ByUser,
@@ -55,7 +55,7 @@ pub(super) fn spawn(mut launch: Launch) -> Result<Child, TaskError> {
     // SAFETY: `Plan::run` keeps to async-signal-safe functions and neither allocates nor locks (see its module).
     unsafe { command.pre_exec(move || in_child.run()) };
     let started = command.spawn();
-    let back = detour.map_or(Ok(()), Detour::leave);
+    let back = child_namespace.map_or(Ok(()), ChildNamespace::leave);
     let inner = started.map_err(|cause| explain(&program, plan.board.stage(), &launch, cause))?;
     let child = Child::new(inner, program.clone(), launch.own_group, plan.board.containment());
     // Dropping the child kills it: a thread that cannot come back must not go on starting children in there.
@@ -104,11 +104,11 @@ pub(crate) fn process_descriptor(pid: u32) -> Option<OwnedFd> {
 
 /// While this lives, children of this thread are born as init of a new pid namespace. Going in from the starter's side
 /// makes the child itself the init: waiting for it is waiting for all of its descendants.
-struct Detour {
+struct ChildNamespace {
     home: File,
 }
 
-impl Detour {
+impl ChildNamespace {
     /// `None` where that is not permitted.
     fn enter() -> Option<Self> {
         let home = File::open(OWN_PID_NAMESPACE).ok()?;

@@ -5,7 +5,7 @@ use crate::cli::bypass::{self as cli, Capture as Arguments};
 use crate::output::{Failure, Output};
 use anyhow::anyhow;
 use bypass::{BypassError, Capture, CaptureState, TappedFrame};
-use net::capture::{Addressed, Direction, Interface, Statistics, Taken, Writer};
+use net::capture::{Addressed, CapturedPacket, Direction, Interface, Statistics, Writer};
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -183,7 +183,7 @@ impl Recording {
         };
         let way = if one.leaving { Direction::Out } else { Direction::In };
         let (time_ns, sent_bytes) = (one.time_ns, one.length);
-        let taken = Taken { time_ns, hardware: false, way, addressed, vlan: None, sent_bytes, frame };
+        let taken = CapturedPacket { time_ns, hardware: false, way, addressed, vlan: None, sent_bytes, frame };
         self.writer.packet(number, &taken);
         self.waiting += frame.len();
         self.unwritten += 1;

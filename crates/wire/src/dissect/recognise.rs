@@ -82,7 +82,7 @@ enum FlowKind {
 /// What is remembered of one direction at one point of the machine. On loopback each packet is seen twice, leaving and
 /// arriving.
 #[derive(Debug, Clone, Copy, Default)]
-struct Seen {
+struct StreamPoint {
     /// The byte of the stream that comes next.
     next: Option<u32>,
     /// The last number and tag, and how many before fitted.
@@ -98,7 +98,7 @@ struct Flow {
     kind: FlowKind,
     tag: Option<u64>,
     /// By direction, then by point: leaving, arriving, not known.
-    seen: [[Seen; 3]; 2],
+    seen: [[StreamPoint; 3]; 2],
 }
 
 /// Recognises Windhover's flows and messages, packet after packet.
@@ -220,7 +220,7 @@ impl Flow {
         Recognised { flow: self.id, forward: from == self.initiator, message, again }
     }
 
-    fn seen(&mut self, from: SocketAddr, point: usize) -> &mut Seen {
+    fn seen(&mut self, from: SocketAddr, point: usize) -> &mut StreamPoint {
         // Both indices are below the lengths.
         &mut self.seen[usize::from(from != self.initiator)][point.min(2)]
     }

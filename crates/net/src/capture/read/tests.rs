@@ -1,13 +1,13 @@
 //! What the writer writes is read back; what others write is read; what is damaged is named.
 
-use super::super::ring::{Addressed, Direction, Taken};
+use super::super::ring::{Addressed, CapturedPacket, Direction};
 use super::super::write::{self, Interface, Statistics};
 use super::*;
 
 const TIME: u64 = 1_800_000_000_123_456_789;
 
-fn taken(frame: &[u8], way: Direction, vlan: Option<(u16, u16)>) -> Taken<'_> {
-    Taken {
+fn taken(frame: &[u8], way: Direction, vlan: Option<(u16, u16)>) -> CapturedPacket<'_> {
+    CapturedPacket {
         time_ns: TIME,
         hardware: false,
         way,
