@@ -213,7 +213,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Undoes one [`Engine::serve`]; after the last of a port its frames go to the kernel.
+    /// The same for connections that begin at a TCP port: of one that is not served yet, the kernel keeps what is not theirs.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn serve_connections(&mut self, port: u16) -> Result<(), EngineError> {
+        let key = (true, port);
+        if !self.served.contains_key(&key) {
+            self.port.serve_connections(port)?;
+        }
+        *self.served.entry(key).or_insert(0) += 1;
+        Ok(())
+    }
+
+    /// Undoes one [`Engine::serve`] or [`Engine::serve_connections`]; after the last of a port its frames go to the kernel.
     pub fn withdraw(&mut self, protocol: Protocol, port: u16) {
         let key = (protocol == Protocol::Tcp, port);
         let Some(count) = self.served.get_mut(&key) else { return };
@@ -244,13 +257,12 @@ impl Engine {
             let _ = self.stack.listener_close(listener);
             return Err(error);
         }
-        if self.yielded.remove(&local.port()) {
-            self.port.take_all(local.port());
-        }
+        self.yielded.remove(&local.port());
+        self.port.take_others(local.port());
         Ok(listener)
     }
 
-    /// Begins a connection from the port of a socket that the caller holds, and that is served.
+    /// Begins a connection from the port of a socket that the caller holds: after [`Engine::serve_connections`].
     ///
     /// # Errors
     /// As [`Stack::tcp_connect`]; the kernel refuses to leave its frames here.
@@ -285,8 +297,8 @@ impl Engine {
     /// Forgets connections that are over of ports whose listener was closed: others may have the same ends.
     pub fn forget_ended(&mut self) {
         if !self.yielded.is_empty() {
-            let stack = &self.stack;
-            self.port.retain_taken(|local, remote| stack.tcp_lives(local, remote));
+            let (stack, yielded) = (&self.stack, &self.yielded);
+            self.port.retain_taken(|local, remote| !yielded.contains(&local.port()) || stack.tcp_lives(local, remote));
         }
     }
 

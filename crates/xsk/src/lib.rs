@@ -111,6 +111,19 @@ impl Port {
         Ok(())
     }
 
+    /// The same for a TCP port on which nothing listens: with AF_XDP only the frames of connections that [`Port::take_also`] names are
+    /// taken. The kernel may have others from the same port of another address.
+    ///
+    /// # Errors
+    /// As [`Port::serve`].
+    pub fn serve_connections(&mut self, port: u16) -> Result<(), XskError> {
+        match self {
+            Self::Xdp(xdp) => xdp.serve_connections(port),
+            Self::Packet(packet) => packet.set_served(Protocol::Tcp, port, true)?,
+        }
+        Ok(())
+    }
+
     /// Leaves the frames for `port` to the kernel from now on.
     ///
     /// # Errors
@@ -137,7 +150,7 @@ impl Port {
     }
 
     /// Takes the frames of these connections of a served TCP port, by local and remote end, and leaves all others to the kernel: another
-    /// program may listen there. Until [`Port::take_all`], or the port is withdrawn. AF_PACKET knows nothing of it.
+    /// program may listen there. Until [`Port::take_others`], or the port is withdrawn. AF_PACKET knows nothing of it.
     ///
     /// # Errors
     /// As there; the port's frames are taken as before.
@@ -152,14 +165,14 @@ impl Port {
         }
     }
 
-    /// Takes all frames of a served TCP port again.
-    pub fn take_all(&mut self, port: u16) {
+    /// Takes all frames of a served TCP port of which only those of some connections are taken.
+    pub fn take_others(&mut self, port: u16) {
         if let Self::Xdp(xdp) = self {
-            xdp.take_all(port);
+            xdp.take_others(port);
         }
     }
 
-    /// Takes the frames of one connection more where [`Port::take_only`] holds for its port.
+    /// Takes the frames of one connection more where [`Port::take_only`] or [`Port::serve_connections`] holds for its port.
     ///
     /// # Errors
     /// As there.

@@ -6,7 +6,7 @@ use crate::rings::Ring;
 use crate::sys::{self, Mapping};
 use crate::{Backend, Interface, PortCounters, Protocol, XskError, bpf};
 use libc::xdp_desc;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -64,7 +64,8 @@ pub struct XdpPort {
     served_addresses: Vec<IpAddr>,
     /// What the table of flows holds: connections of a served port that are the kernel's, or the only ones that are not.
     flows: OwnedFd,
-    listed: Vec<(SocketAddr, SocketAddr)>,
+    /// Connections in the table of flows, by local port.
+    listed: HashMap<u16, Vec<(SocketAddr, SocketAddr)>>,
     interface: String,
     backend: Backend,
 }
@@ -104,15 +105,20 @@ impl XdpPort {
             _ => refused(name, "attaching the XDP program", cause),
         })?;
         let interface = name.clone();
-        let (served_addresses, listed) = (Vec::new(), Vec::new());
+        let (served_addresses, listed) = (Vec::new(), HashMap::new());
         Ok(Self { link, queues, ports: table, addresses, served_addresses, flows, listed, interface, backend })
     }
 
     pub(crate) fn set_served(&mut self, protocol: Protocol, port: u16, on: bool) {
         self.set_value(protocol, port, if on { program::TAKEN } else { 0 });
         if !on && protocol == Protocol::Tcp {
-            self.retain_listed(|local, _| local.port() != port);
+            self.retain_listed(port, |_, _| false);
         }
+    }
+
+    /// Takes the frames of listed connections alone of a port that is not served yet.
+    pub(crate) fn serve_connections(&mut self, port: u16) {
+        self.set_value(Protocol::Tcp, port, program::TAKEN_IF_LISTED);
     }
 
     fn value(&self, protocol: Protocol, port: u16) -> *mut u8 {
@@ -134,13 +140,14 @@ impl XdpPort {
     fn list(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
         bpf::insert(&self.flows, &program::flow_key(local, remote), &[1])
             .map_err(|cause| refused(&self.interface, "listing a connection", cause))?;
-        self.listed.push((local, remote));
+        self.listed.entry(local.port()).or_default().push((local, remote));
         Ok(())
     }
 
-    fn retain_listed(&mut self, mut keep: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+    fn retain_listed(&mut self, port: u16, mut keep: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+        let Some(listed) = self.listed.get_mut(&port) else { return };
         let flows = &self.flows;
-        self.listed.retain(|(local, remote)| {
+        listed.retain(|(local, remote)| {
             let is_kept = keep(*local, *remote);
             if !is_kept {
                 // It may be missing: then it is as it should be.
@@ -148,12 +155,15 @@ impl XdpPort {
             }
             is_kept
         });
+        if listed.is_empty() {
+            self.listed.remove(&port);
+        }
     }
 
     /// Leaves the frames of one connection of a served port to the kernel.
     pub(crate) fn pass(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
         if self.takes_listed(local.port()) {
-            self.retain_listed(|one, other| (one, other) != (local, remote));
+            self.retain_listed(local.port(), |one, other| (one, other) != (local, remote));
             return Ok(());
         }
         self.list(local, remote)?;
@@ -168,7 +178,7 @@ impl XdpPort {
         connections: impl Iterator<Item = (SocketAddr, SocketAddr)>,
     ) -> Result<(), XskError> {
         // Those that were the kernel's are so by not being listed.
-        let before: Vec<_> = self.listed.iter().filter(|(local, _)| local.port() == port).copied().collect();
+        let before = self.listed.get(&port).cloned().unwrap_or_default();
         self.take_all(port);
         if let Err(error) = connections.into_iter().try_for_each(|(local, remote)| self.list(local, remote)) {
             self.take_all(port);
@@ -184,10 +194,16 @@ impl XdpPort {
         if self.takes_listed(local.port()) { self.list(local, remote) } else { Ok(()) }
     }
 
-    /// Takes all frames of a served port.
-    pub(crate) fn take_all(&mut self, port: u16) {
+    fn take_all(&mut self, port: u16) {
         self.set_value(Protocol::Tcp, port, program::TAKEN);
-        self.retain_listed(|local, _| local.port() != port);
+        self.retain_listed(port, |_, _| false);
+    }
+
+    /// Takes all frames of a served port of which only some connections' are taken.
+    pub(crate) fn take_others(&mut self, port: u16) {
+        if self.takes_listed(port) {
+            self.take_all(port);
+        }
     }
 
     /// Forgets connections that are over of those that [`Self::pass`] left to the kernel.
@@ -201,9 +217,9 @@ impl XdpPort {
     }
 
     fn retain_of_ports(&mut self, taking_listed: bool, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
-        let ports: HashSet<u16> = self.listed.iter().map(|(local, _)| local.port()).collect();
-        let meant: HashSet<u16> = ports.into_iter().filter(|port| self.takes_listed(*port) == taking_listed).collect();
-        self.retain_listed(|local, remote| !meant.contains(&local.port()) || lives(local, remote));
+        let ports: Vec<u16> =
+            self.listed.keys().copied().filter(|port| self.takes_listed(*port) == taking_listed).collect();
+        ports.into_iter().for_each(|port| self.retain_listed(port, &mut lives));
     }
 
     pub(crate) fn set_addresses(&mut self, addresses: &[IpAddr]) -> Result<(), XskError> {

@@ -304,10 +304,11 @@ fn begin(
     if !engine.has_address(local.ip()) {
         return Err(not(Not::Ever(Reason::OtherInterface)));
     }
-    if serve(engine, Protocol::Tcp, local.port()).is_err() {
+    if engine.serve_connections(local.port()).is_err() {
         // AF_PACKET has room for few ports: those of connections that are over by now are free.
         state.sweep();
-        serve(state.engine().map_err(not)?, Protocol::Tcp, local.port()).map_err(not)?;
+        let served = state.engine().map_err(not)?.serve_connections(local.port());
+        served.map_err(|_| not(Not::Ever(Reason::TooManySockets)))?;
     }
     let engine = state.engine().map_err(not)?;
     if engine.backend() == Backend::Packet {

@@ -1,5 +1,6 @@
 /* Ports that several listeners have. `ports share UDP|TCP PORT`: two threads, each with a socket of its own (SO_REUSEPORT), answer with
-   their number; a thread that returns from its call though the process ends ends it with 1. `ports drain PORT`: takes one connection, closes its listener, and echoes on until the connection ends. */
+   their number; a thread that returns from its call though the process ends ends it with 1. `ports dial PORT`: connects
+   from that port of fd09::1 to port 7300 of fd09::2. `ports drain PORT`: takes one connection, closes its listener, and echoes on until the connection ends. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -53,6 +54,20 @@ static int drain(void) {
     return 0;
 }
 
+static int dial(void) {
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(7300)};
+    inet_pton(AF_INET6, "fd09::1", &own.sin6_addr);
+    inet_pton(AF_INET6, "fd09::2", &to.sin6_addr);
+    if (bind(fd, (void *)&own, sizeof own)) failed("bind");
+    if (connect(fd, (void *)&to, sizeof to) || send(fd, "dial", 4, 0) != 4) failed("connect");
+    puts("ready");
+    fflush(stdout);
+    char byte;
+    return recv(fd, &byte, 1, 0) != 1;
+}
+
 static void *drained(void *pipe_end) {
     char bytes[4096];
     usleep(300 * 1000);
@@ -78,6 +93,7 @@ int main(int count, char **arguments) {
     port = atoi(arguments[count - 1]);
     is_stream = strcmp(arguments[2], "UDP");
     if (!strcmp(arguments[1], "drain")) return drain();
+    if (!strcmp(arguments[1], "dial")) return dial();
     pthread_t threads[2];
     for (long i = 0; i < 2; i++) pthread_create(&threads[i], NULL, answer, (void *)i);
     puts("ready");

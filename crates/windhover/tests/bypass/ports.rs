@@ -1,7 +1,7 @@
 //! Ports that several listeners have: of one program, and of one after the other.
 
 use super::support::Folder;
-use super::wire::{NEAR, Network};
+use super::wire::{FAR, NEAR, Network};
 use super::{Started, bypass, compile, stat};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -69,6 +69,47 @@ fn sockets_that_share_a_port_share_its_peers() {
         // Neither thread returned from its call: see `end_slowly`.
         assert_eq!(started.end(), Some(0), "{kind}");
     }
+}
+
+/// Catches: a connection of the stack that takes the frames of another one, of the kernel from the same port of another address: it was
+/// reset.
+#[test]
+fn a_port_of_two_addresses_has_connections_of_the_stack_and_of_the_kernel() {
+    let test = "a_port_of_two_addresses_has_connections_of_the_stack_and_of_the_kernel";
+    let folder = Arc::new(Folder::new("bypass-ports-two"));
+    let Some(program) = compile(&folder, test, "ports", &[]) else { return };
+    let Some(network) = Network::new(test, false) else { return };
+    let listen = |family: usize| TcpListener::bind((FAR[family], 7300)).unwrap();
+    let listeners = network.far.run(move || [listen(0), listen(1)]);
+    let mut kernels = network.near.run(|| connect(SocketAddr::new(FAR[0].parse().unwrap(), 7300)).unwrap());
+    let mut peer = listeners[0].accept().unwrap().0;
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut exchange = || {
+        let mut byte = [0];
+        kernels.write_all(b"k").unwrap();
+        peer.read_exact(&mut byte).unwrap();
+        peer.write_all(b"p").unwrap();
+        kernels.read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"p");
+        kernels.local_addr().unwrap().port()
+    };
+    let port = exchange();
+    let state = folder.clone();
+    let started = network.near.run(move || {
+        let line = ["run", "--stack", "xdp", "--backend", "generic", "--require", "--", &program, "dial", "TCP"];
+        Started::new(&mut bypass(&state, &[&line[..], &[&port.to_string()]].concat()), "ready").0
+    });
+    let mut stacks = listeners[1].accept().unwrap().0;
+    stacks.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut word = [0; 4];
+    stacks.read_exact(&mut word).unwrap();
+    assert_eq!((&word, stacks.peer_addr().unwrap().port()), (b"dial", port));
+    let sockets: Vec<_> = stat(&folder).iter().flat_map(|page| page["sockets"].as_array().unwrap().clone()).collect();
+    assert!(sockets.iter().any(|socket| socket["backend"] == "xdp"), "{sockets:?}");
+    exchange();
+    stacks.write_all(b"x").unwrap();
+    assert_eq!(started.end(), Some(0));
+    exchange();
 }
 
 /// Catches: a program on the stack that closes its listener, and refuses connections for the next program on its port as long as one of
