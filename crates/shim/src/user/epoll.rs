@@ -93,6 +93,20 @@ fn in_kernel(set: c_int, what: c_int, fd: c_int, events: u32, data: u64) -> c_in
     unsafe { real::epoll_ctl.get()(set, what, fd, &raw mut event) }
 }
 
+/// The members of a kernel's instance that have reported with EPOLLONESHOT: only the bits that ask for no event are left of them
+/// (EP_PRIVATE_BITS; proc(5), /proc/pid/fdinfo).
+fn spent_in_kernel(set: c_int) -> Vec<c_int> {
+    const PRIVATE: u32 = 0xf000_0000;
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{set}")).unwrap_or_default();
+    let members = text.lines().filter_map(|line| {
+        let mut words = line.strip_prefix("tfd:")?.split_ascii_whitespace();
+        let fd = words.next()?.parse().ok()?;
+        let events = u32::from_str_radix(words.nth(1)?, 16).ok()?;
+        (events & !PRIVATE == 0).then_some(fd)
+    });
+    members.collect()
+}
+
 /// What the kernel watches of a datagram socket or listener of the stack: all but that it can be written to.
 fn kernel_events(events: u32) -> u32 {
     events & !(EPOLLOUT | EPOLLWRNORM).cast_unsigned()
@@ -382,8 +396,14 @@ impl State {
     /// Notes that the kernel's instance has reported members with EPOLLONESHOT.
     fn spend(&mut self, number: u32, reported: &[epoll_event]) {
         let Some(set) = self.sets.get_mut(&number).filter(|set| set.has_one_shot) else { return };
-        for watch in set.watches.values_mut().filter(|watch| watch.events & EPOLLONESHOT.cast_unsigned() != 0) {
-            watch.is_spent |= watch.in_kernel && reported.iter().any(|event| { event.u64 } == watch.data);
+        let is_reported = |watch: &Watch| watch.in_kernel && reported.iter().any(|event| { event.u64 } == watch.data);
+        let alike = set.watches.values().filter(|watch| is_reported(watch)).count();
+        // An event has no more than the member's data, which others may have, too.
+        let spent = (alike > reported.len() || set.has_others).then(|| spent_in_kernel(set.fd));
+        for (fd, watch) in &mut set.watches {
+            if watch.events & EPOLLONESHOT.cast_unsigned() != 0 && is_reported(watch) {
+                watch.is_spent |= spent.as_ref().is_none_or(|spent| spent.contains(fd));
+            }
         }
     }
 

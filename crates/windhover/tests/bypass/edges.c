@@ -416,6 +416,18 @@ static void instances(void) {
         recv(a, buffer, 4, 0);
         epoll_ctl(set, EPOLL_CTL_MOD, a, &event);
     }
+    /* Two members with the same data: the shot of one is not that of the other. */
+    int alike = bound(SOCK_DGRAM);
+    epoll_ctl(set, EPOLL_CTL_ADD, alike, &event);
+    sendto(alike, "far", 3, 0, to(7000), far_size);
+    say("on the stack", epoll_wait(set, found, 4, 2000));
+    recv(alike, buffer, 4, 0);
+    epoll_ctl(set, EPOLL_CTL_MOD, alike, &event);
+    send_here(a, "here");
+    say("one of two", epoll_wait(set, found, 4, 2000));
+    sendto(alike, "far", 3, 0, to(7000), far_size);
+    say("the other of two", epoll_wait(set, found, 4, 2000));
+    close(alike);
     close(set);
     close(second);
     close(a);
