@@ -137,7 +137,7 @@ pub(super) struct Intervals {
     log_step: usize,
     stragglers: BTreeMap<u64, Box<[Tallies]>>,
     reports: VecDeque<LiveInterval>,
-    /// The first interval that was not report yet, and those that were report before all was known of them.
+    /// The first interval that was not reported yet, and those that were reported before all was known of them.
     next_report: u64,
     unsettled: VecDeque<u64>,
     /// The interval that messages are being sent in, and its end in ns.
@@ -430,7 +430,7 @@ impl Intervals {
         self.reports.push_back(report);
     }
 
-    /// A message was sent at `sent_ns`, later than those before, to so many reflectors; what becomes of it is report by
+    /// A message was sent at `sent_ns`, later than those before, to so many reflectors; what becomes of it is reported by
     /// [`Intervals::take`].
     #[inline]
     pub(super) fn begin(&mut self, sent_ns: u64, messages: u64) {
@@ -446,7 +446,7 @@ impl Intervals {
     }
 
     /// Tells intervals that are over at `now_ns`, in ns since the first message was due: at once where all is known of
-    /// what was due before `known_ns`, else half an interval later; and those that were report so, once all is known. With
+    /// what was due before `known_ns`, else half an interval later; and those that were reported so, once all is known. With
     /// `all_sent` nothing more will be sent.
     pub(super) fn look(&mut self, now_ns: u64, known_ns: u64, all_sent: bool) {
         let end = |index: u64, length_ns: u64| (index + 1).saturating_mul(length_ns);
