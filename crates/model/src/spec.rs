@@ -1,28 +1,9 @@
 //! What one measurement does, as the command line or a plan asks for it.
 
 use crate::error::within;
-use crate::{EndSpec, ModelError, PaceSpec, Protocol, Receive, SizeList, SocketSpec, StreamSpec, WakeSpec};
-
-words! {
-    "probe";
-    /// The kinds of measurement.
-    #[derive(Default)]
-    pub enum Probe {
-        /// One message there and back at a time, every one timed.
-        #[default]
-        Pingpong = "pingpong",
-        /// Request/response transactions, with their rate and the CPU they cost.
-        Rr = "rr",
-        /// ICMP echo.
-        Ping = "ping",
-        /// Messages at a fixed rate, sent without waiting for answers.
-        Pace = "pace",
-        /// Bulk data.
-        Stream = "stream",
-        /// Timer wake-ups of sleeping threads: how late each is, as cyclictest measures it.
-        Wake = "wake",
-    }
-}
+use crate::{
+    EndSpec, LatencyKind, ModelError, PaceSpec, Probe, Protocol, Receive, SizeList, SocketSpec, StreamSpec, WakeSpec,
+};
 
 /// Idle time between two rounds, in µs; both may be set, the sleep comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -185,7 +166,7 @@ impl ProbeSpec {
             socket: SocketSpec { nodelay: probe != Probe::Stream, ..SocketSpec::new(protocol) },
             initiator: EndSpec::default(),
             reflector: EndSpec::default(),
-            sizes: SizeList::one(if probe == Probe::Wake { 0 } else { 32 }),
+            sizes: SizeList::one(if probe.has_peer() { 32 } else { 0 }),
             response_size: None,
             connect_each: false,
             pings: 1,
@@ -195,7 +176,8 @@ impl ProbeSpec {
             warmup: Warmup::default(),
             stop: StopRule::default(),
             timeout_ms: 1000,
-            rtt: matches!(probe, Probe::Ping | Probe::Pace),
+            // The figures of a stream are no times.
+            rtt: probe.samples().is_some() && probe.latency_kind(false) == LatencyKind::Rtt,
             raw: false,
             outliers: OutlierRule::default(),
             pace: (probe == Probe::Pace).then(PaceSpec::default),
@@ -321,12 +303,6 @@ impl ProbeSpec {
             return conflict("pgm has its own times and no stamps", "leave --stamps out");
         }
         Ok(())
-    }
-
-    /// Whether a process of ours sends messages back: a kernel answers an ICMP echo, and a timer has no far end.
-    #[must_use]
-    pub fn has_reflector(&self) -> bool {
-        !matches!(self.probe, Probe::Ping | Probe::Wake)
     }
 
     /// The CPUs that the threads of the initiator are pinned to; `None` stands for one that is not pinned.

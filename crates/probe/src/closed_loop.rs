@@ -1,6 +1,6 @@
 //! The closed loop: `pingpong`, `rr` and `ping` measure size after size against one peer. A thread of its own measures.
 
-use crate::document::{self, Figures, Parts, TimedResult};
+use crate::document::{Figures, Parts, TimedResult};
 use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd};
 use crate::echo::{self, EchoPath};
 use crate::peer::{DataPath, Peer};
@@ -187,7 +187,7 @@ impl ClosedLoop<'_> {
             raw_capacity: driver::raw_capacity(spec),
             has_header: plan.tier != Tier::Nothing,
             has_schedule: plan.interval_ns > 0,
-            ..RecorderConfig::new(self.clock.rate(), document::kind(spec), spec.stop.max_ms)
+            ..RecorderConfig::new(self.clock.rate(), spec.probe.latency_kind(spec.rtt), spec.stop.max_ms)
         }
     }
 

@@ -6,8 +6,8 @@ use model::result::{EndReport, Ends, SelfCost, Transactions};
 use model::usage::{Carried, Preload};
 use model::worker::{Measured, ProbeTask};
 use model::{
-    ClockMap, Counters, EndUsage, Event, Finding, FindingId, FrameBackend, LatencyKind, Messages, PgmReport, Probe,
-    ProbeSpec, ResultDocument, Source, TickRate, Verdict, WakeReport, source,
+    ClockMap, Counters, EndUsage, Event, Finding, FindingId, FrameBackend, Messages, PgmReport, Probe, ProbeSpec,
+    ResultDocument, Source, TickRate, Verdict, WakeReport, source,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
@@ -83,15 +83,6 @@ pub(crate) struct PathInfo {
     pub frame_backend: Option<FrameBackend>,
 }
 
-/// What `latency` is reported as.
-pub(crate) fn kind(spec: &ProbeSpec) -> LatencyKind {
-    if spec.probe == Probe::Wake {
-        return LatencyKind::WakeUp;
-    }
-    // Out and back differ in an open loop, so half of the sum has no meaning.
-    if spec.rtt || spec.probe == Probe::Pace { LatencyKind::Rtt } else { LatencyKind::RttHalf }
-}
-
 /// Puts the document together and judges it.
 pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measured {
     let spec = &task.spec;
@@ -123,8 +114,7 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
             frame_backend: path_info.frame_backend,
             carried,
         },
-        reflector: (spec.probe != Probe::Wake)
-            .then(|| reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
+        reflector: (spec.probe.has_peer()).then(|| reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
     };
     let rate = map.rate;
     let mut factors = factors(task, pass);
@@ -234,7 +224,7 @@ impl TimedResult {
 fn factors(task: &ProbeTask, pass: Pass) -> BTreeMap<String, serde_json::Value> {
     let mut factors = task.factors.clone();
     factors.insert("protocol".to_owned(), task.spec.socket.protocol.word().into());
-    if task.spec.probe != Probe::Wake {
+    if task.spec.probe.has_peer() {
         factors.insert("size".to_owned(), pass.size.into());
     }
     if let Some(rate) = pass.rate {
@@ -290,7 +280,7 @@ mod tests {
 
     fn parts_of(spec: ProbeSpec, rates: &[f64], check: impl FnOnce(Measured)) {
         let clock = Clock::raw();
-        let mut recorder = Recorder::new(RecorderConfig::new(clock.rate(), kind(&spec), 1000));
+        let mut recorder = Recorder::new(RecorderConfig::new(clock.rate(), spec.probe.latency_kind(spec.rtt), 1000));
         let samples: Vec<Sample> = (0..200)
             .map(|seq| Sample {
                 seq,
@@ -341,7 +331,7 @@ mod tests {
             assert_eq!(result.factor("protocol").as_deref(), Some("udp"));
             assert_eq!(result.factor("load").as_deref(), Some("none"));
             let latency = result.latency.as_ref().unwrap();
-            assert_eq!((latency.kind, latency.count), (LatencyKind::RttHalf, 200));
+            assert_eq!((latency.kind, latency.count), (model::LatencyKind::RttHalf, 200));
             assert!((latency.mean_ns.unwrap() - 5001.0).abs() < 1.0, "{latency:?}");
             assert!(result.transactions.is_none() && result.mdev_ns.is_none());
             assert!(has(&measured, FindingId::Loss), "the rate limit is told");
@@ -362,7 +352,7 @@ mod tests {
             assert_eq!((transactions.passes, transactions.request_bytes, transactions.response_bytes), (3, 64, 9));
             assert!(transactions.ci95_percent.unwrap() > 50.0);
             assert!(has(&measured, FindingId::IntervalNotReached));
-            assert_eq!(measured.result.latency.as_ref().unwrap().kind, LatencyKind::Rtt);
+            assert_eq!(measured.result.latency.as_ref().unwrap().kind, model::LatencyKind::Rtt);
         });
     }
 

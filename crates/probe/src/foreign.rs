@@ -1,6 +1,6 @@
 //! A foreign worker as the initiator: its process, what it says, and its samples as a result. docs/foreign-workers.md is the contract.
 
-use crate::document::{self, Figures, Parts, PathInfo, TimedResult};
+use crate::document::{Figures, Parts, PathInfo, TimedResult};
 use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd};
 use crate::measuring_thread::AffinityGuard;
 use crate::session::Session;
@@ -198,7 +198,7 @@ fn recorded(spec: &ProbeSpec, said: &Said) -> record::Recorded {
         has_header: !is_wake,
         ..RecorderConfig::new(
             said.rate,
-            document::kind(spec),
+            spec.probe.latency_kind(spec.rtt),
             u32::try_from(said.span_ns() / 1_000_000 + 1).unwrap_or(u32::MAX),
         )
     };

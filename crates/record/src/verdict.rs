@@ -500,12 +500,7 @@ fn long_stalls(evidence: &Evidence<'_>) -> Option<String> {
 
 fn interrupted(evidence: &Evidence<'_>) -> Option<String> {
     let sent = evidence.messages.sent;
-    let after = match evidence.spec.probe {
-        // Its bytes are no messages that were counted.
-        Probe::Stream => String::new(),
-        Probe::Wake => format!(" after {sent} deadlines"),
-        _ => format!(" after {sent} messages"),
-    };
+    let after = evidence.spec.probe.samples().map(|samples| format!(" after {sent} {samples}")).unwrap_or_default();
     evidence.interrupted.then(|| format!("the run was interrupted{after}: the result covers only what came before"))
 }
 

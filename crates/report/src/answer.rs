@@ -97,7 +97,7 @@ fn place_of(cells: &[Cell], pair: &CellComparison, side: &Side) -> Option<usize>
     cells.iter().position(|cell| {
         let info = &cell.info;
         pair.factors.iter().chain(&side.factors).all(|(name, wanted)| match name.as_str() {
-            "probe" => info.probe == *wanted,
+            "probe" => info.probe.word() == wanted,
             "protocol" => info.protocol == *wanted,
             "size" => info.size_bytes.to_string() == *wanted,
             _ => info.factors.get(name).is_none_or(|own| is_same(own, wanted)),
@@ -117,9 +117,8 @@ fn rows(cells: &[Cell], primary: Option<&Comparisons>) -> Vec<usize> {
     let first = places.first().copied().unwrap_or(0);
     places.retain(|place| kind(*place) == kind(first));
     places.truncate(MOST_ROWS);
-    let message = |place: usize| {
-        cells.get(place).map(|cell| (cell.info.probe.clone(), cell.info.protocol.clone(), cell.info.size_bytes))
-    };
+    let message =
+        |place: usize| cells.get(place).map(|cell| (cell.info.probe, cell.info.protocol.clone(), cell.info.size_bytes));
     let alike = (0..cells.len()).filter(|place| message(*place) == message(first));
     for place in alike.chain(0..cells.len()).filter(|place| kind(*place) == kind(first)) {
         if places.len() < FEWEST_ROWS && !places.contains(&place) {
@@ -140,8 +139,11 @@ struct Labels {
 /// All factors of a cell, those of its message among them.
 fn factors(cell: &Cell) -> BTreeMap<String, String> {
     let info = &cell.info;
-    let message =
-        [("probe", info.probe.clone()), ("protocol", info.protocol.clone()), ("size", info.size_bytes.to_string())];
+    let message = [
+        ("probe", info.probe.word().to_owned()),
+        ("protocol", info.protocol.clone()),
+        ("size", info.size_bytes.to_string()),
+    ];
     let message = message.into_iter().map(|(name, value)| (name.to_owned(), value));
     info.factors.clone().into_iter().chain(message).collect()
 }
@@ -218,10 +220,10 @@ impl Labels {
 fn measured(document: &Document, shown: &[&Cell], labels: &Labels, runs: &[RunInput]) -> String {
     let messages = each_once(shown.iter().map(|cell| {
         let info = &cell.info;
-        let size = if info.protocol == Protocol::Timer.word() {
-            String::new()
-        } else {
+        let size = if info.probe.has_peer() {
             format!(" {} {} B", info.protocol.to_uppercase(), info.size_bytes)
+        } else {
+            String::new()
         };
         let kind = info.value("p50").map(|_| format!("{} of ", info.kind.title())).unwrap_or_default();
         format!("{kind}{}{size}", info.probe)

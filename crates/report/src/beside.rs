@@ -63,7 +63,7 @@ fn grid(cells: &[CellInfo]) -> Option<Grid> {
 
 /// Each ping-pong with the wake-up cells that agree with it in every factor that both have.
 fn rows(cells: &[CellInfo]) -> Vec<(&CellInfo, &CellInfo)> {
-    let of = |probe: Probe| cells.iter().filter(move |cell| cell.probe == probe.word() && cell.value("p50").is_some());
+    let of = |probe: Probe| cells.iter().filter(move |cell| cell.probe == probe && cell.value("p50").is_some());
     let beside = |trip| of(Probe::Wake).filter(move |wake| agree(trip, wake)).map(move |wake| (trip, wake));
     of(Probe::Pingpong).flat_map(beside).collect()
 }
@@ -97,7 +97,7 @@ mod tests {
             label: factors.iter().map(|(_, value)| *value).collect::<Vec<_>>().join(" "),
             substrate: Substrate::Simulated,
             factors: factors.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-            probe: probe.word().to_owned(),
+            probe,
             protocol: "udp".to_owned(),
             size_bytes: 32,
             kind,

@@ -105,7 +105,7 @@ fn of_run(run: &RunInput, rtt: bool) -> Vec<BootSpread> {
         }
         let Some(kernel) = key.factors.get("kernel").filter(|_| !boots.is_empty()) else { continue };
         let own = key.factors.iter().filter(|(name, _)| name.as_str() != "kernel" && varying.contains(*name));
-        let mut label = vec![message(key.probe.word(), &key.protocol, key.size)];
+        let mut label = vec![message(key.probe, &key.protocol, key.size)];
         label.extend(own.map(|(name, value)| label_word(name, value)));
         let substrate = run.document.substrate;
         label.extend((substrate == Substrate::SimulatedTime).then(|| substrate.word().to_owned()));

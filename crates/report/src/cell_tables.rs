@@ -71,7 +71,7 @@ impl CellTable {
                 }
             }
         };
-        let is_of_probe = |cell: &CellInfo| self.probe.is_none_or(|probe| cell.probe == probe.word());
+        let is_of_probe = |cell: &CellInfo| self.probe.is_none_or(|probe| cell.probe == probe);
         document.cells.iter().enumerate().filter(|(_, cell)| is_of_probe(cell)).flat_map(of_cell).collect()
     }
 

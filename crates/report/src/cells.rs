@@ -161,7 +161,7 @@ fn cell(
         label: String::new(),
         substrate,
         factors: key.factors.clone(),
-        probe: key.probe.word().to_owned(),
+        probe: key.probe,
         protocol: key.protocol.clone(),
         size_bytes: key.size,
         kind,

@@ -4,8 +4,8 @@
 use crate::Report;
 use crate::document::{CellInfo, Headline};
 use crate::papers::{COLUMNS as COLUMNS_OF_PAPERS, columns};
-use model::LatencyKind;
 use model::quantity::{self, Combine, Group, Quantity, Unit};
+use model::{LatencyKind, Probe};
 use std::collections::BTreeSet;
 use store::csv_line;
 
@@ -36,7 +36,7 @@ const COLUMNS: &[Column] = &[
     Words("source", |_| "measured".to_owned()),
     Words("substrate", |info| info.substrate.word().to_owned()),
     Words("run", |info| info.run.clone()),
-    Words("probe", |info| info.probe.clone()),
+    Words("probe", |info| info.probe.word().to_owned()),
     Words("protocol", |info| info.protocol.clone()),
     Words("size_bytes", |info| info.size_bytes.to_string()),
     Words("kind", |info| info.kind.word().to_owned()),
@@ -141,10 +141,10 @@ fn field_of(quantity: &Quantity, info: &CellInfo) -> String {
     if quantity.unit == Unit::Ns { ns(value) } else { number(value) }
 }
 
-fn published(source: &str, probe: &str, protocol: &str, kind: LatencyKind, headline: &Headline) -> Vec<String> {
+fn published(source: &str, probe: Probe, protocol: &str, kind: LatencyKind, headline: &Headline) -> Vec<String> {
     let known = [
         ("source", source.to_owned()),
-        ("probe", probe.to_owned()),
+        ("probe", probe.word().to_owned()),
         ("protocol", protocol.to_owned()),
         ("size_bytes", "32".to_owned()),
         ("kind", kind.word().to_owned()),

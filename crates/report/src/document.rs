@@ -6,7 +6,7 @@
 use crate::ReportError;
 use crate::error::json_text;
 use crate::names::cell_word;
-use model::{LatencyKind, Protocol, Substrate};
+use model::{LatencyKind, Probe, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -258,11 +258,8 @@ pub struct ReflectorInfo {
 }
 
 /// What was measured: `pingpong udp 32 B`; a timer has no protocol and no size.
-pub(crate) fn message(probe: &str, protocol: &str, size_bytes: u64) -> String {
-    if protocol == Protocol::Timer.word() {
-        return probe.to_owned();
-    }
-    format!("{probe} {protocol} {size_bytes} B")
+pub(crate) fn message(probe: Probe, protocol: &str, size_bytes: u64) -> String {
+    if probe.has_peer() { format!("{probe} {protocol} {size_bytes} B") } else { probe.to_string() }
 }
 
 /// One cell: all repetitions of one combination of factors, probe, protocol and size.
@@ -280,8 +277,8 @@ pub struct CellInfo {
     pub substrate: Substrate,
     /// All factors by axis, `nic`, `os` and `shield` included.
     pub factors: BTreeMap<String, String>,
-    /// `pingpong`, `rr` or `ping`.
-    pub probe: String,
+    /// What was measured.
+    pub probe: Probe,
     /// `tcp`, `udp` …
     pub protocol: String,
     /// Message size.

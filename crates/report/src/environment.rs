@@ -320,7 +320,7 @@ fn end_facts(heading: &str, end: &EndReport, probe: Probe) -> Facts {
     let mut pairs = Facts::new(heading);
     pairs.push("host", end.host.as_deref());
     pairs.push("address", end.address.as_deref());
-    pairs.push("receive", (!matches!(probe, Probe::Ping | Probe::Wake)).then_some(end.spec.receive));
+    pairs.push("receive", probe.has_reflector().then_some(end.spec.receive));
     pairs.push("policy", Some(end.spec.policy));
     pairs.push("CPU", Some(end.spec.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())));
     pairs.push("busy poll", end.spec.busy_poll_us.map(|us| format!("{us} µs")));

@@ -119,7 +119,7 @@ fn all_cells(document: &Document) -> String {
     for info in &document.cells {
         let mut cells = vec![
             info.label.clone(),
-            info.probe.clone(),
+            info.probe.word().to_owned(),
             info.protocol.clone(),
             info.size_bytes.to_string(),
             info.kind.title().to_owned(),

@@ -35,7 +35,7 @@ fn sentence(cells: &[Cell], members: &[(usize, FindingCount)]) -> Option<String>
     let info = &cells.get(*index)?.info;
     let (name, times) = finding.words(info);
     let times = times.map(|times| format!(", {times} repetitions")).unwrap_or_default();
-    let example = format!("{}, {}{times}", message(&info.probe, &info.protocol, info.size_bytes), info.label);
+    let example = format!("{}, {}{times}", message(info.probe, &info.protocol, info.size_bytes), info.label);
     let consequence = match (finding.invalid, info.left_out > 0) {
         (true, true) => " Those repetitions are left out of the figures.",
         (true, false) => " No repetition can be trusted; the figures are shown all the same.",

@@ -7,7 +7,7 @@ use crate::names::{ROW_AXES, label_word, measured_on, rank};
 use crate::reference::{PublishedRow, published};
 use crate::units::{each_once, plain, range, utc};
 use crate::{Options, RunInput, answer, boots, notes, summary};
-use model::{LatencyKind, Substrate, source};
+use model::{LatencyKind, Probe, Substrate, source};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Digests runs into cells and the document. `compared`: the comparisons of the same runs, for the summary.
@@ -17,7 +17,7 @@ pub(crate) fn digest(inputs: &[RunInput], options: &Options, compared: &[Compari
     let rows = number_rows(&mut cells, &axes);
     cells.sort_by_cached_key(|cell| {
         let info = &cell.info;
-        (info.row, rank("probe", &info.probe), rank("protocol", &info.protocol), info.size_bytes)
+        (info.row, info.probe, rank("protocol", &info.protocol), info.size_bytes)
     });
     let notes = notes::number(&mut cells);
     let kind = if options.rtt { LatencyKind::Rtt } else { LatencyKind::RttHalf };
@@ -118,10 +118,9 @@ fn shared<'c>(cells: &'c [Cell], name: &str) -> Option<&'c String> {
         return None;
     }
     let of = |cell: &'c Cell| cell.info.factors.get(name);
-    let probes: BTreeSet<&str> =
-        cells.iter().filter(|cell| of(cell).is_some()).map(|cell| cell.info.probe.as_str()).collect();
+    let probes: BTreeSet<Probe> = cells.iter().filter(|cell| of(cell).is_some()).map(|cell| cell.info.probe).collect();
     let values: BTreeSet<Option<&String>> =
-        cells.iter().filter(|cell| name == "rate" || probes.contains(cell.info.probe.as_str())).map(of).collect();
+        cells.iter().filter(|cell| name == "rate" || probes.contains(&cell.info.probe)).map(of).collect();
     values.first().copied().flatten().filter(|_| values.len() == 1)
 }
 
@@ -190,12 +189,13 @@ fn table_size(cells: &[Cell], wanted: u64) -> u64 {
 /// The sizes that the table can show.
 pub(crate) fn table_sizes(cells: &[Cell]) -> BTreeSet<u64> {
     let all = || cells.iter().map(|cell| &cell.info);
-    let found: BTreeSet<u64> = all().filter(|info| info.probe == "pingpong").map(|info| info.size_bytes).collect();
+    let found: BTreeSet<u64> = all().filter(|info| info.probe == Probe::Pingpong).map(|info| info.size_bytes).collect();
     if found.is_empty() { all().map(|info| info.size_bytes).collect() } else { found }
 }
 
 /// Probe and protocol of each of the papers' columns, or pairs of columns.
-pub(crate) const COLUMNS: [(&str, &str); 4] = [("rr", "tcp"), ("rr", "udp"), ("pingpong", "tcp"), ("pingpong", "udp")];
+pub(crate) const COLUMNS: [(Probe, &str); 4] =
+    [(Probe::Rr, "tcp"), (Probe::Rr, "udp"), (Probe::Pingpong, "tcp"), (Probe::Pingpong, "udp")];
 
 fn headlines([netperf_tcp, netperf_udp, pingpong_tcp, pingpong_udp]: [Option<Headline>; 4]) -> Headlines {
     Headlines { netperf_tcp, netperf_udp, pingpong_tcp, pingpong_udp }
@@ -212,9 +212,9 @@ fn measured_blocks(cells: &[Cell], rows: &[RowKey], axes: &[String], size: u64) 
     for (index, row) in rows.iter().enumerate() {
         let headlines = headlines(COLUMNS.map(|column| {
             let mut own = cells.iter().map(|cell| &cell.info).filter(|info| info.row == index);
-            headline(own.find(|info| {
-                (info.probe.as_str(), info.protocol.as_str(), info.size_bytes) == (column.0, column.1, size)
-            })?)
+            headline(
+                own.find(|info| (info.probe, info.protocol.as_str(), info.size_bytes) == (column.0, column.1, size))?,
+            )
         }));
         if headlines == Headlines::default() {
             continue;
@@ -241,7 +241,7 @@ fn measured_blocks(cells: &[Cell], rows: &[RowKey], axes: &[String], size: u64) 
 /// Mean and jitter; of `rr` as netperf has it: transactions a second, which the papers turn into RTT/2 as their reciprocal
 /// divided by two.
 fn headline(info: &CellInfo) -> Option<Headline> {
-    let is_rate = info.probe == "rr";
+    let is_rate = info.probe == Probe::Rr;
     let whole = if info.kind == LatencyKind::RttHalf { 0.5e9 } else { 1e9 };
     let latency = |per_second: f64| (per_second > 0.0).then(|| whole / per_second);
     let (mean_ns, mean_range) = match is_rate {

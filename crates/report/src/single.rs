@@ -62,8 +62,8 @@ impl Printed {
         for part in &mut parts {
             part.words.extend(ladder::dashes(&part.grid));
         }
-        let reflector = first.ends.reflector.as_ref().filter(|_| first.probe != Probe::Ping);
-        let near = if first.probe == Probe::Wake { "threads" } else { "initiator" };
+        let reflector = first.ends.reflector.as_ref().filter(|_| first.probe.has_reflector());
+        let near = if first.probe.has_peer() { "initiator" } else { "threads" };
         let ends = [(near, Some(&first.ends.initiator)), ("reflector", reflector)];
         Some(Self {
             heading: heading(first),
@@ -145,9 +145,8 @@ const STREAM: [(&str, &str); 4] =
 fn heading(first: &ResultDocument) -> String {
     let factor = |name: &str| first.factor(name).map(|word| plain(&word));
     let load = factor("load").filter(|load| load != "none").map(|load| format!(", load {load}")).unwrap_or_default();
-    let whole = matches!(first.probe, Probe::Ping | Probe::Pace);
-    let default = if whole { LatencyKind::Rtt } else { LatencyKind::RttHalf };
-    let figures = match first.latency.as_ref().map_or(default, |latency| latency.kind) {
+    let kind = first.latency.as_ref().map_or(first.probe.latency_kind(false), |latency| latency.kind);
+    let figures = match kind {
         _ if first.probe == Probe::Stream => "payload as the receiving end counts it",
         _ if first.probe == Probe::Pace => "RTT (round trip) in µs",
         LatencyKind::RttHalf => "RTT/2 (round trip divided by two) in µs; stdev is the jitter",
@@ -173,7 +172,7 @@ fn heading(first: &ResultDocument) -> String {
     };
     let words = words.join(", ");
     let words = if words.is_empty() { words } else { format!("; {words}") };
-    let protocol = factor("protocol").filter(|_| first.probe != Probe::Wake);
+    let protocol = factor("protocol").filter(|_| first.probe.has_peer());
     let protocol = protocol.map(|protocol| format!(" {protocol}")).unwrap_or_default();
     let whose = first.source.as_ref().map(|source| format!(", {}", source::in_words(&source.factor())));
     let whose = plain(&whose.unwrap_or_default());

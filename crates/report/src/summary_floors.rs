@@ -4,6 +4,7 @@ use crate::document::CellInfo;
 use crate::names::{is_baseline, label_word};
 use crate::summary::is_trusted;
 use crate::units::{list, span};
+use model::Probe;
 use std::collections::BTreeSet;
 
 /// None to three sentences: the floors that were measured, and for each protocol what is above a bare frame. Plain differences of
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 pub(crate) fn sentences(cells: &[CellInfo], size_bytes: u64) -> Vec<String> {
     let fit = |info: &&CellInfo| {
         let is_idle = info.factors.get("load").is_none_or(|load| is_baseline("load", load));
-        info.probe == "pingpong" && info.size_bytes == size_bytes && is_idle && is_trusted(info)
+        info.probe == Probe::Pingpong && info.size_bytes == size_bytes && is_idle && is_trusted(info)
     };
     let cells: Vec<&CellInfo> = cells.iter().filter(fit).collect();
     let are_alike = |two: &[&CellInfo]| two[0].substrate == two[1].substrate && two[0].kind == two[1].kind;
@@ -90,7 +91,7 @@ mod tests {
             label: String::new(),
             substrate: Substrate::Netns,
             factors: factors.into_iter().collect(),
-            probe: "pingpong".to_owned(),
+            probe: Probe::Pingpong,
             protocol: protocol.to_owned(),
             size_bytes: 32,
             kind: LatencyKind::RttHalf,

@@ -6,7 +6,7 @@ use crate::cells::{self, Key};
 use crate::compare::{Metric, kind_of, varying};
 use crate::names::{is_baseline, label_word, rank};
 use crate::units::{counted, list, three_digits};
-use model::{Policy, Protocol, ResultDocument, Substrate};
+use model::{Policy, ResultDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the tail is read from: the first that all cells have.
@@ -201,10 +201,10 @@ fn absence(of: &OfKernel<'_>, loads: [&str; 2]) -> String {
 
 /// What was measured under which conditions, and whether the policy is one for real time.
 fn words(context: &Context, varying: &BTreeSet<String>) -> (String, bool) {
-    let message = if context.protocol == Protocol::Timer.word() {
-        String::new()
-    } else {
+    let message = if context.probe.has_peer() {
         format!(" of {} at {} bytes", context.protocol.to_uppercase(), context.size)
+    } else {
+        String::new()
     };
     let (policy, is_real_time) = policy(context);
     let others = context.others.iter().filter(|(name, _)| *name != "policy" && varying.contains(*name));

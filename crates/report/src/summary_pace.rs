@@ -99,7 +99,7 @@ mod tests {
             label: "fifo:1".to_owned(),
             substrate: model::Substrate::Netns,
             factors: std::collections::BTreeMap::new(),
-            probe: "pace".to_owned(),
+            probe: model::Probe::Pace,
             protocol: "udp".to_owned(),
             size_bytes: 1000,
             kind: model::LatencyKind::Rtt,

@@ -79,7 +79,7 @@ pub(crate) fn fixed_line(document: &Document) -> String {
         // What only some probes have is theirs.
         let (with, without): (Vec<&CellInfo>, Vec<&CellInfo>) =
             document.cells.iter().partition(|cell| cell.factors.contains_key(axis));
-        let probes: BTreeSet<String> = with.iter().map(|cell| cell.probe.clone()).collect();
+        let probes: BTreeSet<String> = with.iter().map(|cell| cell.probe.to_string()).collect();
         let probes = list(&probes.into_iter().collect::<Vec<_>>());
         if without.is_empty() || probes.is_empty() { word } else { format!("{word} ({probes})") }
     };
@@ -202,7 +202,7 @@ impl Report {
         let mut cells = self.document.cells.as_slice();
         while let Some(first) = cells.first() {
             let same =
-                |info: &CellInfo| (info.row, &info.probe, &info.protocol) == (first.row, &first.probe, &first.protocol);
+                |info: &CellInfo| (info.row, info.probe, &info.protocol) == (first.row, first.probe, &first.protocol);
             let (group, rest) = cells.split_at(cells.iter().take_while(|info| same(info)).count());
             cells = rest;
             if !out.is_empty() {

@@ -162,7 +162,7 @@ fn figures_are_the_geometric_means_of_the_repetitions() {
         .cells
         .iter()
         .find(|info| {
-            info.probe == "pingpong"
+            info.probe == Probe::Pingpong
                 && info.protocol == "udp"
                 && info.size_bytes == 32
                 && info.factors["load"] == "none"
@@ -666,7 +666,7 @@ fn streams_and_schedules_are_in_every_form() {
         run.results.extend([stream, pace]);
     }
     let report = report(&[run]);
-    let of = |probe: &str| report.document().cells.iter().find(|cell| cell.probe == probe).unwrap();
+    let of = |probe: &str| report.document().cells.iter().find(|cell| cell.probe.word() == probe).unwrap();
     let stream = of("stream");
     assert_eq!((stream.count("up.sent"), stream.count("up.lost")), (2000, 20));
     assert!((stream.value("up.bits").unwrap() - 915e6).abs() < 1.0 && stream.range("up.bits") == Some([910e6, 920e6]));

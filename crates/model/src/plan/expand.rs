@@ -36,13 +36,13 @@ impl Cell {
     /// Whether a process of another host has to reflect.
     #[must_use]
     pub fn needs_reflector(&self) -> bool {
-        self.spec.has_reflector() && self.has_peer()
+        self.spec.probe.has_reflector() && self.has_peer()
     }
 
     /// Whether it sends messages to another host.
     #[must_use]
     pub fn has_peer(&self) -> bool {
-        self.spec.probe != Probe::Wake && !self.spec.socket.protocol.is_local()
+        self.spec.probe.has_peer() && !self.spec.socket.protocol.is_local()
     }
 }
 

@@ -149,7 +149,7 @@ impl Plan {
         load: Option<&CpuList>,
     ) -> Result<(), ModelError> {
         // The kernel answers an ICMP echo, wherever the request arrives.
-        let reflector = spec.has_reflector().then_some(spec.reflector.cpu);
+        let reflector = spec.probe.has_reflector().then_some(spec.reflector.cpu);
         let Some(pinned) = spec.initiator_cpus().chain(reflector).collect::<Option<CpuList>>() else {
             return conflict(
                 format!("a cell with shield {} does not pin both ends", shield.backend),

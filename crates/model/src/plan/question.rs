@@ -169,21 +169,10 @@ pub fn default_question<'a>(cells: impl IntoIterator<Item = &'a Factors>) -> Vec
     let questions = axes.into_iter().map(|axis| Question {
         axis: axis.clone(),
         values: Vec::new(),
-        quantity: main_quantities(probe).map(str::to_owned).collect(),
+        quantity: probe.compared().iter().copied().map(str::to_owned).collect(),
         filter: filter.clone(),
     });
     questions.filter(|question| !question.pairs(&cells).is_empty()).take(1).collect()
-}
-
-/// What a comparison of cells of a probe is about, unless a plan says it.
-fn main_quantities(probe: Probe) -> impl Iterator<Item = &'static str> {
-    let ids: &[&str] = match probe {
-        Probe::Pingpong | Probe::Ping | Probe::Wake => &["stdev", "p99.9"],
-        Probe::Rr => &["transactions", "p99.9"],
-        Probe::Pace => &["p99.9", "intended.p99.9"],
-        Probe::Stream => &["bits"],
-    };
-    ids.iter().copied()
 }
 
 impl Plan {

@@ -109,9 +109,7 @@ impl Distribution {
 /// What a result's own latency is multiplied by to become the kind that is shown, and that kind.
 #[must_use]
 pub fn scale(probe: Probe, stored: LatencyKind, rtt: bool) -> (f64, LatencyKind) {
-    // Open-loop and ICMP figures are never halved: their schedule, and ping's tradition, are about the whole round trip.
-    let whole = matches!(probe, Probe::Ping | Probe::Pace | Probe::Stream);
-    let wanted = if rtt || whole { LatencyKind::Rtt } else { LatencyKind::RttHalf };
+    let wanted = probe.latency_kind(rtt);
     match (stored, wanted) {
         (LatencyKind::OneWay | LatencyKind::WakeUp, _) => (1.0, stored),
         (LatencyKind::Rtt, LatencyKind::RttHalf) => (0.5, wanted),

@@ -11,8 +11,8 @@ use crate::markdown::unbanded;
 use crate::summary_pace::REACHED;
 use crate::units::{each_once, figure, grouped, spans};
 use minijinja::{Value, context};
+use model::Probe;
 use model::quantity::{self, Unit};
-use model::{Probe, Protocol};
 
 const CLOSED: &[Part] =
     &[("", &["count", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "lost"])];
@@ -44,26 +44,26 @@ const BESIDE: &[Part] = &[
     ("RTT under load", &["working.p50", "working.p99"]),
 ];
 
-/// The tables with their probe and what they are about; of a stream a row a direction.
-const TABLES: [(&str, Probe, &[Part], &str); 8] = [
-    ("pingpong", Probe::Pingpong, CLOSED, "one message at a time"),
-    ("rr", Probe::Rr, RATES, "request/response as netperf measures it"),
-    ("rr: CPU", Probe::Rr, RATES_CPU, "what a transaction costs at both ends"),
-    ("ping", Probe::Ping, ECHO, "ICMP echo, answered by the far kernel"),
-    ("pace", Probe::Pace, PACED, "messages at a fixed rate, the whole round trip"),
-    ("stream", Probe::Stream, FLOWS, "bulk data"),
-    ("wake", Probe::Wake, WAKE, "how late sleeping threads woke up"),
+/// The tables with their probe, and what they are about where it is not the probe; of a stream a row a direction.
+const TABLES: [(&str, Probe, &[Part], Option<&str>); 8] = [
+    ("pingpong", Probe::Pingpong, CLOSED, None),
+    ("rr", Probe::Rr, RATES, None),
+    ("rr: CPU", Probe::Rr, RATES_CPU, Some("what a transaction costs at both ends")),
+    ("ping", Probe::Ping, ECHO, None),
+    ("pace", Probe::Pace, PACED, None),
+    ("stream", Probe::Stream, FLOWS, None),
+    ("wake", Probe::Wake, WAKE, None),
     (
         "stream: CPU and RTT",
         Probe::Stream,
         BESIDE,
-        "what a KiB costs at both ends, and a ping-pong before and beside it",
+        Some("what a KiB costs at both ends, and a ping-pong before and beside it"),
     ),
 ];
 
 /// The tables that have a row.
 pub(super) fn tables(document: &Document) -> Vec<Value> {
-    let of = |(title, probe, parts, about): (&'static str, Probe, &'static [Part], &str)| {
+    let of = |(title, probe, parts, about): (&'static str, Probe, &'static [Part], Option<&str>)| {
         let kind = if probe == Probe::Stream { Rows::Directions } else { Rows::Whole };
         let table = CellTable { title, probe: Some(probe), rows: kind, parts, room: Room::Wide, marked: true };
         let rows = table.rows(document);
@@ -75,7 +75,7 @@ pub(super) fn tables(document: &Document) -> Vec<Value> {
         };
         Some(context! {
             title,
-            about => format!("{about}; {kind} and times in µs"),
+            about => format!("{}; {kind} and times in µs", about.unwrap_or(probe.about())),
             // Whether it needs the whole width of the window.
             wide => table.ids().count() > 12,
             bands => data(parts.iter().map(|(band, ids)| (*band, ids.len())).collect::<Vec<_>>()),
@@ -90,15 +90,14 @@ fn row(row: &CellRow<'_>, table: &CellTable) -> Value {
     let info = row.cell;
     let many = Some(info.count(&format!("{}.flows", row.about))).filter(|flows| *flows > 1);
     let many = many.map(|flows| format!(", {flows} flows")).unwrap_or_default();
-    let is_drawn = matches!(info.probe.as_str(), "pingpong" | "pace" | "wake");
-    let timer = info.protocol == Protocol::Timer.word();
+    let is_drawn = matches!(info.probe, Probe::Pingpong | Probe::Pace | Probe::Wake);
     context! {
         anchor => format!("cell-{}", row.number),
         // Its colour in charts.
         swatch => Value::from_safe_string(if is_drawn { chart::swatch(info.colour) } else { String::new() }),
         label => &info.label,
-        what => format!("{} {}{many}", if timer { String::new() } else { info.protocol.to_uppercase() }, row.about).trim(),
-        size => if timer { "–".to_owned() } else { grouped(info.size_bytes) },
+        what => format!("{} {}{many}", if info.probe.has_peer() { info.protocol.to_uppercase() } else { String::new() }, row.about).trim(),
+        size => if info.probe.has_peer() { grouped(info.size_bytes) } else { "–".to_owned() },
         repetitions => match info.left_out {
             0 => info.repetitions.to_string(),
             left_out => format!("{} of {}", info.repetitions, info.repetitions + left_out),

@@ -20,6 +20,7 @@ use crate::text::{answer_grid, fixed_line};
 use crate::{Page, Report, ReportError};
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment as Templates, Value, context};
+use model::Probe;
 use serde::Serialize;
 
 /// Templates by name; `report` includes the others.
@@ -73,7 +74,7 @@ impl Report {
         }
         let maps = heat::page(report)?;
         let stills = stills::of(&maps.by_result);
-        let has = |probe: &str| document.cells.iter().any(|cell| cell.probe == probe);
+        let has = |probe: Probe| document.cells.iter().any(|cell| cell.probe == probe);
         let mut remarks = document.remarks.clone();
         remarks.extend(maps.problems.iter().cloned());
         let rendered = templates.get_template("report")?.render(context! {
@@ -107,10 +108,10 @@ impl Report {
             functions => pictures(plots::functions(report)),
             rates => pictures(plots::by_rate(report)),
             tables => cells::tables(document),
-            pingpong => has("pingpong"),
-            pace => has("pace"),
-            rr => has("rr"),
-            streams => has("stream"),
+            pingpong => has(Probe::Pingpong),
+            pace => has(Probe::Pace),
+            rr => has(Probe::Rr),
+            streams => has(Probe::Stream),
             grids => cells::grids(document),
             runs => data(&document.runs),
             environments => data(environment::of(&self.inputs)),

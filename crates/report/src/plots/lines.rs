@@ -7,8 +7,8 @@ use crate::chart::{Chart, Domain, Dot, Series, Ticks};
 use crate::document::{CellInfo, Mark};
 use crate::names::rate_word;
 use crate::units::{count_tick, counted, figure, size, tick};
-use model::LatencyKind;
 use model::quantity::{self, Quantity, Unit};
+use model::{LatencyKind, Probe};
 use std::collections::BTreeSet;
 
 /// What a quantity is drawn against.
@@ -34,8 +34,8 @@ pub(crate) fn by_rate(report: &Report) -> Vec<Picture> {
 impl Against {
     fn value(self, info: &CellInfo) -> Option<f64> {
         match self {
-            Self::Size => (info.probe == "pingpong").then_some(info.size_bytes as f64),
-            Self::Rate if info.probe == "pace" => info.value("asked").filter(|rate| *rate > 0.0),
+            Self::Size => (info.probe == Probe::Pingpong).then_some(info.size_bytes as f64),
+            Self::Rate if info.probe == Probe::Pace => info.value("asked").filter(|rate| *rate > 0.0),
             Self::Rate => None,
         }
     }

@@ -16,7 +16,7 @@ use crate::document::CellInfo;
 use crate::figure::Figure;
 use crate::names::{label_word, measured_on, rank, rate_word};
 use crate::units::{size as size_word, span};
-use model::{Protocol, Substrate};
+use model::Substrate;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One picture with what stands above it.
@@ -72,8 +72,8 @@ fn panels<'a>(
             parts.entry(part).or_default().push(cell);
         }
         for (part, members) in parts {
-            let timer = protocol == Protocol::Timer.word();
-            let mut heading = if timer { "Timer wake-ups".to_owned() } else { protocol.to_uppercase() };
+            let has_peer = members.iter().all(|cell| cell.info.probe.has_peer());
+            let mut heading = if has_peer { protocol.to_uppercase() } else { "Timer wake-ups".to_owned() };
             for (axis, value) in own.iter().filter(|(axis, _)| varying.contains(axis)) {
                 heading.push_str(&match *axis {
                     "rate" => format!(", {}", rate_word(value)),

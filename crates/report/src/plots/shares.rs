@@ -82,7 +82,7 @@ fn quantile(counts: &Counts, share: f64) -> Option<f64> {
 fn groups(report: &Report, of: Source) -> Vec<Panel<'_>> {
     let size = report.document.size_bytes;
     let probe = of.probe();
-    let keep = |info: &CellInfo| info.probe == probe.word() && (probe != Probe::Pingpong || info.size_bytes == size);
+    let keep = |info: &CellInfo| info.probe == probe && (probe != Probe::Pingpong || info.size_bytes == size);
     let apart = |info: &CellInfo| -> Apart {
         if probe != Probe::Pace {
             return Vec::new();

@@ -8,7 +8,7 @@ use crate::document::{CellInfo, Mark};
 use crate::figure::{Anchor, Colour, Figure, Paint, Style, Text, broken, words};
 use crate::names::{measured_on, rank};
 use crate::units::{span, tick};
-use model::Substrate;
+use model::{Probe, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 const WIDTH: f64 = 1120.0;
@@ -36,7 +36,7 @@ pub(crate) fn strips(report: &Report) -> Option<Figure> {
     let document = &report.document;
     let fit = |info: &&CellInfo| {
         let known = ["min", "p50", "mean", "max"].iter().all(|id| info.value(id).is_some());
-        info.probe == "pingpong" && info.size_bytes == document.size_bytes && known
+        info.probe == Probe::Pingpong && info.size_bytes == document.size_bytes && known
     };
     let cells: Vec<&CellInfo> = document.cells.iter().filter(fit).collect();
     let kind = document.kind.title();

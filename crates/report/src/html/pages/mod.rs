@@ -13,7 +13,7 @@ use crate::plots::in_words;
 use crate::units::commas;
 use crate::{Report, RunInput};
 use minijinja::{Value, context};
-use model::{Protocol, ResultDocument};
+use model::ResultDocument;
 use tables::{counts, distributions, worst};
 
 /// The sections of all cells, in the order of the tables.
@@ -58,7 +58,7 @@ fn page(number: usize, cell: &Cell, run: &RunInput, maps: &Maps, stills: &Stills
 
 fn title(info: &CellInfo) -> String {
     let label = if info.label == "all cells" { String::new() } else { format!(" · {}", info.label) };
-    if info.protocol == Protocol::Timer.word() {
+    if !info.probe.has_peer() {
         return format!("{}{label}", info.probe);
     }
     format!("{} {} · {} B{label}", info.probe, info.protocol.to_uppercase(), commas(info.size_bytes))

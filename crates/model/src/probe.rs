@@ -1,0 +1,146 @@
+//! The kinds of measurement, one row each.
+
+use crate::LatencyKind;
+
+words! {
+    "probe";
+    /// The kinds of measurement.
+    #[derive(Default)]
+    pub enum Probe {
+        /// One message there and back at a time, every one timed.
+        #[default]
+        Pingpong = "pingpong",
+        /// Request/response transactions, with their rate and the CPU they cost.
+        Rr = "rr",
+        /// ICMP echo.
+        Ping = "ping",
+        /// Messages at a fixed rate, sent without waiting for answers.
+        Pace = "pace",
+        /// Bulk data.
+        Stream = "stream",
+        /// Timer wake-ups of sleeping threads: how late each is, as cyclictest measures it.
+        Wake = "wake",
+    }
+}
+
+/// What is known of a probe. Whatever depends on the kind of measurement asks for one of these facts.
+struct Traits {
+    /// What it measures, below the heading of a table.
+    about: &'static str,
+    /// What is counted, in the plural; none where results count bytes.
+    samples: Option<&'static str>,
+    far: FarEnd,
+    /// What its times are where RTT is not asked for.
+    latency: LatencyKind,
+    /// The quantities that a comparison is about, unless a plan says it.
+    compared: &'static [&'static str],
+}
+
+/// Who is at the other end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FarEnd {
+    /// A process of ours.
+    Process,
+    /// A kernel.
+    Kernel,
+    /// Nobody: nothing is sent.
+    Nobody,
+}
+
+impl Probe {
+    const fn traits(self) -> Traits {
+        const CLOSED: Traits = Traits {
+            about: "one message at a time",
+            samples: Some("messages"),
+            far: FarEnd::Process,
+            latency: LatencyKind::RttHalf,
+            compared: &["stdev", "p99.9"],
+        };
+        match self {
+            Self::Pingpong => CLOSED,
+            Self::Rr => Traits {
+                about: "request/response as netperf measures it",
+                compared: &["transactions", "p99.9"],
+                ..CLOSED
+            },
+            Self::Ping => Traits {
+                about: "ICMP echo, answered by the far kernel",
+                far: FarEnd::Kernel,
+                // As `ping` prints it.
+                latency: LatencyKind::Rtt,
+                ..CLOSED
+            },
+            Self::Pace => Traits {
+                about: "messages at a fixed rate, the whole round trip",
+                // Out and back differ in an open loop, so half of the sum has no meaning.
+                latency: LatencyKind::Rtt,
+                compared: &["p99.9", "intended.p99.9"],
+                ..CLOSED
+            },
+            Self::Stream => {
+                Traits { about: "bulk data", samples: None, latency: LatencyKind::Rtt, compared: &["bits"], ..CLOSED }
+            }
+            Self::Wake => Traits {
+                about: "how late sleeping threads woke up",
+                samples: Some("deadlines"),
+                far: FarEnd::Nobody,
+                latency: LatencyKind::WakeUp,
+                ..CLOSED
+            },
+        }
+    }
+
+    /// What it measures, below the heading of a table: "one message at a time".
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        self.traits().about
+    }
+
+    /// What its results count, in the plural; `None` for bytes.
+    #[must_use]
+    pub fn samples(self) -> Option<&'static str> {
+        self.traits().samples
+    }
+
+    /// Whether it sends messages.
+    #[must_use]
+    pub fn has_peer(self) -> bool {
+        self.traits().far != FarEnd::Nobody
+    }
+
+    /// Whether a process of ours sends messages back.
+    #[must_use]
+    pub fn has_reflector(self) -> bool {
+        self.traits().far == FarEnd::Process
+    }
+
+    /// What its times are shown as; `rtt`: RTT was asked for in place of RTT/2.
+    #[must_use]
+    pub fn latency_kind(self, rtt: bool) -> LatencyKind {
+        match self.traits().latency {
+            LatencyKind::RttHalf if rtt => LatencyKind::Rtt,
+            kind => kind,
+        }
+    }
+
+    /// The quantities that a comparison of its cells is about, unless a plan says it.
+    #[must_use]
+    pub fn compared(self) -> &'static [&'static str] {
+        self.traits().compared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: a probe that is compared by a figure that there is not.
+    #[test]
+    fn what_is_compared_is_a_quantity() {
+        for probe in Probe::ALL {
+            for id in probe.compared() {
+                assert!(crate::quantity::find(id).is_some(), "{probe}: {id}");
+            }
+        }
+    }
+}
