@@ -10,7 +10,9 @@
 //! - Kernels are dearer still: plots of one kernel are visited together, and kernels in shuffled order like plots. Each visit of
 //!   a kernel holds `kernels.per_boot` rounds.
 //!
-//! A plot is never visited twice in a row where there are others, so two visits are two changes of the setting.
+//! A plot is never visited twice in a row where there are others, so two visits are two changes of the setting. Between two visits of
+//! a kernel another one was booted: the order of its plots is drawn anew. With two plots it would otherwise be the same in each of its
+//! boots, and a difference between first and second would look like one between kernels.
 //! The same plan and seed give the same order on every machine.
 
 use model::run::RunStep;
@@ -105,7 +107,7 @@ fn arrange(cells: &[Cell], per_boot: u32, seed: u64) -> Vec<(usize, u32, u32)> {
     };
     let mut order = Vec::new();
     let mut last = None;
-    let mut last_plots = vec![None; kernels.len()];
+    let mut last_plot = None;
     for visit in 1..=visits {
         let own = |plot: &[usize], round| {
             let cells = plot.iter().filter_map(|&cell| Some((cell, repetition(cell, visit, round)?, visit)));
@@ -114,11 +116,14 @@ fn arrange(cells: &[Cell], per_boot: u32, seed: u64) -> Vec<(usize, u32, u32)> {
         let visited = |kernel: usize| kernels[kernel].iter().any(|plot| !own(plot, 1).is_empty());
         for kernel in visiting_order(&mut rng, (0..kernels.len()).filter(|&kernel| visited(kernel)), last) {
             last = Some(kernel);
+            if kernels.len() > 1 {
+                last_plot = None;
+            }
             for round in 1..=per_boot {
                 let mut plots: Vec<_> = kernels[kernel].iter().map(|plot| own(plot, round)).collect();
                 let measured = (0..plots.len()).filter(|&plot| !plots[plot].is_empty());
-                for plot in visiting_order(&mut rng, measured, last_plots[kernel]) {
-                    last_plots[kernel] = Some(plot);
+                for plot in visiting_order(&mut rng, measured, last_plot) {
+                    last_plot = Some(plot);
                     rng.shuffle(&mut plots[plot]);
                     order.append(&mut plots[plot]);
                 }
@@ -312,6 +317,20 @@ mod tests {
             })
             .collect();
         assert!(orders.len() > 5, "{orders:?}");
+    }
+
+    /// Catches: a kernel in whose boots one of two plots is always the first.
+    #[test]
+    fn each_boot_draws_the_order_of_its_plots() {
+        let plan = plan(20, "kernel = [\"kexec:/a\", \"kexec:/b\"]\nstack = [\"kernel\", \"fast\"]\n");
+        let order = plan_order(&plan, 7).unwrap();
+        let mut first: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for boot in order.chunks(2) {
+            let value = |name: &str| factor::word(&boot[0].cell.factors[name]);
+            assert_eq!(boot[0].cell.kernel, boot[1].cell.kernel);
+            first.entry(value("kernel")).or_default().insert(value("stack"));
+        }
+        assert!(first.len() == 2 && first.values().all(|stacks| stacks.len() == 2), "{first:?}");
     }
 
     /// The order of a seed is part of what a run is: it stays what it was before factors were a table.
