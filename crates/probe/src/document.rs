@@ -114,7 +114,7 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
             frame_backend: path_info.frame_backend,
             carried,
         },
-        reflector: (spec.probe.has_peer()).then(|| reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
+        reflector: spec.probe.has_peer().then(|| reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
     };
     let rate = map.rate;
     let mut factors = factors(task, pass);

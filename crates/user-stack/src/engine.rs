@@ -8,7 +8,7 @@ use stack::{Config, Error, Event, Hop, Instant, Listener, ReceiveChecksum, Stack
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
-use xsk::{Backend, Interface, LONGEST_PACKET, Port, PortCounters, Protocol, Tap};
+use xsk::{Backend, Interface, LONGEST_PACKET, Port, PortCounters, Protocol, Tap, XskError};
 
 /// Frames taken in one round, so that calls and timers get their turn.
 const BUDGET: usize = 64;
@@ -205,12 +205,7 @@ impl Engine {
     /// # Errors
     /// AF_PACKET serves as many ports as its filter holds already.
     pub fn serve(&mut self, protocol: Protocol, port: u16) -> Result<(), EngineError> {
-        let key = (protocol == Protocol::Tcp, port);
-        if !self.served.contains_key(&key) {
-            self.port.serve(protocol, port)?;
-        }
-        *self.served.entry(key).or_insert(0) += 1;
-        Ok(())
+        self.serve_by(protocol, port, |carrier| carrier.serve(protocol, port))
     }
 
     /// The same for connections that begin at a TCP port: of one that is not served yet, the kernel keeps what is not theirs.
@@ -218,9 +213,18 @@ impl Engine {
     /// # Errors
     /// As there.
     pub fn serve_connections(&mut self, port: u16) -> Result<(), EngineError> {
-        let key = (true, port);
+        self.serve_by(Protocol::Tcp, port, |carrier| carrier.serve_connections(port))
+    }
+
+    fn serve_by(
+        &mut self,
+        protocol: Protocol,
+        port: u16,
+        begin: impl FnOnce(&mut Port) -> Result<(), XskError>,
+    ) -> Result<(), EngineError> {
+        let key = (protocol == Protocol::Tcp, port);
         if !self.served.contains_key(&key) {
-            self.port.serve_connections(port)?;
+            begin(&mut self.port)?;
         }
         *self.served.entry(key).or_insert(0) += 1;
         Ok(())

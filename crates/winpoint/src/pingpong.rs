@@ -5,7 +5,7 @@ use crate::data::Received;
 use crate::document::{self, Pass, PassFacts};
 use crate::{Task, WinpointError, platform};
 use model::worker::Measured;
-use model::{LatencyKind, ProbeSpec, Sample, SampleFlags};
+use model::{ProbeSpec, Sample, SampleFlags};
 use record::{Recorder, RecorderConfig};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
         let config = RecorderConfig {
             outliers: spec.outliers,
             has_header: rounds.tier != Tier::Nothing,
-            ..RecorderConfig::new(platform::tick_rate(), kind(spec), spec.stop.max_ms)
+            ..RecorderConfig::new(platform::tick_rate(), spec.probe.latency_kind(spec.rtt), spec.stop.max_ms)
         };
         let mut recorder = Recorder::new(config);
         let broken = rounds.run(spec, &mut peer, &mut recorder);
@@ -51,11 +51,6 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
     }
     peer.close();
     Ok(())
-}
-
-/// What `latency` is reported as.
-pub(crate) fn kind(spec: &ProbeSpec) -> LatencyKind {
-    if spec.rtt { LatencyKind::Rtt } else { LatencyKind::RttHalf }
 }
 
 /// Without it datagrams would be dropped at the limit, and each loss costs a time-out. 0 where the limit is above what one round

@@ -91,13 +91,17 @@ fn row(row: &CellRow<'_>, table: &CellTable) -> Value {
     let many = Some(info.count(&format!("{}.flows", row.about))).filter(|flows| *flows > 1);
     let many = many.map(|flows| format!(", {flows} flows")).unwrap_or_default();
     let is_drawn = matches!(info.probe, Probe::Pingpong | Probe::Pace | Probe::Wake);
+    let (protocol, size) = match info.probe.has_peer() {
+        true => (info.protocol.to_uppercase(), grouped(info.size_bytes)),
+        false => (String::new(), "–".to_owned()),
+    };
     context! {
         anchor => format!("cell-{}", row.number),
         // Its colour in charts.
         swatch => Value::from_safe_string(if is_drawn { chart::swatch(info.colour) } else { String::new() }),
         label => &info.label,
-        what => format!("{} {}{many}", if info.probe.has_peer() { info.protocol.to_uppercase() } else { String::new() }, row.about).trim(),
-        size => if info.probe.has_peer() { grouped(info.size_bytes) } else { "–".to_owned() },
+        what => format!("{protocol} {}{many}", row.about).trim(),
+        size,
         repetitions => match info.left_out {
             0 => info.repetitions.to_string(),
             left_out => format!("{} of {}", info.repetitions, info.repetitions + left_out),

@@ -171,14 +171,14 @@ impl Drop for Locked {
 
 /// Locks the state.
 pub(super) fn lock() -> Locked {
-    let locked = lock_whoever_ends();
+    let locked = lock_state();
     match locked.ended_by {
         0 => locked,
-        thread => lock_at_the_end(locked, thread),
+        thread => lock_while_ending(locked, thread),
     }
 }
 
-fn lock_whoever_ends() -> Locked {
+fn lock_state() -> Locked {
     thread::enter_stack();
     Locked(ManuallyDrop::new(STATE.lock().unwrap_or_else(PoisonError::into_inner)))
 }
@@ -186,13 +186,13 @@ fn lock_whoever_ends() -> Locked {
 /// The sockets are closed because a thread ends the process. Others that wait in a call do not return from it, as on the kernel; only
 /// where that thread goes on and waits for them.
 #[cold]
-fn lock_at_the_end(locked: Locked, by: i32) -> Locked {
+fn lock_while_ending(locked: Locked, by: i32) -> Locked {
     if by == thread::id() {
         return locked;
     }
     drop(locked);
     thread::sleep_ns(END_NS);
-    lock_whoever_ends()
+    lock_state()
 }
 
 /// Locks the state where it is free.
