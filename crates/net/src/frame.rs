@@ -17,7 +17,7 @@ use std::os::fd::RawFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use xsk::{Backend, Interface, Port, Protocol, XskError};
+use xsk::{Addresses, Backend, Interface, Port, Protocol, XskError};
 
 const MAC_HEADER: usize = 14;
 const UDP_HEADER: usize = 8;
@@ -134,7 +134,7 @@ impl Frames {
         let held = asked.by_peer.then(|| InterfaceUse::take(&interface, peer)).transpose()?;
         let (backend, mut port) = open_port(&interface, asked.backend).map_err(NetError::Frames)?;
         port.set_addresses(&[source]).map_err(NetError::Frames)?;
-        port.serve(Protocol::Udp, own.port()).map_err(NetError::Frames)?;
+        port.serve(Protocol::Udp, own.port(), &[Addresses::All]).map_err(NetError::Frames)?;
         let own = SocketAddr::new(source, own.port());
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let layout = if peer.is_ipv6() { V6 } else { V4 };

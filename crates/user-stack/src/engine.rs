@@ -4,11 +4,13 @@ use crate::EngineError;
 use crate::kernel::{self, Found, Kernel};
 use crate::refresh::{Answers, Snapshot};
 use nix::time::{ClockId, clock_gettime};
-use stack::{Config, Error, Event, Hop, Instant, Listener, ReceiveChecksum, Stack, TcpOptions, TcpSocket, UdpSocket};
-use std::collections::{HashMap, HashSet};
+use stack::{
+    Config, Error, Event, Hop, Instant, Listener, ReceiveChecksum, Stack, TcpOptions, TcpSocket, UdpOptions, UdpSocket,
+};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
-use xsk::{Backend, Interface, LONGEST_PACKET, Port, PortCounters, Protocol, Tap, XskError};
+use xsk::{Addresses, Backend, Interface, LONGEST_PACKET, Port, PortCounters, Protocol, Tap};
 
 /// Frames taken in one round, so that calls and timers get their turn.
 const BUDGET: usize = 64;
@@ -84,10 +86,8 @@ pub struct Engine {
     wanted: Vec<Wanted>,
     looked: Instant,
     rounds: u32,
-    /// TCP ports whose listener was closed before their connections.
-    yielded: HashSet<u16>,
-    /// Sockets on each port, per protocol.
-    served: HashMap<(bool, u16), u32>,
+    /// Listeners and connections of each TCP port.
+    held: HashMap<u16, u32>,
     /// Connections that sockets of the kernel have.
     detached: u32,
     /// Who gets copies of the frames.
@@ -129,7 +129,6 @@ impl Engine {
         }
         Ok(Self {
             port,
-            yielded: HashSet::new(),
             stack: Stack::new(config),
             kernel,
             most_mtu: interface.mtu,
@@ -140,7 +139,7 @@ impl Engine {
             wanted: Vec::with_capacity(64),
             looked: Instant(0),
             rounds: 0,
-            served: HashMap::with_capacity(64),
+            held: HashMap::with_capacity(64),
             detached: 0,
             tap: None,
         })
@@ -200,52 +199,102 @@ impl Engine {
         all
     }
 
-    /// Takes the frames for a port from now on; counts how often it was asked for.
+    /// Binds a UDP socket to the port of a socket that the caller holds; connects it where there is a remote end.
     ///
     /// # Errors
-    /// AF_PACKET serves as many ports as its filter holds already.
-    pub fn serve(&mut self, protocol: Protocol, port: u16) -> Result<(), EngineError> {
-        self.serve_by(protocol, port, |carrier| carrier.serve(protocol, port))
-    }
-
-    /// The same for connections that begin at a TCP port: of one that is not served yet, the kernel keeps what is not theirs.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn serve_connections(&mut self, port: u16) -> Result<(), EngineError> {
-        self.serve_by(Protocol::Tcp, port, |carrier| carrier.serve_connections(port))
-    }
-
-    fn serve_by(
+    /// As [`Stack::udp_bind`] and [`Stack::udp_connect`]; the back-end serves as many ports as it can already.
+    pub fn bind(
         &mut self,
-        protocol: Protocol,
-        port: u16,
-        begin: impl FnOnce(&mut Port) -> Result<(), XskError>,
-    ) -> Result<(), EngineError> {
-        let key = (protocol == Protocol::Tcp, port);
-        if !self.served.contains_key(&key) {
-            begin(&mut self.port)?;
+        local: SocketAddr,
+        both_families: bool,
+        remote: Option<SocketAddr>,
+        options: UdpOptions,
+    ) -> Result<UdpSocket, EngineError> {
+        let socket = self.stack.udp_bind(local, both_families, options)?;
+        let connected = remote.map_or(Ok(()), |_| self.stack.udp_connect(socket, remote));
+        if let Err(error) = connected.map_err(EngineError::from).and_then(|()| self.serve(Protocol::Udp, local.port()))
+        {
+            self.unbind(socket, local.port());
+            return Err(error);
         }
-        *self.served.entry(key).or_insert(0) += 1;
+        Ok(socket)
+    }
+
+    /// Gives a UDP socket other ends; it keeps what it has received.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_rebind`].
+    pub fn rebind(
+        &mut self,
+        socket: UdpSocket,
+        local: SocketAddr,
+        both_families: bool,
+        remote: Option<SocketAddr>,
+    ) -> Result<(), EngineError> {
+        self.stack.udp_rebind(socket, local, both_families, remote)?;
+        self.serve(Protocol::Udp, local.port())
+    }
+
+    /// Closes a UDP socket of a port: frames that are of no other go to the kernel.
+    pub fn unbind(&mut self, socket: UdpSocket, port: u16) {
+        let _ = self.stack.udp_close(socket);
+        // What is listed already is never refused.
+        let _ = if self.stack.udp_sockets(port).next().is_some() {
+            self.serve(Protocol::Udp, port)
+        } else {
+            self.port.withdraw(Protocol::Udp, port).map_err(EngineError::from)
+        };
+    }
+
+    /// Takes the frames for a port of the addresses of its UDP sockets or listeners.
+    fn serve(&mut self, protocol: Protocol, port: u16) -> Result<(), EngineError> {
+        let mut served: Vec<Addresses> = Vec::with_capacity(4);
+        let mut add = |(local, both)| {
+            let of = Addresses::of(local, both);
+            if !served.contains(&of) {
+                served.push(of);
+            }
+        };
+        match protocol {
+            Protocol::Udp => self.stack.udp_sockets(port).for_each(&mut add),
+            Protocol::Tcp => self.stack.tcp_listeners(port).for_each(&mut add),
+        }
+        Ok(self.port.serve(protocol, port, &served)?)
+    }
+
+    /// Whether the stack has a UDP socket or listener of a port at one of these addresses.
+    pub fn serves(&self, protocol: Protocol, port: u16, of: Addresses) -> bool {
+        let meets = |(local, both)| of.meets(Addresses::of(local, both));
+        match protocol {
+            Protocol::Udp => self.stack.udp_sockets(port).any(meets),
+            Protocol::Tcp => self.stack.tcp_listeners(port).any(meets),
+        }
+    }
+
+    /// Holds a TCP port for a listener or one connection of the stack, until [`Engine::withdraw`]. AF_XDP takes no frames by that alone.
+    ///
+    /// # Errors
+    /// AF_PACKET serves as many ports as its filter lists already.
+    pub fn hold(&mut self, port: u16) -> Result<(), EngineError> {
+        if !self.held.contains_key(&port) {
+            self.serve(Protocol::Tcp, port)?;
+        }
+        *self.held.entry(port).or_insert(0) += 1;
         Ok(())
     }
 
-    /// Undoes one [`Engine::serve`] or [`Engine::serve_connections`]; after the last of a port its frames go to the kernel.
-    pub fn withdraw(&mut self, protocol: Protocol, port: u16) {
-        let key = (protocol == Protocol::Tcp, port);
-        let Some(count) = self.served.get_mut(&key) else { return };
+    /// Undoes one [`Engine::hold`]; after the last of a port all its frames go to the kernel.
+    pub fn withdraw(&mut self, port: u16) {
+        let Some(count) = self.held.get_mut(&port) else { return };
         *count -= 1;
         if *count == 0 {
-            self.served.remove(&key);
-            if key.0 {
-                self.yielded.remove(&port);
-            }
+            self.held.remove(&port);
             // A filter that lists fewer ports is never refused.
-            let _ = self.port.withdraw(protocol, port);
+            let _ = self.port.withdraw(Protocol::Tcp, port);
         }
     }
 
-    /// Listens on the port of a socket that the caller holds.
+    /// Listens on the port of a socket that the caller holds, and holds it.
     ///
     /// # Errors
     /// As [`Stack::tcp_listen`]; the back-end serves as many ports as it can already.
@@ -256,17 +305,22 @@ impl Engine {
         backlog: usize,
         options: TcpOptions,
     ) -> Result<Listener, EngineError> {
+        let port = local.port();
         let listener = self.stack.tcp_listen(local, both_families, backlog, options)?;
-        if let Err(error) = self.serve(Protocol::Tcp, local.port()) {
+        let held = self.hold(port);
+        let is_held = held.is_ok();
+        if let Err(error) = held.and_then(|()| self.serve(Protocol::Tcp, port)) {
             let _ = self.stack.listener_close(listener);
+            if is_held {
+                self.withdraw(port);
+            }
             return Err(error);
         }
-        self.yielded.remove(&local.port());
-        self.port.take_others(local.port());
         Ok(listener)
     }
 
-    /// Begins a connection from the port of a socket that the caller holds: after [`Engine::serve_connections`].
+    /// Begins a connection from the port of a socket that the caller holds: after [`Engine::hold`]. Frames for the same port
+    /// that are of no connection or listener of the stack stay the kernel's.
     ///
     /// # Errors
     /// As [`Stack::tcp_connect`]; the kernel refuses to leave its frames here.
@@ -276,34 +330,36 @@ impl Engine {
         remote: SocketAddr,
         options: TcpOptions,
     ) -> Result<TcpSocket, EngineError> {
-        self.port.take_also(local, remote)?;
+        self.port.take(local, remote)?;
         Ok(self.stack.tcp_connect(now(), local, remote, options)?)
     }
 
-    /// Closes a listener. Where no other listens on its port, all that is not of its connections is left to the kernel: another program may
-    /// listen there. The port stays served: [`Engine::withdraw`]. With AF_PACKET, a kernel socket that listens and hears nothing keeps the
+    /// Closes a listener. Where no other listens at its address, all that is not of its connections is left to the kernel: another program may
+    /// listen there. The port stays held: [`Engine::withdraw`]. With AF_PACKET, a kernel socket that listens and hears nothing keeps the
     /// kernel from answering the connections' segments: nobody else can listen.
     pub fn unlisten(&mut self, listener: Listener) {
         let Ok(port) = self.stack.listener_address(listener).map(|local| local.port()) else { return };
         let _ = self.stack.listener_close(listener);
-        if self.stack.tcp_listens(port) || self.backend() == Backend::Packet {
+        if self.backend() == Backend::Packet {
             return;
         }
-        let stack = &self.stack;
-        let ends = stack.tcp_connections().map(|(local, remote, _)| (local, remote));
-        let living = ends.filter(|(local, remote)| local.port() == port && stack.tcp_lives(*local, *remote));
-        if self.port.take_only(port, living).is_ok() {
+        let left =
+            |local: SocketAddr| local.port() == port && !self.serves(Protocol::Tcp, port, Addresses::One(local.ip()));
+        let ends = self.stack.tcp_connections().map(|(local, remote, _)| (local, remote));
+        let living: Vec<_> =
+            ends.filter(|(local, remote)| left(*local) && self.stack.tcp_lives(*local, *remote)).collect();
+        // Where one finds no place in the table, all are taken as before.
+        let listed = living.into_iter().try_for_each(|(local, remote)| self.port.take(local, remote));
+        if listed.is_ok() && self.serve(Protocol::Tcp, port).is_ok() && self.stack.tcp_listeners(port).next().is_none()
+        {
             self.stack.yield_port(port);
-            self.yielded.insert(port);
         }
     }
 
-    /// Forgets connections that are over of ports whose listener was closed: others may have the same ends.
+    /// Forgets connections that are over of those whose frames are taken by themselves: others may have the same ends.
     pub fn forget_ended(&mut self) {
-        if !self.yielded.is_empty() {
-            let (stack, yielded) = (&self.stack, &self.yielded);
-            self.port.retain_taken(|local, remote| !yielded.contains(&local.port()) || stack.tcp_lives(local, remote));
-        }
+        let stack = &self.stack;
+        self.port.retain_taken(|local, remote| stack.tcp_lives(local, remote));
     }
 
     /// Takes a connection out that a socket of the kernel has from now on: its frames go there. Its port stays served.

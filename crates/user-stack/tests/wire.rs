@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use user_stack::{Engine, Refresh, Route, Sending, now};
-use xsk::{Backend, Protocol};
+use xsk::Backend;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const BACKENDS: [Backend; 3] = [Backend::Generic, Backend::Native, Backend::Packet];
@@ -129,8 +129,7 @@ fn datagrams_are_echoed() {
 
 fn near_udp(engine: &mut Engine) {
     for remote in remotes(7000) {
-        engine.serve(Protocol::Udp, 6000).unwrap();
-        let socket = engine.stack().udp_bind(local(remote, 6000), false, UdpOptions::default()).unwrap();
+        let socket = engine.bind(local(remote, 6000), false, None, UdpOptions::default()).unwrap();
         assert_eq!(engine.send_datagram(socket, Some(remote), b"too early"), Err(Sending::ByKernel));
         engine.want(remote.ip());
         until(engine, "the neighbour", |engine| (engine.route(remote.ip()) == Route::Here).then_some(()));
@@ -142,8 +141,7 @@ fn near_udp(engine: &mut Engine) {
             assert_eq!((got.source, &bytes[..got.length]), (remote, &sent[..]), "round {round}");
         }
         assert_eq!(engine.send_datagram(socket, Some(remote), &[0; 1600]), Err(Sending::ByKernel));
-        engine.stack().udp_close(socket).unwrap();
-        engine.withdraw(Protocol::Udp, 6000);
+        engine.unbind(socket, 6000);
     }
     for elsewhere in ["10.9.0.1", "127.0.0.1", "203.0.113.1", "224.0.0.1", "::1"] {
         assert_eq!(engine.route(elsewhere.parse().unwrap()), Route::Elsewhere, "{elsewhere}");
@@ -245,10 +243,10 @@ fn near_tcp(engine: &mut Engine) {
     for (seed, remote) in (0..).zip(remotes(7000)) {
         let from = local(remote, 6000);
         guards.push(quiet(from));
-        engine.serve(Protocol::Tcp, 6000).unwrap();
+        engine.hold(6000).unwrap();
         // The other end may not listen yet.
         let socket = until(engine, "the connection", |engine| {
-            let socket = engine.stack().tcp_connect(now(), from, remote, TcpOptions::default()).unwrap();
+            let socket = engine.connect(from, remote, TcpOptions::default()).unwrap();
             let end = Instant::now() + Duration::from_secs(2);
             while Instant::now() < end {
                 engine.flush();
@@ -270,11 +268,11 @@ fn near_tcp(engine: &mut Engine) {
     for (seed, remote) in (2..).zip(remotes(7000)) {
         let at = local(remote, 6001);
         guards.push(quiet(at));
-        engine.serve(Protocol::Tcp, 6001).unwrap();
-        let listener = engine.stack().tcp_listen(at, false, 5, TcpOptions::default()).unwrap();
+        let listener = engine.listen(at, false, 5, TcpOptions::default()).unwrap();
         let socket = ready(engine, "a connection", |engine| engine.stack().tcp_accept(listener));
         complement(engine, socket, seed);
-        engine.stack().listener_close(listener).unwrap();
+        engine.unlisten(listener);
+        engine.withdraw(6001);
     }
 }
 

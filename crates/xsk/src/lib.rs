@@ -8,6 +8,7 @@
 
 mod bpf;
 mod error;
+mod filter;
 mod interface;
 mod packet;
 pub mod program;
@@ -22,6 +23,7 @@ pub use packet::PacketPort;
 pub use socket::{LONGEST_PACKET, XdpPort};
 pub use tap::{DamagedRing, SharedWords, Tap, TapReader, TappedFrame, exercise_tap, is_tap_open};
 
+use filter::Owner;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
@@ -63,6 +65,58 @@ pub enum Protocol {
     Tcp,
 }
 
+/// Some of an interface's addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Addresses {
+    /// All of both families.
+    All,
+    /// All of IPv4.
+    Ipv4,
+    /// All of IPv6.
+    Ipv6,
+    /// This one.
+    One(IpAddr),
+}
+
+impl Addresses {
+    /// Those of a socket that is bound to `local`. `both_families`: `::` stands for all addresses of IPv4 too.
+    #[must_use]
+    pub fn of(local: IpAddr, both_families: bool) -> Self {
+        match local.to_canonical() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Self::Ipv4,
+            IpAddr::V6(ip) if ip.is_unspecified() => {
+                if both_families {
+                    Self::All
+                } else {
+                    Self::Ipv6
+                }
+            }
+            one => Self::One(one),
+        }
+    }
+
+    /// Whether an address is one of them.
+    #[must_use]
+    pub fn has(self, address: IpAddr) -> bool {
+        match self {
+            Self::All => true,
+            Self::Ipv4 => address.is_ipv4(),
+            Self::Ipv6 => address.is_ipv6(),
+            Self::One(one) => one == address,
+        }
+    }
+
+    /// Whether both have one in common.
+    #[must_use]
+    pub fn meets(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::One(one), other) | (other, Self::One(one)) => other.has(one),
+            (Self::Ipv4, Self::Ipv6) | (Self::Ipv6, Self::Ipv4) => false,
+            _ => true,
+        }
+    }
+}
+
 /// Counters of a port since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PortCounters {
@@ -99,29 +153,16 @@ impl Port {
         })
     }
 
-    /// Takes the frames for `port` of the interface's addresses from now on.
+    /// Takes the frames for `port` of these of the interface's addresses from now on, in place of those that were served before. Of none:
+    /// connections that [`Port::take`] names. With AF_PACKET, which the kernel does not leave frames out for, it is always all.
     ///
     /// # Errors
-    /// The filter could not be set, or AF_PACKET serves 200 ports already.
-    pub fn serve(&mut self, protocol: Protocol, port: u16) -> Result<(), XskError> {
+    /// The filter could not be set, AF_PACKET serves 200 ports already, or [`program::MOST_FLOWS`] are listed: all is as before.
+    pub fn serve(&mut self, protocol: Protocol, port: u16, of: &[Addresses]) -> Result<(), XskError> {
         match self {
-            Self::Xdp(xdp) => xdp.set_served(protocol, port, true),
-            Self::Packet(packet) => packet.set_served(protocol, port, true)?,
+            Self::Xdp(xdp) => xdp.filter().serve(protocol, port, of),
+            Self::Packet(packet) => packet.set_served(protocol, port, true),
         }
-        Ok(())
-    }
-
-    /// The same for a TCP port on which nothing listens: with AF_XDP only the frames of connections that [`Port::take_also`] names are
-    /// taken. The kernel may have others from the same port of another address.
-    ///
-    /// # Errors
-    /// As [`Port::serve`].
-    pub fn serve_connections(&mut self, port: u16) -> Result<(), XskError> {
-        match self {
-            Self::Xdp(xdp) => xdp.serve_connections(port),
-            Self::Packet(packet) => packet.set_served(Protocol::Tcp, port, true)?,
-        }
-        Ok(())
     }
 
     /// Leaves the frames for `port` to the kernel from now on.
@@ -130,55 +171,33 @@ impl Port {
     /// The filter could not be set.
     pub fn withdraw(&mut self, protocol: Protocol, port: u16) -> Result<(), XskError> {
         match self {
-            Self::Xdp(xdp) => xdp.set_served(protocol, port, false),
+            Self::Xdp(xdp) => xdp.filter().withdraw(protocol, port),
             Self::Packet(packet) => packet.set_served(protocol, port, false)?,
         }
         Ok(())
     }
 
-    /// Leaves the frames of one TCP connection of a served port to the kernel, until the port is withdrawn,
-    /// [`Port::take_only`] or [`Port::retain_passed`].
+    /// Leaves the frames of one TCP connection to the kernel, until its port is withdrawn, [`Port::take`] or [`Port::retain_passed`].
     /// With AF_PACKET the kernel sees all frames: whoever reads them passes over these.
     ///
     /// # Errors
-    /// The kernel refuses, or [`program::MOST_FLOWS`] are its.
+    /// The kernel refuses, or [`program::MOST_FLOWS`] are listed.
     pub fn pass(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
-        match self {
-            Self::Xdp(xdp) => xdp.pass(local, remote),
-            Self::Packet(_) => Ok(()),
-        }
+        self.list(local, remote, Owner::Kernel)
     }
 
-    /// Takes the frames of these connections of a served TCP port, by local and remote end, and leaves all others to the kernel: another
-    /// program may listen there. Until [`Port::take_others`], or the port is withdrawn. AF_PACKET knows nothing of it.
-    ///
-    /// # Errors
-    /// As there; the port's frames are taken as before.
-    pub fn take_only(
-        &mut self,
-        port: u16,
-        connections: impl Iterator<Item = (SocketAddr, SocketAddr)>,
-    ) -> Result<(), XskError> {
-        match self {
-            Self::Xdp(xdp) => xdp.take_only(port, connections),
-            Self::Packet(_) => Ok(()),
-        }
-    }
-
-    /// Takes all frames of a served TCP port of which only those of some connections are taken.
-    pub fn take_others(&mut self, port: u16) {
-        if let Self::Xdp(xdp) = self {
-            xdp.take_others(port);
-        }
-    }
-
-    /// Takes the frames of one connection more where [`Port::take_only`] or [`Port::serve_connections`] holds for its port.
+    /// Takes the frames of one TCP connection, also where its port is not served at its address, until its port is withdrawn,
+    /// [`Port::pass`] or [`Port::retain_taken`].
     ///
     /// # Errors
     /// As there.
-    pub fn take_also(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
+    pub fn take(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
+        self.list(local, remote, Owner::Stack)
+    }
+
+    fn list(&mut self, local: SocketAddr, remote: SocketAddr, owner: Owner) -> Result<(), XskError> {
         match self {
-            Self::Xdp(xdp) => xdp.take_also(local, remote),
+            Self::Xdp(xdp) => xdp.filter().list(local, remote, owner),
             Self::Packet(_) => Ok(()),
         }
     }
@@ -186,14 +205,14 @@ impl Port {
     /// Forgets connections that [`Port::pass`] left to the kernel, but for those that live, by local and remote end.
     pub fn retain_passed(&mut self, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
         if let Self::Xdp(xdp) = self {
-            xdp.retain_passed(lives);
+            xdp.filter().retain(Owner::Kernel, lives);
         }
     }
 
-    /// The same of those that [`Port::take_only`] and [`Port::take_also`] take.
+    /// The same of those that [`Port::take`] takes.
     pub fn retain_taken(&mut self, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
         if let Self::Xdp(xdp) = self {
-            xdp.retain_taken(lives);
+            xdp.filter().retain(Owner::Stack, lives);
         }
     }
 
@@ -203,7 +222,7 @@ impl Port {
     /// The kernel refuses, or there are more than [`program::MOST_ADDRESSES`].
     pub fn set_addresses(&mut self, addresses: &[IpAddr]) -> Result<(), XskError> {
         match self {
-            Self::Xdp(xdp) => xdp.set_addresses(addresses),
+            Self::Xdp(xdp) => xdp.filter().set_addresses(addresses),
             // Every frame goes to the kernel too: whoever reads them passes over those for others.
             Self::Packet(_) => Ok(()),
         }

@@ -1,9 +1,12 @@
 //! The XDP program, assembled here: it redirects frames for served ports to the AF_XDP socket of their queue, and passes all
-//! others to the kernel. Of a served port some connections may be the kernel's, or all but some: their frames pass, too.
+//! others to the kernel.
 //!
 //! Taken is an Ethernet frame to this host's MAC address that holds IPv4 without options and not a fragment, or IPv6
 //! without extension headers, to one of the served addresses, with TCP or UDP to a served port. Everything else passes:
 //! ARP, ICMP, multicast, broadcast, VLANs, fragments, forwarded packets, other ports.
+//!
+//! Of a port, some connections and some local addresses can be listed in the table of flows. The most specific entry decides: that of
+//! the connection, that of the local address, the port's own.
 
 use crate::Protocol;
 pub use crate::bpf::Instruction;
@@ -11,14 +14,17 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The most addresses that can be served.
 pub const MOST_ADDRESSES: usize = 256;
-/// The most connections of served ports that can be told from the others: the kernel's, or the only ones that are not.
+/// The most connections and local ends of ports that can be listed.
 pub const MOST_FLOWS: usize = 65_536;
 /// Bytes of a key of the table of flows.
 pub const FLOW_BYTES: usize = 40;
-/// Values in the table of ports: the port's frames are taken, or those of them whose flow is not listed, or is. 0: all pass.
+/// Bits of a value in the table of ports: frames are taken of which nothing is listed; connections are listed; local ends are.
 pub(crate) const TAKEN: u8 = 1;
-pub(crate) const TAKEN_UNLESS_LISTED: u8 = 2;
-pub(crate) const TAKEN_IF_LISTED: u8 = 3;
+pub(crate) const HAS_FLOWS: u8 = 2;
+pub(crate) const HAS_ENDS: u8 = 4;
+/// Values in the table of flows. A local end is listed where its frames are taken.
+pub(crate) const FLOW_TAKEN: u8 = 1;
+pub(crate) const FLOW_PASSES: u8 = 2;
 /// Entries of the table of ports: 65,536 for each protocol.
 pub const PORT_ENTRIES: usize = 2 * 65_536;
 
@@ -41,13 +47,13 @@ pub fn address_key(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// A TCP connection as the key of the table of flows: the remote address, its port as it is in a frame, the place of the local port
-/// in the table of ports, the local address.
+/// A flow as the key of the table of flows: the remote address, its port as it is in a frame, the place of the local port
+/// in the table of ports, the local address. Without a remote end, which is then zeros, it is the key of a local end.
 #[must_use]
-pub fn flow_key(local: SocketAddr, remote: SocketAddr) -> [u8; FLOW_BYTES] {
-    let entry = u32::try_from(port_entry(Protocol::Tcp, local.port())).unwrap_or(0).to_ne_bytes();
-    let remote_port = u32::from(remote.port().to_be()).to_ne_bytes();
-    let (from, to) = (address_key(remote.ip()), address_key(local.ip()));
+pub fn flow_key(protocol: Protocol, local: SocketAddr, remote: Option<SocketAddr>) -> [u8; FLOW_BYTES] {
+    let entry = u32::try_from(port_entry(protocol, local.port())).unwrap_or(0).to_ne_bytes();
+    let remote_port = u32::from(remote.map_or(0, |remote| remote.port().to_be())).to_ne_bytes();
+    let (from, to) = (remote.map_or([0; 16], |remote| address_key(remote.ip())), address_key(local.ip()));
     let mut key = [0; FLOW_BYTES];
     key.iter_mut().zip([&from[..], &remote_port, &entry, &to].concat()).for_each(|(slot, byte)| *slot = byte);
     key
@@ -103,8 +109,10 @@ enum Label {
     Ipv4,
     Transport,
     Udp,
-    Listed,
+    Ends,
+    Neither,
     Taken,
+    Redirect,
     Pass,
 }
 
@@ -183,6 +191,13 @@ impl Assembler {
         self.constant(CALL, 0, MAP_LOOKUP);
     }
 
+    /// Goes on at `to` where the port's value lacks a bit.
+    fn skip_without(&mut self, bit: u8, to: Label) {
+        self.copy(R5, VALUE);
+        self.constant(AND_CONSTANT, R5, i32::from(bit));
+        self.jump(JUMP_EQUAL, R5, 0, to);
+    }
+
     fn label(&mut self, label: Label) {
         self.labels.push((label, self.code.len()));
     }
@@ -249,20 +264,31 @@ pub(crate) fn assemble([ports, addresses, flows, xsks]: [i32; 4]) -> Option<Vec<
     a.push(STORE_WORD, STACK, PORT, PORT_KEY, 0);
     a.look_up(ports, PORT_KEY);
     a.jump(JUMP_EQUAL, R0, 0, Label::Pass);
-    a.load(LOAD_BYTE, R0, R0, 0);
-    a.jump(JUMP_EQUAL, R0, 0, Label::Pass);
-    a.jump(JUMP_EQUAL, R0, i32::from(TAKEN), Label::Taken);
-    a.copy(VALUE, R0);
+    a.load(LOAD_BYTE, VALUE, R0, 0);
+    a.jump(JUMP_EQUAL, VALUE, 0, Label::Pass);
+    a.jump(JUMP_EQUAL, VALUE, i32::from(TAKEN), Label::Taken);
+    a.skip_without(HAS_FLOWS, Label::Ends);
     a.look_up(flows, FLOW_KEY);
-    a.jump(JUMP_EQUAL, VALUE, i32::from(TAKEN_IF_LISTED), Label::Listed);
-    a.jump(JUMP_NOT_EQUAL, R0, 0, Label::Pass);
-    a.jump(JUMP, 0, 0, Label::Taken);
-    a.label(Label::Listed);
-    a.jump(JUMP_EQUAL, R0, 0, Label::Pass);
+    a.jump(JUMP_EQUAL, R0, 0, Label::Ends);
+    a.load(LOAD_BYTE, R0, R0, 0);
+    a.jump(JUMP_EQUAL, R0, i32::from(FLOW_PASSES), Label::Pass);
+    a.jump(JUMP, 0, 0, Label::Redirect);
+
+    // What is listed is of a served address.
+    a.label(Label::Ends);
+    a.skip_without(HAS_ENDS, Label::Neither);
+    for word in 0..5 {
+        a.push(STORE_WORD_CONSTANT, STACK, 0, FLOW_KEY + 4 * word, 0);
+    }
+    a.look_up(flows, FLOW_KEY);
+    a.jump(JUMP_NOT_EQUAL, R0, 0, Label::Redirect);
+    a.label(Label::Neither);
+    a.skip_without(TAKEN, Label::Pass);
     a.label(Label::Taken);
     a.look_up(addresses, KEY);
     a.jump(JUMP_EQUAL, R0, 0, Label::Pass);
 
+    a.label(Label::Redirect);
     // Passed as well where the queue has no socket.
     a.load(LOAD_WORD, R2, CONTEXT, 16);
     a.map(R1, xsks);

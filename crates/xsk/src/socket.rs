@@ -1,14 +1,13 @@
 //! AF_XDP: one socket for each receive queue, each with its own memory for frames, and the program that feeds them.
 
 use crate::error::refused;
-use crate::program::{self, FLOW_BYTES, MOST_ADDRESSES, MOST_FLOWS, PORT_ENTRIES};
+use crate::filter::Filter;
+use crate::program;
 use crate::rings::Ring;
 use crate::sys::{self, Mapping};
-use crate::{Backend, Interface, PortCounters, Protocol, XskError, bpf};
+use crate::{Backend, Interface, PortCounters, XskError, bpf};
 use libc::xdp_desc;
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
@@ -59,14 +58,7 @@ pub struct XdpPort {
     // Closed first: no frame is redirected to a socket that is gone.
     link: OwnedFd,
     queues: Vec<Queue>,
-    ports: Mapping,
-    addresses: OwnedFd,
-    served_addresses: Vec<IpAddr>,
-    /// What the table of flows holds: connections of a served port that are the kernel's, or the only ones that are not.
-    flows: OwnedFd,
-    /// Connections in the table of flows, by local port.
-    listed: HashMap<u16, Vec<(SocketAddr, SocketAddr)>>,
-    interface: String,
+    filter: Filter,
     backend: Backend,
 }
 
@@ -79,16 +71,10 @@ impl XdpPort {
             return Err(XskError::MtuTooLarge { interface: name.clone(), mtu: interface.mtu, most: LONGEST_PACKET });
         }
         let step = |what| move |cause| refused(name, what, cause);
-        let [entries, limit, most_flows, flow_bytes] = [PORT_ENTRIES, MOST_ADDRESSES, MOST_FLOWS, FLOW_BYTES]
-            .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-        let ports = bpf::map(bpf::MapKind::MappedArray, 4, 1, entries).map_err(step("making the table of ports"))?;
-        let addresses = bpf::map(bpf::MapKind::Hash, 16, 1, limit).map_err(step("making the table of addresses"))?;
-        let flows = bpf::map(bpf::MapKind::SparseHash, flow_bytes, 1, most_flows)
-            .map_err(step("making the table of the kernel's connections"))?;
+        let filter = Filter::open(name)?;
         let xsks = bpf::map(bpf::MapKind::Xsks, 4, 4, interface.queues).map_err(step("making the table of sockets"))?;
-        let table =
-            Mapping::new(Some(ports.as_raw_fd()), PORT_ENTRIES * 8, 0).map_err(step("mapping the table of ports"))?;
-        let code = program::assemble([&ports, &addresses, &flows, &xsks].map(AsRawFd::as_raw_fd))
+        let [ports, addresses, flows] = filter.descriptors();
+        let code = program::assemble([ports, addresses, flows, xsks.as_raw_fd()])
             .ok_or_else(|| refused(name, "assembling the XDP program", io::ErrorKind::InvalidData.into()))?;
         let program = bpf::load(&code, true).map_err(step("loading the XDP program"))?;
         let mut queues = Vec::new();
@@ -104,138 +90,12 @@ impl XdpPort {
             Some(libc::EOPNOTSUPP | libc::EINVAL) => unsupported(interface, backend, cause),
             _ => refused(name, "attaching the XDP program", cause),
         })?;
-        let interface = name.clone();
-        let (served_addresses, listed) = (Vec::new(), HashMap::new());
-        Ok(Self { link, queues, ports: table, addresses, served_addresses, flows, listed, interface, backend })
+        Ok(Self { link, queues, filter, backend })
     }
 
-    pub(crate) fn set_served(&mut self, protocol: Protocol, port: u16, on: bool) {
-        self.set_value(protocol, port, if on { program::TAKEN } else { 0 });
-        if !on && protocol == Protocol::Tcp {
-            self.retain_listed(port, |_, _| false);
-        }
-    }
-
-    /// Takes the frames of listed connections alone of a port that is not served yet.
-    pub(crate) fn serve_connections(&mut self, port: u16) {
-        self.set_value(Protocol::Tcp, port, program::TAKEN_IF_LISTED);
-    }
-
-    fn value(&self, protocol: Protocol, port: u16) -> *mut u8 {
-        // Each value of an array takes 8 bytes.
-        self.ports.at(program::port_entry(protocol, port) * 8, 1)
-    }
-
-    fn set_value(&mut self, protocol: Protocol, port: u16, value: u8) {
-        // SAFETY: the place is inside the mapping; the program reads the same byte.
-        unsafe { self.value(protocol, port).write_volatile(value) };
-    }
-
-    /// Whether only listed connections of a port are taken.
-    fn takes_listed(&self, port: u16) -> bool {
-        // SAFETY: the place is inside the mapping, which only this process writes.
-        unsafe { self.value(Protocol::Tcp, port).read_volatile() == program::TAKEN_IF_LISTED }
-    }
-
-    fn list(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
-        bpf::insert(&self.flows, &program::flow_key(local, remote), &[1])
-            .map_err(|cause| refused(&self.interface, "listing a connection", cause))?;
-        self.listed.entry(local.port()).or_default().push((local, remote));
-        Ok(())
-    }
-
-    fn retain_listed(&mut self, port: u16, mut keep: impl FnMut(SocketAddr, SocketAddr) -> bool) {
-        let Some(listed) = self.listed.get_mut(&port) else { return };
-        let flows = &self.flows;
-        listed.retain(|(local, remote)| {
-            let is_kept = keep(*local, *remote);
-            if !is_kept {
-                // It may be missing: then it is as it should be.
-                let _ = bpf::remove(flows, &program::flow_key(*local, *remote));
-            }
-            is_kept
-        });
-        if listed.is_empty() {
-            self.listed.remove(&port);
-        }
-    }
-
-    /// Leaves the frames of one connection of a served port to the kernel.
-    pub(crate) fn pass(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
-        if self.takes_listed(local.port()) {
-            self.retain_listed(local.port(), |one, other| (one, other) != (local, remote));
-            return Ok(());
-        }
-        self.list(local, remote)?;
-        self.set_value(Protocol::Tcp, local.port(), program::TAKEN_UNLESS_LISTED);
-        Ok(())
-    }
-
-    /// Takes the frames of some connections of a served port, and leaves all others to the kernel.
-    pub(crate) fn take_only(
-        &mut self,
-        port: u16,
-        connections: impl Iterator<Item = (SocketAddr, SocketAddr)>,
-    ) -> Result<(), XskError> {
-        // Those that were the kernel's are so by not being listed.
-        let before = self.listed.get(&port).cloned().unwrap_or_default();
-        self.take_all(port);
-        if let Err(error) = connections.into_iter().try_for_each(|(local, remote)| self.list(local, remote)) {
-            self.take_all(port);
-            before.into_iter().try_for_each(|(local, remote)| self.pass(local, remote))?;
-            return Err(error);
-        }
-        self.set_value(Protocol::Tcp, port, program::TAKEN_IF_LISTED);
-        Ok(())
-    }
-
-    /// Takes the frames of one connection more of a port of which only some are taken.
-    pub(crate) fn take_also(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
-        if self.takes_listed(local.port()) { self.list(local, remote) } else { Ok(()) }
-    }
-
-    fn take_all(&mut self, port: u16) {
-        self.set_value(Protocol::Tcp, port, program::TAKEN);
-        self.retain_listed(port, |_, _| false);
-    }
-
-    /// Takes all frames of a served port of which only some connections' are taken.
-    pub(crate) fn take_others(&mut self, port: u16) {
-        if self.takes_listed(port) {
-            self.take_all(port);
-        }
-    }
-
-    /// Forgets connections that are over of those that [`Self::pass`] left to the kernel.
-    pub(crate) fn retain_passed(&mut self, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
-        self.retain_of_ports(false, lives);
-    }
-
-    /// The same of those that [`Self::take_only`] takes.
-    pub(crate) fn retain_taken(&mut self, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
-        self.retain_of_ports(true, lives);
-    }
-
-    fn retain_of_ports(&mut self, taking_listed: bool, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
-        let ports: Vec<u16> =
-            self.listed.keys().copied().filter(|port| self.takes_listed(*port) == taking_listed).collect();
-        ports.into_iter().for_each(|port| self.retain_listed(port, &mut lives));
-    }
-
-    pub(crate) fn set_addresses(&mut self, addresses: &[IpAddr]) -> Result<(), XskError> {
-        if addresses.len() > MOST_ADDRESSES {
-            return Err(XskError::TooManyAddresses { given: addresses.len(), most: MOST_ADDRESSES });
-        }
-        for gone in self.served_addresses.iter().filter(|served| !addresses.contains(served)) {
-            // It may be missing: then it is as it should be.
-            let _ = bpf::remove(&self.addresses, &program::address_key(*gone));
-        }
-        for address in addresses {
-            bpf::insert(&self.addresses, &program::address_key(*address), &[1])
-                .map_err(|cause| refused(&self.interface, "serving an address", cause))?;
-        }
-        self.served_addresses = addresses.to_vec();
-        Ok(())
+    /// What is taken.
+    pub(crate) fn filter(&mut self) -> &mut Filter {
+        &mut self.filter
     }
 
     #[inline]
@@ -257,8 +117,8 @@ impl XdpPort {
     }
 
     pub(crate) fn all_descriptors(&self) -> Vec<RawFd> {
-        let own = [&self.link, &self.addresses, &self.flows].map(AsRawFd::as_raw_fd);
-        own.into_iter().chain(self.descriptors()).collect()
+        let own = std::iter::once(self.link.as_raw_fd()).chain(self.filter.descriptors());
+        own.chain(self.descriptors()).collect()
     }
 
     pub(crate) fn backend(&self) -> Backend {

@@ -5,7 +5,7 @@ use nix::sched::{CloneFlags, unshare};
 use std::net::{IpAddr, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use windhover_xsk::{Backend, Interface, Port, Protocol, XskError};
+use windhover_xsk::{Addresses, Backend, Interface, Port, Protocol, XskError};
 
 /// Runs `test` on a thread with a namespace of its own that has two ends of a wire, `left` and `right`.
 fn with_wire(name: &str, test: impl FnOnce(&Interface, &Interface) + Send + 'static) {
@@ -88,7 +88,7 @@ fn served_ports_are_taken_whole_and_in_order_and_all_others_reach_the_kernel() {
             near.set_addresses(&[IpAddr::from([10, 9, 0, 2])]).unwrap();
             let kernel = UdpSocket::bind("10.9.0.2:6000").unwrap();
             kernel.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-            near.serve(Protocol::Udp, 5000).unwrap();
+            near.serve(Protocol::Udp, 5000, &[Addresses::All]).unwrap();
 
             let frames: Vec<_> = (0..300_u16)
                 .map(|n| frame(left, right, 5000, &n.to_be_bytes().repeat(1 + usize::from(n) * 2)))
@@ -104,7 +104,7 @@ fn served_ports_are_taken_whole_and_in_order_and_all_others_reach_the_kernel() {
             assert_eq!(near.counters().received, 300, "{backend:?}");
 
             near.withdraw(Protocol::Udp, 5000).unwrap();
-            near.serve(Protocol::Tcp, 5000).unwrap();
+            near.serve(Protocol::Tcp, 5000, &[Addresses::All]).unwrap();
             send(&mut far, &frames[..1]);
             std::thread::sleep(Duration::from_millis(50));
             assert_eq!(near.receive(64, |_| ()), 0, "{backend:?}: the port is no longer served for UDP");
@@ -124,9 +124,9 @@ fn as_many_ports_as_the_filter_lists_are_served_and_one_more_is_refused() {
         let mut far = Port::open(left, Backend::Packet).unwrap();
         let mut near = Port::open(right, Backend::Packet).unwrap();
         for port in 5000..5200 {
-            near.serve(Protocol::Udp, port).unwrap();
+            near.serve(Protocol::Udp, port, &[Addresses::All]).unwrap();
         }
-        let refused = near.serve(Protocol::Udp, 5200).unwrap_err().to_string();
+        let refused = near.serve(Protocol::Udp, 5200, &[Addresses::All]).unwrap_err().to_string();
         assert!(refused.contains("at most 200 ports"), "{refused}");
         let of = |port| frame(left, right, port, b"x");
         send(&mut far, &[of(4999), of(5000), of(5200), of(5100), of(5199)]);
@@ -147,7 +147,7 @@ fn all_that_was_built_is_sent() {
         with_wire("all_that_was_built", move |left, right| {
             let mut near = Port::open(left, backend).unwrap();
             let mut far = Port::open(right, Backend::Packet).unwrap();
-            far.serve(Protocol::Udp, 5000).unwrap();
+            far.serve(Protocol::Udp, 5000, &[Addresses::All]).unwrap();
             let frames: Vec<_> = (0..2500_u16).map(|n| frame(left, right, 5000, &n.to_be_bytes().repeat(40))).collect();
             for burst in frames.chunks(125) {
                 send(&mut near, burst);
@@ -171,7 +171,7 @@ fn a_frame_of_several_pages_comes_as_one() {
         far = Port::open(&Interface::read("left").unwrap(), Backend::Packet).unwrap();
         let mut near = Port::open(&Interface::read("right").unwrap(), Backend::Generic).unwrap();
         near.set_addresses(&[IpAddr::from([10, 9, 0, 2])]).unwrap();
-        near.serve(Protocol::Udp, 5000).unwrap();
+        near.serve(Protocol::Udp, 5000, &[Addresses::All]).unwrap();
         let long: Vec<u8> = (0..8900_u32).flat_map(|n| n.to_be_bytes()).take(8900).collect();
         let frames = [frame(left, right, 5000, &long), frame(left, right, 5000, b"short")];
         send(&mut far, &frames);

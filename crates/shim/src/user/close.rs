@@ -7,7 +7,7 @@ use libc::c_int;
 use stack::TcpState;
 use std::cell::RefCell;
 use user_stack::now;
-use xsk::{Backend, Protocol};
+use xsk::Backend;
 
 /// How long the process' end waits for what was sent to be acknowledged, without anything happening.
 const PATIENCE_NS: u64 = 2_000_000_000;
@@ -63,8 +63,7 @@ fn end_socket(state: &mut State, id: u32, port: Port) {
     let Some(engine) = &mut state.engine else { return };
     match socket.handle {
         Handle::Udp(handle) => {
-            let _ = engine.stack().udp_close(handle);
-            engine.withdraw(Protocol::Udp, socket.port);
+            engine.unbind(handle, socket.port);
         }
         Handle::Tcp(handle) => {
             let ends = engine.stack().tcp_addresses(handle);
@@ -108,7 +107,7 @@ fn end_socket(state: &mut State, id: u32, port: Port) {
 
 fn engine_withdraw(state: &mut State, port: u16) {
     if let Some(engine) = &mut state.engine {
-        engine.withdraw(Protocol::Tcp, port);
+        engine.withdraw(port);
     }
 }
 

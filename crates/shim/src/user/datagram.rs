@@ -12,6 +12,7 @@ use libc::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, c_int, iovec, sockaddr, socklen_t,
 use stack::{Error, UdpSocket};
 use std::net::SocketAddr;
 use user_stack::{Engine, Route, Sending};
+use xsk::Addresses;
 
 /// A send call.
 pub(crate) struct Outgoing {
@@ -180,7 +181,7 @@ fn follow(fd: c_int, engine: &mut Engine, socket: &Socket) -> bool {
     let (Some(local), peer) = (address::of_socket(fd).and_then(on_link), address::of_peer(fd)) else { return false };
     let remote = peer.and_then(on_link).filter(|remote| engine.route(remote.ip()) != Route::Elsewhere);
     let both = take::both_families(fd, socket.is_v6);
-    remote.is_some() == peer.is_some() && engine.stack().udp_rebind(handle, local, both, remote).is_ok()
+    remote.is_some() == peer.is_some() && engine.rebind(handle, local, both, remote).is_ok()
 }
 
 /// The kernel has a socket again, and with it all others of its port: frames go there or here, whichever socket they are for.
@@ -201,9 +202,14 @@ pub(super) fn leave_port(state: &mut State, id: u32, reason: Reason) {
     }
 }
 
-/// Whether the kernel carries another datagram socket, or listener ([`table::LISTENS`]), of this process with this port.
-pub(super) fn kernel_has(fd: c_int, port: u16, kind: u32) -> bool {
-    table::kernels(fd, kind).any(|other| address::of_socket(other).is_some_and(|local| local.port() == port))
+/// Whether the kernel carries another datagram socket, or listener ([`table::LISTENS`]), of this process with this port of one of these
+/// addresses.
+pub(super) fn kernel_has(fd: c_int, port: u16, of: Addresses, kind: u32) -> bool {
+    let meets = |other: c_int, local: SocketAddr| {
+        let is_v6 = table::entry(other).is_some_and(|entry| entry.has(table::IPV6));
+        local.port() == port && of.meets(Addresses::of(local.ip(), take::both_families(other, is_v6)))
+    };
+    table::kernels(fd, kind).any(|other| address::of_socket(other).is_some_and(|local| meets(other, local)))
 }
 
 /// Why the kernel carries a datagram socket.

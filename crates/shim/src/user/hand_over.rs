@@ -15,8 +15,8 @@ use libc::{
     c_int,
 };
 use stack::TcpSnapshot;
+use std::net::SocketAddr;
 use user_stack::now;
-use xsk::Protocol;
 
 /// Index of the loopback interface, in each network namespace.
 const LOOPBACK: c_int = 1;
@@ -181,7 +181,7 @@ impl State {
         if engine.detach(handle).is_err() {
             return false;
         }
-        engine.withdraw(Protocol::Tcp, port);
+        engine.withdraw(port);
         awake(&new, &snapshot, beside, is_v6);
         table::set_all(entry, 0, table::ON_STACK);
         for (fd, _) in &fds {
@@ -222,8 +222,9 @@ impl State {
         if engine.detached() < self.look_at.max(FIRST_LOOK) {
             return;
         }
-        let ports = super::take::connections();
-        engine.retain_detached(|local, remote| ports.contains(&(local.port(), remote.port())));
+        let of_kernel = super::take::connections();
+        let plain = |end: SocketAddr| SocketAddr::new(end.ip(), end.port());
+        engine.retain_detached(|local, remote| of_kernel.contains(&(plain(local), plain(remote))));
         self.look_at = engine.detached() * 2;
     }
 }

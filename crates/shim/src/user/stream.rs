@@ -1,7 +1,7 @@
 //! Connections and listeners.
 
 use super::socket::{Incoming, Socket, visit};
-use super::take::{self, Not, quiet, serve, tcp_options};
+use super::take::{self, Not, quiet, tcp_options};
 use super::wait::{CARRIER_CHANGED, For, Waited, finish, is_kernels_again, wait, wait_beside};
 use super::{Handle, State, address, datagram, entry, lock};
 use crate::spin::Call;
@@ -15,7 +15,7 @@ use libc::{
 };
 use stack::{Error, Listener, Shutdown, TcpSocket};
 use user_stack::{Engine, EngineError, Route};
-use xsk::{Backend, Protocol};
+use xsk::Backend;
 
 /// Receives bytes. `done`: how many a call that waits for more has got before; `least`: how many it waits for without MSG_WAITALL.
 #[inline]
@@ -304,17 +304,17 @@ fn begin(
     if !engine.has_address(local.ip()) {
         return Err(not(Not::Ever(Reason::OtherInterface)));
     }
-    if engine.serve_connections(local.port()).is_err() {
+    if engine.hold(local.port()).is_err() {
         // AF_PACKET has room for few ports: those of connections that are over by now are free.
         state.sweep();
-        let served = state.engine().map_err(not)?.serve_connections(local.port());
+        let served = state.engine().map_err(not)?.hold(local.port());
         served.map_err(|_| not(Not::Ever(Reason::TooManySockets)))?;
     }
     let engine = state.engine().map_err(not)?;
     if engine.backend() == Backend::Packet {
         // The kernel sees the frames too: one that listens, and hears nothing, sends no resets.
         if let Err(refused) = quiet(engine, fd, true) {
-            engine.withdraw(Protocol::Tcp, local.port());
+            engine.withdraw(local.port());
             return Err(not(refused));
         }
         // SAFETY: takes numbers only.
@@ -327,7 +327,7 @@ fn begin(
     let handle = match engine.connect(local, remote, tcp_options(fd, is_v6)) {
         Ok(handle) => handle,
         Err(error) => {
-            engine.withdraw(Protocol::Tcp, local.port());
+            engine.withdraw(local.port());
             let EngineError::Socket(error) = error else { return Err(not(Not::Ever(Reason::TooManySockets))) };
             return Err(Some(error.errno()));
         }
@@ -465,7 +465,7 @@ unsafe fn accept_on_stack(
         Err(error) => return fail(error.errno()),
     };
     let ends = engine.stack().tcp_addresses(handle);
-    let (Ok(ends), Ok(())) = (ends, serve(engine, Protocol::Tcp, port)) else {
+    let (Ok(ends), Ok(())) = (ends, engine.hold(port)) else {
         let _ = engine.stack().tcp_abort(handle);
         engine.flush();
         return fail(libc::ENOBUFS);
@@ -483,7 +483,7 @@ unsafe fn accept_on_stack(
     if state.keep(entry, socket).is_err() {
         if let Some(engine) = &mut state.engine {
             let _ = engine.stack().tcp_abort(handle);
-            engine.withdraw(Protocol::Tcp, port);
+            engine.withdraw(port);
             engine.flush();
         }
         return fail(libc::ENOBUFS);

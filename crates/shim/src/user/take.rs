@@ -10,7 +10,7 @@ use stack::{TcpOptions, UdpOptions};
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use user_stack::{Engine, EngineError, Route};
-use xsk::{Backend, Protocol};
+use xsk::{Addresses, Backend, Protocol};
 
 /// After how long a listener is tried again that the kernel had connections of, ns.
 const RETRY_NS: u64 = 100_000_000;
@@ -162,11 +162,6 @@ impl State {
     }
 }
 
-/// Takes the frames for a port: from now on, and until it is withdrawn.
-pub(super) fn serve(engine: &mut Engine, protocol: Protocol, port: u16) -> Result<(), Not> {
-    engine.serve(protocol, port).map_err(|_| Not::Ever(Reason::TooManySockets))
-}
-
 fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<SocketAddr>) -> Result<u32, Not> {
     if to.is_some_and(|to| to.ip().is_multicast()) {
         return Err(Not::Ever(Reason::Option));
@@ -188,24 +183,21 @@ fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<Soc
         None => None,
     };
     allowed(engine, fd, entry, local, remote)?;
-    if datagram::kernel_has(fd, local.port(), 0) {
+    let both = both_families(fd, is_v6);
+    if datagram::kernel_has(fd, local.port(), Addresses::of(local.ip(), both), 0) {
         return Err(Not::Ever(Reason::PortInUse));
     }
     let (ttl, tos) = (ttl(fd, is_v6), tos(fd, is_v6));
     let options = UdpOptions { ttl, tos, shares_port: shares_port(fd), ..UdpOptions::default() };
-    let made = engine.stack().udp_bind(local, both_families(fd, is_v6), options);
-    let handle = made.map_err(|_| Not::Ever(Reason::PortInUse))?;
-    let connected = match remote {
-        Some(_) => engine.stack().udp_connect(handle, remote).map_err(|_| Not::Ever(Reason::Route)),
-        None => Ok(()),
-    };
-    if let Err(not) = connected.and_then(|()| serve(engine, Protocol::Udp, local.port())) {
-        let _ = engine.stack().udp_close(handle);
-        return Err(not);
-    }
+    let handle = engine.bind(local, both, remote, options).map_err(|error| {
+        Not::Ever(match error {
+            EngineError::Port(_) => Reason::TooManySockets,
+            EngineError::Socket(stack::Error::AddressInUse) => Reason::PortInUse,
+            _ => Reason::Route,
+        })
+    })?;
     if let Err(not) = quiet(engine, fd, false) {
-        let _ = engine.stack().udp_close(handle);
-        engine.withdraw(Protocol::Udp, local.port());
+        engine.unbind(handle, local.port());
         return Err(not);
     }
     let id = state.keep(entry, Socket::of_kernels(fd, Handle::Udp(handle), local.port(), is_v6))?;
@@ -222,7 +214,9 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
     let local = address::of_socket(fd).ok_or(Not::Yet)?;
     let local = address::on_link(local, engine.interface().index).ok_or(Not::Ever(Reason::OtherInterface))?;
     allowed(engine, fd, entry, local, None)?;
-    if shares_port(fd) && datagram::kernel_has(fd, local.port(), table::LISTENS) {
+    let both = both_families(fd, is_v6);
+    let own = Addresses::of(local.ip(), both);
+    if shares_port(fd) && datagram::kernel_has(fd, local.port(), own, table::LISTENS) {
         return Err(Not::Ever(Reason::PortInUse));
     }
     if engine.backend() == Backend::Packet && entry.has(table::SHARED) {
@@ -232,8 +226,8 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
     if !filter(engine, fd, true) && engine.backend() == Backend::Packet {
         return Err(Not::Ever(Reason::NoFilter));
     }
-    let has_sibling = engine.stack().tcp_listens(local.port());
-    if !has_sibling && has_connections(local.port()) {
+    let has_sibling = engine.serves(Protocol::Tcp, local.port(), own);
+    if !has_sibling && has_connections(local.port(), own) {
         unfilter(fd);
         let now = thread::now_ns();
         state.retries.retain(|_, retry_ns| now < *retry_ns);
@@ -242,7 +236,7 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
         return Err(Not::Yet);
     }
     let backlog = table::backlog(entry);
-    let made = engine.listen(local, both_families(fd, is_v6), backlog, tcp_options(fd, is_v6));
+    let made = engine.listen(local, both, backlog, tcp_options(fd, is_v6));
     let served = made.map_err(|error| {
         let is_full = matches!(error, EngineError::Port(_));
         Not::Ever(if is_full { Reason::TooManySockets } else { Reason::PortInUse })
@@ -344,24 +338,37 @@ pub(super) fn unquiet(engine: &Engine, fd: c_int) {
     }
 }
 
-/// Local and remote port of each connection that the kernel has or is making.
-pub(super) fn connections() -> HashSet<(u16, u16)> {
+/// Local and remote end of each connection that the kernel has or is making.
+pub(super) fn connections() -> HashSet<(SocketAddr, SocketAddr)> {
     const OF_NOBODY: [&str; 3] = ["06", "07", "0A"];
     let tables = ["tcp", "tcp6"].map(|name| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")));
     let lines = tables.iter().flatten().flat_map(|text| text.lines().skip(1));
-    let port = |end: &str| u16::from_str_radix(end.rsplit(':').next()?, 16).ok();
     lines
         .filter_map(|line| {
             let mut words = line.split_ascii_whitespace().skip(1);
             let (local, remote, state) = (words.next()?, words.next()?, words.next()?);
-            if OF_NOBODY.contains(&state) { None } else { Some((port(local)?, port(remote)?)) }
+            if OF_NOBODY.contains(&state) { None } else { Some((end(local)?, end(remote)?)) }
         })
         .collect()
 }
 
-/// Whether the kernel has connections of a local port, or is making some.
-fn has_connections(port: u16) -> bool {
-    connections().iter().any(|(local, _)| *local == port)
+/// An end as the kernel's tables have it: the words of the address as they are in memory, and the port.
+fn end(text: &str) -> Option<SocketAddr> {
+    let (address, port) = text.split_once(':')?;
+    let word = |at| Some(u32::from_str_radix(address.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    let ip = match address.len() {
+        8 => IpAddr::from(word(0)?),
+        _ => {
+            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
+            IpAddr::from(<[u8; 16]>::try_from(words.concat()).ok()?).to_canonical()
+        }
+    };
+    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+}
+
+/// Whether the kernel has connections of a local port of one of these addresses, or is making some.
+fn has_connections(port: u16, of: Addresses) -> bool {
+    connections().iter().any(|(local, _)| local.port() == port && of.has(local.ip()))
 }
 
 /// Takes a filter off.

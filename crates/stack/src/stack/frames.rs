@@ -71,7 +71,8 @@ impl Stack {
             remote_port: segment.source_port,
         };
         let known = self.flows.get(&flow).copied();
-        if known.is_none() && !self.ports.contains_key(&flow.local_port) {
+        let is_used = |local| self.ends.contains_key(&(local, flow.local_port));
+        if known.is_none() && !is_used(flow.local) && !is_used(flow.local.any()) {
             return Err(PassedBy::NoSocket);
         }
         // A connection with itself, or with nobody (RFC 9293, MUST-63).

@@ -173,7 +173,7 @@ impl Stack {
         connection.listener = listener;
         let key = self.connections.insert(Box::new(connection));
         self.flows.insert(flow, key.index);
-        self.use_port(flow.local_port);
+        self.use_end(flow.local, flow.local_port);
         self.wheel.reserve(key.index);
         Some(key.index)
     }

@@ -58,7 +58,7 @@ pub struct Stack {
     /// Connections that another TCP has now.
     detached: Table<Flow, ()>,
     /// Listeners and connections of each TCP port.
-    ports: Table<u16, u32>,
+    ends: Table<(Address, u16), u32>,
     /// TCP ports of connections on which another TCP of this host may listen.
     yielded_ports: Table<u16, ()>,
     udp: Slab<Udp>,
@@ -89,7 +89,7 @@ impl Stack {
             listeners: Slab::default(),
             listening: Places::new(keyed),
             detached: HashMap::with_hasher(keyed),
-            ports: HashMap::with_hasher(keyed),
+            ends: HashMap::with_hasher(keyed),
             yielded_ports: HashMap::with_hasher(keyed),
             udp: Slab::default(),
             udp_flows: Places::new(keyed),
@@ -371,7 +371,7 @@ impl Stack {
             self.flows.remove(&flow);
             self.counts.timeouts += connection.send.timeouts;
             self.counts.retransmits += connection.send.retransmits;
-            self.release_port(flow.local_port);
+            self.release_end(flow.local, flow.local_port);
         }
         let waits_in_backlog = listener.is_some_and(|listener| {
             self.listeners.get(listener).is_some_and(|listener| listener.queue.contains(&key.index))
@@ -393,18 +393,24 @@ impl Stack {
         }
     }
 
-    fn use_port(&mut self, port: u16) {
-        *self.ports.entry(port).or_insert(0) += 1;
+    fn use_end(&mut self, local: Address, port: u16) {
+        *self.ends.entry((local, port)).or_insert(0) += 1;
     }
 
-    fn release_port(&mut self, port: u16) {
-        if let Some(count) = self.ports.get_mut(&port) {
+    fn release_end(&mut self, local: Address, port: u16) {
+        if let Some(count) = self.ends.get_mut(&(local, port)) {
             *count -= 1;
             if *count == 0 {
-                self.ports.remove(&port);
-                self.yielded_ports.remove(&port);
+                self.ends.remove(&(local, port));
+                if self.yielded_ports.contains_key(&port) && !self.uses_port(port) {
+                    self.yielded_ports.remove(&port);
+                }
             }
         }
+    }
+
+    fn uses_port(&self, port: u16) -> bool {
+        self.ends.keys().any(|(_, used)| *used == port)
     }
 
     /// Queues a reply.

@@ -46,22 +46,22 @@ impl Stack {
         let key = self.listeners.insert(listener);
         for place in places {
             self.listening.add(place, key.index, options.shares_port);
+            self.use_end(place.local, place.local_port);
         }
         self.yielded_ports.remove(&local.port());
-        self.use_port(local.port());
         Ok(Listener(key))
     }
 
-    /// Whether a socket listens on a port.
-    #[must_use]
-    pub fn tcp_listens(&self, port: u16) -> bool {
-        self.listeners.iter().any(|(_, listening)| listening.port == port)
+    /// The local addresses of the sockets that listen on a port, each with whether it stands for both families.
+    pub fn tcp_listeners(&self, port: u16) -> impl Iterator<Item = (IpAddr, bool)> {
+        let of_port = self.listeners.iter().filter(move |(_, listening)| listening.port == port);
+        of_port.map(|(_, listening)| (listening.local.ip(), listening.both))
     }
 
     /// Leaves all segments for a port that are of none of its connections to another TCP of this host, until a socket listens on it or its
     /// last connection is over: they are not answered by resets.
     pub fn yield_port(&mut self, port: u16) {
-        if self.ports.contains_key(&port) {
+        if self.uses_port(port) {
             self.yielded_ports.insert(port, ());
         }
     }
@@ -134,10 +134,9 @@ impl Stack {
         let places: Vec<Flow> = self.listeners.get(listener.0).ok_or(Error::BadHandle)?.places().collect();
         for place in places {
             self.listening.remove(&place, listener.0.index);
+            self.release_end(place.local, place.local_port);
         }
-        if let Some(listening) = self.listeners.remove(listener.0.index) {
-            self.release_port(listening.port);
-        }
+        self.listeners.remove(listener.0.index);
         for index in self.indices(|connection| connection.listener == Some(listener.0)) {
             if let Some(connection) = self.connections.at(index) {
                 connection.abort();

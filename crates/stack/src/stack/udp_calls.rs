@@ -5,7 +5,7 @@ use crate::address::{Address, Flow};
 use crate::udp::{self, QueuedDatagram, Received, Udp};
 use crate::wire::ip::{Marks, Template};
 use crate::{Error, Hop, Instant, UdpOptions};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 impl Stack {
     /// Makes a socket on a local address, or on all of its family where it is unspecified. `both_families`: `::` stands for
@@ -81,6 +81,12 @@ impl Stack {
         }
         let both = both_families && address == Address::ANY_V6 && remote.is_none();
         self.move_udp(socket, address, both, remote.map(|remote| (remote.ip().into(), remote.port())))
+    }
+
+    /// The local addresses of the sockets of a port, each with whether it stands for both families.
+    pub fn udp_sockets(&self, port: u16) -> impl Iterator<Item = (IpAddr, bool)> {
+        let of_port = self.udp.iter().filter(move |(_, socket)| socket.port == port);
+        of_port.map(|(_, socket)| (socket.local.ip(), socket.both))
     }
 
     fn move_udp(

@@ -1,5 +1,6 @@
 /* Ports that several listeners have. `ports share UDP|TCP PORT`: two threads, each with a socket of its own (SO_REUSEPORT), answer with
-   their number; a thread that returns from its call though the process ends ends it with 1. `ports dial PORT`: connects
+   their number; a thread that returns from its call though the process ends ends it with 1. `ports at KIND PORT`: the same with one
+   thread on fd09::1. `ports dial PORT`: connects
    from that port of fd09::1 to port 7300 of fd09::2. `ports drain PORT`: takes one connection, closes its listener, and echoes on until the connection ends. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -11,12 +12,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static int is_stream, port;
+static int is_stream, port, threads = 2;
+static struct in6_addr address = IN6ADDR_ANY_INIT;
 
 static int bound(int option) {
     int fd = socket(AF_INET6, is_stream ? SOCK_STREAM : SOCK_DGRAM, 0), on = 1;
-    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    if (setsockopt(fd, SOL_SOCKET, option, &on, sizeof on) || bind(fd, (void *)&any, sizeof any)) { perror("bind"); exit(1); }
+    struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = address};
+    if (setsockopt(fd, SOL_SOCKET, option, &on, sizeof on) || bind(fd, (void *)&own, sizeof own)) { perror("bind"); exit(1); }
     if (is_stream && listen(fd, 100)) { perror("listen"); exit(1); }
     return fd;
 }
@@ -27,7 +29,7 @@ static void failed(const char *call) {
 }
 
 static void *answer(void *number) {
-    int fd = bound(SO_REUSEPORT);
+    int fd = bound(threads > 1 ? SO_REUSEPORT : SO_REUSEADDR);
     char byte, reply = '0' + (long)number;
     for (;;) {
         struct sockaddr_in6 from;
@@ -94,8 +96,12 @@ int main(int count, char **arguments) {
     is_stream = strcmp(arguments[2], "UDP");
     if (!strcmp(arguments[1], "drain")) return drain();
     if (!strcmp(arguments[1], "dial")) return dial();
-    pthread_t threads[2];
-    for (long i = 0; i < 2; i++) pthread_create(&threads[i], NULL, answer, (void *)i);
+    if (!strcmp(arguments[1], "at")) {
+        threads = 1;
+        inet_pton(AF_INET6, "fd09::1", &address);
+    }
+    pthread_t thread;
+    for (long i = 0; i < threads; i++) pthread_create(&thread, NULL, answer, (void *)i);
     puts("ready");
     fflush(stdout);
     while (read(0, &count, 1) > 0) {

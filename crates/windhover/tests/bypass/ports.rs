@@ -35,6 +35,13 @@ fn by_whom(to: SocketAddr, is_stream: bool) -> u8 {
     byte[0]
 }
 
+/// How many sockets of a program the stack has.
+fn on_stack(state: &Folder, program: &Started) -> usize {
+    let page = stat(state).into_iter().find(|page| page["pid"] == program.0.id());
+    let sockets = page.map(|page| page["sockets"].as_array().unwrap().clone()).unwrap_or_default();
+    sockets.iter().filter(|socket| socket["backend"] == "xdp").count()
+}
+
 /// Catches: a socket with SO_REUSEPORT that stays the kernel's, or one of two that nobody comes to; threads that get an error from their
 /// call because another one ends the process.
 #[test]
@@ -49,12 +56,7 @@ fn sockets_that_share_a_port_share_its_peers() {
             let line = ["run", "--stack", "xdp", "--backend", "generic", "--require", "--", &program, "share", kind];
             let port = port.to_string();
             let started = Started::new(&mut bypass(&state, &[&line[..], &[&port]].concat()), "ready").0;
-            let on_stack = || {
-                let page = stat(&state).into_iter().find(|page| page["pid"] == started.0.id());
-                let sockets = page.map(|page| page["sockets"].as_array().unwrap().clone()).unwrap_or_default();
-                sockets.iter().filter(|socket| socket["backend"] == "xdp").count()
-            };
-            super::support::until("two sockets on the stack", || on_stack() == 2);
+            super::support::until("two sockets on the stack", || on_stack(&state, &started) == 2);
             started
         });
         let mut counts = BTreeMap::new();
@@ -146,5 +148,59 @@ fn a_closed_listener_leaves_its_port_to_the_next_program() {
         echo(&mut first);
         drop(first);
         assert_eq!(started.end(), Some(0), "{backend}");
+    }
+}
+
+/// Catches: a server or UDP socket on the stack that takes the frames of another program, which serves the same port of another address: its
+/// connections were reset and new ones refused, its datagrams lost. One that keeps the stack from its port because the kernel has
+/// connections of another address.
+#[test]
+fn a_port_of_two_addresses_is_served_by_the_stack_and_by_the_kernel() {
+    let test = "a_port_of_two_addresses_is_served_by_the_stack_and_by_the_kernel";
+    let folder = Arc::new(Folder::new("bypass-ports-beside"));
+    let Some(program) = compile(&folder, test, "ports", &[]) else { return };
+    let Some(network) = Network::new(test, false) else { return };
+    for (kind, port, backend) in
+        [("TCP", 7400, "generic"), ("UDP", 7401, "generic"), ("TCP", 7402, "packet"), ("UDP", 7403, "packet")]
+    {
+        let is_stream = kind == "TCP";
+        let kernels = network.near.run(move || (TcpListener::bind(near(0, port)), UdpSocket::bind(near(0, port))));
+        let (listener, datagrams) = (kernels.0.unwrap(), kernels.1.unwrap());
+        datagrams.set_read_timeout(Some(PATIENCE)).unwrap();
+        let exchange = || {
+            let far = network.far.run(move || {
+                let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+                socket.send_to(b"k", near(0, port)).unwrap();
+                connect(near(0, port)).unwrap()
+            });
+            let mut byte = [0];
+            let near = listener.accept().unwrap().0;
+            near.set_read_timeout(Some(PATIENCE)).unwrap();
+            assert_eq!(datagrams.recv(&mut byte).unwrap(), 1, "{kind} {backend}");
+            (near, far)
+        };
+        let talk = |(near, far): &mut (TcpStream, TcpStream)| {
+            let mut byte = [0];
+            far.write_all(b"f").unwrap();
+            near.read_exact(&mut byte).unwrap();
+            near.write_all(b"n").unwrap();
+            far.read_exact(&mut byte).unwrap();
+        };
+        let mut before = exchange();
+        let (state, program) = (folder.clone(), program.clone());
+        let started = network.near.run(move || {
+            let line = ["run", "--stack", "xdp", "--backend", backend, "--require", "--", &program, "at", kind];
+            let port = port.to_string();
+            let started = Started::new(&mut bypass(&state, &[&line[..], &[&port]].concat()), "ready").0;
+            super::support::until("a socket on the stack", || on_stack(&state, &started) == 1);
+            started
+        });
+        for _ in 0..3 {
+            talk(&mut exchange());
+            talk(&mut before);
+            assert_eq!(network.far.run(move || by_whom(near(1, port), is_stream)), b'0', "{kind} {backend}");
+        }
+        assert_eq!(started.end(), Some(0), "{kind} {backend}");
+        talk(&mut before);
     }
 }

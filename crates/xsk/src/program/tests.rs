@@ -9,21 +9,17 @@ const FLOWS: i32 = 104;
 
 /// What the program does with a frame: the queue it redirects to, or it passes.
 fn run(frame: &[u8], ports: &[usize], addresses: &[IpAddr]) -> Option<u64> {
-    run_with_flows(frame, ports, addresses, None)
+    run_with(frame, ports, addresses, TAKEN, &[])
 }
 
-/// The same where these flows are the kernel's.
-fn run_with_flows(frame: &[u8], ports: &[usize], addresses: &[IpAddr], flows: Option<&[[u8; 40]]>) -> Option<u64> {
-    run_with(frame, ports, addresses, flows.map(|flows| (TAKEN_UNLESS_LISTED, flows)))
-}
-
-/// The same with a value of the served ports, and the flows that are listed.
-fn run_with(frame: &[u8], ports: &[usize], addresses: &[IpAddr], flows: Option<(u8, &[[u8; 40]])>) -> Option<u64> {
+/// The same with a value of the served ports, and the flows that are listed, each with its value.
+fn run_with(frame: &[u8], ports: &[usize], addresses: &[IpAddr], value: u8, flows: &[([u8; 40], u8)]) -> Option<u64> {
     let code = assemble([PORTS, ADDRESSES, FLOWS, SOCKETS]).unwrap();
-    // Memory: the frame at 1000, the context at 10, the stack ends at 100000, a value of a map at 50000.
+    // Memory: the frame at 1000, the context at 10, the stack ends at 100000, the value of a port at 50000, of a flow at 50001.
     let mut registers = [0_u64; 11];
     (registers[1], registers[10]) = (10, 100_000);
     let mut stack = [0_u8; 64];
+    let mut of_flow = 0;
     let end = 1000 + frame.len() as u64;
     let mut at = 0;
     loop {
@@ -37,7 +33,8 @@ fn run_with(frame: &[u8], ports: &[usize], addresses: &[IpAddr], flows: Option<(
                 10 => 1000,
                 14 => end,
                 26 => 3,
-                50_000 => u64::from(flows.map_or(TAKEN, |(value, _)| value)),
+                50_000 => u64::from(value),
+                50_001 => u64::from(of_flow),
                 _ => {
                     let start = usize::try_from(address - 1000).unwrap();
                     let mut word = [0; 8];
@@ -74,15 +71,21 @@ fn run_with(frame: &[u8], ports: &[usize], addresses: &[IpAddr], flows: Option<(
             }
             CALL => {
                 let key = usize::try_from(registers[2] - (100_000 - 64)).unwrap();
-                let found = match registers[1] {
+                let is = |found: bool| if found { 50_000 } else { 0 };
+                registers[0] = match registers[1] {
                     101 => {
                         let port = u32::from_le_bytes(stack[key..key + 4].try_into().unwrap());
-                        ports.contains(&(port as usize))
+                        is(ports.contains(&(port as usize)))
                     }
-                    102 => addresses.iter().any(|address| address_key(*address) == stack[key..key + 16]),
-                    _ => flows.unwrap().1.iter().any(|flow| flow[..] == stack[key..key + 40]),
+                    102 => is(addresses.iter().any(|address| address_key(*address) == stack[key..key + 16])),
+                    _ => match flows.iter().find(|(flow, _)| flow[..] == stack[key..key + 40]) {
+                        Some((_, value)) => {
+                            of_flow = *value;
+                            50_001
+                        }
+                        None => 0,
+                    },
                 };
-                registers[0] = if found { 50_000 } else { 0 };
             }
             EXIT => {
                 assert_eq!(registers[0], 2, "XDP_PASS");
@@ -135,25 +138,38 @@ fn served_ports_of_served_addresses_are_taken_and_nothing_else() {
     }
 }
 
-/// Catches: a frame of a connection that the kernel has and the stack gets, or the other way round.
+/// Catches: a frame of a connection, or to a local address, that the kernel has and the stack gets, or the other way round.
 #[test]
-fn listed_flows_of_a_served_port_pass() {
-    let ports = [port_entry(Protocol::Tcp, 80)];
+fn what_is_listed_for_a_port_decides_the_most_specific_first() {
+    let ports = [port_entry(Protocol::Tcp, 80), port_entry(Protocol::Udp, 80)];
     for (to, from, other) in
         [("10.0.0.1", "10.0.0.9", "10.0.0.8"), ("fd00::1", "909:909:909:909:909:909:909:909", "fd00::9")]
     {
         let [to, from, other] = [to, from, other].map(address);
         let frame = frame(to, 6, 80);
-        let key = |local, port, remote, remote_port| flow_key((local, port).into(), (remote, remote_port).into());
-        assert_eq!(run_with_flows(&frame, &ports, &[to], Some(&[key(to, 80, from, 7777)])), None, "{to}");
+        let key = |local, port, remote, remote_port| {
+            flow_key(Protocol::Tcp, (local, port).into(), Some((remote, remote_port).into()))
+        };
+        let run = |value, listed: &[_]| run_with(&frame, &ports, &[to], value, listed).is_some();
+        let this = key(to, 80, from, 7777);
         let others =
             [key(to, 80, from, 7778), key(to, 80, other, 7777), key(to, 81, from, 7777), key(other, 80, from, 7777)];
-        assert_eq!(run_with_flows(&frame, &ports, &[to], Some(&others)), Some(3), "{to}");
-        assert_eq!(run_with_flows(&frame, &ports, &[to], Some(&[])), Some(3), "{to}");
-        // The other way round: those that are listed are taken.
-        let only = |listed: &[_]| run_with(&frame, &ports, &[to], Some((TAKEN_IF_LISTED, listed)));
-        assert_eq!(only(&[key(to, 80, from, 7777)]), Some(3), "{to}");
-        assert_eq!([only(&others), only(&[])], [None, None], "{to}");
+        let end = |protocol, local, port| (flow_key(protocol, (local, port).into(), None), FLOW_TAKEN);
+        let own_end = end(Protocol::Tcp, to, 80);
+        let other_ends = [end(Protocol::Tcp, other, 80), end(Protocol::Tcp, to, 81), end(Protocol::Udp, to, 80)];
+        for (without, value) in [(true, TAKEN | HAS_FLOWS), (false, HAS_FLOWS)] {
+            assert!(run(value, &[(this, FLOW_TAKEN)]), "{to} {value}");
+            assert!(!run(value, &[(this, FLOW_PASSES)]), "{to} {value}");
+            for listed in [FLOW_TAKEN, FLOW_PASSES] {
+                assert_eq!(run(value, &others.map(|key| (key, listed))), without, "{to} {value} {listed}");
+            }
+            assert_eq!(run(value, &[]), without, "{to} {value}");
+            assert!(run(value | HAS_ENDS, &[own_end]), "{to} {value}");
+            assert_eq!(run(value | HAS_ENDS, &other_ends), without, "{to} {value}");
+            assert!(!run(value | HAS_ENDS, &[own_end, (this, FLOW_PASSES)]), "{to} {value}");
+            assert!(run(value | HAS_ENDS, &[(this, FLOW_TAKEN)]), "{to} {value}");
+        }
+        assert!(run(HAS_ENDS, &[own_end]) && !run(HAS_ENDS, &other_ends), "{to}");
     }
 }
 
