@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 crate::words! {
     /// What has to be measured before a change is quoted.
     pub enum Symptom {
-        /// A long tail while ksoftirqd ran.
+        /// A long tail while ksoftirqd ran, or messages that pass through it.
         KsoftirqdTail = "ksoftirqd-tail",
         /// Stalls of real-time tasks, though their time is not limited.
         UnlimitedStall = "unlimited-stall",

@@ -10,7 +10,7 @@ use model::known::{Symptom, fitting};
 use std::collections::BTreeMap;
 
 /// The roles whose machines carry a cell's messages.
-const ENDS: [&str; 2] = ["initiator", "reflector"];
+pub(crate) const ENDS: [&str; 2] = ["initiator", "reflector"];
 
 /// What was seen of a symptom in a cell: how strongly, and as words.
 type Observation = (f64, String);
@@ -22,14 +22,16 @@ fn seen(cell: &Cell, symptom: Symptom, end: &str, machine: &MachineFacts) -> Opt
         Symptom::KsoftirqdTail => {
             /// 1 ms in each second: without backlog these threads sleep.
             const LEAST_SHARE: f64 = 0.001;
+            /// So much that most messages pass through them: p50 moves, and no tail shows it.
+            const MOST_MESSAGES: f64 = 0.1;
             let share = info.value(&format!("{end}.ksoftirqd")).filter(|share| *share >= LEAST_SHARE)?;
-            let (id, tail) = long_tail(info)?;
-            let p50 = info.value("p50")?;
-            let ran = percent(share, 1.0);
-            Some((
-                share,
-                format!("ksoftirqd ran {ran} of the time at the {end}, {id} {} with p50 {}", span(tail), span(p50)),
-            ))
+            let tail = match long_tail(info) {
+                Some((id, tail)) => format!("{id} {} with ", span(tail)),
+                None if share >= MOST_MESSAGES => String::new(),
+                None => return None,
+            };
+            let (ran, p50) = (percent(share, 1.0), info.value("p50")?);
+            Some((share, format!("ksoftirqd ran {ran} of the time at the {end}, {tail}p50 {}", span(p50))))
         }
         Symptom::UnlimitedStall => {
             let unlimited = machine.sysctls.get("kernel.sched_rt_runtime_us").is_some_and(|us| us == "-1");
