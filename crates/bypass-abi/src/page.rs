@@ -160,7 +160,6 @@ words! {
     Option "option" "only the kernel can do what it is for: multicast groups, SO_TIMESTAMPING, errors of the network, sends without copies";
     QueueTaken "queue-taken" "another process has the interface's queue: its parent or a sibling";
     SharedListener "shared-listener" "AF_PACKET: several processes listen on this socket, and all would answer";
-    KernelConnections "kernel-connections" "the kernel has connections of its port: it is tried again when they are over";
     TooManySockets "too-many-sockets" "the stack in the process has no room for one more";
     Forked "forked" "its connection stayed with the process that forked this one, which lacks CAP_NET_ADMIN to give it to the kernel: set xdp = 0 for this program in a profile";
     Passed "passed" "its descriptor went to another process in a message, its data stay here, for want of CAP_NET_ADMIN: set xdp = 0 for this program in a profile";

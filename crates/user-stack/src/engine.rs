@@ -294,7 +294,8 @@ impl Engine {
         }
     }
 
-    /// Listens on the port of a socket that the caller holds, and holds it.
+    /// Listens on the port of a socket that the caller holds, and holds it. `of_kernel`: the connections that the kernel has of it, by local
+    /// and remote end, stay the kernel's.
     ///
     /// # Errors
     /// As [`Stack::tcp_listen`]; the back-end serves as many ports as it can already.
@@ -304,12 +305,14 @@ impl Engine {
         both_families: bool,
         backlog: usize,
         options: TcpOptions,
+        of_kernel: &[(SocketAddr, SocketAddr)],
     ) -> Result<Listener, EngineError> {
         let port = local.port();
         let listener = self.stack.tcp_listen(local, both_families, backlog, options)?;
         let held = self.hold(port);
         let is_held = held.is_ok();
-        if let Err(error) = held.and_then(|()| self.serve(Protocol::Tcp, port)) {
+        let left = held.and_then(|()| of_kernel.iter().try_for_each(|(local, remote)| self.leave(*local, *remote)));
+        if let Err(error) = left.and_then(|()| self.serve(Protocol::Tcp, port)) {
             let _ = self.stack.listener_close(listener);
             if is_held {
                 self.withdraw(port);
@@ -378,7 +381,15 @@ impl Engine {
         Ok(())
     }
 
-    /// How many connections were taken out and may still live.
+    /// Leaves a connection of a port that is held to the kernel, which has it.
+    fn leave(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), EngineError> {
+        self.port.pass(local, remote)?;
+        self.stack.tcp_pass(local, remote);
+        self.detached += 1;
+        Ok(())
+    }
+
+    /// How many connections were taken out or left to the kernel and may still live.
     #[must_use]
     pub fn detached(&self) -> u32 {
         self.detached

@@ -268,7 +268,7 @@ fn near_tcp(engine: &mut Engine) {
     for (seed, remote) in (2..).zip(remotes(7000)) {
         let at = local(remote, 6001);
         guards.push(quiet(at));
-        let listener = engine.listen(at, false, 5, TcpOptions::default()).unwrap();
+        let listener = engine.listen(at, false, 5, TcpOptions::default(), &[]).unwrap();
         let socket = ready(engine, "a connection", |engine| engine.stack().tcp_accept(listener));
         complement(engine, socket, seed);
         engine.unlisten(listener);

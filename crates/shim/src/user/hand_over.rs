@@ -15,6 +15,7 @@ use libc::{
     c_int,
 };
 use stack::TcpSnapshot;
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use user_stack::now;
 
@@ -222,7 +223,7 @@ impl State {
         if engine.detached() < self.look_at.max(FIRST_LOOK) {
             return;
         }
-        let of_kernel = super::take::connections();
+        let of_kernel: HashSet<_> = super::take::connections().iter().map(|one| (one.local, one.remote)).collect();
         let plain = |end: SocketAddr| SocketAddr::new(end.ip(), end.port());
         engine.retain_detached(|local, remote| of_kernel.contains(&(plain(local), plain(remote))));
         self.look_at = engine.detached() * 2;

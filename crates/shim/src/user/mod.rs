@@ -97,8 +97,6 @@ pub(crate) struct State {
     is_refused: bool,
     /// It was forked: its listeners are its parent's and siblings', too.
     is_child: bool,
-    /// Listeners that the kernel had connections of, by their open files: when they may be tried again, ns.
-    retries: HashMap<u32, u64>,
     /// What [`Engine::descriptors`] gives.
     descriptors: Vec<c_int>,
     places: Vec<Place>,
@@ -124,7 +122,6 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
         engine: None,
         is_refused: false,
         is_child: false,
-        retries: HashMap::new(),
         descriptors: Vec::new(),
         places: Vec::with_capacity(256),
         by_handle: HashMap::with_capacity(256),

@@ -3,17 +3,13 @@
 use super::socket::Socket;
 use super::{Handle, State, address, datagram, lock, service};
 use crate::table::{self, Entry};
-use crate::{page, real, settings, thread};
+use crate::{page, real, settings};
 use bypass_abi::{Key, page::Reason};
 use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, c_int};
 use stack::{TcpOptions, UdpOptions};
-use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use user_stack::{Engine, EngineError, Route};
 use xsk::{Addresses, Backend, Protocol};
-
-/// After how long a listener is tried again that the kernel had connections of, ns.
-const RETRY_NS: u64 = 100_000_000;
 
 /// Why a socket is not taken over now.
 pub(super) enum Not {
@@ -207,9 +203,6 @@ fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<Soc
 
 fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, Not> {
     let is_v6 = entry.has(table::IPV6);
-    if state.retries.get(&entry.file()).is_some_and(|retry_ns| thread::now_ns() < *retry_ns) {
-        return Err(Not::Yet);
-    }
     let engine = state.engine()?;
     let local = address::of_socket(fd).ok_or(Not::Yet)?;
     let local = address::on_link(local, engine.interface().index).ok_or(Not::Ever(Reason::OtherInterface))?;
@@ -222,21 +215,21 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
     if engine.backend() == Backend::Packet && entry.has(table::SHARED) {
         return Err(Not::Ever(Reason::SharedListener));
     }
-    // Connections that the kernel has would get no frames any more. None begins while they are looked for.
+    // Connections that the kernel has stay there. None begins while they are looked for.
     if !filter(engine, fd, true) && engine.backend() == Backend::Packet {
         return Err(Not::Ever(Reason::NoFilter));
     }
-    let has_sibling = engine.serves(Protocol::Tcp, local.port(), own);
-    if !has_sibling && has_connections(local.port(), own) {
+    // One on the stack that shares the port has found them before.
+    let of_kernel = if engine.serves(Protocol::Tcp, local.port(), own) { Vec::new() } else { connections() };
+    let is_own = |one: &&Connection| one.local.port() == local.port() && own.has(one.local.ip());
+    if engine.backend() == Backend::Packet && of_kernel.iter().filter(is_own).any(|one| one.is_handshake) {
+        // The filter would keep it from being completed.
         unfilter(fd);
-        let now = thread::now_ns();
-        state.retries.retain(|_, retry_ns| now < *retry_ns);
-        state.retries.insert(entry.file(), now + RETRY_NS);
-        page::fall_back(Some(entry), Reason::KernelConnections);
         return Err(Not::Yet);
     }
+    let of_kernel: Vec<_> = of_kernel.iter().filter(is_own).map(|one| (one.local, one.remote)).collect();
     let backlog = table::backlog(entry);
-    let made = engine.listen(local, both, backlog, tcp_options(fd, is_v6));
+    let made = engine.listen(local, both, backlog, tcp_options(fd, is_v6), &of_kernel);
     let served = made.map_err(|error| {
         let is_full = matches!(error, EngineError::Port(_));
         Not::Ever(if is_full { Reason::TooManySockets } else { Reason::PortInUse })
@@ -338,8 +331,17 @@ pub(super) fn unquiet(engine: &Engine, fd: c_int) {
     }
 }
 
-/// Local and remote end of each connection that the kernel has or is making.
-pub(super) fn connections() -> HashSet<(SocketAddr, SocketAddr)> {
+/// A connection that the kernel has or is making.
+pub(super) struct Connection {
+    pub(super) local: SocketAddr,
+    pub(super) remote: SocketAddr,
+    /// The other end began it, and nobody can accept it yet.
+    is_handshake: bool,
+}
+
+/// All of them.
+pub(super) fn connections() -> Vec<Connection> {
+    const HANDSHAKE: &str = "03";
     const OF_NOBODY: [&str; 3] = ["06", "07", "0A"];
     let tables = ["tcp", "tcp6"].map(|name| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")));
     let lines = tables.iter().flatten().flat_map(|text| text.lines().skip(1));
@@ -347,7 +349,10 @@ pub(super) fn connections() -> HashSet<(SocketAddr, SocketAddr)> {
         .filter_map(|line| {
             let mut words = line.split_ascii_whitespace().skip(1);
             let (local, remote, state) = (words.next()?, words.next()?, words.next()?);
-            if OF_NOBODY.contains(&state) { None } else { Some((end(local)?, end(remote)?)) }
+            if OF_NOBODY.contains(&state) {
+                return None;
+            }
+            Some(Connection { local: end(local)?, remote: end(remote)?, is_handshake: state == HANDSHAKE })
         })
         .collect()
 }
@@ -364,11 +369,6 @@ fn end(text: &str) -> Option<SocketAddr> {
         }
     };
     Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
-}
-
-/// Whether the kernel has connections of a local port of one of these addresses, or is making some.
-fn has_connections(port: u16, of: Addresses) -> bool {
-    connections().iter().any(|(local, _)| local.port() == port && of.has(local.ip()))
 }
 
 /// Takes a filter off.

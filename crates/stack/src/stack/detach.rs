@@ -122,6 +122,11 @@ impl Stack {
         Ok(())
     }
 
+    /// Passes by the segments of a connection that another TCP has, as of one that was detached.
+    pub fn tcp_pass(&mut self, local: SocketAddr, remote: SocketAddr) {
+        self.detached.insert(Flow::new(local, remote), ());
+    }
+
     /// Forgets detached connections that are over, where `lives` says so by local and remote end; how many are left.
     pub fn tcp_retain_detached(&mut self, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) -> u32 {
         self.detached.retain(|flow, ()| lives(flow.local_socket(), flow.remote_socket()));

@@ -204,3 +204,37 @@ fn a_port_of_two_addresses_is_served_by_the_stack_and_by_the_kernel() {
         talk(&mut before);
     }
 }
+
+/// Catches: a server that is started again while connections of its predecessor live, and stays the kernel's as long as they do; one that
+/// takes their frames.
+#[test]
+fn a_listener_comes_to_the_stack_beside_connections_of_the_kernel() {
+    let test = "a_listener_comes_to_the_stack_beside_connections_of_the_kernel";
+    let folder = Arc::new(Folder::new("bypass-ports-again"));
+    let Some(program) = compile(&folder, test, "ports", &[]) else { return };
+    let Some(network) = Network::new(test, false) else { return };
+    for (port, backend) in [(7500, "generic"), (7501, "packet")] {
+        let listener = network.near.run(move || TcpListener::bind(near(1, port)).unwrap());
+        let mut far = network.far.run(move || connect(near(1, port)).unwrap());
+        let mut old = listener.accept().unwrap().0;
+        old.set_read_timeout(Some(PATIENCE)).unwrap();
+        drop(listener);
+        let (state, program) = (folder.clone(), program.clone());
+        let started = network.near.run(move || {
+            let line = ["run", "--stack", "xdp", "--backend", backend, "--require", "--", &program, "at", "TCP"];
+            let port = port.to_string();
+            let started = Started::new(&mut bypass(&state, &[&line[..], &[&port]].concat()), "ready").0;
+            super::support::until("a socket on the stack", || on_stack(&state, &started) == 1);
+            started
+        });
+        for _ in 0..3 {
+            let mut byte = [0];
+            far.write_all(b"f").unwrap();
+            old.read_exact(&mut byte).unwrap();
+            old.write_all(b"n").unwrap();
+            far.read_exact(&mut byte).unwrap();
+            assert_eq!(network.far.run(move || by_whom(near(1, port), true)), b'0', "{backend}");
+        }
+        assert_eq!(started.end(), Some(0), "{backend}");
+    }
+}
