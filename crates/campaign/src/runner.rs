@@ -337,7 +337,7 @@ fn check_cpus(cell: &model::Cell, participants: &Participants, gathered: &Gather
     spec.initiator_cpus().flatten().try_for_each(|cpu| check(&participants.initiator, "initiator", cpu))?;
     if let Some(cpu) = spec.reflector.cpu.filter(|_| spec.probe.has_reflector()) {
         // The reflector of a protocol within one machine is a child of the initiator.
-        let local = spec.socket.protocol.is_local() || participants.reflectors.is_empty();
+        let local = spec.is_local() || participants.reflectors.is_empty();
         let on = participants.reflectors.iter().map(|(host, _)| host).filter(|_| !local);
         on.chain(local.then_some(&participants.initiator)).try_for_each(|host| check(host, "reflector", cpu))?;
     }

@@ -36,7 +36,8 @@ pub(crate) fn result(probe: Probe, protocol: Option<Protocol>, size: Option<u32>
     };
     let mut factors: BTreeMap<String, serde_json::Value> = BTreeMap::new();
     factors.insert(source::FACTOR.to_owned(), source.factor().into());
-    factors.extend(protocol.map(|protocol| ("protocol".to_owned(), protocol.word().into())));
+    let protocol = if probe.has_peer() { protocol.map(Protocol::word) } else { Some(model::probe::NO_PROTOCOL) };
+    factors.extend(protocol.map(|word| ("protocol".to_owned(), word.into())));
     factors.extend(size.map(|size| ("size".to_owned(), size.into())));
     let mut result =
         ResultDocument { format: model::FORMAT, probe, factors, source: Some(source), ..ResultDocument::default() };
@@ -91,7 +92,7 @@ pub(crate) fn wake_ups(threads: &[Thread], report: &WakeReport, mut tool: Tool) 
     tool.overflowed = all.over;
     tool.bin_ns = Some(all.width_ns);
     let latency = all.latency(LatencyKind::WakeUp, &own);
-    let mut result = result(Probe::Wake, Some(Protocol::Timer), None, tool);
+    let mut result = result(Probe::Wake, None, None, tool);
     // It fails only for counts above 2^63.
     result.histogram = all.histogram(&own).and_then(|histogram| histogram.to_base64_v2().ok());
     let parts = if threads.len() > 1 { threads } else { &[] };

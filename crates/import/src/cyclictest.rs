@@ -5,9 +5,7 @@ use crate::bins::{Bins, Own, nothing};
 use crate::cell::{Thread, Tool, measured, result, wake_ups, with_latency};
 use crate::lines::{Line, Lines, Problem};
 use crate::{Hints, Imported};
-use model::{
-    LatencyKind, MachineFacts, OutlierRule, Policy, Probe, Protocol, Sample, TickRate, WakeReport, WakeThread,
-};
+use model::{LatencyKind, MachineFacts, OutlierRule, Policy, Probe, Sample, TickRate, WakeReport, WakeThread};
 use record::{Recorder, RecorderConfig};
 use serde_json::Value;
 
@@ -245,7 +243,7 @@ impl Text {
             unknown: "the time of day, deadlines that were missed, the policy and what disturbed the threads",
             ..tool(unit_ns)
         };
-        let mut result = result(Probe::Wake, Some(Protocol::Timer), None, tool);
+        let mut result = result(Probe::Wake, None, None, tool);
         result.histogram = recorded.histogram.to_base64_v2().ok();
         with_latency(&mut result, recorded.latency);
         (result.series, result.elapsed_ns, result.wake) = (recorded.series, recorded.elapsed_ns, Some(self.report()));
@@ -274,7 +272,7 @@ impl Text {
             unknown: "the distribution (run cyclictest with -h), the policy and what disturbed the threads",
             ..tool(unit_ns)
         };
-        let mut result = result(Probe::Wake, Some(Protocol::Timer), None, tool);
+        let mut result = result(Probe::Wake, None, None, tool);
         with_latency(&mut result, whole);
         let thread =
             |one: &Summary| WakeThread { name: format!("thread {}", one.thread), missed: None, latency: latency(one) };

@@ -18,7 +18,7 @@ pub struct ForeignTask {
     /// `pingpong` or `wake`.
     pub measure: Probe,
     /// `udp` or `tcp`; `timer` of `wake`.
-    pub protocol: Protocol,
+    pub protocol: String,
     /// The reflector's address, without port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_address: Option<String>,
@@ -66,7 +66,7 @@ impl ForeignTask {
         Self {
             contract: CONTRACT,
             measure: spec.probe,
-            protocol: spec.socket.protocol,
+            protocol: Protocol::word_of(spec.protocol()).to_owned(),
             peer_address: None,
             peer_port: None,
             hello: None,
@@ -169,11 +169,13 @@ pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
     if !matches!(spec.probe, Probe::Pingpong | Probe::Wake) {
         return conflict(&format!("cannot be the initiator of {}", spec.probe), "use pingpong or wake");
     }
-    if spec.probe == Probe::Pingpong && !matches!(spec.socket.protocol, Protocol::Udp | Protocol::Tcp) {
-        return conflict(&format!("is given no path over {}", spec.socket.protocol), "use udp or tcp");
-    }
-    if spec.socket.multicast.is_some() {
-        return conflict("is given no multicast group", "leave the group out");
+    if let Some(socket) = &spec.socket {
+        if !matches!(socket.protocol, Protocol::Udp | Protocol::Tcp) {
+            return conflict(&format!("is given no path over {}", socket.protocol), "use udp or tcp");
+        }
+        if socket.multicast.is_some() {
+            return conflict("is given no multicast group", "leave the group out");
+        }
     }
     if spec.wake.as_ref().is_some_and(|wake| !wake.cpus.is_empty() || wake.timer_slack_ns.is_some()) {
         return conflict(
@@ -208,17 +210,17 @@ mod tests {
 
     #[test]
     fn what_a_foreign_worker_cannot_do_is_refused() {
-        let of = |probe, protocol| {
+        let of = |probe, protocol: Option<Protocol>| {
             let mut spec = ProbeSpec::new(probe, protocol);
             spec.foreign = vec!["./w".to_owned()];
             spec
         };
-        assert!(of(Probe::Pingpong, Protocol::Udp).check().is_ok());
-        assert!(of(Probe::Wake, Protocol::Timer).check().is_ok());
-        for spec in [of(Probe::Rr, Protocol::Udp), of(Probe::Pingpong, Protocol::Pipe)] {
+        assert!(of(Probe::Pingpong, Some(Protocol::Udp)).check().is_ok());
+        assert!(of(Probe::Wake, None).check().is_ok());
+        for spec in [of(Probe::Rr, Some(Protocol::Udp)), of(Probe::Pingpong, Some(Protocol::Pipe))] {
             assert!(spec.check().unwrap_err().to_string().contains("foreign worker"));
         }
-        let mut spec = of(Probe::Pingpong, Protocol::Udp);
+        let mut spec = of(Probe::Pingpong, Some(Protocol::Udp));
         spec.pings = 2;
         assert!(spec.check().is_err());
     }

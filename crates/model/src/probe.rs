@@ -23,6 +23,9 @@ words! {
     }
 }
 
+/// What results, keys of cells and tasks of foreign workers have in place of a protocol where nothing is sent.
+pub const NO_PROTOCOL: &str = "timer";
+
 /// What is known of a probe. Whatever depends on the kind of measurement asks for one of these facts.
 struct Traits {
     /// What it measures, below the heading of a table.
@@ -100,6 +103,12 @@ impl Probe {
     #[must_use]
     pub fn samples(self) -> Option<&'static str> {
         self.traits().samples
+    }
+
+    /// Whether a plan or command has to say over which protocol.
+    #[must_use]
+    pub fn names_protocol(self) -> bool {
+        self.has_reflector()
     }
 
     /// Whether it sends messages.

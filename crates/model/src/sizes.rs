@@ -26,9 +26,9 @@ impl SizeList {
     /// The default list of a protocol: streams 1 to 65536 doubling (17 sizes); datagrams 0, 1 to 1024 doubling,
     /// 1472 and 1473 (either side of the 1500-byte MTU), 2048 to 32768 doubling (19 sizes).
     #[must_use]
-    pub fn default_for(protocol: Protocol) -> Self {
+    pub fn default_for(protocol: Option<Protocol>) -> Self {
         let doubling = |from: u32, to: u32| (from..=to).map(|bit| 1u32 << bit);
-        if protocol.is_stream() {
+        if protocol.is_some_and(Protocol::is_stream) {
             return Self(doubling(0, 16).collect());
         }
         let mut sizes = vec![0];
@@ -136,9 +136,9 @@ mod tests {
 
     #[test]
     fn the_default_lists_of_sfnt_pingpong() {
-        let stream: Vec<u32> = SizeList::default_for(Protocol::Tcp).iter().collect();
+        let stream: Vec<u32> = SizeList::default_for(Some(Protocol::Tcp)).iter().collect();
         assert_eq!((stream.len(), stream[0], stream[16]), (17, 1, 65536));
-        let datagram: Vec<u32> = SizeList::default_for(Protocol::Udp).iter().collect();
+        let datagram: Vec<u32> = SizeList::default_for(Some(Protocol::Udp)).iter().collect();
         assert_eq!(datagram.len(), 19);
         assert_eq!(datagram[11..15], [1024, 1472, 1473, 2048]);
     }

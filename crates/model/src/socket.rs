@@ -27,8 +27,6 @@ words! {
         Icmp = "icmp",
         /// PGM, reliable multicast (RFC 3208; only `pace`).
         Pgm = "pgm",
-        /// No message: a timer of the kernel wakes a thread up (only `wake`).
-        Timer = "timer",
     }
 }
 
@@ -139,13 +137,6 @@ impl Protocol {
                 max_size: 65_507,
                 probes: &[Probe::Pace],
             },
-            Self::Timer => Traits {
-                about: "A timer of the kernel",
-                ends: Ends::Kernel,
-                is_stream: false,
-                max_size: 0,
-                probes: &[Probe::Wake],
-            },
         }
     }
 
@@ -167,10 +158,16 @@ impl Protocol {
         self.traits().ends != Ends::Kernel
     }
 
-    /// The only protocol of a probe that has but one.
+    /// The protocol of a probe that nobody names, because it has no other.
     #[must_use]
     pub fn only_of(probe: Probe) -> Option<Self> {
         Self::ALL.into_iter().find(|one| !one.is_named() && one.carries(probe))
+    }
+
+    /// The word of what carries the messages, in results, keys of cells and tasks of foreign workers.
+    #[must_use]
+    pub fn word_of(protocol: Option<Self>) -> &'static str {
+        protocol.map_or(crate::probe::NO_PROTOCOL, Self::word)
     }
 
     /// Whether both ends are processes of one machine without a network between them.

@@ -93,8 +93,9 @@ impl Default for OutlierRule {
 pub struct ProbeSpec {
     /// The kind of measurement.
     pub probe: Probe,
-    /// Protocol and socket options.
-    pub socket: SocketSpec,
+    /// Protocol and socket options; absent where nothing is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<SocketSpec>,
     /// The end that starts messages.
     #[serde(default)]
     pub initiator: EndSpec,
@@ -157,13 +158,15 @@ pub struct ProbeSpec {
 defaults! { one: u32 = 1; second: u32 = 1000; }
 
 impl ProbeSpec {
-    /// A measurement with the defaults of its protocol and a single size of 32 bytes, the papers' size.
+    /// A measurement with the defaults of its protocol, where it sends messages, and a single size of 32 bytes, the papers' size.
     #[must_use]
-    pub fn new(probe: Probe, protocol: Protocol) -> Self {
+    pub fn new(probe: Probe, protocol: impl Into<Option<Protocol>>) -> Self {
         Self {
             probe,
             // Bulk data leaves Nagle's algorithm on, as iperf and netperf do.
-            socket: SocketSpec { nodelay: probe != Probe::Stream, ..SocketSpec::new(protocol) },
+            socket: protocol
+                .into()
+                .map(|protocol| SocketSpec { nodelay: probe != Probe::Stream, ..SocketSpec::new(protocol) }),
             initiator: EndSpec::default(),
             reflector: EndSpec::default(),
             sizes: SizeList::one(if probe.has_peer() { 32 } else { 0 }),
@@ -187,27 +190,47 @@ impl ProbeSpec {
         }
     }
 
+    /// What carries the messages; `None`: nothing is sent.
+    #[must_use]
+    pub fn protocol(&self) -> Option<Protocol> {
+        self.socket.as_ref().map(|socket| socket.protocol)
+    }
+
+    /// Whether both ends are processes of one machine without a network between them.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.protocol().is_some_and(Protocol::is_local)
+    }
+
+    /// Whether messages have no borders, so that a receiver counts bytes.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        self.protocol().is_some_and(Protocol::is_stream)
+    }
+
+    /// The socket options of a measurement that sends messages.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn socket(&self) -> Result<&SocketSpec, ModelError> {
+        let none = || ModelError::conflict(format!("{} has no protocol", self.probe), "name one");
+        self.socket.as_ref().ok_or_else(none)
+    }
+
     /// Checks what can be checked without a host: sizes, counts, and settings that contradict each other.
     ///
     /// # Errors
     /// The first thing wrong, with the remedy.
     pub fn check(&self) -> Result<(), ModelError> {
-        self.check_pgm()?;
         let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
-        let protocol = self.socket.protocol;
-        if !protocol.carries(self.probe) {
-            let what = format!("{} does not go over {protocol}", self.probe);
-            return conflict(&what, &format!("use {}", Protocol::words_for(self.probe)));
-        }
-        self.sizes.check(protocol)?;
         if self.sizes.is_empty() {
             return conflict("no message size is left", "name at least one with --size");
         }
-        if let Some(response) = self.response_size {
-            SizeList::one(response).check(self.socket.protocol)?;
-        }
         for (what, count) in [("pings", self.pings), ("pongs", self.pongs)] {
             within(what, count, 1..=1000, "1 to 1000")?;
+        }
+        if self.probe.has_peer() || self.socket.is_some() {
+            self.check_socket(self.socket()?)?;
         }
         if self.probe == Probe::Pace {
             self.pace.clone().unwrap_or_default().check()?;
@@ -231,6 +254,29 @@ impl ProbeSpec {
         if self.timeout_ms == 0 {
             return conflict("a time-out of 0 ms loses every message", "give --timeout above 0");
         }
+        if self.interval_us == Some(0) {
+            return conflict("an interval of 0 is no schedule", "leave it out to send without pauses");
+        }
+        if self.interval_us.is_some() && self.gap != Gap::default() {
+            let what = "a gap after each round and a fixed interval contradict each other";
+            return conflict(what, "give only one of them");
+        }
+        Ok(())
+    }
+
+    /// What carries the messages, and how both ends use it.
+    fn check_socket(&self, socket: &SocketSpec) -> Result<(), ModelError> {
+        self.check_pgm(socket)?;
+        let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
+        let protocol = socket.protocol;
+        if !protocol.carries(self.probe) {
+            let what = format!("{} does not go over {protocol}", self.probe);
+            return conflict(&what, &format!("use {}", Protocol::words_for(self.probe)));
+        }
+        self.sizes.check(protocol)?;
+        if let Some(response) = self.response_size {
+            SizeList::one(response).check(protocol)?;
+        }
         for (end, prefix) in [(&self.initiator, "--"), (&self.reflector, "--remote-")] {
             let given = [("bind", end.bind.is_some()), ("device", end.device.is_some())];
             if let Some((name, _)) = given.iter().find(|(_, given)| *given && protocol.is_local()) {
@@ -244,13 +290,6 @@ impl ProbeSpec {
             let what = format!("{protocol} does not wait by select, poll or epoll");
             return conflict(&what, "use --receive spin or --receive block");
         }
-        if self.interval_us == Some(0) {
-            return conflict("an interval of 0 is no schedule", "leave it out to send without pauses");
-        }
-        if self.interval_us.is_some() && self.gap != Gap::default() {
-            let what = "a gap after each round and a fixed interval contradict each other";
-            return conflict(what, "give only one of them");
-        }
         let spins = |end: &EndSpec| end.receive == Receive::Spin;
         if let (Some(a), Some(b)) = (self.initiator.cpu, self.reflector.cpu)
             && a == b
@@ -260,7 +299,7 @@ impl ProbeSpec {
             let what = format!("both ends are on CPU {a} and one of them spins, so the other never runs");
             return conflict(&what, "give the ends different CPUs, or use --receive block");
         }
-        if let Some(multicast) = &self.socket.multicast {
+        if let Some(multicast) = &socket.multicast {
             if protocol != Protocol::Udp {
                 return conflict("a multicast group needs udp", "use udp, or leave --mcast out");
             }
@@ -277,14 +316,14 @@ impl ProbeSpec {
     }
 
     /// PGM is for `pace`, and needs its groups.
-    fn check_pgm(&self) -> Result<(), ModelError> {
+    fn check_pgm(&self, socket: &SocketSpec) -> Result<(), ModelError> {
         let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
-        let protocol = self.socket.protocol;
+        let protocol = socket.protocol;
         if protocol == Protocol::Pgm && self.probe != Probe::Pace {
             let what = format!("{} does not go over pgm, which publishes to a group at a rate", self.probe);
             return conflict(&what, "use pace pgm GROUP PEER");
         }
-        let pgm = match &self.socket.pgm {
+        let pgm = match &socket.pgm {
             Some(pgm) if protocol == Protocol::Pgm => pgm,
             Some(_) => return conflict(&format!("settings of PGM say nothing to {protocol}"), "use pgm"),
             None if protocol == Protocol::Pgm => {

@@ -1,7 +1,7 @@
 //! Bulk data: how much, which way, over how many flows.
 
 use crate::error::within;
-use crate::{ModelError, ProbeSpec, Protocol, Receive};
+use crate::{ModelError, ProbeSpec, Protocol, Receive, SocketSpec};
 
 words! {
     "direction";
@@ -86,8 +86,8 @@ pub const MIN_DATAGRAM: u32 = 16;
 
 /// The size of a datagram or write unless another is asked for: what an Ethernet frame carries over IPv4, or 128 KiB.
 #[must_use]
-pub fn default_size(protocol: Protocol) -> u32 {
-    if protocol == Protocol::Udp { 1472 } else { 128 << 10 }
+pub fn default_size(protocol: Option<Protocol>) -> u32 {
+    if protocol == Some(Protocol::Udp) { 1472 } else { 128 << 10 }
 }
 
 /// Checks all of a specification that only a stream may not have.
@@ -96,8 +96,8 @@ pub fn default_size(protocol: Protocol) -> u32 {
 /// The first thing wrong, with the remedy.
 pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
     let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
-    let protocol = spec.socket.protocol;
-    if spec.socket.multicast.is_some() {
+    let SocketSpec { protocol, multicast, .. } = spec.socket()?;
+    if multicast.is_some() {
         return conflict("a stream goes to one address", "leave the multicast group out");
     }
     let modes = [spec.initiator.receive, spec.reflector.receive];
@@ -107,12 +107,12 @@ pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
     if spec.stop.max_ms == u32::MAX {
         return conflict("a stream lasts a time, not a count", "give seconds");
     }
-    let small = spec.sizes.iter().find(|size| protocol == Protocol::Udp && *size < MIN_DATAGRAM);
+    let small = spec.sizes.iter().find(|size| *protocol == Protocol::Udp && *size < MIN_DATAGRAM);
     if let Some(small) = small {
         let what = format!("a datagram of {small} bytes has no room for its number and its tag");
         return conflict(&what, &format!("use --size {MIN_DATAGRAM} or more"));
     }
-    spec.stream.clone().unwrap_or_default().check(protocol == Protocol::Udp)
+    spec.stream.clone().unwrap_or_default().check(*protocol == Protocol::Udp)
 }
 
 /// One interval of one direction. What an end cannot know is absent.

@@ -102,11 +102,11 @@ fn cells_of_stored_plans() {
 }
 
 /// Name, cells and digest of each; taken before factors became a table, those of campaigns when their grids changed,
-/// and that of an example when it got another key.
+/// that of an example when it got another key, and that of kernels when `wake` lost its socket options.
 const EXPECTED: [&str; 12] = [
     "bypass 26 9633f713d1749f14",
     "heat-map 8 3015021713e4d545",
-    "kernels 36 1606dc865e14a819",
+    "kernels 36 06e5b595ea58ff85",
     "nic 6 90490a1b35aaaf33",
     "pgm 10 7e5c4a79a7120dc5",
     "shield 10 2ff7db3dbbf2ce17",

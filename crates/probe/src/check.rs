@@ -15,7 +15,7 @@ pub(crate) fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, Pr
 pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
     spec.initiator_cpus().try_for_each(|cpu| try_placement(cpu, spec.initiator.policy))?;
     let several = spec.pings > 1 || spec.pongs > 1;
-    if spec.socket.more && several && !spec.socket.protocol.is_stream() {
+    if spec.socket.as_ref().is_some_and(|socket| socket.more && several && !socket.protocol.is_stream()) {
         return conflict(
             "MSG_MORE joins the datagrams of a round into one, so they never arrive as messages",
             "use tcp, or leave --more out",
@@ -35,7 +35,7 @@ pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
         };
     }
     let pace = spec.pace.clone().unwrap_or_default();
-    let protocol = spec.socket.protocol;
+    let protocol = spec.socket()?.protocol;
     if let Some(size) = spec.sizes.iter().find(|size| (*size as usize) < data::PACED_BYTES) {
         return conflict(
             format!(
@@ -271,12 +271,12 @@ mod tests {
     #[test]
     fn joined_datagrams_are_refused() {
         let mut udp = spec(Protocol::Udp);
-        udp.socket.more = true;
+        udp.socket.as_mut().unwrap().more = true;
         here(&udp).unwrap();
         udp.pings = 2;
         assert!(matches!(here(&udp), Err(ProbeError::Conflict { .. })));
         let mut tcp = spec(Protocol::Tcp);
-        tcp.socket.more = true;
+        tcp.socket.as_mut().unwrap().more = true;
         tcp.pings = 2;
         here(&tcp).unwrap();
     }

@@ -154,9 +154,9 @@ impl ClosedLoop<'_> {
             pongs: spec.pongs,
             send_bytes,
             receive_bytes,
-            more: spec.socket.more,
+            more: spec.socket.as_ref().is_some_and(|socket| socket.more),
             tier: Tier::for_exchange(send_bytes, receive_bytes),
-            stream: spec.socket.protocol.is_stream(),
+            stream: spec.is_stream(),
             fresh: false,
             tag: self.peer.tag,
             timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
@@ -245,11 +245,11 @@ fn run_on_path(
             Ok((done, Fallback::of([&**socket])))
         }
         DataPath::ConnectEach(to) => {
-            let mut client = TransactionClient::new(&spec.socket, &spec.initiator, *to, options, size as usize)?;
+            let mut client = TransactionClient::new(spec.socket()?, &spec.initiator, *to, options, size as usize)?;
             Ok((visitor.visit(&mut client), client.fallback))
         }
         DataPath::Echo(to) => {
-            let socket = EchoSocket::open(*to, &spec.socket, &spec.initiator, options, size as usize)?;
+            let socket = EchoSocket::open(*to, spec.socket()?, &spec.initiator, options, size as usize)?;
             Ok((visitor.visit(&mut EchoPath::new(socket, size as usize)), Fallback::default()))
         }
     }

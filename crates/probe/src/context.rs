@@ -176,7 +176,8 @@ impl Context {
         far: SocketAddr,
         near: Option<SocketAddr>,
     ) -> Result<(), ProbeError> {
-        if let Some(pgm) = &spec.socket.pgm {
+        let Some(socket) = &spec.socket else { return Ok(()) };
+        if let Some(pgm) = &socket.pgm {
             let flow = GroupFlow {
                 carrier: match pgm.carrier {
                     PgmCarrier::Udp => GroupCarrier::Udp(pgm.udp_port),
@@ -190,9 +191,9 @@ impl Context {
                 None => Ok(()),
             };
         }
-        let multicast = spec.socket.multicast.as_ref();
+        let multicast = socket.multicast.as_ref();
         let flow = Flow {
-            tcp: spec.socket.protocol.is_connection(),
+            tcp: socket.protocol.is_connection(),
             far,
             near_port: near.map(|near| near.port()),
             group: multicast.map(|multicast| multicast.group),

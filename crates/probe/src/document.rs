@@ -223,7 +223,7 @@ impl TimedResult {
 /// The task's factors with `protocol` and `size`, and `rate` where there is one; these win over what the task says.
 fn factors(task: &ProbeTask, pass: Pass) -> BTreeMap<String, serde_json::Value> {
     let mut factors = task.factors.clone();
-    factors.insert("protocol".to_owned(), task.spec.socket.protocol.word().into());
+    factors.insert("protocol".to_owned(), model::Protocol::word_of(task.spec.protocol()).into());
     if task.spec.probe.has_peer() {
         factors.insert("size".to_owned(), pass.size.into());
     }
@@ -261,7 +261,7 @@ fn rate_width(spec: &ProbeSpec, rates: &[f64]) -> Option<f64> {
 /// The endpoint's owner limits the rate: datagrams above it are not answered, streams are read later.
 fn over_rate(spec: &ProbeSpec, report: &StopReport) -> Option<Finding> {
     let count = report.over_rate;
-    let detail = if spec.socket.protocol.is_stream() {
+    let detail = if spec.is_stream() {
         format!("the endpoint's owner limits the rate, and {count} times it waited before it read on")
     } else {
         format!("{count} messages came faster than the endpoint's owner allows and were not answered")

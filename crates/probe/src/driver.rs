@@ -272,7 +272,7 @@ pub(crate) fn loss_by_direction(
     reports: &[Option<StopReport>],
     scope: &str,
 ) -> Option<Finding> {
-    if lost == 0 || spec.socket.protocol.is_stream() || reports.is_empty() || reports.iter().any(Option::is_none) {
+    if lost == 0 || spec.is_stream() || reports.is_empty() || reports.iter().any(Option::is_none) {
         return None;
     }
     let sum = |count: fn(&StopReport) -> u64| reports.iter().flatten().map(count).sum::<u64>();

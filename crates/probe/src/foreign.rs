@@ -81,7 +81,7 @@ impl Engine for Foreign<'_> {
         let ready = worker.ready()?;
         if let Some(session) = &mut session {
             // The worker shows the token itself.
-            session.prove(spec.socket.protocol, || Ok(()))?;
+            session.prove(spec.socket()?.protocol, || Ok(()))?;
             session.start(pass.size, pass.size)?;
         }
         let counters = CounterSampler::start();
@@ -141,7 +141,7 @@ impl Foreign<'_> {
         if spec.probe == Probe::Wake {
             return Ok((None, PathInfo { one_machine: true, ..PathInfo::default() }));
         }
-        let unproved = peer::request_path(spec, &self.task.target, context, peer::request(spec))?;
+        let unproved = peer::request_path(spec, &self.task.target, context, peer::request(spec)?)?;
         let peer::UnprovedPath { session, opened, address, one_machine } = unproved;
         told.peer_address = Some(address.ip().to_string());
         told.peer_port = Some(address.port());

@@ -33,8 +33,9 @@ impl Drop for Reflector {
 
 /// Starts the child and opens the session with it. The child dies with the calling thread.
 pub(crate) fn open(spec: &ProbeSpec, context: &Context) -> Result<Peer, ProbeError> {
-    let protocol = spec.socket.protocol;
-    let (here, there) = net::local_pair(&spec.socket, &spec.initiator, &spec.reflector)?;
+    let socket = spec.socket()?;
+    let protocol = socket.protocol;
+    let (here, there) = net::local_pair(socket, &spec.initiator, &spec.reflector)?;
     let (control, its_control) =
         UnixStream::pair().map_err(|cause| ProbeError::Connect { address: "the local reflector".to_owned(), cause })?;
     let (read, write) = there.into_fds();
@@ -51,7 +52,7 @@ pub(crate) fn open(spec: &ProbeSpec, context: &Context) -> Result<Peer, ProbeErr
     }
     let child = Reflector(launch.start()?);
     let mut session = Session::over(control, "the local reflector".to_owned(), &context.stop)?;
-    let opened = session.open(peer::request(spec))?;
+    let opened = session.open(peer::request(spec)?)?;
     session.prove(protocol, || Ok(()))?;
     let path_info =
         PathInfo { host: peer::host_name(), loopback_intended: true, one_machine: true, ..PathInfo::default() };

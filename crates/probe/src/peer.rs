@@ -63,7 +63,7 @@ impl Peer {
 
 /// Opens the data path that the task asks for.
 pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Peer, ProbeError> {
-    open_at(&task.spec, &task.target, context, request(&task.spec))
+    open_at(&task.spec, &task.target, context, request(&task.spec)?)
 }
 
 /// Opens the data path to one of several targets.
@@ -84,7 +84,7 @@ pub(crate) fn open_at(
             _child: None,
         });
     }
-    if spec.socket.protocol.is_local() {
+    if spec.is_local() {
         check::same_machine(spec)?;
         return local::open(spec, context);
     }
@@ -133,11 +133,11 @@ pub(crate) fn request_path(
 }
 
 /// What the reflector is asked for.
-pub(crate) fn request(spec: &ProbeSpec) -> OpenRequest {
+pub(crate) fn request(spec: &ProbeSpec) -> Result<OpenRequest, ProbeError> {
     let response = spec.response_size.filter(|_| spec.probe == Probe::Rr).unwrap_or(0);
-    OpenRequest {
+    Ok(OpenRequest {
         probe: spec.probe,
-        socket: spec.socket.clone(),
+        socket: spec.socket()?.clone(),
         end: spec.reflector.clone(),
         pings: spec.pings,
         pongs: spec.pongs,
@@ -145,7 +145,7 @@ pub(crate) fn request(spec: &ProbeSpec) -> OpenRequest {
         connect_each: spec.connect_each,
         pace: pace_request(spec),
         stream: None,
-    }
+    })
 }
 
 /// What a reflector must know of messages at a rate.
@@ -160,7 +160,8 @@ fn pace_request(spec: &ProbeSpec) -> Option<PaceRequest> {
 
 fn over_network(spec: &ProbeSpec, context: &Context, unproved: UnprovedPath) -> Result<Peer, ProbeError> {
     let UnprovedPath { mut session, opened, address, one_machine } = unproved;
-    let protocol = spec.socket.protocol;
+    let options = spec.socket()?;
+    let protocol = options.protocol;
     let tag = opened.token.tag();
     if spec.connect_each {
         session.prove(protocol, || Ok(()))?;
@@ -173,7 +174,7 @@ fn over_network(spec: &ProbeSpec, context: &Context, unproved: UnprovedPath) -> 
             _child: None,
         });
     }
-    let mut socket = connect_data(&spec.socket, &spec.initiator, address, context)?;
+    let mut socket = connect_data(options, &spec.initiator, address, context)?;
     session.check_source(socket.local_address())?;
     context.capture_data(spec, address, socket.local_address())?;
     let proof = data::prove(&opened.token);

@@ -280,7 +280,7 @@ fn a_peer_that_vanishes_leaves_what_was_measured() {
     for connected in [true, false] {
         let fake = Fake::start(answer, 500);
         let mut spec = short(Receive::Block, 32);
-        spec.socket.connected = connected;
+        spec.socket.as_mut().unwrap().connected = connected;
         spec.stop.max_count = u64::MAX;
         let (all, outcome) = run(&task(spec, fake.address));
         let error = outcome.unwrap_err();

@@ -71,7 +71,7 @@ fn several_pings_and_pongs() {
         for (size, pongs) in [(1, 2), (64, 4)] {
             let mut spec = spec(Probe::Pingpong, protocol);
             spec.sizes = SizeList::one(size);
-            (spec.pings, spec.pongs, spec.socket.more) = (3, pongs, more);
+            (spec.pings, spec.pongs, spec.socket.as_mut().unwrap().more) = (3, pongs, more);
             spec.stop.max_count = 300;
             spec.stop.max_ms = 60_000;
             let measured = one(&task(spec, served.address));
@@ -155,7 +155,7 @@ fn rtt_is_twice_the_half() {
 fn unconnected_sockets_and_ipv6() {
     let served = Served::start();
     let mut unconnected = spec(Probe::Pingpong, Protocol::Udp);
-    unconnected.socket.connected = false;
+    unconnected.socket.as_mut().unwrap().connected = false;
     check_sane(&one(&task(unconnected, served.address)));
     if std::net::UdpSocket::bind("[::1]:0").is_err() {
         eprintln!("SKIPPED unconnected_sockets_and_ipv6: no IPv6 loopback");
@@ -451,7 +451,7 @@ fn the_rate_that_the_endpoint_allows_is_kept() {
 fn multicast_carries_messages_both_ways() {
     let served = Served::start();
     let mut spec = spec(Probe::Pingpong, Protocol::Udp);
-    spec.socket.multicast = Some(model::Multicast {
+    spec.socket.as_mut().unwrap().multicast = Some(model::Multicast {
         group: "239.255.77.3".parse().unwrap(),
         interface: Some("lo".to_owned()),
         loopback: true,

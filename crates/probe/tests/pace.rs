@@ -136,7 +136,7 @@ fn several_reflectors_each_have_their_figures() {
     let (one_end, other) = (Served::start(), Served::start());
     for (protocol, connected) in [(Protocol::Udp, true), (Protocol::Udp, false), (Protocol::Tcp, true)] {
         let mut spec = paced(protocol, at(500.0));
-        spec.socket.connected = connected;
+        spec.socket.as_mut().unwrap().connected = connected;
         let measured = one(&with_other(task(spec, one_end.address), &other));
         let result = &measured.result;
         assert_eq!(result.reflectors.len(), 2, "{protocol}");
@@ -158,7 +158,7 @@ fn one_message_reaches_a_group() {
     let (one_end, other) = (Served::start(), Served::at("127.0.0.2:0", Limits::default(), None));
     let multicast = Multicast { group: "239.198.18.7".parse().unwrap(), interface: None, loopback: true };
     let mut spec = paced(Protocol::Udp, at(500.0));
-    spec.socket.multicast = Some(multicast);
+    spec.socket.as_mut().unwrap().multicast = Some(multicast);
     let alone = one(&task(spec.clone(), one_end.address));
     check(&alone, 100);
     assert_eq!(alone.result.messages.lost, 0, "{:?}", alone.result.verdict);
@@ -259,7 +259,7 @@ fn sizes_of_a_stream_are_told_apart_by_its_stamps() {
 fn ipv6_unconnected_and_local_ways() {
     let served = Served::start();
     let mut spec = paced(Protocol::Udp, at(500.0));
-    spec.socket.connected = false;
+    spec.socket.as_mut().unwrap().connected = false;
     check(&one(&task(spec, served.address)), 100);
     if std::net::UdpSocket::bind("[::1]:0").is_err() {
         eprintln!("SKIPPED ipv6_unconnected_and_local_ways: no IPv6 loopback");

@@ -162,7 +162,7 @@ fn jumped(map: &ClockMap, a: &ClockPoint, b: &ClockPoint) -> Option<String> {
 
 fn path_is_local(evidence: &Evidence<'_>) -> Option<String> {
     let path = evidence.path;
-    let wanted = path.loopback_intended || evidence.spec.socket.protocol.is_local();
+    let wanted = path.loopback_intended || evidence.spec.is_local();
     (path.is_local && !wanted).then(|| {
         format!(
             "{} is an address of this network namespace, so no message left the host: put the ends on two hosts or in two \

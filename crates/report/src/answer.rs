@@ -11,8 +11,8 @@ use crate::compare::{CellComparison, Comparisons, Outcome, Side, p_word, repetit
 use crate::document::{Document, Mark};
 use crate::names::{asked_first, is_baseline, label_word, measured_on, says_nothing};
 use crate::units::{counted, each_once, list, range};
+use model::Substrate;
 use model::quantity;
-use model::{Protocol, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,22 +136,20 @@ struct Labels {
     asked: BTreeSet<String>,
 }
 
-/// All factors of a cell, those of its message among them.
+/// All factors of a cell, those of its message among them, if it has one.
 fn factors(cell: &Cell) -> BTreeMap<String, String> {
     let info = &cell.info;
-    let message = [
-        ("probe", info.probe.word().to_owned()),
-        ("protocol", info.protocol.clone()),
-        ("size", info.size_bytes.to_string()),
-    ];
-    let message = message.into_iter().map(|(name, value)| (name.to_owned(), value));
-    info.factors.clone().into_iter().chain(message).collect()
+    let mut factors = info.factors.clone();
+    factors.insert("probe".to_owned(), info.probe.word().to_owned());
+    for (name, value) in [("protocol", info.protocol.clone()), ("size", info.size_bytes.to_string())] {
+        factors.remove(name);
+        factors.extend(info.probe.has_peer().then(|| (name.to_owned(), value)));
+    }
+    factors
 }
 
 fn word(name: &str, value: &str) -> String {
     match name {
-        // A timer is no protocol.
-        "protocol" | "size" if value == Protocol::Timer.word() || value == "0" => String::new(),
         "probe" => value.to_owned(),
         "protocol" => value.to_uppercase(),
         "size" => format!("{value} B"),

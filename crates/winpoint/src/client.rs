@@ -3,7 +3,7 @@
 use crate::data::{DataPath, is_nothing};
 use crate::error::{data, random};
 use crate::{Task, WinpointError};
-use model::{Probe, ProbeSpec};
+use model::{Probe, ProbeSpec, SocketSpec};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -47,14 +47,14 @@ pub(crate) struct Peer {
 }
 
 /// What the reflector is asked for.
-fn request(spec: &ProbeSpec) -> OpenRequest {
+fn request(spec: &ProbeSpec, socket: &SocketSpec) -> OpenRequest {
     let pace = spec.pace.as_ref().filter(|_| spec.probe == Probe::Pace);
     let fastest = pace.map(|pace| pace.rates_pps.iter().copied().fold(1.0, f64::max).ceil());
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 or more; `as` saturates")]
     let pace = fastest.map(|fastest| PaceRequest { rate_pps: fastest as u32, ..PaceRequest::default() });
     OpenRequest {
         probe: spec.probe,
-        socket: spec.socket.clone(),
+        socket: socket.clone(),
         end: spec.reflector.clone(),
         pings: 1,
         pongs: 1,
@@ -69,6 +69,7 @@ impl Peer {
     /// Connects, makes the handshake, and opens and proves the data path.
     pub(crate) fn open(task: &Task) -> Result<Self, WinpointError> {
         let name = task.control.to_string();
+        let socket = task.spec.socket()?;
         let failed = |cause| WinpointError::Connect { address: name.clone(), cause };
         let stream = TcpStream::connect_timeout(&task.control, PATIENCE).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
@@ -78,13 +79,13 @@ impl Peer {
         let mut control = Control { stream, machine, name: name.clone() };
         let ready = control.answer("making the handshake")?;
         let ClientEvent::Ready { hello, .. } = ready else { return Err(control.out_of_order("making the handshake")) };
-        control.machine.open(request(&task.spec)).map_err(|cause| control.failed(cause))?;
+        control.machine.open(request(&task.spec, socket)).map_err(|cause| control.failed(cause))?;
         let ClientEvent::Opened(opened) = control.answer("opening the data path")? else {
             return Err(control.out_of_order("opening the data path"));
         };
         let ip = opened.address.unwrap_or(task.control.ip());
         let remote = SocketAddr::new(ip, opened.port);
-        let protocol = task.spec.socket.protocol;
+        let protocol = socket.protocol;
         let mut path = DataPath::connect(protocol, remote, own.ip()).map_err(data("connecting the data path"))?;
         let proof = wire::data::prove(&opened.token);
         let began = Instant::now();
@@ -102,8 +103,7 @@ impl Peer {
                 None => return Err(WinpointError::NotProved { protocol, address: name }),
             }
         }
-        path.wait_by(task.spec.initiator.receive, task.spec.socket.nodelay)
-            .map_err(data("setting up the data path"))?;
+        path.wait_by(task.spec.initiator.receive, socket.nodelay).map_err(data("setting up the data path"))?;
         let local = path.local_address();
         let max_rate_pps = hello.limits.max_rate_pps;
         Ok(Self { control, max_rate_pps, data: path, tag: opened.token.tag(), remote, local })

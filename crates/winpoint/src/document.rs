@@ -130,7 +130,7 @@ fn factors(task: &Task, pass: &Pass, source: &Source) -> BTreeMap<String, serde_
     let spec = &task.spec;
     let mut factors = BTreeMap::new();
     let mut put = |name: &str, value| factors.insert(name.to_owned(), value);
-    put("protocol", spec.socket.protocol.word().into());
+    put("protocol", model::Protocol::word_of(spec.protocol()).into());
     put("size", pass.size.into());
     put(source::FACTOR, source.factor().into());
     if let Some(rate) = pass.rate.filter(|_| spec.probe == Probe::Pace) {

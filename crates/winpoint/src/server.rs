@@ -324,7 +324,7 @@ mod tests {
         let spec = ProbeSpec::new(Probe::Pingpong, Protocol::Udp);
         let mut request = OpenRequest {
             probe: spec.probe,
-            socket: spec.socket,
+            socket: spec.socket.unwrap(),
             end: spec.reflector,
             pings: 1,
             pongs: 1,

@@ -266,7 +266,7 @@ impl Hosts for Fake {
         let size = task.spec.sizes.max();
         let result = json!({
             "format": 1, "probe": task.spec.probe, "started_ns": 5, "elapsed_ns": 9,
-            "factors": { "protocol": task.spec.socket.protocol, "size": size },
+            "factors": { "protocol": model::Protocol::word_of(task.spec.protocol()), "size": size },
             "ends": { "initiator": {}, "reflector": {} },
             "latency": null,
             "messages": { "sent": 10, "received": 10, "lost": 0, "duplicated": 0, "reordered": 0 },

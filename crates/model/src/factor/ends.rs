@@ -83,7 +83,10 @@ fn cpu(end: &mut EndSpec, value: &super::Value) -> Result<(), ModelError> {
 /// The group that others of its settings belong to.
 fn group<'a>(spec: &'a mut ProbeSpec, what: &str) -> Result<&'a mut Multicast, ModelError> {
     let none = || format!("{what} is about a multicast group, and there is none");
-    spec.socket.multicast.as_mut().ok_or_else(|| ModelError::conflict(none(), "give mcast, or leave it out"))
+    spec.socket
+        .as_mut()
+        .and_then(|socket| socket.multicast.as_mut())
+        .ok_or_else(|| ModelError::conflict(none(), "give mcast, or leave it out"))
 }
 
 pub(super) static FACTORS: [Factor; 22] = [
@@ -174,7 +177,7 @@ pub(super) static FACTORS: [Factor; 22] = [
     idle!("idle_udp", udp, "idle-udp", "Idle UDP sockets", "n-udp"),
     idle!("idle_tcp", tcp_connected, "idle-tcp", "Idle connected TCP sockets", "n-tcpc"),
     idle!("idle_tcp_listen", tcp_listening, "idle-tcp-listen", "Idle listening TCP sockets", "n-tcpl"),
-    Factor::new("nodelay", ValueType::Switch, sets!(Spec, socket.nodelay = on))
+    Factor::new("nodelay", ValueType::Switch, sets!(Socket, nodelay = on))
     .about("TCP_NODELAY (default true, for `stream` false).")
     .of_messages()
     .flags(&[
@@ -187,7 +190,7 @@ pub(super) static FACTORS: [Factor; 22] = [
         ))
         .short(&['N']),
     ]),
-    Factor::new("connected", ValueType::Switch, sets!(Spec, socket.connected = on))
+    Factor::new("connected", ValueType::Switch, sets!(Socket, connected = on))
     .about("Whether UDP sockets are connected: without it they use sendto and recvfrom.")
     .default("true")
     .of(MESSAGES)
@@ -197,17 +200,17 @@ pub(super) static FACTORS: [Factor; 22] = [
         "false",
         "Do not connect UDP sockets: sendto and recvfrom",
     ))]),
-    Factor::new("more", ValueType::Switch, sets!(Spec, socket.more = on))
+    Factor::new("more", ValueType::Switch, sets!(Socket, more = on))
     .default("false")
     .of(MESSAGES)
     .flags(&[socket(Flag::switch("more", MESSAGES, "true", "MSG_MORE on all but the last message of a round"))]),
     Factor::new(
         "ttl",
         ValueType::Whole,
-        Sets::Spec(|spec, value| {
+        Sets::Socket(|socket, value| {
             let ttl = whole(value)?;
             let out = |_| ModelError::range("ttl", ttl, "0 to 255");
-            spec.socket.ttl = Some(u8::try_from(ttl).map_err(out)?);
+            socket.ttl = Some(u8::try_from(ttl).map_err(out)?);
             Ok(())
         }),
     )
@@ -217,7 +220,7 @@ pub(super) static FACTORS: [Factor; 22] = [
         socket(Flag::value("ttl", ENDED, "N", "Time to live, or hop limit, of data")),
         Flag::value("ttl", &[Ping], "N", "Time to live, or hop limit"),
     ]),
-    Factor::new("frame_backend", ValueType::Text, sets!(Spec, socket.frame_backend = unless_unset(parsed)))
+    Factor::new("frame_backend", ValueType::Text, sets!(Socket, frame_backend = unless_unset(parsed)))
     .about("How `frame` gets past the kernel at both ends: `zero-copy`, `native`, `generic` or `packet` (default: the first that opens).")
     .of(&[Pingpong, Rr])
     .over(&[Protocol::Frame])
@@ -231,9 +234,9 @@ pub(super) static FACTORS: [Factor; 22] = [
     Factor::new(
         "mcast",
         ValueType::Address,
-        Sets::Spec(|spec, value| {
+        Sets::Socket(|socket, value| {
             let group = address(value)?;
-            spec.socket.multicast = Some(Multicast { group, interface: None, loopback: false });
+            socket.multicast = Some(Multicast { group, interface: None, loopback: false });
             Ok(())
         }),
     )

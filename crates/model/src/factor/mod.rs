@@ -19,7 +19,7 @@ pub use serde_json::Value;
 
 pub(crate) use setup::{KERNEL, PROBE, PROTOCOL};
 
-use crate::{EndSpec, ModelError, PaceSpec, Probe, ProbeSpec, Protocol, StreamSpec};
+use crate::{EndSpec, ModelError, PaceSpec, Probe, ProbeSpec, Protocol, SocketSpec, StreamSpec};
 use std::net::IpAddr;
 
 /// What has to be made anew when a factor changes from one cell to the next, cheapest first.
@@ -50,6 +50,8 @@ pub enum Sets {
     Plan,
     /// Into the specification.
     Spec(fn(&mut ProbeSpec, &Value) -> Result<(), ModelError>),
+    /// Into the socket options, where messages are sent.
+    Socket(fn(&mut SocketSpec, &Value) -> Result<(), ModelError>),
     /// Into each end; a text `initiator;reflector` has two values.
     Ends(fn(&mut EndSpec, &Value) -> Result<(), ModelError>),
     /// Into the schedule of `pace`.
@@ -231,8 +233,9 @@ impl Factor {
 
     /// Whether it says anything to cells of a probe over a protocol.
     #[must_use]
-    pub fn applies(&self, probe: Probe, protocol: Protocol) -> bool {
-        self.probes.contains(&probe) && (self.protocols.is_empty() || self.protocols.contains(&protocol))
+    pub fn applies(&self, probe: Probe, protocol: Option<Protocol>) -> bool {
+        let goes = |protocol| self.protocols.contains(&protocol);
+        self.probes.contains(&probe) && (self.protocols.is_empty() || protocol.is_some_and(goes))
     }
 
     /// Whether a value is of the right type.
@@ -285,6 +288,7 @@ impl Factor {
         match self.sets {
             Sets::Plan => Ok(()),
             Sets::Spec(set) => set(spec, value),
+            Sets::Socket(set) => spec.socket.as_mut().map_or(Ok(()), |socket| set(socket, value)),
             Sets::Pace(set) => set(spec.pace.get_or_insert_default(), value),
             Sets::Stream(set) => set(spec.stream.get_or_insert_default(), value),
             Sets::Ends(set) => match value {

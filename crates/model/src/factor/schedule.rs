@@ -86,8 +86,8 @@ pub(super) static FACTORS: [Factor; 9] = [
     Factor::new(
         "back_off_us",
         ValueType::Whole,
-        Sets::Spec(|spec, value| {
-            if let Some(pgm) = &mut spec.socket.pgm {
+        Sets::Socket(|socket, value| {
+            if let Some(pgm) = &mut socket.pgm {
                 pgm.back_off_us = whole(value)?;
             }
             Ok(())
@@ -109,7 +109,7 @@ const MESSAGES_SENT: &[Probe] = &[Pingpong, Rr, Pace];
 /// One size, or a size list.
 fn sizes(spec: &mut ProbeSpec, value: &Value) -> Result<(), ModelError> {
     spec.sizes = match value {
-        Value::String(text) if text == "default" => SizeList::default_for(spec.socket.protocol),
+        Value::String(text) if text == "default" => SizeList::default_for(spec.protocol()),
         Value::String(text) => text.parse()?,
         value => SizeList::one(whole(value)?),
     };

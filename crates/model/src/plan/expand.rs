@@ -2,7 +2,9 @@
 
 use super::{BuiltInStack, CellShield, Grid, Plan, STACKS, StackPlan};
 use crate::factor::{self, Factor, Record, Value};
-use crate::{KernelChoice, LoadProfile, LoadSpec, ModelError, Probe, ProbeSpec, Protocol, Receive, Setting, Stamps};
+use crate::{
+    KernelChoice, LoadProfile, LoadSpec, ModelError, Probe, ProbeSpec, Protocol, Receive, Setting, SocketSpec, Stamps,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One combination of factors.
@@ -42,7 +44,7 @@ impl Cell {
     /// Whether it sends messages to another host.
     #[must_use]
     pub fn has_peer(&self) -> bool {
-        self.spec.probe.has_peer() && !self.spec.socket.protocol.is_local()
+        self.spec.probe.has_peer() && !self.spec.is_local()
     }
 }
 
@@ -78,14 +80,13 @@ impl Plan {
     }
 
     fn expand(&self, grid: &Grid, varied: &BTreeSet<&'static str>, cells: &mut Vec<Cell>) -> Result<(), ModelError> {
-        for probe in self.values(grid, &factor::PROBE, Probe::Pingpong, Protocol::Udp)? {
+        for probe in self.values(grid, &factor::PROBE, Probe::Pingpong, None)? {
             let probe: Probe = factor::word(&probe).parse()?;
-            let protocols = match Protocol::only_of(probe) {
-                Some(only) => vec![only],
-                None => {
-                    let named = self.values(grid, &factor::PROTOCOL, probe, Protocol::Udp)?;
-                    named.iter().map(|value| factor::word(value).parse()).collect::<Result<_, _>>()?
-                }
+            let protocols = if probe.names_protocol() {
+                let named = self.values(grid, &factor::PROTOCOL, probe, None)?;
+                named.iter().map(|value| factor::word(value).parse().map(Some)).collect::<Result<_, _>>()?
+            } else {
+                vec![Protocol::only_of(probe)]
             };
             for protocol in protocols {
                 // The last factor varies fastest.
@@ -118,7 +119,13 @@ impl Plan {
     }
 
     /// The values of a factor in a grid: those given, or the shared one, or the default; none where cells need none.
-    fn values(&self, grid: &Grid, factor: &Factor, probe: Probe, protocol: Protocol) -> Result<Vec<Value>, ModelError> {
+    fn values(
+        &self,
+        grid: &Grid,
+        factor: &Factor,
+        probe: Probe,
+        protocol: Option<Protocol>,
+    ) -> Result<Vec<Value>, ModelError> {
         let given = match (grid.get(factor.name), self.measure.get(factor.name)) {
             (Some(values), _) => Some(super::values::expanded(factor, values, protocol)?),
             (None, Some(value)) => Some(super::values::single(factor, value, protocol)?),
@@ -158,13 +165,13 @@ impl Plan {
     fn cell(
         &self,
         probe: Probe,
-        protocol: Protocol,
+        protocol: Option<Protocol>,
         choices: &[Choice],
         varied: &BTreeSet<&'static str>,
     ) -> Result<Option<Cell>, ModelError> {
         let mut spec = ProbeSpec::new(probe, protocol);
-        if protocol == Protocol::Pgm {
-            spec.socket.pgm.clone_from(&self.measure.pgm);
+        if let Some(socket) = spec.socket.as_mut().filter(|socket| socket.protocol == Protocol::Pgm) {
+            socket.pgm.clone_from(&self.measure.pgm);
         }
         for (factor, value) in choices {
             factor.apply(&mut spec, value)?;
@@ -198,7 +205,7 @@ impl Plan {
             let choice = chosen.next_if(|(other, _)| other.name == factor.name).map(|(_, value)| value.clone());
             let value = match factor.name {
                 name if name == factor::PROBE.name => Some(Value::from(probe.word())),
-                name if name == factor::PROTOCOL.name => Some(Value::from(protocol.word())),
+                name if name == factor::PROTOCOL.name => Some(Value::from(Protocol::word_of(protocol))),
                 _ => choice,
             };
             let varied = varied.contains(factor.name);
@@ -238,7 +245,7 @@ impl Plan {
     /// Refuses what says nothing to any cell.
     pub(super) fn check_needs(&self, cells: &[Cell]) -> Result<(), ModelError> {
         let probes: BTreeSet<Probe> = cells.iter().map(|cell| cell.spec.probe).collect();
-        let protocols: BTreeSet<Protocol> = cells.iter().map(|cell| cell.spec.socket.protocol).collect();
+        let protocols: BTreeSet<Protocol> = cells.iter().filter_map(|cell| cell.spec.protocol()).collect();
         if self.measure.pgm.is_some() && !protocols.contains(&Protocol::Pgm) {
             let what = "measure.pgm has the groups of PGM, and no grid has it";
             return Err(ModelError::conflict(what, "add protocol = [\"pgm\"], or leave it out"));
@@ -310,7 +317,7 @@ impl BuiltInStack {
     /// Refuses a cell whose sockets it can never carry.
     fn carries(&self, spec: &ProbeSpec) -> Result<(), ModelError> {
         let Self { name, protocols, leaves_options, only_blocking, .. } = self;
-        let protocol = spec.socket.protocol;
+        let Some(SocketSpec { protocol, multicast, .. }) = &spec.socket else { return Ok(()) };
         let refuse = |what: &str, that: &str| {
             let remedy = format!("give {that} a [[grid]] of its own, with stack = [\"kernel\"]");
             Err(ModelError::conflict(format!("stack {name} does not carry {what}"), remedy))
@@ -318,10 +325,10 @@ impl BuiltInStack {
         let stamped = spec.pace.as_ref().is_some_and(|pace| pace.stamps != Stamps::None);
         let segmented = spec.stream.as_ref().is_some_and(|stream| stream.gso || stream.gro);
         let spins = [&spec.initiator, &spec.reflector].iter().any(|end| end.receive == Receive::Spin);
-        if !protocols.contains(&protocol) {
+        if !protocols.contains(protocol) {
             let carried = Protocol::words_of(|one| protocols.contains(&one));
             refuse(&format!("{protocol}, only {carried}"), protocol.word())
-        } else if *leaves_options && spec.socket.multicast.is_some() {
+        } else if *leaves_options && multicast.is_some() {
             refuse("multicast", "mcast")
         } else if *leaves_options && stamped {
             refuse("sockets with time stamps", "stamps")
@@ -375,7 +382,7 @@ mod tests {
                 "[measure]\nseconds = 0.5\n[[grid]]\nprobe = [\"wake\"]\ninterval_us = [1000000]\n".to_owned(),
                 "before the first deadline",
             ),
-            ("[[grid]]\nprotocol = [\"timer\"]\n".to_owned(), "does not go over timer"),
+            ("[[grid]]\nprotocol = [\"timer\"]\n".to_owned(), "protocol 'timer' is not known"),
         ]);
     }
 

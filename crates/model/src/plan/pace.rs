@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[must_use]
 pub fn pgm_factors(spec: &ProbeSpec) -> BTreeMap<String, Value> {
     let mut factors = BTreeMap::new();
-    let Some(pgm) = &spec.socket.pgm else { return factors };
+    let Some(pgm) = spec.socket.as_ref().and_then(|socket| socket.pgm.as_ref()) else { return factors };
     if pgm.carrier != PgmCarrier::default() {
         factors.insert("carrier".to_owned(), Value::from(pgm.carrier.word()));
     }
@@ -109,8 +109,9 @@ mod tests {
         let plan = plan_of("\"b\", \"c\"", &format!("{group}{pgm}")).unwrap();
         let cells = plan.cells().unwrap();
         assert_eq!(cells.len(), 2);
-        assert_eq!((&cells[0].spec.socket.pgm, cells[0].spec.socket.protocol), (&None, crate::Protocol::Udp));
-        let spec = cells[1].spec.socket.pgm.as_ref().unwrap();
+        let socket = |at: usize| cells[at].spec.socket().unwrap();
+        assert_eq!((&socket(0).pgm, socket(0).protocol), (&None, crate::Protocol::Udp));
+        let spec = socket(1).pgm.as_ref().unwrap();
         assert_eq!(spec.reply_group().to_string(), "239.192.0.2");
         assert!(cells[1].key.contains("protocol=pgm") && !cells[1].key.contains("carrier"), "{}", cells[1].key);
         assert_eq!(plan.cells().unwrap(), Plan::parse("again", &plan.to_text().unwrap()).unwrap().cells().unwrap());
@@ -123,7 +124,9 @@ mod tests {
         let waits = self::cells(&format!("{group}{pgm}back_off_us = [0, 200]\n"));
         let waits: Vec<_> = waits[1..]
             .iter()
-            .map(|cell| (cell.spec.socket.pgm.as_ref().unwrap().back_off_us, cell.factors["back_off_us"].to_string()))
+            .map(|cell| {
+                (cell.spec.socket().unwrap().pgm.as_ref().unwrap().back_off_us, cell.factors["back_off_us"].to_string())
+            })
             .collect();
         assert_eq!(waits, [(0, "0".to_owned()), (200, "200".to_owned())]);
         for (rest, words) in [

@@ -84,7 +84,11 @@ impl Grid {
 }
 
 /// The values of an axis one by one: lists of sizes and rates are taken apart.
-pub(super) fn expanded(factor: &Factor, given: &AxisValues, protocol: Protocol) -> Result<Vec<Value>, ModelError> {
+pub(super) fn expanded(
+    factor: &Factor,
+    given: &AxisValues,
+    protocol: Option<Protocol>,
+) -> Result<Vec<Value>, ModelError> {
     match given {
         AxisValues::List(values) => {
             let each = values.iter().map(|value| single(factor, value, protocol));
@@ -96,7 +100,7 @@ pub(super) fn expanded(factor: &Factor, given: &AxisValues, protocol: Protocol) 
 }
 
 /// The values that one value stands for.
-pub(super) fn single(factor: &Factor, value: &Value, protocol: Protocol) -> Result<Vec<Value>, ModelError> {
+pub(super) fn single(factor: &Factor, value: &Value, protocol: Option<Protocol>) -> Result<Vec<Value>, ModelError> {
     let rates = |rates: &[f64]| rates.iter().copied().map(crate::schedule::rate_value).collect();
     Ok(match (factor.kind, value) {
         (factor::ValueType::Sizes, Value::String(text)) => {

@@ -62,7 +62,8 @@ pub(super) fn open(
     clock: Clock,
 ) -> Result<(Group, Vec<Remote>), ProbeError> {
     let spec = &task.spec;
-    let Some(pgm) = &spec.socket.pgm else {
+    let socket = spec.socket()?;
+    let Some(pgm) = &socket.pgm else {
         return check::conflict("pgm needs a group", "use pace pgm GROUP PEER");
     };
     let mut random = [0; 16];
@@ -72,7 +73,7 @@ pub(super) fn open(
     let tag = u64::from_ne_bytes(tag);
     let mut asked = Vec::with_capacity(targets.len());
     for target in targets {
-        let mut request = peer::request(spec);
+        let mut request = peer::request(spec)?;
         if let Some(pace) = &mut request.pace {
             pace.pgm = Some(PgmRequest { source: own.into(), tag });
         }
@@ -88,7 +89,7 @@ pub(super) fn open(
     let options = PgmSocketOptions::of(&Ends {
         spec: pgm,
         end: &spec.initiator,
-        ttl: spec.socket.ttl,
+        ttl: socket.ttl,
         local: spec.initiator.bind.unwrap_or(control.ip()).to_canonical(),
         interface: pgm.interface.as_deref(),
         publish: (own, pgm.group),
@@ -101,7 +102,7 @@ pub(super) fn open(
     let mut remotes = Vec::with_capacity(asked.len());
     for UnprovedPath { mut session, opened, address, one_machine } in asked {
         let proof = data::prove(&opened.token);
-        session.prove(spec.socket.protocol, || {
+        session.prove(socket.protocol, || {
             way.send(&proof)?;
             // A token that is lost is asked for again.
             Ok(way.drive(SERVE)?)

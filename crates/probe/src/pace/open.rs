@@ -107,21 +107,22 @@ impl PacePaths {
 /// Opens what the task asks for.
 pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<PacePaths, ProbeError> {
     let spec = &task.spec;
+    let options = spec.socket()?;
     let stamps = spec.pace.as_ref().map_or(Stamps::None, |pace| pace.stamps);
     let targets: Vec<&Target> = std::iter::once(&task.target).chain(&task.others).collect();
     let peers = u16::try_from(targets.len()).unwrap_or(u16::MAX);
-    if spec.socket.protocol == Protocol::Pgm {
+    if options.protocol == Protocol::Pgm {
         let (group, remotes) = super::group::open(task, &targets, context, clock)?;
         let sockets = Sockets { list: Vec::new(), tags: vec![group.tag], peers, stamps: Stamps::None };
         return Ok(PacePaths { sockets, remotes, group: Some(group), link: None });
     }
     // Several reflectors of one group listen on one port, so that one message reaches all.
-    let shared = if spec.socket.multicast.is_some() && targets.len() > 1 { Some(group_port()?) } else { None };
+    let shared = if options.multicast.is_some() && targets.len() > 1 { Some(group_port()?) } else { None };
     let (port, group) = shared.unzip();
     let mut list: Vec<DataSocket> = Vec::new();
     let (mut tags, mut remotes) = (Vec::new(), Vec::new());
     for target in targets {
-        let mut request = peer::request(spec);
+        let mut request = peer::request(spec)?;
         if let Some(asked) = &mut request.pace {
             (asked.port, asked.group) = (port, group.clone());
         }
@@ -166,7 +167,7 @@ fn join(
     }
     let proof = data::prove(&opened.token);
     // To the group: those who are proved already take it for a message of another size.
-    let seen_as = session.prove(spec.socket.protocol, || Ok(socket.send_once(&proof, peer::SHOW)?))?;
+    let seen_as = session.prove(spec.socket()?.protocol, || Ok(socket.send_once(&proof, peer::SHOW)?))?;
     let local = peer::local_address(socket).or(seen_as);
     Ok(Remote {
         session,
@@ -194,5 +195,5 @@ fn link(spec: &ProbeSpec, socket: &DataSocket) -> Option<Link> {
     nic.bus.as_ref()?;
     let speed = f64::from(nic.speed_mbps.filter(|speed| *speed > 0)?);
     let mtu = route.mtu.or(nic.mtu)?;
-    Some(Link { bits_per_second: speed * 1e6, mtu, v6: peer.is_ipv6(), protocol: spec.socket.protocol })
+    Some(Link { bits_per_second: speed * 1e6, mtu, v6: peer.is_ipv6(), protocol: spec.protocol()? })
 }

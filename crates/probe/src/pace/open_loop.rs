@@ -199,7 +199,7 @@ impl OpenLoop<'_> {
                 bytes: pass.size as usize,
                 wall: sockets.stamped(),
                 peers,
-                repairs: spec.socket.protocol == Protocol::Pgm,
+                repairs: spec.protocol() == Some(Protocol::Pgm),
             },
             schedule,
             in_flight_config: InFlightConfig {
@@ -212,7 +212,7 @@ impl OpenLoop<'_> {
             },
             room: whole(room),
             sent_stamps: sockets.sent_stamps(pass.size as usize)?,
-            stream: spec.socket.protocol.is_stream(),
+            stream: spec.is_stream(),
             halt: &halt,
             counter,
         };

@@ -96,7 +96,8 @@ fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
     }
     let plan = plan(protocol);
     let address = echo(protocol);
-    let mut socket = DataSocket::connect(&spec.socket, &spec.initiator, address, Duration::from_secs(5)).unwrap();
+    let mut socket =
+        DataSocket::connect(spec.socket().unwrap(), &spec.initiator, address, Duration::from_secs(5)).unwrap();
     let (stop, progress) = (AtomicBool::new(false), Progress::new());
     let mut rounds = Rounds::new(clock, plan, 1, BATCH_ROUNDS, &stop, &progress);
     let mut config = RecorderConfig::new(clock.rate(), LatencyKind::RttHalf, spec.stop.max_ms);
@@ -173,7 +174,8 @@ fn a_pass_that_the_peer_cut_short_still_has_a_rate() {
     let clock = Clock::calibrate().unwrap();
     let mut spec = ProbeSpec::new(Probe::Rr, Protocol::Tcp);
     (spec.warmup.time_ms, spec.warmup.count, spec.stop.max_ms) = (0, 10, 30_000);
-    let mut socket = DataSocket::connect(&spec.socket, &spec.initiator, address, Duration::from_secs(5)).unwrap();
+    let mut socket =
+        DataSocket::connect(spec.socket().unwrap(), &spec.initiator, address, Duration::from_secs(5)).unwrap();
     let (stop, progress) = (AtomicBool::new(false), Progress::new());
     let mut rounds = Rounds::new(clock, plan(Protocol::Tcp), 1, BATCH_ROUNDS, &stop, &progress);
     let mut recorder = Recorder::new(RecorderConfig::new(clock.rate(), LatencyKind::Rtt, spec.stop.max_ms));

@@ -27,9 +27,10 @@ pub(super) struct OpenStream {
 pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<OpenStream, ProbeError> {
     let spec = &task.spec;
     let stream = spec.stream.clone().unwrap_or_default();
-    let datagrams = spec.socket.protocol == Protocol::Udp;
+    let options = spec.socket()?;
+    let datagrams = options.protocol == Protocol::Udp;
     // Only a connected socket receives from one peer alone.
-    let socket = SocketSpec { connected: true, ..spec.socket.clone() };
+    let socket = SocketSpec { connected: true, ..options.clone() };
     let longest_ms = u32::try_from(longest(task).as_millis()).unwrap_or(u32::MAX);
     let request = OpenRequest {
         socket: socket.clone(),
@@ -38,7 +39,7 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
         max_size: size,
         connect_each: false,
         stream: Some(StreamRequest { spec: stream.clone(), longest_ms, live: true, heartbeat_ms: Some(HEARTBEAT_MS) }),
-        ..peer::request(spec)
+        ..peer::request(spec)?
     };
     let UnprovedPath { mut session, opened, address, one_machine } =
         peer::request_path(spec, &task.target, context, request)?;
@@ -55,7 +56,7 @@ pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<Ope
     let mut sockets = ports.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
     session.check_source(sockets.first().and_then(DataSocket::local_address))?;
     let mut shown = false;
-    let seen_as = session.prove(spec.socket.protocol, || {
+    let seen_as = session.prove(options.protocol, || {
         // A connection delivers it; datagrams may be lost.
         if !datagrams && std::mem::replace(&mut shown, true) {
             return Ok(());

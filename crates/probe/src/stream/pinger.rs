@@ -66,7 +66,7 @@ impl Pinger {
         let control = net::resolve(&task.target.control, net::DEFAULT_PORT, None)?;
         let key = task.target.key.as_deref().map(Key::from_hex).transpose()?;
         let mut session = Session::connect(control, key, &context.stop)?;
-        let socket = SocketSpec { ttl: task.spec.socket.ttl, ..SocketSpec::new(Protocol::Udp) };
+        let socket = SocketSpec { ttl: task.spec.socket()?.ttl, ..SocketSpec::new(Protocol::Udp) };
         let (ours, theirs) = (&task.spec.initiator, &task.spec.reflector);
         let end = |of: &EndSpec| EndSpec { bind: of.bind, device: of.device.clone(), ..EndSpec::default() };
         let request = OpenRequest::new(Probe::Pingpong, Protocol::Udp, SIZE_BYTES);

@@ -1,5 +1,5 @@
 use super::*;
-use model::{Policy, Probe, Protocol};
+use model::{Policy, Probe};
 
 const MS: u64 = 1_000_000;
 
@@ -62,7 +62,7 @@ fn each_of_several_threads_has_its_own_figures() {
 
 #[test]
 fn what_makes_figures_untrustworthy_is_found() {
-    let mut spec = ProbeSpec::new(Probe::Wake, Protocol::Timer);
+    let mut spec = ProbeSpec::new(Probe::Wake, None);
     spec.initiator.policy = "fifo:80".parse().unwrap();
     let slept = |policy: &str, migrations| Slept {
         policy: Some(policy.parse::<Policy>().unwrap()),

@@ -214,7 +214,7 @@ fn a_local_path_is_only_wrong_when_a_network_was_claimed() {
     case.loopback_intended = true;
     case.clean();
     case.loopback_intended = false;
-    case.spec.socket.protocol = Protocol::Pipe;
+    case.spec.socket.as_mut().unwrap().protocol = Protocol::Pipe;
     case.clean();
 }
 

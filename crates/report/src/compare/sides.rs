@@ -10,7 +10,7 @@ use crate::boots;
 use crate::cells::{self, Key};
 use crate::names::{axis_title, label_word, rank, rate_word};
 use crate::units::{counted, list, plain, size};
-use model::{CellBoot, Protocol, ResultDocument, Substrate, source};
+use model::{CellBoot, Probe, ResultDocument, Substrate, source};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Factors that must agree, whatever the sides are: those of the message.
@@ -292,8 +292,8 @@ pub(crate) fn varying<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>
 /// `pingpong udp 32 B · load build`: the message always, other factors where they vary.
 fn label(factors: &BTreeMap<String, String>, varying: &BTreeSet<String>) -> String {
     let get = |name: &str| factors.get(name).map(String::as_str);
-    // A timer has no protocol and no size.
-    let kept = if get("protocol") == Some(Protocol::Timer.word()) { &KEPT[..1] } else { &KEPT[..] };
+    let has_message = get("probe").and_then(|word| word.parse().ok()).is_none_or(Probe::has_peer);
+    let kept = if has_message { &KEPT[..] } else { &KEPT[..1] };
     let get_kept = |name: &str| get(name).filter(|_| kept.contains(&name));
     let mut message: Vec<String> = ["probe", "protocol"].into_iter().filter_map(get_kept).map(str::to_owned).collect();
     message.extend(get_kept("size").map(|bytes| {

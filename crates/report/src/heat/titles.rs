@@ -2,12 +2,14 @@
 
 use super::Map;
 use crate::names::{asked_first, label_word};
-use model::{Protocol, Substrate};
+use model::Substrate;
+use model::probe::NO_PROTOCOL;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A cell's factors by its key, what a reader asks first at the front.
 pub(crate) fn factors(cell: &str) -> Vec<(&str, &str)> {
-    let mut parts: Vec<_> = cell.split(',').filter_map(|part| part.split_once('=')).collect();
+    let parts = cell.split(',').filter_map(|part| part.split_once('='));
+    let mut parts: Vec<_> = parts.filter(|part| *part != ("protocol", NO_PROTOCOL)).collect();
     parts.sort_by_key(|(axis, _)| place(axis));
     parts
 }
@@ -73,12 +75,10 @@ impl Titles {
     }
 
     fn words(&self, map: &Map, differing: bool) -> Vec<String> {
-        let probe_is_known = |axis: &str, value: &str| {
-            axis == "probe" && !differing || (axis, value) == ("protocol", Protocol::Timer.word())
-        };
+        let is_known = |axis: &str| axis == "probe" && !differing;
         let mut words = Vec::new();
         for (axis, value) in factors(&map.cell) {
-            if self.differing.contains(axis) != differing || probe_is_known(axis, value) {
+            if self.differing.contains(axis) != differing || is_known(axis) {
                 continue;
             }
             words.push(match axis {

@@ -216,7 +216,7 @@ mod tests {
         assert_eq!((spec.stop.max_ms, spec.sizes.max()), (2000, 64));
         assert_eq!(names[0], "with --size 32 --maxms 500");
         let (spec, names) = of("tcp");
-        assert_eq!((spec.socket.protocol, names), (model::Protocol::Tcp, ["with udp", "with tcp"].map(str::to_owned)));
+        assert_eq!((spec.protocol(), names), (Some(model::Protocol::Tcp), ["with udp", "with tcp"].map(str::to_owned)));
         let (_, names) = of("--peer b:1 --stack spin");
         assert_eq!(names, ["with a:1", "with --peer b:1 --stack spin"].map(str::to_owned));
         assert_eq!(of("").1, ["the first time", "the second time"].map(str::to_owned));

@@ -249,7 +249,7 @@ impl Wake {
 
     /// The measurement asked for: 10 s unless a count or a time is given. `allowed` are the CPUs of this process.
     pub(crate) fn spec(&self, allowed: impl FnOnce() -> CpuList) -> Result<ProbeSpec, ModelError> {
-        let mut spec = ProbeSpec::new(Probe::Wake, Protocol::Timer);
+        let mut spec = ProbeSpec::new(Probe::Wake, None);
         spec.stop.max_ms = 10_000;
         if self.smp {
             let cpus = factor::find("cpus").map(|cpus| cpus.apply(&mut spec, &allowed().to_string().into()));

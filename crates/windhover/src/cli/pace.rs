@@ -135,7 +135,8 @@ impl Pace {
     pub(crate) fn spec(&self) -> anyhow::Result<(ProbeSpec, Factors)> {
         let protocol = self.peer.protocol;
         let mut spec = ProbeSpec::new(Probe::Pace, protocol);
-        spec.socket.pgm = self.pgm(protocol)?;
+        let pgm = self.pgm(protocol)?;
+        spec.socket.iter_mut().for_each(|socket| socket.pgm.clone_from(&pgm));
         if protocol == Protocol::Pgm {
             spec.sizes = SizeList::one(ProbeSpec::PGM_LEAST);
         }

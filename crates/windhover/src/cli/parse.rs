@@ -132,14 +132,14 @@ mod tests {
         assert_eq!((spec.initiator.cpu, spec.reflector.cpu), (Some(0), Some(1)));
         assert_eq!((spec.warmup.time_ms, spec.warmup.count, spec.pings, spec.pongs), (10, 7, 2, 4));
         assert_eq!((spec.sizes.iter().collect::<Vec<_>>(), spec.initiator.idle.pipes), (vec![17], 1));
-        assert!(spec.socket.multicast.unwrap().loopback);
+        assert!(spec.socket().unwrap().multicast.as_ref().unwrap().loopback);
         let crate::cli::Command::Stream(iperf) = typed("windhover stream tcp x -t 0.5 -P 2 -R -b 10M -N -J") else {
             panic!()
         };
         let (spec, _) = iperf.spec(|| Ok(1472)).unwrap();
         let stream = spec.stream.unwrap();
         assert_eq!((stream.flows, stream.direction, stream.rate_bps), (2, model::Direction::Down, Some(10_000_000)));
-        assert_eq!((spec.stop.max_ms, spec.socket.nodelay), (500, true));
+        assert_eq!((spec.stop.max_ms, spec.socket.unwrap().nodelay), (500, true));
         for flag in ["-l", "-t"] {
             let crate::cli::Command::Rr(netperf) = typed(&format!("windhover rr tcp x {flag} 2")) else { panic!() };
             assert_eq!(netperf.spec().unwrap().stop.max_ms, 2000);

@@ -51,7 +51,7 @@ impl Stream {
     pub(crate) fn spec(&self, fitting: impl FnOnce() -> anyhow::Result<u32>) -> anyhow::Result<(ProbeSpec, Factors)> {
         let protocol = self.peer.protocol;
         let mut spec = ProbeSpec::new(Probe::Stream, protocol);
-        let most = model::stream::default_size(protocol);
+        let most = model::stream::default_size(Some(protocol));
         spec.sizes = SizeList::one(most);
         spec.stop.max_ms = 10_000;
         let mut spec = self.output().fill(&self.flags, spec)?;

@@ -254,7 +254,7 @@ impl Rounds {
 
 /// A run without a directory, which results are put into.
 fn run_input(task: &ProbeTask, names: &[String; 2]) -> Result<RunInput, Failure> {
-    let name = format!("{} {}", task.spec.probe, task.spec.socket.protocol);
+    let name = format!("{} {}", task.spec.probe, model::Protocol::word_of(task.spec.protocol()));
     let document = RunDocument {
         format: model::FORMAT,
         name: name.clone(),
@@ -280,5 +280,5 @@ fn run_input(task: &ProbeTask, names: &[String; 2]) -> Result<RunInput, Failure>
 fn substrate(task: &ProbeTask) -> Substrate {
     let address = task.target.control.parse::<std::net::SocketAddr>();
     let is_here = address.is_ok_and(|address| address.ip().is_loopback());
-    if is_here || task.spec.socket.protocol.is_local() { Substrate::Loopback } else { Substrate::Metal }
+    if is_here || task.spec.is_local() { Substrate::Loopback } else { Substrate::Metal }
 }

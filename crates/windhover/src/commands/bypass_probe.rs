@@ -303,8 +303,8 @@ fn spec(arguments: &Arguments, device: Option<String>, way: Candidate) -> ProbeS
         Candidate::Memory => Protocol::Shm,
     };
     let mut spec = ProbeSpec::new(Probe::Pingpong, protocol);
-    if let Candidate::Frames(backend) = way {
-        spec.socket.frame_backend = Some(backend);
+    if let (Candidate::Frames(backend), Some(socket)) = (way, &mut spec.socket) {
+        socket.frame_backend = Some(backend);
     }
     let receive = if way == Candidate::Block { Receive::Block } else { Receive::Spin };
     let end = |cpu| EndSpec { receive, policy: arguments.policy, cpu, ..EndSpec::default() };

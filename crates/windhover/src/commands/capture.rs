@@ -25,7 +25,7 @@ impl Recording {
     pub(crate) fn start(wanted: &Pcap, task: &ProbeTask) -> Result<Option<Self>, Failure> {
         let Some(path) = wanted.file.clone() else { return Ok(None) };
         let spec = &task.spec;
-        let protocol = spec.socket.protocol;
+        let protocol = spec.socket().map_err(Failure::usage)?.protocol;
         if !protocol.passes_kernel() {
             let others = model::Protocol::words_of(|one| one.passes_kernel() && one.carries(spec.probe));
             refuse!(
@@ -134,7 +134,7 @@ fn beside(spec: &ProbeSpec) -> CpuList {
 /// The measurement in words, for the file's head.
 fn comment(task: &ProbeTask) -> String {
     let spec = &task.spec;
-    let mut text = format!("{} {} with {}", spec.probe, spec.socket.protocol, task.target.control);
+    let mut text = format!("{} {} with {}", spec.probe, model::Protocol::word_of(spec.protocol()), task.target.control);
     for other in &task.others {
         text.push_str(", ");
         text.push_str(&other.control);

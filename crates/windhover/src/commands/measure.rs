@@ -75,7 +75,7 @@ pub(super) fn of_pace(arguments: &Pace) -> Result<Ready, Failure> {
     let others = arguments.peers.iter().skip(1).chain(&arguments.to);
     let others: Vec<String> = others.map(|address| resolved(address, family)).collect::<Result<_, Failure>>()?;
     let (target, endpoint) = match first {
-        _ if arguments.peer.fork_both && spec.socket.pgm.is_some() => {
+        _ if arguments.peer.fork_both && spec.protocol() == Some(model::Protocol::Pgm) => {
             let (target, endpoint) = own_endpoint(first.map(String::as_str), &arguments.peer)?;
             (target, Some(endpoint))
         }

@@ -97,7 +97,7 @@ fn plans_reach_every_flag() {
 fn by_flags(probe: Probe, protocol: Protocol, words: &[String]) -> serde_json::Value {
     static DEFINITION: LazyLock<Command> = LazyLock::new(crate::cli::parse::definition);
     let mut line = vec![probe.word().to_owned()];
-    line.extend(Protocol::only_of(probe).is_none().then(|| protocol.word().to_owned()));
+    line.extend(probe.names_protocol().then(|| protocol.word().to_owned()));
     line.extend((probe != Probe::Wake).then(|| "10.0.0.2".to_owned()));
     line.extend_from_slice(words);
     let matches = DEFINITION.find_subcommand(probe.word()).unwrap().clone().try_get_matches_from(&line);
