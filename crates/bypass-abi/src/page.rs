@@ -6,7 +6,7 @@ use crate::SETTINGS;
 /// First word of a page.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"WHBYPASS");
 /// Version of the layout; a reader ignores other versions.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// Index of the word that holds [`MAGIC`], written last; 0 again at the process' orderly end.
 pub const AT_MAGIC: usize = 0;

@@ -85,7 +85,7 @@ fn words([low, high]: [BootMode; 2]) -> String {
     format!(": two modes, {fast} and {slow}{}", cause.unwrap_or_default())
 }
 
-/// The figures of a cell in one boot: geometric means over its trusted repetitions, of the maximum the largest.
+/// The figures of a cell in one boot: geometric means over its trusted repetitions, of the maximum the largest, of shares the mean.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct BootFigures {
     /// Which visit of the kernel it was, from 1.

@@ -1,4 +1,4 @@
-//! Changes of the kernel that are known to move tails, quoted where the kernel's version and the symptom fit.
+//! Changes of the kernel that are known to move latencies, quoted where the kernel's version and the symptom fit.
 
 use crate::RunInput;
 use crate::cells::Cell;
@@ -23,7 +23,7 @@ fn seen(cell: &Cell, symptom: Symptom, end: &str, machine: &MachineFacts) -> Opt
             /// 1 ms in each second: without backlog these threads sleep.
             const LEAST_SHARE: f64 = 0.001;
             /// So much that most messages pass through them: p50 moves, and no tail shows it.
-            const MOST_MESSAGES: f64 = 0.1;
+            const MOST_MESSAGES: f64 = 0.15;
             let share = info.value(&format!("{end}.ksoftirqd")).filter(|share| *share >= LEAST_SHARE)?;
             let tail = match long_tail(info) {
                 Some((id, tail)) => format!("{id} {} with ", span(tail)),

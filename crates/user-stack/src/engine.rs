@@ -7,7 +7,7 @@ use nix::time::{ClockId, clock_gettime};
 use stack::{
     Config, Error, Event, Hop, Instant, Listener, ReceiveChecksum, Stack, TcpOptions, TcpSocket, UdpOptions, UdpSocket,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use xsk::{Addresses, Backend, Interface, LONGEST_PACKET, Port, PortCounters, Protocol, Tap};
@@ -88,8 +88,8 @@ pub struct Engine {
     rounds: u32,
     /// Listeners and connections of each TCP port.
     held: HashMap<u16, u32>,
-    /// Connections that sockets of the kernel have.
-    detached: u32,
+    /// TCP ports on which connections outlived their listener.
+    left: HashSet<u16>,
     /// Who gets copies of the frames.
     tap: Option<Tap>,
 }
@@ -140,7 +140,7 @@ impl Engine {
             looked: Instant(0),
             rounds: 0,
             held: HashMap::with_capacity(64),
-            detached: 0,
+            left: HashSet::new(),
             tap: None,
         })
     }
@@ -238,12 +238,11 @@ impl Engine {
     /// Closes a UDP socket of a port: frames that are of no other go to the kernel.
     pub fn unbind(&mut self, socket: UdpSocket, port: u16) {
         let _ = self.stack.udp_close(socket);
-        // What is listed already is never refused.
-        let _ = if self.stack.udp_sockets(port).next().is_some() {
-            self.serve(Protocol::Udp, port)
-        } else {
-            self.port.withdraw(Protocol::Udp, port).map_err(EngineError::from)
-        };
+        let is_last = self.stack.udp_sockets(port).next().is_none();
+        // A full table may refuse to list addresses that were not listed one by one: then all are the kernel's.
+        if is_last || self.serve(Protocol::Udp, port).is_err() {
+            let _ = self.port.withdraw(Protocol::Udp, port);
+        }
     }
 
     /// Takes the frames for a port of the addresses of its UDP sockets or listeners.
@@ -262,13 +261,10 @@ impl Engine {
         Ok(self.port.serve(protocol, port, &served)?)
     }
 
-    /// Whether the stack has a UDP socket or listener of a port at one of these addresses.
-    pub fn serves(&self, protocol: Protocol, port: u16, of: Addresses) -> bool {
-        let meets = |(local, both)| of.meets(Addresses::of(local, both));
-        match protocol {
-            Protocol::Udp => self.stack.udp_sockets(port).any(meets),
-            Protocol::Tcp => self.stack.tcp_listeners(port).any(meets),
-        }
+    /// Whether a listener of the stack has a port of all these addresses.
+    #[must_use]
+    pub fn listens(&self, port: u16, of: Addresses) -> bool {
+        self.stack.tcp_listeners(port).any(|(local, both)| Addresses::of(local, both).covers(of))
     }
 
     /// Holds a TCP port for a listener or one connection of the stack, until [`Engine::withdraw`]. AF_XDP takes no frames by that alone.
@@ -277,7 +273,7 @@ impl Engine {
     /// AF_PACKET serves as many ports as its filter lists already.
     pub fn hold(&mut self, port: u16) -> Result<(), EngineError> {
         if !self.held.contains_key(&port) {
-            self.serve(Protocol::Tcp, port)?;
+            self.port.serve(Protocol::Tcp, port, &[])?;
         }
         *self.held.entry(port).or_insert(0) += 1;
         Ok(())
@@ -289,6 +285,7 @@ impl Engine {
         *count -= 1;
         if *count == 0 {
             self.held.remove(&port);
+            self.left.remove(&port);
             // A filter that lists fewer ports is never refused.
             let _ = self.port.withdraw(Protocol::Tcp, port);
         }
@@ -334,6 +331,8 @@ impl Engine {
         options: TcpOptions,
     ) -> Result<TcpSocket, EngineError> {
         self.port.take(local, remote)?;
+        // One between the same ends that the kernel had is over: else its port were not free.
+        self.stack.tcp_forget_detached(local, remote);
         Ok(self.stack.tcp_connect(now(), local, remote, options)?)
     }
 
@@ -346,12 +345,12 @@ impl Engine {
         if self.backend() == Backend::Packet {
             return;
         }
-        let left =
-            |local: SocketAddr| local.port() == port && !self.serves(Protocol::Tcp, port, Addresses::One(local.ip()));
+        let is_left = |local: SocketAddr| local.port() == port && !self.listens(port, Addresses::One(local.ip()));
         let ends = self.stack.tcp_connections().map(|(local, remote, _)| (local, remote));
         let living: Vec<_> =
-            ends.filter(|(local, remote)| left(*local) && self.stack.tcp_lives(*local, *remote)).collect();
+            ends.filter(|(local, remote)| is_left(*local) && self.stack.tcp_lives(*local, *remote)).collect();
         // Where one finds no place in the table, all are taken as before.
+        self.left.extend((!living.is_empty()).then_some(port));
         let listed = living.into_iter().try_for_each(|(local, remote)| self.port.take(local, remote));
         if listed.is_ok() && self.serve(Protocol::Tcp, port).is_ok() && self.stack.tcp_listeners(port).next().is_none()
         {
@@ -359,10 +358,12 @@ impl Engine {
         }
     }
 
-    /// Forgets connections that are over of those whose frames are taken by themselves: others may have the same ends.
+    /// Forgets connections that are over and whose listener was closed before them: others may have the same ends.
     pub fn forget_ended(&mut self) {
         let stack = &self.stack;
-        self.port.retain_taken(|local, remote| stack.tcp_lives(local, remote));
+        for port in &self.left {
+            self.port.retain_taken(*port, |local, remote| stack.tcp_lives(local, remote));
+        }
     }
 
     /// Takes a connection out that a socket of the kernel has from now on: its frames go there. Its port stays served.
@@ -376,7 +377,6 @@ impl Engine {
                 self.port.pass(local, remote)?;
             }
             let _ = self.stack.tcp_detach(socket);
-            self.detached += u32::from(lives);
         }
         Ok(())
     }
@@ -385,20 +385,19 @@ impl Engine {
     fn leave(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), EngineError> {
         self.port.pass(local, remote)?;
         self.stack.tcp_pass(local, remote);
-        self.detached += 1;
         Ok(())
     }
 
-    /// How many connections were taken out or left to the kernel and may still live.
+    /// The connections that were taken out or left to the kernel and may still live, by local and remote end.
     #[must_use]
-    pub fn detached(&self) -> u32 {
-        self.detached
+    pub fn detached(&self) -> Vec<(SocketAddr, SocketAddr)> {
+        self.stack.tcp_detached().collect()
     }
 
-    /// Forgets connections that were taken out and are over, where `lives` says so by local and remote end.
-    pub fn retain_detached(&mut self, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
-        self.port.retain_passed(&mut lives);
-        self.detached = self.stack.tcp_retain_detached(lives);
+    /// Forgets one of them, which is over.
+    pub fn forget_detached(&mut self, local: SocketAddr, remote: SocketAddr) {
+        self.port.forget_passed(local, remote);
+        self.stack.tcp_forget_detached(local, remote);
     }
 
     /// A round: frames in, timers, frames out. Returns whether frames came or timers were due.

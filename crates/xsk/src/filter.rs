@@ -20,9 +20,9 @@ pub(crate) enum Owner {
 struct Rule {
     /// Of which addresses it is served.
     served: Vec<Addresses>,
-    /// Whether that is all of them.
-    all: bool,
-    /// Else the addresses, which are listed.
+    /// Whether that is all of a family: of IPv4, of IPv6.
+    whole: [bool; 2],
+    /// Those of other families, which are listed.
     ends: Vec<IpAddr>,
     /// Connections that are listed, by local and remote end.
     flows: HashMap<(SocketAddr, SocketAddr), Owner>,
@@ -31,7 +31,9 @@ struct Rule {
 impl Rule {
     fn value(&self) -> u8 {
         let bit = |is_set, bit| if is_set { bit } else { 0 };
-        bit(self.all, program::TAKEN)
+        let [ipv4, ipv6] = self.whole;
+        bit(ipv4, program::IPV4_TAKEN)
+            | bit(ipv6, program::IPV6_TAKEN)
             | bit(!self.flows.is_empty(), program::HAS_FLOWS)
             | bit(!self.ends.is_empty(), program::HAS_ENDS)
     }
@@ -72,12 +74,12 @@ impl Filter {
 
     /// Takes the frames for a port of these addresses, in place of those before.
     pub(crate) fn serve(&mut self, protocol: Protocol, port: u16, served: &[Addresses]) -> Result<(), XskError> {
-        let of_port = |address: &IpAddr| served.iter().any(|served| served.has(*address));
-        let mut ends: Vec<IpAddr> = self.own.iter().copied().filter(of_port).collect();
-        let all = !served.is_empty() && ends.len() == self.own.len();
-        if all {
-            ends.clear();
-        }
+        let is_served = |address: IpAddr| served.iter().any(|of| of.has(address));
+        let whole = [Addresses::Ipv4, Addresses::Ipv6].map(|family| {
+            served.iter().any(|of| of.meets(family)) && self.own.iter().all(|own| !family.has(*own) || is_served(*own))
+        });
+        let is_listed = |own: &IpAddr| !whole[usize::from(own.is_ipv6())] && is_served(*own);
+        let ends: Vec<IpAddr> = self.own.iter().copied().filter(is_listed).collect();
         let key = |end| program::flow_key(protocol, (end, port).into(), None);
         let rule = self.rules.entry((protocol, port)).or_default();
         let new: Vec<IpAddr> = ends.iter().copied().filter(|end| !rule.ends.contains(end)).collect();
@@ -87,7 +89,7 @@ impl Filter {
                 return Err(refused(&self.interface, "listing a local address", cause));
             }
         }
-        (rule.served, rule.all) = (served.to_vec(), all);
+        (rule.served, rule.whole) = (served.to_vec(), whole);
         let before = std::mem::replace(&mut rule.ends, ends);
         write(&self.values, protocol, port, rule.value());
         // It may be missing: then it is as it should be.
@@ -118,20 +120,21 @@ impl Filter {
         Ok(())
     }
 
-    /// Forgets listed connections of one owner that are over.
-    pub(crate) fn retain(&mut self, owner: Owner, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
-        for ((protocol, port), rule) in &mut self.rules {
-            let before = rule.flows.len();
-            rule.flows.retain(|(local, remote), of| {
-                let is_kept = *of != owner || lives(*local, *remote);
-                if !is_kept {
-                    let _ = bpf::remove(&self.flows, &program::flow_key(*protocol, *local, Some(*remote)));
-                }
-                is_kept
-            });
-            if rule.flows.len() < before {
-                write(&self.values, *protocol, *port, rule.value());
-            }
+    /// Forgets connections of a port that the stack has listed and that are over.
+    pub(crate) fn retain_taken(&mut self, port: u16, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+        let Some(rule) = self.rules.get(&(Protocol::Tcp, port)) else { return };
+        let of_stack = rule.flows.iter().filter(|(_, owner)| **owner == Owner::Stack);
+        let over: Vec<_> = of_stack.map(|(ends, _)| *ends).filter(|(local, remote)| !lives(*local, *remote)).collect();
+        over.into_iter().for_each(|(local, remote)| self.forget(local, remote, Owner::Stack));
+    }
+
+    /// Takes a connection out of the list, if this owner has it there.
+    pub(crate) fn forget(&mut self, local: SocketAddr, remote: SocketAddr, owner: Owner) {
+        let Some(rule) = self.rules.get_mut(&(Protocol::Tcp, local.port())) else { return };
+        if rule.flows.get(&(local, remote)) == Some(&owner) {
+            rule.flows.remove(&(local, remote));
+            let _ = bpf::remove(&self.flows, &program::flow_key(Protocol::Tcp, local, Some(remote)));
+            write(&self.values, Protocol::Tcp, local.port(), rule.value());
         }
     }
 

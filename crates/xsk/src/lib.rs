@@ -106,6 +106,15 @@ impl Addresses {
         }
     }
 
+    /// Whether all of the other are among them.
+    #[must_use]
+    pub fn covers(self, other: Self) -> bool {
+        match other {
+            Self::One(one) => self.has(one),
+            other => self == Self::All || self == other,
+        }
+    }
+
     /// Whether both have one in common.
     #[must_use]
     pub fn meets(self, other: Self) -> bool {
@@ -177,7 +186,7 @@ impl Port {
         Ok(())
     }
 
-    /// Leaves the frames of one TCP connection to the kernel, until its port is withdrawn, [`Port::take`] or [`Port::retain_passed`].
+    /// Leaves the frames of one TCP connection to the kernel, until its port is withdrawn, [`Port::take`] or [`Port::forget_passed`].
     /// With AF_PACKET the kernel sees all frames: whoever reads them passes over these.
     ///
     /// # Errors
@@ -202,17 +211,17 @@ impl Port {
         }
     }
 
-    /// Forgets connections that [`Port::pass`] left to the kernel, but for those that live, by local and remote end.
-    pub fn retain_passed(&mut self, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+    /// Forgets a connection that [`Port::pass`] left to the kernel.
+    pub fn forget_passed(&mut self, local: SocketAddr, remote: SocketAddr) {
         if let Self::Xdp(xdp) = self {
-            xdp.filter().retain(Owner::Kernel, lives);
+            xdp.filter().forget(local, remote, Owner::Kernel);
         }
     }
 
-    /// The same of those that [`Port::take`] takes.
-    pub fn retain_taken(&mut self, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
+    /// Forgets those of a port that [`Port::take`] takes, but for those that live, by local and remote end.
+    pub fn retain_taken(&mut self, port: u16, lives: impl FnMut(SocketAddr, SocketAddr) -> bool) {
         if let Self::Xdp(xdp) = self {
-            xdp.filter().retain(Owner::Stack, lives);
+            xdp.filter().retain_taken(port, lives);
         }
     }
 

@@ -18,8 +18,10 @@ pub const MOST_ADDRESSES: usize = 256;
 pub const MOST_FLOWS: usize = 65_536;
 /// Bytes of a key of the table of flows.
 pub const FLOW_BYTES: usize = 40;
-/// Bits of a value in the table of ports: frames are taken of which nothing is listed; connections are listed; local ends are.
-pub(crate) const TAKEN: u8 = 1;
+/// Bits of a value in the table of ports. Of IPv4, and of IPv6, frames that match no entry of the table of flows are taken; connections of
+/// the port are listed there; local addresses are.
+pub(crate) const IPV4_TAKEN: u8 = 1;
+pub(crate) const IPV6_TAKEN: u8 = 8;
 pub(crate) const HAS_FLOWS: u8 = 2;
 pub(crate) const HAS_ENDS: u8 = 4;
 /// Values in the table of flows. A local end is listed where its frames are taken.
@@ -73,6 +75,8 @@ const PROTOCOL: u8 = 7;
 const VALUE: u8 = PROTOCOL;
 /// The destination port, then its place in the table.
 const PORT: u8 = 8;
+/// The bit of the frame's family in a port's value.
+const FAMILY: u8 = 9;
 const STACK: u8 = 10;
 
 /// Places on the stack: the key of the table of flows, and within it the remote port, the key of the table of ports, and that of the
@@ -91,6 +95,7 @@ const MOVE: u8 = 0xbf;
 const MOVE_CONSTANT: u8 = 0xb7;
 const ADD_CONSTANT: u8 = 0x07;
 const AND_CONSTANT: u8 = 0x57;
+const AND: u8 = 0x5f;
 const TO_BIG_ENDIAN: u8 = 0xdc;
 const JUMP: u8 = 0x05;
 const JUMP_EQUAL: u8 = 0x15;
@@ -111,7 +116,6 @@ enum Label {
     Udp,
     Ends,
     Neither,
-    Taken,
     Redirect,
     Pass,
 }
@@ -191,10 +195,10 @@ impl Assembler {
         self.constant(CALL, 0, MAP_LOOKUP);
     }
 
-    /// Goes on at `to` where the port's value lacks a bit.
-    fn skip_without(&mut self, bit: u8, to: Label) {
+    /// Goes on at `to` where the port's value has none of these bits.
+    fn skip_without(&mut self, bits: u8, to: Label) {
         self.copy(R5, VALUE);
-        self.constant(AND_CONSTANT, R5, i32::from(bit));
+        self.constant(AND_CONSTANT, R5, i32::from(bits));
         self.jump(JUMP_EQUAL, R5, 0, to);
     }
 
@@ -240,6 +244,7 @@ pub(crate) fn assemble([ports, addresses, flows, xsks]: [i32; 4]) -> Option<Vec<
     a.load_ports(54);
     a.copy_words(22, FLOW_KEY, 4);
     a.copy_words(38, KEY, 4);
+    a.constant(MOVE_CONSTANT, FAMILY, i32::from(IPV6_TAKEN));
     a.jump(JUMP, 0, 0, Label::Transport);
 
     // IPv4: version 4 and five words of header, no fragment; byte 9 is the protocol, the destination begins at byte 16.
@@ -253,6 +258,7 @@ pub(crate) fn assemble([ports, addresses, flows, xsks]: [i32; 4]) -> Option<Vec<
     a.load_ports(34);
     a.copy_ipv4(26, FLOW_KEY);
     a.copy_ipv4(30, KEY);
+    a.constant(MOVE_CONSTANT, FAMILY, i32::from(IPV4_TAKEN));
 
     // The port first: most frames that are not ours end here.
     a.label(Label::Transport);
@@ -266,7 +272,7 @@ pub(crate) fn assemble([ports, addresses, flows, xsks]: [i32; 4]) -> Option<Vec<
     a.jump(JUMP_EQUAL, R0, 0, Label::Pass);
     a.load(LOAD_BYTE, VALUE, R0, 0);
     a.jump(JUMP_EQUAL, VALUE, 0, Label::Pass);
-    a.jump(JUMP_EQUAL, VALUE, i32::from(TAKEN), Label::Taken);
+    a.skip_without(HAS_FLOWS | HAS_ENDS, Label::Neither);
     a.skip_without(HAS_FLOWS, Label::Ends);
     a.look_up(flows, FLOW_KEY);
     a.jump(JUMP_EQUAL, R0, 0, Label::Ends);
@@ -283,8 +289,8 @@ pub(crate) fn assemble([ports, addresses, flows, xsks]: [i32; 4]) -> Option<Vec<
     a.look_up(flows, FLOW_KEY);
     a.jump(JUMP_NOT_EQUAL, R0, 0, Label::Redirect);
     a.label(Label::Neither);
-    a.skip_without(TAKEN, Label::Pass);
-    a.label(Label::Taken);
+    a.push(AND, VALUE, FAMILY, 0, 0);
+    a.jump(JUMP_EQUAL, VALUE, 0, Label::Pass);
     a.look_up(addresses, KEY);
     a.jump(JUMP_EQUAL, R0, 0, Label::Pass);
 

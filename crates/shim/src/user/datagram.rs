@@ -184,18 +184,23 @@ fn follow(fd: c_int, engine: &mut Engine, socket: &Socket) -> bool {
     remote.is_some() == peer.is_some() && engine.rebind(handle, local, both, remote).is_ok()
 }
 
-/// The kernel has a socket again, and with it all others of its port: frames go there or here, whichever socket they are for.
+/// The kernel has a socket again, and with it all others that share an address of its port: their frames go there or here, whichever socket
+/// they are for.
 pub(super) fn leave_port(state: &mut State, id: u32, reason: Reason) {
     let Some((port, is_udp)) = state.socket(id).map(|socket| (socket.port, matches!(socket.handle, Handle::Udp(_))))
     else {
         return;
     };
+    let own = table::of_stack(id).and_then(|(fd, _)| addresses(fd));
     let is_same =
         |(handle, other): (&Handle, &u32)| (matches!(handle, Handle::Udp(_)) || *other == id).then_some(*other);
     let others: Vec<u32> = state.by_handle.iter().filter_map(is_same).collect();
     for other in others {
         if other == id || is_udp && state.socket(other).is_some_and(|socket| socket.port == port) {
             let Some((fd, entry)) = table::of_stack(other) else { continue };
+            if other != id && own.zip(addresses(fd)).is_some_and(|(own, other)| !own.meets(other)) {
+                continue;
+            }
             close::give_back(state, fd, other, 0, table::CANDIDATE);
             page::fall_back(Some(entry), reason);
         }
@@ -205,11 +210,14 @@ pub(super) fn leave_port(state: &mut State, id: u32, reason: Reason) {
 /// Whether the kernel carries another datagram socket, or listener ([`table::LISTENS`]), of this process with this port of one of these
 /// addresses.
 pub(super) fn kernel_has(fd: c_int, port: u16, of: Addresses, kind: u32) -> bool {
-    let meets = |other: c_int, local: SocketAddr| {
-        let is_v6 = table::entry(other).is_some_and(|entry| entry.has(table::IPV6));
-        local.port() == port && of.meets(Addresses::of(local.ip(), take::both_families(other, is_v6)))
-    };
-    table::kernels(fd, kind).any(|other| address::of_socket(other).is_some_and(|local| meets(other, local)))
+    let has_port = |other| address::of_socket(other).is_some_and(|local| local.port() == port);
+    table::kernels(fd, kind).any(|other| has_port(other) && addresses(other).is_some_and(|other| other.meets(of)))
+}
+
+/// The addresses of a socket.
+fn addresses(fd: c_int) -> Option<Addresses> {
+    let is_v6 = table::entry(fd).is_some_and(|entry| entry.has(table::IPV6));
+    Some(Addresses::of(address::of_socket(fd)?.ip(), take::both_families(fd, is_v6)))
 }
 
 /// Why the kernel carries a datagram socket.

@@ -15,8 +15,6 @@ use libc::{
     c_int,
 };
 use stack::TcpSnapshot;
-use std::collections::HashSet;
-use std::net::SocketAddr;
 use user_stack::now;
 
 /// Index of the loopback interface, in each network namespace.
@@ -37,8 +35,6 @@ const BESIDE: usize = 65_536;
 const PATIENCE_MS: c_int = 1000;
 /// The most rounds of frames before connections move.
 const MOST_ROUNDS: u32 = 16;
-/// From how many connections of the kernel on those that are over are looked for.
-const FIRST_LOOK: u32 = 64;
 
 fn set<T>(fd: c_int, level: c_int, name: c_int, value: &T) -> bool {
     let size = libc::socklen_t::try_from(size_of::<T>()).unwrap_or(0);
@@ -197,7 +193,6 @@ impl State {
         self.wake(id);
         self.turned();
         page::handed_over(entry, Reason::HandedOver);
-        self.forget_detached();
         true
     }
 
@@ -215,17 +210,5 @@ impl State {
                 self.hand_over(id);
             }
         }
-    }
-
-    /// Forgets those that are over, now and then: the next ones between the same ends are the stack's.
-    fn forget_detached(&mut self) {
-        let Some(engine) = &mut self.engine else { return };
-        if engine.detached() < self.look_at.max(FIRST_LOOK) {
-            return;
-        }
-        let of_kernel: HashSet<_> = super::take::connections().iter().map(|one| (one.local, one.remote)).collect();
-        let plain = |end: SocketAddr| SocketAddr::new(end.ip(), end.port());
-        engine.retain_detached(|local, remote| of_kernel.contains(&(plain(local), plain(remote))));
-        self.look_at = engine.detached() * 2;
     }
 }

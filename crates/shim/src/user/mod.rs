@@ -105,8 +105,8 @@ pub(crate) struct State {
     sets: HashMap<u32, Set>,
     waiters: Vec<Waiter>,
     orphans: Vec<Orphan>,
-    /// From how many connections on that the kernel has got those that are over are looked for.
-    look_at: u32,
+    /// When a listener may be tried again that handshakes of the kernel kept from AF_PACKET, ns.
+    retry_ns: u64,
     /// Streams of stdio on sockets, with their descriptors: flushed before the process ends.
     streams: Vec<Stream>,
     /// Counts up when the kernel said that one of its sockets is ready: all are asked then.
@@ -128,7 +128,7 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
         sets: HashMap::new(),
         waiters: Vec::with_capacity(64),
         orphans: Vec::with_capacity(64),
-        look_at: 0,
+        retry_ns: 0,
         streams: Vec::new(),
         hint: 0,
         scratch: Vec::new(),

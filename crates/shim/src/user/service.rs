@@ -1,8 +1,9 @@
 //! The thread that runs timers and takes frames while no thread of the program does.
 
-use super::{ROUNDS, lock};
+use super::{ROUNDS, lock, take};
 use crate::{descriptor, page, real, table, thread};
 use libc::{POLLIN, pollfd};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use user_stack::Engine;
 
@@ -15,6 +16,8 @@ const TICK_NS: u64 = 1_000_000;
 const MOST_TICK_NS: u64 = 50_000_000;
 /// How often the kernel's tables are read again, ns.
 const REFRESH_NS: u64 = 1_000_000_000;
+/// How often connections of the kernel that are over are forgotten, ns.
+const FORGET_NS: u64 = 10_000_000_000;
 /// How often the status page is written while anything happens, and while nothing does, ns.
 const SHOW_NS: u64 = 100_000_000;
 const SHOW_IDLE_NS: u64 = 10 * SHOW_NS;
@@ -68,7 +71,7 @@ fn run() {
         table::open(refresh.descriptor(), table::OWN);
     }
     let (mut seen, mut tick) = (0, TICK_NS);
-    let (mut refreshed, mut shown) = (thread::now_ns(), 0);
+    let (mut refreshed, mut forgot, mut shown) = (thread::now_ns(), thread::now_ns(), 0);
     // Something has happened since the status page was written.
     let mut is_stale = true;
     let mut fds = Vec::new();
@@ -95,6 +98,10 @@ fn run() {
                     engine.refreshed(answers);
                 }
             }
+        }
+        if now - forgot >= FORGET_NS {
+            forgot = now;
+            forget();
         }
         if !is_idle {
             seen = rounds;
@@ -127,6 +134,19 @@ fn run() {
         }
         // Whoever sleeps for these frames gets them first.
         sleep(&mut [], TICK_NS / 20);
+    }
+}
+
+/// Forgets connections that the kernel had and that are over. Its tables are read without the lock; what comes meanwhile is not looked for.
+fn forget() {
+    let listed = lock().engine.as_ref().map(Engine::detached).unwrap_or_default();
+    if listed.is_empty() {
+        return;
+    }
+    let living: HashSet<_> = take::connections().iter().map(|one| (one.local, one.remote)).collect();
+    if let Some(engine) = &mut lock().engine {
+        let over = listed.into_iter().filter(|ends| !living.contains(ends));
+        over.for_each(|(local, remote)| engine.forget_detached(local, remote));
     }
 }
 

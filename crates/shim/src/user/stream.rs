@@ -320,10 +320,6 @@ fn begin(
         // SAFETY: takes numbers only.
         unsafe { real::listen.get()(fd, 1) };
     }
-    if engine.detached() > 0 {
-        // One between the same ends that the kernel had is over: else its port were not free.
-        engine.retain_detached(|from, to| (from, to) != (local, remote));
-    }
     let handle = match engine.connect(local, remote, tcp_options(fd, is_v6)) {
         Ok(handle) => handle,
         Err(error) => {

@@ -3,13 +3,16 @@
 use super::socket::Socket;
 use super::{Handle, State, address, datagram, lock, service};
 use crate::table::{self, Entry};
-use crate::{page, real, settings};
+use crate::{page, real, settings, thread};
 use bypass_abi::{Key, page::Reason};
 use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, c_int};
 use stack::{TcpOptions, UdpOptions};
 use std::net::{IpAddr, SocketAddr};
 use user_stack::{Engine, EngineError, Route};
-use xsk::{Addresses, Backend, Protocol};
+use xsk::{Addresses, Backend};
+
+/// After how long a listener is tried again that handshakes of the kernel kept from AF_PACKET, ns.
+const RETRY_NS: u64 = 100_000_000;
 
 /// Why a socket is not taken over now.
 pub(super) enum Not {
@@ -203,6 +206,9 @@ fn datagrams(state: &mut State, fd: c_int, entry: &'static Entry, to: Option<Soc
 
 fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, Not> {
     let is_v6 = entry.has(table::IPV6);
+    if thread::now_ns() < state.retry_ns {
+        return Err(Not::Yet);
+    }
     let engine = state.engine()?;
     let local = address::of_socket(fd).ok_or(Not::Yet)?;
     let local = address::on_link(local, engine.interface().index).ok_or(Not::Ever(Reason::OtherInterface))?;
@@ -220,11 +226,14 @@ fn listener(state: &mut State, fd: c_int, entry: &'static Entry) -> Result<u32, 
         return Err(Not::Ever(Reason::NoFilter));
     }
     // One on the stack that shares the port has found them before.
-    let of_kernel = if engine.serves(Protocol::Tcp, local.port(), own) { Vec::new() } else { connections() };
-    let is_own = |one: &&Connection| one.local.port() == local.port() && own.has(one.local.ip());
+    let of_kernel = if engine.listens(local.port(), own) { Vec::new() } else { connections() };
+    let is_own = |one: &&Connection| {
+        one.local.port() == local.port() && own.has(one.local.ip()) && engine.has_address(one.local.ip())
+    };
     if engine.backend() == Backend::Packet && of_kernel.iter().filter(is_own).any(|one| one.is_handshake) {
         // The filter would keep it from being completed.
         unfilter(fd);
+        state.retry_ns = thread::now_ns() + RETRY_NS;
         return Err(Not::Yet);
     }
     let of_kernel: Vec<_> = of_kernel.iter().filter(is_own).map(|one| (one.local, one.remote)).collect();

@@ -2,7 +2,6 @@
 
 use super::{Stack, TcpSocket};
 use crate::address::Flow;
-use crate::number::long;
 use crate::tcp::{Connection, TcpState};
 use crate::wire::tcp::{ACK, SYN, Segment};
 use crate::{Error, Instant};
@@ -127,10 +126,14 @@ impl Stack {
         self.detached.insert(Flow::new(local, remote), ());
     }
 
-    /// Forgets detached connections that are over, where `lives` says so by local and remote end; how many are left.
-    pub fn tcp_retain_detached(&mut self, mut lives: impl FnMut(SocketAddr, SocketAddr) -> bool) -> u32 {
-        self.detached.retain(|flow, ()| lives(flow.local_socket(), flow.remote_socket()));
-        long(self.detached.len())
+    /// The connections that are passed by, by local and remote end.
+    pub fn tcp_detached(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
+        self.detached.keys().map(|flow| (flow.local_socket(), flow.remote_socket()))
+    }
+
+    /// Forgets that a connection is passed by: it is over.
+    pub fn tcp_forget_detached(&mut self, local: SocketAddr, remote: SocketAddr) {
+        self.detached.remove(&Flow::new(local, remote));
     }
 
     /// Whether a segment of no connection belongs to one that was detached.

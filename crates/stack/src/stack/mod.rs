@@ -57,7 +57,7 @@ pub struct Stack {
     listening: Places,
     /// Connections that another TCP has now.
     detached: Table<Flow, ()>,
-    /// Listeners and connections of each TCP port.
+    /// Listeners and connections of each local address and TCP port; a listener for both families counts at both unspecified addresses.
     ends: Table<(Address, u16), u32>,
     /// TCP ports of connections on which another TCP of this host may listen.
     yielded_ports: Table<u16, ()>,

@@ -9,7 +9,7 @@ const FLOWS: i32 = 104;
 
 /// What the program does with a frame: the queue it redirects to, or it passes.
 fn run(frame: &[u8], ports: &[usize], addresses: &[IpAddr]) -> Option<u64> {
-    run_with(frame, ports, addresses, TAKEN, &[])
+    run_with(frame, ports, addresses, IPV4_TAKEN | IPV6_TAKEN, &[])
 }
 
 /// The same with a value of the served ports, and the flows that are listed, each with its value.
@@ -56,6 +56,7 @@ fn run_with(frame: &[u8], ports: &[usize], addresses: &[IpAddr], value: u8, flow
             MOVE_CONSTANT => registers[to] = constant,
             ADD_CONSTANT => registers[to] = registers[to].wrapping_add(constant),
             AND_CONSTANT => registers[to] &= constant,
+            AND => registers[to] &= registers[from],
             TO_BIG_ENDIAN => registers[to] = u64::from(u16::try_from(registers[to]).unwrap().swap_bytes()),
             JUMP => at = jump(true),
             JUMP_EQUAL => at = jump(registers[to] == constant),
@@ -151,13 +152,15 @@ fn what_is_listed_for_a_port_decides_the_most_specific_first() {
             flow_key(Protocol::Tcp, (local, port).into(), Some((remote, remote_port).into()))
         };
         let run = |value, listed: &[_]| run_with(&frame, &ports, &[to], value, listed).is_some();
+        let [taken, other_family] = if to.is_ipv4() { [IPV4_TAKEN, IPV6_TAKEN] } else { [IPV6_TAKEN, IPV4_TAKEN] };
+        assert!(run(taken, &[]) && !run(other_family, &[]), "{to}");
         let this = key(to, 80, from, 7777);
         let others =
             [key(to, 80, from, 7778), key(to, 80, other, 7777), key(to, 81, from, 7777), key(other, 80, from, 7777)];
         let end = |protocol, local, port| (flow_key(protocol, (local, port).into(), None), FLOW_TAKEN);
         let own_end = end(Protocol::Tcp, to, 80);
         let other_ends = [end(Protocol::Tcp, other, 80), end(Protocol::Tcp, to, 81), end(Protocol::Udp, to, 80)];
-        for (without, value) in [(true, TAKEN | HAS_FLOWS), (false, HAS_FLOWS)] {
+        for (without, value) in [(true, taken | HAS_FLOWS), (false, other_family | HAS_FLOWS), (false, HAS_FLOWS)] {
             assert!(run(value, &[(this, FLOW_TAKEN)]), "{to} {value}");
             assert!(!run(value, &[(this, FLOW_PASSES)]), "{to} {value}");
             for listed in [FLOW_TAKEN, FLOW_PASSES] {
