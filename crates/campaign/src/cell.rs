@@ -177,7 +177,7 @@ impl RunningCell<'_> {
         let mut targets = Vec::new();
         for (reflector, address) in self.participants.reflectors_of(cell) {
             let host = Some(reflector.clone());
-            if cell.spec.probe == Probe::Ping {
+            if cell.spec.probe() == Probe::Ping {
                 targets.push(Target { control: address.to_string(), key: None, host });
                 continue;
             }

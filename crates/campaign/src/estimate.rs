@@ -16,12 +16,12 @@ const COUNTED_NS: u64 = 1_000_000_000;
 #[must_use]
 pub fn cell_ns(cell: &Cell) -> u64 {
     let spec = &cell.spec;
-    let rate = spec.pace.as_ref().and_then(|pace| pace.rates_pps.first());
+    let rate = spec.pace().and_then(|pace| pace.rates_pps.first());
     let measuring = match rate {
         _ if spec.stop.max_ms != u32::MAX => u64::from(spec.stop.max_ms) * 1_000_000,
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
         Some(rate) => (spec.stop.max_count as f64 / rate * 1e9) as u64,
-        None if spec.probe == Probe::Wake => {
+        None if spec.probe() == Probe::Wake => {
             spec.stop.max_count.saturating_mul(1000 * u64::from(spec.interval_us.unwrap_or(model::wake::INTERVAL_US)))
         }
         None => COUNTED_NS,

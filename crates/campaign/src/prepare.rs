@@ -36,7 +36,7 @@ fn ends_on(cell: &Cell, participants: &Participants, speaker: &str) -> CpuList {
     let spec = &cell.spec;
     let here = |host: &str| participants.speaker(host) == speaker;
     let initiator = spec.initiator_cpus().flatten().filter(|_| here(&participants.initiator));
-    let reflects_here = match (spec.probe.has_reflector(), spec.is_local(), participants.reflectors_of(cell)) {
+    let reflects_here = match (spec.probe().has_reflector(), spec.is_local(), participants.reflectors_of(cell)) {
         (false, ..) => false,
         (_, false, reflectors @ [_, ..]) => reflectors.iter().any(|(host, _)| here(host)),
         // The reflector of a protocol within one machine is a child of the initiator.

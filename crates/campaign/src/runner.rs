@@ -335,7 +335,7 @@ fn check_cpus(cell: &model::Cell, participants: &Participants, gathered: &Gather
     };
     let spec = &cell.spec;
     spec.initiator_cpus().flatten().try_for_each(|cpu| check(&participants.initiator, "initiator", cpu))?;
-    if let Some(cpu) = spec.reflector.cpu.filter(|_| spec.probe.has_reflector()) {
+    if let Some(cpu) = spec.reflector.cpu.filter(|_| spec.probe().has_reflector()) {
         // The reflector of a protocol within one machine is a child of the initiator.
         let local = spec.is_local() || participants.reflectors.is_empty();
         let on = participants.reflectors.iter().map(|(host, _)| host).filter(|_| !local);

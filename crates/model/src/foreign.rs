@@ -62,10 +62,10 @@ impl ForeignTask {
     /// What the specification says, without the peer.
     #[must_use]
     pub fn of(spec: &ProbeSpec, size: u32) -> Self {
-        let has_peer = spec.probe == Probe::Pingpong;
+        let has_peer = spec.probe() == Probe::Pingpong;
         Self {
             contract: CONTRACT,
-            measure: spec.probe,
+            measure: spec.probe(),
             protocol: Protocol::word_of(spec.protocol()).to_owned(),
             peer_address: None,
             peer_port: None,
@@ -166,8 +166,8 @@ pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
         return Ok(());
     }
     let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(format!("a foreign worker {what}"), remedy));
-    if !matches!(spec.probe, Probe::Pingpong | Probe::Wake) {
-        return conflict(&format!("cannot be the initiator of {}", spec.probe), "use pingpong or wake");
+    if !matches!(spec.probe(), Probe::Pingpong | Probe::Wake) {
+        return conflict(&format!("cannot be the initiator of {}", spec.probe()), "use pingpong or wake");
     }
     if let Some(socket) = &spec.socket {
         if !matches!(socket.protocol, Protocol::Udp | Protocol::Tcp) {
@@ -177,7 +177,7 @@ pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
             return conflict("is given no multicast group", "leave the group out");
         }
     }
-    if spec.wake.as_ref().is_some_and(|wake| !wake.cpus.is_empty() || wake.timer_slack_ns.is_some()) {
+    if spec.wake().is_some_and(|wake| !wake.cpus.is_empty() || wake.timer_slack_ns.is_some()) {
         return conflict(
             "has one thread, and its own timer slack",
             "give --cpu one CPU, and leave --timer-slack-ns out",

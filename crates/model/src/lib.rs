@@ -73,7 +73,7 @@ pub use shield::{Setting, ShieldBackend, ShieldReport, ShieldSpec};
 pub use sizes::SizeList;
 pub use socket::{Family, FrameBackend, Multicast, Protocol, SocketSpec};
 pub use source::{Source, SourceKind};
-pub use spec::{Gap, OutlierRule, ProbeSpec, StopRule, Warmup};
+pub use spec::{Gap, OutlierRule, ProbeOptions, ProbeSpec, RrSpec, StopRule, Warmup};
 pub use stream::{Direction, StreamSpec};
 pub use usage::{Counters, EndUsage};
 pub use verdict::{Finding, FindingId, Verdict};

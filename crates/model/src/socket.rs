@@ -344,7 +344,8 @@ mod tests {
 
     #[test]
     fn refusals_name_each_protocol_that_would_do() {
-        let each = ProbeSpec { connect_each: true, ..ProbeSpec::new(Probe::Rr, Protocol::Udp) };
+        let mut each = ProbeSpec::new(Probe::Rr, Protocol::Udp);
+        each.options = crate::ProbeOptions::Rr(crate::RrSpec { connect_each: true, response_size: None });
         let text = each.check().unwrap_err().to_string();
         assert!(text.contains("needs rr over tcp or mptcp"), "{text}");
         let mut bound = ProbeSpec::new(Probe::Pingpong, Protocol::Pipe);

@@ -88,11 +88,60 @@ impl Default for OutlierRule {
     }
 }
 
+/// What only `rr` has.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct RrSpec {
+    /// Response size in bytes; absent: as the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_size: Option<u32>,
+    /// A new TCP connection for each transaction (netperf's TCP_CRR).
+    pub connect_each: bool,
+}
+
+/// The kind of measurement, with the options that only this kind has.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(tag = "probe", rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the kinds are described where they have their words, the options with their types")]
+pub enum ProbeOptions {
+    Pingpong,
+    Rr(RrSpec),
+    Ping,
+    Pace {
+        #[serde(default)]
+        pace: PaceSpec,
+    },
+    Stream {
+        #[serde(default)]
+        stream: StreamSpec,
+    },
+    Wake {
+        #[serde(default)]
+        wake: WakeSpec,
+    },
+}
+
+impl ProbeOptions {
+    /// The defaults of a kind.
+    #[must_use]
+    pub fn new(probe: Probe) -> Self {
+        match probe {
+            Probe::Pingpong => Self::Pingpong,
+            Probe::Rr => Self::Rr(RrSpec::default()),
+            Probe::Ping => Self::Ping,
+            Probe::Pace => Self::Pace { pace: PaceSpec::default() },
+            Probe::Stream => Self::Stream { stream: StreamSpec::default() },
+            Probe::Wake => Self::Wake { wake: WakeSpec::default() },
+        }
+    }
+}
+
 /// One measurement: what is sent, how often, and how both ends behave.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct ProbeSpec {
-    /// The kind of measurement.
-    pub probe: Probe,
+    /// The kind of measurement, with its own options.
+    #[serde(flatten)]
+    pub options: ProbeOptions,
     /// Protocol and socket options; absent where nothing is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<SocketSpec>,
@@ -104,12 +153,6 @@ pub struct ProbeSpec {
     pub reflector: EndSpec,
     /// Message (or request) sizes in bytes, measured one after the other.
     pub sizes: SizeList,
-    /// Response size in bytes of `rr`; absent: as the request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response_size: Option<u32>,
-    /// `rr` makes a new TCP connection for each transaction (netperf's TCP_CRR).
-    #[serde(default)]
-    pub connect_each: bool,
     /// Messages that the initiator sends before it waits.
     #[serde(default = "one")]
     pub pings: u32,
@@ -141,15 +184,6 @@ pub struct ProbeSpec {
     /// Which messages are kept one by one.
     #[serde(default)]
     pub outliers: OutlierRule,
-    /// The schedule of `pace`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pace: Option<PaceSpec>,
-    /// The data of `stream`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream: Option<StreamSpec>,
-    /// The threads of `wake`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wake: Option<WakeSpec>,
     /// The program that is the initiator, and its arguments; empty: Windhover's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<String>,
@@ -162,7 +196,7 @@ impl ProbeSpec {
     #[must_use]
     pub fn new(probe: Probe, protocol: impl Into<Option<Protocol>>) -> Self {
         Self {
-            probe,
+            options: ProbeOptions::new(probe),
             // Bulk data leaves Nagle's algorithm on, as iperf and netperf do.
             socket: protocol
                 .into()
@@ -170,8 +204,6 @@ impl ProbeSpec {
             initiator: EndSpec::default(),
             reflector: EndSpec::default(),
             sizes: SizeList::one(if probe.has_peer() { 32 } else { 0 }),
-            response_size: None,
-            connect_each: false,
             pings: 1,
             pongs: 1,
             gap: Gap::default(),
@@ -183,11 +215,50 @@ impl ProbeSpec {
             rtt: probe.samples().is_some() && probe.latency_kind(false) == LatencyKind::Rtt,
             raw: false,
             outliers: OutlierRule::default(),
-            pace: (probe == Probe::Pace).then(PaceSpec::default),
-            stream: (probe == Probe::Stream).then(StreamSpec::default),
-            wake: (probe == Probe::Wake).then(WakeSpec::default),
             foreign: Vec::new(),
         }
+    }
+
+    /// The kind of measurement.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        match self.options {
+            ProbeOptions::Pingpong => Probe::Pingpong,
+            ProbeOptions::Rr(_) => Probe::Rr,
+            ProbeOptions::Ping => Probe::Ping,
+            ProbeOptions::Pace { .. } => Probe::Pace,
+            ProbeOptions::Stream { .. } => Probe::Stream,
+            ProbeOptions::Wake { .. } => Probe::Wake,
+        }
+    }
+
+    /// The options of `rr`.
+    #[must_use]
+    pub fn rr(&self) -> Option<&RrSpec> {
+        if let ProbeOptions::Rr(rr) = &self.options { Some(rr) } else { None }
+    }
+
+    /// The schedule of `pace`.
+    #[must_use]
+    pub fn pace(&self) -> Option<&PaceSpec> {
+        if let ProbeOptions::Pace { pace } = &self.options { Some(pace) } else { None }
+    }
+
+    /// The same, to be changed.
+    pub fn pace_mut(&mut self) -> Option<&mut PaceSpec> {
+        if let ProbeOptions::Pace { pace } = &mut self.options { Some(pace) } else { None }
+    }
+
+    /// The data of `stream`.
+    #[must_use]
+    pub fn stream(&self) -> Option<&StreamSpec> {
+        if let ProbeOptions::Stream { stream } = &self.options { Some(stream) } else { None }
+    }
+
+    /// The threads of `wake`.
+    #[must_use]
+    pub fn wake(&self) -> Option<&WakeSpec> {
+        if let ProbeOptions::Wake { wake } = &self.options { Some(wake) } else { None }
     }
 
     /// What carries the messages; `None`: nothing is sent.
@@ -213,7 +284,7 @@ impl ProbeSpec {
     /// # Errors
     /// It has none.
     pub fn socket(&self) -> Result<&SocketSpec, ModelError> {
-        let none = || ModelError::conflict(format!("{} has no protocol", self.probe), "name one");
+        let none = || ModelError::conflict(format!("{} has no protocol", self.probe()), "name one");
         self.socket.as_ref().ok_or_else(none)
     }
 
@@ -229,17 +300,14 @@ impl ProbeSpec {
         for (what, count) in [("pings", self.pings), ("pongs", self.pongs)] {
             within(what, count, 1..=1000, "1 to 1000")?;
         }
-        if self.probe.has_peer() || self.socket.is_some() {
+        if self.probe().has_peer() || self.socket.is_some() {
             self.check_socket(self.socket()?)?;
         }
-        if self.probe == Probe::Pace {
-            self.pace.clone().unwrap_or_default().check()?;
-        }
-        if self.probe == Probe::Stream {
-            crate::stream::check(self)?;
-        }
-        if self.probe == Probe::Wake {
-            crate::wake::check(self)?;
+        match &self.options {
+            ProbeOptions::Pace { pace } => pace.check()?,
+            ProbeOptions::Stream { stream } => crate::stream::check(self, stream)?,
+            ProbeOptions::Wake { wake } => crate::wake::check(self, wake)?,
+            ProbeOptions::Pingpong | ProbeOptions::Rr(_) | ProbeOptions::Ping => {}
         }
         crate::foreign::check(self)?;
         if self.stop.max_ms == 0 || self.stop.max_count == 0 {
@@ -269,18 +337,19 @@ impl ProbeSpec {
         self.check_pgm(socket)?;
         let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
         let protocol = socket.protocol;
-        if !protocol.carries(self.probe) {
-            let what = format!("{} does not go over {protocol}", self.probe);
-            return conflict(&what, &format!("use {}", Protocol::words_for(self.probe)));
+        if !protocol.carries(self.probe()) {
+            let what = format!("{} does not go over {protocol}", self.probe());
+            return conflict(&what, &format!("use {}", Protocol::words_for(self.probe())));
         }
         self.sizes.check(protocol)?;
-        if let Some(response) = self.response_size {
+        let rr = self.rr().cloned().unwrap_or_default();
+        if let Some(response) = rr.response_size {
             SizeList::one(response).check(protocol)?;
         }
         for (end, prefix) in [(&self.initiator, "--"), (&self.reflector, "--remote-")] {
             let given = [("bind", end.bind.is_some()), ("device", end.device.is_some())];
             if let Some((name, _)) = given.iter().find(|(_, given)| *given && protocol.is_local()) {
-                let others = Protocol::words_of(|one| one.is_served() && one.carries(self.probe));
+                let others = Protocol::words_of(|one| one.is_served() && one.carries(self.probe()));
                 let what = format!("{protocol} has no address and no network device");
                 return conflict(&what, &format!("leave {prefix}{name} out, or use {others}"));
             }
@@ -307,7 +376,7 @@ impl ProbeSpec {
                 return Err(ModelError::range("multicast group", multicast.group, "224.0.0.0/4 or ff00::/8"));
             }
         }
-        if self.connect_each && (self.probe != Probe::Rr || !protocol.is_connection()) {
+        if rr.connect_each && !protocol.is_connection() {
             let which = Protocol::words_of(Protocol::is_connection);
             let what = format!("a connection for each transaction needs rr over {which}");
             return conflict(&what, "use rr tcp --connect-each");
@@ -319,8 +388,8 @@ impl ProbeSpec {
     fn check_pgm(&self, socket: &SocketSpec) -> Result<(), ModelError> {
         let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
         let protocol = socket.protocol;
-        if protocol == Protocol::Pgm && self.probe != Probe::Pace {
-            let what = format!("{} does not go over pgm, which publishes to a group at a rate", self.probe);
+        if protocol == Protocol::Pgm && self.probe() != Probe::Pace {
+            let what = format!("{} does not go over pgm, which publishes to a group at a rate", self.probe());
             return conflict(&what, "use pace pgm GROUP PEER");
         }
         let pgm = match &socket.pgm {
@@ -338,7 +407,7 @@ impl ProbeSpec {
         }
         let most = pgm.max_size();
         within("size", self.sizes.max(), 0..=most, &format!("at most {most} bytes with this window"))?;
-        if self.pace.as_ref().is_some_and(|pace| pace.stamps != crate::Stamps::None) {
+        if self.pace().is_some_and(|pace| pace.stamps != crate::Stamps::None) {
             return conflict("pgm has its own times and no stamps", "leave --stamps out");
         }
         Ok(())
@@ -346,9 +415,9 @@ impl ProbeSpec {
 
     /// The CPUs that the threads of the initiator are pinned to; `None` stands for one that is not pinned.
     pub fn initiator_cpus(&self) -> impl Iterator<Item = Option<u32>> {
-        let several = self.wake.as_ref().filter(|wake| !wake.cpus.is_empty());
+        let several = self.wake().filter(|wake| !wake.cpus.is_empty());
         let first = if several.is_some() { Vec::new() } else { vec![self.initiator.cpu] };
-        let receiver = self.pace.as_ref().and_then(|pace| pace.receive_cpu).map(Some);
+        let receiver = self.pace().and_then(|pace| pace.receive_cpu).map(Some);
         first.into_iter().chain(several.into_iter().flat_map(|wake| wake.cpus.iter().map(Some))).chain(receiver)
     }
 

@@ -94,7 +94,7 @@ pub fn default_size(protocol: Option<Protocol>) -> u32 {
 ///
 /// # Errors
 /// The first thing wrong, with the remedy.
-pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
+pub(crate) fn check(spec: &ProbeSpec, stream: &StreamSpec) -> Result<(), ModelError> {
     let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
     let SocketSpec { protocol, multicast, .. } = spec.socket()?;
     if multicast.is_some() {
@@ -112,7 +112,7 @@ pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
         let what = format!("a datagram of {small} bytes has no room for its number and its tag");
         return conflict(&what, &format!("use --size {MIN_DATAGRAM} or more"));
     }
-    spec.stream.clone().unwrap_or_default().check(*protocol == Protocol::Udp)
+    stream.check(*protocol == Protocol::Udp)
 }
 
 /// One interval of one direction. What an end cannot know is absent.

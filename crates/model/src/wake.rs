@@ -55,10 +55,10 @@ pub struct WakeThread {
 }
 
 /// Checks what only `wake` has.
-pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
+pub(crate) fn check(spec: &ProbeSpec, wake: &WakeSpec) -> Result<(), ModelError> {
     let interval_us = spec.interval_us.unwrap_or(INTERVAL_US);
     within("interval", interval_us, 10..=10_000_000, "10 to 10000000 µs")?;
-    let slack_ns = spec.wake.as_ref().and_then(|wake| wake.timer_slack_ns).unwrap_or(1);
+    let slack_ns = wake.timer_slack_ns.unwrap_or(1);
     within("timer slack", slack_ns, 1..=1_000_000_000, "1 to 1000000000 ns")?;
     if deadlines(spec) == 0 {
         let what = format!("the stop rule ends before the first deadline, {interval_us} µs after the start");

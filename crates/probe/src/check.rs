@@ -27,14 +27,14 @@ pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
 /// Checks what only `pace` has.
 pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
     let spec = &task.spec;
-    if spec.probe != Probe::Pace {
+    if spec.probe() != Probe::Pace {
         return if task.others.is_empty() {
             Ok(())
         } else {
-            conflict(format!("{} has one reflector", spec.probe), "use pace, or leave the others out")
+            conflict(format!("{} has one reflector", spec.probe()), "use pace, or leave the others out")
         };
     }
-    let pace = spec.pace.clone().unwrap_or_default();
+    let pace = spec.pace().cloned().unwrap_or_default();
     let protocol = spec.socket()?.protocol;
     if let Some(size) = spec.sizes.iter().find(|size| (*size as usize) < data::PACED_BYTES) {
         return conflict(
@@ -66,7 +66,10 @@ pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
         );
     }
     if !task.others.is_empty() && protocol.is_local() {
-        return conflict(format!("{protocol} has one reflector"), &format!("use {}", Protocol::words_for(spec.probe)));
+        return conflict(
+            format!("{protocol} has one reflector"),
+            &format!("use {}", Protocol::words_for(spec.probe())),
+        );
     }
     if pace.stamps != Stamps::None && protocol.is_local() {
         return conflict(format!("{protocol} has no time stamps of the kernel"), "leave --stamps out");
@@ -128,12 +131,12 @@ pub(crate) fn fits_session(spec: &ProbeSpec, limit_s: u32, address: &str) -> Res
 /// known beforehand.
 fn longest_us(spec: &ProbeSpec) -> u64 {
     let stop = &spec.stop;
-    if spec.probe == Probe::Stream {
+    if spec.probe() == Probe::Stream {
         // Each size has a session of its own.
         return u64::from(stop.max_ms) * 1000 + STREAM_OVERHEAD_US;
     }
-    if spec.probe == Probe::Pace {
-        let rates = spec.pace.as_ref().map_or(1, |pace| pace.rates_pps.len().max(1)) as u64;
+    if spec.probe() == Probe::Pace {
+        let rates = spec.pace().map_or(1, |pace| pace.rates_pps.len().max(1)) as u64;
         let passes = rates.saturating_mul(spec.sizes.iter().count() as u64);
         return longest_pace_us(spec).saturating_mul(passes);
     }
@@ -154,7 +157,7 @@ pub(crate) fn longest_pace_us(spec: &ProbeSpec) -> u64 {
     const END_US: u64 = 1_100_000;
     let stop = &spec.stop;
     let time_us = if stop.max_ms == u32::MAX { u64::MAX / 4 } else { u64::from(stop.max_ms) * 1000 };
-    let lowest = spec.pace.iter().flat_map(|pace| &pace.rates_pps).copied().fold(f64::INFINITY, f64::min);
+    let lowest = spec.pace().iter().flat_map(|pace| &pace.rates_pps).copied().fold(f64::INFINITY, f64::min);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; `as` saturates")]
     let count_us = (stop.max_count as f64 / lowest * 1e6) as u64;
     time_us
@@ -166,7 +169,7 @@ pub(crate) fn longest_pace_us(spec: &ProbeSpec) -> u64 {
 
 /// Checks both ends against each other when they share a machine.
 pub(crate) fn same_machine(spec: &ProbeSpec) -> Result<(), ProbeError> {
-    let paced = spec.pace.as_ref().filter(|_| spec.probe == Probe::Pace);
+    let paced = spec.pace();
     let spins = spec.initiator.receive == Receive::Spin
         || spec.reflector.receive == Receive::Spin
         || paced.is_some_and(|pace| pace.pacer == Pacer::Spin);
@@ -179,7 +182,7 @@ pub(crate) fn same_machine(spec: &ProbeSpec) -> Result<(), ProbeError> {
             "give the ends different CPUs with --cpu and --remote-cpu, or use --receive block",
         );
     }
-    if let (Some(a), Some(b), Probe::Stream) = (spec.initiator.cpu, spec.reflector.cpu, spec.probe)
+    if let (Some(a), Some(b), Probe::Stream) = (spec.initiator.cpu, spec.reflector.cpu, spec.probe())
         && a == b
         && (spec.initiator.policy.is_real_time() || spec.reflector.policy.is_real_time())
     {
@@ -253,7 +256,7 @@ mod tests {
         spec.sizes = SizeList::one(1);
         spec.stop.interval_percent = Some(5.0);
         fits_session(&spec, 11, "b").unwrap();
-        spec.probe = Probe::Rr;
+        spec.options = model::ProbeOptions::new(Probe::Rr);
         fits_session(&spec, 11, "b").expect("the limit is that of all passes");
     }
 

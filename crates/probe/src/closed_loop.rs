@@ -11,7 +11,7 @@ use crate::stop::BATCH_ROUNDS;
 use crate::{Context, ProbeError, cost};
 use clock::Clock;
 use model::worker::ProbeTask;
-use model::{Finding, FindingId, Probe, ProbeSpec};
+use model::{Finding, FindingId, ProbeSpec};
 use net::icmp::EchoSocket;
 use net::{Fallback, PathOptions, PathVisitor, TransactionClient};
 use record::{Recorder, RecorderConfig};
@@ -58,7 +58,7 @@ impl<'a> ClosedLoop<'a> {
 impl Engine for ClosedLoop<'_> {
     fn run(&mut self, pass: Pass) -> Result<Option<PassDone>, ProbeError> {
         let (spec, context, size) = (&self.task.spec, self.context, pass.size);
-        let response = spec.response_size.filter(|_| spec.probe == Probe::Rr).unwrap_or(size);
+        let response = spec.rr().and_then(|rr| rr.response_size).unwrap_or(size);
         let plan = self.plan(size, response);
         let config = self.recorder_config(&plan);
         let mut self_cost = cost::measure(self.clock, plan, config);
@@ -187,7 +187,7 @@ impl ClosedLoop<'_> {
             raw_capacity: driver::raw_capacity(spec),
             has_header: plan.tier != Tier::Nothing,
             has_schedule: plan.interval_ns > 0,
-            ..RecorderConfig::new(self.clock.rate(), spec.probe.latency_kind(spec.rtt), spec.stop.max_ms)
+            ..RecorderConfig::new(self.clock.rate(), spec.probe().latency_kind(spec.rtt), spec.stop.max_ms)
         }
     }
 

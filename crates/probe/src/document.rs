@@ -7,7 +7,7 @@ use model::usage::{Carried, Preload};
 use model::worker::{Measured, ProbeTask};
 use model::{
     ClockMap, Counters, EndUsage, Event, Finding, FindingId, FrameBackend, Messages, PgmReport, Probe, ProbeSpec,
-    ResultDocument, Source, TickRate, Verdict, WakeReport, source,
+    ResultDocument, RrSpec, Source, TickRate, Verdict, WakeReport, source,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
@@ -114,14 +114,14 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
             frame_backend: path_info.frame_backend,
             carried,
         },
-        reflector: spec.probe.has_peer().then(|| reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
+        reflector: spec.probe().has_peer().then(|| reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
     };
     let rate = map.rate;
     let mut factors = factors(task, pass);
     factors.extend(source.as_ref().map(|source| (source::FACTOR.to_owned(), source.factor().into())));
     let result = ResultDocument {
         format: model::FORMAT,
-        probe: spec.probe,
+        probe: spec.probe(),
         factors,
         ends,
         messages,
@@ -187,12 +187,12 @@ fn judge(
 }
 
 fn reflector_end(spec: &ProbeSpec, report: StopReport, address: Option<String>) -> EndReport {
-    if spec.probe == Probe::Ping {
+    if spec.probe() == Probe::Ping {
         // A kernel answers, of which only the address is known.
         return EndReport { address, ..EndReport::default() };
     }
     let mut usage = report.usage;
-    if spec.probe != Probe::Stream {
+    if spec.probe() != Probe::Stream {
         usage.transactions = Some(report.received / u64::from(spec.pings.max(1))).filter(|rounds| *rounds > 0);
     }
     EndReport {
@@ -214,7 +214,7 @@ impl TimedResult {
         let Self { recorded, rates, pgm, events, wake, .. } = self;
         recorded.fill(measured, spec, rate);
         let result = &mut measured.result;
-        result.transactions = (spec.probe == Probe::Rr).then(|| transactions(spec, size, &rates));
+        result.transactions = spec.rr().map(|rr| transactions(rr, size, &rates));
         (result.pgm, result.wake) = (pgm, wake);
         measured.events = events;
     }
@@ -224,7 +224,7 @@ impl TimedResult {
 fn factors(task: &ProbeTask, pass: Pass) -> BTreeMap<String, serde_json::Value> {
     let mut factors = task.factors.clone();
     factors.insert("protocol".to_owned(), model::Protocol::word_of(task.spec.protocol()).into());
-    if task.spec.probe.has_peer() {
+    if task.spec.probe().has_peer() {
         factors.insert("size".to_owned(), pass.size.into());
     }
     if let Some(rate) = pass.rate {
@@ -240,21 +240,21 @@ fn number(value: f64) -> serde_json::Value {
     if (whole as f64 - value).abs() < 1e-9 { whole.into() } else { value.into() }
 }
 
-fn transactions(spec: &ProbeSpec, size: u32, rates: &[f64]) -> Transactions {
+fn transactions(rr: &RrSpec, size: u32, rates: &[f64]) -> Transactions {
     let interval = stop::rate_interval(rates);
     Transactions {
         per_second: interval.mean,
         ci95_percent: interval.half_width_percent,
         passes: u32::try_from(rates.len()).unwrap_or(u32::MAX),
         request_bytes: size,
-        response_bytes: spec.response_size.unwrap_or(size),
-        connect_each: spec.connect_each,
+        response_bytes: rr.response_size.unwrap_or(size),
+        connect_each: rr.connect_each,
     }
 }
 
 /// Width of the rate's interval in percent, where `rr` was asked for one; infinite with too few passes to know it.
 fn rate_width(spec: &ProbeSpec, rates: &[f64]) -> Option<f64> {
-    let asked = spec.probe == Probe::Rr && spec.stop.interval_percent.is_some();
+    let asked = spec.probe() == Probe::Rr && spec.stop.interval_percent.is_some();
     asked.then(|| stop::rate_interval(rates).half_width_percent.map_or(f64::INFINITY, |half| 2.0 * half))
 }
 
@@ -280,7 +280,7 @@ mod tests {
 
     fn parts_of(spec: ProbeSpec, rates: &[f64], check: impl FnOnce(Measured)) {
         let clock = Clock::raw();
-        let mut recorder = Recorder::new(RecorderConfig::new(clock.rate(), spec.probe.latency_kind(spec.rtt), 1000));
+        let mut recorder = Recorder::new(RecorderConfig::new(clock.rate(), spec.probe().latency_kind(spec.rtt), 1000));
         let samples: Vec<Sample> = (0..200)
             .map(|seq| Sample {
                 seq,
@@ -344,7 +344,7 @@ mod tests {
     fn rr_tells_its_rate_and_says_when_the_interval_is_too_wide() {
         let mut spec = ProbeSpec::new(Probe::Rr, Protocol::Tcp);
         spec.rtt = true;
-        spec.response_size = Some(9);
+        spec.options = model::ProbeOptions::Rr(RrSpec { response_size: Some(9), connect_each: false });
         spec.stop.interval_percent = Some(5.0);
         parts_of(spec, &[100.0, 150.0, 50.0], |measured| {
             let transactions = measured.result.transactions.as_ref().unwrap();

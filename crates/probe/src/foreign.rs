@@ -106,7 +106,7 @@ impl Engine for Foreign<'_> {
         let answered = reflector.as_ref().map(|report| report.sent);
         let mut found = findings(spec, &said, recorded.messages.received, answered);
         let vanished = driver::vanished(failure.as_ref(), &mut found);
-        let wake = (spec.probe == Probe::Wake).then(|| WakeReport {
+        let wake = (spec.probe() == Probe::Wake).then(|| WakeReport {
             interval_ns: spec.interval_us.map(|us| 1000 * u64::from(us)),
             ..WakeReport::default()
         });
@@ -138,7 +138,7 @@ impl Foreign<'_> {
     /// Opens the path to the reflector, where there is one, and tells the worker of it.
     fn peer(&self, told: &mut ForeignTask) -> Result<(Option<Session>, PathInfo), ProbeError> {
         let (spec, context) = (&self.task.spec, self.context);
-        if spec.probe == Probe::Wake {
+        if spec.probe() == Probe::Wake {
             return Ok((None, PathInfo { one_machine: true, ..PathInfo::default() }));
         }
         let unproved = peer::request_path(spec, &self.task.target, context, peer::request(spec)?)?;
@@ -179,7 +179,7 @@ impl Said {
 /// The samples as those of an own initiator.
 fn recorded(spec: &ProbeSpec, said: &Said) -> record::Recorded {
     let timeout = said.rate.ticks(u64::from(spec.timeout_ms) * 1_000_000);
-    let is_wake = spec.probe == Probe::Wake;
+    let is_wake = spec.probe() == Probe::Wake;
     let samples: Vec<Sample> = said
         .samples
         .iter()
@@ -198,7 +198,7 @@ fn recorded(spec: &ProbeSpec, said: &Said) -> record::Recorded {
         has_header: !is_wake,
         ..RecorderConfig::new(
             said.rate,
-            spec.probe.latency_kind(spec.rtt),
+            spec.probe().latency_kind(spec.rtt),
             u32::try_from(said.span_ns() / 1_000_000 + 1).unwrap_or(u32::MAX),
         )
     };
@@ -253,7 +253,7 @@ fn missing(spec: &ProbeSpec, said: &Said) -> Option<String> {
     let ends = said.samples.first().zip(said.samples.last());
     let numbers = ends.map_or(0, |(first, last)| (last.seq - first.seq).saturating_add(1));
     // Of `wake` they may be those of deadlines, of which some pass by.
-    if numbers > count && spec.probe == Probe::Pingpong {
+    if numbers > count && spec.probe() == Probe::Pingpong {
         return Some(format!("{name} numbered {numbers} rounds and wrote {count} samples"));
     }
     let asked_ms = Some(spec.stop.max_ms).filter(|ms| *ms != u32::MAX);
@@ -481,7 +481,7 @@ fn longest(spec: &ProbeSpec) -> Duration {
     let ms = |ms: u32| Duration::from_millis(ms.into());
     let rounds = u32::try_from(spec.stop.max_count.saturating_add(spec.warmup.count.into())).unwrap_or(u32::MAX);
     let measuring = match (spec.stop.max_ms, spec.interval_us) {
-        (u32::MAX, Some(us)) if spec.probe == Probe::Wake => {
+        (u32::MAX, Some(us)) if spec.probe() == Probe::Wake => {
             Duration::from_micros(us.into()).saturating_mul(rounds) * 2
         }
         (u32::MAX, _) => ms(spec.timeout_ms).saturating_mul(rounds).min(SHORT_RUN.max(ROUND.saturating_mul(rounds))),

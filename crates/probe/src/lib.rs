@@ -52,17 +52,17 @@ pub fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) 
     check::pace(task)?;
     task::keep_heap();
     let clock = clock::Clock::calibrate()?;
-    if task.spec.probe == model::Probe::Stream {
+    if task.spec.probe() == model::Probe::Stream {
         return stream::run(task, context, clock, sink);
     }
     if !task.spec.foreign.is_empty() {
         return foreign::run(task, context, clock, sink);
     }
-    if task.spec.probe == model::Probe::Wake {
+    if task.spec.probe() == model::Probe::Wake {
         return wake::run(task, context, sink);
     }
     measuring_thread::run_on_measuring_thread(&task.spec, context, sink, |give| {
-        if task.spec.probe == model::Probe::Pace {
+        if task.spec.probe() == model::Probe::Pace {
             return pace::measure(task, context, clock, give);
         }
         // The child of a local protocol is started by this thread, which outlives it, before it gets its CPU.

@@ -73,7 +73,7 @@ pub(crate) fn open_at(
     context: &Context,
     request: OpenRequest,
 ) -> Result<Peer, ProbeError> {
-    if spec.probe == Probe::Ping {
+    if spec.probe() == Probe::Ping {
         let target = net::resolve(&target.control, 0, None)?;
         return Ok(Peer {
             session: None,
@@ -134,15 +134,15 @@ pub(crate) fn request_path(
 
 /// What the reflector is asked for.
 pub(crate) fn request(spec: &ProbeSpec) -> Result<OpenRequest, ProbeError> {
-    let response = spec.response_size.filter(|_| spec.probe == Probe::Rr).unwrap_or(0);
+    let rr = spec.rr().cloned().unwrap_or_default();
     Ok(OpenRequest {
-        probe: spec.probe,
+        probe: spec.probe(),
         socket: spec.socket()?.clone(),
         end: spec.reflector.clone(),
         pings: spec.pings,
         pongs: spec.pongs,
-        max_size: spec.sizes.max().max(response),
-        connect_each: spec.connect_each,
+        max_size: spec.sizes.max().max(rr.response_size.unwrap_or(0)),
+        connect_each: rr.connect_each,
         pace: pace_request(spec),
         stream: None,
     })
@@ -150,7 +150,7 @@ pub(crate) fn request(spec: &ProbeSpec) -> Result<OpenRequest, ProbeError> {
 
 /// What a reflector must know of messages at a rate.
 fn pace_request(spec: &ProbeSpec) -> Option<PaceRequest> {
-    let pace = spec.pace.as_ref().filter(|_| spec.probe == Probe::Pace)?;
+    let pace = spec.pace()?;
     let rates = pace.rates_pps.iter().map(|rate| mean_rate(&pace.shape, *rate));
     let fastest = rates.fold(1.0, f64::max).ceil();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 or more; `as` saturates")]
@@ -163,7 +163,7 @@ fn over_network(spec: &ProbeSpec, context: &Context, unproved: UnprovedPath) -> 
     let options = spec.socket()?;
     let protocol = options.protocol;
     let tag = opened.token.tag();
-    if spec.connect_each {
+    if spec.rr().is_some_and(|rr| rr.connect_each) {
         session.prove(protocol, || Ok(()))?;
         let path_info = PathInfo { one_machine, ..path_info(context, None, address) };
         return Ok(Peer {

@@ -117,7 +117,7 @@ impl SizeLoop<'_, '_> {
     /// when they are first executed, and that shall not be in the measured part. A single echo for `ping`, which has
     /// the address resolved by it too; nothing where no warm-up is wanted.
     fn rehearse(&mut self, path: &mut dyn Batches) -> Result<(), PassEnd> {
-        let rounds = match (self.spec.probe, self.spec.warmup) {
+        let rounds = match (self.spec.probe(), self.spec.warmup) {
             (Probe::Ping, _) => 1,
             (_, Warmup { time_ms: 0, count: 0 }) => return Ok(()),
             _ => 32,
@@ -145,7 +145,7 @@ impl SizeLoop<'_, '_> {
         usage: &mut UsageSampler,
         rates: &mut Vec<f64>,
     ) -> Result<(), PassEnd> {
-        if self.spec.probe != Probe::Rr {
+        if self.spec.probe() != Probe::Rr {
             return self.pass(path, &self.spec.stop, Phase::Timed, map, usage, &mut Pass::default());
         }
         // In `rr` the interval asked for is that of the rate over passes.

@@ -5,7 +5,9 @@ mod common;
 
 use common::{has, run, spec, task};
 use model::worker::Measured;
-use model::{FindingId, Limits, Messages, PaceSpec, Probe, ProbeSpec, Protocol, Receive, Shape, SizeList};
+use model::{
+    FindingId, Limits, Messages, PaceSpec, Probe, ProbeOptions, ProbeSpec, Protocol, Receive, Shape, SizeList,
+};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -312,7 +314,7 @@ fn paced(rate: f64, ms: u32) -> ProbeSpec {
     spec.warmup.time_ms = 0;
     spec.stop.max_ms = ms;
     spec.timeout_ms = TIMEOUT_MS;
-    spec.pace = Some(PaceSpec { rates_pps: vec![rate], ..PaceSpec::default() });
+    spec.options = ProbeOptions::Pace { pace: PaceSpec { rates_pps: vec![rate], ..PaceSpec::default() } };
     spec
 }
 
@@ -425,12 +427,12 @@ fn a_burst_that_a_reflector_s_buffer_does_not_hold_ends_the_sweep() {
         spec.sizes = SizeList::one(1000);
         spec.reflector.receive_buffer_bytes = Some(4096);
         spec.timeout_ms = 500;
-        spec.pace = Some(PaceSpec {
+        *spec.pace_mut().unwrap() = PaceSpec {
             rates_pps: vec![5000.0, 6000.0],
             shape: Shape::Burst { count: 5000 },
             beyond_saturation: beyond,
             ..PaceSpec::default()
-        });
+        };
         run(&task(spec, served.address)).0
     };
     let all = sweep(false);

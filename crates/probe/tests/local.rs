@@ -5,7 +5,7 @@ mod common;
 
 use common::{check_sane, has, run_with, spec};
 use model::worker::{INHERITED_VARIABLE, Inherited, ProbeTask, Target};
-use model::{FindingId, Probe, ProbeSpec, Protocol, Receive, SizeList};
+use model::{FindingId, Probe, ProbeOptions, ProbeSpec, Protocol, Receive, RrSpec, SizeList};
 
 const LOCAL: [Protocol; 3] = [Protocol::UnixStream, Protocol::UnixDgram, Protocol::Pipe];
 
@@ -85,7 +85,7 @@ fn a_reflector_that_cannot_start_is_told() {
 fn rr_within_the_machine() {
     let mut spec = spec(Probe::Rr, Protocol::UnixStream);
     spec.sizes = SizeList::one(10);
-    spec.response_size = Some(2000);
+    spec.options = ProbeOptions::Rr(RrSpec { response_size: Some(2000), connect_each: false });
     let (all, outcome) = run_with(&local(spec), &context());
     outcome.unwrap();
     assert!(all[0].result.transactions.as_ref().unwrap().per_second > 0.0);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Served, check_sane, has, one, run, run_with, spec, task};
-use model::{FindingId, LatencyKind, Limits, Probe, Protocol, Receive, SizeList};
+use model::{FindingId, LatencyKind, Limits, Probe, ProbeOptions, Protocol, Receive, RrSpec, SizeList};
 use std::sync::atomic::Ordering;
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
@@ -173,7 +173,7 @@ fn rr_counts_transactions() {
     for protocol in [Protocol::Udp, Protocol::Tcp] {
         let mut spec = spec(Probe::Rr, protocol);
         spec.sizes = SizeList::one(100);
-        spec.response_size = Some(3000);
+        spec.options = ProbeOptions::Rr(RrSpec { response_size: Some(3000), connect_each: false });
         let measured = one(&task(spec, served.address));
         check_sane(&measured);
         let result = &measured.result;
@@ -212,10 +212,9 @@ fn rr_with_a_connection_for_each_transaction() {
     let served = Served::start();
     for receive in [Receive::Block, Receive::Spin] {
         let mut spec = spec(Probe::Rr, Protocol::Tcp);
-        spec.connect_each = true;
+        spec.options = ProbeOptions::Rr(RrSpec { response_size: Some(7), connect_each: true });
         spec.initiator.receive = receive;
         spec.reflector.receive = receive;
-        spec.response_size = Some(7);
         spec.stop.max_count = 200;
         spec.stop.max_ms = 60_000;
         let measured = one(&task(spec, served.address));

@@ -8,8 +8,8 @@ mod common;
 use common::{Served, has, one, run, spec, task};
 use model::worker::{Measured, ProbeTask, Target};
 use model::{
-    FindingId, LatencyKind, Limits, Multicast, PaceSpec, Pacer, Policy, Probe, ProbeSpec, Protocol, Receive, Shape,
-    SizeList, Stamps,
+    FindingId, LatencyKind, Limits, Multicast, PaceSpec, Pacer, Policy, Probe, ProbeOptions, ProbeSpec, Protocol,
+    Receive, Shape, SizeList, Stamps,
 };
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -21,7 +21,7 @@ fn paced(protocol: Protocol, pace: PaceSpec) -> ProbeSpec {
     spec.sizes = SizeList::one(64);
     spec.stop.max_ms = 200;
     spec.warmup.time_ms = 20;
-    spec.pace = Some(pace);
+    spec.options = ProbeOptions::Pace { pace };
     spec
 }
 
@@ -201,7 +201,7 @@ fn stamps_of_the_kernel_cut_the_round_trip_into_parts() {
         }
     }
     spec.initiator.receive = Receive::Block;
-    spec.pace.as_mut().unwrap().stamps = Stamps::Hardware;
+    spec.pace_mut().unwrap().stamps = Stamps::Hardware;
     let (_, outcome) = run(&task(spec, served.address));
     let text = outcome.unwrap_err().to_string();
     assert!(text.contains("lo has no hardware stamps") && !text.contains('\n'), "{text}");
@@ -358,22 +358,21 @@ fn what_contradicts_itself_is_refused_with_a_remedy() {
     refuse(&|task| task.spec.interval_us = Some(10));
     refuse(&|task| task.spec.gap.spin_us = 10);
     refuse(&|task| task.spec.stop.interval_percent = Some(1.0));
-    refuse(&|task| task.spec.pace.as_mut().unwrap().rates_pps = vec![0.0]);
-    refuse(&|task| task.spec.pace.as_mut().unwrap().every = 0);
+    refuse(&|task| task.spec.pace_mut().unwrap().rates_pps = vec![0.0]);
+    refuse(&|task| task.spec.pace_mut().unwrap().every = 0);
     refuse(&|task| {
-        let pace = task.spec.pace.as_mut().unwrap();
+        let pace = task.spec.pace_mut().unwrap();
         (pace.pacer, pace.receive_cpu) = (Pacer::Spin, Some(0));
     });
-    refuse(&|task| task.spec.pace.as_mut().unwrap().receive_cpu = Some(8000));
+    refuse(&|task| task.spec.pace_mut().unwrap().receive_cpu = Some(8000));
     refuse(&|task| {
         task.spec.initiator.policy = Policy::Fifo(1);
         task.spec.initiator.cpu = Some(0);
-        task.spec.pace.as_mut().unwrap().pacer = Pacer::Hybrid;
-        task.spec.pace.as_mut().unwrap().rates_pps = vec![40_000.0];
+        task.spec.pace_mut().unwrap().pacer = Pacer::Hybrid;
+        task.spec.pace_mut().unwrap().rates_pps = vec![40_000.0];
     });
     refuse(&|task| {
-        task.spec.probe = Probe::Pingpong;
-        task.spec.pace = None;
+        task.spec.options = ProbeOptions::Pingpong;
         task.others = vec![task.target.clone()];
     });
 }

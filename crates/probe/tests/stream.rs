@@ -6,7 +6,8 @@ mod common;
 use common::{Served, has, one, run, run_with, task};
 use model::worker::Measured;
 use model::{
-    Direction, FindingId, FlowReport, Limits, LiveInterval, Policy, Probe, ProbeSpec, Protocol, SizeList, StreamSpec,
+    Direction, FindingId, FlowReport, Limits, LiveInterval, Policy, Probe, ProbeOptions, ProbeSpec, Protocol, SizeList,
+    StreamSpec,
 };
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -16,7 +17,7 @@ fn spec(protocol: Protocol, ms: u32, stream: StreamSpec) -> ProbeSpec {
     let mut spec = ProbeSpec::new(Probe::Stream, protocol);
     spec.sizes = SizeList::one(if protocol == Protocol::Udp { 1000 } else { 65_536 });
     spec.stop.max_ms = ms;
-    spec.stream = Some(stream);
+    spec.options = ProbeOptions::Stream { stream };
     spec
 }
 

@@ -12,7 +12,7 @@ use model::{LatencyKind, Probe, ProbeSpec};
 #[must_use]
 pub fn corrected(spec: &ProbeSpec, recorded: &Recorded) -> Option<LatencyCorrected> {
     // Of `wake` each deadline has its own figure.
-    if recorded.schedule.is_some() || spec.probe == Probe::Wake {
+    if recorded.schedule.is_some() || spec.probe() == Probe::Wake {
         return None;
     }
     let gap_us = u64::from(spec.gap.sleep_us) + u64::from(spec.gap.spin_us);

@@ -18,7 +18,7 @@ impl Recorded {
             (result.rate, result.one_way) = (Some(pace.rate), pace.one_way);
             (result.segments, result.reflectors) = (pace.segments, pace.reflectors);
         }
-        result.mdev_ns = self.mdev_ns.filter(|_| spec.probe == Probe::Ping);
+        result.mdev_ns = self.mdev_ns.filter(|_| spec.probe() == Probe::Ping);
         result.series = self.series;
         // It fails only for counts above 2^63.
         result.histogram = self.histogram.to_base64_v2().ok();

@@ -408,8 +408,7 @@ fn own_ns(usage: &EndUsage, elapsed_ns: u64) -> u64 {
 /// together never leave it.
 fn restless(evidence: &Evidence<'_>) -> Vec<(&'static str, Policy)> {
     let both = ends(evidence).all(|end| end.evidence.spec.policy.is_real_time());
-    let pacer_spins =
-        evidence.pace().is_some() && evidence.spec.pace.as_ref().is_some_and(|pace| pace.pacer == Pacer::Spin);
+    let pacer_spins = evidence.pace().is_some() && evidence.spec.pace().is_some_and(|pace| pace.pacer == Pacer::Spin);
     ends(evidence)
         .filter(|End { name, evidence: end }| {
             let elapsed_ns = end.usage.elapsed_ns;
@@ -500,7 +499,7 @@ fn long_stalls(evidence: &Evidence<'_>) -> Option<String> {
 
 fn interrupted(evidence: &Evidence<'_>) -> Option<String> {
     let sent = evidence.messages.sent;
-    let after = evidence.spec.probe.samples().map(|samples| format!(" after {sent} {samples}")).unwrap_or_default();
+    let after = evidence.spec.probe().samples().map(|samples| format!(" after {sent} {samples}")).unwrap_or_default();
     evidence.interrupted.then(|| format!("the run was interrupted{after}: the result covers only what came before"))
 }
 
@@ -567,7 +566,7 @@ fn interval_not_reached(evidence: &Evidence<'_>) -> Option<String> {
         return None;
     }
     // Tables give the rate's interval as ± half of its width, so that width is named too.
-    let rate = evidence.spec.probe == Probe::Rr;
+    let rate = evidence.spec.probe() == Probe::Rr;
     let got = match reached.filter(|got| got.is_finite()) {
         None => "cannot be known from so little".to_owned(),
         Some(got) if rate => format!("is ±{:.1} % ({got:.1} % wide)", got / 2.0),

@@ -3,7 +3,7 @@
 
 mod support;
 
-use model::{Limits, PaceSpec, Pacer, Probe, ProbeSpec, Protocol, Receive, Substrate};
+use model::{Limits, PaceSpec, Pacer, Probe, ProbeOptions, ProbeSpec, Protocol, Receive, Substrate};
 use support::{Folder, Server, assert_code, documents, run, stdout};
 use winpoint::platform::Placement;
 use winpoint::{Labels, Task};
@@ -42,7 +42,7 @@ fn winpoint_measures_against_windhover_serve_and_report_reads_it() {
         let mut spec = ProbeSpec::new(Probe::Pingpong, protocol);
         (spec.stop.max_ms, spec.stop.max_count) = (30_000, 2000);
         let pace = PaceSpec { rates_pps: vec![1000.0], pacer: Pacer::Spin, ..PaceSpec::default() };
-        let mut paced = ProbeSpec { probe: Probe::Pace, rtt: true, pace: Some(pace), ..spec.clone() };
+        let mut paced = ProbeSpec { options: ProbeOptions::Pace { pace }, rtt: true, ..spec.clone() };
         (paced.initiator.receive, paced.stop.max_ms) = (Receive::Spin, 500);
         for spec in [spec, paced] {
             let task = Task { spec, control, key: None };

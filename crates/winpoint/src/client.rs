@@ -3,7 +3,7 @@
 use crate::data::{DataPath, is_nothing};
 use crate::error::{data, random};
 use crate::{Task, WinpointError};
-use model::{Probe, ProbeSpec, SocketSpec};
+use model::{ProbeSpec, SocketSpec};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -48,12 +48,12 @@ pub(crate) struct Peer {
 
 /// What the reflector is asked for.
 fn request(spec: &ProbeSpec, socket: &SocketSpec) -> OpenRequest {
-    let pace = spec.pace.as_ref().filter(|_| spec.probe == Probe::Pace);
+    let pace = spec.pace();
     let fastest = pace.map(|pace| pace.rates_pps.iter().copied().fold(1.0, f64::max).ceil());
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 or more; `as` saturates")]
     let pace = fastest.map(|fastest| PaceRequest { rate_pps: fastest as u32, ..PaceRequest::default() });
     OpenRequest {
-        probe: spec.probe,
+        probe: spec.probe(),
         socket: socket.clone(),
         end: spec.reflector.clone(),
         pings: 1,

@@ -96,7 +96,7 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recor
     usage.transactions = Some(reflector.received).filter(|rounds| *rounds > 0);
     let result = ResultDocument {
         format: model::FORMAT,
-        probe: spec.probe,
+        probe: spec.probe(),
         factors: factors(task, &pass, &source),
         ends: Ends {
             initiator: EndReport {
@@ -133,7 +133,7 @@ fn factors(task: &Task, pass: &Pass, source: &Source) -> BTreeMap<String, serde_
     put("protocol", model::Protocol::word_of(spec.protocol()).into());
     put("size", pass.size.into());
     put(source::FACTOR, source.factor().into());
-    if let Some(rate) = pass.rate.filter(|_| spec.probe == Probe::Pace) {
+    if let Some(rate) = pass.rate.filter(|_| spec.probe() == Probe::Pace) {
         put("rate", model::schedule::rate_value(rate));
     }
     factors

@@ -44,7 +44,7 @@ pub struct Task {
 /// [`WinpointError`], one line with the remedy. Results that were given before stay.
 pub fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(), WinpointError> {
     task.spec.check()?;
-    match task.spec.probe {
+    match task.spec.probe() {
         Probe::Pingpong => pingpong::measure(task, give),
         Probe::Pace => pace::measure(task, give),
         other => Err(WinpointError::Probe(other)),

@@ -3,7 +3,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use model::worker::Measured;
-use model::{Limits, PaceSpec, Pacer, Probe, ProbeSpec, Protocol, Receive, SizeList, Substrate};
+use model::{Limits, PaceSpec, Pacer, Probe, ProbeOptions, ProbeSpec, Protocol, Receive, SizeList, Substrate};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use winpoint::platform::{self, Placement, PriorityClass};
@@ -177,12 +177,9 @@ fn main() -> ExitCode {
         Command::Pace(arguments) => {
             let mut spec = arguments.measure.spec(Probe::Pace);
             spec.initiator.receive = Receive::Spin;
-            spec.pace = Some(PaceSpec {
-                rates_pps: arguments.rate.rates().to_vec(),
-                pacer: Pacer::Spin,
-                beyond_saturation: arguments.beyond_saturation,
-                ..PaceSpec::default()
-            });
+            let (rates_pps, beyond_saturation) = (arguments.rate.rates().to_vec(), arguments.beyond_saturation);
+            let pace = PaceSpec { rates_pps, pacer: Pacer::Spin, beyond_saturation, ..PaceSpec::default() };
+            spec.options = ProbeOptions::Pace { pace };
             measure(spec, &arguments.measure)
         }
         Command::Doctor => {

@@ -18,7 +18,7 @@ const ANSWERS: u32 = 16;
 
 pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(), WinpointError> {
     let spec = &task.spec;
-    let pace = spec.pace.clone().unwrap_or_default();
+    let pace = spec.pace().cloned().unwrap_or_default();
     let even = pace.shape == Shape::Even && pace.random_delay_percent.is_none() && pace.every == 1;
     if !even || pace.pacer != Pacer::Spin || spec.initiator.receive != Receive::Spin {
         let what = "winpoint has even rates only, and a sender that spins".to_owned();

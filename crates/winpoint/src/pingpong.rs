@@ -33,7 +33,7 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
         let config = RecorderConfig {
             outliers: spec.outliers,
             has_header: rounds.tier != Tier::Nothing,
-            ..RecorderConfig::new(platform::tick_rate(), spec.probe.latency_kind(spec.rtt), spec.stop.max_ms)
+            ..RecorderConfig::new(platform::tick_rate(), spec.probe().latency_kind(spec.rtt), spec.stop.max_ms)
         };
         let mut recorder = Recorder::new(config);
         let broken = rounds.run(spec, &mut peer, &mut recorder);

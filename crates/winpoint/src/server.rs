@@ -323,7 +323,7 @@ mod tests {
     fn request(change: impl FnOnce(&mut OpenRequest)) -> OpenRequest {
         let spec = ProbeSpec::new(Probe::Pingpong, Protocol::Udp);
         let mut request = OpenRequest {
-            probe: spec.probe,
+            probe: spec.probe(),
             socket: spec.socket.unwrap(),
             end: spec.reflector,
             pings: 1,

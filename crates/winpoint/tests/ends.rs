@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests panic")]
 
 use model::worker::Measured;
-use model::{FindingId, Limits, PaceSpec, Pacer, Probe, ProbeSpec, Protocol, Receive, Substrate};
+use model::{FindingId, Limits, PaceSpec, Pacer, Probe, ProbeOptions, ProbeSpec, Protocol, Receive, Substrate};
 use std::net::SocketAddr;
 use winpoint::platform::Placement;
 use winpoint::{Labels, Server, Task, WinpointError};
@@ -25,14 +25,11 @@ fn pingpong(protocol: Protocol, sizes: &str, count: u64) -> ProbeSpec {
 }
 
 fn pace(protocol: Protocol, rates_pps: &[f64], count: u64) -> ProbeSpec {
-    let mut spec = ProbeSpec { probe: Probe::Pace, rtt: true, ..pingpong(protocol, "64", count) };
+    let mut spec = ProbeSpec { rtt: true, ..pingpong(protocol, "64", count) };
     spec.initiator.receive = Receive::Spin;
-    spec.pace = Some(PaceSpec {
-        rates_pps: rates_pps.to_vec(),
-        pacer: Pacer::Spin,
-        beyond_saturation: true,
-        ..PaceSpec::default()
-    });
+    let pace =
+        PaceSpec { rates_pps: rates_pps.to_vec(), pacer: Pacer::Spin, beyond_saturation: true, ..PaceSpec::default() };
+    spec.options = ProbeOptions::Pace { pace };
     spec
 }
 

@@ -265,7 +265,7 @@ impl Hosts for Fake {
         }
         let size = task.spec.sizes.max();
         let result = json!({
-            "format": 1, "probe": task.spec.probe, "started_ns": 5, "elapsed_ns": 9,
+            "format": 1, "probe": task.spec.probe(), "started_ns": 5, "elapsed_ns": 9,
             "factors": { "protocol": model::Protocol::word_of(task.spec.protocol()), "size": size },
             "ends": { "initiator": {}, "reflector": {} },
             "latency": null,

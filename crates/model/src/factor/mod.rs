@@ -19,7 +19,9 @@ pub use serde_json::Value;
 
 pub(crate) use setup::{KERNEL, PROBE, PROTOCOL};
 
-use crate::{EndSpec, ModelError, PaceSpec, Probe, ProbeSpec, Protocol, SocketSpec, StreamSpec};
+use crate::{
+    EndSpec, ModelError, PaceSpec, Probe, ProbeOptions, ProbeSpec, Protocol, RrSpec, SocketSpec, StreamSpec, WakeSpec,
+};
 use std::net::IpAddr;
 
 /// What has to be made anew when a factor changes from one cell to the next, cheapest first.
@@ -54,10 +56,14 @@ pub enum Sets {
     Socket(fn(&mut SocketSpec, &Value) -> Result<(), ModelError>),
     /// Into each end; a text `initiator;reflector` has two values.
     Ends(fn(&mut EndSpec, &Value) -> Result<(), ModelError>),
+    /// Into the options of `rr`.
+    Rr(fn(&mut RrSpec, &Value) -> Result<(), ModelError>),
     /// Into the schedule of `pace`.
     Pace(fn(&mut PaceSpec, &Value) -> Result<(), ModelError>),
     /// Into the data of `stream`.
     Stream(fn(&mut StreamSpec, &Value) -> Result<(), ModelError>),
+    /// Into the threads of `wake`.
+    Wake(fn(&mut WakeSpec, &Value) -> Result<(), ModelError>),
 }
 
 /// When a cell names a factor in its key and its results. What a grid varies is always named.
@@ -289,8 +295,6 @@ impl Factor {
             Sets::Plan => Ok(()),
             Sets::Spec(set) => set(spec, value),
             Sets::Socket(set) => spec.socket.as_mut().map_or(Ok(()), |socket| set(socket, value)),
-            Sets::Pace(set) => set(spec.pace.get_or_insert_default(), value),
-            Sets::Stream(set) => set(spec.stream.get_or_insert_default(), value),
             Sets::Ends(set) => match value {
                 Value::String(text) => {
                     let (initiator, reflector) = two_ends(text);
@@ -298,6 +302,14 @@ impl Factor {
                     set(&mut spec.reflector, &self.end(reflector)?)
                 }
                 value => set(&mut spec.initiator, value).and_then(|()| set(&mut spec.reflector, value)),
+            },
+            sets => match (sets, &mut spec.options) {
+                (Sets::Rr(set), ProbeOptions::Rr(rr)) => set(rr, value),
+                (Sets::Pace(set), ProbeOptions::Pace { pace }) => set(pace, value),
+                (Sets::Stream(set), ProbeOptions::Stream { stream }) => set(stream, value),
+                (Sets::Wake(set), ProbeOptions::Wake { wake }) => set(wake, value),
+                // It says nothing to other probes.
+                _ => Ok(()),
             },
         }
     }

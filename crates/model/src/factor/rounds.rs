@@ -4,7 +4,7 @@ use super::flag::{Flag, Gives, MESSAGES, OUTPUT, STOP};
 use super::{Factor, Record, Sets, ValueType, in_ms, long, number, on, parsed, sets, some, whole, word};
 use crate::Probe::{Pace, Ping, Pingpong, Rr, Stream, Wake};
 use crate::error::within;
-use crate::{CpuList, ModelError, Probe, Protocol};
+use crate::{CpuList, ModelError, Probe, ProbeOptions, Protocol};
 
 /// The commands of a closed loop.
 const ROUNDS: &[Probe] = &[Pingpong, Rr];
@@ -89,7 +89,9 @@ pub(super) static FACTORS: [Factor; 23] = [
             return Err(ModelError::grammar("CPU list", word(value), "name a CPU, or use any"));
         }
         spec.initiator.cpu = cpus.iter().next().filter(|_| cpus.len() == 1);
-        spec.wake.get_or_insert_default().cpus = if cpus.len() == 1 { CpuList::default() } else { cpus };
+        if let ProbeOptions::Wake { wake } = &mut spec.options {
+            wake.cpus = if cpus.len() == 1 { CpuList::default() } else { cpus };
+        }
         Ok(())
     }))
     .about("CPUs of the threads of `wake`, one thread each (default: one thread, on `cpu`).")
@@ -99,10 +101,7 @@ pub(super) static FACTORS: [Factor; 23] = [
         .short(&['a'])
         .aliases(&["cpus"])
         .daily()]),
-    Factor::new("timer_slack_ns", ValueType::Whole, Sets::Spec(|spec, value| {
-        spec.wake.get_or_insert_default().timer_slack_ns = Some(whole(value)?);
-        Ok(())
-    }))
+    Factor::new("timer_slack_ns", ValueType::Whole, sets!(Wake, timer_slack_ns = some(whole)))
     .about("Timer slack of the threads of `wake` in ns (PR_SET_TIMERSLACK; default: the system's). Real-time policies have none.")
     .of(&[Wake])
     .record(Record::Changed)
@@ -251,7 +250,7 @@ pub(super) static FACTORS: [Factor; 23] = [
 ];
 
 const RESPONSE: Factor = {
-    let mut factor = Factor::new("response_size", ValueType::Whole, sets!(Spec, response_size = some(whole)))
+    let mut factor = Factor::new("response_size", ValueType::Whole, sets!(Rr, response_size = some(whole)))
         .about("Response size of rr in bytes (default: as the request).")
         .flags(&[Flag::value("response", &[Rr], "BYTES", "Response size in bytes [default: as the request]")
             .heading(MESSAGES)]);
@@ -260,7 +259,7 @@ const RESPONSE: Factor = {
 };
 
 const CONNECT_EACH: Factor = {
-    let mut factor = Factor::new("connect_each", ValueType::Switch, sets!(Spec, connect_each = on))
+    let mut factor = Factor::new("connect_each", ValueType::Switch, sets!(Rr, connect_each = on))
         .about("A new connection for each rr transaction, where the protocol has connections.")
         .default("false")
         .over(Protocol::CONNECTIONS)

@@ -38,13 +38,13 @@ impl Cell {
     /// Whether a process of another host has to reflect.
     #[must_use]
     pub fn needs_reflector(&self) -> bool {
-        self.spec.probe.has_reflector() && self.has_peer()
+        self.spec.probe().has_reflector() && self.has_peer()
     }
 
     /// Whether it sends messages to another host.
     #[must_use]
     pub fn has_peer(&self) -> bool {
-        self.spec.probe.has_peer() && !self.spec.is_local()
+        self.spec.probe().has_peer() && !self.spec.is_local()
     }
 }
 
@@ -244,7 +244,7 @@ impl Plan {
 
     /// Refuses what says nothing to any cell.
     pub(super) fn check_needs(&self, cells: &[Cell]) -> Result<(), ModelError> {
-        let probes: BTreeSet<Probe> = cells.iter().map(|cell| cell.spec.probe).collect();
+        let probes: BTreeSet<Probe> = cells.iter().map(|cell| cell.spec.probe()).collect();
         let protocols: BTreeSet<Protocol> = cells.iter().filter_map(|cell| cell.spec.protocol()).collect();
         if self.measure.pgm.is_some() && !protocols.contains(&Protocol::Pgm) {
             let what = "measure.pgm has the groups of PGM, and no grid has it";
@@ -322,8 +322,8 @@ impl BuiltInStack {
             let remedy = format!("give {that} a [[grid]] of its own, with stack = [\"kernel\"]");
             Err(ModelError::conflict(format!("stack {name} does not carry {what}"), remedy))
         };
-        let stamped = spec.pace.as_ref().is_some_and(|pace| pace.stamps != Stamps::None);
-        let segmented = spec.stream.as_ref().is_some_and(|stream| stream.gso || stream.gro);
+        let stamped = spec.pace().is_some_and(|pace| pace.stamps != Stamps::None);
+        let segmented = spec.stream().is_some_and(|stream| stream.gso || stream.gro);
         let spins = [&spec.initiator, &spec.reflector].iter().any(|end| end.receive == Receive::Spin);
         if !protocols.contains(protocol) {
             let carried = Protocol::words_of(|one| protocols.contains(&one));
@@ -354,7 +354,7 @@ mod tests {
         let grid = "[[grid]]\nprobe = [\"pingpong\", \"wake\"]\nprotocol = [\"tcp\", \"udp\"]\nsize = [32, 64]\n\
                     policy = [\"other\", \"fifo:50;other\"]\ncpu = [\"1\"]\nload = [\"none\", \"build\"]\n";
         let all = cells(grid);
-        let wake: Vec<&super::Cell> = all.iter().filter(|cell| cell.spec.probe == crate::Probe::Wake).collect();
+        let wake: Vec<&super::Cell> = all.iter().filter(|cell| cell.spec.probe() == crate::Probe::Wake).collect();
         assert_eq!((all.len(), wake.len()), (2 * 2 * 2 * 2 + 4, 4));
         assert_eq!(wake[1].key, "cpu=1,load=none,policy=fifo:50;other,probe=wake,protocol=timer");
         assert!(wake.iter().all(|cell| !cell.needs_reflector() && cell.spec.interval_us == Some(1000)));

@@ -393,9 +393,10 @@ impl Plan {
             return conflict("the plan has no reflector", "set roles.reflectors = [\"b\"]");
         }
         if self.roles.reflectors.len() > 1
-            && let Some(cell) = cells.iter().find(|cell| !matches!(cell.spec.probe, Probe::Pace | Probe::Wake))
+            && let Some(cell) = cells.iter().find(|cell| !matches!(cell.spec.probe(), Probe::Pace | Probe::Wake))
         {
-            let what = format!("roles.reflectors names {} hosts for {}", self.roles.reflectors.len(), cell.spec.probe);
+            let what =
+                format!("roles.reflectors names {} hosts for {}", self.roles.reflectors.len(), cell.spec.probe());
             return conflict(&what, "name one reflector, or measure with pace alone");
         }
         let mut roles = BTreeSet::new();

@@ -32,7 +32,7 @@ mod tests {
         .unwrap();
         let cells = plan.cells().unwrap();
         assert_eq!(cells.len(), 2 + 2 * 5);
-        assert!(cells[0].spec.pace.is_none() && !cells[0].factors.contains_key("rate"));
+        assert!(cells[0].spec.pace().is_none() && !cells[0].factors.contains_key("rate"));
         let rates: Vec<String> = cells[2..7].iter().map(|cell| cell.factors["rate"].to_string()).collect();
         assert_eq!(rates, ["5000", "10000", "20000", "30000", "2.5"]);
         let last = cells.last().unwrap();
@@ -41,8 +41,8 @@ mod tests {
             "cpu=any,load=none,pacer=hybrid,policy=other,probe=pace,protocol=udp,rate=2.5,receive=block,receive_cpu=1,\
              size=1000,stack=kernel"
         );
-        assert_eq!((last.spec.probe, last.spec.rtt), (Probe::Pace, true));
-        let pace = last.spec.pace.as_ref().unwrap();
+        assert_eq!((last.spec.probe(), last.spec.rtt), (Probe::Pace, true));
+        let pace = last.spec.pace().unwrap();
         assert_eq!((pace.rates_pps.as_slice(), pace.pacer, pace.receive_cpu), (&[2.5][..], Pacer::Hybrid, Some(1)));
         assert_eq!(last.spec.outliers.over_ns, Some(1_000_000));
         assert_eq!(plan.cells().unwrap(), Plan::parse("again", &plan.to_text().unwrap()).unwrap().cells().unwrap());
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_random_delay_is_an_axis_and_a_factor_where_there_is_one() {
         let varied = cells("[[grid]]\nprobe = [\"pace\"]\nrandom_delay_percent = [0, 50]\n");
-        let delays = varied.iter().map(|cell| cell.spec.pace.as_ref().unwrap().random_delay_percent);
+        let delays = varied.iter().map(|cell| cell.spec.pace().unwrap().random_delay_percent);
         assert_eq!(delays.collect::<Vec<_>>(), [None, Some(50)]);
         assert_eq!(varied[1].factors["random_delay_percent"], 50);
         let even = cells("[measure]\nrandom_delay_percent = 0\n[[grid]]\nprobe = [\"pace\"]\n");

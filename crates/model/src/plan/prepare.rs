@@ -116,7 +116,7 @@ impl Plan {
     /// CPU. A plan that measures just that says so.
     pub(super) fn check_placement(&self, spec: &ProbeSpec, settings: &[Setting]) -> Result<(), ModelError> {
         let one_machine = self.lab.as_ref().is_some_and(|lab| matches!(lab.kind, LabKind::Netns | LabKind::Loopback));
-        let paced = spec.pace.as_ref().is_some_and(|pace| pace.pacer == Pacer::Spin);
+        let paced = spec.pace().is_some_and(|pace| pace.pacer == Pacer::Spin);
         let spins = paced || spec.initiator.receive == Receive::Spin || spec.reflector.receive == Receive::Spin;
         let busy = spec.initiator.busy_poll_us.is_some_and(|us| us > 0);
         let knob = settings.iter().find(|setting| {
@@ -149,7 +149,7 @@ impl Plan {
         load: Option<&CpuList>,
     ) -> Result<(), ModelError> {
         // The kernel answers an ICMP echo, wherever the request arrives.
-        let reflector = spec.probe.has_reflector().then_some(spec.reflector.cpu);
+        let reflector = spec.probe().has_reflector().then_some(spec.reflector.cpu);
         let Some(pinned) = spec.initiator_cpus().chain(reflector).collect::<Option<CpuList>>() else {
             return conflict(
                 format!("a cell with shield {} does not pin both ends", shield.backend),

@@ -9,7 +9,7 @@ fn streams_of_both_protocols() {
         "[measure]\ndirection = \"both\"\nflows = 2\nbandwidth_bps = 1000000\nbatch = 8\ngro = true\n\
          [[grid]]\nprobe = [\"stream\"]\nprotocol = [\"udp\", \"tcp\"]\n",
     );
-    let specs: Vec<StreamSpec> = cells.iter().map(|cell| cell.spec.stream.clone().unwrap()).collect();
+    let specs: Vec<StreamSpec> = cells.iter().map(|cell| cell.spec.stream().unwrap().clone()).collect();
     assert_eq!((specs[0].batch, specs[0].gro, specs[1].batch, specs[1].gro), (8, true, 1, false));
     assert!(specs.iter().all(|spec| spec.direction == Direction::Both && spec.flows == 2));
     assert_eq!(cells.iter().map(|cell| cell.spec.sizes.max()).collect::<Vec<_>>(), [1472, 131_072]);

@@ -108,7 +108,7 @@ impl PacePaths {
 pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<PacePaths, ProbeError> {
     let spec = &task.spec;
     let options = spec.socket()?;
-    let stamps = spec.pace.as_ref().map_or(Stamps::None, |pace| pace.stamps);
+    let stamps = spec.pace().map_or(Stamps::None, |pace| pace.stamps);
     let targets: Vec<&Target> = std::iter::once(&task.target).chain(&task.others).collect();
     let peers = u16::try_from(targets.len()).unwrap_or(u16::MAX);
     if options.protocol == Protocol::Pgm {
@@ -135,7 +135,7 @@ pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<
         let (Some(session), DataPath::Data(socket)) = (session, data_path) else {
             return check::conflict(
                 "pace needs a reflector and one way for all messages",
-                &format!("use {}, without --connect-each", Protocol::words_for(spec.probe)),
+                &format!("use {}, without --connect-each", Protocol::words_for(spec.probe())),
             );
         };
         list.push(*socket);

@@ -42,7 +42,7 @@ pub(crate) fn measure(
     give: &mut dyn FnMut(Measured),
 ) -> Result<Outcome, ProbeError> {
     let spec = &task.spec;
-    let pace = spec.pace.clone().unwrap_or_default();
+    let pace = spec.pace().cloned().unwrap_or_default();
     let paths = super::open::open(task, context, clock)?;
     let found = driver::lock_memory();
     if spec.initiator.policy.is_real_time() {

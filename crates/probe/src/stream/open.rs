@@ -26,7 +26,7 @@ pub(super) struct OpenStream {
 /// Opens the session and all sockets.
 pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<OpenStream, ProbeError> {
     let spec = &task.spec;
-    let stream = spec.stream.clone().unwrap_or_default();
+    let stream = spec.stream().cloned().unwrap_or_default();
     let options = spec.socket()?;
     let datagrams = options.protocol == Protocol::Udp;
     // Only a connected socket receives from one peer alone.

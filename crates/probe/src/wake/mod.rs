@@ -138,7 +138,7 @@ impl WakeUps<'_> {
         let (halt, barrier) = (AtomicBool::new(false), StartBarrier::new(self.cpus.len()));
         let sleeper = Sleeper {
             policy: spec.initiator.policy,
-            slack_ns: spec.wake.as_ref().and_then(|wake| wake.timer_slack_ns),
+            slack_ns: spec.wake().and_then(|wake| wake.timer_slack_ns),
             interval_ns,
             warm_up: (u64::from(spec.warmup.time_ms) * 1_000_000).div_ceil(interval_ns),
             deadlines: model::wake::deadlines(spec),

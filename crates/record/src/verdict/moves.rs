@@ -38,7 +38,7 @@ pub(super) fn moves(evidence: &Evidence<'_>, taken: Taken) -> bool {
 
 /// How many messages one piece can delay: one where one is under way at a time, all that fall due meanwhile in an open loop.
 fn messages_a_piece(evidence: &Evidence<'_>, taken: Taken) -> f64 {
-    let distance_ns = match (evidence.pace(), evidence.spec.probe) {
+    let distance_ns = match (evidence.pace(), evidence.spec.probe()) {
         (Some(pace), _) => pace.distance_ns,
         (None, Probe::Wake) => u64::from(evidence.spec.interval_us.unwrap_or(0)) * 1000,
         _ => return 1.0,

@@ -41,7 +41,7 @@ pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Fi
         return Some(Finding::new(FindingId::ScheduleHeldUp, detail));
     };
     let own = format!("{own}. The sender itself delayed them{}", preempted(&pace.sender));
-    let (id, rest) = if evidence.spec.pace.as_ref().is_some_and(|pace| pace.sender_measured) {
+    let (id, rest) = if evidence.spec.pace().is_some_and(|pace| pace.sender_measured) {
         (
             FindingId::SenderLate,
             ". It is part of what is measured: read the latency from the intended send, which includes this",

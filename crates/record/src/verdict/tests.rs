@@ -7,8 +7,8 @@ use crate::{PathFacts, Recorded, Recorder, RecorderConfig};
 use model::sample::SampleFlags;
 use model::usage::Carried;
 use model::{
-    ClockSource, EndSpec, EndUsage, LatencyKind, LoadProfile, LoadReport, LoadSpec, Probe, ProbeSpec, Protocol, Sample,
-    TickRate,
+    ClockSource, EndSpec, EndUsage, LatencyKind, LoadProfile, LoadReport, LoadSpec, Probe, ProbeOptions, ProbeSpec,
+    Protocol, Sample, TickRate,
 };
 
 const MS: u64 = 1_000_000;
@@ -439,7 +439,7 @@ fn what_cannot_have_moved_a_printed_figure_is_noted_and_marks_nothing() {
     assert!(steal(record(0, &samples), &|_| ()));
     // Deadlines that pass meanwhile are late, too.
     assert!(steal(record(0, &beside_other_work()), &|case| {
-        case.spec.probe = Probe::Wake;
+        case.spec.options = ProbeOptions::new(Probe::Wake);
         case.spec.interval_us = Some(1000);
     }));
     // Other tasks are no other case.
@@ -512,7 +512,7 @@ fn the_interval_asked_for() {
     case.interval_percent = Some(7.25);
     case.only(FindingId::IntervalNotReached, "…is 7.2 % wide where 0.000000001 % was asked for…");
     // The column of rr has half of the width, so both are named.
-    case.spec.probe = Probe::Rr;
+    case.spec.options = ProbeOptions::new(Probe::Rr);
     case.only(FindingId::IntervalNotReached, "…of the rate is ±3.6 % (7.2 % wide)…");
     let mut case = Case::new();
     case.spec.stop.interval_percent = Some(5.0);
@@ -675,7 +675,7 @@ fn an_interrupted_run_says_so_and_keeps_its_figures() {
     case.only(FindingId::Interrupted, "…2000 messages…");
     // A stream counts no messages, and threads that wake up meet deadlines.
     for (probe, words) in [(Probe::Stream, "the run was interrupted: "), (Probe::Wake, "after 2000 deadlines: ")] {
-        let spec = ProbeSpec { probe, ..case.spec.clone() };
+        let spec = ProbeSpec { options: ProbeOptions::new(probe), ..case.spec.clone() };
         let said = super::interrupted(&Evidence { spec: &spec, ..case.evidence() }).unwrap();
         assert!(said.contains(words) && !said.contains("messages"), "{said}");
     }

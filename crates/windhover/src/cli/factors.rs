@@ -126,7 +126,7 @@ impl<const PROBE: usize> Flags<PROBE> {
     pub(crate) fn factors(&self, spec: &ProbeSpec) -> Factors {
         let own = factor::all().filter(|factor| {
             let of_probe = matches!(factor.sets, Sets::Pace(_) | Sets::Stream(_)) && factor.kind != ValueType::Rates;
-            of_probe && factor.applies(spec.probe, spec.protocol())
+            of_probe && factor.applies(spec.probe(), spec.protocol())
         });
         let recorded = own.filter_map(|factor| {
             let typed = self.0.iter().find(|(other, _)| other.name == factor.name).map(|(_, value)| value);

@@ -203,7 +203,7 @@ impl<const PROBE: usize> Rounds<PROBE> {
     /// The measurement asked for.
     pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
         let mut spec = ProbeSpec::new(Probe::ALL[PROBE], self.peer.protocol);
-        spec.rtt |= spec.probe == Probe::Rr;
+        spec.rtt |= spec.probe() == Probe::Rr;
         let limits = ["seconds", "count", "min_seconds", "min_count", "interval_percent"];
         let has_limit = limits.iter().any(|name| self.flags.has(name));
         let mut spec = self.output.fill(&self.flags, spec)?;

@@ -5,7 +5,7 @@ use super::measure::{MOST_UNTIL_KNOWN, Output, Peer};
 use super::pgm::{NakTimers, Packets, ReplyGroup, SourceTimers, settings};
 use anyhow::{Context as _, bail};
 use clap::Args;
-use model::{PaceSpec, PgmSpec, Probe, ProbeSpec, Protocol, Shape, SizeList, StopRule, schedule};
+use model::{PaceSpec, PgmSpec, Probe, ProbeOptions, ProbeSpec, Protocol, Shape, SizeList, StopRule, schedule};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
@@ -148,11 +148,11 @@ impl Pace {
             pace.shape = Shape::Times { offsets_ns };
         }
         let times = matches!(pace.shape, Shape::Times { .. }).then(|| pace.shape.to_string());
-        spec.pace = Some(pace);
+        spec.options = ProbeOptions::Pace { pace };
         let mut spec = self.output.fill(&self.flags, spec)?;
         let has_length = times.is_some() || ["seconds", "count"].iter().any(|name| self.flags.has(name));
         if let Some(pace) =
-            spec.pace.as_ref().filter(|pace| !has_length && spec.sizes.len() * pace.rates_pps.len() <= MOST_UNTIL_KNOWN)
+            spec.pace().filter(|pace| !has_length && spec.sizes.len() * pace.rates_pps.len() <= MOST_UNTIL_KNOWN)
         {
             spec.stop.max_ms = until_known_ms(pace);
         }

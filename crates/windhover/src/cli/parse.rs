@@ -137,7 +137,7 @@ mod tests {
             panic!()
         };
         let (spec, _) = iperf.spec(|| Ok(1472)).unwrap();
-        let stream = spec.stream.unwrap();
+        let stream = spec.stream().unwrap().clone();
         assert_eq!((stream.flows, stream.direction, stream.rate_bps), (2, model::Direction::Down, Some(10_000_000)));
         assert_eq!((spec.stop.max_ms, spec.socket.unwrap().nodelay), (500, true));
         for flag in ["-l", "-t"] {
@@ -150,7 +150,7 @@ mod tests {
             panic!()
         };
         let (spec, _) = sfnt.spec().unwrap();
-        assert_eq!((spec.pace.unwrap().rates_pps, spec.stop.max_ms), (vec![1e3, 2e3, 3e3], 500));
+        assert_eq!((spec.pace().unwrap().clone().rates_pps, spec.stop.max_ms), (vec![1e3, 2e3, 3e3], 500));
     }
 
     /// cyclictest's command lines mean the same, or are answered (`tests/cli.rs`).
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(smp.output().histogram_us, Some(400));
         let spec = smp.spec(|| "0-2".parse().unwrap()).unwrap();
         assert_eq!((spec.initiator.policy, spec.interval_us), (model::Policy::Fifo(90), Some(200)));
-        assert_eq!(spec.wake.unwrap().cpus, "0-2".parse().unwrap());
+        assert_eq!(spec.wake().unwrap().clone().cpus, "0-2".parse().unwrap());
         let one = wake("windhover wake -n -a1 -p 80 -l1000 -D 5").spec(|| panic!("not asked for")).unwrap();
         assert_eq!((one.initiator.policy, one.initiator.cpu), (model::Policy::Fifo(80), Some(1)));
         assert_eq!((one.stop.max_count, one.stop.max_ms), (1000, 5000));

@@ -43,7 +43,7 @@ impl Side {
     fn new((task, endpoint): Ready, has: impl Fn(&str) -> bool) -> Self {
         const LENGTHS: [&str; 5] = ["seconds", "count", "min_seconds", "min_count", "interval_percent"];
         // An echo each 100 ms has a count of its own.
-        let has_length = task.spec.probe == model::Probe::Ping || LENGTHS.into_iter().any(&has);
+        let has_length = task.spec.probe() == model::Probe::Ping || LENGTHS.into_iter().any(&has);
         Self { task, _endpoint: endpoint, has_length, has_warmup: has("warmup_ms") }
     }
 
@@ -62,7 +62,7 @@ impl Side {
     /// Gives it a length with which [`AIM`] repetitions of both sides fit, or refuses one of which too few do.
     fn fit(&mut self, at_most: Duration) -> Result<(), Failure> {
         let spec = &mut self.task.spec;
-        let rates = spec.pace.as_ref().map_or(1, |pace| pace.rates_pps.len());
+        let rates = spec.pace().map_or(1, |pace| pace.rates_pps.len());
         if spec.sizes.len() * rates > 1 {
             refuse!("--against compares one size and one rate a side: name one, or compare them in a campaign");
         }
@@ -113,7 +113,7 @@ impl Side {
 
 /// How long a repetition takes, as far as that is known before: by its time, or by its count where messages have a distance.
 fn length_s(spec: &ProbeSpec) -> Option<f64> {
-    let distance_s = match &spec.pace {
+    let distance_s = match spec.pace() {
         Some(pace) => pace.rates_pps.first().map(|rate| rate.recip()),
         None => spec.interval_us.map(|us| f64::from(us) / 1e6),
     };
@@ -254,7 +254,7 @@ impl Rounds {
 
 /// A run without a directory, which results are put into.
 fn run_input(task: &ProbeTask, names: &[String; 2]) -> Result<RunInput, Failure> {
-    let name = format!("{} {}", task.spec.probe, model::Protocol::word_of(task.spec.protocol()));
+    let name = format!("{} {}", task.spec.probe(), model::Protocol::word_of(task.spec.protocol()));
     let document = RunDocument {
         format: model::FORMAT,
         name: name.clone(),

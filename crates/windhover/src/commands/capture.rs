@@ -27,7 +27,7 @@ impl Recording {
         let spec = &task.spec;
         let protocol = spec.socket().map_err(Failure::usage)?.protocol;
         if !protocol.passes_kernel() {
-            let others = model::Protocol::words_of(|one| one.passes_kernel() && one.carries(spec.probe));
+            let others = model::Protocol::words_of(|one| one.passes_kernel() && one.carries(spec.probe()));
             refuse!(
                 "captures do not see {protocol}, which does not pass the kernel's network stack: leave out --pcap, or measure {others}"
             );
@@ -134,13 +134,14 @@ fn beside(spec: &ProbeSpec) -> CpuList {
 /// The measurement in words, for the file's head.
 fn comment(task: &ProbeTask) -> String {
     let spec = &task.spec;
-    let mut text = format!("{} {} with {}", spec.probe, model::Protocol::word_of(spec.protocol()), task.target.control);
+    let mut text =
+        format!("{} {} with {}", spec.probe(), model::Protocol::word_of(spec.protocol()), task.target.control);
     for other in &task.others {
         text.push_str(", ");
         text.push_str(&other.control);
     }
     text.push_str(&format!("; sizes {} bytes", spec.sizes));
-    if let Some(pace) = &spec.pace {
+    if let Some(pace) = spec.pace() {
         let rates: Vec<String> = pace.rates_pps.iter().map(ToString::to_string).collect();
         text.push_str(&format!("; {} messages a second", rates.join(", ")));
     }

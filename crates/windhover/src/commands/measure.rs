@@ -199,7 +199,7 @@ pub(super) fn run(
     let mut recording = pcap.map_or(Ok(None), |pcap| Recording::start(pcap, task))?;
     context.capture = recording.as_ref().map(Recording::handle);
     let mut kept = Kept::default();
-    let rates = task.spec.pace.as_ref().map_or(1, |pace| pace.rates_pps.len());
+    let rates = task.spec.pace().map_or(1, |pace| pace.rates_pps.len());
     let several = task.spec.sizes.len() * rates > 1;
     let outcome = probe::run(task, &context, &mut |mut measured| {
         if let Some(recording) = &mut recording {
@@ -266,7 +266,7 @@ fn few_samples(documents: &[ResultDocument], percent: f64, output: &Output) {
 
 /// Says which rates a sweep did not come to.
 fn left_out(task: &ProbeTask, documents: &[ResultDocument], output: &Output) {
-    let Some(pace) = &task.spec.pace else { return };
+    let Some(pace) = task.spec.pace() else { return };
     let measured = documents.len();
     let asked = task.spec.sizes.len() * pace.rates_pps.len();
     let Some(last) = documents.last().and_then(|last| last.rate.as_ref()).filter(|_| measured < asked) else { return };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{Delivered, Paced, PacedConfig, PacedPeer, RateEvidence, RemoteEnd, SenderCounts};
-use model::{PaceSpec, PacedSample, Pacer};
+use model::{PaceSpec, PacedSample, Pacer, ProbeOptions};
 
 const US: u64 = 1000;
 
@@ -216,7 +216,7 @@ fn a_spinning_pacer_that_is_throttled_is_found_from_its_lateness() {
     let mut case = case(paced(config(), 30_000, 0, comb));
     // Nobody spins in a real-time class: the pattern is told, its victim is not known.
     assert!(case.find(FindingId::PeriodicStalls).unwrap().detail.contains("RT throttling"));
-    case.spec.pace = Some(PaceSpec { pacer: Pacer::Spin, ..PaceSpec::default() });
+    case.spec.options = ProbeOptions::Pace { pace: PaceSpec { pacer: Pacer::Spin, ..PaceSpec::default() } };
     case.ends[0].0.policy = Policy::Fifo(1);
     case.ends[1].0.policy = Policy::Fifo(1);
     case.ends[1].0.receive = Receive::Spin;
@@ -231,7 +231,7 @@ fn a_spinning_pacer_that_is_throttled_is_found_from_its_lateness() {
 fn a_sender_that_is_part_of_what_is_measured_is_only_told() {
     let late = |seq: u64| if seq % 50 == 7 { (900 * US, 40 * US, NONE) } else { in_time(seq) };
     let mut case = case(paced(config(), 5000, 0, late));
-    case.spec.pace = Some(PaceSpec { sender_measured: true, ..PaceSpec::default() });
+    case.spec.options = ProbeOptions::Pace { pace: PaceSpec { sender_measured: true, ..PaceSpec::default() } };
     assert!(case.verdict().trusted);
     case.only(FindingId::SenderLate, "…The sender itself delayed them…");
 }
