@@ -66,9 +66,28 @@ static void pause_in_handler(int signal, siginfo_t *info, void *context) {
 }
 
 static volatile int receives;
+static volatile long began_ns;
+static long clock_ns(clockid_t clock) {
+    struct timespec at;
+    clock_gettime(clock, &at);
+    return at.tv_sec * 1000000000L + at.tv_nsec;
+}
+
+/* Whether a thread is well within its call: it sleeps, or has run for 100 us since it began. Beside other work it may not have begun. */
+static int is_in_call(pthread_t thread, int id) {
+    char path[64], state = 0;
+    clockid_t clock;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", id);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%*[^)]) %c", &state) != 1) exit(1);
+    fclose(file);
+    return state == 'S' || (!pthread_getcpuclockid(thread, &clock) && clock_ns(clock) - began_ns > 100000);
+}
+
 static void *receive_once(void *argument) {
     char bytes[16];
-    receives = 1;
+    began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    receives = gettid();
     long got = recv(*(int *)argument, bytes, sizeof bytes, 0);
     return (void *)(got > 0 ? 1L : 0L);
 }
@@ -84,7 +103,8 @@ static void the_number_is_anothers(int rounds) {
         receives = early = 0;
         pthread_create(&thread, NULL, receive_once, &fd);
         while (!receives) usleep(100);
-        usleep(200 + round % 16 * 30);
+        while (!is_in_call(thread, receives)) usleep(100);
+        usleep(round % 16 * 30);
         pthread_kill(thread, SIGUSR1);
         usleep(500);
         close(fd);
