@@ -10,6 +10,7 @@ mod demo;
 mod files;
 mod generated;
 mod guest;
+mod lines;
 mod package;
 mod packages;
 mod parallel;
@@ -42,6 +43,8 @@ enum Chore {
     Arrows,
     /// Check that product text uses no word of the table "Not used" in docs/glossary.md.
     Words,
+    /// Count the product's lines without tests, by crate, and name long files.
+    Lines,
     /// Write man pages, completions and schemas again.
     Generate,
     /// Build a Debian package and a relocatable archive; try the package in a clean Debian root.
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Chore::Ci => ci::run(),
         Chore::Arrows => arrows::run(),
         Chore::Words => words::run(),
+        Chore::Lines => lines::run(),
         Chore::Generate => generated::run(),
         Chore::Package(arguments) => package::run(&arguments),
         Chore::Bench(arguments) => bench::run(&arguments),
