@@ -3,14 +3,14 @@
 use crate::document::{Figures, Parts, TimedResult};
 use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd};
 use crate::echo::{self, EchoPath};
-use crate::peer::{DataPath, Peer};
+use crate::peer::{self, DataPath, Peer};
 use crate::rounds::{Plan, Rounds};
 use crate::session::Session;
 use crate::size::{SizeDone, SizeLoop};
 use crate::stop::BATCH_ROUNDS;
-use crate::{Context, ProbeError, cost};
+use crate::{Context, Outcome, ProbeError, cost};
 use clock::Clock;
-use model::worker::ProbeTask;
+use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, ProbeSpec};
 use net::icmp::EchoSocket;
 use net::{Fallback, PathOptions, PathVisitor, TransactionClient};
@@ -19,8 +19,21 @@ use std::time::Duration;
 use task::{Interrupter, Progress, Watchdog};
 use wire::Tier;
 
+/// Measures each size.
+pub(crate) fn measure(
+    task: &ProbeTask,
+    context: &Context,
+    clock: Clock,
+    give: &mut dyn FnMut(Measured),
+) -> Result<Outcome, ProbeError> {
+    // The child of a local protocol is started by this thread, which outlives it, before it gets its CPU.
+    let peer = peer::open(task, context)?;
+    let engine = ClosedLoop::prepare(task, context, clock, peer)?;
+    driver::drive(engine, task, context, &[None], give)
+}
+
 /// The measuring thread's own state. Made on that thread.
-pub(crate) struct ClosedLoop<'a> {
+struct ClosedLoop<'a> {
     task: &'a ProbeTask,
     context: &'a Context,
     clock: Clock,
@@ -37,12 +50,7 @@ pub(crate) struct ClosedLoop<'a> {
 impl<'a> ClosedLoop<'a> {
     /// Prepares the calling thread: first what starts other threads, then memory, CPU and policy, so that nothing but
     /// this thread gets them.
-    pub(crate) fn prepare(
-        task: &'a ProbeTask,
-        context: &'a Context,
-        clock: Clock,
-        peer: Peer,
-    ) -> Result<Self, ProbeError> {
+    fn prepare(task: &'a ProbeTask, context: &'a Context, clock: Clock, peer: Peer) -> Result<Self, ProbeError> {
         let spec = &task.spec;
         let progress = Progress::new();
         let timeout = Duration::from_millis(u64::from(spec.timeout_ms));

@@ -42,7 +42,7 @@ const SPAN_PERCENT: u64 = 5;
 const SPAN_NS: u64 = 10_000_000;
 
 /// Measures with the program that the task names.
-pub(crate) fn run(
+pub(crate) fn measure(
     task: &ProbeTask,
     context: &Context,
     clock: Clock,

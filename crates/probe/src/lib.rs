@@ -9,6 +9,7 @@
 //! its own, which alone gets the policy and the CPU asked for; the calling thread moves out of its way and waits.
 
 use model::worker::{Measured, ProbeTask};
+use model::{ProbeOptions, ProbeSpec};
 
 mod check;
 mod closed_loop;
@@ -52,22 +53,24 @@ pub fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) 
     check::pace(task)?;
     task::keep_heap();
     let clock = clock::Clock::calibrate()?;
-    if task.spec.probe() == model::Probe::Stream {
-        return stream::run(task, context, clock, sink);
+    let (needs_thread, measure) = engine(&task.spec);
+    if needs_thread {
+        let give = |give: &mut dyn FnMut(Measured)| measure(task, context, clock, give);
+        return measuring_thread::run_on_measuring_thread(&task.spec, context, sink, give);
     }
-    if !task.spec.foreign.is_empty() {
-        return foreign::run(task, context, clock, sink);
+    measure(task, context, clock, sink)
+}
+
+/// Measures what a task asks for.
+type Measure = fn(&ProbeTask, &Context, clock::Clock, &mut dyn FnMut(Measured)) -> Result<Outcome, ProbeError>;
+
+/// What measures, and whether it needs a thread of its own for that: others start theirs, or a program, themselves.
+fn engine(spec: &ProbeSpec) -> (bool, Measure) {
+    match spec.options {
+        _ if !spec.foreign.is_empty() => (false, foreign::measure),
+        ProbeOptions::Pingpong | ProbeOptions::Rr(_) | ProbeOptions::Ping => (true, closed_loop::measure),
+        ProbeOptions::Pace { .. } => (true, pace::measure),
+        ProbeOptions::Stream { .. } => (false, stream::measure),
+        ProbeOptions::Wake { .. } => (true, wake::measure),
     }
-    if task.spec.probe() == model::Probe::Wake {
-        return wake::run(task, context, sink);
-    }
-    measuring_thread::run_on_measuring_thread(&task.spec, context, sink, |give| {
-        if task.spec.probe() == model::Probe::Pace {
-            return pace::measure(task, context, clock, give);
-        }
-        // The child of a local protocol is started by this thread, which outlives it, before it gets its CPU.
-        let peer = peer::open(task, context)?;
-        let engine = closed_loop::ClosedLoop::prepare(task, context, clock, peer)?;
-        driver::drive(engine, task, context, &[None], give)
-    })
 }

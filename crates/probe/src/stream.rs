@@ -47,7 +47,7 @@ const DRAIN: Duration = Duration::from_secs(3);
 const HEARTBEAT_MS: u32 = 1000;
 
 /// Measures each size.
-pub(crate) fn run(
+pub(crate) fn measure(
     task: &ProbeTask,
     context: &Context,
     clock: Clock,

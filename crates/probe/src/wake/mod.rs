@@ -10,7 +10,7 @@ mod sleeper;
 
 use crate::document::{Figures, Parts, PathInfo, TimedResult};
 use crate::driver::{self, Engine, Pass, PassDone, PassEnd};
-use crate::measuring_thread::{self, AffinityGuard};
+use crate::measuring_thread::AffinityGuard;
 use crate::pace::ring::Ring;
 use crate::pace::threads::StartBarrier;
 use crate::pace::usage::together;
@@ -40,14 +40,17 @@ const ROOM_NS: u64 = 10_000_000_000;
 const OVERSLEPT_PERCENT: f64 = 90.0;
 
 /// Measures what the task asks for.
-pub(crate) fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) -> Result<Outcome, ProbeError> {
-    measuring_thread::run_on_measuring_thread(&task.spec, context, sink, |give| {
-        let found = driver::lock_memory();
-        let cpus: Vec<Option<u32>> = task.spec.initiator_cpus().collect();
-        let _affinity = AffinityGuard::away_from(&cpus);
-        let engine = WakeUps { task, context, clock: Clock::monotonic(), cpus, found };
-        driver::drive(engine, task, context, &[None], give)
-    })
+pub(crate) fn measure(
+    task: &ProbeTask,
+    context: &Context,
+    _: Clock,
+    give: &mut dyn FnMut(Measured),
+) -> Result<Outcome, ProbeError> {
+    let found = driver::lock_memory();
+    let cpus: Vec<Option<u32>> = task.spec.initiator_cpus().collect();
+    let _affinity = AffinityGuard::away_from(&cpus);
+    let engine = WakeUps { task, context, clock: Clock::monotonic(), cpus, found };
+    driver::drive(engine, task, context, &[None], give)
 }
 
 struct WakeUps<'a> {
