@@ -27,14 +27,13 @@ pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
 /// Checks what only `pace` has.
 pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
     let spec = &task.spec;
-    if spec.probe() != Probe::Pace {
+    let Some(pace) = spec.pace() else {
         return if task.others.is_empty() {
             Ok(())
         } else {
             conflict(format!("{} has one reflector", spec.probe()), "use pace, or leave the others out")
         };
-    }
-    let pace = spec.pace().cloned().unwrap_or_default();
+    };
     let protocol = spec.socket()?.protocol;
     if let Some(size) = spec.sizes.iter().find(|size| (*size as usize) < data::PACED_BYTES) {
         return conflict(
@@ -77,7 +76,7 @@ pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
     if pace.receive_cpu.is_some() && pace.pacer == Pacer::Spin {
         return conflict("a spinning sender receives by itself, on its own CPU", "leave --receive-cpu out");
     }
-    one_cpu(spec, &pace)
+    one_cpu(spec, pace)
 }
 
 /// Sender and receiver on one CPU: a real-time thread that spins there keeps the other from running.
@@ -135,8 +134,8 @@ fn longest_us(spec: &ProbeSpec) -> u64 {
         // Each size has a session of its own.
         return u64::from(stop.max_ms) * 1000 + STREAM_OVERHEAD_US;
     }
-    if spec.probe() == Probe::Pace {
-        let rates = spec.pace().map_or(1, |pace| pace.rates_pps.len().max(1)) as u64;
+    if let Some(pace) = spec.pace() {
+        let rates = pace.rates_pps.len().max(1) as u64;
         let passes = rates.saturating_mul(spec.sizes.iter().count() as u64);
         return longest_pace_us(spec).saturating_mul(passes);
     }
