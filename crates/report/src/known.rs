@@ -6,6 +6,7 @@ use crate::document::CellInfo;
 use crate::summary::is_trusted;
 use crate::units::{counted, percent, span};
 use model::MachineFacts;
+use model::factor::capitalised;
 use model::known::{Symptom, fitting};
 use std::collections::BTreeMap;
 
@@ -52,11 +53,11 @@ fn long_tail(info: &CellInfo) -> Option<(&'static str, f64)> {
     })
 }
 
-/// One sentence a change, about the cell that shows it most.
-pub(crate) fn sentences(cells: &[Cell], runs: &[RunInput]) -> Vec<String> {
+/// One sentence a change, about the cell that shows it most: short, and with the remedy and what the change is known from.
+pub(crate) fn sentences(cells: &[Cell], runs: &[RunInput]) -> Vec<[String; 2]> {
     /// How many cells show a change, and the one that shows it most.
     type Found<'c> = (usize, Observation, &'c Cell, &'c str);
-    let mut found: BTreeMap<&str, (Found<'_>, String)> = BTreeMap::new();
+    let mut found: BTreeMap<&str, (Found<'_>, [String; 2])> = BTreeMap::new();
     for cell in cells.iter().filter(|cell| is_trusted(&&cell.info)) {
         let Some(run) = runs.get(cell.run) else { continue };
         let mut counted: Vec<&str> = Vec::new();
@@ -68,8 +69,12 @@ pub(crate) fn sentences(cells: &[Cell], runs: &[RunInput]) -> Vec<String> {
                     let more = usize::from(!counted.contains(&change.id.as_str()));
                     counted.push(&change.id);
                     let entry = found.entry(&change.id);
-                    let ((cells, worst, at, kernel), _) =
-                        entry.or_insert_with(|| ((0, (f64::MIN, String::new()), cell, release), change.sentence()));
+                    let ((cells, worst, at, kernel), _) = entry.or_insert_with(|| {
+                        (
+                            (0, (f64::MIN, String::new()), cell, release),
+                            [format!("{}.", change.what), change.sentence()],
+                        )
+                    });
                     *cells += more;
                     if own.0 > worst.0 {
                         (*worst, *at, *kernel) = (own.clone(), cell, release);
@@ -78,11 +83,12 @@ pub(crate) fn sentences(cells: &[Cell], runs: &[RunInput]) -> Vec<String> {
             }
         }
     }
-    let sentence = |((cells, (_, what), cell, kernel), change): (Found<'_>, String)| {
+    let sentence = |((cells, (_, what), cell, kernel), [short, whole]): (Found<'_>, [String; 2])| {
         let info = &cell.info;
         let place = format!("{} {}, {}", info.protocol.to_uppercase(), info.probe, info.label);
         let cells = if cells > 1 { format!(" ({} in all)", counted(cells, "cell")) } else { String::new() };
-        format!("A known change of the kernel fits: in {place}{cells} {what}, on Linux {kernel}: {change}")
+        let seen = format!("in {place}{cells} {what}, on Linux {kernel}");
+        [format!("{}: {short}", capitalised(&seen)), format!("A known change of the kernel fits: {seen}: {whole}")]
     };
     found.into_values().map(sentence).collect()
 }

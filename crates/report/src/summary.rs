@@ -29,7 +29,7 @@ pub(crate) fn sentences(
         out.extend(summary_floors::sentences(&document.cells, document.size_bytes));
         let all = || compared.iter().flat_map(|all| &all.comparisons);
         out.extend(runs.first().and_then(|run| all().find_map(|one| faster_under_load(run, one))));
-        out.extend(known::sentences(cells, runs));
+        out.extend(known::sentences(cells, runs).into_iter().map(|[_, whole]| whole));
     }
     out.extend(of_others(document));
     out.push(verdicts(document));

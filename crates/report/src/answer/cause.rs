@@ -24,7 +24,7 @@ pub(super) fn sentence(
     primary()
         .find_map(|one| found(cells, one, labels))
         .or_else(|| stalls(cells, places))
-        .or_else(|| known::sentences(cells, runs).into_iter().next())
+        .or_else(|| known::sentences(cells, runs).into_iter().next().map(|[short, _]| short))
         .or_else(|| runs.first().and_then(|run| all().find_map(|one| faster_under_load(run, one))))
 }
 
