@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "functions that tests share are tests too")]
 
 use agent::{AgentError, Context};
-use model::result::{Ends, Messages, SelfCost};
+use model::Participants;
+use model::result::{Messages, SelfCost};
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
 use model::{
     Limits, LiveInterval, LoadProfile, LoadReport, LoadSpec, Probe, ProbeSpec, Protocol, ResultDocument, Verdict,
@@ -155,7 +156,7 @@ fn measured(size: u64) -> Measured {
         started_ns: 1,
         elapsed_ns: 2,
         factors: BTreeMap::from([("size".to_owned(), size.into())]),
-        ends: Ends::default(),
+        ends: Participants::default(),
         latency: None,
         latency_intended: None,
         lateness: None,

@@ -3,7 +3,7 @@
 use crate::PlannedCell;
 use crate::cell::{CellLoads, Participants};
 use model::worker::Measured;
-use model::{Finding, FindingId, ResultDocument};
+use model::{Finding, FindingId, ResultDocument, Role};
 
 /// A load is called uneven when its work per 100 ms varies by more than this share of its mean: one that stops and
 /// starts, as a build between two targets does. Loads of independent jobs stay below it.
@@ -17,9 +17,9 @@ pub(crate) fn attach(measured: &mut Measured, step: &PlannedCell, participants: 
     for (name, value) in &step.cell.factors {
         result.factors.insert(name.clone(), value.clone());
     }
-    result.ends.initiator.host = Some(participants.initiator.clone());
-    if let (Some(end), Some((host, _))) = (&mut result.ends.reflector, participants.reflectors.first()) {
-        end.host = Some(host.clone());
+    let reflectors = participants.reflectors.iter().map(|(host, _)| host);
+    for (role, hosts) in [(Role::Initiator, vec![&participants.initiator]), (Role::Reflector, reflectors.collect())] {
+        result.ends.of_mut(role).zip(hosts).for_each(|(end, host)| end.host = Some(host.clone()));
     }
     judge_loads(result, loads);
     // The document holds one report: that of the machine whose clock measured, which comes first.

@@ -3,7 +3,7 @@
 use crate::{CampaignError, Hosts};
 use model::plan::{GuestMode, LabKind};
 use model::run::RunHost;
-use model::{HostFacts, MachineFacts, Plan, RunDocument, Substrate};
+use model::{HostFacts, MachineFacts, Plan, Role, RunDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All hosts of a plan with their machines.
@@ -43,9 +43,9 @@ pub(crate) fn gather(plan: &Plan, hosts: &mut dyn Hosts) -> Result<Gathered, Cam
         facts.boot_id.clone_from(&machine.boot_id);
         machines.entry(machine.boot_id.clone()).or_insert(machine);
         let role = if plan.roles.initiator == name {
-            "initiator"
+            Role::Initiator.word()
         } else if plan.roles.reflectors.contains(&name) {
-            "reflector"
+            Role::Reflector.word()
         } else {
             "idle"
         };

@@ -11,7 +11,7 @@ use crate::real::LabHosts;
 use crate::{
     CampaignError, HostError, Hosts, Observer, Options, Outcome, PlannedCell, Progress, Summary, cell, key, order,
 };
-use model::{CpuList, JournalLine, KernelChoice, Plan, Prepared, RunDocument, Substrate};
+use model::{CpuList, JournalLine, KernelChoice, Plan, Prepared, Role, RunDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -334,12 +334,13 @@ fn check_cpus(cell: &model::Cell, participants: &Participants, gathered: &Gather
         _ => Ok(()),
     };
     let spec = &cell.spec;
-    spec.initiator_cpus().flatten().try_for_each(|cpu| check(&participants.initiator, "initiator", cpu))?;
+    spec.initiator_cpus().flatten().try_for_each(|cpu| check(&participants.initiator, Role::Initiator.word(), cpu))?;
     if let Some(cpu) = spec.reflector.cpu.filter(|_| spec.probe().has_reflector()) {
         // The reflector of a protocol within one machine is a child of the initiator.
         let local = spec.is_local() || participants.reflectors.is_empty();
         let on = participants.reflectors.iter().map(|(host, _)| host).filter(|_| !local);
-        on.chain(local.then_some(&participants.initiator)).try_for_each(|host| check(host, "reflector", cpu))?;
+        on.chain(local.then_some(&participants.initiator))
+            .try_for_each(|host| check(host, Role::Reflector.word(), cpu))?;
     }
     for cpu in cell.load.iter().filter_map(|load| load.cpus.as_ref()).flat_map(CpuList::iter) {
         participants.machines.iter().try_for_each(|host| check(host, "load", cpu))?;

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Fake, PLAN, options, plan};
-use model::{FindingId, JournalLine, Substrate};
+use model::{FindingId, JournalLine, Role, Substrate};
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -91,8 +91,8 @@ fn a_plan_becomes_a_run_directory() {
     for ((step, result), planned) in run.results.iter().zip(&order) {
         assert_eq!(result.factors, planned.cell.factors);
         assert_eq!(result.repetition, Some(step.repetition));
-        assert_eq!(result.ends.initiator.host.as_deref(), Some("a"));
-        assert_eq!(result.ends.reflector.as_ref().unwrap().host.as_deref(), Some("b"));
+        assert_eq!(result.ends.first(Role::Initiator).unwrap().host.as_deref(), Some("a"));
+        assert_eq!(result.ends.first(Role::Reflector).unwrap().host.as_deref(), Some("b"));
         let loaded = planned.cell.load.is_some();
         assert_eq!(result.load.is_some(), loaded);
         let kinds: Vec<String> =
@@ -423,7 +423,7 @@ fn pace_goes_to_several_reflectors_under_the_plans_names() {
     assert_eq!(result.factors["rate"], 10_000);
     let hosts: Vec<&str> = result.reflectors.iter().map(|reflector| reflector.host.as_str()).collect();
     assert_eq!(hosts, ["b", "c"]);
-    assert_eq!(result.ends.reflector.as_ref().unwrap().host.as_deref(), Some("b"));
+    assert_eq!(result.ends.first(Role::Reflector).unwrap().host.as_deref(), Some("b"));
     let log = fs::read_to_string(summary.path.join(format!("cells/{:04}.hlog", step.index))).unwrap();
     assert!(log.contains("Tag=rtt@b,0.000") && log.contains("Tag=rtt@c,0.000") && !log.contains("198"), "{log}");
     let outliers = store::outliers(&run.path, step.index).unwrap();

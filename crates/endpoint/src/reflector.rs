@@ -13,7 +13,7 @@ use crate::reflect::{LoopShape, RateLimiter, ReflectLoop, SizeOutcome, wanted_ta
 use crate::transactions;
 use clock::Clock;
 use model::stream::StreamInterval;
-use model::{Finding, FindingId, FrameBackend, Limits, Protocol, Receive, StampClock, Stamps};
+use model::{Finding, FindingId, FrameBackend, Limits, Protocol, Receive, Role, StampClock, Stamps};
 use net::{DataListener, DataSocket, NetError, PathError, PathOptions};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -109,7 +109,7 @@ impl Reflector {
         let halt = Arc::new(Halt::default());
         let link = SessionLink { reports: sender, wake_up, halt: Arc::clone(&halt) };
         let thread = std::thread::Builder::new()
-            .name("reflector".to_owned())
+            .name(Role::Reflector.to_string())
             .stack_size(STACK_BYTES)
             .spawn(move || {
                 if let Err((code, reason)) = run(plan, &orders, &link) {
@@ -330,7 +330,7 @@ pub(crate) fn summary(outcome: SizeOutcome, notes: &[Finding], clock: Clock) -> 
         None | Some(PathError::Closed) => {}
         Some(error) => {
             let detail = format!("the reflector's data path broke: {error}");
-            notes.push(Finding::at(FindingId::PathBroken, "reflector", detail));
+            notes.push(Finding::at(FindingId::PathBroken, Role::Reflector, detail));
         }
     }
     StopReport {

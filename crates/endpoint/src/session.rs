@@ -7,7 +7,7 @@ use crate::inherited::InheritedData;
 use crate::reflector::{DataSource, Reflector, ReflectorConfig, ReflectorEvent};
 use crate::server::Shared;
 use crate::{EndpointError, Stop};
-use model::{Finding, FindingId, Protocol};
+use model::{Finding, FindingId, Protocol, Role};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -355,7 +355,7 @@ impl<C: Connection> Session<'_, C> {
     }
 
     fn notes(&self) -> Vec<Finding> {
-        let note = |why: &String| Finding::at(FindingId::MemoryNotLocked, "reflector", why.clone());
+        let note = |why: &String| Finding::at(FindingId::MemoryNotLocked, Role::Reflector, why.clone());
         self.shared.unlocked.iter().map(note).collect()
     }
 

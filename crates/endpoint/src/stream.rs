@@ -13,7 +13,7 @@ use clock::Clock;
 use flow::{EndCounts, FlowControl, FlowPlan, FlowProgress, FlowResult};
 use host::CounterSampler;
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
-use model::{Finding, FindingId, Limits, StreamSpec};
+use model::{Finding, FindingId, Limits, Role, StreamSpec};
 use net::bulk::TcpWatch;
 use net::{DataSocket, PathError};
 use std::sync::atomic::Ordering;
@@ -153,7 +153,7 @@ impl Stream<'_> {
         let mut notes = self.notes.to_vec();
         // A client that ends its connection first does so because it is done, or broken itself: it knows.
         notes.extend(broken.iter().filter(|error| **error != PathError::Closed).map(|error| {
-            Finding::at(FindingId::PathBroken, "reflector", format!("a flow of the reflector broke: {error}"))
+            Finding::at(FindingId::PathBroken, Role::Reflector, format!("a flow of the reflector broke: {error}"))
         }));
         let received = spec.goes_up().then_some(received);
         let mut counters = counters.finish();

@@ -9,8 +9,8 @@
 
 use crate::usage::{Carried, Preload};
 use crate::{
-    ClockMap, Counters, EndSpec, EndUsage, FrameBackend, OneWay, Probe, RateReport, ReflectorReport, Segment,
-    StreamReport, Verdict,
+    ClockMap, Counters, EndSpec, EndUsage, FrameBackend, OneWay, Participants, Probe, RateReport, ReflectorReport,
+    Segment, StreamReport, Verdict,
 };
 use std::collections::BTreeMap;
 
@@ -189,15 +189,6 @@ pub struct EndReport {
     pub carried: Option<Vec<Carried>>,
 }
 
-/// Both ends.
-#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-pub struct Ends {
-    /// The end that starts messages and owns the clock.
-    pub initiator: EndReport,
-    /// The end that sends them back; absent for ICMP echo.
-    pub reflector: Option<EndReport>,
-}
-
 /// What the tool itself costs, measured just before the cell.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SelfCost {
@@ -304,8 +295,8 @@ pub struct ResultDocument {
     pub elapsed_ns: u64,
     /// What was varied or fixed, by axis name; at least `protocol` and `size` (bytes).
     pub factors: BTreeMap<String, serde_json::Value>,
-    /// Both ends.
-    pub ends: Ends,
+    /// Who took part.
+    pub ends: Participants,
     /// Latency from the actual send time.
     pub latency: Option<Latency>,
     /// Percentiles of that latency from p25 to p99.999, where they were asked for (`--ladder`).

@@ -1,7 +1,7 @@
 //! Bulk data: how much, which way, over how many flows.
 
 use crate::error::within;
-use crate::{ModelError, ProbeSpec, Protocol, Receive, SocketSpec};
+use crate::{ModelError, ProbeSpec, Protocol, Receive, Role, SocketSpec};
 
 words! {
     "direction";
@@ -15,6 +15,20 @@ words! {
         Down = "down",
         /// Both at once.
         Both = "both",
+    }
+}
+
+impl Direction {
+    /// The role that sends, of one direction.
+    #[must_use]
+    pub fn sender(self) -> Role {
+        if self == Self::Down { Role::Reflector } else { Role::Initiator }
+    }
+
+    /// The role that receives, of one direction.
+    #[must_use]
+    pub fn receiver(self) -> Role {
+        if self == Self::Down { Role::Initiator } else { Role::Reflector }
     }
 }
 

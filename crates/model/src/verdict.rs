@@ -118,7 +118,7 @@ impl FindingId {
 pub struct Finding {
     /// What it is about.
     pub id: FindingId,
-    /// At which end it was seen: `initiator`, `reflector`, or absent for the path.
+    /// At whom it was seen: the participant's role, or its host where several have that role; absent for the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
     /// One sentence with the evidence in figures and, where there is one, what to do.
@@ -134,8 +134,8 @@ impl Finding {
 
     /// A finding seen at one end.
     #[must_use]
-    pub fn at(id: FindingId, end: &str, detail: impl Into<String>) -> Self {
-        Self { id, end: Some(end.to_owned()), detail: detail.into() }
+    pub fn at(id: FindingId, end: impl AsRef<str>, detail: impl Into<String>) -> Self {
+        Self { id, end: Some(end.as_ref().to_owned()), detail: detail.into() }
     }
 }
 

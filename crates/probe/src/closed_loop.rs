@@ -1,6 +1,6 @@
 //! The closed loop: `pingpong`, `rr` and `ping` measure size after size against one peer. A thread of its own measures.
 
-use crate::document::{Figures, Parts, TimedResult};
+use crate::document::{Figures, Other, Parts, TimedResult};
 use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd};
 use crate::echo::{self, EchoPath};
 use crate::peer::{self, DataPath, Peer};
@@ -11,7 +11,7 @@ use crate::stop::BATCH_ROUNDS;
 use crate::{Context, Outcome, ProbeError, cost};
 use clock::Clock;
 use model::worker::{Measured, ProbeTask};
-use model::{Finding, FindingId, ProbeSpec};
+use model::{Finding, FindingId, ProbeSpec, Role};
 use net::icmp::EchoSocket;
 use net::{Fallback, PathOptions, PathVisitor, TransactionClient};
 use record::{Recorder, RecorderConfig};
@@ -121,6 +121,9 @@ impl Engine for ClosedLoop<'_> {
         let scope = "warm-up included, ";
         found.extend(driver::loss_by_direction(spec, lost, sent, rounds.answers, &reports, scope));
         let vanished = driver::vanished(failure.as_ref(), &mut found);
+        let path_info = self.peer.path_info.clone();
+        let report = reports.into_iter().next().flatten();
+        let other = Other { report, address: path_info.peer.clone(), ..Other::default() };
         let timed = TimedResult {
             recorded,
             rates: done.rates,
@@ -130,11 +133,11 @@ impl Engine for ClosedLoop<'_> {
             wake: None,
         };
         let parts = Parts {
-            path_info: self.peer.path_info.clone(),
+            path_info,
             map: done.map,
             usage: done.usage,
             counters: done.counters,
-            reflector: reports.into_iter().next().flatten(),
+            others: vec![other],
             self_cost,
             found,
             vanished,
@@ -229,7 +232,7 @@ fn rate_limited(gap_ns: u64, max_rate_pps: u32) -> Option<Finding> {
     (gap_ns > 0).then(|| {
         Finding::at(
             FindingId::NotPermitted,
-            "reflector",
+            Role::Reflector,
             format!(
                 "the endpoint's owner allows {max_rate_pps} messages a second, so rounds were kept at least {} µs apart: \
                  its paths may have gone cold between them; have --max-rate raised there",
@@ -276,7 +279,7 @@ fn overrun(samples: u64) -> Option<Finding> {
     (samples > 0).then(|| {
         Finding::at(
             FindingId::SamplesOverrun,
-            "initiator",
+            Role::Initiator,
             format!("{samples} late or duplicate answers were dropped, as the sample buffer was full: something repeats our messages"),
         )
     })

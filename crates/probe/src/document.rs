@@ -2,12 +2,12 @@
 
 use crate::driver::Pass;
 use crate::stop;
-use model::result::{EndReport, Ends, SelfCost, Transactions};
+use model::result::{EndReport, SelfCost, Transactions};
 use model::usage::{Carried, Preload};
 use model::worker::{Measured, ProbeTask};
 use model::{
-    ClockMap, Counters, EndUsage, Event, Finding, FindingId, FrameBackend, Messages, PgmReport, Probe, ProbeSpec,
-    ResultDocument, RrSpec, Source, TickRate, Verdict, WakeReport, source,
+    ClockMap, Counters, EndUsage, Event, Finding, FindingId, FrameBackend, Messages, Participants, PgmReport, Probe,
+    ProbeSpec, ResultDocument, Role, RrSpec, Source, TickRate, Verdict, WakeReport, source,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
@@ -23,8 +23,8 @@ pub(crate) struct Parts {
     pub usage: EndUsage,
     /// Where the initiator's host dropped messages.
     pub counters: Counters,
-    /// The (first) reflector's report; absent for ICMP echo and when the peer vanished.
-    pub reflector: Option<StopReport>,
+    /// The other participants, if there are any.
+    pub others: Vec<Other>,
     /// The tool's own cost.
     pub self_cost: SelfCost,
     /// Findings made so far.
@@ -39,6 +39,24 @@ pub(crate) struct Parts {
     pub figures: Figures,
     /// Who measured, if that was a foreign worker.
     pub source: Option<Source>,
+}
+
+/// A participant that sends messages back.
+#[derive(Default)]
+pub(crate) struct Other {
+    /// Its name, where there are several.
+    pub name: Option<String>,
+    /// Its data address.
+    pub address: Option<String>,
+    /// What it reported; absent for a kernel, and when it vanished.
+    pub report: Option<StopReport>,
+}
+
+impl Other {
+    /// What findings call it.
+    fn named(&self) -> &str {
+        self.name.as_deref().unwrap_or(Role::Reflector.word())
+    }
 }
 
 /// What a pass measured.
@@ -86,13 +104,15 @@ pub(crate) struct PathInfo {
 /// Puts the document together and judges it.
 pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measured {
     let spec = &task.spec;
-    let mut reflector = parts.reflector.take();
-    if let Some(report) = &reflector {
-        parts.found.extend(report.notes.iter().cloned());
-        parts.found.extend(over_rate(spec, report));
+    for other in &parts.others {
+        let Some(report) = &other.report else { continue };
+        let of_other = |note: &Finding| Finding { end: Some(other.named().to_owned()), ..note.clone() };
+        parts.found.extend(report.notes.iter().map(of_other));
+        parts.found.extend(over_rate(spec, other.named(), report));
     }
     if let Figures::Stream(streamed) = &mut parts.figures {
-        streamed.add_endpoint(reflector.as_mut(), parts.vanished.is_some());
+        let report = parts.others.first_mut().and_then(|other| other.report.as_mut());
+        streamed.add_endpoint(report, parts.vanished.is_some());
         parts.found.extend(streamed.findings());
     }
     let messages = match &parts.figures {
@@ -100,22 +120,20 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
         Figures::Stream(streamed) => streamed.messages(),
     };
     let preloads = host::stack::preloads();
-    let verdict = judge(spec, &parts, &messages, reflector.as_ref(), &preloads);
-    let Parts { path_info, map, usage, counters, self_cost, interrupted, carried, figures, source, .. } = parts;
-    let ends = Ends {
-        initiator: EndReport {
-            spec: spec.initiator.clone(),
-            host: path_info.host,
-            address: path_info.local,
-            usage,
-            counters,
-            stack_environment: host::stack_environment(),
-            preloads,
-            frame_backend: path_info.frame_backend,
-            carried,
-        },
-        reflector: spec.probe().has_peer().then(|| reflector_end(spec, reflector.unwrap_or_default(), path_info.peer)),
+    let verdict = judge(spec, &parts, &messages, &preloads);
+    let Parts { path_info, others, map, usage, counters, self_cost, interrupted, carried, figures, source, .. } = parts;
+    let initiator = EndReport {
+        spec: spec.initiator.clone(),
+        host: path_info.host,
+        address: path_info.local,
+        usage,
+        counters,
+        stack_environment: host::stack_environment(),
+        preloads,
+        frame_backend: path_info.frame_backend,
+        carried,
     };
+    let ends = Participants::new(initiator, others.into_iter().map(|other| reflector_end(spec, other)));
     let rate = map.rate;
     let mut factors = factors(task, pass);
     factors.extend(source.as_ref().map(|source| (source::FACTOR.to_owned(), source.factor().into())));
@@ -141,34 +159,36 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
     measured
 }
 
-fn judge(
-    spec: &ProbeSpec,
-    parts: &Parts,
-    messages: &Messages,
-    reflector: Option<&StopReport>,
-    preloads: &[Preload],
-) -> Verdict {
+fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages, preloads: &[Preload]) -> Verdict {
     let timed = match &parts.figures {
         Figures::Timed(timed) => Some(timed.as_ref()),
         Figures::Stream(_) => None,
     };
     let path = &parts.path_info;
+    let reflectors = parts.others.iter().filter_map(|other| {
+        let report = other.report.as_ref()?;
+        Some(EndEvidence {
+            role: Role::Reflector,
+            name: other.named(),
+            spec: &spec.reflector,
+            usage: &report.usage,
+            counters: &report.counters,
+            preloads: &report.preloads,
+            carried: report.carried.as_deref(),
+        })
+    });
     record::verdict(&Evidence {
         spec,
         initiator: EndEvidence {
+            role: Role::Initiator,
+            name: Role::Initiator.word(),
             spec: &spec.initiator,
             usage: &parts.usage,
             counters: &parts.counters,
             preloads,
             carried: parts.carried.as_deref(),
         },
-        reflector: reflector.map(|report| EndEvidence {
-            spec: &spec.reflector,
-            usage: &report.usage,
-            counters: &report.counters,
-            preloads: &report.preloads,
-            carried: report.carried.as_deref(),
-        }),
+        reflectors: reflectors.collect(),
         clock: Some(&parts.map),
         messages,
         recorded: timed.map(|timed| &timed.recorded),
@@ -186,7 +206,9 @@ fn judge(
     })
 }
 
-fn reflector_end(spec: &ProbeSpec, report: StopReport, address: Option<String>) -> EndReport {
+fn reflector_end(spec: &ProbeSpec, other: Other) -> EndReport {
+    let Other { name, address, report } = other;
+    let report = report.unwrap_or_default();
     if spec.probe() == Probe::Ping {
         // A kernel answers, of which only the address is known.
         return EndReport { address, ..EndReport::default() };
@@ -197,7 +219,7 @@ fn reflector_end(spec: &ProbeSpec, report: StopReport, address: Option<String>) 
     }
     EndReport {
         spec: spec.reflector.clone(),
-        host: None,
+        host: name,
         address,
         usage,
         counters: report.counters,
@@ -259,7 +281,7 @@ fn rate_width(spec: &ProbeSpec, rates: &[f64]) -> Option<f64> {
 }
 
 /// The endpoint's owner limits the rate: datagrams above it are not answered, streams are read later.
-fn over_rate(spec: &ProbeSpec, report: &StopReport) -> Option<Finding> {
+fn over_rate(spec: &ProbeSpec, name: &str, report: &StopReport) -> Option<Finding> {
     let count = report.over_rate;
     let detail = if spec.is_stream() {
         format!("the endpoint's owner limits the rate, and {count} times it waited before it read on")
@@ -267,7 +289,7 @@ fn over_rate(spec: &ProbeSpec, report: &StopReport) -> Option<Finding> {
         format!("{count} messages came faster than the endpoint's owner allows and were not answered")
     };
     let remedy = "leave a gap (--sleep-gap), or have its --max-rate raised";
-    (count > 0).then(|| Finding::at(FindingId::Loss, "reflector", format!("{detail}: {remedy}")))
+    (count > 0).then(|| Finding::at(FindingId::Loss, name, format!("{detail}: {remedy}")))
 }
 
 #[cfg(test)]
@@ -302,12 +324,13 @@ mod tests {
             events: Vec::new(),
             wake: None,
         };
+        let report = StopReport { over_rate: 3, received: 480, ..StopReport::default() };
         let parts = Parts {
             path_info: PathInfo { loopback_intended: true, ..PathInfo::default() },
             map,
             usage: EndUsage::default(),
             counters: Counters::default(),
-            reflector: Some(StopReport { over_rate: 3, received: 480, ..StopReport::default() }),
+            others: vec![Other { report: Some(report), ..Other::default() }],
             self_cost: SelfCost::default(),
             found: Vec::new(),
             vanished: None,
@@ -335,7 +358,7 @@ mod tests {
             assert!((latency.mean_ns.unwrap() - 5001.0).abs() < 1.0, "{latency:?}");
             assert!(result.transactions.is_none() && result.mdev_ns.is_none());
             assert!(has(&measured, FindingId::Loss), "the rate limit is told");
-            let reflector = result.ends.reflector.as_ref().unwrap();
+            let reflector = result.ends.first(Role::Reflector).unwrap();
             assert_eq!(reflector.usage.transactions, Some(480), "its time covers the warm-up, so its count does too");
         });
     }

@@ -5,7 +5,7 @@ use crate::session::Session;
 use crate::{Context, Outcome, ProbeError};
 use clock::Clock;
 use model::worker::{Measured, ProbeTask};
-use model::{Finding, FindingId, ProbeSpec};
+use model::{Finding, FindingId, ProbeSpec, Role};
 use net::{Fallback, PathError};
 use std::time::Duration;
 use wire::StopReport;
@@ -200,7 +200,7 @@ pub(crate) fn vanished(failure: Option<&ProbeError>, found: &mut Vec<Finding>) -
 
 /// The initiator's data path failed.
 pub(crate) fn broken_path(cause: PathError) -> Finding {
-    Finding::at(FindingId::PathBroken, "initiator", format!("the initiator's data path broke: {cause}"))
+    Finding::at(FindingId::PathBroken, Role::Initiator, format!("the initiator's data path broke: {cause}"))
 }
 
 /// Connections that are not of the protocol that was asked for.
@@ -215,7 +215,7 @@ pub(crate) fn fell_back(fallback: Fallback) -> Option<Finding> {
             "the connection fell back to TCP ({fell_back} of {asked}), so MPTCP was not measured: the peer's kernel must have it (sysctl net.mptcp.enabled=1), and nothing on the path may remove its options (firewalls, proxies)"
         ),
     };
-    Some(Finding::at(FindingId::PathNotAsClaimed, "initiator", detail))
+    Some(Finding::at(FindingId::PathNotAsClaimed, Role::Initiator, detail))
 }
 
 /// Locks the process' memory. What was refused is a finding; the error itself names the cause and the remedy.
@@ -224,7 +224,7 @@ pub(crate) fn lock_memory() -> Vec<Finding> {
 }
 
 fn not_locked(refused: &task::TaskError) -> Finding {
-    Finding::at(FindingId::MemoryNotLocked, "initiator", refused.to_string())
+    Finding::at(FindingId::MemoryNotLocked, Role::Initiator, refused.to_string())
 }
 
 /// Places the calling thread: its CPU and its policy. `longest`: how long it may run without blocking, in a real-time
@@ -281,7 +281,7 @@ pub(crate) fn loss_by_direction(
     let back = sent_back.saturating_sub(answers);
     Some(Finding::at(
         FindingId::Loss,
-        "reflector",
+        Role::Reflector,
         format!(
             "{scope}{out} of {sent} messages never reached the reflector, and {back} of the {sent_back} that it sent back did not arrive in time"
         ),

@@ -1,6 +1,6 @@
 //! A foreign worker as the initiator: its process, what it says, and its samples as a result. docs/foreign-workers.md is the contract.
 
-use crate::document::{Figures, Parts, PathInfo, TimedResult};
+use crate::document::{Figures, Other, Parts, PathInfo, TimedResult};
 use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd};
 use crate::measuring_thread::AffinityGuard;
 use crate::session::Session;
@@ -11,8 +11,8 @@ use model::foreign::{self, ForeignEvent, ForeignLine, ForeignSample, ForeignTask
 use model::result::SelfCost;
 use model::worker::{Measured, ProbeTask};
 use model::{
-    EndUsage, Finding, FindingId, OutlierRule, Probe, ProbeSpec, Sample, SampleFlags, Source, SourceKind, TickRate,
-    WakeReport,
+    EndUsage, Finding, FindingId, OutlierRule, Probe, ProbeSpec, Role, Sample, SampleFlags, Source, SourceKind,
+    TickRate, WakeReport,
 };
 use record::{Recorder, RecorderConfig};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -102,8 +102,8 @@ impl Engine for Foreign<'_> {
         }
         let mut recorded = recorded(spec, &said);
         recorded.started_ns = started_ns;
-        let reflector = reports.into_iter().next().flatten();
-        let answered = reflector.as_ref().map(|report| report.sent);
+        let report = reports.into_iter().next().flatten();
+        let answered = report.as_ref().map(|report| report.sent);
         let mut found = findings(spec, &said, recorded.messages.received, answered);
         let vanished = driver::vanished(failure.as_ref(), &mut found);
         let wake = (spec.probe() == Probe::Wake).then(|| WakeReport {
@@ -114,12 +114,14 @@ impl Engine for Foreign<'_> {
             TimedResult { recorded, rates: Vec::new(), width_percent: None, pgm: None, events: Vec::new(), wake };
         // Raw samples are in the worker's ticks.
         let map = model::ClockMap { rate: said.rate, points: Vec::new(), ..map.finish() };
+        let has_peer = spec.probe().has_peer();
+        let other = has_peer.then(|| Other { report, address: path_info.peer.clone(), ..Other::default() });
         let parts = Parts {
             path_info,
             map,
             usage: EndUsage::default(),
             counters,
-            reflector,
+            others: other.into_iter().collect(),
             self_cost: SelfCost::default(),
             found,
             vanished,
@@ -217,7 +219,7 @@ fn findings(spec: &ProbeSpec, said: &Said, received: u64, answered: Option<u64>)
         "measured by {}{version} with time stamps of its own ({}): its policy, CPU use and faults were not watched",
         said.name, said.clock
     );
-    let mut found = vec![Finding::at(FindingId::Foreign, "initiator", detail)];
+    let mut found = vec![Finding::at(FindingId::Foreign, Role::Initiator, detail)];
     let lived_ns = u64::try_from(said.took.as_nanos()).unwrap_or(u64::MAX);
     let span_ns = said.span_ns();
     if span_ns > lived_ns.saturating_add(lived_ns / 100 * SPAN_PERCENT).saturating_add(SPAN_NS) {
@@ -228,18 +230,18 @@ fn findings(spec: &ProbeSpec, said: &Said, received: u64, answered: Option<u64>)
             lived_ns as f64 / 1e6,
             said.ticks_per_second
         );
-        found.push(Finding::at(FindingId::ClockUnfit, "initiator", detail));
+        found.push(Finding::at(FindingId::ClockUnfit, Role::Initiator, detail));
     }
     found.extend(missing(spec, said).map(|why| {
         let detail = format!("{why}, so that some of its samples are missing: the slowest may be among them");
-        Finding::at(FindingId::SamplesOverrun, "initiator", detail)
+        Finding::at(FindingId::SamplesOverrun, Role::Initiator, detail)
     }));
     if let Some(answered) = answered.filter(|answered| received > *answered) {
         let detail = format!(
             "{} says that {received} messages were answered, and the reflector answered {answered}: it measured something else",
             said.name
         );
-        found.push(Finding::at(FindingId::PathNotAsClaimed, "initiator", detail));
+        found.push(Finding::at(FindingId::PathNotAsClaimed, Role::Initiator, detail));
     }
     found
 }

@@ -10,7 +10,7 @@ mod document;
 mod open;
 mod pinger;
 
-use crate::document::{Figures, Parts};
+use crate::document::{Figures, Other, Parts};
 use crate::driver::{self, Engine, Pass, PassDone};
 use crate::measuring_thread::AffinityGuard;
 use crate::pace::ring::Consumer;
@@ -461,12 +461,14 @@ impl StreamRun {
             working,
             hlog: hlog.unwrap_or_default(),
         };
+        let path_info = opened.path_info.clone();
+        let address_of_peer = path_info.peer.clone();
         let parts = Parts {
-            path_info: opened.path_info.clone(),
+            path_info,
             map: self.map,
             usage,
             counters,
-            reflector: report,
+            others: vec![Other { report, address: address_of_peer, ..Other::default() }],
             self_cost: SelfCost { clock_read_ns: clock.read_cost_ns(), ..SelfCost::default() },
             found,
             vanished,

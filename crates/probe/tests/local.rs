@@ -5,7 +5,7 @@ mod common;
 
 use common::{check_sane, has, run_with, spec};
 use model::worker::{INHERITED_VARIABLE, Inherited, ProbeTask, Target};
-use model::{FindingId, Probe, ProbeOptions, ProbeSpec, Protocol, Receive, RrSpec, SizeList};
+use model::{FindingId, Probe, ProbeOptions, ProbeSpec, Protocol, Receive, Role, RrSpec, SizeList};
 
 const LOCAL: [Protocol; 3] = [Protocol::UnixStream, Protocol::UnixDgram, Protocol::Pipe];
 
@@ -60,7 +60,7 @@ fn each_protocol_within_the_machine() {
                 check_sane(measured);
                 assert_eq!((measured.result.messages.received, measured.result.messages.lost), (300, 0));
                 assert!(!has(measured, FindingId::PathIsLocal), "it is meant to be local");
-                assert!(measured.result.ends.reflector.as_ref().unwrap().usage.elapsed_ns > 0);
+                assert!(measured.result.ends.first(Role::Reflector).unwrap().usage.elapsed_ns > 0);
             }
         }
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Served, check_sane, has, one, run, run_with, spec, task};
-use model::{FindingId, LatencyKind, Limits, Probe, ProbeOptions, Protocol, Receive, RrSpec, SizeList};
+use model::{FindingId, LatencyKind, Limits, Probe, ProbeOptions, Protocol, Receive, Role, RrSpec, SizeList};
 use std::sync::atomic::Ordering;
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
@@ -23,7 +23,7 @@ fn pingpong_in_every_receive_mode() {
             assert_eq!(result.messages.lost, 0, "{protocol} {receive}");
             assert_eq!(result.factor("protocol").as_deref(), Some(protocol.word()));
             assert_eq!((result.size(), result.factor("load").as_deref()), (Some(32), Some("none")));
-            let reflector = result.ends.reflector.as_ref().unwrap();
+            let reflector = result.ends.first(Role::Reflector).unwrap();
             assert_eq!(reflector.spec.receive, receive);
             assert!(reflector.usage.elapsed_ns > 0, "{protocol} {receive}: {reflector:?}");
             assert!(!has(&measured, FindingId::PathIsLocal), "127.0.0.1 is local on purpose");
@@ -130,7 +130,7 @@ fn gaps_space_the_rounds() {
     (spec.stop.max_ms, spec.stop.max_count) = (60_000, 20);
     let measured = one(&task(spec, served.address));
     assert_eq!(measured.result.messages.received, 20);
-    let usage = &measured.result.ends.initiator.usage;
+    let usage = &measured.result.ends.first(Role::Initiator).unwrap().usage;
     assert!(usage.voluntary_switches >= 19, "the sleeps are real: {usage:?}");
     // 19 gaps of 1.5 ms lie between the first send and the last answer.
     assert!(measured.result.elapsed_ns >= 19 * 1_500_000, "{}", measured.result.elapsed_ns);
@@ -185,7 +185,7 @@ fn rr_counts_transactions() {
         let rtt_s = 2.0 * result.latency.as_ref().unwrap().mean_ns.unwrap() / 1e9;
         let busy = transactions.per_second * rtt_s;
         assert!((0.3..=1.001).contains(&busy), "{busy}: {transactions:?}");
-        assert!(result.ends.initiator.usage.machine_percent().is_some());
+        assert!(result.ends.first(Role::Initiator).unwrap().usage.machine_percent().is_some());
     }
 }
 
@@ -336,7 +336,7 @@ fn a_pinned_end_stays_where_it_was_put() {
     let mut spec = spec(Probe::Pingpong, Protocol::Udp);
     spec.initiator.cpu = before.iter().last();
     let measured = one(&task(spec.clone(), served.address));
-    let usage = &measured.result.ends.initiator.usage;
+    let usage = &measured.result.ends.first(Role::Initiator).unwrap().usage;
     assert_eq!((usage.cpu, usage.migrations), (spec.initiator.cpu, 0), "{usage:?}");
     assert!(usage.other_tasks_ns.is_some());
     assert_eq!(task::allowed_cpus().unwrap(), before, "the calling thread is let back");
@@ -403,7 +403,7 @@ fn ping_has_the_figures_of_iputils() {
         let result = &measured.result;
         let latency = result.latency.as_ref().unwrap();
         assert_eq!((latency.kind, latency.count, result.messages.lost), (LatencyKind::Rtt, 40, 0), "{receive} {size}");
-        let peer = result.ends.reflector.as_ref().unwrap();
+        let peer = result.ends.first(Role::Reflector).unwrap();
         assert_eq!(peer.address.as_deref(), Some("127.0.0.1"), "the summary names the host, and echoes have no port");
         // mdev is the population's deviation, stdev the sample's.
         let (mdev, stdev) = (result.mdev_ns.unwrap(), latency.stdev_ns.unwrap());

@@ -9,7 +9,7 @@ use common::{Served, has, one, run, spec, task};
 use model::worker::{Measured, ProbeTask, Target};
 use model::{
     FindingId, LatencyKind, Limits, Multicast, PaceSpec, Pacer, Policy, Probe, ProbeOptions, ProbeSpec, Protocol,
-    Receive, Shape, SizeList, Stamps,
+    Receive, Role, Shape, SizeList, Stamps,
 };
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -47,9 +47,9 @@ fn check(measured: &Measured, sent: u64) {
     let cost = &result.self_cost;
     assert!(cost.clock_read_ns > 0.0 && cost.loop_ns > 0.0 && cost.record_ns > 0.0, "{cost:?}");
     assert!(!has(measured, FindingId::SamplesOverrun), "{:?}", result.verdict);
-    let reflector = result.ends.reflector.as_ref().unwrap();
+    let reflector = result.ends.first(Role::Reflector).unwrap();
     assert_eq!(reflector.usage.transactions, Some(sent), "it counts what it received, the warm-up apart");
-    assert!(result.ends.initiator.usage.elapsed_ns > 0);
+    assert!(result.ends.first(Role::Initiator).unwrap().usage.elapsed_ns > 0);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn one_answer_in_so_many() {
     let result = &all[0].result;
     assert_eq!(result.latency.as_ref().unwrap().count, 20, "{:?}", result.messages);
     assert_eq!(result.lateness.as_ref().unwrap().count, 200, "each message has a lateness");
-    let reflector = result.ends.reflector.as_ref().unwrap();
+    let reflector = result.ends.first(Role::Reflector).unwrap();
     assert_eq!(reflector.usage.transactions, Some(200));
 }
 
@@ -410,7 +410,7 @@ fn real_time_threads_on_their_cpus_fault_and_move_nothing() {
         }
         outcome.unwrap();
         check(&all[0], 100);
-        let usage = &all[0].result.ends.initiator.usage;
+        let usage = &all[0].result.ends.first(Role::Initiator).unwrap().usage;
         assert_eq!((usage.migrations, usage.cpu), (0, Some(cpus[0])), "{pacer}");
         for finding in all[0].result.verdict.iter() {
             assert!(!matches!(finding.id, FindingId::Migrated | FindingId::Faults), "{pacer}: {finding:?}");

@@ -2,11 +2,15 @@
 
 use crate::{PaceFigures, Recorded};
 use model::usage::{Carried, Preload};
-use model::{ClockMap, Counters, EndSpec, EndUsage, Finding, LoadReport, Messages, ProbeSpec};
+use model::{ClockMap, Counters, EndSpec, EndUsage, Finding, LoadReport, Messages, ProbeSpec, Role};
 
 /// One end: what it was told and what happened to it.
 #[derive(Debug, Clone, Copy)]
 pub struct EndEvidence<'a> {
+    /// What it does.
+    pub role: Role,
+    /// What findings call it: its role, or its host where several have that role.
+    pub name: &'a str,
     /// What it was told.
     pub spec: &'a EndSpec,
     /// CPU, scheduling and faults of the measuring thread; must cover the measured loop and nothing else.
@@ -34,14 +38,14 @@ pub struct PathFacts<'a> {
 }
 
 /// Everything that the verdict looks at.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Evidence<'a> {
     /// What was asked for.
     pub spec: &'a ProbeSpec,
     /// The end that starts messages.
     pub initiator: EndEvidence<'a>,
-    /// The end that sends them back; absent for ICMP echo, and when a peer vanished before it told.
-    pub reflector: Option<EndEvidence<'a>>,
+    /// Those that send them back; none for ICMP echo, and without those that vanished before they told.
+    pub reflectors: Vec<EndEvidence<'a>>,
     /// The initiator's clock map.
     pub clock: Option<&'a ClockMap>,
     /// Messages sent, received and lost.
@@ -65,6 +69,11 @@ pub struct Evidence<'a> {
 }
 
 impl<'a> Evidence<'a> {
+    /// All ends, the initiator first.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = &EndEvidence<'a>> {
+        std::iter::once(&self.initiator).chain(&self.reflectors)
+    }
+
     /// What only `pace` has.
     pub(crate) fn pace(&self) -> Option<&'a PaceFigures> {
         self.recorded?.pace.as_deref()

@@ -30,4 +30,4 @@ pub use paced::{
     RepairNote, SenderCounts, saturated,
 };
 pub use recorder::{Recorded, Recorder, RecorderConfig, Schedule};
-pub use verdict::{not_as_claimed, verdict};
+pub use verdict::verdict;

@@ -1,8 +1,8 @@
 //! Intervals over time: the series of the result, and the tallies of the interval log.
 
 use crate::outliers::touched;
-use model::LatencyKind;
 use model::result::{Series, SeriesQuantity};
+use model::{LatencyKind, Role};
 use stats::{Histogram, Tally};
 
 /// Intervals of the series at most (10 minutes of 100 ms); beyond, neighbours are joined two by two.
@@ -154,7 +154,7 @@ impl IntervalSeries {
         }
         let series = |quantity: SeriesQuantity, value: fn(&Slot) -> Option<u64>| Series {
             quantity,
-            host: "initiator".to_owned(),
+            host: Role::Initiator.to_string(),
             interval_ns: self.length_ns,
             values: self.closed.iter().map(|slot| value(slot).map(|value| value as f64)).collect(),
         };

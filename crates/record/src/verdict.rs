@@ -3,7 +3,7 @@
 
 use crate::{EndEvidence, Evidence};
 use model::usage::Preload;
-use model::{ClockMap, ClockPoint, Counters, EndUsage, Finding, FindingId, Pacer, Policy, Probe, Receive, Verdict};
+use model::{ClockMap, ClockPoint, Counters, EndUsage, Finding, FindingId, Pacer, Probe, Receive, Role, Verdict};
 use moves::{Taken, moves};
 use stats::stalls::{Cause, Stall, is_throttling_stall};
 
@@ -47,11 +47,11 @@ enum Rule {
     /// Of the whole measurement.
     Run(FindingId, fn(&Evidence<'_>) -> Option<String>),
     /// Of the measurement; the finding names this end.
-    At(FindingId, &'static str, fn(&Evidence<'_>) -> Option<String>),
+    At(FindingId, Role, fn(&Evidence<'_>) -> Option<String>),
     /// Of each end.
-    Ends(FindingId, fn(&Evidence<'_>, &End<'_>) -> Option<String>),
+    Ends(FindingId, fn(&Evidence<'_>, &EndEvidence<'_>) -> Option<String>),
     /// Of each end, with the time that was taken from it: a finding where that can have moved a printed figure, else noted.
-    Taken(FindingId, fn(&Evidence<'_>, &End<'_>) -> Option<(String, Taken)>),
+    Taken(FindingId, fn(&Evidence<'_>, &EndEvidence<'_>) -> Option<(String, Taken)>),
     /// One that chooses among several findings.
     Own(fn(&Evidence<'_>) -> Vec<Finding>),
 }
@@ -60,14 +60,14 @@ enum Rule {
 const RULES: [Rule; 21] = [
     Rule::Run(FindingId::ClockUnfit, |evidence| clock_unfit(evidence.clock?)),
     Rule::Run(FindingId::PathIsLocal, path_is_local),
-    Rule::At(FindingId::PeerVanished, "reflector", peer_vanished),
-    Rule::At(FindingId::SamplesOverrun, "initiator", samples_overrun),
+    Rule::At(FindingId::PeerVanished, Role::Reflector, peer_vanished),
+    Rule::At(FindingId::SamplesOverrun, Role::Initiator, samples_overrun),
     Rule::Run(FindingId::TimedOut, timed_out),
-    Rule::Ends(FindingId::Migrated, |_, end| migrated(&end.evidence)),
+    Rule::Ends(FindingId::Migrated, |_, end| migrated(end)),
     Rule::Taken(FindingId::Faults, faults),
-    Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_loaded(&end.evidence)),
-    Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_passed_on(&end.evidence)),
-    Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_accelerated(&end.evidence)),
+    Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_loaded(end)),
+    Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_passed_on(end)),
+    Rule::Ends(FindingId::PathNotAsClaimed, |_, end| not_accelerated(end)),
     Rule::Own(schedule),
     Rule::Own(pace::rate_not_reached),
     Rule::Run(FindingId::Loss, loss),
@@ -75,17 +75,11 @@ const RULES: [Rule; 21] = [
     Rule::Own(stalls),
     Rule::Run(FindingId::LongStalls, long_stalls),
     Rule::Taken(FindingId::OtherTasks, other_tasks),
-    Rule::Taken(FindingId::Steal, |_, end| steal(end.evidence.usage)),
+    Rule::Taken(FindingId::Steal, |_, end| steal(end.usage)),
     Rule::Run(FindingId::LoadUneven, load_uneven),
     Rule::Run(FindingId::Interrupted, interrupted),
     Rule::Run(FindingId::IntervalNotReached, interval_not_reached),
 ];
-
-/// One end by its name.
-struct End<'a> {
-    name: &'static str,
-    evidence: EndEvidence<'a>,
-}
 
 /// Judges the evidence.
 #[must_use]
@@ -98,11 +92,11 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
             Rule::Run(id, rule) => rule(evidence).map(|detail| Finding::new(id, detail)).into_iter().collect(),
             Rule::At(id, end, rule) => rule(evidence).map(|detail| Finding::at(id, end, detail)).into_iter().collect(),
             Rule::Ends(id, rule) => {
-                ends(evidence).filter_map(|end| Some(Finding::at(id, end.name, rule(evidence, &end)?))).collect()
+                evidence.ends().filter_map(|end| Some(Finding::at(id, end.name, rule(evidence, end)?))).collect()
             }
             Rule::Taken(id, rule) => {
-                for end in ends(evidence) {
-                    let Some((detail, taken)) = rule(evidence, &end) else { continue };
+                for end in evidence.ends() {
+                    let Some((detail, taken)) = rule(evidence, end) else { continue };
                     let finding = Finding::at(id, end.name, detail);
                     if moves(evidence, taken) { verdict.add(finding) } else { verdict.noted.push(finding) }
                 }
@@ -118,12 +112,6 @@ pub fn verdict(evidence: &Evidence<'_>) -> Verdict {
         if did_harm { verdict.add(finding.clone()) } else { verdict.noted.push(finding.clone()) }
     }
     verdict
-}
-
-fn ends<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = End<'a>> {
-    [("initiator", Some(evidence.initiator)), ("reflector", evidence.reflector)]
-        .into_iter()
-        .filter_map(|(name, end)| end.map(|evidence| End { name, evidence }))
 }
 
 pub(crate) fn ms(ns: u64) -> f64 {
@@ -217,8 +205,8 @@ fn migrated(end: &EndEvidence<'_>) -> Option<String> {
 }
 
 /// A page fault makes a message late, and no stream slow.
-fn faults(evidence: &Evidence<'_>, end: &End<'_>) -> Option<(String, Taken)> {
-    let usage = end.evidence.usage;
+fn faults(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, Taken)> {
+    let usage = end.usage;
     let (minor, major) = (usage.minor_faults, usage.major_faults);
     if minor + major == 0 || evidence.recorded.is_none() {
         return None;
@@ -231,12 +219,6 @@ fn faults(evidence: &Evidence<'_>, end: &End<'_>) -> Option<(String, Taken)> {
     let longest_ns = if major > 0 { usage.elapsed_ns } else { MINOR_FAULT_NS };
     let total_ns = major.saturating_mul(usage.elapsed_ns).saturating_add(minor.saturating_mul(MINOR_FAULT_NS));
     Some((detail, Taken { total_ns, longest_ns, of_ns: usage.elapsed_ns }))
-}
-
-/// What is wrong with the stack that an end claims, a sentence each: the rules of `path-not-as-claimed` for the ends that are
-/// not in the [`Evidence`], which are the reflectors behind the first.
-pub fn not_as_claimed(end: &EndEvidence<'_>) -> impl Iterator<Item = String> {
-    [not_loaded(end), not_passed_on(end), not_accelerated(end)].into_iter().flatten()
 }
 
 /// A library that LD_PRELOAD names and the loader could not load: it warns on stderr and goes on with the kernel's stack,
@@ -320,7 +302,7 @@ fn closed_schedule(evidence: &Evidence<'_>) -> Option<Finding> {
              less often (--interval)",
             worst(schedule.own_lateness.max())
         );
-        return Some(Finding::at(FindingId::GeneratorLate, "initiator", detail));
+        return Some(Finding::at(FindingId::GeneratorLate, Role::Initiator, detail));
     }
     let held_up = schedule.lateness.count_above(interval_ns);
     (percent(held_up, sent) > HELD_UP_PERCENT).then(|| {
@@ -363,19 +345,18 @@ fn loss(evidence: &Evidence<'_>) -> Option<String> {
     }
     facts.extend(pace::lost_by_reflector(evidence));
     let known = facts.len();
-    for End { name, evidence: end } in ends(evidence) {
+    for end in evidence.ends() {
         let counted = drops(end.counters).into_iter().filter(|(count, _)| *count > 0);
-        facts.extend(counted.map(|(count, what)| format!("{name}: {count} {what}")));
+        facts.extend(counted.map(|(count, what)| format!("{}: {count} {what}", end.name)));
     }
     if facts.len() == known {
         facts.push(
             "no counter of the hosts shows them: they were lost between the hosts, or where nothing counts".to_owned(),
         );
     }
-    let full =
-        |end: End<'_>| end.evidence.counters.socket_overflow + end.evidence.counters.udp_receive_buffer_errors > 0;
+    let full = |end: &EndEvidence<'_>| end.counters.socket_overflow + end.counters.udp_receive_buffer_errors > 0;
     let remedy = ": raise the receive buffer (--receive-buffer, net.core.rmem_max)";
-    Some(facts.join("; ") + if ends(evidence).any(full) { remedy } else { "" })
+    Some(facts.join("; ") + if evidence.ends().any(full) { remedy } else { "" })
 }
 
 fn order(evidence: &Evidence<'_>) -> Option<String> {
@@ -389,12 +370,10 @@ fn order(evidence: &Evidence<'_>) -> Option<String> {
 }
 
 /// What the other end cost where it shares this end's CPU.
-fn partner<'a>(evidence: &Evidence<'a>, name: &str) -> Option<&'a EndUsage> {
-    let reflector = evidence.reflector?;
-    let initiator = evidence.initiator;
-    let shared = initiator.spec.cpu.is_some() && initiator.spec.cpu == reflector.spec.cpu;
-    let other = if name == "initiator" { reflector.usage } else { initiator.usage };
-    (evidence.path.one_machine && shared).then_some(other)
+fn partner<'a>(evidence: &Evidence<'a>, of: &EndEvidence<'_>) -> Option<&'a EndUsage> {
+    let shares = |other: &&EndEvidence<'a>| other.role != of.role && other.spec.cpu == of.spec.cpu;
+    let is_shared = evidence.path.one_machine && of.spec.cpu.is_some();
+    evidence.ends().find(shares).filter(|_| is_shared).map(|other| other.usage)
 }
 
 /// CPU time of a process, as if it had been counted for as long as another figure.
@@ -406,20 +385,18 @@ fn own_ns(usage: &EndUsage, elapsed_ns: u64) -> u64 {
 
 /// Ends whose thread is of a real-time class and hardly ever sleeps; and ends that sleep by turns on one CPU, which
 /// together never leave it.
-fn restless(evidence: &Evidence<'_>) -> Vec<(&'static str, Policy)> {
-    let both = ends(evidence).all(|end| end.evidence.spec.policy.is_real_time());
+fn restless<'e, 'a>(evidence: &'e Evidence<'a>) -> Vec<&'e EndEvidence<'a>> {
+    let all = evidence.ends().all(|end| end.spec.policy.is_real_time());
     let pacer_spins = evidence.pace().is_some() && evidence.spec.pace().is_some_and(|pace| pace.pacer == Pacer::Spin);
-    ends(evidence)
-        .filter(|End { name, evidence: end }| {
-            let elapsed_ns = end.usage.elapsed_ns;
-            let beside = partner(evidence, name).filter(|_| both).map_or(0, |other| own_ns(other, elapsed_ns));
-            let own = own_ns(end.usage, elapsed_ns).saturating_add(beside);
-            let busy = elapsed_ns > 0 && percent(own, elapsed_ns) >= BUSY_PERCENT;
-            let spins = end.spec.receive == Receive::Spin || *name == "initiator" && pacer_spins;
-            end.spec.policy.is_real_time() && (spins || busy)
-        })
-        .map(|end| (end.name, end.evidence.spec.policy))
-        .collect()
+    let is_restless = |end: &&EndEvidence<'a>| {
+        let elapsed_ns = end.usage.elapsed_ns;
+        let beside = partner(evidence, end).filter(|_| all).map_or(0, |other| own_ns(other, elapsed_ns));
+        let own = own_ns(end.usage, elapsed_ns).saturating_add(beside);
+        let busy = elapsed_ns > 0 && percent(own, elapsed_ns) >= BUSY_PERCENT;
+        let spins = end.spec.receive == Receive::Spin || end.role == Role::Initiator && pacer_spins;
+        end.spec.policy.is_real_time() && (spins || busy)
+    };
+    evidence.ends().filter(is_restless).collect()
 }
 
 /// The lengths of stalls that are as long as those of RT throttling.
@@ -436,14 +413,14 @@ fn stalls(evidence: &Evidence<'_>) -> Vec<Finding> {
     let of_sender = evidence.pace().map_or_else(Vec::new, |pace| throttling(&pace.sender_stalls));
     if !of_sender.is_empty()
         && of_sender.len() >= lengths.len()
-        && restless.iter().any(|(name, _)| *name == "initiator")
+        && restless.iter().any(|end| end.role == Role::Initiator)
     {
-        restless.retain(|(name, _)| *name == "initiator");
+        restless.retain(|end| end.role == Role::Initiator);
         lengths = of_sender;
     }
-    if let (Some(&longest), Some((name, _))) = (lengths.iter().max(), restless.first()) {
-        let who: Vec<String> = restless.iter().map(|(name, policy)| format!("{name} ({policy})")).collect();
-        let (state, remedy) = if partner(evidence, "initiator").is_some() {
+    if let (Some(&longest), Some(first)) = (lengths.iter().max(), restless.first()) {
+        let who: Vec<String> = restless.iter().map(|end| format!("{} ({})", end.name, end.spec.policy)).collect();
+        let (state, remedy) = if partner(evidence, &evidence.initiator).is_some() {
             ("never left their CPU idle", "a shielded CPU with kernel.sched_rt_runtime_us = -1 has neither")
         } else {
             ("never slept", "use --receive block, or keep other tasks off its CPU")
@@ -456,7 +433,7 @@ fn stalls(evidence: &Evidence<'_>) -> Vec<Finding> {
             who.join(" and the "),
         );
         findings.push(match restless.len() {
-            1 => Finding::at(FindingId::Throttled, name, detail),
+            1 => Finding::at(FindingId::Throttled, first.name, detail),
             _ => Finding::new(FindingId::Throttled, detail),
         });
     }
@@ -503,14 +480,14 @@ fn interrupted(evidence: &Evidence<'_>) -> Option<String> {
     evidence.interrupted.then(|| format!("the run was interrupted{after}: the result covers only what came before"))
 }
 
-fn other_tasks(evidence: &Evidence<'_>, end: &End<'_>) -> Option<(String, Taken)> {
-    let usage = end.evidence.usage;
+fn other_tasks(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, Taken)> {
+    let usage = end.usage;
     // The other end of the measurement is no disturbance of it.
-    let beside = partner(evidence, end.name).map_or(0, |other| own_ns(other, usage.elapsed_ns));
+    let beside = partner(evidence, end).map_or(0, |other| own_ns(other, usage.elapsed_ns));
     let other = usage.other_tasks_ns?.saturating_sub(beside);
     let share = percent(other, usage.elapsed_ns);
     // A real-time end already preempts them; what is left then is where they are.
-    let remedy = if end.evidence.spec.policy.is_real_time() {
+    let remedy = if end.spec.policy.is_real_time() {
         "they ran while it waited, which costs cache misses and wake-ups: keep them off it (shield, isolcpus)"
     } else {
         "keep them off it (shield, isolcpus, --cpu), or use --policy fifo:1"

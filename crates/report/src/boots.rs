@@ -8,7 +8,7 @@ use crate::layout::{Column, Grid};
 use crate::names::label_word;
 use crate::units::{counted, percent, us_or_dash};
 use model::factor::capitalised;
-use model::{CellBoot, LatencyKind, ResultDocument, Substrate};
+use model::{CellBoot, LatencyKind, ResultDocument, Role, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,7 +162,7 @@ fn figures(boot: &CellBoot, results: &[&ResultDocument], rtt: bool) -> BootFigur
         let shares = values(results, &format!("{end}.ksoftirqd"), rtt);
         (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
     };
-    let ksoftirqd = crate::known::ENDS.into_iter().filter_map(share).reduce(f64::max);
+    let ksoftirqd = Role::ALL.into_iter().filter_map(share).reduce(f64::max);
     let (p50_ns, p99_9_ns) = (centre("p50"), centre("p99.9"));
     BootFigures { visit, ids, repetitions, p50_ns, p99_9_ns, max_ns: largest, ksoftirqd }
 }

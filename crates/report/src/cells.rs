@@ -188,8 +188,7 @@ fn cell(
 }
 
 fn is_real_time(result: &ResultDocument) -> bool {
-    let ends = &result.ends;
-    std::iter::once(&ends.initiator).chain(&ends.reflector).any(|end| end.spec.policy.is_real_time())
+    result.ends.iter().any(|(_, end)| end.spec.policy.is_real_time())
 }
 
 /// Messages that took about 50 ms there and back, where an end has a real-time policy.

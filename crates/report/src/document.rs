@@ -6,7 +6,7 @@
 use crate::ReportError;
 use crate::error::json_text;
 use crate::names::cell_word;
-use model::{LatencyKind, Probe, Substrate};
+use model::{LatencyKind, Probe, Role, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -242,7 +242,11 @@ pub struct FindingCount {
 impl FindingCount {
     /// The finding, where it was made, and in how many of all repetitions: `steal at the reflector`, and `2 of 5`.
     pub(crate) fn words(&self, info: &CellInfo) -> (String, Option<String>) {
-        let at = self.end.as_deref().map(|end| format!(" at the {end}")).unwrap_or_default();
+        let at = match self.end.as_deref() {
+            None => String::new(),
+            Some(role) if role.parse::<Role>().is_ok() => format!(" at the {role}"),
+            Some(host) => format!(" at {host}"),
+        };
         let all = info.repetitions + info.left_out;
         (format!("{}{at}", self.id), (all > 1).then(|| format!("{} of {all}", self.repetitions)))
     }

@@ -5,8 +5,9 @@ use crate::RunInput;
 use crate::combine::{middle, spread};
 use crate::names::measured_on;
 use crate::units::{each_once, plain, span, utc};
+use model::factor::capitalised;
 use model::result::EndReport;
-use model::{MachineFacts, NicFacts, Prepared, Probe, ResultDocument, Source};
+use model::{MachineFacts, NicFacts, Prepared, ResultDocument, Role, Source};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -281,8 +282,7 @@ pub(crate) fn of_cell(run: &RunInput, members: &[(usize, &ResultDocument)]) -> V
     if first.is_imported() {
         out.extend(first.source.as_ref().map(source_facts));
     } else {
-        out.push(end_facts("Initiator", &first.ends.initiator, first.probe));
-        out.extend(first.ends.reflector.iter().map(|end| end_facts("Reflector", end, first.probe)));
+        out.extend(first.ends.iter().map(|(role, end)| end_facts(role, end, first)));
         out.extend(first.source.as_ref().map(source_facts));
     }
     out.extend(first.prepared.iter().map(|prepared| prepared_facts("Prepared on", prepared)));
@@ -316,11 +316,11 @@ fn source_facts(source: &Source) -> Facts {
 }
 
 /// The settings of an end.
-fn end_facts(heading: &str, end: &EndReport, probe: Probe) -> Facts {
-    let mut pairs = Facts::new(heading);
+fn end_facts(role: Role, end: &EndReport, result: &ResultDocument) -> Facts {
+    let mut pairs = Facts::new(capitalised(role.word()));
     pairs.push("host", end.host.as_deref());
     pairs.push("address", end.address.as_deref());
-    pairs.push("receive", probe.has_reflector().then_some(end.spec.receive));
+    pairs.push("receive", result.probe.has_reflector().then_some(end.spec.receive));
     pairs.push("policy", Some(end.spec.policy));
     pairs.push("CPU", Some(end.spec.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())));
     pairs.push("busy poll", end.spec.busy_poll_us.map(|us| format!("{us} µs")));

@@ -5,19 +5,16 @@ use crate::cells::Cell;
 use crate::document::CellInfo;
 use crate::summary::is_trusted;
 use crate::units::{counted, percent, span};
-use model::MachineFacts;
 use model::factor::capitalised;
 use model::known::{Symptom, fitting};
+use model::{MachineFacts, Role};
 use std::collections::BTreeMap;
-
-/// The roles whose machines carry a cell's messages.
-pub(crate) const ENDS: [&str; 2] = ["initiator", "reflector"];
 
 /// What was seen of a symptom in a cell: how strongly, and as words.
 type Observation = (f64, String);
 
 /// Whether a cell shows a symptom at one end; `None`: it does not, or that was not counted.
-fn seen(cell: &Cell, symptom: Symptom, end: &str, machine: &MachineFacts) -> Option<Observation> {
+fn seen(cell: &Cell, symptom: Symptom, end: Role, machine: &MachineFacts) -> Option<Observation> {
     let info = &cell.info;
     match symptom {
         Symptom::KsoftirqdTail => {
@@ -94,10 +91,10 @@ pub(crate) fn sentences(cells: &[Cell], runs: &[RunInput]) -> Vec<[String; 2]> {
 }
 
 /// The ends of a cell with their machines, in its first boot where these were booted for it.
-fn machines<'r>(run: &'r RunInput, cell: &Cell) -> impl Iterator<Item = (&'static str, &'r MachineFacts)> {
+fn machines<'r>(run: &'r RunInput, cell: &Cell) -> impl Iterator<Item = (Role, &'r MachineFacts)> {
     let boot = cell.members.iter().find_map(|member| run.results.get(*member)?.boot.as_ref());
-    ENDS.into_iter().filter_map(move |end| {
-        let (name, host) = run.document.hosts.iter().find(|(_, host)| host.role == end)?;
+    Role::ALL.into_iter().filter_map(move |end| {
+        let (name, host) = run.document.hosts.iter().find(|(_, host)| host.role == end.word())?;
         let id = boot.and_then(|boot| boot.ids.get(name)).unwrap_or(&host.facts.boot_id);
         Some((end, run.document.machines.get(id)?))
     })

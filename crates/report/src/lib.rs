@@ -53,6 +53,7 @@ mod summary_kernels;
 mod summary_pace;
 mod text;
 mod units;
+mod view;
 
 pub use answer::{Answer, AnswerRow};
 pub use boots::{BootFigures, BootMode, BootSpread};

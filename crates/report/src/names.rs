@@ -7,7 +7,7 @@ use model::factor::{self, Factor};
 pub(crate) use model::factor::{asked_first, rank};
 use model::facts::is_preempt_rt;
 use model::run::RunHost;
-use model::{NicFacts, Substrate, source};
+use model::{NicFacts, Role, Substrate, source};
 use std::collections::BTreeMap;
 
 /// The axes that lead the papers' rows, in the order of the columns, and whether they are always shown.
@@ -95,8 +95,8 @@ pub(crate) fn run_factors(run: &RunInput) -> BTreeMap<String, String> {
 
 fn ends(run: &RunInput) -> Vec<&RunHost> {
     let mut hosts: Vec<&RunHost> = run.document.hosts.values().collect();
-    hosts.sort_by_key(|host| host.role != "initiator");
-    hosts.retain(|host| host.role == "initiator" || host.role.starts_with("reflector"));
+    hosts.retain(|host| host.role.parse::<Role>().is_ok());
+    hosts.sort_by_key(|host| host.role != Role::Initiator.word());
     hosts
 }
 

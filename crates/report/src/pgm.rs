@@ -143,7 +143,7 @@ mod tests {
         };
         serde_json::from_value(json!({
             "format": 1, "probe": "pace", "started_ns": 0, "elapsed_ns": 0, "factors": {},
-            "ends": model::result::Ends::default(), "messages": model::Messages::default(),
+            "ends": model::Participants::default(), "messages": model::Messages::default(),
             "verdict": model::Verdict::default(),
             "pgm": {
                 "carrier": "udp", "group": "239.192.0.1", "reply_group": "239.192.0.2",

@@ -5,7 +5,7 @@ use crate::cell_tables::{Room, text, unit};
 use crate::layout::{Column, Grid};
 use crate::units::{each_once, plain, us_or_dash};
 use model::quantity::{self, DISTRIBUTIONS, Distribution, Group, Quantity, Times};
-use model::{ResultDocument, Statistic};
+use model::{ResultDocument, Role, Statistic};
 use std::borrow::Borrow;
 
 /// What tells results apart: the columns, and the cells of a result.
@@ -51,7 +51,7 @@ pub(crate) fn times(results: &[ResultDocument], (keys, key): Keys, groups: &[Gro
     let several = results.iter().any(|result| distributions(result, groups).any(|(host, ..)| host.is_some()));
     let mut grid = Grid { columns: keys(), ..Grid::default() };
     grid.merged = grid.columns.len() + usize::from(several);
-    grid.columns.extend(several.then(|| Column::words("reflector")));
+    grid.columns.extend(several.then(|| Column::words(Role::Reflector.word())));
     grid.columns.push(Column::words("what"));
     grid.columns.push(Column::figures("count", ""));
     grid.columns.extend(NARROW.map(|statistic| Column::figures(statistic.word(), "µs")));
@@ -87,7 +87,7 @@ pub(crate) enum About {
 impl About {
     /// What stands before the point in ids.
     fn prefixes(self) -> [&'static str; 2] {
-        if matches!(self, Self::Directions) { ["up", "down"] } else { ["initiator", "reflector"] }
+        if matches!(self, Self::Directions) { ["up", "down"] } else { Role::ALL.map(Role::word) }
     }
 
     /// What the rows of a result are called; nothing where they are about the whole.

@@ -8,7 +8,7 @@
 
 use crate::cells::merged;
 use crate::units::plain;
-use model::{Latency, LatencyKind, MachineFacts, ResultDocument};
+use model::{Latency, LatencyKind, MachineFacts, ResultDocument, Role};
 
 /// What the header says beside what the results know themselves. All of it may be absent.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,9 +51,8 @@ pub fn sfnt_text(results: &[ResultDocument], facts: &SfntFacts) -> String {
     say("cmdline", facts.command_line.as_deref());
     say("version", facts.version.as_deref());
     if let Some(result) = first {
-        let ends = [("", Some(&result.ends.initiator)), ("server ", result.ends.reflector.as_ref())];
-        for (whose, end) in ends {
-            for (name, value) in end.into_iter().flat_map(|end| &end.stack_environment) {
+        for (whose, role) in [("", Role::Initiator), ("server ", Role::Reflector)] {
+            for (name, value) in result.ends.first(role).into_iter().flat_map(|end| &end.stack_environment) {
                 say(&format!("{whose}{}", plain(name)), Some(value));
             }
         }

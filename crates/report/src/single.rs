@@ -3,13 +3,11 @@
 use crate::cells::shown;
 use crate::layout::{Column, Grid, paragraph};
 use crate::markdown::{filled_table, quote};
-use crate::names::label_word;
 use crate::result_tables::{About, Keys, Shape, named, rows};
 use crate::units::{plain, whole};
-use crate::{ladder, single_pace, single_stream, single_wake};
-use model::factor::{self, Sets, ValueType};
+use crate::{ladder, view};
 use model::result::EndReport;
-use model::{ClockSource, Finding, LatencyKind, Probe, ResultDocument, source};
+use model::{ClockSource, Finding, LatencyKind, ResultDocument, Role, source};
 use std::collections::BTreeSet;
 
 /// A table with the line above it, which may be empty, and what has to be said below it.
@@ -48,27 +46,20 @@ const NOTHING: &str = "No size was measured.\n";
 impl Printed {
     fn of(results: &[ResultDocument]) -> Option<Self> {
         let first = results.first()?;
-        let (sentences, mut parts) = match first.probe {
-            Probe::Pace => (single_pace::sentences(results), single_pace::parts(results)),
-            Probe::Stream => (single_stream::sentences(results), single_stream::parts(results)),
-            Probe::Wake => (single_wake::sentences(first), single_wake::parts(results)),
-            Probe::Pingpong | Probe::Rr | Probe::Ping => (Vec::new(), closed_loop(results)),
-        };
-        parts.extend((first.probe != Probe::Stream).then(|| {
-            let keys = if first.probe == Probe::Pace { single_pace::KEYS } else { KEYS };
-            Part::new("Percentiles", ladder::table(results, keys))
-        }));
+        let view = view::of(first.probe);
+        let mut parts = (view.tables)(results);
+        parts.extend(view.percentiles.map(|keys| Part::new("Percentiles", ladder::table(results, keys))));
         parts.retain(|part| !part.grid.rows.is_empty());
         for part in &mut parts {
             part.words.extend(ladder::dashes(&part.grid));
         }
-        let reflector = first.ends.reflector.as_ref().filter(|_| first.probe.has_reflector());
-        let near = if first.probe.has_peer() { "initiator" } else { "threads" };
-        let ends = [(near, Some(&first.ends.initiator)), ("reflector", reflector)];
+        let own = if first.probe.has_peer() { Role::Initiator.word() } else { "threads" };
+        let ends = first.ends.iter().filter(|(role, _)| *role == Role::Initiator || first.probe.has_reflector());
+        let called = |role: Role| if role == Role::Initiator { own } else { role.word() };
         Some(Self {
             heading: heading(first),
-            ends: ends.into_iter().filter_map(|(role, end)| Some((role, end_words(end?, first)))).collect(),
-            sentences,
+            ends: ends.map(|(role, end)| (called(role), end_words(end, first))).collect(),
+            sentences: (view.sentences)(results),
             parts,
             verdict: verdict(results),
             findings: findings(results),
@@ -100,7 +91,7 @@ pub fn single_text(results: &[ResultDocument], width: usize) -> String {
             out.push_str(&paragraph("", words, width));
         }
     }
-    out.extend(results.iter().filter(|result| result.probe == Probe::Ping).map(ping_summary));
+    out.extend(results.iter().map(|result| (view::of(result.probe).below)(result)));
     out.push_str(&format!("\n{}\n", printed.verdict));
     for (invalid, text) in &printed.findings {
         out.push_str(&paragraph(if *invalid { "  invalid:   " } else { "  disturbed: " }, text, width));
@@ -137,39 +128,21 @@ pub fn single_markdown(results: &[ResultDocument]) -> String {
     out + &format!("- {}\n", quote(&printed.own_cost))
 }
 
-/// What the heading of a stream says of its factors; `{}` is the value.
-const STREAM: [(&str, &str); 4] =
-    [("flows", "{} flows"), ("batch", "{} datagrams a call"), ("gso", "GSO"), ("gro", "GRO")];
-
 /// `pingpong udp: RTT/2 (round trip divided by two) in µs; stdev is the jitter`.
 fn heading(first: &ResultDocument) -> String {
-    let factor = |name: &str| first.factor(name).map(|word| plain(&word));
+    let view = view::of(first.probe);
+    let factor = |name: &str| view::setting(first, name);
     let load = factor("load").filter(|load| load != "none").map(|load| format!(", load {load}")).unwrap_or_default();
     let kind = first.latency.as_ref().map_or(first.probe.latency_kind(false), |latency| latency.kind);
-    let figures = match kind {
-        _ if first.probe == Probe::Stream => "payload as the receiving end counts it",
-        _ if first.probe == Probe::Pace => "RTT (round trip) in µs",
+    let figures = view.figures.unwrap_or(match kind {
         LatencyKind::RttHalf => "RTT/2 (round trip divided by two) in µs; stdev is the jitter",
         LatencyKind::Rtt => "RTT (round trip) in µs; stdev is the jitter",
         LatencyKind::OneWay => "one-way time in µs; stdev is the jitter",
         LatencyKind::WakeUp => {
             "wake-up latency (time from the deadline to the thread's next instruction) in µs; stdev is the jitter"
         }
-    };
-    let words: Vec<String> = match first.probe {
-        // One flow and one datagram a call are what everybody expects.
-        Probe::Stream => STREAM
-            .iter()
-            .filter_map(|(name, words)| Some((words, factor(name).filter(|value| value != "1")?)))
-            .map(|(words, value)| words.replace("{}", &value))
-            .collect(),
-        // Those of the schedule, as labels have them; the rate is in the tables.
-        Probe::Pace => factor::all()
-            .filter(|factor| matches!(factor.sets, Sets::Pace(_)) && factor.kind != ValueType::Rates)
-            .filter_map(|known| Some(label_word(known.recorded_as, &first.factor(known.recorded_as)?)))
-            .collect(),
-        _ => Vec::new(),
-    };
+    });
+    let words = (view.settings)(first);
     let words = words.join(", ");
     let words = if words.is_empty() { words } else { format!("; {words}") };
     let protocol = factor("protocol").filter(|_| first.probe.has_peer());
@@ -218,7 +191,7 @@ pub(crate) fn figures(results: &[ResultDocument], keys: Keys, ids: &[&str]) -> P
     Part::new("", rows(results, keys, Shape::WHOLE, &named(ids)))
 }
 
-fn closed_loop(results: &[ResultDocument]) -> Vec<Part> {
+pub(crate) fn closed_loop(results: &[ResultDocument]) -> Vec<Part> {
     let rates = results.iter().any(|result| result.transactions.is_some());
     let figures = named(if rates { &TRANSACTIONS } else { &ROUNDS });
     let mut parts = vec![Part::new("", rows(results, KEYS, Shape::WHOLE, &figures))];
@@ -232,13 +205,13 @@ fn closed_loop(results: &[ResultDocument]) -> Vec<Part> {
 /// What each end cost: a row an end, a column a quantity.
 pub(crate) fn cpu(results: &[ResultDocument], words: [&str; 4]) -> Grid {
     let shape = Shape { about: About::Ends, heading: "end", zeros: true, marked: false };
-    let ids = words.map(|word| format!("initiator.{word}"));
+    let ids = words.map(|word| format!("{}.{word}", Role::Initiator));
     rows(results, KEYS, shape, &named(&ids.each_ref().map(String::as_str)))
 }
 
 /// The two lines that ping of iputils ends with; milliseconds.
-fn ping_summary(result: &ResultDocument) -> String {
-    let peer = result.ends.reflector.as_ref().and_then(|end| end.address.as_deref().or(end.host.as_deref()));
+pub(crate) fn ping_summary(result: &ResultDocument) -> String {
+    let peer = result.ends.first(Role::Reflector).and_then(|end| end.address.as_deref().or(end.host.as_deref()));
     let messages = &result.messages;
     let loss = if messages.sent == 0 { 0.0 } else { 100.0 * messages.lost as f64 / messages.sent as f64 };
     let mut out = format!(
@@ -332,19 +305,7 @@ fn own_cost(result: &ResultDocument) -> String {
         ClockSource::Raw => "CLOCK_MONOTONIC_RAW, ",
         ClockSource::Monotonic => "CLOCK_MONOTONIC, ",
     });
-    if result.probe == Probe::Stream {
-        return format!("own cost: clock {clock}{:.0} ns a read, one read a call", cost.clock_read_ns);
-    }
-    if result.probe == Probe::Wake {
-        return format!(
-            "own cost: clock {clock}{:.0} ns a read, one in each figure above; recording {:.0} ns a wake-up, on another thread",
-            cost.clock_read_ns, cost.record_ns
-        );
-    }
-    format!(
-        "own cost: clock {clock}{:.0} ns a read; loop {:.0} ns a round, included above; recording {:.0} ns a message, outside the timed part",
-        cost.clock_read_ns, cost.loop_ns, cost.record_ns
-    )
+    format!("own cost: clock {clock}{:.0} ns a read{}", cost.clock_read_ns, (view::of(result.probe).own_cost)(cost))
 }
 
 /// One row a result, with a heading; the columns are those of [`store::csv`].
@@ -352,10 +313,8 @@ fn own_cost(result: &ResultDocument) -> String {
 /// # Errors
 /// [`store::StoreError::Encode`].
 pub fn single_csv(results: &[ResultDocument]) -> Result<String, store::StoreError> {
-    if results.first().is_some_and(|first| first.probe == Probe::Stream) {
-        return Ok(single_stream::csv(results));
-    }
-    store::csv(results.iter().map(store::CsvRow::of))
+    let own = results.first().and_then(|first| view::of(first.probe).csv);
+    own.map_or_else(|| store::csv(results.iter().map(store::CsvRow::of)), |csv| Ok(csv(results)))
 }
 
 #[cfg(test)]

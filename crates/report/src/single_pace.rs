@@ -2,12 +2,21 @@
 //! both send times, one-way times, segments and reflectors.
 
 use crate::layout::Column;
+use crate::names::label_word;
 use crate::result_tables::{About, Keys, Shape, rows, times};
 use crate::single::Part;
 use crate::units::{commas, each_once, percent, plain, pps, span, us_or_dash};
+use model::factor::{self, Factor, Sets, ValueType};
 use model::quantity::{Group, Times};
 use model::result::Latency;
-use model::{OneWay, OneWayMethod, ResultDocument, SegmentName, StampSource, Statistic};
+use model::{OneWay, OneWayMethod, ResultDocument, Role, SegmentName, StampSource, Statistic};
+
+/// The settings of the schedule, as labels have them; the rate is in the tables.
+pub(crate) fn settings(result: &ResultDocument) -> Vec<String> {
+    let of_schedule = |factor: &&Factor| matches!(factor.sets, Sets::Pace(_)) && factor.kind != ValueType::Rates;
+    let known = factor::all().filter(of_schedule).map(|factor| factor.recorded_as);
+    known.filter_map(|name| Some(label_word(name, &result.factor(name)?))).collect()
+}
 
 /// What is said before any table: a few sentences for a result, one or two for each of several.
 pub(crate) fn sentences(results: &[ResultDocument]) -> Vec<String> {
@@ -112,7 +121,7 @@ pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
     let counts = |about: About, groups: &[Group]| {
         let mut quantities = about.quantities(groups);
         quantities.retain(|quantity| !IN_KEYS.contains(&quantity.id.as_str()));
-        rows(results, KEYS, Shape { about, heading: "reflector", ..Shape::WHOLE }, &quantities)
+        rows(results, KEYS, Shape { about, heading: Role::Reflector.word(), ..Shape::WHOLE }, &quantities)
     };
     let both =
         "RTT from the actual and from the intended send time, and the lateness between them (stdev is the jitter)";

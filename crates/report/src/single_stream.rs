@@ -5,10 +5,21 @@ use crate::layout::{Column, Grid};
 use crate::result_tables::times;
 use crate::single::{KEYS, Part, cpu};
 use crate::units::{commas, plain};
+use crate::view::setting;
 use model::quantity::{self, Group};
 use model::result::SeriesQuantity::{self, Bytes, Duplicated, Jitter, Lost, Received, Reordered, Retransmits, TcpRtt};
-use model::{Direction, FlowReport, ResultDocument};
+use model::{FlowReport, ResultDocument};
 use std::fmt::Write as _;
+
+/// What the heading says of the factors; `{}` is the value.
+const SETTINGS: [(&str, &str); 4] =
+    [("flows", "{} flows"), ("batch", "{} datagrams a call"), ("gso", "GSO"), ("gro", "GRO")];
+
+/// The settings in the words of the heading. One flow and one datagram a call are what everybody expects.
+pub(crate) fn settings(result: &ResultDocument) -> Vec<String> {
+    let known = SETTINGS.iter().filter_map(|(name, words)| Some((words, setting(result, name)?)));
+    known.filter(|(_, value)| value != "1").map(|(words, value)| words.replace("{}", &value)).collect()
+}
 
 /// A sentence a direction.
 pub(crate) fn sentences(results: &[ResultDocument]) -> Vec<String> {
@@ -61,7 +72,7 @@ pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
     for result in results {
         for flow in flows(result) {
             let sizes = if results.len() > 1 { format!(", {} B", result.size().unwrap_or(0)) } else { String::new() };
-            let title = format!("{}{sizes}, as the {} saw it", flow.direction, receiver(flow));
+            let title = format!("{}{sizes}, as the {} saw it", flow.direction, flow.direction.receiver().word());
             parts.push(Part::new(&title, seconds(result, flow)));
         }
     }
@@ -70,10 +81,6 @@ pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
     let title = "latency of a UDP ping-pong beside it: RTT in µs, 32 B, one at a time";
     parts.push(Part::new(title, times(results, KEYS, &[Group::Working])));
     parts
-}
-
-fn receiver(flow: &FlowReport) -> &'static str {
-    if flow.direction == Direction::Down { "initiator" } else { "reflector" }
 }
 
 /// What is known of an interval: its series, and the quantity of the whole direction.
@@ -97,7 +104,7 @@ struct Second {
 }
 
 fn intervals(result: &ResultDocument, flow: &FlowReport) -> Vec<Second> {
-    let host = receiver(flow);
+    let host = flow.direction.receiver().word();
     let find = |quantity| result.series.iter().find(|series| series.quantity == quantity && series.host == host);
     let Some(bytes) = find(Bytes) else { return Vec::new() };
     let length = bytes.interval_ns as f64 / 1e9;

@@ -11,8 +11,8 @@ const WHOLE: [&str; 11] = ["count", "mean", "stdev", "min", "p50", "p90", "p99",
 const KEYS: Keys = (Vec::new, |_| Vec::new());
 
 /// The deadlines in words.
-pub(crate) fn sentences(result: &ResultDocument) -> Vec<String> {
-    let Some(wake) = &result.wake else { return Vec::new() };
+pub(crate) fn sentences(results: &[ResultDocument]) -> Vec<String> {
+    let Some(wake) = results.first().and_then(|result| result.wake.as_ref()) else { return Vec::new() };
     let (Some(deadlines), Some(interval_ns)) = (wake.deadlines, wake.interval_ns) else { return Vec::new() };
     let slack = match wake.timer_slack_ns {
         None => "timer slack not known".to_owned(),

@@ -9,6 +9,7 @@
 #[path = "../examples/sample/mod.rs"]
 mod sample;
 
+use model::Role;
 use sample::paced::Cell;
 use serde_json::Value;
 use std::fs::File;
@@ -513,7 +514,7 @@ fn a_hostile_run_directory_runs_nothing() {
         run.labels.insert(evil.to_owned(), evil.to_owned());
         let result = &mut measured.result;
         result.factors.insert("load".to_owned(), evil.into());
-        result.ends.initiator.host = Some(evil.to_owned());
+        result.ends.of_mut(Role::Initiator).for_each(|end| end.host = Some(evil.to_owned()));
         result.verdict.add(model::Finding::at(model::FindingId::Loss, evil, evil));
         for outlier in &mut measured.outliers {
             outlier.host = Some(evil.to_owned());

@@ -3,7 +3,7 @@
 #[path = "../examples/sample/mod.rs"]
 mod sample;
 
-use model::{Finding, FindingId, LatencyKind, Probe, Substrate};
+use model::{Finding, FindingId, LatencyKind, Probe, Role, Substrate};
 use sample::{Recipe, Shape};
 use windhover_report::compare::{CompareOptions, Comparisons, Outcome};
 use windhover_report::{Mark, Options, Report, RunInput, SfntFacts, csv_columns};
@@ -139,7 +139,7 @@ fn nothing_from_outside_becomes_markup() {
         host.facts.hostname = Some(evil.into());
     }
     for (index, result) in run.results.iter_mut().enumerate() {
-        result.ends.initiator.host = Some(evil.into());
+        result.ends.of_mut(Role::Initiator).for_each(|end| end.host = Some(evil.into()));
         result.factors.insert("load".into(), serde_json::Value::from(format!("{evil}{}", index % 2)));
         result.verdict.add(Finding::at(FindingId::Loss, evil, evil));
     }
@@ -303,7 +303,7 @@ fn a_known_change_of_the_kernel_is_quoted_where_version_and_symptom_fit() {
         }
         for result in &mut run.results {
             let loaded = result.factor("load").is_some_and(|load| load != "none");
-            let usage = &mut result.ends.initiator.usage;
+            let usage = &mut result.ends.of_mut(Role::Initiator).next().unwrap().usage;
             usage.elapsed_ns = 1_000_000_000;
             usage.ksoftirqd_ns = ksoftirqd_ns.filter(|_| loaded);
         }

@@ -31,7 +31,7 @@ use crate::{Run, StoreError};
 use model::quantity::{self, Group};
 use model::result::Rung;
 use model::run::RunStep;
-use model::{Finding, ResultDocument};
+use model::{Finding, ResultDocument, Role};
 use std::collections::BTreeSet;
 
 /// One row: a result, with its run where it is of one.
@@ -83,7 +83,7 @@ pub fn csv<'a>(rows: impl IntoIterator<Item = CsvRow<'a>>) -> Result<String, Sto
 
 /// A factor as the cell has it, or as the initiator was told where nothing varied it.
 fn known(result: &ResultDocument, factor: &str) -> Option<String> {
-    let end = &result.ends.initiator;
+    let end = result.ends.first(Role::Initiator)?;
     result.factor(factor).or_else(|| match factor {
         "probe" => Some(result.probe.to_string()),
         // What another tool was told is not known.
@@ -167,9 +167,10 @@ impl Fields {
         for factor in factors {
             fields.push(format!("factor_{factor}"), result.and_then(|result| result.factor(factor)));
         }
-        let ends = result.map(|result| (&result.ends.initiator, result.ends.reflector.as_ref()));
-        fields.push("initiator_host", ends.and_then(|(end, _)| end.host.as_ref()));
-        fields.push("reflector_host", ends.and_then(|(_, end)| end?.host.as_ref()));
+        for role in Role::ALL {
+            let host = result.and_then(|result| result.ends.first(role)?.host.as_ref());
+            fields.push(format!("{role}_host"), host);
+        }
         fields.push("started_ns", result.map(|result| result.started_ns));
         fields.groups(&[Group::Tool], result);
         let kind = result.and_then(|result| result.latency.as_ref()).map(|latency| latency.kind.word());

@@ -7,6 +7,7 @@ mod common;
 
 use common::{make_run, result};
 use model::EndUsage;
+use model::Role;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use store::{CsvRow, Run, csv};
@@ -105,7 +106,8 @@ fn every_column_is_specified() {
 fn an_end_that_told_nothing_has_empty_fields() {
     let mut echo = result(1);
     let columns = ["machine_percent", "service_demand_us", "involuntary_switches", "migrations", "faults"];
-    echo.ends.initiator.usage = EndUsage { elapsed_ns: 5, cpus: 2, ..EndUsage::default() };
+    let usage = EndUsage { elapsed_ns: 5, cpus: 2, ..EndUsage::default() };
+    echo.ends.of_mut(Role::Initiator).for_each(|end| end.usage = usage.clone());
     let rows = read(&csv([CsvRow::of(&echo)]).unwrap());
     for name in columns {
         assert_eq!(column(&rows, &format!("reflector_{name}")), "", "{name}");

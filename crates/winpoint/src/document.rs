@@ -3,12 +3,12 @@
 use crate::client::Peer;
 use crate::platform::{self, SystemFacts};
 use crate::{Task, WinpointError};
-use model::result::{EndReport, Ends};
+use model::result::EndReport;
 use model::run::RunHost;
 use model::worker::Measured;
 use model::{
-    Counters, EndUsage, Finding, FindingId, HostFacts, MachineFacts, Probe, ResultDocument, RunDocument, Source,
-    SourceKind, Substrate, source,
+    Counters, EndUsage, Finding, FindingId, HostFacts, MachineFacts, Participants, Probe, ResultDocument, Role,
+    RunDocument, Source, SourceKind, Substrate, source,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
@@ -54,21 +54,25 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recor
         facts.os,
         platform::CLOCK
     );
-    let mut found = vec![Finding::at(FindingId::Foreign, "initiator", detail)];
+    let mut found = vec![Finding::at(FindingId::Foreign, Role::Initiator, detail)];
     let reflector = seen.report.unwrap_or_default();
     found.extend(reflector.notes.iter().cloned());
     let (usage, counters) = (EndUsage::default(), Counters::default());
-    let end = |spec, usage, counters| EndEvidence { spec, usage, counters, preloads: &[], carried: None };
+    let end = |role: Role, spec, usage, counters| {
+        let (name, preloads, carried) = (role.word(), &[][..], None);
+        EndEvidence { role, name, spec, usage, counters, preloads, carried }
+    };
     let remote = peer.remote.to_string();
     let is_local = peer.remote.ip().is_loopback() || peer.local.is_some_and(|local| local.ip() == peer.remote.ip());
+    let told = seen.vanished.is_none().then(|| EndEvidence {
+        preloads: &reflector.preloads,
+        carried: reflector.carried.as_deref(),
+        ..end(Role::Reflector, &spec.reflector, &reflector.usage, &reflector.counters)
+    });
     let verdict = record::verdict(&Evidence {
         spec,
-        initiator: end(&spec.initiator, &usage, &counters),
-        reflector: seen.vanished.is_none().then(|| EndEvidence {
-            preloads: &reflector.preloads,
-            carried: reflector.carried.as_deref(),
-            ..end(&spec.reflector, &reflector.usage, &reflector.counters)
-        }),
+        initiator: end(Role::Initiator, &spec.initiator, &usage, &counters),
+        reflectors: told.into_iter().collect(),
         clock: None,
         messages: &recorded.messages,
         recorded: Some(&recorded),
@@ -98,14 +102,14 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recor
         format: model::FORMAT,
         probe: spec.probe(),
         factors: factors(task, &pass, &source),
-        ends: Ends {
-            initiator: EndReport {
+        ends: Participants::new(
+            EndReport {
                 spec: spec.initiator.clone(),
                 host: facts.hostname,
                 address: peer.local.map(|local| local.to_string()),
                 ..EndReport::default()
             },
-            reflector: Some(EndReport {
+            [EndReport {
                 spec: spec.reflector.clone(),
                 address: Some(remote),
                 usage,
@@ -114,8 +118,8 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recor
                 preloads: reflector.preloads,
                 carried: reflector.carried,
                 ..EndReport::default()
-            }),
-        },
+            }],
+        ),
         messages: recorded.messages.clone(),
         source: Some(source),
         verdict,
@@ -192,7 +196,7 @@ pub fn write_run(
 ) -> Result<PathBuf, WinpointError> {
     let facts = platform::facts();
     let substrate = substrate_of(&facts, labels.substrate)?;
-    let host = facts.hostname.clone().unwrap_or_else(|| "initiator".to_owned());
+    let host = facts.hostname.clone().unwrap_or_else(|| Role::Initiator.to_string());
     // Windows has no id of a boot.
     let boot_id = format!("winpoint-{host}");
     let machine = MachineFacts {
@@ -204,9 +208,9 @@ pub fn write_run(
         virtualisation: facts.wine.is_some().then(|| "wine".to_owned()),
         ..MachineFacts::default()
     };
-    let address = results.first().and_then(|first| first.result.ends.initiator.address.clone());
+    let address = results.first().and_then(|first| first.result.ends.first(Role::Initiator)?.address.clone());
     let run_host = RunHost {
-        role: "initiator".to_owned(),
+        role: Role::Initiator.to_string(),
         facts: HostFacts { boot_id: boot_id.clone(), hostname: facts.hostname.clone(), ..HostFacts::default() },
         address,
     };

@@ -6,7 +6,7 @@ use crate::data::{Received, Sending};
 use crate::document::{self, Pass, PassFacts};
 use crate::{Task, WinpointError, platform};
 use model::worker::Measured;
-use model::{Counters, LatencyKind, PacedSample, Pacer, ProbeSpec, Receive, Sample, SampleFlags, Shape};
+use model::{Counters, LatencyKind, PacedSample, Pacer, ProbeSpec, Receive, Role, Sample, SampleFlags, Shape};
 use record::{Delivered, Paced, PacedConfig, RateEvidence, Recorded, RemoteEnd, SenderCounts};
 use wire::data::{PACED_BYTES, read, write};
 use wire::{StopReport, Tier};
@@ -249,7 +249,7 @@ impl OpenLoop {
 fn judge(recorded: &mut Recorded, report: Option<&StopReport>, before: Option<Delivered>) {
     let counters = Counters::default();
     let remote = report.map(|report| RemoteEnd {
-        name: "reflector",
+        name: Role::Reflector.word(),
         received: report.received,
         over_rate: report.over_rate,
         counters: &report.counters,

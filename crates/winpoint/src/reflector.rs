@@ -2,7 +2,7 @@
 
 use crate::data::{DataPath, LOOK, Received, is_nothing};
 use crate::platform::{self, Placement};
-use model::{Finding, FindingId, TickRate};
+use model::{Finding, FindingId, Role, TickRate};
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Reflector {
         let (say, events) = mpsc::channel();
         let (halt, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let link = Link { say, halt: Arc::clone(&halt), over: Arc::clone(&over) };
-        std::thread::Builder::new().name("reflector".to_owned()).spawn(move || {
+        std::thread::Builder::new().name(Role::Reflector.to_string()).spawn(move || {
             if let Err((code, reason)) = run(&order, &orders, &link) {
                 link.say(ReflectorEvent::Failed(code, reason));
             }
@@ -163,7 +163,7 @@ fn report(order: &Order, counts: &Counts, broken: Option<io::Error>) -> StopRepo
     // An initiator that closes its data connection is done, or knows.
     if let Some(error) = broken.filter(|error| error.kind() != io::ErrorKind::UnexpectedEof) {
         let detail = format!("the reflector's data path broke: {error}");
-        notes.push(Finding::at(FindingId::PathBroken, "reflector", detail));
+        notes.push(Finding::at(FindingId::PathBroken, Role::Reflector, detail));
     }
     StopReport {
         received: counts.received,

@@ -7,7 +7,7 @@ use crate::error::random;
 use crate::platform::{self, Placement};
 use crate::reflector::{Order, Reflector, ReflectorEvent};
 use crate::{WinpointError, data};
-use model::{Finding, FindingId, Limits, Protocol, Receive, Stamps};
+use model::{Finding, FindingId, Limits, Protocol, Receive, Role, Stamps};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -285,7 +285,7 @@ fn note() -> Finding {
         facts.os,
         platform::CLOCK
     );
-    Finding::at(FindingId::Foreign, "reflector", detail)
+    Finding::at(FindingId::Foreign, Role::Reflector, detail)
 }
 
 /// The first thing of a request that this reflector does not have.

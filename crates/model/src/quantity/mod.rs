@@ -11,7 +11,7 @@ pub use distribution::{DISTRIBUTIONS, Distribution, FATES, Times, scale};
 pub use statistic::Statistic;
 
 use crate::result::EndReport;
-use crate::{Direction, Fate, FlowReport, LatencyKind, Messages, OneWay, PgmEnd, ResultDocument};
+use crate::{Direction, Fate, FlowReport, LatencyKind, Messages, OneWay, PgmEnd, ResultDocument, Role};
 use std::sync::LazyLock;
 
 words! {
@@ -184,7 +184,7 @@ enum Read {
     Loss,
     Time(&'static Distribution, Statistic),
     Fate(Fate),
-    End(&'static str, ReadEnd),
+    End(Role, ReadEnd),
     Flow(Direction, fn(&FlowReport) -> Option<[f64; 2]>),
     Pgm(PgmSide, fn(&PgmEnd) -> Option<[f64; 2]>),
 }
@@ -261,13 +261,14 @@ impl Quantity {
             (Read::Pgm(side, read), None) => {
                 let of_side = |end: &&PgmEnd| match side {
                     PgmSide::All => true,
-                    side => (end.host == "initiator") == (side == PgmSide::Initiator),
+                    side => (end.host == Role::Initiator.word()) == (side == PgmSide::Initiator),
                 };
                 let ends = result.pgm.as_ref()?.ends.iter().filter(of_side);
                 ends.map(read).try_fold([0.0, 1.0], |[sum, whole], one| Some([sum + one?[0], whole]))
             }
             (Read::Result(read), None) => read(result),
-            (Read::End(role, read), None) => read((end(result, role)?, result)),
+            (Read::End(role, read), None) => read((result.ends.first(role)?, result)),
+            (Read::End(role, read), Some(host)) => read((result.ends.on(role, host)?, result)),
             (Read::Flow(direction, read), None) => {
                 read(result.stream.as_ref()?.flows.iter().find(|flow| flow.direction == direction)?)
             }
@@ -307,12 +308,6 @@ impl Quantity {
     pub fn concerns(&self, result: &ResultDocument) -> bool {
         !matches!(self.id.as_str(), "rebuilt" | "parity") || result.pgm.as_ref().is_some_and(|pgm| pgm.fec.is_some())
     }
-}
-
-/// An end of a result by its role.
-#[must_use]
-pub fn end<'a>(result: &'a ResultDocument, role: &str) -> Option<&'a EndReport> {
-    if role == "initiator" { Some(&result.ends.initiator) } else { result.ends.reflector.as_ref() }
 }
 
 static CATALOGUE: LazyLock<Vec<Quantity>> = LazyLock::new(table::all);

@@ -8,7 +8,7 @@ use super::{
     Statistic, Unit, distribution,
 };
 use crate::result::EndReport;
-use crate::{Direction, Fate, PgmCounts, PgmReport, ResultDocument};
+use crate::{Direction, Fate, PgmCounts, PgmReport, ResultDocument, Role};
 
 /// Id, CSV column, title, name, definition, with ` | ` between them; without a name (four parts) the title is it, and of three
 /// parts there is no column. A column `a/b` is `a`, and `b` in files of a row a cell.
@@ -123,7 +123,7 @@ pub(super) fn all() -> Vec<Quantity> {
     for side in [PgmSide::All, PgmSide::Initiator, PgmSide::Reflectors] {
         out.extend(packets(side));
     }
-    for role in ["initiator", "reflector"] {
+    for role in Role::ALL {
         out.extend(cpu(role));
         out.extend(drops(role));
     }
@@ -409,11 +409,11 @@ fn told(end: &EndReport, count: u64) -> Option<f64> {
 }
 
 /// Rows of an end.
-fn of_end(group: Group, role: &'static str) -> impl Fn(Words, Nature, ReadEnd) -> Quantity {
-    move |words, nature, read| of_subject(quantity(group, words, nature, Read::End(role, read)), [role, role, role])
+fn of_end(group: Group, role: Role) -> impl Fn(Words, Nature, ReadEnd) -> Quantity {
+    move |words, nature, read| of_subject(quantity(group, words, nature, Read::End(role, read)), [role.word(); 3])
 }
 
-fn cpu(role: &'static str) -> Vec<Quantity> {
+fn cpu(role: Role) -> Vec<Quantity> {
     let of = |words, nature, read| {
         compared(of_end(Group::Cpu, role)(words, nature, read), Compared::Asked, ["costs more CPU", "costs less CPU"])
     };
@@ -440,7 +440,7 @@ fn cpu(role: &'static str) -> Vec<Quantity> {
     all
 }
 
-fn drops(role: &'static str) -> Vec<Quantity> {
+fn drops(role: Role) -> Vec<Quantity> {
     rows! { of_end(Group::Drops, role), |(end, _)|
         "socket-overflow | dropped at the socket | Datagrams dropped at the own socket because its buffer was full (SO_RXQ_OVFL)" Count Sum Lower => told(end, end.counters.socket_overflow);
         "udp-receive-buffer-errors | dropped for want of receive buffer | UDP datagrams dropped for want of receive buffer, host-wide (RcvbufErrors)" Count Sum Lower => told(end, end.counters.udp_receive_buffer_errors);

@@ -8,7 +8,7 @@ use crate::session::OPENING;
 use crate::{Context, ProbeError, check};
 use clock::Clock;
 use model::worker::{ProbeTask, Target};
-use model::{Event, Finding, FindingId, PgmCarrier, PgmEnd, PgmReport, PgmSpec};
+use model::{Event, Finding, FindingId, PgmCarrier, PgmEnd, PgmReport, PgmSpec, Role};
 use pgm::receiver::SessionEvent;
 use pgm::{Gsi, Tsi};
 use pgm_io::{Ends, EventKind, EventNote, Numbers, PgmSocket, PgmSocketCounts, PgmSocketOptions};
@@ -139,7 +139,7 @@ impl Group {
         let mut outcome = PgmOutcome::default();
         let there = pass.reports.iter().map(|report| Some(report.as_ref()?.pgm.as_ref()?.counts.naks_received));
         let naks_heard = there.sum::<Option<u64>>();
-        outcome.ends.push(PgmEnd { host: "initiator".to_owned(), counts, naks_heard });
+        outcome.ends.push(PgmEnd { host: Role::Initiator.to_string(), counts, naks_heard });
         for note in self.way.repairs() {
             let seq = data::read(Tier::Tagged, self.tag, &note.head).and_then(|number| pass.seq(number));
             if let (Some(repair), Some(seq)) = (note.repair, seq) {
@@ -203,8 +203,8 @@ impl Group {
             if counts.overflows > 0 {
                 detail.push_str(&format!(" ({} came when its own window was full)", counts.overflows));
             }
-            let who = if end.host == "initiator" { "initiator" } else { "reflector" };
-            Finding::at(FindingId::Loss, who, detail)
+            let is_own = end.host == Role::Initiator.word();
+            Finding::at(FindingId::Loss, if is_own { Role::Initiator } else { Role::Reflector }, detail)
         })
     }
 

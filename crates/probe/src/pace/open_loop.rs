@@ -9,19 +9,17 @@ use super::open::{PacePaths, Remote};
 use super::phase::{Phase, PhaseDone};
 use super::schedule::{self, Schedule};
 use super::threads::ThreadPlacement;
-use crate::document::{Figures, Parts, TimedResult};
+use crate::document::{Figures, Other, Parts, TimedResult};
 use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd, RT_SLACK};
 use crate::measuring_thread::AffinityGuard;
 use crate::{Context, Outcome, ProbeError};
 use clock::Clock;
 use model::result::SelfCost;
 use model::worker::{Measured, ProbeTask};
-use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, SampleFlags, Shape};
+use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, Role, SampleFlags, Shape};
 use net::{Fallback, PathOptions};
 use pgm_io::PgmSocketCounts;
-use record::{
-    Delivered, EndEvidence, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, RemoteEnd, SenderCounts,
-};
+use record::{Delivered, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, RemoteEnd, SenderCounts};
 use std::sync::atomic::AtomicBool;
 use wire::StopReport;
 
@@ -306,10 +304,10 @@ impl OpenLoop<'_> {
         collected: Collected,
         of_group: group::PgmOutcome,
     ) -> PassDone {
-        let Collected { mut reports, failure } = collected;
+        let Collected { reports, failure } = collected;
         let remotes = &self.paths.remotes;
         let names: Vec<String> = match remotes.as_slice() {
-            [_] => vec!["reflector".to_owned()],
+            [_] => vec![Role::Reflector.to_string()],
             several => several.iter().map(|remote| remote.session.name.clone()).collect(),
         };
         // A run that was cut short says nothing about its rate.
@@ -343,30 +341,21 @@ impl OpenLoop<'_> {
         let pgm = self.paths.group.as_ref().map(|group| group.report(of_group.ends, repairs));
         let (lost, sent) = (recorded.messages.lost, done.send.sent.saturating_mul(reports.len() as u64));
         found.extend(driver::loss_by_direction(&self.task.spec, lost, sent, done.answered, &reports, ""));
-        // The first one's are added with its report.
-        let others = reports.iter().zip(&names).skip(1);
-        for (report, name) in others.filter_map(|(report, name)| Some((report.as_ref()?, name))) {
-            let of = |note: &Finding| Finding { detail: format!("{name}: {}", note.detail), ..note.clone() };
-            found.extend(report.notes.iter().map(of));
-            let end = EndEvidence {
-                spec: &self.task.spec.reflector,
-                usage: &report.usage,
-                counters: &report.counters,
-                preloads: &report.preloads,
-                carried: report.carried.as_deref(),
-            };
-            let claims = record::not_as_claimed(&end);
-            found.extend(claims.map(|why| of(&Finding::at(FindingId::PathNotAsClaimed, "reflector", why))));
-        }
         let vanished = driver::vanished(failure.as_ref(), &mut found);
         let timed =
             TimedResult { recorded, rates: Vec::new(), width_percent: None, pgm, events: of_group.events, wake: None };
+        let is_one = remotes.len() == 1;
+        let others = remotes.iter().zip(names).zip(reports).map(|((remote, name), report)| Other {
+            name: Some(name).filter(|_| !is_one),
+            address: remote.path_info.peer.clone(),
+            report,
+        });
         let parts = Parts {
+            others: others.collect(),
             path_info: remotes.first().map(|remote| remote.path_info.clone()).unwrap_or_default(),
             map: done.map,
             usage: done.usage,
             counters: done.counters,
-            reflector: if reports.is_empty() { None } else { reports.swap_remove(0) },
             self_cost,
             found,
             vanished,
@@ -393,7 +382,7 @@ fn overrun(messages: u64) -> Option<Finding> {
     (messages > 0).then(|| {
         Finding::at(
             FindingId::SamplesOverrun,
-            "initiator",
+            Role::Initiator,
             format!(
                 "{messages} samples were dropped, because the counting thread had no CPU for {ROOM_SECONDS:.0} s or more: leave it a CPU without real-time work"
             ),
@@ -405,7 +394,7 @@ fn unmatched_messages(messages: u64) -> Option<Finding> {
     (messages > 0).then(|| {
         Finding::at(
             FindingId::Order,
-            "initiator",
+            Role::Initiator,
             format!("{messages} unmatched messages came: of another session, length or run, or not asked for"),
         )
     })

@@ -2,7 +2,7 @@
 
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
 use model::worker::Measured;
-use model::{Direction, EndUsage, Finding, Latency, Messages, StreamReport, StreamSpec};
+use model::{Direction, Finding, Latency, Messages, Participants, Role, StreamReport, StreamSpec};
 use record::stream::FlowEnds;
 use wire::{StopReport, StreamEnd};
 
@@ -79,7 +79,6 @@ impl StreamResult {
     pub(crate) fn fill(self, measured: &mut Measured) {
         let result = &mut measured.result;
         let (asked_bps, asked_pps) = record::stream::asked(&self.spec, self.size, self.datagrams);
-        let (here, there) = (&result.ends.initiator, result.ends.reflector.as_ref());
         let bytes = |sent: Option<&StreamSent>, received: Option<&StreamReceived>| {
             sent.map_or(0, |sent| sent.bytes) + received.map_or(0, |received| received.bytes)
         };
@@ -91,8 +90,8 @@ impl StreamResult {
         let report = StreamReport {
             asked_bps,
             asked_pps,
-            initiator_us_per_kib: demand(&here.usage, own_bytes),
-            reflector_us_per_kib: there.and_then(|there| demand(&there.usage, endpoint_bytes)),
+            initiator_us_per_kib: demand(&result.ends, Role::Initiator, own_bytes),
+            reflector_us_per_kib: demand(&result.ends, Role::Reflector, endpoint_bytes),
             working_latency: self.working,
             idle_latency: self.idle,
             flows,
@@ -106,6 +105,7 @@ impl StreamResult {
 }
 
 /// netperf's service demand: CPU time of the whole machine for a KiB of payload, in µs.
-fn demand(usage: &EndUsage, bytes: u64) -> Option<f64> {
+fn demand(ends: &Participants, role: Role, bytes: u64) -> Option<f64> {
+    let usage = &ends.first(role)?.usage;
     (bytes > 0 && usage.elapsed_ns > 0).then(|| usage.machine_busy_ns as f64 / 1000.0 / (bytes as f64 / 1024.0))
 }

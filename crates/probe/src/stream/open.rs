@@ -6,7 +6,7 @@ use crate::peer::{SHOW, UnprovedPath};
 use crate::session::{OPENING, Session};
 use crate::{Context, ProbeError, peer};
 use model::worker::ProbeTask;
-use model::{Finding, FindingId, Protocol, SocketSpec, StreamSpec};
+use model::{Finding, FindingId, Protocol, Role, SocketSpec, StreamSpec};
 use net::DataSocket;
 use std::net::SocketAddr;
 use wire::{OpenRequest, StreamRequest};
@@ -90,7 +90,7 @@ impl OpenStream {
         (!distant && reached && asked.is_none_or(|asked| asked > bits)).then(|| {
             Finding::at(
                 FindingId::NotPermitted,
-                "reflector",
+                Role::Reflector,
                 format!(
                     "the endpoint's owner allows {:.1} Mbit/s of this, so no more was sent: have --max-rate or --max-bandwidth raised there",
                     bits / 1e6

@@ -20,7 +20,7 @@ use count::Counter;
 use host::{CounterSampler, UsageSampler};
 use model::result::SelfCost;
 use model::worker::{Measured, ProbeTask};
-use model::{Counters, EndUsage, Finding, FindingId, LatencyKind, ProbeSpec, WakeReport};
+use model::{Counters, EndUsage, Finding, FindingId, LatencyKind, ProbeSpec, Role, WakeReport};
 use record::RecorderConfig;
 use sleeper::{ENTRY_WORDS, Sleeper, Slept};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -110,7 +110,7 @@ impl Engine for WakeUps<'_> {
             map: done.map,
             usage: usage(&done.sleepers),
             counters: done.counters,
-            reflector: None,
+            others: Vec::new(),
             self_cost,
             found,
             vanished: None,
@@ -235,14 +235,14 @@ fn overrun(dropped: u64) -> Option<Finding> {
              --interval-us",
             ROOM_NS / 1_000_000_000
         );
-        Finding::at(FindingId::SamplesOverrun, "initiator", detail)
+        Finding::at(FindingId::SamplesOverrun, Role::Initiator, detail)
     })
 }
 
 /// What is wrong with the deadlines and the threads.
 fn findings(spec: &ProbeSpec, wake: &WakeReport, sleepers: &[Slept], cpus: &[Option<u32>]) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut add = |id, detail| found.push(Finding::at(id, "initiator", detail));
+    let mut add = |id, detail| found.push(Finding::at(id, Role::Initiator, detail));
     let wanted = spec.initiator.policy;
     if let Some(one) = sleepers.iter().find(|one| one.policy.is_some_and(|policy| policy != wanted)) {
         let had = one.policy.unwrap_or_default();

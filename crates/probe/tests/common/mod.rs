@@ -8,7 +8,7 @@
 )]
 
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
-use model::{FindingId, Limits, Probe, ProbeSpec, Protocol, Receive};
+use model::{FindingId, Limits, Probe, ProbeSpec, Protocol, Receive, Role};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -152,9 +152,9 @@ pub(crate) fn check_sane(measured: &Measured) {
     assert!(map.points.len() >= 2);
     let cost = &result.self_cost;
     assert!(cost.clock_read_ns > 0.0 && cost.loop_ns > 0.0 && cost.record_ns > 0.0, "{cost:?}");
-    let usage = &result.ends.initiator.usage;
+    let usage = &result.ends.first(Role::Initiator).unwrap().usage;
     assert!(usage.elapsed_ns >= result.elapsed_ns / 2 && usage.cpus > 0, "{usage:?}");
-    assert!(result.ends.initiator.host.is_some());
+    assert!(result.ends.first(Role::Initiator).unwrap().host.is_some());
 }
 
 /// Which receive modes take part in the tests over a network.

@@ -6,8 +6,8 @@
 //! them is a time-out old. What comes later all the same is added to the log as one more line of its interval.
 
 use crate::hlog::Log;
-use model::LiveInterval;
 use model::result::{Series, SeriesQuantity};
+use model::{LiveInterval, Role};
 use stats::{CoarseTally, Encoder};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -555,7 +555,7 @@ impl Intervals {
         let interval_ns = self.length_ns.saturating_mul(self.joined);
         let series = |quantity: SeriesQuantity, value: fn(&ClosedInterval) -> Option<u64>| Series {
             quantity,
-            host: "initiator".to_owned(),
+            host: Role::Initiator.to_string(),
             interval_ns,
             values: self.slots.iter().map(|slot| value(slot).map(|value| value as f64)).collect(),
         };

@@ -41,14 +41,6 @@ impl FlowEnds<'_> {
         }
     }
 
-    fn receiver(&self) -> &'static str {
-        if self.direction == Direction::Down { "initiator" } else { "reflector" }
-    }
-
-    fn sender(&self) -> &'static str {
-        if self.direction == Direction::Down { "reflector" } else { "initiator" }
-    }
-
     /// Over which time it was received. Where datagrams came for a moment only, that is the sending end's time: the rate in such a
     /// moment says nothing of the stream.
     fn elapsed_ns(&self) -> u64 {
@@ -105,7 +97,12 @@ pub fn series(sides: &FlowEnds<'_>) -> Vec<Series> {
     }
     let mut push = |quantity: SeriesQuantity, values: Vec<Option<f64>>| {
         if values.iter().any(Option::is_some) {
-            all.push(Series { quantity, host: sides.receiver().to_owned(), interval_ns: received.interval_ns, values });
+            all.push(Series {
+                quantity,
+                host: sides.direction.receiver().to_string(),
+                interval_ns: received.interval_ns,
+                values,
+            });
         }
     };
     let of = |pick: fn(&StreamInterval) -> Option<f64>| intervals.iter().map(pick).collect::<Vec<_>>();
@@ -165,7 +162,7 @@ pub fn findings(sides: &FlowEnds<'_>) -> Vec<Finding> {
             };
             found.push(Finding::at(
                 FindingId::RateNotReached,
-                sides.sender(),
+                sides.direction.sender(),
                 format!(
                     "{word}: {:.1} Mbit/s were sent where {:.1} Mbit/s were asked for{starved}: {remedy}",
                     reached / 1e6,

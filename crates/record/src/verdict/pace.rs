@@ -3,7 +3,7 @@
 use super::{OWN_LATE_PERCENT, ms, percent};
 use crate::Evidence;
 use crate::paced::{PaceFigures, SenderCounts};
-use model::{Bottleneck, Finding, FindingId};
+use model::{Bottleneck, Finding, FindingId, Role};
 use stats::Histogram;
 
 /// However short the distance of a schedule, a message within this of its time is in time: a sleeping sender wakes up
@@ -51,7 +51,7 @@ pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Fi
                    send less often (--rate)";
         (FindingId::GeneratorLate, why)
     };
-    Some(Finding::at(id, "initiator", own + rest))
+    Some(Finding::at(id, Role::Initiator, own + rest))
 }
 
 /// What the kernel knows of a sender's lateness.

@@ -7,8 +7,8 @@ use crate::{PathFacts, Recorded, Recorder, RecorderConfig};
 use model::sample::SampleFlags;
 use model::usage::Carried;
 use model::{
-    ClockSource, EndSpec, EndUsage, LatencyKind, LoadProfile, LoadReport, LoadSpec, Probe, ProbeOptions, ProbeSpec,
-    Protocol, Sample, TickRate,
+    ClockSource, EndSpec, EndUsage, LatencyKind, LoadProfile, LoadReport, LoadSpec, Policy, Probe, ProbeOptions,
+    ProbeSpec, Protocol, Role, Sample, TickRate,
 };
 
 const MS: u64 = 1_000_000;
@@ -97,12 +97,13 @@ impl Case {
     fn evidence(&self) -> Evidence<'_> {
         let end = |at: usize| {
             let (spec, usage, counters) = &self.ends[at];
-            EndEvidence { spec, usage, counters, preloads: &self.preloads[at], carried: self.carried[at].as_deref() }
+            let (preloads, carried) = (&self.preloads[at], self.carried[at].as_deref());
+            EndEvidence { role: Role::ALL[at], name: Role::ALL[at].word(), spec, usage, counters, preloads, carried }
         };
         Evidence {
             spec: &self.spec,
             initiator: end(0),
-            reflector: Some(end(1)),
+            reflectors: vec![end(1)],
             clock: Some(&self.clock),
             messages: &self.recorded.messages,
             recorded: Some(&self.recorded),
@@ -665,7 +666,7 @@ fn what_others_found_is_passed_on() {
 #[test]
 fn echo_has_no_reflector() {
     let case = Case::new();
-    let evidence = Evidence { reflector: None, clock: None, path: PathFacts::default(), ..case.evidence() };
+    let evidence = Evidence { reflectors: Vec::new(), clock: None, path: PathFacts::default(), ..case.evidence() };
     assert!(verdict(&evidence).trusted);
 }
 

@@ -6,7 +6,8 @@
 
 pub(crate) mod paced;
 
-use model::result::{EndReport, Ends, SelfCost, Transactions};
+use model::Participants;
+use model::result::{EndReport, SelfCost, Transactions};
 use model::run::{RunHost, RunStep};
 use model::{
     ClockMap, ClockPoint, ClockSource, EndUsage, Finding, FindingId, HostFacts, Latency, LatencyKind, LoadProfile,
@@ -249,10 +250,10 @@ pub(crate) fn result(shape: &Shape) -> ResultDocument {
         "started_ns": 1_795_297_384_000_000_000u64,
         "elapsed_ns": 1_000_000_000u64,
         "factors": factors,
-        "ends": Ends {
-            initiator: end("a", "198.18.0.1", 0, shape.policy, shape.messages),
-            reflector: Some(end("b", "198.18.0.2", 1, shape.policy, shape.messages)),
-        },
+        "ends": Participants::new(
+            end("a", "198.18.0.1", 0, shape.policy, shape.messages),
+            [end("b", "198.18.0.2", 1, shape.policy, shape.messages)],
+        ),
         "latency": latency,
         "transactions": transactions,
         "mdev_ns": (shape.probe == Probe::Ping).then_some(stdev),

@@ -7,9 +7,9 @@ use super::tally::{Summed, Tally};
 use super::{Layout, Options};
 use crate::RunInput;
 use crate::units::{commas, plain};
-use model::ResultDocument;
-use model::result::{Outlier, SeriesQuantity};
+use model::result::{Outlier, Series, SeriesQuantity};
 use model::run::{RunDocument, RunStep};
+use model::{ResultDocument, Role};
 use stats::{Bucket, Decoder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -280,8 +280,9 @@ fn losses(result: &ResultDocument, tag: &str) -> Vec<(u64, u64)> {
     let fits = |of: &str| host.is_none_or(|host| model::text::tag(of) == host);
     let mut all: Vec<_> =
         result.series.iter().filter(|series| series.quantity == SeriesQuantity::Lost && fits(&series.host)).collect();
-    if all.iter().any(|series| series.host == "initiator") {
-        all.retain(|series| series.host == "initiator");
+    let is_of_all = |series: &Series| series.host == Role::Initiator.word();
+    if all.iter().any(|series| is_of_all(series)) {
+        all.retain(|series| is_of_all(series));
     }
     let mut losses: Vec<(u64, u64)> = all
         .into_iter()

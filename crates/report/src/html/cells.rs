@@ -3,69 +3,24 @@
 use super::{FigureCell, data};
 use crate::beside;
 use crate::boots;
-use crate::cell_tables::{self, CellRow, CellTable, Part, Room, Rows, heading, text};
+use crate::cell_tables::{self, CellRow, CellTable, Room, heading, text};
 use crate::chart;
 use crate::document::{CellInfo, Document, FindingCount};
 use crate::layout::Grid;
 use crate::markdown::unbanded;
 use crate::summary_pace::REACHED;
 use crate::units::{each_once, figure, grouped, spans};
+use crate::view::{self, PageTable, View};
 use minijinja::{Value, context};
 use model::Probe;
 use model::quantity::{self, Unit};
 
-const CLOSED: &[Part] =
-    &[("", &["count", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "lost"])];
-const RATES: &[Part] =
-    &[("", &["response", "transactions", "transactions-ci95"]), ("latency", &["mean", "stdev", "p50", "p99", "max"])];
-const RATES_CPU: &[Part] = &[
-    ("initiator", &["initiator.machine", "initiator.demand", "initiator.process", "initiator.softirq"]),
-    ("reflector", &["reflector.machine", "reflector.demand", "reflector.process", "reflector.softirq"]),
-];
-const ECHO: &[Part] = &[("", &["count", "min", "mean", "max", "mdev", "p50", "p99", "p99.9", "lost"])];
-const PACED: &[Part] = &[
-    ("messages a second", &["asked", "achieved"]),
-    ("RTT from actual send", &["p50", "p99", "p99.9", "max"]),
-    ("RTT from intended send", &["intended.p50", "intended.p99", "intended.p99.9", "intended.max"]),
-    ("lateness", &["lateness.p50", "lateness.p99", "lateness.max"]),
-    ("", &["lost", "gaps"]),
-];
-const FLOWS: &[Part] = &[
-    ("", &["up.bits", "up.datagrams", "up.lost", "up.reordered", "up.rfc3550-jitter", "up.retransmits"]),
-    ("TCP's RTT", &["up.tcp-rtt", "up.tcp-rtt-max"]),
-];
-const WAKE: &[Part] = &[(
-    "",
-    &["count", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max", "wake.missed"],
-)];
-const BESIDE: &[Part] = &[
-    ("CPU at both ends", &["initiator.us-per-kib", "reflector.us-per-kib"]),
-    ("RTT idle", &["idle.p50", "idle.p99"]),
-    ("RTT under load", &["working.p50", "working.p99"]),
-];
-
-/// The tables with their probe, and what they are about where it is not the probe; of a stream a row a direction.
-const TABLES: [(&str, Probe, &[Part], Option<&str>); 8] = [
-    ("pingpong", Probe::Pingpong, CLOSED, None),
-    ("rr", Probe::Rr, RATES, None),
-    ("rr: CPU", Probe::Rr, RATES_CPU, Some("what a transaction costs at both ends")),
-    ("ping", Probe::Ping, ECHO, None),
-    ("pace", Probe::Pace, PACED, None),
-    ("stream", Probe::Stream, FLOWS, None),
-    ("wake", Probe::Wake, WAKE, None),
-    (
-        "stream: CPU and RTT",
-        Probe::Stream,
-        BESIDE,
-        Some("what a KiB costs at both ends, and a ping-pong before and beside it"),
-    ),
-];
-
 /// The tables that have a row.
 pub(super) fn tables(document: &Document) -> Vec<Value> {
-    let of = |(title, probe, parts, about): (&'static str, Probe, &'static [Part], Option<&str>)| {
-        let kind = if probe == Probe::Stream { Rows::Directions } else { Rows::Whole };
-        let table = CellTable { title, probe: Some(probe), rows: kind, parts, room: Room::Wide, marked: true };
+    let of = |(probe, view, page): (Probe, View, PageTable)| {
+        let title = if page.title.is_empty() { probe.word() } else { page.title };
+        let (rows, parts) = (view.rows, page.columns);
+        let table = CellTable { title, probe: Some(probe), rows, parts, room: Room::Wide, marked: true };
         let rows = table.rows(document);
         let kind = rows.first()?.cell.kind.title();
         // The words above the table say the unit of times, which would make every column wider.
@@ -75,7 +30,7 @@ pub(super) fn tables(document: &Document) -> Vec<Value> {
         };
         Some(context! {
             title,
-            about => format!("{}; {kind} and times in µs", about.unwrap_or(probe.about())),
+            about => format!("{}; {kind} and times in µs", page.about.unwrap_or(probe.about())),
             // Whether it needs the whole width of the window.
             wide => table.ids().count() > 12,
             bands => data(parts.iter().map(|(band, ids)| (*band, ids.len())).collect::<Vec<_>>()),
@@ -83,7 +38,9 @@ pub(super) fn tables(document: &Document) -> Vec<Value> {
             rows => rows.iter().map(|one| row(one, &table)).collect::<Vec<_>>(),
         })
     };
-    TABLES.into_iter().filter_map(of).collect()
+    let views = Probe::ALL.into_iter().map(|probe| (probe, view::of(probe)));
+    let pages = views.flat_map(|(probe, view)| view.page.iter().map(move |page| (probe, view, *page)));
+    pages.filter_map(of).collect()
 }
 
 fn row(row: &CellRow<'_>, table: &CellTable) -> Value {

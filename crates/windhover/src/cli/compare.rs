@@ -2,8 +2,8 @@
 
 use super::shared::{Form, FormArgs, MixArgs, pair};
 use clap::{Args, ValueEnum};
-use model::Statistic;
 use model::quantity::{self, Compared, Group};
+use model::{Role, Statistic};
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -104,7 +104,7 @@ fn gates() -> String {
             // Both ends have the same, and both directions.
             match one.id.split_once('.') {
                 Some(("reflector" | "down", _)) => {}
-                Some(("initiator", rest)) => words.push(format!("END.{rest}{star}")),
+                Some((role, rest)) if role == Role::Initiator.word() => words.push(format!("END.{rest}{star}")),
                 Some(("up", rest)) => words.push(format!("DIRECTION.{rest}{star}")),
                 _ => words.push(format!("{}{star}", one.id)),
             }

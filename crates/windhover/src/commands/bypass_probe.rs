@@ -9,8 +9,8 @@ use anyhow::anyhow;
 use lab::{Lab, LabSpec, Registry};
 use model::worker::{EndpointTask, ProbeTask, Target};
 use model::{
-    EndSpec, EndUsage, FindingId, FrameBackend, Limits, Probe, ProbeSpec, Protocol, Receive, ResultDocument, SizeList,
-    WorkerEvent, WorkerSpec,
+    EndSpec, EndUsage, FindingId, FrameBackend, Limits, Probe, ProbeSpec, Protocol, Receive, ResultDocument, Role,
+    SizeList, WorkerEvent, WorkerSpec,
 };
 use report::{Column, Grid};
 use serde_json::{Value, json};
@@ -87,12 +87,12 @@ impl Figures {
             let busy_ns = usage.process_user_ns + usage.process_system_ns;
             100.0 * busy_ns as f64 / usage.elapsed_ns.max(1) as f64
         };
-        let far = result.ends.reflector.as_ref().map_or(0.0, |far| percent(&far.usage));
+        let percent_of = |role| result.ends.first(role).map_or(0.0, |end| percent(&end.usage));
         Some(Self {
             p50_us: us(latency.p50_ns)?,
             p99_us: us(latency.p99_ns),
             p99_9_us: us(latency.p99_9_ns),
-            cpu_percent: [percent(&result.ends.initiator.usage), far],
+            cpu_percent: Role::ALL.map(percent_of),
         })
     }
 }

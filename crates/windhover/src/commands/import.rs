@@ -6,7 +6,7 @@ use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
 use import::Hints;
 use model::worker::Measured;
-use model::{HostFacts, MachineFacts, RunDocument, run::RunHost};
+use model::{HostFacts, MachineFacts, Role, RunDocument, run::RunHost};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ fn document(
     now_ns: u64,
 ) -> Result<RunDocument, Failure> {
     let host = machine.as_ref().map(|_| RunHost {
-        role: "initiator".to_owned(),
+        role: Role::Initiator.to_string(),
         facts: HostFacts { boot_id: IMPORTED.to_owned(), ..HostFacts::default() },
         address: None,
     });
