@@ -1,6 +1,6 @@
 //! Rules that only an open loop has: its schedule and its rate.
 
-use super::{OWN_LATE_PERCENT, ms, percent};
+use super::{OWN_LATE_PERCENT, STEAL_NS, STEAL_PERCENT, ms, percent};
 use crate::Evidence;
 use crate::paced::{PaceFigures, SenderCounts};
 use model::{Bottleneck, Finding, FindingId, Role};
@@ -40,18 +40,35 @@ pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Fi
         );
         return Some(Finding::new(FindingId::ScheduleHeldUp, detail));
     };
-    let own = format!("{own}. The sender itself delayed them{}", preempted(&pace.sender));
+    let stolen = stolen_ns(evidence, &pace.sender);
+    let (by, remedy) = match stolen {
+        Some(ns) => (
+            format!("The hypervisor gave the sender's CPU to other guests for {}", time(ns)),
+            "give the guest CPUs of its own",
+        ),
+        None => (
+            format!("The sender itself delayed them{}", preempted(&pace.sender)),
+            "use --policy fifo:1, keep other tasks off its CPU",
+        ),
+    };
+    let own = format!("{own}. {by}");
     let (id, rest) = if evidence.spec.pace().is_some_and(|pace| pace.sender_measured) {
         (
             FindingId::SenderLate,
-            ". It is part of what is measured: read the latency from the intended send, which includes this",
+            ". It is part of what is measured: read the latency from the intended send, which includes this".to_owned(),
         )
     } else {
-        let why = ". So they left in clumps, and another load was measured: use --policy fifo:1, keep other tasks off its CPU, or \
-                   send less often (--rate)";
-        (FindingId::GeneratorLate, why)
+        let why = ". So they left in clumps, and another load was measured";
+        (FindingId::GeneratorLate, format!("{why}: {remedy}, or send less often (--rate)"))
     };
-    Some(Finding::at(id, Role::Initiator, own + rest))
+    Some(Finding::at(id, Role::Initiator, own + &rest))
+}
+
+/// How long the hypervisor had the sender's CPU, where that is longer than this machine's other work had it.
+fn stolen_ns(evidence: &Evidence<'_>, sender: &SenderCounts) -> Option<u64> {
+    let usage = evidence.initiator.usage;
+    let stolen = usage.cpu_steal_ns.filter(|ns| *ns > STEAL_NS && percent(*ns, usage.elapsed_ns) > STEAL_PERCENT)?;
+    (stolen > sender.run_queue_wait_ns.unwrap_or(0)).then_some(stolen)
 }
 
 /// What the kernel knows of a sender's lateness.

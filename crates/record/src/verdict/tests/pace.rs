@@ -235,3 +235,17 @@ fn a_sender_that_is_part_of_what_is_measured_is_only_told() {
     assert!(case.verdict().trusted);
     case.only(FindingId::SenderLate, "…The sender itself delayed them…");
 }
+
+/// Catches: "use a real-time policy" for what only the owner of the hypervisor can change.
+#[test]
+fn a_sender_whose_cpu_the_hypervisor_took_is_told_so() {
+    let late = |seq: u64| if seq % 50 == 7 { (900 * US, 40 * US, NONE) } else { in_time(seq) };
+    let mut case = case(paced(config(), 5000, 0, late));
+    case.ends[0].1.cpu_steal_ns = Some(150 * MS);
+    case.recorded.pace.as_mut().unwrap().sender.run_queue_wait_ns = Some(30 * MS);
+    let detail = case.find(FindingId::GeneratorLate).unwrap().detail;
+    assert!(detail.contains("gave the sender's CPU to other guests for 150.0 ms. So they left in clumps"), "{detail}");
+    assert!(detail.ends_with("give the guest CPUs of its own, or send less often (--rate)"), "{detail}");
+    case.recorded.pace.as_mut().unwrap().sender.run_queue_wait_ns = Some(300 * MS);
+    assert!(case.find(FindingId::GeneratorLate).unwrap().detail.contains("--policy fifo:1"));
+}
