@@ -73,8 +73,7 @@ fn in_words(
 
 fn grub(profile: &Profile) -> String {
     let (found, left) = in_words(profile, |key, value| match key {
-        Key::Thp => Some(format!("transparent_hugepage={value}")),
-        Key::Governor => Some(format!("cpufreq.default_governor={value}")),
+        Key::Machine(setting) => setting.row().grub.map(|words| words(value)),
         Key::Sysctl(name) if name == "kernel.nmi_watchdog" => Some(format!("nmi_watchdog={value}")),
         Key::Sysctl(name) if name == "kernel.numa_balancing" => {
             Some(format!("numa_balancing={}", if value == "0" { "disable" } else { "enable" }))
@@ -161,14 +160,10 @@ fn tuned(profile: &Profile, device: Option<&str>) -> String {
         let value = &reasoned.setting.value;
         match &key {
             Key::Sysctl(name) => put("sysctl", format!("{name}={value}")),
-            Key::Governor => put("cpu", format!("governor={value}")),
-            Key::Epp => put("cpu", format!("energy_performance_preference={value}")),
-            Key::MinPerfPercent => put("cpu", format!("min_perf_pct={value}")),
-            Key::Boost => put("cpu", format!("boost={}", u8::from(value == "on"))),
-            Key::LatencyUs => put("cpu", format!("force_latency={value}")),
-            Key::Thp => put("vm", format!("transparent_hugepages={value}")),
-            Key::ThpDefrag => put("vm", format!("transparent_hugepage.defrag={value}")),
-            Key::Ksm => put("sysfs", format!("/sys/kernel/mm/ksm/run={value}")),
+            Key::Machine(setting) => match setting.row().tuned {
+                Some((section, line)) => put(section, line(value)),
+                None => left.push(reasoned.setting.key.clone()),
+            },
             Key::Service(name) if value == "stopped" => put("service", format!("service.{name}=stop")),
             Key::Service(name) if value == "running" => put("service", format!("service.{name}=start")),
             Key::Ethtool(part, name) if value != "max" && *part != EthtoolPart::Eee => {

@@ -1,8 +1,8 @@
 //! The keys of settings and what values they take.
 
 use super::TuneError;
+use super::settings::{MachineSetting, Takes};
 use host::knob::{EthtoolPart, FlowRule, ethtool_names, is_switch};
-use model::kernel::{PREEMPT_KEY, PREEMPT_MODELS};
 use model::{CpuList, Policy, Setting};
 use std::fmt;
 use std::str::FromStr;
@@ -12,62 +12,37 @@ use std::str::FromStr;
 pub enum Key {
     /// `service.NAME`
     Service(String),
-    /// `cpufreq.epp`
-    Epp,
-    /// `cpufreq.min-perf-percent`
-    MinPerfPercent,
-    /// `cpufreq.boost`
-    Boost,
-    /// `cpufreq.governor`
-    Governor,
-    /// `cpuidle.latency-us`
-    LatencyUs,
-    /// `memory.thp`
-    Thp,
-    /// `memory.thp-defrag`
-    ThpDefrag,
-    /// `memory.ksm`
-    Ksm,
-    /// `sched.preempt`
-    Preempt,
+    /// One of the machine with a name of its own.
+    Machine(MachineSetting),
     /// `sysctl.NAME`
     Sysctl(String),
     /// `nic.channels.NAME`, `nic.ring.NAME`, `nic.coalesce.NAME`, `nic.feature.NAME`, `nic.pause.NAME`, `nic.eee`
     Ethtool(EthtoolPart, String),
     /// `nic.napi.NAME`
     Napi(String),
-    /// `nic.rps-cpus`
-    RpsCpus,
-    /// `nic.xps-cpus`
-    XpsCpus,
-    /// `nic.irq-cpus`
-    IrqCpus,
-    /// `nic.thread-policy`
-    ThreadPolicy,
-    /// `nic.flow`
-    Flow,
+    /// What the queues and interrupts of a device have.
+    Queues(QueueSetting),
 }
 
-/// Keys without a free part.
-fn fixed() -> [(&'static str, Key); 15] {
-    [
-        ("cpufreq.governor", Key::Governor),
-        ("cpufreq.epp", Key::Epp),
-        ("cpufreq.min-perf-percent", Key::MinPerfPercent),
-        ("cpufreq.boost", Key::Boost),
-        ("cpuidle.latency-us", Key::LatencyUs),
-        ("memory.thp", Key::Thp),
-        ("memory.thp-defrag", Key::ThpDefrag),
-        ("memory.ksm", Key::Ksm),
-        (PREEMPT_KEY, Key::Preempt),
-        ("nic.rps-cpus", Key::RpsCpus),
-        ("nic.xps-cpus", Key::XpsCpus),
-        ("nic.irq-cpus", Key::IrqCpus),
-        ("nic.thread-policy", Key::ThreadPolicy),
-        ("nic.eee", Key::Ethtool(EthtoolPart::Eee, "enabled".to_owned())),
-        ("nic.flow", Key::Flow),
-    ]
+model::words! {
+    "setting";
+    /// A setting of a network device's queues and interrupts. Settings are made in this order.
+    pub enum QueueSetting {
+        /// The CPUs that received packets are passed on to.
+        RpsCpus = "nic.rps-cpus",
+        /// The CPUs that send through a queue.
+        XpsCpus = "nic.xps-cpus",
+        /// The CPUs of its interrupts.
+        IrqCpus = "nic.irq-cpus",
+        /// The policy of the threads of its interrupts, and of those that poll it.
+        ThreadPolicy = "nic.thread-policy",
+        /// A rule that sends a flow to a queue.
+        Flow = "nic.flow",
+    }
 }
+
+/// The one setting of Energy-Efficient Ethernet.
+const EEE: &str = "nic.eee";
 
 const NAPI: [&str; 4] = ["threaded", "defer-hard-irqs", "gro-flush-timeout", "irq-suspend-timeout"];
 const PARTS: [EthtoolPart; 5] =
@@ -80,8 +55,14 @@ impl FromStr for Key {
 
     fn from_str(text: &str) -> Result<Self, TuneError> {
         let unknown = || TuneError::unknown_key(text, &nearest(text));
-        if let Some((_, key)) = fixed().into_iter().find(|(fixed, _)| *fixed == text) {
-            return Ok(key);
+        if let Ok(setting) = text.parse() {
+            return Ok(Self::Machine(setting));
+        }
+        if let Ok(setting) = text.parse() {
+            return Ok(Self::Queues(setting));
+        }
+        if text == EEE {
+            return Ok(Self::Ethtool(EthtoolPart::Eee, "enabled".to_owned()));
         }
         let is_sysctl = SYSCTL_ROOTS.iter().any(|root| text.starts_with(root));
         if let Some(name) = text.strip_prefix("sysctl.").or_else(|| is_sysctl.then_some(text)) {
@@ -118,8 +99,10 @@ impl fmt::Display for Key {
             Self::Sysctl(name) => write!(f, "sysctl.{name}"),
             Self::Service(name) => write!(f, "service.{name}"),
             Self::Napi(name) => write!(f, "nic.napi.{name}"),
-            Self::Ethtool(part, name) if *part != EthtoolPart::Eee => write!(f, "nic.{}.{name}", part.word()),
-            key => f.write_str(fixed().iter().find(|(_, fixed)| key == fixed).map_or("", |(text, _)| text)),
+            Self::Ethtool(EthtoolPart::Eee, _) => f.write_str(EEE),
+            Self::Ethtool(part, name) => write!(f, "nic.{}.{name}", part.word()),
+            Self::Machine(setting) => setting.fmt(f),
+            Self::Queues(setting) => setting.fmt(f),
         }
     }
 }
@@ -128,8 +111,7 @@ impl Key {
     /// Whether it needs a network device.
     #[must_use]
     pub fn is_of_nic(&self) -> bool {
-        matches!(self, Self::Ethtool(..) | Self::Napi(_) | Self::RpsCpus | Self::XpsCpus | Self::IrqCpus)
-            || matches!(self, Self::ThreadPolicy | Self::Flow)
+        matches!(self, Self::Ethtool(..) | Self::Napi(_) | Self::Queues(_))
     }
 
     /// A value in the one way that it is kept; an error when the setting cannot have it.
@@ -157,21 +139,16 @@ impl Key {
         };
         match self {
             Self::Sysctl(_) => Ok(given.split_ascii_whitespace().collect::<Vec<_>>().join(" ")),
-            Self::Governor => {
-                one_of(&["performance", "powersave", "schedutil", "ondemand", "conservative", "userspace"])
-            }
-            Self::Epp => word(),
-            Self::MinPerfPercent => number(0, 100),
-            Self::Boost => switch(),
-            // The kernel takes a signed 32-bit number.
-            Self::LatencyUs => number(0, 2_000_000_000),
-            Self::Preempt => one_of(&PREEMPT_MODELS),
-            Self::Thp => one_of(&["always", "madvise", "never"]),
-            Self::ThpDefrag => one_of(&["always", "defer", "defer+madvise", "madvise", "never"]),
-            Self::Ksm => match given {
-                "on" => Ok("1".to_owned()),
-                "off" => Ok("0".to_owned()),
-                _ => number(0, 2),
+            Self::Machine(setting) => match setting.row().takes {
+                Takes::OneOf(words) => one_of(words),
+                Takes::Number(least, most) => number(least, most),
+                Takes::Switch => switch(),
+                Takes::Word => word(),
+                Takes::NumberOrSwitch(least, most) => match given {
+                    "on" => Ok("1".to_owned()),
+                    "off" => Ok("0".to_owned()),
+                    _ => number(least, most),
+                },
             },
             Self::Service(name) if name == "irqbalance" => one_of(&["stopped", "running", "ban-cpus"]),
             Self::Service(_) => one_of(&["stopped", "running"]),
@@ -183,17 +160,21 @@ impl Key {
                 _ => switch(),
             },
             Self::Napi(_) => number(0, u64::MAX),
-            Self::RpsCpus | Self::XpsCpus | Self::IrqCpus => match given {
-                "all" | "local" => Ok(given.to_owned()),
-                "none" if *self != Self::IrqCpus => Ok(given.to_owned()),
-                list => list.parse().map(|cpus: CpuList| cpus.to_string()).map_err(|_| {
-                    wrong("a CPU list such as 1,3-5, all, local (near the device) or, but for interrupts, none")
-                }),
-            },
-            Self::ThreadPolicy => {
+            Self::Queues(setting @ (QueueSetting::RpsCpus | QueueSetting::XpsCpus | QueueSetting::IrqCpus)) => {
+                match given {
+                    "all" | "local" => Ok(given.to_owned()),
+                    "none" if *setting != QueueSetting::IrqCpus => Ok(given.to_owned()),
+                    list => list.parse().map(|cpus: CpuList| cpus.to_string()).map_err(|_| {
+                        wrong("a CPU list such as 1,3-5, all, local (near the device) or, but for interrupts, none")
+                    }),
+                }
+            }
+            Self::Queues(QueueSetting::ThreadPolicy) => {
                 given.parse().map(|policy: Policy| policy.to_string()).map_err(|error| wrong(&error.to_string()))
             }
-            Self::Flow => given.parse().map(|rule: FlowRule| rule.to_string()).map_err(|why: String| wrong(&why)),
+            Self::Queues(QueueSetting::Flow) => {
+                given.parse().map(|rule: FlowRule| rule.to_string()).map_err(|why: String| wrong(&why))
+            }
         }
     }
 
@@ -215,7 +196,9 @@ fn sysctl(name: &str) -> Option<Key> {
 
 /// `: did you mean '…'?` for the known key that differs least, if any is near.
 fn nearest(text: &str) -> String {
-    let mut candidates: Vec<String> = fixed().iter().map(|(key, _)| (*key).to_owned()).collect();
+    let machine = MachineSetting::ALL.into_iter().map(|setting| setting.to_string());
+    let queues = QueueSetting::ALL.into_iter().map(|setting| setting.to_string());
+    let mut candidates: Vec<String> = machine.chain(queues).chain([EEE.to_owned()]).collect();
     candidates.extend(NAPI.iter().map(|name| format!("nic.napi.{name}")));
     for part in PARTS {
         candidates.extend(ethtool_names(part).iter().map(|name| format!("nic.{}.{name}", part.word())));

@@ -16,6 +16,7 @@ mod plan;
 mod profile;
 mod recommend;
 mod resolve;
+mod settings;
 mod sysctls;
 
 pub use apply::{Active, Changed, Deviation, TuneReport, Undone, active, applied, apply, apply_kept, undo, verify};

@@ -1,6 +1,7 @@
 //! From a setting of a network device to its knobs.
 
-use super::resolve::Meaning;
+use super::key::QueueSetting;
+use super::resolve::{Asked, Meaning};
 use super::{Key, TuneError};
 use crate::{Kernel, flows};
 use host::knob::{EthtoolPart, Form, Knob, Settings as _, features_of};
@@ -33,7 +34,8 @@ impl Device {
     }
 }
 
-pub(super) fn meaning(kernel: &Kernel, device: &Device, key: &Key, value: &str, why: &str) -> Meaning {
+pub(super) fn meaning(asked: &Asked<'_>, device: &Device, key: &Key) -> Meaning {
+    let Asked { kernel, value, why } = *asked;
     let name = &device.map.device;
     let change = |knob: Knob, wanted: &str| Change::new(knob, wanted, why);
     let ethtool = |part: EthtoolPart, property: String| Knob::Ethtool { device: name.clone(), part, name: property };
@@ -62,30 +64,32 @@ pub(super) fn meaning(kernel: &Kernel, device: &Device, key: &Key, value: &str, 
             vec![Change { exact: !rounds, ..change(ethtool(*part, property.clone()), &wanted) }]
         }
         Key::Napi(property) => napi(device, property, value, &change),
-        Key::RpsCpus | Key::XpsCpus => {
+        Key::Queues(QueueSetting::RpsCpus | QueueSetting::XpsCpus) => {
             let mask = cpus_of(kernel, device, value)?.to_mask();
-            let transmits = *key == Key::XpsCpus;
+            let transmits = *key == Key::Queues(QueueSetting::XpsCpus);
             let queues = device.map.queues.iter().filter(|queue| queue.transmits == transmits);
             let knobs = queues.filter(|queue| queue.steering.is_some()).map(host::nic::NicQueue::knob);
             knobs.map(|knob| change(knob, &mask)).collect()
         }
-        Key::IrqCpus => {
+        Key::Queues(QueueSetting::IrqCpus) => {
             let cpus = cpus_of(kernel, device, value)?.to_string();
             let movable = device.map.irqs.iter().filter(|irq| irq.movable);
             movable.map(|irq| change(irq.knob(), &cpus)).collect()
         }
-        Key::ThreadPolicy => {
+        Key::Queues(QueueSetting::ThreadPolicy) => {
             let knob = |task| Knob::Policy { task };
             device.map.all_threads(kernel.machine()).into_iter().map(|task| change(knob(task), value)).collect()
         }
-        Key::Flow => vec![change(flows::place(kernel, name, value, &mut device.places.borrow_mut())?, value)],
-        _ => Vec::new(),
+        Key::Queues(QueueSetting::Flow) => {
+            vec![change(flows::place(kernel, name, value, &mut device.places.borrow_mut())?, value)]
+        }
+        Key::Service(_) | Key::Machine(_) | Key::Sysctl(_) => Vec::new(),
     };
     let what = match key {
         _ if !changes.is_empty() => return Ok(changes),
         Key::Napi(_) => "no NAPI instance (the device is down, or has none)",
-        Key::IrqCpus => "no interrupt that can be moved",
-        Key::ThreadPolicy => {
+        Key::Queues(QueueSetting::IrqCpus) => "no interrupt that can be moved",
+        Key::Queues(QueueSetting::ThreadPolicy) => {
             "no threads: those of interrupts need PREEMPT_RT or the boot parameter threadirqs, those that poll \
              nic.napi.threaded=on before"
         }

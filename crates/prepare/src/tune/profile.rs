@@ -16,6 +16,7 @@
 //! parameters = [{ value = "skew_tick=1", why = "..." }]   # only for `tune emit`
 //! ```
 
+use super::key::QueueSetting;
 use super::{Key, TuneError};
 use host::knob::EthtoolPart;
 use host::layers::{self, Layer, stem};
@@ -128,10 +129,10 @@ fn order_of(key: &Key, setting: &Setting) -> SettingOrder {
         Key::Ethtool(EthtoolPart::Ring, _) => 2,
         Key::Ethtool(EthtoolPart::Feature, _) => 3,
         Key::Ethtool(..) => 4,
-        Key::Napi(_) | Key::RpsCpus | Key::XpsCpus | Key::IrqCpus | Key::ThreadPolicy | Key::Flow => 5,
+        Key::Napi(_) | Key::Queues(_) => 5,
         _ => 0,
     };
-    (rank, key.clone(), if *key == Key::Flow { setting.value.clone() } else { String::new() })
+    (rank, key.clone(), if *key == Key::Queues(QueueSetting::Flow) { setting.value.clone() } else { String::new() })
 }
 
 #[derive(Default)]

@@ -11,33 +11,50 @@ pub(super) type Meaning = Result<Vec<Change>, String>;
 
 const CPU: &str = "/sys/devices/system/cpu";
 
-/// What a setting means. The value is one that [`Key::value`] has made.
-pub(super) fn meaning(kernel: &Kernel, device: Option<&nic::Device>, key: &Key, value: &str, why: &str) -> Meaning {
-    let change = |knob: Knob, wanted: &str| Change::new(knob, wanted, why);
-    let one = |knob: Knob| Ok(vec![change(knob, value)]);
+/// A value that is asked of a setting, and of which machine.
+pub(super) struct Asked<'a> {
+    pub(super) kernel: &'a Kernel,
+    /// One that [`Key::value`] has made.
+    pub(super) value: &'a str,
+    pub(super) why: &'a str,
+}
+
+impl Asked<'_> {
+    fn change(&self, knob: Knob, wanted: &str) -> Change {
+        Change::new(knob, wanted, self.why)
+    }
+
+    /// This knob alone, with the value as it is.
+    pub(super) fn one(&self, knob: Knob) -> Meaning {
+        Ok(vec![self.change(knob, self.value)])
+    }
+}
+
+/// What a setting means.
+pub(super) fn meaning(asked: &Asked<'_>, device: Option<&nic::Device>, key: &Key) -> Meaning {
     match key {
-        Key::Sysctl(name) => shared(kernel, name).map_or_else(|| one(Knob::sysctl(name)), Err),
-        Key::Thp => one(Knob::file("/sys/kernel/mm/transparent_hugepage/enabled", Form::Choice)),
-        Key::ThpDefrag => one(Knob::file("/sys/kernel/mm/transparent_hugepage/defrag", Form::Choice)),
-        Key::Preempt => match crate::boot::preempt(kernel, value) {
-            Ok(_) => one(Knob::file(crate::boot::PREEMPT, Form::Choice)),
-            Err(error) => Err(error.to_string()),
-        },
-        Key::Ksm => one(Knob::text("/sys/kernel/mm/ksm/run")),
-        Key::Service(name) => service(kernel, name, value, &change),
-        Key::LatencyUs => hold::useless(kernel).map_or_else(|| one(Knob::CpuLatency), Err),
-        Key::Governor => listed(kernel, value, "scaling_governor", "scaling_available_governors", &change),
-        Key::Epp => preference(kernel, value, &change),
-        Key::MinPerfPercent => least_clock(kernel, value, &change),
-        Key::Boost => boost(kernel, value, &change),
-        _ => match device {
-            Some(device) => nic::meaning(kernel, device, key, value, why),
+        Key::Sysctl(name) => shared(asked.kernel, name).map_or_else(|| asked.one(Knob::sysctl(name)), Err),
+        Key::Service(name) => service(asked, name),
+        Key::Machine(setting) => (setting.row().means)(asked),
+        Key::Ethtool(..) | Key::Napi(_) | Key::Queues(_) => match device {
+            Some(device) => nic::meaning(asked, device, key),
             None => Err("no device was named: --nic IF".to_owned()),
         },
     }
 }
 
-type Making<'a> = &'a dyn Fn(Knob, &str) -> Change;
+/// The preemption model, where the kernel can choose it.
+pub(super) fn preempt(asked: &Asked<'_>) -> Meaning {
+    match crate::boot::preempt(asked.kernel, asked.value) {
+        Ok(_) => asked.one(Knob::file(crate::boot::PREEMPT, Form::Choice)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The latency that idle CPUs are held to.
+pub(super) fn latency(asked: &Asked<'_>) -> Meaning {
+    hold::useless(asked.kernel).map_or_else(|| asked.one(Knob::CpuLatency), Err)
+}
 
 /// Two pairs of sysctls share a place each: setting one clears the other, which could not be put back.
 fn shared(kernel: &Kernel, name: &str) -> Option<String> {
@@ -55,7 +72,8 @@ fn shared(kernel: &Kernel, name: &str) -> Option<String> {
     })
 }
 
-fn service(kernel: &Kernel, name: &str, value: &str, change: Making<'_>) -> Meaning {
+fn service(asked: &Asked<'_>, name: &str) -> Meaning {
+    let (kernel, value) = (asked.kernel, asked.value);
     let unit = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
     if value == "ban-cpus" {
         let remedy = "irqbalance takes its banned CPUs at its start only: `windhover tune emit --systemd` writes that down; \
@@ -72,7 +90,7 @@ fn service(kernel: &Kernel, name: &str, value: &str, change: Making<'_>) -> Mean
         });
     }
     let wanted = if value == "stopped" { "inactive" } else { "active" };
-    Ok(vec![change(Knob::Service { unit }, wanted)])
+    Ok(vec![asked.change(Knob::Service { unit }, wanted)])
 }
 
 /// Folders of cpufreq policies: one for the CPUs that share a clock.
@@ -89,7 +107,8 @@ fn policies(kernel: &Kernel) -> Vec<PathBuf> {
 const NO_CPUFREQ: &str = "no cpufreq driver: the firmware or a hypervisor has the CPUs' clocks";
 
 /// A word for each policy, one of those that it lists.
-fn listed(kernel: &Kernel, value: &str, file: &str, list: &str, change: Making<'_>) -> Meaning {
+pub(super) fn listed(asked: &Asked<'_>, file: &str, list: &str) -> Meaning {
+    let (kernel, value) = (asked.kernel, asked.value);
     let policies = policies(kernel);
     for policy in &policies {
         if let Ok(offered) = kernel.machine().trimmed(policy.join(list))
@@ -98,15 +117,16 @@ fn listed(kernel: &Kernel, value: &str, file: &str, list: &str, change: Making<'
             return Err(format!("the driver offers only: {offered}"));
         }
     }
-    let changes = policies.iter().map(|policy| change(Knob::text(policy.join(file)), value));
+    let changes = policies.iter().map(|policy| asked.change(Knob::text(policy.join(file)), value));
     some(changes.collect(), NO_CPUFREQ)
 }
 
 /// The preference of each policy, or the older bias of each CPU.
-fn preference(kernel: &Kernel, value: &str, change: Making<'_>) -> Meaning {
+pub(super) fn preference(asked: &Asked<'_>) -> Meaning {
+    let (kernel, value) = (asked.kernel, asked.value);
     let file = "energy_performance_preference";
     if policies(kernel).iter().any(|policy| kernel.machine().exists(policy.join(file))) {
-        return listed(kernel, value, file, "energy_performance_available_preferences", change);
+        return listed(asked, file, "energy_performance_available_preferences");
     }
     // As the kernel's own words for it (arch/x86/kernel/cpu/intel_epb.c).
     let bias = match value {
@@ -120,7 +140,7 @@ fn preference(kernel: &Kernel, value: &str, change: Making<'_>) -> Meaning {
     let cpus = kernel.machine().numbers(CPU, "cpu").into_iter();
     let files = cpus.map(|cpu| Path::new(CPU).join(format!("cpu{cpu}/power/energy_perf_bias")));
     let changes: Vec<Change> =
-        files.filter(|file| kernel.machine().exists(file)).map(|file| change(Knob::text(file), bias)).collect();
+        files.filter(|file| kernel.machine().exists(file)).map(|file| asked.change(Knob::text(file), bias)).collect();
     some(changes, "the CPUs take no such preference here")
 }
 
@@ -129,11 +149,12 @@ fn some(changes: Vec<Change>, otherwise: &str) -> Meaning {
     if changes.is_empty() { Err(otherwise.to_owned()) } else { Ok(changes) }
 }
 
-fn least_clock(kernel: &Kernel, value: &str, change: Making<'_>) -> Meaning {
+pub(super) fn least_clock(asked: &Asked<'_>) -> Meaning {
+    let (kernel, value) = (asked.kernel, asked.value);
     let pstate = Path::new(CPU).join("intel_pstate/min_perf_pct");
     if kernel.machine().exists(&pstate) {
         // The driver raises it to what the CPU can do at least.
-        return Ok(vec![Change { exact: false, ..change(Knob::text(pstate), value) }]);
+        return Ok(vec![Change { exact: false, ..asked.change(Knob::text(pstate), value) }]);
     }
     let percent: u64 = value.parse().unwrap_or(100);
     let changes: Vec<Change> = policies(kernel)
@@ -142,20 +163,21 @@ fn least_clock(kernel: &Kernel, value: &str, change: Making<'_>) -> Meaning {
             let number = |file: &str| kernel.machine().trimmed(policy.join(file)).ok()?.parse::<u64>().ok();
             let (least, most) = (number("cpuinfo_min_freq")?, number("cpuinfo_max_freq")?);
             let wanted = (most * percent / 100).clamp(least, most).to_string();
-            Some(Change { exact: false, ..change(Knob::text(policy.join("scaling_min_freq")), &wanted) })
+            Some(Change { exact: false, ..asked.change(Knob::text(policy.join("scaling_min_freq")), &wanted) })
         })
         .collect();
     some(changes, NO_CPUFREQ)
 }
 
-fn boost(kernel: &Kernel, value: &str, change: Making<'_>) -> Meaning {
+pub(super) fn boost(asked: &Asked<'_>) -> Meaning {
+    let (kernel, value) = (asked.kernel, asked.value);
     let on = value == "on";
     let base = Path::new(CPU);
     // The one is true where the other is false.
     for (file, wanted) in [("intel_pstate/no_turbo", !on), ("cpufreq/boost", on)] {
         if kernel.machine().exists(base.join(file)) {
             let knob = Knob::file(base.join(file), Form::Switch);
-            return Ok(vec![change(knob, if wanted { "1" } else { "0" })]);
+            return Ok(vec![asked.change(knob, if wanted { "1" } else { "0" })]);
         }
     }
     Err("no switch for it: the driver, the firmware or a hypervisor decides".to_owned())
