@@ -47,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     ("tapped_frames", tapped_frames),
     ("import_file", import_file),
     ("foreign_line", foreign_line),
+    ("sockperf", sockperf),
 ];
 
 /// Frames of both protocols.
@@ -278,4 +279,15 @@ pub fn foreign_line(bytes: &[u8]) {
     for line in String::from_utf8_lossy(bytes).lines() {
         let _ = model::foreign::ForeignLine::read(line);
     }
+}
+
+/// What a client sends to `serve --as sockperf`, as a datagram and as a stream in parts: no answer is answered again.
+pub fn sockperf(bytes: &[u8]) {
+    let mut datagram = bytes.to_vec();
+    if interop::sockperf::answer(&mut datagram) {
+        assert!(interop::sockperf::read_pong(&datagram).is_some() && !interop::sockperf::answer(&mut datagram));
+    }
+    let mut incoming = interop::sockperf::Incoming::default();
+    let check = |answer: &[u8]| assert!(interop::sockperf::read_pong(answer).is_some());
+    let _ = bytes.chunks(11).try_for_each(|part| incoming.take(part, check));
 }

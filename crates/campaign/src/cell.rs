@@ -3,9 +3,9 @@
 use crate::hosts::{HostError, Hosts, WorkerId};
 use crate::{CampaignError, PlannedCell, attach, key, prepare};
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
-use model::{CpuList, Event, Limits, LiveInterval, LoadReport, LoadSpec, Prepared, Probe};
+use model::{CpuList, Event, Limits, LiveInterval, LoadReport, LoadSpec, Prepared};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -177,8 +177,11 @@ impl RunningCell<'_> {
         let mut targets = Vec::new();
         for (reflector, address) in self.participants.reflectors_of(cell) {
             let host = Some(reflector.clone());
-            if cell.spec.probe() == Probe::Ping {
-                targets.push(Target { control: address.to_string(), key: None, host });
+            if !cell.spec.has_session() {
+                let port = cell.spec.peer.port();
+                let control =
+                    port.map_or_else(|| address.to_string(), |port| SocketAddr::new(*address, port).to_string());
+                targets.push(Target { control, key: None, host });
                 continue;
             }
             let bind = std::net::SocketAddr::new(*address, 0).to_string();

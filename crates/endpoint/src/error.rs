@@ -15,6 +15,11 @@ pub enum EndpointError {
         "binding {address} needs a key, because others can reach it: make one with `windhover key > F` and give --key-file F at both ends"
     )]
     KeyNeeded { address: SocketAddr },
+    /// An address that others can reach, for clients that can prove no key.
+    #[error(
+        "others can reach {address}, and clients of other tools prove no key: bind 127.0.0.1, or let anybody have answers with --open"
+    )]
+    OpenToOthers { address: SocketAddr },
     /// The key does not parse.
     #[error("the shared key cannot be used: {0}")]
     Key(#[from] wire::KeyError),

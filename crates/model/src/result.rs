@@ -9,8 +9,8 @@
 
 use crate::usage::{Carried, Preload};
 use crate::{
-    ClockMap, Counters, EndSpec, EndUsage, FrameBackend, OneWay, Participants, Probe, RateReport, ReflectorReport,
-    Segment, StreamReport, Verdict,
+    ClockMap, Counters, EndSpec, EndUsage, FrameBackend, OneWay, Participants, PeerProgram, Probe, RateReport,
+    ReflectorReport, Role, Segment, StreamReport, Verdict,
 };
 use std::collections::BTreeMap;
 
@@ -384,6 +384,13 @@ impl ResultDocument {
     #[must_use]
     pub fn is_imported(&self) -> bool {
         self.source.as_ref().is_some_and(|source| source.kind == crate::SourceKind::Imported)
+    }
+
+    /// Whether a participant was told how to wait and where to run: a server of another tool was not.
+    #[must_use]
+    pub fn is_told(&self, role: Role) -> bool {
+        let is_own = self.factor("peer").is_none_or(|peer| peer == PeerProgram::Windhover.word());
+        role == Role::Initiator || (self.probe.has_reflector() && is_own)
     }
 
     /// A factor as people write it: strings bare, everything else as JSON.

@@ -2,7 +2,8 @@
 
 use crate::error::within;
 use crate::{
-    EndSpec, LatencyKind, ModelError, PaceSpec, Probe, Protocol, Receive, SizeList, SocketSpec, StreamSpec, WakeSpec,
+    EndSpec, LatencyKind, ModelError, PaceSpec, PeerProgram, Probe, Protocol, Receive, SizeList, SocketSpec,
+    StreamSpec, WakeSpec,
 };
 
 /// Idle time between two rounds, in µs; both may be set, the sleep comes first.
@@ -151,6 +152,9 @@ pub struct ProbeSpec {
     /// The end that sends them back.
     #[serde(default)]
     pub reflector: EndSpec,
+    /// The program that sends them back.
+    #[serde(default, skip_serializing_if = "PeerProgram::is_own")]
+    pub peer: PeerProgram,
     /// Message (or request) sizes in bytes, measured one after the other.
     pub sizes: SizeList,
     /// Messages that the initiator sends before it waits.
@@ -203,6 +207,7 @@ impl ProbeSpec {
                 .map(|protocol| SocketSpec { nodelay: probe != Probe::Stream, ..SocketSpec::new(protocol) }),
             initiator: EndSpec::default(),
             reflector: EndSpec::default(),
+            peer: PeerProgram::default(),
             sizes: SizeList::one(if probe.has_peer() { 32 } else { 0 }),
             pings: 1,
             pongs: 1,
@@ -261,6 +266,12 @@ impl ProbeSpec {
         if let ProbeOptions::Wake { wake } = &self.options { Some(wake) } else { None }
     }
 
+    /// Whether endpoints of ours take part, which are told how to run and report.
+    #[must_use]
+    pub fn has_session(&self) -> bool {
+        self.probe().has_reflector() && self.peer.is_own()
+    }
+
     /// What carries the messages; `None`: nothing is sent.
     #[must_use]
     pub fn protocol(&self) -> Option<Protocol> {
@@ -310,6 +321,7 @@ impl ProbeSpec {
             ProbeOptions::Pingpong | ProbeOptions::Rr(_) | ProbeOptions::Ping => {}
         }
         crate::foreign::check(self)?;
+        crate::peer::check(self)?;
         if self.stop.max_ms == 0 || self.stop.max_count == 0 {
             return conflict("the stop rule ends before the first message", "give --seconds or --count above 0");
         }

@@ -3,6 +3,7 @@
 use crate::document::{Figures, Other, Parts, TimedResult};
 use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd};
 use crate::echo::{self, EchoPath};
+use crate::framing::Framing;
 use crate::peer::{self, DataPath, Peer};
 use crate::rounds::{Plan, Rounds};
 use crate::session::Session;
@@ -11,7 +12,7 @@ use crate::stop::BATCH_ROUNDS;
 use crate::{Context, Outcome, ProbeError, cost};
 use clock::Clock;
 use model::worker::{Measured, ProbeTask};
-use model::{Finding, FindingId, ProbeSpec, Role};
+use model::{Finding, FindingId, PeerProgram, ProbeSpec, Role};
 use net::icmp::EchoSocket;
 use net::{Fallback, PathOptions, PathVisitor, TransactionClient};
 use record::{Recorder, RecorderConfig};
@@ -166,10 +167,9 @@ impl ClosedLoop<'_> {
             send_bytes,
             receive_bytes,
             more: spec.socket.as_ref().is_some_and(|socket| socket.more),
-            tier: Tier::for_exchange(send_bytes, receive_bytes),
+            framing: self.framing(send_bytes, receive_bytes),
             stream: spec.is_stream(),
             fresh: false,
-            tag: self.peer.tag,
             timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
             gap: spec.gap,
             interval_ns: u64::from(spec.interval_us.unwrap_or(0)) * 1000,
@@ -182,12 +182,26 @@ impl ClosedLoop<'_> {
         match self.peer.data_path {
             DataPath::Data(_) => plan,
             // The server's answer is not made from the request.
-            DataPath::ConnectEach(_) => Plan { tier: Tier::Nothing, stream: false, fresh: true, ..plan },
+            DataPath::ConnectEach(_) => Plan {
+                framing: Framing::Own { tier: Tier::Nothing, tag: self.peer.tag },
+                stream: false,
+                fresh: true,
+                ..plan
+            },
             DataPath::Echo(_) => {
                 let bytes = echo::buffer_bytes(send_bytes);
-                let tier = Tier::Truncated(echo::NUMBER_BYTES);
-                Plan { send_bytes: bytes, receive_bytes: bytes, tier, pings: 1, pongs: 1, stream: false, ..plan }
+                let framing = Framing::Own { tier: Tier::Truncated(echo::NUMBER_BYTES), tag: 0 };
+                Plan { send_bytes: bytes, receive_bytes: bytes, framing, pings: 1, pongs: 1, stream: false, ..plan }
             }
+        }
+    }
+
+    fn framing(&self, send_bytes: usize, receive_bytes: usize) -> Framing {
+        match self.task.spec.peer {
+            PeerProgram::Windhover => {
+                Framing::Own { tier: Tier::for_exchange(send_bytes, receive_bytes), tag: self.peer.tag }
+            }
+            PeerProgram::Sockperf => Framing::Sockperf,
         }
     }
 
@@ -196,7 +210,7 @@ impl ClosedLoop<'_> {
         RecorderConfig {
             outliers: spec.outliers,
             raw_capacity: driver::raw_capacity(spec),
-            has_header: plan.tier != Tier::Nothing,
+            has_header: plan.framing.number_bytes() > 0,
             has_schedule: plan.interval_ns > 0,
             ..RecorderConfig::new(self.clock.rate(), spec.probe().latency_kind(spec.rtt), spec.stop.max_ms)
         }
@@ -212,7 +226,11 @@ impl ClosedLoop<'_> {
     ) -> Collected {
         let name = self.peer.name();
         if done.end == PassEnd::Done && self.peer.session.is_none() && rounds_answered == 0 {
-            return Collected { failure: Some(ProbeError::NoEcho(name)), ..Collected::default() };
+            let failure = match self.task.spec.peer {
+                PeerProgram::Windhover => ProbeError::NoEcho(name),
+                program => ProbeError::SilentServer { address: name, program },
+            };
+            return Collected { failure: Some(failure), ..Collected::default() };
         }
         driver::collect_reports(self.peer.session.iter_mut(), &name, size, done.end, ended.map(|error| (0, error)))
     }

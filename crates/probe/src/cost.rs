@@ -1,6 +1,7 @@
 //! What the tool itself costs: the measured loop around a path that does nothing, and the recording of a sample.
 //! Measured for some milliseconds just before a size, on the measuring thread, with its policy and CPU.
 
+use crate::framing::Framing;
 use crate::rounds::{Limit, Phase, Plan, Rounds};
 use clock::Clock;
 use model::result::SelfCost;
@@ -21,6 +22,7 @@ const MOST_BYTES: usize = 64;
 #[derive(Debug)]
 struct EmptyPath {
     head: [u8; MOST_BYTES],
+    framing: Framing,
 }
 
 impl Path for EmptyPath {
@@ -28,6 +30,7 @@ impl Path for EmptyPath {
     fn send(&mut self, message: &[u8], _more: bool) -> Result<(), PathError> {
         let bytes = message.len().min(16);
         self.head[..bytes].copy_from_slice(&message[..bytes]);
+        self.framing.answer(&mut self.head[..message.len().min(MOST_BYTES)]);
         Ok(())
     }
 
@@ -61,7 +64,7 @@ fn loop_ns(clock: Clock, plan: Plan) -> f64 {
         ..plan
     };
     let mut rounds = Rounds::new(clock, plan, 0, ROUNDS, &stop, &progress);
-    let mut path = EmptyPath { head: [0; MOST_BYTES] };
+    let mut path = EmptyPath { head: [0; MOST_BYTES], framing: plan.framing };
     let mut trial = || {
         let start = clock.now();
         let ended = rounds.batch(&mut path, Limit::rounds(ROUNDS), Phase::Timed);
@@ -117,10 +120,14 @@ mod tests {
         let clock = Clock::calibrate().unwrap();
         let gap = Gap { sleep_us: 1000, spin_us: 0 };
         let plan = Plan { gap, interval_ns: 1_000_000, pace_ns: 1_000_000, ..crate::rounds::tests::plan(32) };
-        let cost = measure(clock, plan, RecorderConfig::new(clock.rate(), LatencyKind::RttHalf, 1000));
-        assert!(cost.loop_ns > 0.0, "{cost:?}");
-        // The gap is no part of the loop's cost: 1 ms a round would show.
-        assert!(cost.loop_ns < 500_000.0, "{cost:?}");
-        assert!(cost.record_ns > 0.0, "{cost:?}");
+        for framing in [plan.framing, Framing::Sockperf] {
+            let config = RecorderConfig::new(clock.rate(), LatencyKind::RttHalf, 1000);
+            let cost = measure(clock, Plan { framing, ..plan }, config);
+            // 0 where no round was answered.
+            assert!(cost.loop_ns > 0.0, "{framing:?} {cost:?}");
+            // Neither the gap nor a time-out is part of the loop's cost: 1 ms a round would show.
+            assert!(cost.loop_ns < 500_000.0, "{framing:?} {cost:?}");
+            assert!(cost.record_ns > 0.0, "{cost:?}");
+        }
     }
 }

@@ -209,8 +209,8 @@ fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages, preloads: &[Prelo
 fn reflector_end(spec: &ProbeSpec, other: Other) -> EndReport {
     let Other { name, address, report } = other;
     let report = report.unwrap_or_default();
-    if spec.probe() == Probe::Ping {
-        // A kernel answers, of which only the address is known.
+    if spec.probe() == Probe::Ping || !spec.peer.is_own() {
+        // A kernel or another tool answers, of which only the address is known.
         return EndReport { address, ..EndReport::default() };
     }
     let mut usage = report.usage;
@@ -248,6 +248,9 @@ fn factors(task: &ProbeTask, pass: Pass) -> BTreeMap<String, serde_json::Value> 
     factors.insert("protocol".to_owned(), model::Protocol::word_of(task.spec.protocol()).into());
     if task.spec.probe().has_peer() {
         factors.insert("size".to_owned(), pass.size.into());
+    }
+    if !task.spec.peer.is_own() {
+        factors.insert("peer".to_owned(), task.spec.peer.word().into());
     }
     if let Some(rate) = pass.rate {
         factors.insert("rate".to_owned(), number(rate));

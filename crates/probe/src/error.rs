@@ -1,6 +1,6 @@
 //! What can go wrong while measuring, each with the thing it is about and the remedy where a person can act.
 
-use model::Protocol;
+use model::{PeerProgram, Protocol};
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
 use wire::{RefuseCode, SessionError};
 
@@ -76,6 +76,9 @@ pub enum ProbeError {
     /// No ICMP echo was answered. The count of those sent is kept.
     #[error("{0} answered no echo: check the address, and that no firewall drops ICMP between the hosts")]
     NoEcho(String),
+    /// Another tool's server answered nothing.
+    #[error("{address} answered nothing as {program} does: start one there ({}), and let no firewall drop its port", program.command())]
+    SilentServer { address: String, program: PeerProgram },
     /// The peer ended, or all of a sudden nothing came back any more. What was measured before is kept.
     #[error("{address} vanished while measuring {size} bytes: {why}; see whether it still runs and can be reached")]
     PeerVanished { address: String, size: u32, why: String },

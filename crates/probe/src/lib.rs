@@ -20,6 +20,7 @@ mod driver;
 mod echo;
 mod error;
 mod foreign;
+mod framing;
 mod local;
 mod measuring_thread;
 mod opening;

@@ -28,7 +28,7 @@ pub(crate) enum DataPath {
 
 /// The peer: its control session (absent for ICMP echo) and the data path to it.
 pub(crate) struct Peer {
-    /// The control session.
+    /// The control session; none where a kernel or another tool answers.
     pub session: Option<Session>,
     /// The data path.
     pub data_path: DataPath,
@@ -84,12 +84,24 @@ pub(crate) fn open_at(
             _child: None,
         });
     }
+    if let Some(port) = spec.peer.port() {
+        return without_session(spec, target, context, port);
+    }
     if spec.is_local() {
         check::same_machine(spec)?;
         return local::open(spec, context);
     }
     let unproved = request_path(spec, target, context, request)?;
     over_network(spec, context, unproved)
+}
+
+/// The data path to another tool's server, which has no session.
+fn without_session(spec: &ProbeSpec, target: &Target, context: &Context, port: u16) -> Result<Peer, ProbeError> {
+    let address = net::resolve(&target.control, port, None)?;
+    let socket = connect_data(spec.socket()?, &spec.initiator, address, context)?;
+    context.capture_data(spec, address, socket.local_address())?;
+    let path_info = path_info(context, local_address(&socket), address);
+    Ok(Peer { session: None, data_path: DataPath::Data(Box::new(socket)), tag: 0, path_info, _child: None })
 }
 
 /// A data path that a reflector has opened and that is not proved yet.

@@ -5,6 +5,7 @@
 //! first send and directly after the last receive of a round. Samples go into memory that was touched before.
 
 use crate::driver::PassEnd;
+use crate::framing::Framing;
 use crate::round_matcher::{Answer, RoundMatcher};
 use clock::Clock;
 use model::{Gap, Sample, SampleFlags};
@@ -12,7 +13,6 @@ use net::{Path, PathError, Received};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use task::Progress;
-use wire::{Tier, data};
 
 /// Samples that a batch has room for beyond its rounds, for late and double answers.
 const SPARE_SAMPLES: usize = 1024;
@@ -43,14 +43,12 @@ pub(crate) struct Plan {
     pub receive_bytes: usize,
     /// MSG_MORE on all but the last message out.
     pub more: bool,
-    /// What messages carry both ways; [`Tier::for_exchange`], or nothing where answers are no echoes.
-    pub tier: Tier,
+    /// What messages carry both ways.
+    pub framing: Framing,
     /// Whether messages have no borders; silence is then no loss but a broken path.
     pub stream: bool,
     /// Whether each round has a connection of its own, so that nothing of a lost one can come later.
     pub fresh: bool,
-    /// The session's tag in messages that have room for it.
-    pub tag: u64,
     /// A round without its whole answer is lost after this time, in ns.
     pub timeout_ns: u64,
     /// Idle time between two rounds.
@@ -106,7 +104,6 @@ pub(crate) struct Rounds<'a> {
     stop: &'a AtomicBool,
     progress: &'a Progress,
     plan: Plan,
-    tier: Tier,
     timeout: u64,
     spin: u64,
     sleep: Duration,
@@ -166,7 +163,6 @@ impl<'a> Rounds<'a> {
         stop: &'a AtomicBool,
         progress: &'a Progress,
     ) -> Self {
-        let tier = plan.tier;
         // Sleeping does not keep short times.
         let (spin_ns, sleep_ns) = if plan.pace_ns < SLEEP_FROM_NS { (plan.pace_ns, 0) } else { (0, plan.pace_ns) };
         let room = usize::try_from(batch_rounds).unwrap_or(usize::MAX).saturating_add(SPARE_SAMPLES);
@@ -178,11 +174,10 @@ impl<'a> Rounds<'a> {
             stop,
             progress,
             plan,
-            tier,
             timeout: clock.ticks(plan.timeout_ns),
             spin: clock.ticks((u64::from(plan.gap.spin_us) * 1000).max(spin_ns)),
             sleep: Duration::from_micros(u64::from(plan.gap.sleep_us)).max(Duration::from_nanos(sleep_ns)),
-            matcher: RoundMatcher::new(tier.bytes().min(8)),
+            matcher: RoundMatcher::new(plan.framing.number_bytes()),
             out: pattern(plan.send_bytes),
             input: pattern(plan.receive_bytes),
             samples,
@@ -266,7 +261,7 @@ impl<'a> Rounds<'a> {
         let seq = self.timed_rounds;
         self.timed_rounds += u64::from(timed);
         self.matcher.begin(number, seq, self.plan.pongs, timed);
-        data::write(number, self.plan.tag, &mut self.out);
+        self.plan.framing.write(number, &mut self.out);
         let mut flags = if timed { SampleFlags::default() } else { SampleFlags::WARMUP };
         self.progress.advance();
         let sent = self.clock.now();
@@ -322,15 +317,9 @@ impl<'a> Rounds<'a> {
             self.unmatched.foreign += 1;
             return false;
         }
-        let number = match self.tier {
-            Tier::Nothing => 0,
-            tier => match data::read(tier, self.plan.tag, &self.input) {
-                Some(number) => number,
-                None => {
-                    self.unmatched.foreign += 1;
-                    return false;
-                }
-            },
+        let Some(number) = self.plan.framing.read(&self.input) else {
+            self.unmatched.foreign += 1;
+            return false;
         };
         match self.matcher.answer(number) {
             Answer::Whole => {

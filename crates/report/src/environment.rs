@@ -320,6 +320,9 @@ fn end_facts(role: Role, end: &EndReport, result: &ResultDocument) -> Facts {
     let mut pairs = Facts::new(capitalised(role.word()));
     pairs.push("host", end.host.as_deref());
     pairs.push("address", end.address.as_deref());
+    if !result.is_told(role) {
+        return pairs;
+    }
     pairs.push("receive", result.probe.has_reflector().then_some(end.spec.receive));
     pairs.push("policy", Some(end.spec.policy));
     pairs.push("CPU", Some(end.spec.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string())));

@@ -58,7 +58,7 @@ impl Printed {
         let called = |role: Role| if role == Role::Initiator { own } else { role.word() };
         Some(Self {
             heading: heading(first),
-            ends: ends.map(|(role, end)| (called(role), end_words(end, first))).collect(),
+            ends: ends.map(|(role, end)| (called(role), end_words(role, end, first))).collect(),
             sentences: (view.sentences)(results),
             parts,
             verdict: verdict(results),
@@ -147,15 +147,19 @@ fn heading(first: &ResultDocument) -> String {
     let words = if words.is_empty() { words } else { format!("; {words}") };
     let protocol = factor("protocol").filter(|_| first.probe.has_peer());
     let protocol = protocol.map(|protocol| format!(" {protocol}")).unwrap_or_default();
+    let peer = factor("peer").map(|peer| format!(", answered by {peer}")).unwrap_or_default();
     let whose = first.source.as_ref().map(|source| format!(", {}", source::in_words(&source.factor())));
     let whose = plain(&whose.unwrap_or_default());
-    format!("{}{protocol}{load}{whose}: {figures}{words}", first.probe)
+    format!("{}{protocol}{load}{peer}{whose}: {figures}{words}", first.probe)
 }
 
-fn end_words(end: &EndReport, result: &ResultDocument) -> String {
+fn end_words(role: Role, end: &EndReport, result: &ResultDocument) -> String {
     let mut words = Vec::new();
     words.extend(end.host.as_deref().map(plain));
     words.extend(end.address.as_deref().map(plain));
+    if !result.is_told(role) {
+        return words.join(", ");
+    }
     words.extend(result.wake.is_none().then(|| format!("receive {}", end.spec.receive)));
     words.push(format!("policy {}", end.spec.policy));
     match result.wake.as_ref().map(|wake| wake.threads.as_slice()) {

@@ -65,6 +65,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand key" -l quiet -d 'Pr
 complete -c windhover -n "__fish_windhover_using_subcommand key" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l bind -d 'Address to listen on; anything but loopback or a lab address needs a key' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l key-file -d 'File with the shared key (see `windhover key`)' -r -F
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l as -d 'Answer the stock clients of another tool instead, over UDP and TCP on its port: sockperf' -r
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l pid-file -d 'Write the process id to this file once it listens; it is removed at the end. The file of a server that runs is refused' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l log -d 'Append the messages of --daemon to this file [default: they are discarded]' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-size -d 'Largest message in bytes' -r
@@ -76,6 +77,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand serve" -l max-priori
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l color -d 'When to use colour' -r -f -a "auto\t'When standard error is a terminal'
 always\t'Always'
 never\t'Never'"
+complete -c windhover -n "__fish_windhover_using_subcommand serve" -l open -d 'With --as: listen also where others can reach it. Clients of other tools prove no key'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l once -d 'End after the first client, when no session of it has run for a second, as iperf3 -1 does'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l daemon -d 'Go on in the background once it listens: 0 says that it does. What goes wrong until then is printed here'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l detached -d 'The process that --daemon leaves behind'
@@ -85,12 +87,13 @@ complete -c windhover -n "__fish_windhover_using_subcommand serve" -l no-cpu -d 
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l allow-other-addresses -d 'Let clients with the key use another address for data than for the control connection'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l peer -d 'The endpoint too, in the place of ADDR: for --against \'--peer ADDR\'' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l address -d 'The endpoint too, in the place of ADDR: for --against \'--address ADDR\'' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l stack -d 'Run this end, with --fork-both also the far end, behind a network stack of `windhover bypass run`; without --fork-both start the far end by `windhover bypass run --stack STACK -- windhover serve`' -r -f -a "kernel\t''
 spin\t''
 xdp\t''"
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l foreign -d 'Measure with this program, a foreign worker: its words split at blanks' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l peer -d 'The program that answers: windhover, or sockperf, a stock `sockperf server`' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list [default: 32, over pgm 64]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-size -d 'Leave out sizes below this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l max-size -d 'Leave out sizes above this' -r
@@ -167,7 +170,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s J -l js
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l ladder -d 'Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l peer -d 'The endpoint too, in the place of ADDR: for --against \'--peer ADDR\'' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l address -d 'The endpoint too, in the place of ADDR: for --against \'--address ADDR\'' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l stack -d 'Run this end, with --fork-both also the far end, behind a network stack of `windhover bypass run`; without --fork-both start the far end by `windhover bypass run --stack STACK -- windhover serve`' -r -f -a "kernel\t''
 spin\t''
@@ -263,7 +266,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand ping" -s J -l json -
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l ladder -d 'Give the percentiles from p25 to p99.999, too: a table of them, in CSV columns, in JSON `ladder`'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l peer -d 'The endpoint too, in the place of ADDR: for --against \'--peer ADDR\'' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l address -d 'The endpoint too, in the place of ADDR: for --against \'--address ADDR\'' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l stack -d 'Run this end, with --fork-both also the far end, behind a network stack of `windhover bypass run`; without --fork-both start the far end by `windhover bypass run --stack STACK -- windhover serve`' -r -f -a "kernel\t''
 spin\t''
@@ -352,7 +355,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l ladder -d '
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l jsonl -d 'Write each interval of 100 ms to standard output as a JSON line of type `interval` once it is complete; each result follows as one of type `result`'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l quiet -d 'Print no progress and no notes, only results and errors'
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l peer -d 'The endpoint too, in the place of ADDR: for --against \'--peer ADDR\'' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l address -d 'The endpoint too, in the place of ADDR: for --against \'--address ADDR\'' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l key-file -d 'File with the endpoint\'s key (see `windhover key`)' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l stack -d 'Run this end, with --fork-both also the far end, behind a network stack of `windhover bypass run`; without --fork-both start the far end by `windhover bypass run --stack STACK -- windhover serve`' -r -f -a "kernel\t''
 spin\t''

@@ -4,6 +4,7 @@ use super::*;
 use model::{LatencyKind, Messages};
 use record::{Recorder, RecorderConfig};
 use std::collections::VecDeque;
+use wire::{Tier, data};
 
 const TIMEOUT: Duration = Duration::from_millis(40);
 
@@ -15,10 +16,9 @@ pub(crate) fn plan(bytes: usize) -> Plan {
         send_bytes: bytes,
         receive_bytes: bytes,
         more: false,
-        tier: Tier::for_size(bytes),
+        framing: Framing::Own { tier: Tier::for_size(bytes), tag: 0xabcd },
         stream: false,
         fresh: false,
-        tag: 0xabcd,
         timeout_ns: u64::try_from(TIMEOUT.as_nanos()).unwrap(),
         gap: Gap::default(),
         interval_ns: 0,
@@ -118,7 +118,7 @@ impl Bench {
 
     fn count(&self, plan: Plan, rounds: &Rounds<'_>) -> Messages {
         let config = RecorderConfig {
-            has_header: plan.tier != Tier::Nothing,
+            has_header: plan.framing.number_bytes() > 0,
             ..RecorderConfig::new(self.clock.rate(), LatencyKind::Rtt, 1000)
         };
         let mut recorder = Recorder::new(config);

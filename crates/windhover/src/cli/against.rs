@@ -217,8 +217,8 @@ mod tests {
         assert_eq!(names[0], "with --size 32 --maxms 500");
         let (spec, names) = of("tcp");
         assert_eq!((spec.protocol(), names), (Some(model::Protocol::Tcp), ["with udp", "with tcp"].map(str::to_owned)));
-        let (_, names) = of("--peer b:1 --stack spin");
-        assert_eq!(names, ["with a:1", "with --peer b:1 --stack spin"].map(str::to_owned));
+        let (_, names) = of("--address b:1 --stack spin");
+        assert_eq!(names, ["with a:1", "with --address b:1 --stack spin"].map(str::to_owned));
         assert_eq!(of("").1, ["the first time", "the second time"].map(str::to_owned));
         assert!(sides(&head).unwrap().is_none());
         // Peers behind a group are words of their own.

@@ -26,9 +26,9 @@ pub(crate) struct Peer {
     /// The endpoint, as ADDR, ADDR:PORT, [V6]:PORT or a host name; not for unix-stream, unix-dgram and pipe
     #[arg(value_name = "ADDR[:PORT]")]
     pub(crate) address: Option<String>,
-    /// The endpoint too, in the place of ADDR: for --against '--peer ADDR'
-    #[arg(long, value_name = "ADDR[:PORT]", conflicts_with = "address", hide_short_help = true)]
-    peer: Option<String>,
+    /// The endpoint too, in the place of ADDR: for --against '--address ADDR'
+    #[arg(long = "address", value_name = "ADDR[:PORT]", conflicts_with = "address", hide_short_help = true)]
+    named: Option<String>,
     /// Run the far end here too: an endpoint on ADDR [default: 127.0.0.1, with -6 ::1] as a child, ended with the
     /// measurement. Both ends are then on one host. unix-stream, unix-dgram and pipe need no such flag
     #[arg(long, alias = "forkboth")]
@@ -52,7 +52,7 @@ fn stack() -> PossibleValuesParser {
 impl Peer {
     /// The endpoint, as typed in either way.
     pub(crate) fn endpoint(&self) -> Option<&String> {
-        self.peer.as_ref().or(self.address.as_ref())
+        self.named.as_ref().or(self.address.as_ref())
     }
 
     /// The stack in the place of the kernel's own.

@@ -3,7 +3,7 @@
 use super::shared::{PlainForm, seconds};
 use clap::Args;
 use clap::builder::RangedI64ValueParser;
-use model::{CpuList, Limits, LoadProfile, LoadSpec};
+use model::{CpuList, Limits, LoadProfile, LoadSpec, PeerProgram};
 use std::path::PathBuf;
 
 /// Run an endpoint that sends messages back
@@ -22,6 +22,12 @@ pub(crate) struct Serve {
     /// File with the shared key (see `windhover key`)
     #[arg(long, value_name = "FILE", env = "WINDHOVER_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,
+    /// Answer the stock clients of another tool instead, over UDP and TCP on its port: sockperf
+    #[arg(long = "as", value_name = "PROGRAM", value_parser = other_tool, conflicts_with_all = ["key_file", "once"])]
+    pub(crate) program: Option<PeerProgram>,
+    /// With --as: listen also where others can reach it. Clients of other tools prove no key
+    #[arg(long, requires = "program")]
+    pub(crate) open: bool,
     /// End after the first client, when no session of it has run for a second, as iperf3 -1 does
     #[arg(long, help_heading = PROCESS)]
     pub(crate) once: bool,
@@ -68,6 +74,14 @@ pub(crate) struct Serve {
     /// Let clients with the key use another address for data than for the control connection
     #[arg(long, help_heading = LIMITS)]
     pub(crate) allow_other_addresses: bool,
+}
+
+/// A program whose clients are answered by a server of its own.
+fn other_tool(text: &str) -> Result<PeerProgram, String> {
+    match text.parse::<PeerProgram>() {
+        Ok(program) if !program.is_own() => Ok(program),
+        _ => Err("use sockperf, or leave --as out".to_owned()),
+    }
 }
 
 /// A limit of none would refuse every client.

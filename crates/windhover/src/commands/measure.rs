@@ -32,7 +32,10 @@ pub(super) type Ready = (ProbeTask, Option<Worker>);
 pub(super) fn of_rounds<const PROBE: usize>(arguments: &Rounds<PROBE>) -> Result<Ready, Failure> {
     let mut spec = arguments.spec().map_err(Failure::usage)?;
     arguments.peer.claim_stack(&mut spec);
-    let (target, endpoint) = target(&arguments.peer)?;
+    if arguments.peer.fork_both && !spec.peer.is_own() {
+        refuse!("--fork-both starts Windhover's own endpoint: start '{}' and give its address", spec.peer.command());
+    }
+    let (target, endpoint) = target(&arguments.peer, spec.peer.port())?;
     Ok((ProbeTask::new(spec, target), endpoint))
 }
 
@@ -83,7 +86,7 @@ pub(super) fn of_pace(arguments: &Pace) -> Result<Ready, Failure> {
             let key = key::read(arguments.peer.key_file.as_deref())?;
             (Target { control: resolved(first, family)?, key, host: None }, None)
         }
-        None => target(&arguments.peer)?,
+        None => target(&arguments.peer, None)?,
     };
     let key = match (&target.key, arguments.peer.fork_both) {
         // The endpoint of --fork-both has a key of its own.
@@ -125,14 +128,15 @@ pub(super) fn go_behind(stack: &BuiltInStack) -> Result<(), Failure> {
 }
 
 /// The endpoint's address, or nothing for protocols within one machine; and the endpoint itself, when it is ours.
-pub(super) fn target(peer: &Peer) -> Result<(Target, Option<Worker>), Failure> {
+/// `port`: that of another tool's server.
+pub(super) fn target(peer: &Peer, port: Option<u16>) -> Result<(Target, Option<Worker>), Failure> {
     let protocol = peer.protocol;
     let control = match (peer.endpoint(), protocol.is_local()) {
         (address, false) if peer.fork_both => {
             let (target, endpoint) = own_endpoint(address.map(String::as_str), peer)?;
             return Ok((target, Some(endpoint)));
         }
-        (Some(address), false) => resolved(address, family(peer.family))?,
+        (Some(address), false) => resolved_with(address, port.unwrap_or(net::DEFAULT_PORT), family(peer.family))?,
         (None, true) => String::new(),
         (Some(address), true) => {
             refuse!("{protocol} stays within this machine: leave out '{address}'");
@@ -170,7 +174,12 @@ fn own_endpoint(address: Option<&str>, peer: &Peer) -> Result<(Target, Worker), 
 }
 
 fn resolved(address: &str, family: Option<Family>) -> Result<String, Failure> {
-    let found = net::resolve(address, net::DEFAULT_PORT, family).map_err(|error| Failure::new(2, error))?;
+    resolved_with(address, net::DEFAULT_PORT, family)
+}
+
+/// `port`: where none was typed.
+fn resolved_with(address: &str, port: u16, family: Option<Family>) -> Result<String, Failure> {
+    let found = net::resolve(address, port, family).map_err(|error| Failure::new(2, error))?;
     Ok(found.to_string())
 }
 

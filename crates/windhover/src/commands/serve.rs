@@ -5,9 +5,10 @@ use crate::cli::serve::Serve;
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
 use model::worker::EndpointTask;
-use model::{Limits, WorkerEvent};
+use model::{Limits, PeerProgram, WorkerEvent};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use task::{Launch, Stream};
@@ -68,36 +69,55 @@ fn start_daemon(arguments: &Serve, output: &Output) -> Result<u8, Failure> {
     }
 }
 
-/// Serves. `starter` is told when it listens.
-fn serve(arguments: &Serve, starter: Option<File>, output: &Output) -> Result<u8, Failure> {
+/// What serves, its address, and what is said of it.
+type Server = (Box<dyn FnOnce(&endpoint::Stop) -> Result<(), endpoint::EndpointError>>, SocketAddr, String);
+
+/// Windhover's own endpoint.
+fn own(arguments: &Serve, lab: &[IpAddr]) -> Result<Server, Failure> {
     let task = EndpointTask {
         bind: arguments.bind.clone(),
         key: key::read(arguments.key_file.as_deref())?,
         limits: arguments.limits(),
     };
-    let lab = lab::Registry::default().own_addresses();
-    let mut endpoint = endpoint::Endpoint::bind_in_lab(&task, &lab).map_err(failed)?;
+    let mut endpoint = endpoint::Endpoint::bind_in_lab(&task, lab).map_err(failed)?;
     if arguments.once {
         endpoint = endpoint.once();
     }
+    let keyed = if task.key.is_some() { ", clients need the key" } else { "" };
+    let (address, allowed) = (endpoint.local_address(), words(&task.limits));
+    Ok((Box::new(move |stop| endpoint.serve(stop)), address, format!("{keyed}; limits: {allowed}")))
+}
+
+/// A server for the clients of another tool.
+fn of_other_tool(program: PeerProgram, arguments: &Serve, lab: &[IpAddr]) -> Result<Server, Failure> {
+    let server = endpoint::SockperfServer::bind(&arguments.bind, lab, arguments.open).map_err(failed)?;
+    let address = server.local_address();
+    Ok((Box::new(move |stop| server.serve(stop)), address, format!(" as {program}, over UDP and TCP")))
+}
+
+/// Serves. `starter` is told when it listens.
+fn serve(arguments: &Serve, starter: Option<File>, output: &Output) -> Result<u8, Failure> {
+    let lab = lab::Registry::default().own_addresses();
+    let (serve, address, told) = match arguments.program {
+        Some(program) => of_other_tool(program, arguments, &lab)?,
+        None => own(arguments, &lab)?,
+    };
     let stop = endpoint::Stop::new().map_err(|error| Failure::new(1, error))?;
     let asked = stop.clone();
     let _stop = signals::on_stop(move || asked.stop())?;
     let _pid_file = arguments.pid_file.as_deref().map(PidFile::write).transpose()?;
-    let keyed = if task.key.is_some() { ", clients need the key" } else { "" };
-    let (address, allowed) = (endpoint.local_address(), words(&task.limits));
     let end = match (arguments.once, starter.is_some()) {
         (true, _) => "it ends after the first client",
         (false, true) => "SIGTERM ends it",
         (false, false) => "Ctrl-C ends it",
     };
-    output.note(format_args!("serving on {address}{keyed}; limits: {allowed}; {end}"));
+    output.note(format_args!("serving on {address}{told}; {end}"));
     if let Some(starter) = starter {
         // Nothing of the folder that the command was given in is needed any more.
         std::env::set_current_dir("/")?;
         tell(&starter, &WorkerEvent::Ready { address: Some(address.to_string()) })?;
     }
-    endpoint.serve(&stop).map_err(failed)?;
+    serve(&stop).map_err(failed)?;
     Ok(0)
 }
 
@@ -193,7 +213,7 @@ fn words(limits: &Limits) -> String {
 
 /// What is wrong with the address or the key is a usage error.
 pub(crate) fn failed(error: endpoint::EndpointError) -> Failure {
-    use endpoint::EndpointError::{Address, Key, KeyNeeded};
-    let code = if matches!(error, Address { .. } | KeyNeeded { .. } | Key(_)) { 2 } else { 1 };
+    use endpoint::EndpointError::{Address, Key, KeyNeeded, OpenToOthers};
+    let code = if matches!(error, Address { .. } | KeyNeeded { .. } | OpenToOthers { .. } | Key(_)) { 2 } else { 1 };
     Failure::new(code, error)
 }

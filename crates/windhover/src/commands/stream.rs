@@ -19,7 +19,7 @@ pub(super) fn ready(arguments: &Stream) -> Result<measure::Ready, Failure> {
     // Nonsense is told before an endpoint is started or a name looked up.
     let usage = |error: anyhow::Error| Failure::usage(error);
     arguments.spec(|| Ok(u32::MAX)).map_err(usage)?;
-    let (target, endpoint) = measure::target(&arguments.peer)?;
+    let (target, endpoint) = measure::target(&arguments.peer, None)?;
     let (mut spec, factors) = arguments.spec(|| fitting(&target.control)).map_err(usage)?;
     arguments.peer.claim_stack(&mut spec);
     Ok((ProbeTask { factors, ..ProbeTask::new(spec, target) }, endpoint))

@@ -16,7 +16,7 @@ const NO_FACTORS: [(&str, &str); 48] = [
     ("address", "roles and hosts"),
     ("peers", "roles and hosts"),
     ("to", "roles.reflectors"),
-    ("peer", "roles and hosts"),
+    ("named", "roles and hosts"),
     ("stack", "the axis stack"),
     ("against", "two values of an axis"),
     ("at_most", "repetitions and seconds"),

@@ -1,0 +1,124 @@
+//! The program that sends messages back: Windhover's own endpoint, or a stock server of another tool.
+
+use crate::{EndSpec, ModelError, Probe, ProbeSpec, Protocol};
+
+words! {
+    "peer";
+    /// The program that sends messages back.
+    #[derive(Default)]
+    pub enum PeerProgram {
+        /// Windhover's endpoint: it is told how to wait and where to run, and reports what it cost.
+        #[default]
+        Windhover = "windhover",
+        /// A stock `sockperf server`.
+        Sockperf = "sockperf",
+    }
+}
+
+/// What is known of a server of another tool.
+struct Traits {
+    /// The port that it has unless told otherwise.
+    port: u16,
+    probes: &'static [Probe],
+    protocols: &'static [Protocol],
+    /// The shortest message that it answers, in bytes.
+    least_size: u32,
+    /// How it is started.
+    command: &'static str,
+}
+
+impl PeerProgram {
+    fn traits(self) -> Option<Traits> {
+        match self {
+            Self::Windhover => None,
+            Self::Sockperf => Some(Traits {
+                port: 11_111,
+                probes: &[Probe::Pingpong],
+                protocols: &[Protocol::Udp, Protocol::Tcp],
+                least_size: 14,
+                command: "sockperf server, for tcp sockperf server --tcp",
+            }),
+        }
+    }
+
+    /// Whether it is ours.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.traits().is_none()
+    }
+
+    /// The port of another tool's server, unless told otherwise; `None`: it is ours.
+    #[must_use]
+    pub fn port(self) -> Option<u16> {
+        self.traits().map(|traits| traits.port)
+    }
+
+    /// How another tool's server is started; empty: it is ours.
+    #[must_use]
+    pub fn command(self) -> &'static str {
+        self.traits().map_or("", |traits| traits.command)
+    }
+}
+
+/// Checks what a specification asks of another tool's server: it sends back what it gets, and can be told nothing.
+pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
+    let Some(traits) = spec.peer.traits() else { return Ok(()) };
+    let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(format!("{} {what}", spec.peer), remedy));
+    let probes: Vec<&str> = traits.probes.iter().map(|probe| probe.word()).collect();
+    if !traits.probes.contains(&spec.probe()) {
+        return conflict(
+            &format!("does not answer {}", spec.probe()),
+            &format!("use {}", crate::words::listed(&probes)),
+        );
+    }
+    let socket = spec.socket()?;
+    if !traits.protocols.contains(&socket.protocol) {
+        let all: Vec<&str> = traits.protocols.iter().map(|protocol| protocol.word()).collect();
+        let what = format!("does not answer over {}", socket.protocol);
+        return conflict(&what, &format!("use {}", crate::words::listed(&all)));
+    }
+    if spec.reflector != EndSpec::default() {
+        return conflict("cannot be told how to run", "set its CPU, policy and waiting where it is started");
+    }
+    if socket.multicast.is_some() || !spec.foreign.is_empty() {
+        return conflict("is reached by Windhover's own worker, at one address", "leave --mcast and --foreign out");
+    }
+    if spec.pings != 1 || spec.pongs != 1 {
+        return conflict("answers each message", "leave --pings and --pongs out");
+    }
+    match spec.sizes.iter().find(|size| *size < traits.least_size) {
+        Some(small) => {
+            Err(ModelError::range("size", small, format!("{} bytes or more with {}", traits.least_size, spec.peer)))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SizeList;
+
+    /// Catches: a setting that the other tool's server would ignore in silence.
+    #[test]
+    fn what_another_tools_server_cannot_do_is_refused() {
+        let of = |probe, protocol, change: fn(&mut ProbeSpec)| {
+            let mut spec = ProbeSpec { peer: PeerProgram::Sockperf, ..ProbeSpec::new(probe, protocol) };
+            change(&mut spec);
+            spec.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(of(Probe::Pingpong, Protocol::Udp, |_| ()), Ok(()));
+        assert_eq!(of(Probe::Pingpong, Protocol::Tcp, |spec| spec.sizes = SizeList::one(14)), Ok(()));
+        let refused = [
+            (of(Probe::Pingpong, Protocol::Udp, |spec| spec.sizes = SizeList::one(13)), "14 bytes or more"),
+            (of(Probe::Pingpong, Protocol::Udp, |spec| spec.reflector.cpu = Some(1)), "where it is started"),
+            (of(Probe::Pingpong, Protocol::Udp, |spec| spec.pings = 2), "--pings"),
+            (of(Probe::Pingpong, Protocol::Udp, |spec| spec.foreign = vec!["./w".to_owned()]), "--foreign"),
+            (of(Probe::Pingpong, Protocol::Mptcp, |_| ()), "use udp or tcp"),
+            (of(Probe::Rr, Protocol::Udp, |_| ()), "use pingpong"),
+        ];
+        for (outcome, words) in refused {
+            assert!(outcome.as_ref().is_err_and(|text| text.contains(words)), "{words}: {outcome:?}");
+        }
+    }
+}
