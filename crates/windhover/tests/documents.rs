@@ -303,6 +303,7 @@ const AFTER: &[&str] = &["after-", "runs/after-", "runs/ci-", "runs/pr"];
 struct Place {
     folder: Folder,
     server: Server,
+    as_sockperf: Server,
 }
 
 /// A plan whose cells answer to the keys that the documents name.
@@ -341,7 +342,7 @@ impl Place {
         let before = windhover(&["doctor", "--save", "a.json"]).current_dir(&folder.0).output().unwrap();
         assert!(folder.0.join("a.json").exists(), "{}", stderr(&before));
         std::fs::copy(folder.0.join("a.json"), folder.0.join("b.json")).unwrap();
-        Self { server: Server::start(&[]), folder }
+        Self { server: Server::start(&[]), as_sockperf: Server::start(&["--as", "sockperf"]), folder }
     }
 
     /// The words as they are run here, or why they are not.
@@ -411,6 +412,7 @@ impl Place {
     fn measuring(&self, words: &[String]) -> Vec<String> {
         let first = words[0].as_str();
         let multicast = words.get(1).is_some_and(|word| word == "pgm");
+        let has_peer = words.iter().any(|word| word == "--peer");
         let mut made: Vec<String> = Vec::new();
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
@@ -419,6 +421,7 @@ impl Place {
                 "10.0.0.3" => {}
                 "10.0.0.2" if first == "ping" => made.push("127.0.0.1".to_owned()),
                 "10.0.0.2" | "198.18.0.2" if multicast => {}
+                "10.0.0.2" if has_peer => made.push(self.as_sockperf.address.clone()),
                 "10.0.0.2" | "198.18.0.2" => made.push(self.server.address.clone()),
                 "--rate" if rest.clone().next().is_some_and(|list| list.contains('-')) => {
                     rest.next();
@@ -438,7 +441,8 @@ impl Place {
         if multicast && !made.iter().any(|word| word == "--fork-both") {
             made.push("--fork-both".to_owned());
         }
-        let addressed = made.iter().any(|word| *word == self.server.address || word == "--fork-both");
+        let servers = [&self.server.address, &self.as_sockperf.address];
+        let addressed = made.iter().any(|word| servers.contains(&word) || word == "--fork-both");
         let protocol = made.get(1).map(String::as_str).unwrap_or_default();
         if !addressed && ["udp", "tcp"].contains(&protocol) {
             made.insert(2, self.server.address.clone());

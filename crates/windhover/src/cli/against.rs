@@ -194,7 +194,11 @@ mod tests {
     }
 
     fn pingpong(line: &[&str]) -> (model::ProbeSpec, [String; 2]) {
-        let Some(Second { command: Command::Pingpong(arguments), names }) = sides(line).unwrap() else { panic!() };
+        let Some(Second { command: Command::Measure(crate::cli::Measure::Pingpong(arguments)), names }) =
+            sides(line).unwrap()
+        else {
+            panic!()
+        };
         (arguments.spec().unwrap(), names)
     }
 
@@ -223,7 +227,11 @@ mod tests {
         assert!(sides(&head).unwrap().is_none());
         // Peers behind a group are words of their own.
         let group = ["windhover", "pace", "pgm", "239.192.0.1", "10.0.0.2", "10.0.0.3", "--against", "--rate 5k"];
-        let Some(Second { command: Command::Pace(arguments), .. }) = sides(&group).unwrap() else { panic!() };
+        let Some(Second { command: Command::Measure(crate::cli::Measure::Pace(arguments)), .. }) =
+            sides(&group).unwrap()
+        else {
+            panic!()
+        };
         assert_eq!(arguments.peers, ["10.0.0.2", "10.0.0.3"]);
     }
 

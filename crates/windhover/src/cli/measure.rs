@@ -100,7 +100,7 @@ pub(crate) struct Rounds<const PROBE: usize> {
     #[command(flatten)]
     pub(crate) peer: Peer,
     #[command(flatten)]
-    flags: Flags<PROBE>,
+    pub(crate) flags: Flags<PROBE>,
     #[command(flatten)]
     pub(crate) pcap: super::dump::Pcap,
     #[command(flatten)]
@@ -121,7 +121,7 @@ pub(crate) struct Ping {
     #[command(flatten)]
     pub(crate) family: Family,
     #[command(flatten)]
-    flags: PingFlags,
+    pub(crate) flags: PingFlags,
     #[command(flatten)]
     pub(crate) against: Against,
     #[command(flatten)]
@@ -132,14 +132,14 @@ pub(crate) struct Ping {
 #[derive(Debug, Args)]
 pub(crate) struct Wake {
     #[command(flatten)]
-    flags: WakeFlags,
+    pub(crate) flags: WakeFlags,
     /// One thread on each CPU that this process may run on
     #[arg(long, short = 'S', conflicts_with = "cpu")]
     smp: bool,
     /// Also print the histogram, as cyclictest does: one line for each µs below US. `-h` alone prints help
     #[arg(long, short = 'h', value_name = "US", num_args = 0..=1, default_missing_value = "0", help_heading = "Output",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000), conflicts_with_all = ["format", "json"])]
-    histogram: Option<u32>,
+    pub(crate) histogram: Option<u32>,
     /// Print help with all flags
     #[arg(long, action = ArgAction::HelpLong)]
     help: Option<bool>,
@@ -159,7 +159,7 @@ pub(crate) struct Wake {
     #[command(flatten)]
     pub(crate) against: Against,
     #[command(flatten)]
-    output: Output,
+    pub(crate) output: Output,
 }
 
 /// Longer sweeps measure a second each: with more, a slow path would take longer than a session.
@@ -195,11 +195,6 @@ impl Output {
 }
 
 impl<const PROBE: usize> Rounds<PROBE> {
-    /// Whether a factor was typed.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.flags.has(name)
-    }
-
     /// The measurement asked for.
     pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
         let mut spec = ProbeSpec::new(Probe::ALL[PROBE], self.peer.protocol);
@@ -215,11 +210,6 @@ impl<const PROBE: usize> Rounds<PROBE> {
 }
 
 impl Ping {
-    /// Whether a factor was typed.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.flags.has(name)
-    }
-
     /// The measurement asked for: 20 echoes of 56 bytes in steps of 100 ms, as ping(8), without warm-up.
     pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
         let mut spec = ProbeSpec::new(Probe::Ping, Protocol::Icmp);
@@ -235,16 +225,6 @@ impl Wake {
     /// Whether `-h` stood alone.
     pub(crate) fn asks_for_help(&self) -> bool {
         self.histogram == Some(0)
-    }
-
-    /// Whether a factor was typed.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.flags.has(name)
-    }
-
-    /// What comes out.
-    pub(crate) fn output(&self) -> Output {
-        Output { histogram_us: self.histogram, ..self.output.clone() }
     }
 
     /// The measurement asked for: 10 s unless a count or a time is given. `allowed` are the CPUs of this process.

@@ -58,7 +58,7 @@ pub(crate) struct Cli {
 impl Cli {
     /// Whether only results and errors are printed.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.quiet || matches!(&self.command, Command::Wake(wake) if wake.is_quiet)
+        self.quiet || matches!(&self.command, Command::Measure(Measure::Wake(wake)) if wake.is_quiet)
     }
 }
 
@@ -78,19 +78,8 @@ pub(crate) enum Command {
     Key,
     // Its words are those of the type: they are longer than a line.
     Serve(serve::Serve),
-    /// Time messages there and back, one at a time
-    Pingpong(measure::Pingpong),
-    /// Count request/response transactions and the CPU they cost
-    Rr(measure::Rr),
-    /// Time ICMP echoes
-    Ping(measure::Ping),
-    /// Send messages at a fixed rate and time their answers, whether or not they keep up
-    Pace(Box<pace::Pace>),
-    /// Send bulk data one way or both and count what arrives; shows what the load does to latency
-    Stream(Box<stream::Stream>),
-    /// Time how late sleeping threads wake up, as cyclictest does
-    #[command(disable_help_flag = true)]
-    Wake(measure::Wake),
+    #[command(flatten)]
+    Measure(Measure),
     /// Send, receive and time messages over PGM, the reliable multicast protocol (RFC 3208)
     #[command(subcommand)]
     Pgm(pgm::Pgm),
@@ -156,15 +145,33 @@ pub(crate) enum Command {
     Generate(serve::Generate),
 }
 
-impl Command {
-    /// Where the far end of a measurement is.
+/// The commands that measure.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Measure {
+    /// Time messages there and back, one at a time
+    Pingpong(measure::Pingpong),
+    /// Count request/response transactions and the CPU they cost
+    Rr(measure::Rr),
+    /// Time ICMP echoes
+    Ping(measure::Ping),
+    /// Send messages at a fixed rate and time their answers, whether or not they keep up
+    Pace(Box<pace::Pace>),
+    /// Send bulk data one way or both and count what arrives; shows what the load does to latency
+    Stream(Box<stream::Stream>),
+    /// Time how late sleeping threads wake up, as cyclictest does
+    #[command(disable_help_flag = true)]
+    Wake(measure::Wake),
+}
+
+impl Measure {
+    /// Where the far end is.
     pub(crate) fn peer(&self) -> Option<&measure::Peer> {
         match self {
             Self::Pingpong(arguments) => Some(&arguments.peer),
             Self::Rr(arguments) => Some(&arguments.peer),
             Self::Pace(arguments) => Some(&arguments.peer),
             Self::Stream(arguments) => Some(&arguments.peer),
-            _ => None,
+            Self::Ping(_) | Self::Wake(_) => None,
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Pace {
     #[arg(hide_short_help = true, long, value_name = "ADDR[:PORT]")]
     pub(crate) to: Vec<String>,
     #[command(flatten)]
-    flags: PaceFlags,
+    pub(crate) flags: PaceFlags,
     #[command(flatten)]
     pub(crate) schedule: Schedule,
     #[command(flatten)]
@@ -105,11 +105,6 @@ fn until_known_ms(pace: &PaceSpec) -> u32 {
 }
 
 impl Pace {
-    /// Whether a factor was typed.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.flags.has(name)
-    }
-
     /// What PGM is told, with it and only then.
     fn pgm(&self, protocol: Protocol) -> anyhow::Result<Option<PgmSpec>> {
         if protocol != Protocol::Pgm {

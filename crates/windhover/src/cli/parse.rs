@@ -59,7 +59,7 @@ pub(crate) fn parse() -> Result<Cli, Stopped> {
     }
     let cli = Cli::from_arg_matches(&matches).map_err(told)?;
     match &cli.command {
-        Chosen::Wake(wake) if wake.asks_for_help() => {
+        Chosen::Measure(crate::cli::Measure::Wake(wake)) if wake.asks_for_help() => {
             let wake = definition.find_subcommand_mut("wake").map(Command::render_help);
             Err(Stopped::Help(wake.unwrap_or_default()))
         }
@@ -120,7 +120,7 @@ mod tests {
     /// The words of other tools mean here what they mean there.
     #[test]
     fn words_of_other_tools() {
-        let crate::cli::Command::Pingpong(sfnt) = typed(
+        let crate::cli::Command::Measure(crate::cli::Measure::Pingpong(sfnt)) = typed(
             "windhover pingpong udp x -J --maxms 200 --minms 50 --sizes 16,17 --minmsg 17 --affinity 0;1 --warmupms 10 \
              --warmupiter 7 --miniter 3 --maxiter 9 --n-pings 2 --n-pongs 4 --n-pipe 1 --mcast 224.1.2.48 --mcastloop",
         ) else {
@@ -133,7 +133,9 @@ mod tests {
         assert_eq!((spec.warmup.time_ms, spec.warmup.count, spec.pings, spec.pongs), (10, 7, 2, 4));
         assert_eq!((spec.sizes.iter().collect::<Vec<_>>(), spec.initiator.idle.pipes), (vec![17], 1));
         assert!(spec.socket().unwrap().multicast.as_ref().unwrap().loopback);
-        let crate::cli::Command::Stream(iperf) = typed("windhover stream tcp x -t 0.5 -P 2 -R -b 10M -N -J") else {
+        let crate::cli::Command::Measure(crate::cli::Measure::Stream(iperf)) =
+            typed("windhover stream tcp x -t 0.5 -P 2 -R -b 10M -N -J")
+        else {
             panic!()
         };
         let (spec, _) = iperf.spec(|| Ok(1472)).unwrap();
@@ -141,10 +143,14 @@ mod tests {
         assert_eq!((stream.flows, stream.direction, stream.rate_bps), (2, model::Direction::Down, Some(10_000_000)));
         assert_eq!((spec.stop.max_ms, spec.socket.unwrap().nodelay), (500, true));
         for flag in ["-l", "-t"] {
-            let crate::cli::Command::Rr(netperf) = typed(&format!("windhover rr tcp x {flag} 2")) else { panic!() };
+            let crate::cli::Command::Measure(crate::cli::Measure::Rr(netperf)) =
+                typed(&format!("windhover rr tcp x {flag} 2"))
+            else {
+                panic!()
+            };
             assert_eq!(netperf.spec().unwrap().stop.max_ms, 2000);
         }
-        let crate::cli::Command::Pace(sfnt) =
+        let crate::cli::Command::Measure(crate::cli::Measure::Pace(sfnt)) =
             typed("windhover pace udp x --rates 1k-3k+1k --msgsize 100 --millisec 500")
         else {
             panic!()
@@ -157,12 +163,12 @@ mod tests {
     #[test]
     fn letters_of_cyclictest() {
         let wake = |line: &str| match typed(line) {
-            crate::cli::Command::Wake(wake) => wake,
+            crate::cli::Command::Measure(crate::cli::Measure::Wake(wake)) => wake,
             _ => panic!("{line}"),
         };
         let smp = wake("windhover wake -m -Sp90 -i200 -h400 -q");
         assert!(smp.is_quiet && !smp.asks_for_help());
-        assert_eq!(smp.output().histogram_us, Some(400));
+        assert_eq!(smp.histogram, Some(400));
         let spec = smp.spec(|| "0-2".parse().unwrap()).unwrap();
         assert_eq!((spec.initiator.policy, spec.interval_us), (model::Policy::Fifo(90), Some(200)));
         assert_eq!(spec.wake().unwrap().clone().cpus, "0-2".parse().unwrap());

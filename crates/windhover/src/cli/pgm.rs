@@ -463,7 +463,7 @@ mod tests {
             let Command::Pgm(Pgm::Ping(ping)) = pgm.command else { unreachable!() };
             let by_hand = ping.group_args.spec(ping.group, Some(&ping.source.timers), Some(&ping.receiver.timers));
             let pace = Cli::parse_from([&["windhover", "pace", "pgm", "239.1.1.1", "10.0.0.2"], flags].concat());
-            let Command::Pace(pace) = pace.command else { unreachable!() };
+            let Command::Measure(crate::cli::Measure::Pace(pace)) = pace.command else { unreachable!() };
             (by_hand, pace.group.spec(ping.group))
         };
         let default = PgmSpec::new("239.1.1.1".parse().unwrap());

@@ -14,7 +14,7 @@ pub(crate) struct Stream {
     #[command(flatten)]
     pub(crate) peer: Peer,
     #[command(flatten)]
-    flags: StreamFlags,
+    pub(crate) flags: StreamFlags,
     #[command(flatten)]
     pub(crate) pcap: Pcap,
     #[command(flatten)]
@@ -42,11 +42,6 @@ pub(crate) fn bits_or_none(text: &str) -> Result<u64, String> {
 }
 
 impl Stream {
-    /// Whether a factor was typed.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.flags.has(name)
-    }
-
     /// The measurement asked for; `fitting` gives the payload of a datagram that the route carries whole.
     pub(crate) fn spec(&self, fitting: impl FnOnce() -> anyhow::Result<u32>) -> anyhow::Result<(ProbeSpec, Factors)> {
         let protocol = self.peer.protocol;

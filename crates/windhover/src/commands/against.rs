@@ -2,10 +2,9 @@
 //! its own, as in a campaign, so that nothing of one setting is left for the other.
 
 use super::child::Worker;
-use super::measure::{self, Ready};
-use super::{identity, live, signals, stream};
-use crate::cli::against::{Against, Second};
-use crate::cli::measure::Output as Wanted;
+use super::measuring::{self, Measuring};
+use super::{identity, live, signals};
+use crate::cli::against::Second;
 use crate::cli::{Command, Format};
 use crate::output::{Failure, Output, width};
 use anyhow::{Context as _, anyhow};
@@ -19,6 +18,9 @@ use std::time::{Duration, Instant};
 
 /// The chance that a comparison of a setting with itself claims a difference.
 const LEVEL: f64 = 0.05;
+
+/// Flags that say how long a repetition is. An echo each 100 ms has a count of its own.
+const LENGTHS: [&str; 5] = ["seconds", "count", "min_seconds", "min_count", "interval_percent"];
 
 /// The repetitions a side that the time is divided into where no length is given.
 const AIM: u32 = 21;
@@ -40,23 +42,10 @@ struct Side {
 }
 
 impl Side {
-    fn new((task, endpoint): Ready, has: impl Fn(&str) -> bool) -> Self {
-        const LENGTHS: [&str; 5] = ["seconds", "count", "min_seconds", "min_count", "interval_percent"];
-        // An echo each 100 ms has a count of its own.
-        let has_length = task.spec.probe() == model::Probe::Ping || LENGTHS.into_iter().any(&has);
-        Self { task, _endpoint: endpoint, has_length, has_warmup: has("warmup_ms") }
-    }
-
-    fn of(command: &Command) -> Result<Self, Failure> {
-        Ok(match command {
-            Command::Pingpong(arguments) => Self::new(measure::of_rounds(arguments)?, |name| arguments.has(name)),
-            Command::Rr(arguments) => Self::new(measure::of_rounds(arguments)?, |name| arguments.has(name)),
-            Command::Ping(arguments) => Self::new(measure::of_ping(arguments)?, |name| arguments.has(name)),
-            Command::Wake(arguments) => Self::new(measure::of_wake(arguments)?, |name| arguments.has(name)),
-            Command::Pace(arguments) => Self::new(measure::of_pace(arguments)?, |name| arguments.has(name)),
-            Command::Stream(arguments) => Self::new(stream::ready(arguments)?, |name| arguments.has(name)),
-            _ => return Err(no_measurement()),
-        })
+    fn of(command: &dyn Measuring) -> Result<Self, Failure> {
+        let (task, endpoint) = command.ready()?;
+        let has_length = task.spec.probe() == model::Probe::Ping || LENGTHS.into_iter().any(|name| command.has(name));
+        Ok(Self { task, _endpoint: endpoint, has_length, has_warmup: command.has("warmup_ms") })
     }
 
     /// Gives it a length with which [`AIM`] repetitions of both sides fit, or refuses one of which too few do.
@@ -124,20 +113,12 @@ fn length_s(spec: &ProbeSpec) -> Option<f64> {
     by_time.into_iter().chain(by_count).reduce(f64::min)
 }
 
-fn no_measurement() -> Failure {
-    Failure::usage(anyhow!("--against compares measurements of pingpong, rr, ping, pace, stream and wake"))
-}
-
-fn parts(command: &Command) -> Result<(&Against, Wanted), Failure> {
-    Ok(match command {
-        Command::Pingpong(arguments) => (&arguments.against, arguments.output.clone()),
-        Command::Rr(arguments) => (&arguments.against, arguments.output.clone()),
-        Command::Ping(arguments) => (&arguments.against, arguments.output.clone()),
-        Command::Wake(arguments) => (&arguments.against, arguments.output()),
-        Command::Pace(arguments) => (&arguments.against, arguments.output.clone()),
-        Command::Stream(arguments) => (&arguments.against, arguments.output()),
-        _ => return Err(no_measurement()),
-    })
+/// The measurement that a side is.
+fn measuring_of(command: &Command) -> Result<&dyn Measuring, Failure> {
+    match command {
+        Command::Measure(measure) => Ok(measuring::of(measure)),
+        _ => refuse!("--against compares measurements of pingpong, rr, ping, pace, stream and wake"),
+    }
 }
 
 /// What was measured so far.
@@ -149,12 +130,13 @@ struct Rounds {
 }
 
 pub(super) fn run(first: &Command, second: &Second, output: &Output) -> Result<u8, Failure> {
-    let (Against { at_most, .. }, wanted) = parts(first)?;
-    let (form, at_most) = (wanted.form.get(), *at_most);
+    let [first, second_side] = [measuring_of(first)?, measuring_of(&second.command)?];
+    let wanted = first.output();
+    let (form, at_most) = (wanted.form.get(), first.against().at_most);
     if form == Format::Sfnt {
         refuse!("--format sfnt has no columns for a comparison: use table, json, csv or markdown");
     }
-    let mut sides = [Side::of(first)?, Side::of(&second.command)?];
+    let mut sides = [Side::of(first)?, Side::of(second_side)?];
     sides.iter_mut().try_for_each(|side| side.fit(at_most))?;
     let stop = signals::stop_flag()?;
     let begun = Instant::now();

@@ -1,14 +1,14 @@
-//! `windhover pingpong`, `rr`, `ping`, `pace` and `wake`: a measurement typed by hand is the worker itself.
+//! The measuring commands: a measurement typed by hand is the worker itself.
 
 use super::capture::Recording;
 use super::child::Worker;
 use super::launch::become_program;
 use super::live::Live;
+use super::measuring::Measuring;
 use super::{identity, key, signals};
 use crate::cli::Format;
 use crate::cli::dump::Pcap;
-use crate::cli::measure::{Output as Wanted, Peer, Ping, Rounds, Wake};
-use crate::cli::pace::Pace;
+use crate::cli::measure::{Output as Wanted, Peer};
 use crate::output::{Failure, Output};
 use anyhow::anyhow;
 use model::plan::BuiltInStack;
@@ -17,88 +17,15 @@ use model::{Family, ResultDocument, WorkerEvent, WorkerSpec};
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-pub(crate) fn rounds<const PROBE: usize>(
-    arguments: &Rounds<PROBE>,
-    output: &Output,
-    started: Instant,
-) -> Result<u8, Failure> {
-    let (task, _endpoint) = of_rounds(arguments)?;
-    run(&task, &arguments.output, Some(&arguments.pcap), Live::new(false, output)?, output, started)
-}
-
-/// A measurement, and the endpoint that lives as long as it, when it is ours.
-pub(super) type Ready = (ProbeTask, Option<Worker>);
-
-pub(super) fn of_rounds<const PROBE: usize>(arguments: &Rounds<PROBE>) -> Result<Ready, Failure> {
-    let mut spec = arguments.spec().map_err(Failure::usage)?;
-    arguments.peer.claim_stack(&mut spec);
-    if arguments.peer.fork_both && !spec.peer.is_own() {
-        refuse!("--fork-both starts Windhover's own endpoint: start '{}' and give its address", spec.peer.command());
-    }
-    let (target, endpoint) = target(&arguments.peer, spec.peer.port())?;
-    Ok((ProbeTask::new(spec, target), endpoint))
-}
-
-pub(crate) fn ping(arguments: &Ping, output: &Output, started: Instant) -> Result<u8, Failure> {
-    let (task, _) = of_ping(arguments)?;
-    run(&task, &arguments.output, None, Live::new(false, output)?, output, started)
-}
-
-pub(super) fn of_ping(arguments: &Ping) -> Result<Ready, Failure> {
-    let spec = arguments.spec().map_err(Failure::usage)?;
-    let control = resolved(&arguments.address, family(arguments.family))?;
-    Ok((ProbeTask::new(spec, Target { control, key: None, host: None }), None))
-}
-
-pub(crate) fn wake(arguments: &Wake, output: &Output, started: Instant) -> Result<u8, Failure> {
-    let (task, _) = of_wake(arguments)?;
-    run(&task, &arguments.output(), None, Live::new(false, output)?, output, started)
-}
-
-pub(super) fn of_wake(arguments: &Wake) -> Result<Ready, Failure> {
-    let allowed = task::allowed_cpus()?;
-    let spec = arguments.spec(|| allowed).map_err(Failure::usage)?;
-    Ok((ProbeTask::new(spec, Target::default()), None))
-}
-
-/// One initiator, and one endpoint or several.
-pub(crate) fn pace(arguments: &Pace, output: &Output, started: Instant) -> Result<u8, Failure> {
-    let (mut task, _endpoint) = of_pace(arguments)?;
-    let live = Live::new(arguments.jsonl, output)?;
+/// Measures what a command asks for.
+pub(super) fn of_command(command: &dyn Measuring, output: &Output, started: Instant) -> Result<u8, Failure> {
+    let (mut task, _endpoint) = command.ready()?;
+    let live = Live::new(command.is_jsonl(), output)?;
     task.live = live.sink().is_some();
-    run(&task, &arguments.output, Some(&arguments.pcap), live, output, started)
+    run(&task, &command.output(), command.pcap(), live, output, started)
 }
 
-pub(super) fn of_pace(arguments: &Pace) -> Result<Ready, Failure> {
-    let (mut spec, factors) = arguments.spec().map_err(Failure::usage)?;
-    arguments.peer.claim_stack(&mut spec);
-    let family = family(arguments.peer.family);
-    // With PGM the address is the group, and what follows are the endpoints.
-    let first = arguments.peers.first();
-    let others = arguments.peers.iter().skip(1).chain(&arguments.to);
-    let others: Vec<String> = others.map(|address| resolved(address, family)).collect::<Result<_, Failure>>()?;
-    let (target, endpoint) = match first {
-        _ if arguments.peer.fork_both && spec.protocol() == Some(model::Protocol::Pgm) => {
-            let (target, endpoint) = own_endpoint(first.map(String::as_str), &arguments.peer)?;
-            (target, Some(endpoint))
-        }
-        Some(first) => {
-            let key = key::read(arguments.peer.key_file.as_deref())?;
-            (Target { control: resolved(first, family)?, key, host: None }, None)
-        }
-        None => target(&arguments.peer, None)?,
-    };
-    let key = match (&target.key, arguments.peer.fork_both) {
-        // The endpoint of --fork-both has a key of its own.
-        (_, true) if !others.is_empty() => key::read(arguments.peer.key_file.as_deref())?,
-        (key, _) => key.clone(),
-    };
-    let mut task = ProbeTask { factors, ..ProbeTask::new(spec, target) };
-    task.others = others.into_iter().map(|control| Target { control, key: key.clone(), host: None }).collect();
-    Ok((task, endpoint))
-}
-
-fn family(asked: crate::cli::shared::Family) -> Option<Family> {
+pub(super) fn family(asked: crate::cli::shared::Family) -> Option<Family> {
     match (asked.ipv4, asked.ipv6) {
         (true, _) => Some(Family::Ipv4),
         (_, true) => Some(Family::Ipv6),
@@ -151,7 +78,7 @@ pub(super) fn target(peer: &Peer, port: Option<u16>) -> Result<(Target, Option<W
 }
 
 /// Starts an endpoint as a child that lives as long as the measurement, with a key that nobody else has.
-fn own_endpoint(address: Option<&str>, peer: &Peer) -> Result<(Target, Worker), Failure> {
+pub(super) fn own_endpoint(address: Option<&str>, peer: &Peer) -> Result<(Target, Worker), Failure> {
     let family = family(peer.family);
     /// An endpoint that does not listen by then never will.
     const READY: Duration = Duration::from_secs(20);
@@ -173,7 +100,7 @@ fn own_endpoint(address: Option<&str>, peer: &Peer) -> Result<(Target, Worker), 
     }
 }
 
-fn resolved(address: &str, family: Option<Family>) -> Result<String, Failure> {
+pub(super) fn resolved(address: &str, family: Option<Family>) -> Result<String, Failure> {
     resolved_with(address, net::DEFAULT_PORT, family)
 }
 
@@ -183,7 +110,7 @@ fn resolved_with(address: &str, port: u16, family: Option<Family>) -> Result<Str
     Ok(found.to_string())
 }
 
-pub(super) fn run(
+fn run(
     task: &ProbeTask,
     wanted: &Wanted,
     pcap: Option<&Pcap>,

@@ -26,6 +26,7 @@ mod launch;
 mod live;
 mod load;
 mod measure;
+mod measuring;
 mod pgm;
 mod plot;
 mod questions;
@@ -34,7 +35,6 @@ mod report;
 mod serve;
 mod shield;
 mod signals;
-mod stream;
 mod tune;
 mod tune_boot;
 mod tune_try;
@@ -54,18 +54,15 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
     if let Some(second) = &cli.second {
         return against::run(&cli.command, second, output);
     }
-    if let Some(stack) = cli.command.peer().and_then(cli::measure::Peer::stack) {
+    if let Command::Measure(command) = &cli.command
+        && let Some(stack) = command.peer().and_then(cli::measure::Peer::stack)
+    {
         measure::go_behind(stack)?;
     }
     match cli.command {
         Command::Key => key::run(output),
         Command::Serve(arguments) => serve::run(&arguments, output),
-        Command::Pingpong(arguments) => measure::rounds(&arguments, output, started),
-        Command::Rr(arguments) => measure::rounds(&arguments, output, started),
-        Command::Ping(arguments) => measure::ping(&arguments, output, started),
-        Command::Wake(arguments) => measure::wake(&arguments, output, started),
-        Command::Pace(arguments) => measure::pace(&arguments, output, started),
-        Command::Stream(arguments) => stream::run(&arguments, output, started),
+        Command::Measure(command) => measure::of_command(measuring::of(&command), output, started),
         Command::Pgm(command) => pgm::run(command, output),
         Command::Dump(arguments) => dump::run(&arguments, output),
         Command::Load(arguments) => load::run(&arguments, output),
