@@ -41,15 +41,18 @@ pub(super) enum Takes {
     NumberOrSwitch(u64, u64),
 }
 
+/// What a value is called elsewhere.
+type Words = fn(&str) -> String;
+
 /// What is known of a setting.
 pub(super) struct Row {
     pub(super) takes: Takes,
     /// What it means on a machine.
     pub(super) means: fn(&Asked<'_>) -> Meaning,
     /// The kernel's parameter, where there is one.
-    pub(super) grub: Option<fn(&str) -> String>,
+    pub(super) grub: Option<Words>,
     /// The section and the line of a profile of tuned.
-    pub(super) tuned: Option<(&'static str, fn(&str) -> String)>,
+    pub(super) tuned: Option<(&'static str, Words)>,
 }
 
 impl MachineSetting {
