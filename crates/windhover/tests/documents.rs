@@ -568,6 +568,24 @@ fn the_generated_documents_are_fresh() {
 }
 
 /// Tables and code are as wide as they have to be.
+/// Catches: a recipe of CONTRIBUTING.md that leads to a file or an item that is gone.
+#[test]
+fn each_place_of_a_recipe_is_there() {
+    let text = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let recipes = text.split("<!-- recipes -->").nth(1).unwrap().split("<!-- /recipes -->").next().unwrap();
+    let (mut looked_up, mut gone) = (0, Vec::new());
+    for row in recipes.lines().skip(3) {
+        let quoted: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        for pair in quoted.windows(2).filter(|pair| pair[0].contains('/')) {
+            let [path, item] = pair else { unreachable!() };
+            let found = std::fs::read_to_string(root().join(path)).unwrap_or_default();
+            looked_up += 1;
+            gone.extend((!found.contains(item.trim_end_matches('!'))).then(|| format!("{path} {item}")));
+        }
+    }
+    assert!(gone.is_empty() && looked_up >= 20, "{looked_up} places, gone: {gone:?}");
+}
+
 #[test]
 fn lines_of_the_documents_are_not_too_long() {
     const MOST: usize = 140;
