@@ -27,7 +27,7 @@ impl AsRef<str> for Role {
 ///
 /// JSON: an object by role. The second participant of a role has the key `reflector-2`, the third `reflector-3`.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(from = "BTreeMap<String, Option<EndReport>>", into = "BTreeMap<String, EndReport>")]
+#[serde(try_from = "BTreeMap<String, Option<EndReport>>", into = "BTreeMap<String, EndReport>")]
 pub struct Participants(Vec<(Role, EndReport)>);
 
 impl Participants {
@@ -89,13 +89,17 @@ impl From<Participants> for BTreeMap<String, EndReport> {
     }
 }
 
-impl From<BTreeMap<String, Option<EndReport>>> for Participants {
+impl TryFrom<BTreeMap<String, Option<EndReport>>> for Participants {
+    type Error = &'static str;
+
     /// What a newer version knows of other roles is left out, as it leaves unknown fields.
-    fn from(mut ends: BTreeMap<String, Option<EndReport>>) -> Self {
+    fn try_from(mut ends: BTreeMap<String, Option<EndReport>>) -> Result<Self, Self::Error> {
         let most = ends.len();
         let of = |role| (0..most).map(move |at| (role, key(role, at)));
         let named = Role::ALL.into_iter().flat_map(of);
-        Self(named.filter_map(|(role, key)| Some((role, ends.remove(&key)??))).collect())
+        let all: Vec<_> = named.filter_map(|(role, key)| Some((role, ends.remove(&key)??))).collect();
+        let has_first = all.first().is_some_and(|(role, _)| *role == Role::Initiator);
+        if has_first { Ok(Self(all)) } else { Err("missing field `initiator`") }
     }
 }
 
@@ -112,6 +116,7 @@ impl JsonSchema for Participants {
             "type": "object",
             "description": "The first of each role; further ones are `reflector-2`, `reflector-3` and so on.",
             "properties": by_role,
+            "required": [Role::Initiator],
             "additionalProperties": end,
         })
     }
@@ -137,5 +142,8 @@ mod tests {
         let read: Participants = serde_json::from_str(before).unwrap();
         assert_eq!(read.iter().map(|(role, _)| role).collect::<Vec<_>>(), [Role::Initiator]);
         assert_eq!(read.first(Role::Initiator).unwrap().spec.cpu, Some(1));
+        for damaged in ["{}", r#"{"initiator": null}"#, r#"{"reflector": {"host": "b"}}"#] {
+            assert!(serde_json::from_str::<Participants>(damaged).is_err(), "{damaged}");
+        }
     }
 }

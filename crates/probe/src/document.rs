@@ -48,11 +48,18 @@ pub(crate) struct Other {
     pub name: Option<String>,
     /// Its data address.
     pub address: Option<String>,
+    /// Whether it is a process of this machine.
+    pub one_machine: bool,
     /// What it reported; absent for a kernel, and when it vanished.
     pub report: Option<StopReport>,
 }
 
 impl Other {
+    /// The only one, without a report.
+    pub(crate) fn only(path: &PathInfo) -> Self {
+        Self { name: None, address: path.peer.clone(), one_machine: path.one_machine, report: None }
+    }
+
     /// What findings call it.
     fn named(&self) -> &str {
         self.name.as_deref().unwrap_or(Role::Reflector.word())
@@ -170,6 +177,7 @@ fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages, preloads: &[Prelo
         Some(EndEvidence {
             role: Role::Reflector,
             name: other.named(),
+            one_machine: other.one_machine,
             spec: &spec.reflector,
             usage: &report.usage,
             counters: &report.counters,
@@ -182,6 +190,7 @@ fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages, preloads: &[Prelo
         initiator: EndEvidence {
             role: Role::Initiator,
             name: Role::Initiator.word(),
+            one_machine: true,
             spec: &spec.initiator,
             usage: &parts.usage,
             counters: &parts.counters,
@@ -195,7 +204,6 @@ fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages, preloads: &[Prelo
         path: PathFacts {
             is_local: path.is_local,
             loopback_intended: path.loopback_intended,
-            one_machine: path.one_machine,
             peer: path.peer.as_deref().unwrap_or("this machine"),
         },
         found: &parts.found,
@@ -207,7 +215,7 @@ fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages, preloads: &[Prelo
 }
 
 fn reflector_end(spec: &ProbeSpec, other: Other) -> EndReport {
-    let Other { name, address, report } = other;
+    let Other { name, address, report, .. } = other;
     let report = report.unwrap_or_default();
     if spec.probe() == Probe::Ping || !spec.peer.is_own() {
         // A kernel or another tool answers, of which only the address is known.

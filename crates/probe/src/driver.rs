@@ -279,13 +279,13 @@ pub(crate) fn loss_by_direction(
     let out = sent.saturating_sub(sum(|report| report.received));
     let sent_back = sum(|report| report.sent);
     let back = sent_back.saturating_sub(answers);
-    Some(Finding::at(
-        FindingId::Loss,
-        Role::Reflector,
-        format!(
-            "{scope}{out} of {sent} messages never reached the reflector, and {back} of the {sent_back} that it sent back did not arrive in time"
-        ),
-    ))
+    let (who, it) = if reports.len() > 1 { ("their reflector", "they") } else { ("the reflector", "it") };
+    let detail = format!(
+        "{scope}{out} of {sent} messages never reached {who}, and {back} of the {sent_back} that {it} sent back did not arrive in time"
+    );
+    // The sum over several is of no single one.
+    let end = (reports.len() == 1).then(|| Role::Reflector.to_string());
+    Some(Finding { id: FindingId::Loss, end, detail })
 }
 
 #[cfg(test)]

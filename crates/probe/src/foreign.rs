@@ -115,7 +115,7 @@ impl Engine for Foreign<'_> {
         // Raw samples are in the worker's ticks.
         let map = model::ClockMap { rate: said.rate, points: Vec::new(), ..map.finish() };
         let has_peer = spec.probe().has_peer();
-        let other = has_peer.then(|| Other { report, address: path_info.peer.clone(), ..Other::default() });
+        let other = has_peer.then(|| Other { report, ..Other::only(&path_info) });
         let parts = Parts {
             path_info,
             map,

@@ -462,13 +462,13 @@ impl StreamRun {
             hlog: hlog.unwrap_or_default(),
         };
         let path_info = opened.path_info.clone();
-        let address_of_peer = path_info.peer.clone();
+        let other = Other { report, ..Other::only(&path_info) };
         let parts = Parts {
             path_info,
             map: self.map,
             usage,
             counters,
-            others: vec![Other { report, address: address_of_peer, ..Other::default() }],
+            others: vec![other],
             self_cost: SelfCost { clock_read_ns: clock.read_cost_ns(), ..SelfCost::default() },
             found,
             vanished,

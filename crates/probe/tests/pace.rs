@@ -137,8 +137,16 @@ fn several_reflectors_each_have_their_figures() {
     for (protocol, connected) in [(Protocol::Udp, true), (Protocol::Udp, false), (Protocol::Tcp, true)] {
         let mut spec = paced(protocol, at(500.0));
         spec.socket.as_mut().unwrap().connected = connected;
+        // What is found at both, so that each is judged and called by its name.
+        spec.reflector.preload = Some("/no/such.so".to_owned());
         let measured = one(&with_other(task(spec, one_end.address), &other));
         let result = &measured.result;
+        let first = one_end.address.to_string();
+        let claims = result.verdict.iter().filter(|finding| finding.id == FindingId::PathNotAsClaimed);
+        let ends: Vec<&str> = claims.filter_map(|finding| finding.end.as_deref()).collect();
+        assert_eq!(ends, [first.as_str(), "other"]);
+        let hosts: Vec<_> = result.ends.of(Role::Reflector).map(|end| end.host.as_deref()).collect();
+        assert_eq!(hosts, [Some(first.as_str()), Some("other")]);
         assert_eq!(result.reflectors.len(), 2, "{protocol}");
         // One as it was named, the other by its address.
         let hosts = [0, 1].map(|at| result.reflectors[at].host.clone());

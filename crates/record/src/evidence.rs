@@ -11,6 +11,8 @@ pub struct EndEvidence<'a> {
     pub role: Role,
     /// What findings call it: its role, or its host where several have that role.
     pub name: &'a str,
+    /// Whether it is a process of the initiator's machine, so that equal CPU numbers mean one CPU.
+    pub one_machine: bool,
     /// What it was told.
     pub spec: &'a EndSpec,
     /// CPU, scheduling and faults of the measuring thread; must cover the measured loop and nothing else.
@@ -23,6 +25,13 @@ pub struct EndEvidence<'a> {
     pub carried: Option<&'a [Carried]>,
 }
 
+impl EndEvidence<'_> {
+    /// In a sentence: roles have an article, hosts have none.
+    pub(crate) fn called(&self) -> String {
+        if self.name == self.role.word() { format!("the {}", self.name) } else { self.name.to_owned() }
+    }
+}
+
 /// What is known about the way that messages took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PathFacts<'a> {
@@ -31,8 +40,6 @@ pub struct PathFacts<'a> {
     /// Whether nobody claims that there is a network between the ends: the target is in 127.0.0.0/8 or is ::1, the
     /// lab is `loopback`, or the protocol never leaves a machine (pipe, unix).
     pub loopback_intended: bool,
-    /// Whether both ends are processes of one machine, so that equal CPU numbers mean one CPU.
-    pub one_machine: bool,
     /// The peer's data address, for the sentence.
     pub peer: &'a str,
 }

@@ -369,11 +369,17 @@ fn order(evidence: &Evidence<'_>) -> Option<String> {
     })
 }
 
-/// What the other end cost where it shares this end's CPU.
-fn partner<'a>(evidence: &Evidence<'a>, of: &EndEvidence<'_>) -> Option<&'a EndUsage> {
-    let shares = |other: &&EndEvidence<'a>| other.role != of.role && other.spec.cpu == of.spec.cpu;
-    let is_shared = evidence.path.one_machine && of.spec.cpu.is_some();
-    evidence.ends().find(shares).filter(|_| is_shared).map(|other| other.usage)
+/// The other ends that share an end's CPU.
+fn beside<'e, 'a>(evidence: &'e Evidence<'a>, of: &'e EndEvidence<'a>) -> impl Iterator<Item = &'e EndEvidence<'a>> {
+    let shares = move |other: &&EndEvidence<'a>| {
+        other.name != of.name && other.one_machine && of.one_machine && other.spec.cpu == of.spec.cpu
+    };
+    evidence.ends().filter(shares).filter(|_| of.spec.cpu.is_some())
+}
+
+/// What these cost, as if it had been counted for as long as the end's own figures.
+fn beside_ns(evidence: &Evidence<'_>, of: &EndEvidence<'_>) -> u64 {
+    beside(evidence, of).map(|other| own_ns(other.usage, of.usage.elapsed_ns)).fold(0, u64::saturating_add)
 }
 
 /// CPU time of a process, as if it had been counted for as long as another figure.
@@ -390,7 +396,7 @@ fn restless<'e, 'a>(evidence: &'e Evidence<'a>) -> Vec<&'e EndEvidence<'a>> {
     let pacer_spins = evidence.pace().is_some() && evidence.spec.pace().is_some_and(|pace| pace.pacer == Pacer::Spin);
     let is_restless = |end: &&EndEvidence<'a>| {
         let elapsed_ns = end.usage.elapsed_ns;
-        let beside = partner(evidence, end).filter(|_| all).map_or(0, |other| own_ns(other, elapsed_ns));
+        let beside = if all { beside_ns(evidence, end) } else { 0 };
         let own = own_ns(end.usage, elapsed_ns).saturating_add(beside);
         let busy = elapsed_ns > 0 && percent(own, elapsed_ns) >= BUSY_PERCENT;
         let spins = end.spec.receive == Receive::Spin || end.role == Role::Initiator && pacer_spins;
@@ -419,18 +425,18 @@ fn stalls(evidence: &Evidence<'_>) -> Vec<Finding> {
         lengths = of_sender;
     }
     if let (Some(&longest), Some(first)) = (lengths.iter().max(), restless.first()) {
-        let who: Vec<String> = restless.iter().map(|end| format!("{} ({})", end.name, end.spec.policy)).collect();
-        let (state, remedy) = if partner(evidence, &evidence.initiator).is_some() {
+        let who: Vec<String> = restless.iter().map(|end| format!("{} ({})", end.called(), end.spec.policy)).collect();
+        let (state, remedy) = if beside(evidence, &evidence.initiator).next().is_some() {
             ("never left their CPU idle", "a shielded CPU with kernel.sched_rt_runtime_us = -1 has neither")
         } else {
             ("never slept", "use --receive block, or keep other tasks off its CPU")
         };
         let detail = format!(
-            "{} stalls of about 50 ms (the longest {:.1} ms) while the {} {state}: RT throttling (sysctl \
+            "{} stalls of about 50 ms (the longest {:.1} ms) while {} {state}: RT throttling (sysctl \
              kernel.sched_rt_runtime_us) or the fair server (/sys/kernel/debug/sched/fair_server) stopped it; {remedy}",
             lengths.len(),
             ms(longest),
-            who.join(" and the "),
+            who.join(" and "),
         );
         findings.push(match restless.len() {
             1 => Finding::at(FindingId::Throttled, first.name, detail),
@@ -483,8 +489,7 @@ fn interrupted(evidence: &Evidence<'_>) -> Option<String> {
 fn other_tasks(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, Taken)> {
     let usage = end.usage;
     // The other end of the measurement is no disturbance of it.
-    let beside = partner(evidence, end).map_or(0, |other| own_ns(other, usage.elapsed_ns));
-    let other = usage.other_tasks_ns?.saturating_sub(beside);
+    let other = usage.other_tasks_ns?.saturating_sub(beside_ns(evidence, end));
     let share = percent(other, usage.elapsed_ns);
     // A real-time end already preempts them; what is left then is where they are.
     let remedy = if end.spec.policy.is_real_time() {

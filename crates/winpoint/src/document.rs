@@ -60,7 +60,7 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recor
     let (usage, counters) = (EndUsage::default(), Counters::default());
     let end = |role: Role, spec, usage, counters| {
         let (name, preloads, carried) = (role.word(), &[][..], None);
-        EndEvidence { role, name, spec, usage, counters, preloads, carried }
+        EndEvidence { role, name, one_machine: false, spec, usage, counters, preloads, carried }
     };
     let remote = peer.remote.to_string();
     let is_local = peer.remote.ip().is_loopback() || peer.local.is_some_and(|local| local.ip() == peer.remote.ip());
@@ -76,12 +76,7 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recor
         clock: None,
         messages: &recorded.messages,
         recorded: Some(&recorded),
-        path: PathFacts {
-            is_local,
-            loopback_intended: peer.remote.ip().is_loopback(),
-            one_machine: false,
-            peer: &remote,
-        },
+        path: PathFacts { is_local, loopback_intended: peer.remote.ip().is_loopback(), peer: &remote },
         found: &found,
         interval_percent: None,
         peer_vanished: seen.vanished.as_deref(),

@@ -188,12 +188,14 @@ impl Group {
             outcome.ends.push(end);
         }
         outcome.events.sort_by_key(|event| event.at_ns);
-        outcome.found.extend(outcome.ends.iter().filter_map(|end| self.unrecoverable(end)));
+        let several = outcome.ends.len() > 2;
+        outcome.found.extend(outcome.ends.iter().filter_map(|end| self.unrecoverable(end, several)));
         outcome
     }
 
-    /// What was lost for good. That the messages are missing is counted elsewhere; this says why.
-    fn unrecoverable(&self, end: &PgmEnd) -> Option<Finding> {
+    /// What was lost for good. That the messages are missing is counted elsewhere; this says why. Of several reflectors one
+    /// is called by its host.
+    fn unrecoverable(&self, end: &PgmEnd, several: bool) -> Option<Finding> {
         let counts = &end.counts;
         (counts.lost > 0).then(|| {
             let mut detail = format!(
@@ -203,8 +205,8 @@ impl Group {
             if counts.overflows > 0 {
                 detail.push_str(&format!(" ({} came when its own window was full)", counts.overflows));
             }
-            let is_own = end.host == Role::Initiator.word();
-            Finding::at(FindingId::Loss, if is_own { Role::Initiator } else { Role::Reflector }, detail)
+            let is_only = end.host != Role::Initiator.word() && !several;
+            Finding::at(FindingId::Loss, if is_only { Role::Reflector.word() } else { &end.host }, detail)
         })
     }
 

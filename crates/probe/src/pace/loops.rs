@@ -87,12 +87,19 @@ pub(crate) struct SendDone {
     /// What the kernel counted of the sending thread: time in the run queue in ns, where it does, and involuntary switches.
     pub run_queue_wait_ns: Option<u64>,
     pub involuntary_switches: u64,
+    /// How long the hypervisor had its CPU, where it is pinned.
+    pub stolen_ns: Option<u64>,
 }
 
 impl SendDone {
     /// With what the kernel counted of the sending thread.
     pub(crate) fn displaced(self, usage: &EndUsage) -> Self {
-        Self { run_queue_wait_ns: usage.run_queue_wait_ns, involuntary_switches: usage.involuntary_switches, ..self }
+        Self {
+            run_queue_wait_ns: usage.run_queue_wait_ns,
+            involuntary_switches: usage.involuntary_switches,
+            stolen_ns: usage.cpu_steal_ns,
+            ..self
+        }
     }
 }
 

@@ -122,6 +122,7 @@ impl Engine for OpenLoop<'_> {
             blocked_ns: self.clock.ns(done.send.blocked_ticks),
             run_queue_wait_ns: done.send.run_queue_wait_ns,
             involuntary_switches: done.send.involuntary_switches,
+            stolen_ns: done.send.stolen_ns,
         });
         let of_group = self.of_group(pass, &done, &collected.reports, counted_before, &mut paced);
         let stamps: Vec<_> = collected.reports.iter().map(|report| report.as_ref()?.stamps.clone()).collect();
@@ -308,7 +309,7 @@ impl OpenLoop<'_> {
         let remotes = &self.paths.remotes;
         let names: Vec<String> = match remotes.as_slice() {
             [_] => vec![Role::Reflector.to_string()],
-            several => several.iter().map(|remote| remote.session.name.clone()).collect(),
+            several => several.iter().map(|remote| remote.session.host.clone()).collect(),
         };
         // A run that was cut short says nothing about its rate.
         if done.end == PassEnd::Done {
@@ -348,6 +349,7 @@ impl OpenLoop<'_> {
         let others = remotes.iter().zip(names).zip(reports).map(|((remote, name), report)| Other {
             name: Some(name).filter(|_| !is_one),
             address: remote.path_info.peer.clone(),
+            one_machine: remote.path_info.one_machine,
             report,
         });
         let parts = Parts {

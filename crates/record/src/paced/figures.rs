@@ -43,6 +43,8 @@ pub struct SenderCounts {
     pub run_queue_wait_ns: Option<u64>,
     /// How often another task took the thread's CPU.
     pub involuntary_switches: u64,
+    /// How long the hypervisor gave the thread's CPU to other guests, in ns; absent where it is not pinned.
+    pub stolen_ns: Option<u64>,
 }
 
 /// Whether the sender ever caught up with its schedule towards the end.

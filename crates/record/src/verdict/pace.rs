@@ -1,6 +1,6 @@
 //! Rules that only an open loop has: its schedule and its rate.
 
-use super::{OWN_LATE_PERCENT, STEAL_NS, STEAL_PERCENT, ms, percent};
+use super::{OWN_LATE_PERCENT, STEAL_NS, ms, percent};
 use crate::Evidence;
 use crate::paced::{PaceFigures, SenderCounts};
 use model::{Bottleneck, Finding, FindingId, Role};
@@ -40,18 +40,15 @@ pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Fi
         );
         return Some(Finding::new(FindingId::ScheduleHeldUp, detail));
     };
-    let stolen = stolen_ns(evidence, &pace.sender);
-    let (by, remedy) = match stolen {
+    let late_ns = schedule.own_lateness.count_above(limit_ns).saturating_mul(pace.distance_ns);
+    let (by, remedy) = match stolen_ns(&pace.sender, late_ns) {
         Some(ns) => (
             format!("The hypervisor gave the sender's CPU to other guests for {}", time(ns)),
             "give the guest CPUs of its own",
         ),
-        None => (
-            format!("The sender itself delayed them{}", preempted(&pace.sender)),
-            "use --policy fifo:1, keep other tasks off its CPU",
-        ),
+        None => ("The sender itself delayed them".to_owned(), "use --policy fifo:1, keep other tasks off its CPU"),
     };
-    let own = format!("{own}. {by}");
+    let own = format!("{own}. {by}{}", preempted(&pace.sender));
     let (id, rest) = if evidence.spec.pace().is_some_and(|pace| pace.sender_measured) {
         (
             FindingId::SenderLate,
@@ -64,11 +61,11 @@ pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Fi
     Some(Finding::at(id, Role::Initiator, own + &rest))
 }
 
-/// How long the hypervisor had the sender's CPU, where that is longer than this machine's other work had it.
-fn stolen_ns(evidence: &Evidence<'_>, sender: &SenderCounts) -> Option<u64> {
-    let usage = evidence.initiator.usage;
-    let stolen = usage.cpu_steal_ns.filter(|ns| *ns > STEAL_NS && percent(*ns, usage.elapsed_ns) > STEAL_PERCENT)?;
-    (stolen > sender.run_queue_wait_ns.unwrap_or(0)).then_some(stolen)
+/// How long the hypervisor had the sender's CPU, where that explains the late messages: for half of the time in which these were due
+/// at least, and longer than this machine's other work had it. The kernel counts it in ticks of 10 ms.
+fn stolen_ns(sender: &SenderCounts, late_ns: u64) -> Option<u64> {
+    let stolen = sender.stolen_ns.filter(|ns| *ns > STEAL_NS)?;
+    (stolen >= late_ns / 2 && stolen > sender.run_queue_wait_ns.unwrap_or(0)).then_some(stolen)
 }
 
 /// What the kernel knows of a sender's lateness.

@@ -98,7 +98,16 @@ impl Case {
         let end = |at: usize| {
             let (spec, usage, counters) = &self.ends[at];
             let (preloads, carried) = (&self.preloads[at], self.carried[at].as_deref());
-            EndEvidence { role: Role::ALL[at], name: Role::ALL[at].word(), spec, usage, counters, preloads, carried }
+            EndEvidence {
+                role: Role::ALL[at],
+                name: Role::ALL[at].word(),
+                one_machine: self.one_machine,
+                spec,
+                usage,
+                counters,
+                preloads,
+                carried,
+            }
         };
         Evidence {
             spec: &self.spec,
@@ -107,12 +116,7 @@ impl Case {
             clock: Some(&self.clock),
             messages: &self.recorded.messages,
             recorded: Some(&self.recorded),
-            path: PathFacts {
-                is_local: self.is_local,
-                loopback_intended: self.loopback_intended,
-                one_machine: self.one_machine,
-                peer: "198.18.0.2",
-            },
+            path: PathFacts { is_local: self.is_local, loopback_intended: self.loopback_intended, peer: "198.18.0.2" },
             found: &self.found,
             interval_percent: self.interval_percent,
             peer_vanished: self.peer_vanished,

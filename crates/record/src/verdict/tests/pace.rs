@@ -236,16 +236,30 @@ fn a_sender_that_is_part_of_what_is_measured_is_only_told() {
     case.only(FindingId::SenderLate, "…The sender itself delayed them…");
 }
 
-/// Catches: "use a real-time policy" for what only the owner of the hypervisor can change.
+/// Catches: "use a real-time policy" for what only the owner of the hypervisor can change, and a hypervisor that is blamed for more
+/// than it took.
 #[test]
 fn a_sender_whose_cpu_the_hypervisor_took_is_told_so() {
+    // 100 of 5,000 messages, one each 200 µs: 20 ms of the schedule.
     let late = |seq: u64| if seq % 50 == 7 { (900 * US, 40 * US, NONE) } else { in_time(seq) };
     let mut case = case(paced(config(), 5000, 0, late));
-    case.ends[0].1.cpu_steal_ns = Some(150 * MS);
-    case.recorded.pace.as_mut().unwrap().sender.run_queue_wait_ns = Some(30 * MS);
-    let detail = case.find(FindingId::GeneratorLate).unwrap().detail;
-    assert!(detail.contains("gave the sender's CPU to other guests for 150.0 ms. So they left in clumps"), "{detail}");
+    let mut told = |stolen, waited| {
+        let sender = &mut case.recorded.pace.as_mut().unwrap().sender;
+        (sender.stolen_ns, sender.run_queue_wait_ns) = (stolen, waited);
+        case.find(FindingId::GeneratorLate).unwrap().detail
+    };
+    let detail = told(Some(150 * MS), Some(30 * MS));
+    assert!(
+        detail.contains("gave the sender's CPU to other guests for 150.0 ms: its thread waited 30.0 ms"),
+        "{detail}"
+    );
     assert!(detail.ends_with("give the guest CPUs of its own, or send less often (--rate)"), "{detail}");
-    case.recorded.pace.as_mut().unwrap().sender.run_queue_wait_ns = Some(300 * MS);
-    assert!(case.find(FindingId::GeneratorLate).unwrap().detail.contains("--policy fifo:1"));
+    for (stolen, waited) in [(Some(150 * MS), Some(300 * MS)), (Some(9 * MS), None), (None, Some(MS))] {
+        assert!(told(stolen, waited).contains("--policy fifo:1"), "{stolen:?} {waited:?}");
+    }
+    let all_late = |_: u64| (900 * US, 40 * US, NONE);
+    let mut case = crate::verdict::tests::pace::case(paced(config(), 5000, 0, all_late));
+    case.recorded.pace.as_mut().unwrap().sender.stolen_ns = Some(50 * MS);
+    let detail = case.find(FindingId::GeneratorLate).unwrap().detail;
+    assert!(detail.contains("The sender itself delayed them"), "50 ms of 1 s: {detail}");
 }
