@@ -6,16 +6,27 @@
 
 use crate::address::is_closed;
 use crate::{EndpointError, Stop};
-use interop::sockperf::{self, Incoming, MOST_BYTES};
+use interop::sockperf::{self, Incoming};
 use model::PeerProgram;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::{setsockopt, sockopt};
+use std::cmp::Reverse;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 
-/// Connections at once. One more is hung up on.
+/// Connections at once. For one more, of the address that has most the one is hung up on that was silent longest: no client keeps
+/// those of others out.
 const MOST_CLIENTS: usize = 64;
+/// No connection is taken for so long after one could not be: the usual cause is that descriptors ran out, and they come back.
+const REST_MS: u16 = 100;
+/// Bytes taken at once; a datagram is no longer.
+const PORTION: usize = 65_536;
+/// Ports that the system chose for TCP and that UDP has not free are given back so often.
+const TRIES: u32 = 16;
+/// A client whose host acknowledges nothing for this time, in ms, is gone.
+const UNACKNOWLEDGED_MS: u32 = 15_000;
 /// What epoll tells the descriptors apart by; a client's is behind these, by its place.
 const STOP: u64 = 0;
 const DATAGRAMS: u64 = 1;
@@ -36,6 +47,9 @@ struct Client {
     incoming: Incoming,
     /// Answers that the connection had no room for yet; until they have left nothing more is read.
     out: Vec<u8>,
+    from: IpAddr,
+    /// When it was served last, in events of the server.
+    served: u64,
 }
 
 impl Client {
@@ -94,10 +108,18 @@ impl SockperfServer {
                 _ => EndpointError::Bind { address, cause },
             }
         };
-        let listener = TcpListener::bind(address).map_err(failed(address))?;
         let system = |step| move |cause| EndpointError::System { step, cause };
-        let address = listener.local_addr().map_err(system("reading the bound address"))?;
-        let datagrams = UdpSocket::bind(address).map_err(failed(address))?;
+        let mut tries = 0;
+        let (listener, datagrams, address) = loop {
+            tries += 1;
+            let listener = TcpListener::bind(address).map_err(failed(address))?;
+            let bound = listener.local_addr().map_err(system("reading the bound address"))?;
+            match UdpSocket::bind(bound) {
+                Ok(datagrams) => break (listener, datagrams, bound),
+                Err(_) if address.port() == 0 && tries < TRIES => {}
+                Err(cause) => return Err(failed(bound)(cause)),
+            }
+        };
         listener.set_nonblocking(true).map_err(system("making the listener non-blocking"))?;
         datagrams.set_nonblocking(true).map_err(system("making the socket non-blocking"))?;
         Ok(Self { datagrams, listener, address })
@@ -124,20 +146,33 @@ impl SockperfServer {
         epoll.add(&self.datagrams, readable(DATAGRAMS))?;
         epoll.add(&self.listener, readable(LISTENER))?;
         let mut clients: Vec<Option<Client>> = (0..MOST_CLIENTS).map(|_| None).collect();
-        let mut buffer = vec![0; MOST_BYTES];
+        let mut buffer = vec![0; PORTION];
         let mut events = [EpollEvent::empty(); 16];
+        let (mut served, mut rests) = (0, false);
         loop {
-            let ready = match epoll.wait(&mut events, EpollTimeout::NONE) {
+            let limit = if rests { EpollTimeout::from(REST_MS) } else { EpollTimeout::NONE };
+            let ready = match epoll.wait(&mut events, limit) {
+                Ok(0) => {
+                    epoll.add(&self.listener, readable(LISTENER))?;
+                    rests = false;
+                    continue;
+                }
                 Ok(ready) => ready,
                 Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(errno),
             };
             for event in events.iter().take(ready) {
+                served += 1;
                 match event.data() {
                     STOP => return Ok(()),
                     DATAGRAMS => self.answer_datagram(&mut buffer),
-                    LISTENER => self.accept(&epoll, &mut clients)?,
-                    name => serve_client(&epoll, &mut clients, name, &mut buffer)?,
+                    LISTENER if !self.accept(&epoll, &mut clients, served) => {
+                        // It stays readable: without a rest this would turn in circles.
+                        epoll.delete(&self.listener)?;
+                        rests = true;
+                    }
+                    LISTENER => {}
+                    name => serve_client(&epoll, &mut clients, (name, served), &mut buffer),
                 }
             }
         }
@@ -153,32 +188,45 @@ impl SockperfServer {
         }
     }
 
-    fn accept(&self, epoll: &Epoll, clients: &mut [Option<Client>]) -> Result<(), Errno> {
-        let Ok((stream, _)) = self.listener.accept() else { return Ok(()) };
-        let Some((place, free)) = clients.iter_mut().enumerate().find(|(_, client)| client.is_none()) else {
-            return Ok(());
+    /// Takes a connection; `false`: it could not, and the next attempt would fare no better.
+    fn accept(&self, epoll: &Epoll, clients: &mut [Option<Client>], served: u64) -> bool {
+        let (stream, from) = match self.listener.accept() {
+            Ok((stream, peer)) => (stream, peer.ip()),
+            Err(error) => return is_none(&error) || error.kind() == ErrorKind::ConnectionAborted,
         };
-        if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok() {
-            epoll.add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, CLIENTS + place as u64))?;
-            *free = Some(Client { stream, incoming: Incoming::default(), out: Vec::with_capacity(MOST_BYTES) });
+        let place = place_for_one_more(clients);
+        let Some(slot) = clients.get_mut(place) else { return true };
+        // Whoever vanished without a word leaves by these.
+        let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
+        let _ = setsockopt(&stream, sockopt::TcpUserTimeout, &UNACKNOWLEDGED_MS);
+        let is_ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_ok();
+        if is_ready && epoll.add(&stream, EpollEvent::new(EpollFlags::EPOLLIN, CLIENTS + place as u64)).is_ok() {
+            *slot =
+                Some(Client { stream, incoming: Incoming::default(), out: Vec::with_capacity(PORTION), from, served });
         }
-        Ok(())
+        true
     }
 }
 
+/// A free place, or that of the connection which gives way.
+fn place_for_one_more(clients: &[Option<Client>]) -> usize {
+    let of = |from: IpAddr| clients.iter().flatten().filter(|client| client.from == from).count();
+    let rank = |client: &Option<Client>| client.as_ref().map(|client| (Reverse(of(client.from)), client.served));
+    clients.iter().enumerate().min_by_key(|(_, client)| rank(client)).map_or(0, |(place, _)| place)
+}
+
 /// Serves the client of an event, and drops one that is gone, with which epoll forgets it.
-fn serve_client(epoll: &Epoll, clients: &mut [Option<Client>], name: u64, buffer: &mut [u8]) -> Result<(), Errno> {
+fn serve_client(epoll: &Epoll, clients: &mut [Option<Client>], (name, served): (u64, u64), buffer: &mut [u8]) {
     let place = usize::try_from(name - CLIENTS).unwrap_or(usize::MAX);
-    let Some(slot) = clients.get_mut(place) else { return Ok(()) };
-    let Some(client) = slot else { return Ok(()) };
+    let Some(slot) = clients.get_mut(place) else { return };
+    let Some(client) = slot else { return };
     let before = client.awaited();
-    if !client.serve(buffer) {
-        *slot = None;
-        return Ok(());
-    }
+    client.served = served;
+    let is_served = client.serve(buffer);
     let awaited = client.awaited();
-    if awaited != before {
-        epoll.modify(client.stream.as_fd(), &mut EpollEvent::new(awaited, name))?;
+    let is_heard =
+        awaited == before || epoll.modify(client.stream.as_fd(), &mut EpollEvent::new(awaited, name)).is_ok();
+    if !is_served || !is_heard {
+        *slot = None;
     }
-    Ok(())
 }

@@ -21,8 +21,8 @@ struct Traits {
     port: u16,
     probes: &'static [Probe],
     protocols: &'static [Protocol],
-    /// The shortest message that it answers, in bytes.
-    least_size: u32,
+    /// The messages that it answers, in bytes.
+    sizes: std::ops::RangeInclusive<u32>,
     /// How it is started.
     command: &'static str,
 }
@@ -35,7 +35,7 @@ impl PeerProgram {
                 port: 11_111,
                 probes: &[Probe::Pingpong],
                 protocols: &[Protocol::Udp, Protocol::Tcp],
-                least_size: 14,
+                sizes: 14..=65_507,
                 command: "sockperf server, for tcp sockperf server --tcp",
             }),
         }
@@ -86,10 +86,9 @@ pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
     if spec.pings != 1 || spec.pongs != 1 {
         return conflict("answers each message", "leave --pings and --pongs out");
     }
-    match spec.sizes.iter().find(|size| *size < traits.least_size) {
-        Some(small) => {
-            Err(ModelError::range("size", small, format!("{} bytes or more with {}", traits.least_size, spec.peer)))
-        }
+    let (least, most) = (*traits.sizes.start(), *traits.sizes.end());
+    match spec.sizes.iter().find(|size| !traits.sizes.contains(size)) {
+        Some(size) => Err(ModelError::range("size", size, format!("{least} to {most} bytes with {}", spec.peer))),
         None => Ok(()),
     }
 }
@@ -110,7 +109,8 @@ mod tests {
         assert_eq!(of(Probe::Pingpong, Protocol::Udp, |_| ()), Ok(()));
         assert_eq!(of(Probe::Pingpong, Protocol::Tcp, |spec| spec.sizes = SizeList::one(14)), Ok(()));
         let refused = [
-            (of(Probe::Pingpong, Protocol::Udp, |spec| spec.sizes = SizeList::one(13)), "14 bytes or more"),
+            (of(Probe::Pingpong, Protocol::Udp, |spec| spec.sizes = SizeList::one(13)), "14 to 65507"),
+            (of(Probe::Pingpong, Protocol::Tcp, |spec| spec.sizes = SizeList::one(100_000)), "14 to 65507"),
             (of(Probe::Pingpong, Protocol::Udp, |spec| spec.reflector.cpu = Some(1)), "where it is started"),
             (of(Probe::Pingpong, Protocol::Udp, |spec| spec.pings = 2), "--pings"),
             (of(Probe::Pingpong, Protocol::Udp, |spec| spec.foreign = vec!["./w".to_owned()]), "--foreign"),

@@ -124,7 +124,7 @@ impl Engine for ClosedLoop<'_> {
         let vanished = driver::vanished(failure.as_ref(), &mut found);
         let path_info = self.peer.path_info.clone();
         let report = reports.into_iter().next().flatten();
-        let other = Other { report, address: path_info.peer.clone(), ..Other::default() };
+        let other = Other { report, ..Other::only(&path_info) };
         let timed = TimedResult {
             recorded,
             rates: done.rates,
@@ -225,12 +225,16 @@ impl ClosedLoop<'_> {
         rounds_answered: u64,
     ) -> Collected {
         let name = self.peer.name();
-        if done.end == PassEnd::Done && self.peer.session.is_none() && rounds_answered == 0 {
-            let failure = match self.task.spec.peer {
-                PeerProgram::Windhover => ProbeError::NoEcho(name),
-                program => ProbeError::SilentServer { address: name, program },
+        let program = self.task.spec.peer;
+        if self.peer.session.is_none() && rounds_answered == 0 && done.end != PassEnd::Stopped {
+            let failure = match (program, done.end) {
+                (PeerProgram::Windhover, PassEnd::Done) => Some(ProbeError::NoEcho(name.clone())),
+                (PeerProgram::Windhover, _) => None,
+                _ => Some(ProbeError::SilentServer { address: name.clone(), program }),
             };
-            return Collected { failure: Some(failure), ..Collected::default() };
+            if failure.is_some() {
+                return Collected { failure, ..Collected::default() };
+            }
         }
         driver::collect_reports(self.peer.session.iter_mut(), &name, size, done.end, ended.map(|error| (0, error)))
     }

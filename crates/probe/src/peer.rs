@@ -6,7 +6,7 @@ use crate::session::{OPENING, Session};
 use crate::{Context, ProbeError, check, local, opening};
 use model::worker::{ProbeTask, Target};
 use model::{EndSpec, Probe, ProbeSpec, SocketSpec};
-use net::DataSocket;
+use net::{DataSocket, NetError};
 use std::net::SocketAddr;
 use std::time::Duration;
 use wire::{Key, OpenRequest, Opened, PaceRequest, data};
@@ -98,7 +98,14 @@ pub(crate) fn open_at(
 /// The data path to another tool's server, which has no session.
 fn without_session(spec: &ProbeSpec, target: &Target, context: &Context, port: u16) -> Result<Peer, ProbeError> {
     let address = net::resolve(&target.control, port, None)?;
-    let socket = connect_data(spec.socket()?, &spec.initiator, address, context)?;
+    // Before it connects, so that a capture has the first packet.
+    context.capture_data(spec, address, None)?;
+    let socket = connect_data(spec.socket()?, &spec.initiator, address, context).map_err(|error| match error {
+        ProbeError::Net(NetError::Refused { .. }) => {
+            ProbeError::SilentServer { address: address.to_string(), program: spec.peer }
+        }
+        other => other,
+    })?;
     context.capture_data(spec, address, socket.local_address())?;
     let path_info = path_info(context, local_address(&socket), address);
     Ok(Peer { session: None, data_path: DataPath::Data(Box::new(socket)), tag: 0, path_info, _child: None })

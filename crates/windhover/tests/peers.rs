@@ -6,6 +6,7 @@ mod support;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use support::{Server, Watchdog, assert_code, assert_measured, assert_refused, documents, run, stderr, stdout, until};
 
 /// Whether sockperf is there.
@@ -73,6 +74,19 @@ fn we_measure_a_stock_server() {
     }
 }
 
+/// Catches: a setting of this end that is refused because it were the other one's, too.
+#[test]
+fn settings_are_those_of_this_end() {
+    let server = Server::start(&["--as", "sockperf"]);
+    let own = ["--receive", "spin", "--cpu", "0", "--receive-buffer", "100000", "--idle-pipes", "2"];
+    let fixed = ["pingpong", "udp", &server.address, "--peer", "sockperf", "--count", "300", "--format", "json"];
+    let output = run(&[&fixed[..], &own].concat());
+    assert_measured(&output);
+    let ends = &documents(&output)[0]["ends"];
+    assert_eq!((&ends["initiator"]["receive"], &ends["initiator"]["cpu"]), (&"spin".into(), &0.into()), "{ends}");
+    assert!(ends["reflector"]["cpu"].is_null() && ends["reflector"]["receive"] == "block", "{ends}");
+}
+
 /// Catches: answers that the stock client counts as dropped, doubled or out of order, and one after another client.
 #[test]
 fn a_stock_client_measures_us() {
@@ -101,11 +115,17 @@ fn clients_that_break_the_rules_disturb_no_other() {
     let mut stuck = TcpStream::connect(&server.address).unwrap();
     let many: Vec<u8> = std::iter::repeat_n(message(3, 64), 2000).flatten().collect();
     stuck.set_nonblocking(true).unwrap();
-    // Until neither takes any more: it reads no answer.
-    while stuck.write(&many).is_ok() {}
+    // It reads no answer: until nothing has moved for a while, so that the server could not send its answers.
+    let (mut sent, mut moved) = (0, Instant::now());
+    while moved.elapsed() < Duration::from_millis(300) {
+        if let Ok(bytes) = stuck.write(&many[sent..]) {
+            (sent, moved) = ((sent + bytes) % many.len(), Instant::now());
+        }
+    }
     let mut broken = TcpStream::connect(&server.address).unwrap();
     broken.write_all(&[0xff; 64]).unwrap();
     assert_eq!(broken.read(&mut [0; 64]).unwrap_or(0), 0, "hung up on");
+    // More than it serves at once: none of them keeps a later one out.
     let crowd: Vec<TcpStream> = (0..80).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(&server.address).unwrap();
@@ -117,11 +137,11 @@ fn clients_that_break_the_rules_disturb_no_other() {
     let mut answer = [0; 64];
     assert_eq!(socket.recv(&mut answer).unwrap(), 20);
     assert_eq!(answer[..10], [0, 0, 0, 0, 0, 0, 0, 9, 0, 2]);
-    drop(crowd);
     for protocol in ["udp", "tcp"] {
         let output = run(&["pingpong", protocol, &server.address, "--peer", "sockperf", "--count", "500"]);
         assert_measured(&output);
     }
+    drop(crowd);
     assert!(server.is_alive());
 }
 
@@ -139,16 +159,19 @@ fn what_cannot_be_is_said_in_a_line() {
     let silent = silent.local_addr().unwrap().to_string();
     let of = |more: &[&'static str]| [&["pingpong", "udp", "127.0.0.1", "--peer"], more].concat();
     assert_refused(&of(&["netperf"]), 2, &["--peer", "windhover or sockperf"]);
-    assert_refused(&of(&["sockperf", "--size", "13"]), 2, &["14 bytes or more"]);
+    assert_refused(&of(&["sockperf", "--size", "13"]), 2, &["14 to 65507 bytes"]);
     assert_refused(&of(&["sockperf", "--remote-cpu", "1"]), 2, &["where it is started"]);
     assert_refused(&of(&["sockperf", "--fork-both"]), 2, &["sockperf server"]);
     assert_refused(&["serve", "--as", "windhover"], 2, &["use sockperf"]);
     assert_refused(&["serve", "--as", "sockperf", "--bind", "0.0.0.0:0"], 2, &["--open"]);
-    let mut nobody =
-        support::windhover(&["pingpong", "udp", &silent, "--peer", "sockperf", "--count", "3", "--timeout", "50"]);
-    let child = nobody.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let _watchdog = Watchdog::new(&child, std::time::Duration::from_secs(60));
-    let output = child.wait_with_output().unwrap();
-    assert_code(&output, 1);
-    assert!(stderr(&output).contains("answered nothing as sockperf does"), "{}", stderr(&output));
+    assert_refused(&["serve", "--as", "sockperf", "--max-rate", "5"], 2, &["--max-rate"]);
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    for (protocol, address) in [("udp", &silent), ("udp", &closed), ("tcp", &closed)] {
+        let line = ["pingpong", protocol, address, "--peer", "sockperf", "--count", "3", "--timeout", "50"];
+        let child = support::windhover(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let _watchdog = Watchdog::new(&child, Duration::from_secs(60));
+        let output = child.wait_with_output().unwrap();
+        assert_code(&output, 1);
+        assert!(stderr(&output).contains("answered nothing as sockperf does"), "{line:?} {}", stderr(&output));
+    }
 }

@@ -92,8 +92,8 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l key-fil
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l stack -d 'Run this end, with --fork-both also the far end, behind a network stack of `windhover bypass run`; without --fork-both start the far end by `windhover bypass run --stack STACK -- windhover serve`' -r -f -a "kernel\t''
 spin\t''
 xdp\t''"
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l foreign -d 'Measure with this program, a foreign worker: its words split at blanks' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l peer -d 'The program that answers: windhover, or sockperf, a stock `sockperf server`' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l foreign -d 'Measure with this program, a foreign worker: its words split at blanks' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l size -d 'Message sizes in bytes: 32 or 1-8,64-1024+64,1-65536x2; `default` for the protocol\'s own list [default: 32, over pgm 64]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l min-size -d 'Leave out sizes below this' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l max-size -d 'Leave out sizes above this' -r

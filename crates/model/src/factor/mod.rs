@@ -296,6 +296,11 @@ impl Factor {
             Sets::Spec(set) => set(spec, value),
             Sets::Socket(set) => spec.socket.as_mut().map_or(Ok(()), |socket| set(socket, value)),
             Sets::Ends(set) => match value {
+                // Another tool's server can be told nothing, so one value is this end's.
+                value if !spec.peer.is_own() && !matches!(value, Value::String(text) if text.contains(';')) => {
+                    let value = if let Value::String(text) = value { &self.end(text.trim())? } else { value };
+                    set(&mut spec.initiator, value)
+                }
                 Value::String(text) => {
                     let (initiator, reflector) = two_ends(text);
                     set(&mut spec.initiator, &self.end(initiator)?)?;

@@ -23,7 +23,7 @@ const fn stop(long: &'static str, on: &'static [Probe], value_name: &'static str
     Flag::value(long, on, value_name, help).heading(STOP)
 }
 
-pub(super) static FACTORS: [Factor; 24] = [
+pub(super) static FACTORS: [Factor; 23] = [
     Factor::new("pings", ValueType::Whole, sets!(Spec, pings = whole))
     .default("1")
     .of(&[Pingpong])
@@ -227,14 +227,6 @@ pub(super) static FACTORS: [Factor; 24] = [
     .default("none")
     .of(&[Pingpong, Wake])
     .flags(&[Flag::value("foreign", &[Pingpong, Wake], "COMMAND", "Measure with this program, a foreign worker: its words split at blanks")]),
-    Factor::new("peer", ValueType::Text, sets!(Spec, peer = parsed))
-    .about(
-        "The program that answers `pingpong`: `windhover`, or `sockperf`, a stock `sockperf server` that runs on the reflector.",
-    )
-    .default("windhover")
-    .of(&[Pingpong])
-    .flags(&[Flag::value("peer", &[Pingpong], "PROGRAM", "The program that answers: windhover, or sockperf, a stock `sockperf server`")
-        .default("windhover")]),
     Factor::new("raw", ValueType::Switch, sets!(Spec, raw = on))
     .about("Keep raw samples of every cell.")
     .default("false"),

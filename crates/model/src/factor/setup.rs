@@ -1,6 +1,7 @@
 //! Factors that a plan makes a cell of: what is measured, beside what, on which hosts.
 
-use super::{Factor, NAMED, PLAIN, Record, Scope, Sets, Shown, ValueType};
+use super::flag::Flag;
+use super::{Factor, NAMED, PLAIN, Record, Scope, Sets, Shown, ValueType, parsed, sets};
 use crate::{Probe, Protocol};
 
 const fn setup(name: &'static str, about: &'static str) -> Factor {
@@ -38,7 +39,26 @@ pub(crate) const KERNEL: Factor = costly(
     Scope::Kernel,
 );
 
-pub(super) static FACTORS: [Factor; 8] = [
+/// Before the settings of the ends, because it says whether there are two to be set.
+const PEER: Factor = {
+    let mut factor = Factor::new("peer", ValueType::Text, sets!(Spec, peer = parsed))
+        .about(
+            "The program that answers `pingpong`: `windhover`, or `sockperf`, a stock `sockperf server` that runs on the reflector.",
+        )
+        .default("windhover")
+        .flags(&[Flag::value(
+            "peer",
+            &[Probe::Pingpong],
+            "PROGRAM",
+            "The program that answers: windhover, or sockperf, a stock `sockperf server`",
+        )
+        .default("windhover")]);
+    (factor.probes, factor.needs) = (&[Probe::Pingpong], &[Probe::Pingpong]);
+    factor
+};
+
+pub(super) static FACTORS: [Factor; 9] = [
+    PEER,
     PROBE,
     PROTOCOL,
     // Factors name it only where the plan does, so that keys of older runs stay what they were.

@@ -194,9 +194,10 @@ impl Plan {
         let stack = chosen("stack").map_or_else(|| "kernel".to_owned(), factor::word);
         let (stack_initiator, stack_reflector) = self.stack(&stack)?;
         spec.initiator.preload = stack_initiator.environment.get("LD_PRELOAD").cloned();
-        spec.reflector.preload = stack_reflector.environment.get("LD_PRELOAD").cloned();
+        let is_own = spec.peer.is_own();
+        spec.reflector.preload = stack_reflector.environment.get("LD_PRELOAD").filter(|_| is_own).cloned();
         let claimed = self.built_in(&stack).map(|built_in| built_in.carries(&spec).map(|()| stack)).transpose()?;
-        (spec.initiator.stack, spec.reflector.stack) = (claimed.clone(), claimed);
+        (spec.initiator.stack, spec.reflector.stack) = (claimed.clone(), claimed.filter(|_| is_own));
         let reflectors = chosen("reflectors").map(|value| self.reflectors(value)).transpose()?;
         let mut factors = BTreeMap::new();
         let mut chosen = choices.iter().peekable();
@@ -532,5 +533,21 @@ mod tests {
         assert_eq!((spec.initiator.cpu, spec.reflector.cpu), (Some(0), Some(1)));
         assert_eq!((spec.initiator.policy, spec.reflector.policy), (Policy::Fifo(1), Policy::Other));
         assert_eq!((spec.initiator.receive, spec.reflector.receive), (Receive::Spin, Receive::Block));
+    }
+
+    /// Catches: a plan that passes its check and fails while it runs, because the other tool's server is told what it cannot be.
+    #[test]
+    fn another_tools_server_is_told_nothing_by_a_plan() {
+        let made = cells(
+            "[measure]\ncpu = \"1\"\npolicy = \"fifo:1\"\n[stacks.fast.environment]\nLD_PRELOAD = \"a.so\"\n\
+             [[grid]]\npeer = [\"sockperf\", \"windhover\"]\nstack = [\"spin\", \"fast\"]\nshield = [\"off\", \"auto\"]\n",
+        );
+        assert_eq!(made.len(), 8);
+        for cell in made {
+            assert_eq!(cell.spec.check(), Ok(()), "{}", cell.key);
+            let (own, other) = (&cell.spec.initiator, &cell.spec.reflector);
+            assert_eq!((own.cpu, own.policy), (Some(1), crate::Policy::Fifo(1)));
+            assert_eq!(*other == crate::EndSpec::default(), !cell.spec.peer.is_own(), "{}", cell.key);
+        }
     }
 }

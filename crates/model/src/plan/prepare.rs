@@ -148,8 +148,8 @@ impl Plan {
         shield: &CellShield,
         load: Option<&CpuList>,
     ) -> Result<(), ModelError> {
-        // The kernel answers an ICMP echo, wherever the request arrives.
-        let reflector = spec.probe().has_reflector().then_some(spec.reflector.cpu);
+        // A kernel answers an ICMP echo wherever the request arrives, and another tool's server runs where it was started.
+        let reflector = spec.has_session().then_some(spec.reflector.cpu);
         let Some(pinned) = spec.initiator_cpus().chain(reflector).collect::<Option<CpuList>>() else {
             return conflict(
                 format!("a cell with shield {} does not pin both ends", shield.backend),

@@ -37,7 +37,7 @@ pub(super) enum Takes {
     Switch,
     /// Letters, digits, `_` and `-`.
     Word,
-    /// The first and the last are also off and on.
+    /// 0 is also off, and 1 on.
     NumberOrSwitch(u64, u64),
 }
 

@@ -5,7 +5,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use model::factor::{self, Factor, Flag, Gives, HEADINGS, Sets, Value, ValueType};
 use model::{ModelError, Probe, ProbeSpec, Protocol};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Factors of a result by name.
 pub(crate) type Factors = BTreeMap<String, Value>;
@@ -120,6 +120,11 @@ impl<const PROBE: usize> Flags<PROBE> {
     /// Whether a factor was typed.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(factor, _)| factor.name == name)
+    }
+
+    /// The names of the factors that were typed.
+    pub(crate) fn typed(&self) -> BTreeSet<&'static str> {
+        self.0.iter().map(|(factor, _)| factor.name).collect()
     }
 
     /// What results are told apart by beside protocol, size and rate.

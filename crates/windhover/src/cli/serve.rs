@@ -23,7 +23,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", env = "WINDHOVER_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,
     /// Answer the stock clients of another tool instead, over UDP and TCP on its port: sockperf
-    #[arg(long = "as", value_name = "PROGRAM", value_parser = other_tool, conflicts_with_all = ["key_file", "once"])]
+    #[arg(long = "as", value_name = "PROGRAM", value_parser = other_tool, conflicts_with_all = OF_OWN)]
     pub(crate) program: Option<PeerProgram>,
     /// With --as: listen also where others can reach it. Clients of other tools prove no key
     #[arg(long, requires = "program")]
@@ -88,6 +88,21 @@ fn other_tool(text: &str) -> Result<PeerProgram, String> {
 fn at_least_one() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..)
 }
+
+/// What only Windhover's own clients are told or limited by.
+const OF_OWN: [&str; 11] = [
+    "once",
+    "max_size",
+    "max_session",
+    "max_sessions",
+    "max_rate",
+    "max_bandwidth",
+    "max_priority",
+    "no_real_time",
+    "no_spin",
+    "no_cpu",
+    "allow_other_addresses",
+];
 
 /// Heading of the flags that say how it runs.
 const PROCESS: &str = "Process";

@@ -2,7 +2,7 @@
 //! its own, as in a campaign, so that nothing of one setting is left for the other.
 
 use super::child::Worker;
-use super::measuring::{self, Measuring};
+use super::measuring::{self, Given, Measuring};
 use super::{identity, live, signals};
 use crate::cli::against::Second;
 use crate::cli::{Command, Format};
@@ -44,8 +44,9 @@ struct Side {
 impl Side {
     fn of(command: &dyn Measuring) -> Result<Self, Failure> {
         let (task, endpoint) = command.ready()?;
-        let has_length = task.spec.probe() == model::Probe::Ping || LENGTHS.into_iter().any(|name| command.has(name));
-        Ok(Self { task, _endpoint: endpoint, has_length, has_warmup: command.has("warmup_ms") })
+        let typed = command.given().typed;
+        let has_length = task.spec.probe() == model::Probe::Ping || LENGTHS.iter().any(|name| typed.contains(name));
+        Ok(Self { task, _endpoint: endpoint, has_length, has_warmup: typed.contains("warmup_ms") })
     }
 
     /// Gives it a length with which [`AIM`] repetitions of both sides fit, or refuses one of which too few do.
@@ -131,8 +132,8 @@ struct Rounds {
 
 pub(super) fn run(first: &Command, second: &Second, output: &Output) -> Result<u8, Failure> {
     let [first, second_side] = [measuring_of(first)?, measuring_of(&second.command)?];
-    let wanted = first.output();
-    let (form, at_most) = (wanted.form.get(), first.against().at_most);
+    let Given { output: wanted, against, .. } = first.given();
+    let (form, at_most) = (wanted.form.get(), against.at_most);
     if form == Format::Sfnt {
         refuse!("--format sfnt has no columns for a comparison: use table, json, csv or markdown");
     }

@@ -20,9 +20,10 @@ use std::time::{Duration, Instant};
 /// Measures what a command asks for.
 pub(super) fn of_command(command: &dyn Measuring, output: &Output, started: Instant) -> Result<u8, Failure> {
     let (mut task, _endpoint) = command.ready()?;
-    let live = Live::new(command.is_jsonl(), output)?;
+    let given = command.given();
+    let live = Live::new(given.is_jsonl, output)?;
     task.live = live.sink().is_some();
-    run(&task, &command.output(), command.pcap(), live, output, started)
+    run(&task, &given.output, given.pcap, live, output, started)
 }
 
 pub(super) fn family(asked: crate::cli::shared::Family) -> Option<Family> {

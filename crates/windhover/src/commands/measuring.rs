@@ -12,6 +12,7 @@ use crate::cli::stream::Stream;
 use crate::output::Failure;
 use anyhow::Context as _;
 use model::worker::{ProbeTask, Target};
+use std::collections::BTreeSet;
 
 /// A measurement, and the endpoint that lives as long as it, when it is ours.
 pub(super) type Ready = (ProbeTask, Option<Worker>);
@@ -22,20 +23,22 @@ pub(super) trait Measuring {
     fn ready(&self) -> Result<Ready, Failure>;
     /// What can be said about the command line without a host, a network or a file.
     fn check(&self) -> Result<(), Failure>;
-    /// Whether a factor was typed.
-    fn has(&self, name: &str) -> bool;
+    /// What all of them take.
+    fn given(&self) -> Given<'_>;
+}
+
+/// What was typed of the flags that all measuring commands have.
+pub(super) struct Given<'a> {
+    /// The names of the factors.
+    pub(super) typed: BTreeSet<&'static str>,
     /// The second side.
-    fn against(&self) -> &Against;
+    pub(super) against: &'a Against,
     /// What comes out.
-    fn output(&self) -> Output;
+    pub(super) output: Output,
     /// The capture beside it, where there can be one.
-    fn pcap(&self) -> Option<&Pcap> {
-        None
-    }
+    pub(super) pcap: Option<&'a Pcap>,
     /// Whether intervals are printed as lines of JSON.
-    fn is_jsonl(&self) -> bool {
-        false
-    }
+    pub(super) is_jsonl: bool,
 }
 
 /// What is known of a measuring command.
@@ -68,20 +71,9 @@ impl<const PROBE: usize> Measuring for Rounds<PROBE> {
         self.spec().map(drop).map_err(Failure::usage)
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.flags.has(name)
-    }
-
-    fn against(&self) -> &Against {
-        &self.against
-    }
-
-    fn output(&self) -> Output {
-        self.output.clone()
-    }
-
-    fn pcap(&self) -> Option<&Pcap> {
-        Some(&self.pcap)
+    fn given(&self) -> Given<'_> {
+        let (typed, against, output) = (self.flags.typed(), &self.against, self.output.clone());
+        Given { typed, against, output, pcap: Some(&self.pcap), is_jsonl: false }
     }
 }
 
@@ -96,16 +88,9 @@ impl Measuring for Ping {
         self.spec().map(drop).map_err(Failure::usage)
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.flags.has(name)
-    }
-
-    fn against(&self) -> &Against {
-        &self.against
-    }
-
-    fn output(&self) -> Output {
-        self.output.clone()
+    fn given(&self) -> Given<'_> {
+        let (typed, against, output) = (self.flags.typed(), &self.against, self.output.clone());
+        Given { typed, against, output, pcap: None, is_jsonl: false }
     }
 }
 
@@ -120,16 +105,10 @@ impl Measuring for Wake {
         self.spec(|| [0].into_iter().collect()).map(drop).map_err(Failure::usage)
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.flags.has(name)
-    }
-
-    fn against(&self) -> &Against {
-        &self.against
-    }
-
-    fn output(&self) -> Output {
-        Output { histogram_us: self.histogram, ..self.output.clone() }
+    fn given(&self) -> Given<'_> {
+        let (typed, against, output) =
+            (self.flags.typed(), &self.against, Output { histogram_us: self.histogram, ..self.output.clone() });
+        Given { typed, against, output, pcap: None, is_jsonl: false }
     }
 }
 
@@ -170,24 +149,9 @@ impl Measuring for Pace {
         without_files.map_or(Ok(()), |spec| spec.map(drop).map_err(Failure::usage))
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.flags.has(name)
-    }
-
-    fn against(&self) -> &Against {
-        &self.against
-    }
-
-    fn output(&self) -> Output {
-        self.output.clone()
-    }
-
-    fn pcap(&self) -> Option<&Pcap> {
-        Some(&self.pcap)
-    }
-
-    fn is_jsonl(&self) -> bool {
-        self.jsonl
+    fn given(&self) -> Given<'_> {
+        let (typed, against, output) = (self.flags.typed(), &self.against, self.output.clone());
+        Given { typed, against, output, pcap: Some(&self.pcap), is_jsonl: self.jsonl }
     }
 }
 
@@ -205,24 +169,9 @@ impl Measuring for Stream {
         self.spec(|| Ok(1472)).map(drop).map_err(Failure::usage)
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.flags.has(name)
-    }
-
-    fn against(&self) -> &Against {
-        &self.against
-    }
-
-    fn output(&self) -> Output {
-        Self::output(self)
-    }
-
-    fn pcap(&self) -> Option<&Pcap> {
-        Some(&self.pcap)
-    }
-
-    fn is_jsonl(&self) -> bool {
-        self.jsonl
+    fn given(&self) -> Given<'_> {
+        let (typed, against, output) = (self.flags.typed(), &self.against, self.output());
+        Given { typed, against, output, pcap: Some(&self.pcap), is_jsonl: self.jsonl }
     }
 }
 
