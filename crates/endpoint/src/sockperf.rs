@@ -15,12 +15,13 @@ use std::cmp::Reverse;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 /// Connections at once. For one more, of the address that has most the one is hung up on that was silent longest: no client keeps
 /// those of others out.
 const MOST_CLIENTS: usize = 64;
 /// No connection is taken for so long after one could not be: the usual cause is that descriptors ran out, and they come back.
-const REST_MS: u16 = 100;
+const REST: Duration = Duration::from_millis(100);
 /// Bytes taken at once; a datagram is no longer.
 const PORTION: usize = 65_536;
 /// Ports that the system chose for TCP and that UDP has not free are given back so often.
@@ -148,15 +149,15 @@ impl SockperfServer {
         let mut clients: Vec<Option<Client>> = (0..MOST_CLIENTS).map(|_| None).collect();
         let mut buffer = vec![0; PORTION];
         let mut events = [EpollEvent::empty(); 16];
-        let (mut served, mut rests) = (0, false);
+        let (mut served, mut rests_until) = (0, None);
         loop {
-            let limit = if rests { EpollTimeout::from(REST_MS) } else { EpollTimeout::NONE };
-            let ready = match epoll.wait(&mut events, limit) {
-                Ok(0) => {
-                    epoll.add(&self.listener, readable(LISTENER))?;
-                    rests = false;
-                    continue;
-                }
+            let limit =
+                rests_until.map_or(EpollTimeout::NONE, |_| EpollTimeout::try_from(REST).unwrap_or(EpollTimeout::ZERO));
+            let waited = epoll.wait(&mut events, limit);
+            if rests_until.take_if(|end| Instant::now() >= *end).is_some() {
+                epoll.add(&self.listener, readable(LISTENER))?;
+            }
+            let ready = match waited {
                 Ok(ready) => ready,
                 Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(errno),
@@ -169,7 +170,7 @@ impl SockperfServer {
                     LISTENER if !self.accept(&epoll, &mut clients, served) => {
                         // It stays readable: without a rest this would turn in circles.
                         epoll.delete(&self.listener)?;
-                        rests = true;
+                        rests_until = Some(Instant::now() + REST);
                     }
                     LISTENER => {}
                     name => serve_client(&epoll, &mut clients, (name, served), &mut buffer),

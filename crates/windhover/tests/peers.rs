@@ -145,6 +145,31 @@ fn clients_that_break_the_rules_disturb_no_other() {
     assert!(server.is_alive());
 }
 
+/// Catches: a server that takes a whole CPU as long as it cannot take a connection, and one that never takes one again.
+#[test]
+fn a_server_without_descriptors_waits_for_them() {
+    let mut command = Command::new("sh");
+    let words = [env!("CARGO_BIN_EXE_windhover"), "serve", "--as", "sockperf", "--bind", "127.0.0.1:0"];
+    command.args(["-c", "ulimit -n 24; exec \"$@\"", "sh"]).args(words).stdin(Stdio::null());
+    let server = Server::started(command);
+    let crowd: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    let ticks = || {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", server.id())).unwrap();
+        let fields: Vec<u64> =
+            text.rsplit(") ").next().unwrap().split(' ').map(|word| word.parse().unwrap_or(0)).collect();
+        fields[11] + fields[12]
+    };
+    // Ticks of 10 ms.
+    let before = ticks();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(ticks() - before < 30, "{} ticks in a second", ticks() - before);
+    drop(crowd);
+    for protocol in ["udp", "tcp"] {
+        let output = run(&["pingpong", protocol, &server.address, "--peer", "sockperf", "--count", "300"]);
+        assert_measured(&output);
+    }
+}
+
 /// Number 9 with these flags and this length.
 fn message(flags: u8, bytes: u8) -> Vec<u8> {
     let mut message = vec![0; usize::from(bytes)];
