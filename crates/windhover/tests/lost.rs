@@ -3,13 +3,12 @@
 
 mod support;
 
+use serde_json::Value;
 use std::process::Stdio;
-use support::{AT_ONCE, Server, Waits, assert_code, computed, documents, stderr, until, windhover};
+use support::{AT_ONCE, Server, Waits, assert_code, first_interval, stderr, stdout, until, windhover};
 
 /// How often the server of a closed loop without warm-up waits only for messages.
 const WAITS: u64 = 500;
-/// CPU time in clock ticks that a server takes only for messages of the other probes: `pace` exchanges hundreds before it begins.
-const TICKS: u64 = 3;
 /// Probes at a time: each start takes a debug build a second of CPU, and those that measure already take theirs.
 const AT_A_TIME: usize = 4;
 
@@ -41,36 +40,42 @@ fn all_at_once(cases: &[&[&str]]) {
         }
         let server = Server::start(&[]);
         let (probe, rest) = case.split_at(2);
-        let warm_up: &[&str] = if ["pingpong", "rr"].contains(&case[0]) { &AT_ONCE } else { &[] };
-        let fixed = ["--seconds", "60", "--format", "json"];
-        let arguments = [probe, &[server.address.as_str()], rest, warm_up, &fixed].concat();
-        let before = (Waits::of(server.id()), computed(server.id()));
+        let is_closed_loop = ["pingpong", "rr"].contains(&case[0]);
+        let form: &[&str] = if is_closed_loop { &["--format", "json"] } else { &["--jsonl"] };
+        let warm_up: &[&str] = if is_closed_loop { &AT_ONCE } else { &[] };
+        let arguments = [probe, &[server.address.as_str()], rest, warm_up, form, &["--seconds", "60"]].concat();
+        let waits = Waits::of(server.id());
         let child = windhover(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let address = server.address.clone();
-        running.push((case, address, server, before, child));
+        running.push((case, server, is_closed_loop.then_some(waits), child));
     }
-    for (case, _, server, (waits, ticks), _) in &running {
-        let has_measured = || match case[0] {
-            "pingpong" | "rr" => waits.since() >= WAITS,
-            _ => computed(server.id()) >= ticks + TICKS,
-        };
-        until(&format!("{case:?} measures"), has_measured);
+    let mut intervals = Vec::new();
+    for (case, _, waits, child) in &mut running {
+        if let Some(waits) = waits {
+            until(&format!("{case:?} measures"), || waits.since() >= WAITS);
+            intervals.push(None);
+        } else {
+            intervals.push(Some(first_interval(child)));
+        }
     }
     // All at once: a kernel whose CPUs are busy may take seconds to close the packet sockets of one.
-    running.iter_mut().for_each(|(_, _, server, ..)| server.kill());
-    for (case, address, _server, _, child) in running {
+    running.iter_mut().for_each(|(_, server, ..)| server.kill());
+    for ((case, server, _, child), later) in running.into_iter().zip(intervals) {
+        let last = later.map(|lines| lines.map(Result::unwrap).last().unwrap());
         let output = child.wait_with_output().unwrap();
         let words = stderr(&output);
         eprintln!("{case:?}: {words}");
         assert_code(&output, 5);
         let said: Vec<&str> = words.lines().filter(|line| line.starts_with("windhover:")).collect();
         let [line] = said.as_slice() else { unreachable!("one line expected: {words}") };
-        assert!(line.contains("vanished") && line.matches(&address).count() == 1 && !line.contains('('), "{line}");
-        let all = documents(&output);
-        assert_eq!(all.len(), 1, "{case:?}");
-        let measured = all[0]["messages"]["received"].as_u64() > Some(0);
-        assert!(measured || case[0] == "stream" && all[0]["stream"]["flows"][0]["bytes"].as_u64() > Some(0), "{all:?}");
-        let invalid = all[0]["verdict"]["invalid"].as_array().unwrap();
+        assert!(
+            line.contains("vanished") && line.matches(&server.address).count() == 1 && !line.contains('('),
+            "{line}"
+        );
+        let printed = last.unwrap_or_else(|| stdout(&output));
+        let document: Value = serde_json::from_str(&printed).unwrap();
+        let (messages, flows) = (&document["messages"]["received"], &document["stream"]["flows"][0]["bytes"]);
+        assert!([messages, flows].iter().any(|count| count.as_u64() > Some(0)), "{document}");
+        let invalid = document["verdict"]["invalid"].as_array().unwrap();
         assert!(invalid.iter().any(|finding| finding["id"] == "peer-vanished"), "{case:?}: {invalid:?}");
     }
 }
