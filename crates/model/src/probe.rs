@@ -33,6 +33,9 @@ struct Traits {
     /// What is counted, in the plural; none where results count bytes.
     samples: Option<&'static str>,
     far: FarEnd,
+    pattern: Pattern,
+    /// Whether several hosts may take part as reflectors.
+    has_several_reflectors: bool,
     /// What its times are where RTT is not asked for.
     latency: LatencyKind,
     /// The quantities that a comparison is about, unless a plan says it.
@@ -50,12 +53,56 @@ enum FarEnd {
     Nobody,
 }
 
+/// How messages follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// Each waits for the answer to the one before.
+    Rounds,
+    /// By a schedule.
+    Schedule,
+    /// As many as the path takes, or at a bandwidth.
+    Bulk,
+}
+
+/// The probes that have a fact, as a constant list.
+macro_rules! with {
+    ($fact:ident) => {{
+        const COUNT: usize = {
+            let (mut count, mut at) = (0, 0);
+            while at < Probe::ALL.len() {
+                count += Probe::ALL[at].$fact() as usize;
+                at += 1;
+            }
+            count
+        };
+        const LIST: [Probe; COUNT] = {
+            let (mut list, mut count, mut at) = ([Probe::Pingpong; COUNT], 0, 0);
+            while at < Probe::ALL.len() {
+                if Probe::ALL[at].$fact() {
+                    list[count] = Probe::ALL[at];
+                    count += 1;
+                }
+                at += 1;
+            }
+            list
+        };
+        &LIST
+    }};
+}
+
 impl Probe {
+    /// Those that send messages.
+    pub(crate) const WITH_PEER: &[Self] = with!(has_peer);
+    /// Those that may have several reflectors.
+    pub(crate) const WITH_SEVERAL_REFLECTORS: &[Self] = with!(has_several_reflectors);
+
     const fn traits(self) -> Traits {
         const CLOSED: Traits = Traits {
             about: "one message at a time",
             samples: Some("messages"),
             far: FarEnd::Process,
+            pattern: Pattern::Rounds,
+            has_several_reflectors: false,
             latency: LatencyKind::RttHalf,
             compared: &["stdev", "p99.9"],
         };
@@ -75,14 +122,21 @@ impl Probe {
             },
             Self::Pace => Traits {
                 about: "messages at a fixed rate, the whole round trip",
+                pattern: Pattern::Schedule,
+                has_several_reflectors: true,
                 // Out and back differ in an open loop, so half of the sum has no meaning.
                 latency: LatencyKind::Rtt,
                 compared: &["p99.9", "intended.p99.9"],
                 ..CLOSED
             },
-            Self::Stream => {
-                Traits { about: "bulk data", samples: None, latency: LatencyKind::Rtt, compared: &["bits"], ..CLOSED }
-            }
+            Self::Stream => Traits {
+                about: "bulk data",
+                samples: None,
+                pattern: Pattern::Bulk,
+                latency: LatencyKind::Rtt,
+                compared: &["bits"],
+                ..CLOSED
+            },
             Self::Wake => Traits {
                 about: "how late sleeping threads woke up",
                 samples: Some("deadlines"),
@@ -113,8 +167,31 @@ impl Probe {
 
     /// Whether it sends messages.
     #[must_use]
-    pub fn has_peer(self) -> bool {
-        self.traits().far != FarEnd::Nobody
+    pub const fn has_peer(self) -> bool {
+        !matches!(self.traits().far, FarEnd::Nobody)
+    }
+
+    /// Whether several hosts may take part as reflectors.
+    #[must_use]
+    pub const fn has_several_reflectors(self) -> bool {
+        self.traits().has_several_reflectors
+    }
+
+    /// Whether messages leave by a schedule, whatever comes back.
+    #[must_use]
+    pub fn is_open_loop(self) -> bool {
+        self.traits().pattern == Pattern::Schedule
+    }
+
+    /// Whether it sends bulk data.
+    #[must_use]
+    pub fn is_bulk(self) -> bool {
+        self.traits().pattern == Pattern::Bulk
+    }
+
+    /// How messages follow one another.
+    pub(crate) fn pattern(self) -> Pattern {
+        self.traits().pattern
     }
 
     /// Whether a process of ours sends messages back.

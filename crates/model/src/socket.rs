@@ -1,5 +1,6 @@
 //! Which protocol carries the messages, and the socket options that both ends share.
 
+use crate::probe::Pattern;
 use crate::{ModelError, PgmSpec, Probe, words};
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -38,7 +39,8 @@ struct Traits {
     /// Whether messages have no borders.
     is_stream: bool,
     max_size: u32,
-    probes: &'static [Probe],
+    /// What it carries, where a process answers.
+    patterns: &'static [Pattern],
 }
 
 /// How the two ends of a protocol come together.
@@ -54,8 +56,7 @@ enum Ends {
     Kernel,
 }
 
-const ALL_BUT_PING: &[Probe] = &[Probe::Pingpong, Probe::Rr, Probe::Pace, Probe::Stream];
-const LOCAL: &[Probe] = &[Probe::Pingpong, Probe::Rr];
+const ALL: &[Pattern] = &[Pattern::Rounds, Pattern::Schedule, Pattern::Bulk];
 
 impl Protocol {
     /// Those whose ends connect over the network.
@@ -72,7 +73,7 @@ impl Protocol {
                 ends: Ends::Connect { header_bytes: 32 },
                 is_stream: true,
                 max_size: 16 << 20,
-                probes: ALL_BUT_PING,
+                patterns: ALL,
             },
             Self::Mptcp => Traits {
                 about: "Multipath TCP; a connection that falls back to TCP makes the verdict invalid",
@@ -85,35 +86,35 @@ impl Protocol {
                 ends: Ends::Address,
                 is_stream: false,
                 max_size: 65_507,
-                probes: ALL_BUT_PING,
+                patterns: ALL,
             },
             Self::UnixStream => Traits {
                 about: "A UNIX stream socket between two processes of this machine",
                 ends: Ends::Inherit,
                 is_stream: true,
                 max_size: 16 << 20,
-                probes: LOCAL,
+                patterns: &[Pattern::Rounds],
             },
             Self::UnixDgram => Traits {
                 about: "A UNIX datagram socket between two processes of this machine",
                 ends: Ends::Inherit,
                 is_stream: false,
                 max_size: 106_496,
-                probes: LOCAL,
+                patterns: &[Pattern::Rounds],
             },
             Self::Pipe => Traits {
                 about: "Two pipes between two processes of this machine",
                 ends: Ends::Inherit,
                 is_stream: true,
                 max_size: 16 << 20,
-                probes: LOCAL,
+                patterns: &[Pattern::Rounds],
             },
             Self::Shm => Traits {
                 about: "Memory that two processes of this machine share: the least that a message can take",
                 ends: Ends::Inherit,
                 is_stream: false,
                 max_size: 65_504,
-                probes: LOCAL,
+                patterns: &[Pattern::Rounds],
             },
             Self::Frame => Traits {
                 about: "Bare Ethernet frames past the kernel's network stack: the least that an interface can take",
@@ -121,21 +122,21 @@ impl Protocol {
                 is_stream: false,
                 // What is left of AF_XDP's chunk of 4096 bytes behind its headroom and the headers of IPv6.
                 max_size: 3_774,
-                probes: LOCAL,
+                patterns: &[Pattern::Rounds],
             },
             Self::Icmp => Traits {
                 about: "ICMP echo",
                 ends: Ends::Kernel,
                 is_stream: false,
                 max_size: 65_499,
-                probes: &[Probe::Ping],
+                patterns: &[Pattern::Rounds],
             },
             Self::Pgm => Traits {
                 about: "PGM, reliable multicast: only with pace",
                 ends: Ends::Address,
                 is_stream: false,
                 max_size: 65_507,
-                probes: &[Probe::Pace],
+                patterns: &[Pattern::Schedule],
             },
         }
     }
@@ -215,7 +216,8 @@ impl Protocol {
     /// Whether a probe runs over it.
     #[must_use]
     pub fn carries(self, probe: Probe) -> bool {
-        self.traits().probes.contains(&probe)
+        let Traits { ends, patterns, .. } = self.traits();
+        probe.has_peer() && probe.has_reflector() != (ends == Ends::Kernel) && patterns.contains(&probe.pattern())
     }
 
     /// The words of the protocols that carry a probe: `tcp, udp or pgm`.

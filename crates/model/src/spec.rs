@@ -346,13 +346,16 @@ impl ProbeSpec {
 
     /// What carries the messages, and how both ends use it.
     fn check_socket(&self, socket: &SocketSpec) -> Result<(), ModelError> {
-        self.check_pgm(socket)?;
         let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
         let protocol = socket.protocol;
         if !protocol.carries(self.probe()) {
             let what = format!("{} does not go over {protocol}", self.probe());
-            return conflict(&what, &format!("use {}", Protocol::words_for(self.probe())));
+            let carried: Vec<_> =
+                Probe::ALL.into_iter().filter(|one| protocol.carries(*one)).map(Probe::word).collect();
+            let (use_of, carried) = (Protocol::words_for(self.probe()), crate::words::listed(&carried));
+            return conflict(&what, &format!("use {use_of}; {protocol} carries {carried}"));
         }
+        self.check_pgm(socket)?;
         self.sizes.check(protocol)?;
         let rr = self.rr().cloned().unwrap_or_default();
         if let Some(response) = rr.response_size {
@@ -396,14 +399,10 @@ impl ProbeSpec {
         Ok(())
     }
 
-    /// PGM is for `pace`, and needs its groups.
+    /// PGM needs its groups.
     fn check_pgm(&self, socket: &SocketSpec) -> Result<(), ModelError> {
         let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
         let protocol = socket.protocol;
-        if protocol == Protocol::Pgm && self.probe() != Probe::Pace {
-            let what = format!("{} does not go over pgm, which publishes to a group at a rate", self.probe());
-            return conflict(&what, "use pace pgm GROUP PEER");
-        }
         let pgm = match &socket.pgm {
             Some(pgm) if protocol == Protocol::Pgm => pgm,
             Some(_) => return conflict(&format!("settings of PGM say nothing to {protocol}"), "use pgm"),

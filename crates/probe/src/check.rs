@@ -27,13 +27,10 @@ pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
 /// Checks what only `pace` has.
 pub(crate) fn pace(task: &ProbeTask) -> Result<(), ProbeError> {
     let spec = &task.spec;
-    let Some(pace) = spec.pace() else {
-        return if task.others.is_empty() {
-            Ok(())
-        } else {
-            conflict(format!("{} has one reflector", spec.probe()), "use pace, or leave the others out")
-        };
-    };
+    if !task.others.is_empty() && !spec.probe().has_several_reflectors() {
+        return conflict(format!("{} has one reflector", spec.probe()), "use pace, or leave the others out");
+    }
+    let Some(pace) = spec.pace() else { return Ok(()) };
     let protocol = spec.socket()?.protocol;
     if let Some(size) = spec.sizes.iter().find(|size| (*size as usize) < data::PACED_BYTES) {
         return conflict(
@@ -130,7 +127,7 @@ pub(crate) fn fits_session(spec: &ProbeSpec, limit_s: u32, address: &str) -> Res
 /// known beforehand.
 fn longest_us(spec: &ProbeSpec) -> u64 {
     let stop = &spec.stop;
-    if spec.probe() == Probe::Stream {
+    if spec.probe().is_bulk() {
         // Each size has a session of its own.
         return u64::from(stop.max_ms) * 1000 + STREAM_OVERHEAD_US;
     }

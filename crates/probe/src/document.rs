@@ -222,7 +222,7 @@ fn reflector_end(spec: &ProbeSpec, other: Other) -> EndReport {
         return EndReport { address, ..EndReport::default() };
     }
     let mut usage = report.usage;
-    if spec.probe() != Probe::Stream {
+    if !spec.probe().is_bulk() {
         usage.transactions = Some(report.received / u64::from(spec.pings.max(1))).filter(|rounds| *rounds > 0);
     }
     EndReport {

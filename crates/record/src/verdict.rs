@@ -161,10 +161,10 @@ fn path_is_local(evidence: &Evidence<'_>) -> Option<String> {
 }
 
 fn peer_vanished(evidence: &Evidence<'_>) -> Option<String> {
-    let (how, received) = (evidence.peer_vanished?, evidence.messages.received);
-    Some(format!(
-        "the peer vanished after {received} messages ({how}): the result has what was measured before; check the other host"
-    ))
+    let how = evidence.peer_vanished?;
+    let counted = |_| format!("after {} messages", evidence.messages.received);
+    let when = evidence.recorded.map_or_else(|| "before the end".to_owned(), counted);
+    Some(format!("the peer vanished {when} ({how}): the result has what was measured before; check the other host"))
 }
 
 fn samples_overrun(evidence: &Evidence<'_>) -> Option<String> {

@@ -449,7 +449,7 @@ fn both_ends_run_on_one_host_by_its_loopback_addresses() {
 #[test]
 fn what_is_refused_names_pace_and_its_form() {
     for probe in ["pingpong", "rr", "stream"] {
-        assert_refused(&[probe, "pgm", "127.0.0.1"], 2, &[probe, "pgm", "pace pgm GROUP PEER"]);
+        assert_refused(&[probe, "pgm", "127.0.0.1"], 2, &[probe, "pgm carries pace"]);
     }
     assert_refused(&["pace", "pgm"], 2, &["group", "pace pgm GROUP PEER"]);
     assert_refused(&["pace", "pgm", "10.0.0.1", "127.0.0.1"], 2, &["10.0.0.1", "224.0.0.0/4"]);

@@ -495,13 +495,14 @@ impl OpenRequest {
     }
 
     fn check_pace(&self, limits: &Limits) -> Result<(), Refusal> {
-        let pace = match (&self.pace, self.probe) {
-            (Some(pace), Probe::Pace) => pace,
-            (None, Probe::Pace) => {
-                return bad("pace came without a rate: use the same windhover at both ends");
+        let (probe, is_open_loop) = (self.probe, self.probe.is_open_loop());
+        let pace = match &self.pace {
+            Some(pace) if is_open_loop => pace,
+            None if is_open_loop => {
+                return bad(format!("{probe} came without a rate: use the same windhover at both ends"));
             }
-            (Some(_), probe) => return bad(format!("{probe} has no rate")),
-            (None, _) => return Ok(()),
+            Some(_) => return bad(format!("{probe} has no rate")),
+            None => return Ok(()),
         };
         if pace.rate_pps > limits.max_rate_pps {
             return limit(format!(

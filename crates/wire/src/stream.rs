@@ -6,7 +6,7 @@
 
 use crate::control::{OpenRequest, Refusal, Token, bad, limit};
 use model::stream::{MIN_DATAGRAM, StreamReceived, StreamSent};
-use model::{Limits, Probe, Protocol, Receive, StreamSpec};
+use model::{Limits, Protocol, Receive, StreamSpec};
 
 /// What a client wants of a stream.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -60,7 +60,7 @@ impl StreamRequest {
     /// The code and the reason of a refusal, naming the limit and the remedy.
     pub(crate) fn check(&self, open: &OpenRequest, limits: &Limits) -> Result<(), Refusal> {
         let protocol = open.socket.protocol;
-        if open.probe != Probe::Stream {
+        if !open.probe.is_bulk() {
             return bad(format!("{} is no stream", open.probe));
         }
         if open.socket.multicast.is_some() || open.connect_each {
@@ -173,6 +173,7 @@ pub fn read_prove(shown: &[u8]) -> Option<(Token, u32)> {
 mod tests {
     use super::*;
     use crate::RefuseCode;
+    use model::Probe;
     use proptest::prelude::*;
 
     fn open(protocol: Protocol, stream: StreamRequest) -> OpenRequest {

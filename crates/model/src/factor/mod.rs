@@ -174,7 +174,7 @@ impl Factor {
 
     /// Says nothing to a probe without messages.
     const fn of_messages(mut self) -> Self {
-        self.probes = &[Probe::Pingpong, Probe::Rr, Probe::Ping, Probe::Pace, Probe::Stream];
+        self.probes = Probe::WITH_PEER;
         self
     }
 

@@ -16,7 +16,7 @@ const fn costly(mut factor: Factor, scope: Scope) -> Factor {
 const REFLECTORS: Factor = {
     let mut factor = Factor::new("reflectors", ValueType::Whole, Sets::Plan)
         .about("For `pace`: how many of `roles.reflectors` take part, from the first on (default: all).");
-    factor.needs = &[Probe::Pace];
+    factor.needs = Probe::WITH_SEVERAL_REFLECTORS;
     factor
 };
 

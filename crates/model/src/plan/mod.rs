@@ -392,8 +392,9 @@ impl Plan {
         if self.roles.reflectors.is_empty() && cells.iter().any(|cell| cell.needs_reflector()) {
             return conflict("the plan has no reflector", "set roles.reflectors = [\"b\"]");
         }
+        let has_one = |probe: Probe| probe.has_peer() && !probe.has_several_reflectors();
         if self.roles.reflectors.len() > 1
-            && let Some(cell) = cells.iter().find(|cell| !matches!(cell.spec.probe(), Probe::Pace | Probe::Wake))
+            && let Some(cell) = cells.iter().find(|cell| has_one(cell.spec.probe()))
         {
             let what =
                 format!("roles.reflectors names {} hosts for {}", self.roles.reflectors.len(), cell.spec.probe());

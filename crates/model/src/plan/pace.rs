@@ -141,9 +141,12 @@ mod tests {
             ),
             (format!("{group}receive = \"x\"\n{pgm}"), ["receive", "unknown"]),
             (format!("[measure]\nstamps = \"kernel\"\n{group}{pgm}"), ["stamps", "pgm"]),
-            (format!("{group}{pgm}[[grid]]\nprotocol = [\"pgm\"]\nsize = [1000]\n"), ["pingpong", "pace pgm"]),
-            (format!("{group}{pgm}[[grid]]\nprobe = [\"rr\"]\nprotocol = [\"pgm\"]\n"), ["rr", "pace pgm"]),
-            (format!("{group}{pgm}[[grid]]\nprobe = [\"stream\"]\nprotocol = [\"pgm\"]\n"), ["stream", "pace pgm"]),
+            (format!("{group}{pgm}[[grid]]\nprotocol = [\"pgm\"]\nsize = [1000]\n"), ["pingpong", "pgm carries pace"]),
+            (format!("{group}{pgm}[[grid]]\nprobe = [\"rr\"]\nprotocol = [\"pgm\"]\n"), ["rr", "pgm carries pace"]),
+            (
+                format!("{group}{pgm}[[grid]]\nprobe = [\"stream\"]\nprotocol = [\"pgm\"]\n"),
+                ["stream", "pgm carries pace"],
+            ),
         ] {
             let text = self::plan(&rest).unwrap_err().to_string();
             assert!(words.iter().all(|word| text.contains(word)), "{rest}: {text}");
