@@ -75,7 +75,7 @@ const RULES: [Rule; 21] = [
     Rule::Own(stalls),
     Rule::Run(FindingId::LongStalls, long_stalls),
     Rule::Taken(FindingId::OtherTasks, other_tasks),
-    Rule::Taken(FindingId::Steal, |_, end| steal(end.usage)),
+    Rule::Taken(FindingId::Steal, steal),
     Rule::Run(FindingId::LoadUneven, load_uneven),
     Rule::Run(FindingId::Interrupted, interrupted),
     Rule::Run(FindingId::IntervalNotReached, interval_not_reached),
@@ -506,7 +506,14 @@ fn other_tasks(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String
     })
 }
 
-fn steal(usage: &EndUsage) -> Option<(String, Taken)> {
+fn steal(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, Taken)> {
+    let usage = end.usage;
+    // What a machine lost is said once, of the first of its ends that has no CPU of its own.
+    let first = evidence.ends().find(|one| one.one_machine && one.usage.cpu_steal_ns.is_none());
+    let is_said = end.one_machine && first.is_some_and(|first| first.name != end.name);
+    if usage.cpu_steal_ns.is_none() && is_said {
+        return None;
+    }
     let (steal, whose, cpus) = match usage.cpu_steal_ns {
         Some(steal) => (steal, "the measuring CPU", 1),
         None => (usage.machine_steal_ns, "the machine's CPUs", usage.cpus.max(1)),

@@ -412,6 +412,12 @@ fn steal_of_the_cpu_or_the_machine() {
     case.only(FindingId::Steal, "…gave the measuring CPU to other guests for 20.0 ms (2.0 %…");
     case.ends[0].1.cpu_steal_ns = None;
     case.only(FindingId::Steal, "…gave the machine's CPUs to other guests for 500.0 ms (25.0 %…");
+    // Two ends of one machine lost the same time.
+    case.ends[1].1.machine_steal_ns = 500 * MS;
+    let of = |case: &Case| case.verdict().disturbed.iter().filter(|one| one.id == FindingId::Steal).count();
+    assert_eq!(of(&case), 2);
+    case.one_machine = true;
+    assert_eq!(of(&case), 1);
 }
 
 /// Messages of 10 µs of which one in 500 takes 2 ms, by chance: a machine with other work on it.
