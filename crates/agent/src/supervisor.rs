@@ -81,10 +81,11 @@ impl<'a, W: Write> Supervisor<'a, W> {
     fn write(&mut self, frame: Result<Vec<u8>, FrameError>) -> Result<(), AgentError> {
         let frame = match frame {
             Ok(frame) => frame,
-            // Only raw samples can be this long. The runner is told instead of being left to wait.
+            // Only raw samples and captures can be this long. The runner is told instead of being left to wait.
             Err(error) => {
-                let message =
-                    format!("a result cannot be sent ({error}): measure fewer messages, or without raw samples");
+                let message = format!(
+                    "a result cannot be sent ({error}): measure fewer messages, or without raw samples and captures"
+                );
                 Reply::Failed { code: 1, message }.to_frame()?
             }
         };

@@ -180,7 +180,7 @@ fn measured(size: u64) -> Measured {
         prepared: Vec::new(),
         verdict: Verdict::default(),
     };
-    Measured { result, hlog: String::new(), outliers: vec![], events: vec![], raw: None }
+    Measured::new(result)
 }
 
 /// A script that prints these events.

@@ -59,7 +59,7 @@ pub(crate) fn result(probe: Probe, protocol: Option<Protocol>, size: Option<u32>
 
 /// A result with nothing beside it.
 pub(crate) fn measured(result: ResultDocument) -> Measured {
-    Measured { result, hlog: String::new(), outliers: Vec::new(), events: Vec::new(), raw: None }
+    Measured::new(result)
 }
 
 /// Puts the file's name where it is meant.

@@ -93,6 +93,8 @@ macro_rules! with {
 impl Probe {
     /// Those that send messages.
     pub(crate) const WITH_PEER: &[Self] = with!(has_peer);
+    /// Those that a process of ours answers.
+    pub(crate) const WITH_REFLECTOR: &[Self] = with!(has_reflector);
     /// Those that may have several reflectors.
     pub(crate) const WITH_SEVERAL_REFLECTORS: &[Self] = with!(has_several_reflectors);
 
@@ -196,8 +198,8 @@ impl Probe {
 
     /// Whether a process of ours sends messages back.
     #[must_use]
-    pub fn has_reflector(self) -> bool {
-        self.traits().far == FarEnd::Process
+    pub const fn has_reflector(self) -> bool {
+        matches!(self.traits().far, FarEnd::Process)
     }
 
     /// What its times are shown as; `rtt`: RTT was asked for in place of RTT/2.

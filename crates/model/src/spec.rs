@@ -185,6 +185,9 @@ pub struct ProbeSpec {
     /// Keep each sample (memory: 56 bytes a sample up to `stop.max_count`, at most 4 million).
     #[serde(default)]
     pub raw: bool,
+    /// Keep the packets.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub capture: bool,
     /// Which messages are kept one by one.
     #[serde(default)]
     pub outliers: OutlierRule,
@@ -219,6 +222,7 @@ impl ProbeSpec {
             // The figures of a stream are no times.
             rtt: probe.samples().is_some() && probe.latency_kind(false) == LatencyKind::Rtt,
             raw: false,
+            capture: false,
             outliers: OutlierRule::default(),
             foreign: Vec::new(),
         }
@@ -320,6 +324,9 @@ impl ProbeSpec {
             ProbeOptions::Wake { wake } => crate::wake::check(self, wake)?,
             ProbeOptions::Pingpong | ProbeOptions::Rr(_) | ProbeOptions::Ping => {}
         }
+        if self.capture {
+            self.check_capture()?;
+        }
         crate::foreign::check(self)?;
         crate::peer::check(self)?;
         if self.stop.max_ms == 0 || self.stop.max_count == 0 {
@@ -342,6 +349,22 @@ impl ProbeSpec {
             return conflict(what, "give only one of them");
         }
         Ok(())
+    }
+
+    /// Checks that captures see the packets.
+    ///
+    /// # Errors
+    /// They do not pass the kernel's network stack.
+    pub fn check_capture(&self) -> Result<(), ModelError> {
+        let protocol = self.socket()?.protocol;
+        if protocol.passes_kernel() {
+            return Ok(());
+        }
+        let others = Protocol::words_of(|one| one.passes_kernel() && one.carries(self.probe()));
+        Err(ModelError::conflict(
+            format!("captures do not see {protocol}, which does not pass the kernel's network stack"),
+            format!("leave out --pcap, in a plan capture, or measure {others}"),
+        ))
     }
 
     /// What carries the messages, and how both ends use it.

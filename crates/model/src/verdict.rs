@@ -82,7 +82,7 @@ findings! {
     CaptureIncomplete = "capture-incomplete", Disturbed,
         "the capture of the measurement lacks packets, by the kernel's count or because writing failed; the \
         figures are not affected";
-    RawNotKept = "raw-not-kept", Disturbed, "the raw samples found no room on the disk; the figures are not affected";
+    RawNotKept = "raw-not-kept", Disturbed, "raw samples or a capture found no room on the disk; the figures are not affected";
     Imported = "imported", Disturbed,
         "another tool measured it (`windhover import`): how coarse its figures are, and what is not known";
     BinsOverflowed = "bins-overflowed", Disturbed,

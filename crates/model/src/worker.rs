@@ -133,6 +133,17 @@ pub struct Measured {
     /// Raw samples, base64 of little-endian columns, when asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
+    /// The packets as a pcapng file, base64, when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<String>,
+}
+
+impl Measured {
+    /// A result with nothing beside it.
+    #[must_use]
+    pub fn new(result: ResultDocument) -> Self {
+        Self { result, hlog: String::new(), outliers: Vec::new(), events: Vec::new(), raw: None, capture: None }
+    }
 }
 
 /// What a worker says on stdout.

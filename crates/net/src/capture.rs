@@ -20,6 +20,6 @@ pub use live::{Live, LiveLink};
 #[doc(hidden)]
 pub use read::exercise;
 pub use read::{CaptureError, Entry, Reader, Record};
-pub use record::{Capture, CaptureCounts, CaptureLoop, CaptureSpec};
+pub use record::{Capture, CaptureCounts, CaptureLoop, CaptureSpec, system};
 pub use ring::{Addressed, CapturedPacket, Direction};
 pub use write::{Interface, Statistics, Writer};

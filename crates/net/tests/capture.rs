@@ -13,14 +13,18 @@ fn spec(path: &Path) -> CaptureSpec {
         path: path.to_owned(),
         payload_bytes: 64,
         application: "test".to_owned(),
-        system: String::new(),
         comment: "a test".to_owned(),
+        most_bytes: None,
     }
 }
 
 /// A capture and its thread; nothing where capturing is not permitted.
 fn start(test: &str, path: &Path) -> Option<(Capture, std::thread::JoinHandle<CaptureCounts>)> {
-    match Capture::create(spec(path)) {
+    start_as(test, spec(path))
+}
+
+fn start_as(test: &str, spec: CaptureSpec) -> Option<(Capture, std::thread::JoinHandle<CaptureCounts>)> {
+    match Capture::create(spec) {
         Ok((capture, work)) => Some((capture, std::thread::spawn(move || work.run()))),
         Err(NetError::CaptureNotPermitted) => {
             eprintln!("SKIPPED {test}: capturing needs CAP_NET_RAW");
@@ -77,6 +81,27 @@ fn only_what_is_followed_is_in_the_file() {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let age = now - Duration::from_nanos(kept[0].time_ns.unwrap());
     assert!(age < Duration::from_secs(60), "{age:?}");
+}
+
+/// Catches: a capture that fills the memory of a host, and a file that ends amid a packet.
+#[test]
+fn a_capture_ends_at_its_largest_size() {
+    const MOST: u64 = 600 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.pcapng");
+    let limited = CaptureSpec { most_bytes: Some(MOST), payload_bytes: 1000, ..spec(&path) };
+    let Some((capture, thread)) = start_as("a_capture_ends_at_its_largest_size", limited) else { return };
+    let ((near, _), (_far, far_address)) = (socket(), socket());
+    capture.follow(Flow { tcp: false, far: far_address, near_port: None, group: None }, None).unwrap();
+    for _ in 0..1000 {
+        near.send_to(&[7; 1000], far_address).unwrap();
+    }
+    capture.stop();
+    let counts = thread.join().unwrap();
+    assert!(counts.failed.as_ref().is_some_and(|why| why.contains("largest size")), "{counts:?}");
+    assert!(std::fs::metadata(&path).unwrap().len() <= MOST);
+    assert_eq!(packets(&path).len() as u64, counts.written);
+    assert!(counts.written > 100 && counts.dropped > 0, "{counts:?}");
 }
 
 #[test]

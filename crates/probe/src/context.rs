@@ -1,8 +1,8 @@
 //! What the calling program gives to a measurement, and the outcome it gets back.
 
-use crate::ProbeError;
+use crate::{ProbeError, Recording};
 use model::{LiveInterval, PgmCarrier, ProbeSpec};
-use net::capture::{Capture, Flow, GroupCarrier, GroupFlow};
+use net::capture::{Flow, GroupCarrier, GroupFlow};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub struct Context {
     /// Progress of a closed loop, updated between batches.
     pub(crate) progress: Arc<LiveProgress>,
     /// Captures the packets of the measurement. Each connection and data path is registered before its first packet.
-    pub capture: Option<Arc<Capture>>,
+    pub recording: Option<Arc<Recording>>,
 }
 
 /// How far the present size of a closed loop is. Written between batches by the measuring thread, read now and then by the
@@ -159,7 +159,7 @@ impl Context {
             claims_loopback: false,
             live: None,
             progress: Arc::default(),
-            capture: None,
+            recording: None,
         }
     }
 
@@ -186,8 +186,8 @@ impl Context {
                 groups: vec![pgm.group, pgm.reply_group()],
             };
             let device = pgm.interface.as_deref().or(spec.initiator.device.as_deref());
-            return match &self.capture {
-                Some(capture) => Ok(capture.follow_group(flow, device)?),
+            return match &self.recording {
+                Some(recording) => Ok(recording.capture().follow_group(flow, device)?),
                 None => Ok(()),
             };
         }
@@ -203,8 +203,8 @@ impl Context {
     }
 
     fn capture_flow(&self, flow: Flow, device: Option<&str>) -> Result<(), ProbeError> {
-        match &self.capture {
-            Some(capture) => Ok(capture.follow(flow, device)?),
+        match &self.recording {
+            Some(recording) => Ok(recording.capture().follow(flow, device)?),
             None => Ok(()),
         }
     }

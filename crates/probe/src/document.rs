@@ -158,7 +158,7 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
         verdict,
         ..ResultDocument::default()
     };
-    let mut measured = Measured { result, hlog: String::new(), outliers: Vec::new(), events: Vec::new(), raw: None };
+    let mut measured = Measured::new(result);
     match figures {
         Figures::Timed(timed) => timed.fill(&mut measured, spec, pass.size, rate),
         Figures::Stream(streamed) => streamed.fill(&mut measured),

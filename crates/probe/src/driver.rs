@@ -83,7 +83,10 @@ fn drive_all<E: Engine>(
                 return Ok(());
             };
             outcome.interrupted |= parts.interrupted;
-            let measured = document::assemble(task, pass, parts);
+            let mut measured = document::assemble(task, pass, parts);
+            if let Some(recording) = &context.recording {
+                recording.judge(&mut measured.result);
+            }
             outcome.sizes += 1;
             outcome.untrusted += u32::from(!measured.result.verdict.trusted);
             give(measured);

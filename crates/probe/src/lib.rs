@@ -11,6 +11,7 @@
 use model::worker::{Measured, ProbeTask};
 use model::{ProbeOptions, ProbeSpec};
 
+mod capture;
 mod check;
 mod closed_loop;
 mod context;
@@ -34,6 +35,7 @@ mod stop;
 mod stream;
 mod wake;
 
+pub use capture::{PAYLOAD_BYTES, Recording};
 pub use context::{Context, LiveSink, Outcome};
 pub use error::ProbeError;
 
@@ -55,11 +57,14 @@ pub fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) 
     task::keep_heap();
     let clock = clock::Clock::calibrate()?;
     let (needs_thread, measure) = engine(&task.spec);
-    if needs_thread {
-        let give = |give: &mut dyn FnMut(Measured)| measure(task, context, clock, give);
-        return measuring_thread::run_on_measuring_thread(&task.spec, context, sink, give);
-    }
-    measure(task, context, clock, sink)
+    let mut run = |context: &Context, sink: &mut dyn FnMut(Measured)| {
+        if needs_thread {
+            let give = |give: &mut dyn FnMut(Measured)| measure(task, context, clock, give);
+            return measuring_thread::run_on_measuring_thread(&task.spec, context, sink, give);
+        }
+        measure(task, context, clock, sink)
+    };
+    if task.spec.capture { capture::kept(task, context, sink, &mut run) } else { run(context, sink) }
 }
 
 /// Measures what a task asks for.

@@ -16,6 +16,10 @@ const RESERVE: u64 = 256 << 10;
 /// What files take on a disk beside their bytes.
 const BLOCKS: u64 = 4096;
 
+/// Suffixes of raw samples and of a capture.
+const RAW: &str = ".raw.gz";
+const CAPTURE: &str = ".pcapng";
+
 /// What one cell left behind, to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct CellFiles<'a> {
@@ -29,6 +33,8 @@ pub struct CellFiles<'a> {
     pub events: &'a [Event],
     /// `NNNN.raw.gz`: base64 as a worker sends it; stored decoded and compressed.
     pub raw: Option<&'a str>,
+    /// `NNNN.pcapng`: base64 as a worker sends it; stored decoded.
+    pub capture: Option<&'a str>,
 }
 
 impl<'a> CellFiles<'a> {
@@ -41,7 +47,13 @@ impl<'a> CellFiles<'a> {
             outliers: &measured.outliers,
             events,
             raw: measured.raw.as_deref(),
+            capture: measured.capture.as_deref(),
         }
+    }
+
+    /// Those that may take more room than the disk has: suffix, and base64.
+    fn large(&self) -> [(&'static str, Option<&'a str>); 2] {
+        [(RAW, self.raw), (CAPTURE, self.capture)]
     }
 }
 
@@ -54,9 +66,9 @@ pub(crate) fn path(run: &Path, index: u32, suffix: &str) -> PathBuf {
     run.join(rundir::CELLS).join(name(index, suffix))
 }
 
-/// Writes all files of a cell, the result document last, and waits until they are on disk. Raw samples are the largest of
-/// them by far and the figures do without: where all do not find room they are given up, which the verdict says then.
-/// `done` is called when the files are there, and may find that the disk is full too. Gives what it added to the verdict.
+/// Writes all files of a cell, the result document last, and waits until they are on disk. Raw samples and captures are the
+/// largest of them by far and the figures do without: where all do not find room these are given up, which the verdict says
+/// then. `done` is called when the files are there, and may find that the disk is full too. Gives what it added to the verdict.
 pub(crate) fn write(
     cells: &Folder,
     index: u32,
@@ -64,17 +76,21 @@ pub(crate) fn write(
     to_come: u32,
     mut done: impl FnMut() -> Result<(), StoreError>,
 ) -> Result<Option<Finding>, StoreError> {
+    let given_up: Vec<String> =
+        files.large().iter().filter(|(_, text)| text.is_some()).map(|(suffix, _)| name(index, suffix)).collect();
     match write_all(cells, index, files, to_come).and_then(|()| done()) {
-        Err(StoreError::DiskFull { .. }) if files.raw.is_some() => {}
+        Err(StoreError::DiskFull { .. }) if !given_up.is_empty() => {}
         written => return written.map(|()| None),
     }
-    let name = name(index, ".raw.gz");
-    cells.remove(&name)?;
+    for name in &given_up {
+        cells.remove(name)?;
+    }
+    let (names, was) = (given_up.join(" and "), if given_up.len() > 1 { "were" } else { "was" });
     let mut result = files.result.clone();
-    let detail = format!("{name} was not kept: the disk was full; the figures and the interval log are whole");
+    let detail = format!("{names} {was} not kept: the disk was full; the figures and the interval log are whole");
     let finding = Finding::new(FindingId::RawNotKept, detail);
     result.verdict.add(finding.clone());
-    write_all(cells, index, &CellFiles { result: &result, raw: None, ..*files }, 0)?;
+    write_all(cells, index, &CellFiles { result: &result, raw: None, capture: None, ..*files }, 0)?;
     done()?;
     Ok(Some(finding))
 }
@@ -94,9 +110,11 @@ fn write_all(cells: &Folder, index: u32, files: &CellFiles<'_>, to_come: u32) ->
     let losses = files.outliers.iter().filter(|outlier| outlier.lost).map(loss);
     let events: Vec<Event> = files.events.iter().cloned().chain(losses).collect();
     put(".events.jsonl", &lines("event", &events)?)?;
-    // The figures of this cell and of those to come have to fit beside raw samples.
+    // The figures of this cell and of those to come have to fit beside raw samples and captures.
     let others = RESERVE.saturating_add(taken.get().saturating_mul(u64::from(to_come) + 1));
-    put_raw(cells, index, files.raw, others, put)?;
+    for (suffix, text) in files.large() {
+        put_large(cells, index, (suffix, text), others, put)?;
+    }
     put(".json", &document)?;
     cells.sync()
 }
@@ -157,50 +175,52 @@ fn loss(outlier: &Outlier) -> Event {
     }
 }
 
-/// Writes raw samples, where this build knows them, with so many bytes left free while they are written.
+/// Writes raw samples or a capture, where this build knows them, with so many bytes left free while they are written.
 #[cfg(feature = "raw")]
-fn put_raw(
+fn put_large(
     cells: &Folder,
     index: u32,
-    text: Option<&str>,
+    (suffix, text): (&str, Option<&str>),
     free: u64,
     put: impl Fn(&str, &[u8]) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let packed = raw(index, text)?;
+    let bytes = text.map_or(Ok(Vec::new()), |text| decoded(&name(index, suffix), suffix, text))?;
     let reserve = name(index, ".reserve.tmp");
-    if !packed.is_empty() {
+    if !bytes.is_empty() {
         cells.reserve(&reserve, free)?;
     }
-    let kept = put(".raw.gz", &packed);
+    let kept = put(suffix, &bytes);
     let released = cells.remove(&reserve);
     kept.and(released)
 }
 
 #[cfg(not(feature = "raw"))]
-fn put_raw(
+fn put_large(
     _: &Folder,
     index: u32,
-    text: Option<&str>,
+    (suffix, text): (&str, Option<&str>),
     _: u64,
     _: impl Fn(&str, &[u8]) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     match text {
         None => Ok(()),
-        Some(_) => Err(StoreError::encoding(name(index, ".raw.gz"), &"raw samples need the feature raw")),
+        Some(_) => Err(StoreError::encoding(name(index, suffix), &"raw samples and captures need the feature raw")),
     }
 }
 
+/// The bytes of a file that a worker sent as text, packed where its suffix says so.
 #[cfg(feature = "raw")]
-fn raw(index: u32, text: Option<&str>) -> Result<Vec<u8>, StoreError> {
+fn decoded(name: &str, suffix: &str, text: &str) -> Result<Vec<u8>, StoreError> {
     use base64::Engine as _;
     use std::io::Write as _;
-    let Some(text) = text else { return Ok(Vec::new()) };
-    let what = name(index, ".raw.gz");
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(text)
-        .map_err(|error| StoreError::encoding(&what, &format!("raw samples are not base64: {error}")))?;
+        .map_err(|error| StoreError::encoding(name, &format!("it is not base64: {error}")))?;
+    if suffix != RAW {
+        return Ok(bytes);
+    }
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(|error| StoreError::encoding(what, &error))
+    packed.write_all(&bytes).and_then(|()| packed.finish()).map_err(|error| StoreError::encoding(name, &error))
 }
 
 /// The worst messages of a cell of a run directory; none where the cell has no such file.
@@ -279,12 +299,13 @@ mod tests {
     fn raw_samples_are_stored_decoded() {
         let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
         let text = base64::engine::general_purpose::STANDARD.encode(&bytes);
-        let packed = raw(1, Some(&text)).unwrap();
+        let packed = decoded("0001.raw.gz", RAW, &text).unwrap();
+        assert_eq!(decoded("0001.pcapng", CAPTURE, &text).unwrap(), bytes);
         assert!(packed.len() < bytes.len() / 2);
         let mut unpacked = Vec::new();
         flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut unpacked).unwrap();
         assert_eq!(unpacked, bytes);
-        let error = raw(1, Some("!")).unwrap_err().to_string();
+        let error = decoded("0001.raw.gz", RAW, "!").unwrap_err().to_string();
         assert!(error.contains("0001.raw.gz"), "{error}");
     }
 }

@@ -14,6 +14,7 @@
 //!   cells/NNNN.series.jsonl     one line an interval of each end
 //!   cells/NNNN.events.jsonl     model::Event, one a line; only when there are any
 //!   cells/NNNN.raw.gz          raw samples, gzip; only when asked for and while the disk has room for them
+//!   cells/NNNN.pcapng          packets; only when asked for and while the disk has room for them
 //! ```
 //!
 //! A line of `series.jsonl` is one interval of one end, quantities by name:

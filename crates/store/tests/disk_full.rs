@@ -55,10 +55,13 @@ fn raw_samples_that_find_no_room_cost_their_own_file_only() {
         dir.journal(&JournalLine::Start { index, at_ns: 4 }).unwrap();
         let mut one = measured(index);
         one.raw = Some(noise(bytes));
+        // A capture goes with the raw samples that find no room.
+        one.capture = (index == 4).then(|| noise(30));
         let lost = dir.write_cell(index, &CellFiles::of(&one, &[]), 5).unwrap();
         assert_eq!(lost.is_some(), index > 2, "{index}: {lost:?}");
         let raw = path.join(format!("cells/{index:04}.raw.gz"));
         assert_eq!(raw.is_file(), index == 2);
+        assert!(!raw.with_file_name(format!("{index:04}.pcapng")).exists());
         let run = Run::load(&path).unwrap();
         let (_, stored) = run.results.iter().find(|(step, _)| step.index == index).unwrap();
         assert!(stored.verdict.trusted, "the figures are whole");
@@ -68,6 +71,7 @@ fn raw_samples_that_find_no_room_cost_their_own_file_only() {
         if let Some(lost) = lost {
             assert_eq!(lost.id, model::FindingId::RawNotKept);
             assert!(lost.detail.contains(&format!("{index:04}.raw.gz")), "{}", lost.detail);
+            assert_eq!(lost.detail.contains("0004.pcapng"), index == 4, "{}", lost.detail);
         }
     }
     assert!(Run::load(&path).unwrap().missing().is_empty());

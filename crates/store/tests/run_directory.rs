@@ -29,10 +29,10 @@ fn what_is_written_is_read() {
     drop(dir);
     assert_eq!(names(&path), ["cells", "journal.jsonl", "plan.toml", "run.json"]);
     let cell = |suffix: &str| format!("0001.{suffix}");
-    let expected: Vec<String> = ["events.jsonl", "hlog", "json", "outliers.jsonl", "raw.gz", "series.jsonl"]
+    let expected: Vec<String> = ["events.jsonl", "hlog", "json", "outliers.jsonl", "pcapng", "raw.gz", "series.jsonl"]
         .map(cell)
         .into_iter()
-        .chain(names(&path.join("cells")).into_iter().skip(6))
+        .chain(names(&path.join("cells")).into_iter().skip(7))
         .collect();
     assert_eq!(names(&path.join("cells")), expected);
 
@@ -50,6 +50,7 @@ fn what_is_written_is_read() {
         .read_to_end(&mut raw)
         .unwrap();
     assert_eq!(raw, [1, 2, 3, 4]);
+    assert_eq!(fs::read(path.join("cells/0001.pcapng")).unwrap(), [1, 2, 3, 4]);
     let (_, log) = store::hlog::text(&path, 1).unwrap().unwrap();
     assert_eq!(store::hlog::Log::parse(&log).intervals[0].tag, "rtt");
     let events = store::events(&run.path, 1).unwrap();
@@ -64,7 +65,7 @@ fn files_that_hold_nothing_are_not_made_and_old_ones_go() {
     let mut dir = make_run(folder.path(), 1, 1);
     let mut bare = measured(1);
     bare.outliers.clear();
-    bare.raw = None;
+    (bare.raw, bare.capture) = (None, None);
     bare.hlog.clear();
     bare.result.series.clear();
     dir.write_cell(1, &CellFiles::of(&bare, &[]), 4).unwrap();

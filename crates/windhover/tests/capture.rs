@@ -9,7 +9,8 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::{
-    Folder, Server, assert_code, assert_measured, assert_refused, documents, run, stderr, stdout, windhover,
+    Folder, Server, assert_code, assert_measured, assert_refused, assert_run_measured, documents, run, run_directory,
+    stderr, stdout, windhover,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_windhover");
@@ -412,4 +413,40 @@ fn an_interface_is_listened_to_until_it_is_enough_or_interrupted() {
     let none = ended(listen(&["--seconds", "0.2", "--port", "9"]), Duration::from_secs(60));
     assert_code(&none, 0);
     assert_eq!(documents(&none).pop().unwrap()["messages"], 0);
+}
+
+/// Catches: a cell whose packets are not kept, are another cell's, or lack the connection's first ones.
+#[test]
+fn a_plan_keeps_the_packets_of_each_cell() {
+    if !support::is_root() {
+        eprintln!("SKIPPED a_plan_keeps_the_packets_of_each_cell: labs need root");
+        return;
+    }
+    let folder = Folder::new("capture-plan");
+    let plan = |grid: &str| {
+        format!(
+            "name = \"t\"\nrepetitions = 1\n[lab]\nkind = \"netns\"\n[roles]\ninitiator = \"a\"\nreflectors = [\"b\"]\n[measure]\n\
+             capture = true\nseconds = 0.2\nwarmup_ms = 5\nwarmup_count = 10\n[[grid]]\n{grid}\n"
+        )
+    };
+    let grid = "probe = [\"pingpong\", \"pace\"]\nprotocol = [\"tcp\"]\nrate = [200]\n";
+    let file = folder.file("plan.toml", &plan(grid));
+    let output = run(&["campaign", "run", &file, "--output", folder.path()]);
+    let run_dir = run_directory(&folder.0);
+    let results = assert_run_measured(&output, &run_dir);
+    assert_eq!(results.len(), 2, "{}", stderr(&output));
+    for (result, number) in results.iter().zip(1..) {
+        let file = run_dir.join(format!("cells/{number:04}.pcapng"));
+        let dumped = run(&["dump", "--summary", "--format", "json", file.to_str().unwrap()]);
+        assert_code(&dumped, 0);
+        let text = stdout(&dumped);
+        let summary: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        let messages = summary["messages"].as_u64().unwrap();
+        let received = result["messages"]["received"].as_u64().unwrap();
+        assert!(messages >= 2 * received, "{received} there and back: {summary}");
+        let comment = format!("{} tcp with", result["probe"].as_str().unwrap());
+        assert!(stdout(&run(&["dump", "--summary", file.to_str().unwrap()])).contains(&comment), "{text}");
+    }
+    let frames = folder.file("frames.toml", &plan("protocol = [\"frame\"]"));
+    assert_refused(&["campaign", "plan", &frames], 2, &["captures do not see frame"]);
 }

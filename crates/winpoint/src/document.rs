@@ -120,7 +120,7 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recor
         verdict,
         ..ResultDocument::default()
     };
-    let mut measured = Measured { result, hlog: String::new(), outliers: Vec::new(), events: Vec::new(), raw: None };
+    let mut measured = Measured::new(result);
     recorded.fill(&mut measured, spec, platform::tick_rate());
     measured
 }

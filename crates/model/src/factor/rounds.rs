@@ -23,7 +23,7 @@ const fn stop(long: &'static str, on: &'static [Probe], value_name: &'static str
     Flag::value(long, on, value_name, help).heading(STOP)
 }
 
-pub(super) static FACTORS: [Factor; 23] = [
+pub(super) static FACTORS: [Factor; 24] = [
     Factor::new("pings", ValueType::Whole, sets!(Spec, pings = whole))
     .default("1")
     .of(&[Pingpong])
@@ -230,6 +230,10 @@ pub(super) static FACTORS: [Factor; 23] = [
     Factor::new("raw", ValueType::Switch, sets!(Spec, raw = on))
     .about("Keep raw samples of every cell.")
     .default("false"),
+    Factor::new("capture", ValueType::Switch, sets!(Spec, capture = on))
+    .about("Keep the packets of every cell as `cells/NNNN.pcapng`, with 64 bytes of payload each, up to 64 MiB.")
+    .default("false")
+    .of(Probe::WITH_REFLECTOR),
     Factor::new("worst", ValueType::Whole, sets!(Spec, outliers.worst = whole))
     .default("20")
     .flags(&[Flag::value("worst", KEPT, "N", "Keep this many outliers, the slowest messages, one by one").default("20").heading(OUTPUT)]),

@@ -26,10 +26,10 @@ pub struct CaptureSpec {
     pub payload_bytes: u32,
     /// Name and version of the program, for the file's head.
     pub application: String,
-    /// The system, for the file's head; may be empty.
-    pub system: String,
     /// What the file holds, for its head: the measurement in words.
     pub comment: String,
+    /// Largest size of the file in bytes; absent: what the disk has room for. A capture that reaches it ends.
+    pub most_bytes: Option<u64>,
 }
 
 /// What became of the packets so far.
@@ -67,10 +67,19 @@ impl Capture {
             Some(libc::EPERM | libc::EACCES) => NetError::CaptureNotPermitted,
             _ => NetError::Socket { what: "packet", cause },
         })?);
+        let file =
+            File::create(&spec.path).map_err(|cause| NetError::CaptureFile { path: spec.path.clone(), cause })?;
+        Self::into_file(spec, file)
+    }
+
+    /// The same with a file that is there, and empty.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn into_file(spec: CaptureSpec, mut file: File) -> Result<(Self, CaptureLoop), NetError> {
         let failed = |cause| NetError::CaptureFile { path: spec.path.clone(), cause };
-        let mut file = File::create(&spec.path).map_err(failed)?;
         let mut head = Vec::new();
-        write::section(&mut head, &spec.application, &spec.system, &spec.comment);
+        write::section(&mut head, &spec.application, &system(), &spec.comment);
         file.write_all(&head).map_err(failed)?;
         let (woken, wake) = sys::pipe().map_err(|cause| NetError::Descriptors { what: "a pipe", cause })?;
         let nonblocking = sys::set_nonblocking(woken.as_raw_fd(), true);
@@ -130,6 +139,13 @@ impl Capture {
             let _ = sys::write(self.wake.as_raw_fd(), &[0]);
         }
     }
+}
+
+/// The kernel, for a file's head: `Linux 6.1.0`.
+#[must_use]
+pub fn system() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("Linux {}", release.trim()).trim_end().to_owned()
 }
 
 /// The interface that packets to `far` pass: the device, or what the routing table says.
@@ -348,17 +364,24 @@ impl Sink {
     /// written.
     fn flush(&mut self) {
         let Some(file) = &mut self.file else { return };
-        match file.write_all(&self.buffer) {
-            Ok(()) => self.good += self.buffer.len() as u64,
-            Err(cause) => {
-                // A pipe cannot be cut; whoever reads it sees its end.
-                let _ = file.set_len(self.good);
-                self.lost += self.waiting;
-                self.dropped += self.waiting;
-                self.failed = Some(format!("writing {} failed: {cause}", self.spec.path.display()));
-                self.file = None;
+        let whole = self.good + self.buffer.len() as u64;
+        let failed = match self.spec.most_bytes.filter(|most| whole > *most) {
+            Some(most) => Some(format!("the capture has reached its largest size, {} MiB", most >> 20)),
+            None => {
+                let failed = |cause| format!("writing {} failed: {cause}", self.spec.path.display());
+                file.write_all(&self.buffer).err().map(failed)
             }
+        };
+        if failed.is_some() {
+            // A pipe cannot be cut; whoever reads it sees its end.
+            let _ = file.set_len(self.good);
+            self.lost += self.waiting;
+            self.dropped += self.waiting;
+            self.file = None;
+        } else {
+            self.good = whole;
         }
+        self.failed = failed;
         self.buffer.clear();
         self.waiting = 0;
     }

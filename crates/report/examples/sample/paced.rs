@@ -293,6 +293,7 @@ pub(crate) fn write(
             outliers: &measured.outliers,
             events: &measured.events,
             raw: None,
+            capture: None,
         };
         run.write_cell(step.index, &files, STARTED_NS).unwrap();
     }

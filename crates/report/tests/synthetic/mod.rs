@@ -210,6 +210,7 @@ pub(crate) fn run(parent: &Path, name: &str, cells: &[Files]) -> PathBuf {
             outliers: &cell.outliers,
             events: &cell.events,
             raw: None,
+            capture: None,
         };
         dir.write_cell(index, &files, 3).unwrap();
     }

@@ -39,7 +39,7 @@ pub(crate) fn measured(index: u32) -> Measured {
         "result": result(index),
         "hlog": "#[Histogram log format version 1.3]\nTag=rtt,0.000,1.000,50.000,HISTFAAA\n",
         "outliers": [{ "seq": 3, "at_ns": 77, "rtt_ns": 100_000 }, { "seq": 9, "at_ns": 99, "rtt_ns": 0, "lost": true }],
-        "raw": "AQIDBA=="
+        "raw": "AQIDBA==", "capture": "AQIDBA=="
     });
     serde_json::from_value(measured).unwrap()
 }

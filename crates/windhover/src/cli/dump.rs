@@ -13,7 +13,7 @@ pub(crate) struct Pcap {
     #[arg(hide_short_help = true, id = "pcap", long = "pcap", value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Payload kept of each packet behind its headers
-    #[arg(hide_short_help = true, id = "pcap-snap", long = "pcap-snap", value_name = "BYTES", default_value_t = 64, requires = "pcap",
+    #[arg(hide_short_help = true, id = "pcap-snap", long = "pcap-snap", value_name = "BYTES", default_value_t = probe::PAYLOAD_BYTES, requires = "pcap",
         value_parser = clap::value_parser!(u32).range(0..=65_535))]
     pub(crate) snap: u32,
 }

@@ -1,6 +1,6 @@
 //! `windhover bypass capture` and `bypass run --capture`: frames of a program on the stack in its process, as pcapng.
 
-use super::{capture, identity, signals};
+use super::{identity, signals};
 use crate::cli::bypass::{self as cli, Capture as Arguments};
 use crate::output::{Failure, Output};
 use anyhow::anyhow;
@@ -92,7 +92,7 @@ impl Recording {
         let failed = |cause| Failure::new(1, anyhow!("cannot write {}: {cause}: name another file", path.display()));
         let file = if path == Path::new("-") { None } else { Some(File::create(&path).map_err(failed)?) };
         let comment = "packets of accelerated sockets; time stamps: when the program took or sent the frame";
-        let writer = Writer::new(&format!("windhover {}", identity::VERSION), &capture::system(), comment);
+        let writer = Writer::new(&format!("windhover {}", identity::VERSION), &net::capture::system(), comment);
         let mut made = Self {
             capture,
             path,

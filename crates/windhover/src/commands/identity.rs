@@ -17,6 +17,11 @@ pub(crate) fn long_version() -> anyhow::Result<String> {
     Ok(format!("windhover {VERSION} (build {})", fingerprint()?))
 }
 
+/// The name and version of the tool.
+pub(crate) fn tool() -> String {
+    format!("windhover {VERSION}")
+}
+
 /// The version and the fingerprint, so that both ends of a campaign are known to be the same build.
 pub(crate) fn build() -> anyhow::Result<String> {
     Ok(format!("{VERSION}-{}", fingerprint()?))
@@ -37,7 +42,7 @@ pub(crate) fn probe_context(
     stop: &super::signals::StopFlag,
     started: std::time::Instant,
 ) -> anyhow::Result<probe::Context> {
-    let mut context = probe::Context::new(executable()?, format!("windhover {VERSION}"));
+    let mut context = probe::Context::new(executable()?, tool());
     context.stop = stop.share();
     context.started = started;
     Ok(context)

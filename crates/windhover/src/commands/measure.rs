@@ -1,11 +1,10 @@
 //! The measuring commands: a measurement typed by hand is the worker itself.
 
-use super::capture::Recording;
 use super::child::Worker;
 use super::launch::become_program;
 use super::live::Live;
 use super::measuring::Measuring;
-use super::{identity, key, signals};
+use super::{capture, identity, key, signals};
 use crate::cli::Format;
 use crate::cli::dump::Pcap;
 use crate::cli::measure::{Output as Wanted, Peer};
@@ -15,6 +14,7 @@ use model::plan::BuiltInStack;
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
 use model::{Family, ResultDocument, WorkerEvent, WorkerSpec};
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Measures what a command asks for.
@@ -133,15 +133,12 @@ fn run(
     let stop = signals::stop_flag()?;
     let mut context = identity::probe_context(&stop, started)?;
     context.live = live.sink();
-    let mut recording = pcap.map_or(Ok(None), |pcap| Recording::start(pcap, task))?;
-    context.capture = recording.as_ref().map(Recording::handle);
+    let recording = pcap.map_or(Ok(None), |pcap| capture::of_task(pcap, task))?.map(Arc::new);
+    context.recording = recording.clone();
     let mut kept = Kept::default();
     let rates = task.spec.pace().map_or(1, |pace| pace.rates_pps.len());
     let several = task.spec.sizes.len() * rates > 1;
     let outcome = probe::run(task, &context, &mut |mut measured| {
-        if let Some(recording) = &mut recording {
-            recording.judge(&mut measured.result);
-        }
         if wanted.ladder {
             measured.result.ladder = report::ladder(&measured.result);
         }
@@ -152,8 +149,8 @@ fn run(
         kept.keep(measured, wanted, live.tells_results(), output);
     });
     drop((context, stop));
-    if let Some(recording) = recording {
-        recording.finish(output);
+    if let (Some(recording), Some(pcap)) = (recording, pcap) {
+        capture::finish(&recording, pcap, output);
     }
     let tells = live.tells_results();
     live.finish()?;

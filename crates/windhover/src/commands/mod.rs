@@ -63,7 +63,7 @@ pub(crate) fn run(cli: Cli, output: &Output, started: Instant) -> Result<u8, Fai
         Command::Key => key::run(output),
         Command::Serve(arguments) => serve::run(&arguments, output),
         Command::Measure(command) => measure::of_command(measuring::of(&command), output, started),
-        Command::Pgm(command) => pgm::run(command, output),
+        Command::Pgm(command) => pgm::run(&command, output),
         Command::Dump(arguments) => dump::run(&arguments, output),
         Command::Load(arguments) => load::run(&arguments, output),
         Command::Run(arguments) => launch::run(&arguments, output),

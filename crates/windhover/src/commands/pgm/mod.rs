@@ -6,7 +6,7 @@ mod reflect;
 mod send;
 mod tell;
 
-use super::capture::Recording;
+use super::capture;
 use super::key::random;
 use crate::cli::pgm::{GroupArgs, Pgm, Receiver, Source};
 use crate::output::{Failure, Output};
@@ -20,28 +20,14 @@ use pgm_io::{PgmIoError, PgmSocket, PgmSocketOptions};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-pub(crate) fn run(command: Pgm, output: &Output) -> Result<u8, Failure> {
-    let recording = capture(&command)?;
-    let code = match command {
-        Pgm::Send(arguments) => send::run(&arguments, output),
-        Pgm::Recv(arguments) => recv::run(&arguments, output),
-        Pgm::Ping(arguments) => ping::run(&arguments, output),
-        Pgm::Reflect(arguments) => reflect::run(&arguments, output),
-    };
-    if let Some(recording) = recording {
-        recording.finish(output);
-    }
-    code
-}
-
-/// The capture of both directions that --pcap asks for.
-fn capture(command: &Pgm) -> Result<Option<Recording>, Failure> {
+pub(crate) fn run(command: &Pgm, output: &Output) -> Result<u8, Failure> {
     let (name, flags, group, reply) = match command {
         Pgm::Send(send) => ("send", &send.group_args, send.group, None),
         Pgm::Recv(recv) => ("recv", &recv.group_args, recv.group, None),
         Pgm::Ping(ping) => ("ping", &ping.group_args, ping.group, Some(&ping.reply)),
         Pgm::Reflect(reflect) => ("reflect", &reflect.group_args, reflect.group, Some(&reflect.reply)),
     };
+    // Of both directions.
     let reply = reply.map(|reply| reply_group(group, reply.reply_group)).transpose()?;
     let spec = flags.spec(group, None, None);
     let carrier = match spec.carrier {
@@ -50,7 +36,18 @@ fn capture(command: &Pgm) -> Result<Option<Recording>, Failure> {
     };
     let groups = std::iter::once(group).chain(reply).collect();
     let comment = format!("pgm {name} {group}");
-    Recording::of_group(&flags.pcap, comment, GroupFlow { carrier, groups }, flags.interface.as_deref())
+    let flow = GroupFlow { carrier, groups };
+    let recording = capture::of_group(&flags.pcap, comment, flow, flags.interface.as_deref())?;
+    let code = match command {
+        Pgm::Send(arguments) => send::run(arguments, output),
+        Pgm::Recv(arguments) => recv::run(arguments, output),
+        Pgm::Ping(arguments) => ping::run(arguments, output),
+        Pgm::Reflect(arguments) => reflect::run(arguments, output),
+    };
+    if let Some(recording) = recording {
+        capture::finish(&recording, &flags.pcap, output);
+    }
+    code
 }
 
 /// Opens one end: the group that it publishes on and the one that it hears, each with its flags.
