@@ -55,6 +55,8 @@ pub(crate) const SLOW_MEDIANS: u64 = 20;
 pub(crate) const SLOW_NS: u64 = 1_000_000;
 /// Candidates at most; later ones are not looked at.
 pub(crate) const MOST_SLOW: usize = 4096;
+/// Samples that are taken together.
+const TOGETHER: usize = 32;
 /// Messages after which the median is first looked at.
 pub(crate) const FIRST_LOOK: u64 = 64;
 
@@ -196,6 +198,39 @@ impl Recorder {
 
     /// Takes samples in the order that their rounds ended. Does not allocate. Samples flagged WARMUP are passed over.
     pub fn ingest(&mut self, samples: &[Sample]) {
+        for some in samples.chunks(TOGETHER) {
+            if !self.ingest_plain(some) {
+                self.ingest_each(some);
+            }
+        }
+    }
+
+    /// Takes samples together, where all are messages of one interval that have come back and none is notable; else takes none.
+    fn ingest_plain(&mut self, samples: &[Sample]) -> bool {
+        let looks = self.moments.count()..self.moments.count() + samples.len() as u64;
+        if self.scheduled.is_some() || self.raw.are_kept() || looks.contains(&(FIRST_LOOK - 1)) {
+            return false;
+        }
+        let (rate, mut last, mut plain) = (self.config.rate, self.last, true);
+        let mut rtts_ns = [0; TOGETHER];
+        for (rtt_ns, sample) in rtts_ns.iter_mut().zip(samples) {
+            *rtt_ns = rate.ns(sample.received.saturating_sub(sample.sent));
+            plain &= sample.flags == SampleFlags::default();
+            plain &= sample.sent < self.interval_end && *rtt_ns < self.notable_from;
+            last = last.max(sample.received);
+        }
+        if !plain {
+            return false;
+        }
+        let rtts_ns = &rtts_ns[..samples.len()];
+        self.last = last;
+        self.moments.add_all(rtts_ns);
+        rtts_ns.iter().for_each(|rtt_ns| self.batches.push(*rtt_ns));
+        self.series.received(rtts_ns);
+        true
+    }
+
+    fn ingest_each(&mut self, samples: &[Sample]) {
         for sample in samples {
             if sample.flags != SampleFlags::default() && self.is_done_with(sample) {
                 continue;
@@ -210,7 +245,7 @@ impl Recorder {
             self.last = self.last.max(sample.received);
             self.moments.add(rtt_ns);
             self.batches.push(rtt_ns);
-            self.series.received(rtt_ns);
+            self.series.received(&[rtt_ns]);
             if rtt_ns >= self.notable_from {
                 self.look_at(sample, rtt_ns);
             }

@@ -80,9 +80,9 @@ impl IntervalSeries {
     }
 
     #[inline]
-    pub(crate) fn received(&mut self, rtt_ns: u64) {
-        self.open.max_ns = self.open.max_ns.max(rtt_ns);
-        self.tally.record(rtt_ns);
+    pub(crate) fn received(&mut self, rtts_ns: &[u64]) {
+        self.open.max_ns = rtts_ns.iter().copied().fold(self.open.max_ns, u64::max);
+        self.tally.record_all(rtts_ns);
     }
 
     pub(crate) fn lost(&mut self) {
@@ -199,7 +199,7 @@ mod tests {
                 series.advance(at);
                 end = series.end_ns();
             }
-            series.received(rtt);
+            series.received(&[rtt]);
         }
         series.finish(LatencyKind::Rtt)
     }
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn the_latest_interval_says_its_median_and_p99_while_the_series_goes_on() {
         let mut series = IntervalSeries::new(1000, 100_000_000);
-        (1..=100).for_each(|ns| series.received(ns * 10));
+        (1..=100).for_each(|ns| series.received(&[ns * 10]));
         assert_eq!(series.latest(), [0, 0], "it is open");
         series.advance(100_000_000);
         assert_eq!(series.latest(), [500, 990]);

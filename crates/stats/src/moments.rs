@@ -32,10 +32,20 @@ impl Moments {
     pub fn add(&mut self, value: u64) {
         let wide = u128::from(value);
         self.count += 1;
-        self.sum = self.sum.saturating_add(wide);
+        // 2^64 values of 64 bits are below 2^128; their squares may not be.
+        self.sum += wide;
         self.squares = self.squares.saturating_add(wide * wide);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
+    }
+
+    /// Adds values.
+    #[inline]
+    pub fn add_all(&mut self, values: &[u64]) {
+        // A copy that stays in registers.
+        let mut all = *self;
+        values.iter().for_each(|value| all.add(*value));
+        *self = all;
     }
 
     /// Adds all values of another.

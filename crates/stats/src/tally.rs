@@ -30,12 +30,15 @@ impl<const HALF_BITS: u32> Default for Buckets<HALF_BITS> {
     }
 }
 
-/// The bucket of a value, by HdrHistogram's layout for a lowest value of 1.
+/// The bucket of a value up to an hour, by HdrHistogram's layout for a lowest value of 1: above the single values, a floating-point
+/// number's exponent and the first bits of its fraction (IEEE 754) say the bucket, and cost less than counting zeros.
 #[inline]
 fn bucket<const HALF_BITS: u32>(value: u64) -> usize {
-    let bits = u64::BITS - (value | 1).leading_zeros();
-    let shift = bits.saturating_sub(HALF_BITS + 1);
-    ((shift as usize) << HALF_BITS) + usize::try_from(value >> shift).unwrap_or(0)
+    const BIAS: u64 = 1023;
+    let bits = (value.cast_signed() as f64).to_bits() >> (f64::MANTISSA_DIGITS - 1 - HALF_BITS);
+    let offset = (BIAS - 1 + u64::from(HALF_BITS)) << HALF_BITS;
+    let bucket = if value < 1 << HALF_BITS { value } else { bits.wrapping_sub(offset) };
+    usize::try_from(bucket).unwrap_or(usize::MAX)
 }
 
 /// The values that share a bucket.
@@ -73,7 +76,7 @@ impl Tally {
 
 impl<const HALF_BITS: u32> Buckets<HALF_BITS> {
     /// An hour's bucket is the last one.
-    const BUCKETS: usize = ((HOUR_NS.ilog2() + 2 - HALF_BITS) as usize) << HALF_BITS;
+    pub(crate) const BUCKETS: usize = ((HOUR_NS.ilog2() + 2 - HALF_BITS) as usize) << HALF_BITS;
 
     /// An empty one (135 KB with 3 digits, 18 KB with 2), written once so that no page fault comes later.
     #[must_use]
@@ -83,17 +86,33 @@ impl<const HALF_BITS: u32> Buckets<HALF_BITS> {
         Self { counts, first: Self::BUCKETS, last: 0, total: 0, overflowed: 0 }
     }
 
+    /// The bucket of a value; that of an hour for longer ones.
+    #[inline]
+    pub(crate) fn bucket(ns: u64) -> usize {
+        bucket::<HALF_BITS>(ns.min(HOUR_NS))
+    }
+
     /// Counts one value; values over an hour count as an hour.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        self.overflowed += u64::from(ns > HOUR_NS);
-        let at = bucket::<HALF_BITS>(ns.min(HOUR_NS));
-        if let Some(count) = self.counts.get_mut(at) {
-            *count = count.saturating_add(1);
-            self.first = self.first.min(at);
-            self.last = self.last.max(at);
-            self.total += 1;
+        self.record_all(&[ns]);
+    }
+
+    /// Counts values; those over an hour count as an hour.
+    #[inline]
+    pub fn record_all(&mut self, values: &[u64]) {
+        let (mut first, mut last, mut overflowed) = (self.first, self.last, 0);
+        for ns in values {
+            overflowed += u64::from(*ns > HOUR_NS);
+            let at = Self::bucket(*ns);
+            if let Some(count) = self.counts.get_mut(at) {
+                *count = count.saturating_add(1);
+            }
+            (first, last) = (first.min(at), last.max(at));
         }
+        (self.first, self.last) = (first, last);
+        self.overflowed += overflowed;
+        self.total += values.len() as u64;
     }
 
     /// How many values it holds.
