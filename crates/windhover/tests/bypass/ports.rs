@@ -55,8 +55,17 @@ fn sockets_that_share_a_port_share_its_peers() {
         let started = network.near.run(move || {
             let line = ["run", "--stack", "xdp", "--backend", "generic", "--require", "--", &program, "share", kind];
             let port = port.to_string();
-            let started = Started::new(&mut bypass(&state, &[&line[..], &[&port]].concat()), "ready").0;
-            super::support::until("two sockets on the stack", || on_stack(&state, &started) == 2);
+            let mut started = Started::new(&mut bypass(&state, &[&line[..], &[&port]].concat()), "ready").0;
+            let mut shown = usize::MAX;
+            super::support::until("two sockets on the stack", || {
+                assert_eq!(started.0.try_wait().unwrap(), None, "{kind}: the program ended");
+                let there = on_stack(&state, &started);
+                if std::mem::replace(&mut shown, there) != there {
+                    // For who reads of a failure.
+                    eprintln!("{kind}: {there} on the stack: {:?}", stat(&state));
+                }
+                there == 2
+            });
             started
         });
         let mut counts = BTreeMap::new();
