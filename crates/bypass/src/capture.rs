@@ -69,7 +69,7 @@ pub enum CaptureState {
 
 /// The page of a program that was asked.
 #[derive(Debug)]
-struct Asked {
+struct ProgramPage {
     page: SharedWords,
     path: PathBuf,
     inode: u64,
@@ -83,7 +83,7 @@ struct Asked {
 #[derive(Debug)]
 pub struct Capture {
     ring: TapReader,
-    asked: Option<Asked>,
+    asked: Option<ProgramPage>,
     looked: Instant,
     state: CaptureState,
 }
@@ -119,7 +119,7 @@ impl Capture {
             return Err(BypassError::Captured { name, pid, by: before >> 32 });
         }
         let since = Instant::now();
-        capture.asked = Some(Asked { page, path, inode, pid, name, since, has_begun: false });
+        capture.asked = Some(ProgramPage { page, path, inode, pid, name, since, has_begun: false });
         Ok(capture)
     }
 

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_millis(700);
 
 /// A process with a page.
-struct Kept {
+struct WatchedProcess {
     page: File,
     started: u64,
 }
@@ -41,7 +41,7 @@ impl Left {
 pub fn keep(folder: &Path, owner: (i32, u64)) {
     let owner = (u32::try_from(owner.0).unwrap_or(0), owner.1);
     let mut family = BTreeSet::from([owner.0]);
-    let mut kept: BTreeMap<u32, Kept> = BTreeMap::new();
+    let mut kept: BTreeMap<u32, WatchedProcess> = BTreeMap::new();
     let mut again: Vec<(Instant, Left)> = Vec::new();
     loop {
         // Before the pages: one that is made meanwhile is found.
@@ -63,7 +63,7 @@ pub fn keep(folder: &Path, owner: (i32, u64)) {
 }
 
 /// Opens the pages of processes that came of those in the family. A page may be removed before its process is missed.
-fn find(folder: &Path, family: &mut BTreeSet<u32>, kept: &mut BTreeMap<u32, Kept>) {
+fn find(folder: &Path, family: &mut BTreeSet<u32>, kept: &mut BTreeMap<u32, WatchedProcess>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
         let Some(pid) = pid.filter(|pid| !kept.contains_key(pid)) else { continue };
@@ -71,7 +71,7 @@ fn find(folder: &Path, family: &mut BTreeSet<u32>, kept: &mut BTreeMap<u32, Kept
             continue;
         }
         // One that is being made is found next time.
-        if let Some(one) = Kept::open(pid, &entry.path()) {
+        if let Some(one) = WatchedProcess::open(pid, &entry.path()) {
             family.insert(pid);
             kept.insert(pid, one);
         }
@@ -87,7 +87,7 @@ fn comes_of(pid: u32, family: &BTreeSet<u32>) -> bool {
     std::iter::successors(parent(pid), |pid| parent(*pid)).any(|parent| family.contains(&parent))
 }
 
-impl Kept {
+impl WatchedProcess {
     fn open(pid: u32, path: &Path) -> Option<Self> {
         let page = File::open(path).ok()?;
         let words = read(&page)?;

@@ -32,7 +32,7 @@ pub use observer::{Observer, Progress, Silent};
 pub use options::{Options, RESUME_LINK};
 pub use order::{PlannedCell, plan_order};
 pub use prepare::Preparation;
-pub use question::{Asked, TooShort, Unanswerable, asked, too_short, unanswerable};
+pub use question::{QuestionCells, TooShort, Unanswerable, asked, too_short, unanswerable};
 pub use runner::{resume, resume_on, run, run_on};
 pub use summary::{Outcome, Summary};
 pub use trial::{DECIDING, Rule, Trial, TrialVerdict, deciding, judge, rounds_needed, trial_plan};

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// A question with the cells that it compares.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct QuestionCells {
     /// What is asked.
     pub question: Question,
     /// The values of its axis, the first one compared with each other one.
@@ -22,13 +22,13 @@ pub struct Asked {
 
 /// What a plan tests, asked or by default; `cells` are the plan's.
 #[must_use]
-pub fn asked(plan: &Plan, cells: &[Cell]) -> Vec<Asked> {
+pub fn asked(plan: &Plan, cells: &[Cell]) -> Vec<QuestionCells> {
     let factors: Vec<&Factors> = cells.iter().map(|cell| &cell.factors).collect();
     let of = |question: Question| {
         let (values, pairs) = (question.compared(&factors), question.pairs(&factors));
         let all = || pairs.iter().flatten().filter_map(|&place| cells.get(place)).map(|cell| cell.repetitions);
         let repetitions = [all().min().unwrap_or_default(), all().max().unwrap_or_default()];
-        Asked { question, values, pairs, repetitions }
+        QuestionCells { question, values, pairs, repetitions }
     };
     plan.questions(cells).into_iter().map(of).collect()
 }
@@ -54,7 +54,7 @@ pub fn unanswerable(plan: &Plan, cells: &[Cell]) -> Option<Unanswerable> {
     let asked = asked(plan, cells);
     let tests: usize = asked.iter().map(|one| one.pairs.len()).sum();
     let needed = u32::try_from(stats::samples_needed(tests, stats::LEVEL)).unwrap_or(u32::MAX);
-    let of = |one: &Asked| {
+    let of = |one: &QuestionCells| {
         // A boot is one observation of its kernel.
         let of_kernels = one.question.is_of_kernels();
         let per_sample = if of_kernels { plan.kernels().per_boot.max(1) } else { 1 };
@@ -85,7 +85,7 @@ pub struct TooShort {
 /// What a plan asks and its `count` cannot give; `None` where it can, and where time is what ends a repetition.
 #[must_use]
 pub fn too_short(plan: &Plan, cells: &[Cell]) -> Option<TooShort> {
-    let of = |one: Asked| {
+    let of = |one: QuestionCells| {
         let places = one.pairs.iter().flatten().filter_map(|&place| cells.get(place));
         let count = places.map(|cell| cell.spec.stop.max_count).min()?;
         let needed = |id: &String| Some((stats::Histogram::needed(percent_of(id)? / 100.0), id.clone()));

@@ -17,4 +17,4 @@ mod system;
 pub use calibrate::Clock;
 pub use error::ClockError;
 pub use map::MapRecorder;
-pub use system::{Slept, monotonic_ns, raw_ns, realtime_ns, sleep_until};
+pub use system::{SleepEnd, monotonic_ns, raw_ns, realtime_ns, sleep_until};

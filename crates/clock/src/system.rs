@@ -42,7 +42,7 @@ pub fn realtime_ns() -> u64 {
 /// Sleeps until CLOCK_MONOTONIC reads so many nanoseconds (clock_nanosleep(2), TIMER_ABSTIME); returns at once when that
 /// is past. Says whether a signal ended it earlier. How late it wakes up is the scheduler's and the timer slack's doing.
 #[inline]
-pub fn sleep_until(monotonic_ns: u64) -> Slept {
+pub fn sleep_until(monotonic_ns: u64) -> SleepEnd {
     let until = libc::timespec {
         tv_sec: libc::time_t::try_from(monotonic_ns / 1_000_000_000).unwrap_or(libc::time_t::MAX),
         // Below 10^9, which fits.
@@ -52,13 +52,13 @@ pub fn sleep_until(monotonic_ns: u64) -> Slept {
     let status = unsafe {
         libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const until, std::ptr::null_mut())
     };
-    if status == 0 { Slept::Through } else { Slept::Interrupted }
+    if status == 0 { SleepEnd::Through } else { SleepEnd::Interrupted }
 }
 
 /// How a sleep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Slept {
+pub enum SleepEnd {
     /// The time came.
     Through,
     /// A signal came first.
@@ -72,11 +72,11 @@ mod tests {
     #[test]
     fn a_sleep_lasts_until_its_time_and_not_for_it() {
         let until = monotonic_ns() + 3_000_000;
-        assert_eq!(sleep_until(until), Slept::Through);
+        assert_eq!(sleep_until(until), SleepEnd::Through);
         assert!(monotonic_ns() >= until);
         let now = monotonic_ns();
-        assert_eq!(sleep_until(until), Slept::Through, "what is past is no reason to sleep");
-        assert_eq!(sleep_until(0), Slept::Through);
+        assert_eq!(sleep_until(until), SleepEnd::Through, "what is past is no reason to sleep");
+        assert_eq!(sleep_until(0), SleepEnd::Through);
         assert!(monotonic_ns() - now < 1_000_000_000);
     }
 }

@@ -24,7 +24,7 @@ const MODES: [(&str, &str); 6] = [
 
 /// Reads a file.
 pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
-    let mut found = Found::default();
+    let mut found = Contents::default();
     for line in lines.iter() {
         found.take(line)?;
     }
@@ -91,12 +91,12 @@ impl Distribution {
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct Contents {
     head: Option<Head>,
     distribution: Distribution,
 }
 
-impl Found {
+impl Contents {
     fn take(&mut self, line: &Line<'_>) -> Result<(), Problem> {
         let Some(comment) = line.text.strip_prefix('#') else {
             if self.head.is_some() {

@@ -14,7 +14,7 @@ const STARTED: &str = "test started on:";
 
 /// Reads a file.
 pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
-    let mut found = Found::default();
+    let mut found = Contents::default();
     for line in lines.iter() {
         found.take(line)?;
     }
@@ -31,7 +31,7 @@ struct Part {
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct Contents {
     has_begun: bool,
     head: Head,
     kernel: Option<String>,
@@ -41,7 +41,7 @@ struct Found {
     columns: usize,
 }
 
-impl Found {
+impl Contents {
     fn take(&mut self, line: &Line<'_>) -> Result<(), Problem> {
         let Some(comment) = line.text.strip_prefix('#').map(str::trim) else {
             return match () {

@@ -12,7 +12,7 @@ const CONTEXTS: [(&str, &str); 3] = [("IRQ-", "irq"), ("Thr-", "thread"), ("Usr-
 
 /// Reads a file.
 pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
-    let mut found = Found { unit_ns: 1000, ..Found::default() };
+    let mut found = Contents { unit_ns: 1000, ..Contents::default() };
     for line in lines.iter() {
         if line.text.starts_with("ALL:") {
             // A summary of all CPUs: they are put together here.
@@ -33,7 +33,7 @@ struct Column {
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct Contents {
     unit_ns: u64,
     elapsed_ns: u64,
     columns: Vec<Column>,
@@ -42,7 +42,7 @@ struct Found {
     has_over: bool,
 }
 
-impl Found {
+impl Contents {
     fn take(&mut self, line: &Line<'_>) -> Result<(), Problem> {
         let text = &*line.text;
         if text.starts_with('#') {

@@ -9,7 +9,7 @@ use model::{Latency, LatencyKind, MachineFacts, Probe, Protocol};
 
 /// Reads a file.
 pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
-    let mut found = Found { percent: 99.0, ..Found::default() };
+    let mut found = Contents { percent: 99.0, ..Contents::default() };
     let mut imported = Imported::default();
     for line in lines.iter() {
         match line.text.strip_prefix('#') {
@@ -26,7 +26,7 @@ pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Proble
 
 /// What the comments say.
 #[derive(Debug, Default)]
-struct Found {
+struct Contents {
     version: Option<String>,
     /// Of the column `%ile`.
     percent: f64,
@@ -36,7 +36,7 @@ struct Found {
     has_heading: bool,
 }
 
-impl Found {
+impl Contents {
     fn take_comment(&mut self, line: &Line<'_>, comment: &str) -> Result<(), Problem> {
         if comment.contains("mps") {
             return Err(line.problem("this is a table of sfnt-stream: only those of sfnt-pingpong are read"));

@@ -10,7 +10,7 @@ use record::{Recorder, RecorderConfig};
 
 /// Reads a file.
 pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
-    let mut found = Found::default();
+    let mut found = Contents::default();
     for line in lines.iter() {
         found.take(line)?;
     }
@@ -25,7 +25,7 @@ pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Proble
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct Contents {
     version: Option<String>,
     protocol: Option<Protocol>,
     size: Option<u32>,
@@ -52,7 +52,7 @@ struct Found {
     samples: Vec<(u64, u64)>,
 }
 
-impl Found {
+impl Contents {
     fn take(&mut self, line: &Line<'_>) -> Result<(), Problem> {
         let text = line.text.strip_prefix("sockperf:").map_or(&*line.text, str::trim);
         if self.in_log {

@@ -60,7 +60,7 @@ struct Foreign<'a> {
 
 /// What a worker that has ended left.
 #[derive(Debug)]
-struct Said {
+struct WorkerReport {
     name: String,
     version: Option<String>,
     clock: String,
@@ -158,7 +158,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl Said {
+impl WorkerReport {
     fn source(&self, spec: &ProbeSpec) -> Source {
         Source {
             kind: SourceKind::Foreign,
@@ -179,7 +179,7 @@ impl Said {
 }
 
 /// The samples as those of an own initiator.
-fn recorded(spec: &ProbeSpec, said: &Said) -> record::Recorded {
+fn recorded(spec: &ProbeSpec, said: &WorkerReport) -> record::Recorded {
     let timeout = said.rate.ticks(u64::from(spec.timeout_ms) * 1_000_000);
     let is_wake = spec.probe() == Probe::Wake;
     let samples: Vec<Sample> = said
@@ -213,7 +213,7 @@ fn recorded(spec: &ProbeSpec, said: &Said) -> record::Recorded {
 }
 
 /// What is said of each foreign result, and what does not fit together.
-fn findings(spec: &ProbeSpec, said: &Said, received: u64, answered: Option<u64>) -> Vec<Finding> {
+fn findings(spec: &ProbeSpec, said: &WorkerReport, received: u64, answered: Option<u64>) -> Vec<Finding> {
     let version = said.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
     let detail = format!(
         "measured by {}{version} with time stamps of its own ({}): its policy, CPU use and faults were not watched",
@@ -247,7 +247,7 @@ fn findings(spec: &ProbeSpec, said: &Said, received: u64, answered: Option<u64>)
 }
 
 /// Why a worker did not tell all that it was asked for, in words.
-fn missing(spec: &ProbeSpec, said: &Said) -> Option<String> {
+fn missing(spec: &ProbeSpec, said: &WorkerReport) -> Option<String> {
     if said.interrupted {
         return None;
     }
@@ -367,7 +367,7 @@ impl Worker {
     }
 
     /// Waits until it is ready.
-    fn ready(&mut self) -> Result<Said, ProbeError> {
+    fn ready(&mut self) -> Result<WorkerReport, ProbeError> {
         let heard = match self.heard.recv_timeout(READY) {
             Ok(heard) => heard,
             Err(RecvTimeoutError::Timeout) => {
@@ -396,7 +396,7 @@ impl Worker {
                 }
                 let is_ns = ticks_per_second == 1_000_000_000;
                 let rate = if is_ns { TickRate::NANOSECONDS } else { TickRate::from_hz(ticks_per_second as f64) };
-                Ok(Said {
+                Ok(WorkerReport {
                     name,
                     version: version.map(|version| plain(&version)),
                     clock: plain(&clock),
@@ -416,7 +416,12 @@ impl Worker {
     }
 
     /// Takes all samples, until it ends.
-    fn samples(mut self, spec: &ProbeSpec, mut said: Said, context: &Context) -> Result<Said, ProbeError> {
+    fn samples(
+        mut self,
+        spec: &ProbeSpec,
+        mut said: WorkerReport,
+        context: &Context,
+    ) -> Result<WorkerReport, ProbeError> {
         let begun = Instant::now();
         let mut limit = longest(spec);
         let most = usize::try_from(spec.stop.max_count).unwrap_or(usize::MAX).min(MOST_SAMPLES);
@@ -549,13 +554,13 @@ fn next_line(reader: &mut impl std::io::BufRead, number: &mut usize) -> Option<H
 mod tests {
     use super::*;
 
-    fn said(samples: &[(u64, u64, Option<u64>)], took: Duration) -> Said {
+    fn said(samples: &[(u64, u64, Option<u64>)], took: Duration) -> WorkerReport {
         let sample = |(seq, sent, received): &(u64, u64, Option<u64>)| ForeignSample {
             seq: *seq,
             sent: *sent,
             received: *received,
         };
-        Said {
+        WorkerReport {
             name: "w".to_owned(),
             version: None,
             clock: "c".to_owned(),
@@ -589,7 +594,7 @@ mod tests {
             (spec.stop.max_count, spec.stop.max_ms) = (max_count, max_ms);
             spec
         };
-        let ids = |said: &Said, received, answered| -> Vec<FindingId> {
+        let ids = |said: &WorkerReport, received, answered| -> Vec<FindingId> {
             findings(&spec(2, u32::MAX), said, received, answered).into_iter().map(|finding| finding.id).collect()
         };
         let good = said(&[(0, 0, Some(10)), (1, 90_000, Some(90_010))], Duration::from_millis(91));
@@ -611,7 +616,7 @@ mod tests {
         let gap = said(&[(0, 0, Some(10)), (2, 90_000, Some(90_010))], Duration::from_millis(91));
         let why = missing(&spec(2, u32::MAX), &gap).unwrap();
         assert_eq!(why, "w numbered 3 rounds and wrote 2 samples");
-        assert_eq!(missing(&spec(9, 1000), &Said { interrupted: true, ..gap }), None);
+        assert_eq!(missing(&spec(9, 1000), &WorkerReport { interrupted: true, ..gap }), None);
     }
 
     /// Catches: a worker that only a count ends had no limit, and one that never ends blocked a campaign.

@@ -53,8 +53,8 @@ fn long_tail(info: &CellInfo) -> Option<(&'static str, f64)> {
 /// One sentence a change, about the cell that shows it most: short, and with the remedy and what the change is known from.
 pub(crate) fn sentences(cells: &[Cell], runs: &[RunInput]) -> Vec<[String; 2]> {
     /// How many cells show a change, and the one that shows it most.
-    type Found<'c> = (usize, Observation, &'c Cell, &'c str);
-    let mut found: BTreeMap<&str, (Found<'_>, [String; 2])> = BTreeMap::new();
+    type Occurrence<'c> = (usize, Observation, &'c Cell, &'c str);
+    let mut found: BTreeMap<&str, (Occurrence<'_>, [String; 2])> = BTreeMap::new();
     for cell in cells.iter().filter(|cell| is_trusted(&&cell.info)) {
         let Some(run) = runs.get(cell.run) else { continue };
         let mut counted: Vec<&str> = Vec::new();
@@ -80,7 +80,7 @@ pub(crate) fn sentences(cells: &[Cell], runs: &[RunInput]) -> Vec<[String; 2]> {
             }
         }
     }
-    let sentence = |((cells, (_, what), cell, kernel), [short, whole]): (Found<'_>, [String; 2])| {
+    let sentence = |((cells, (_, what), cell, kernel), [short, whole]): (Occurrence<'_>, [String; 2])| {
         let info = &cell.info;
         let place = format!("{} {}, {}", info.protocol.to_uppercase(), info.probe, info.label);
         let cells = if cells > 1 { format!(" ({} in all)", counted(cells, "cell")) } else { String::new() };

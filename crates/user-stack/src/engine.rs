@@ -54,7 +54,7 @@ pub enum Sending {
 
 /// A remote address that is reached through the interface.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct Neighbour {
     pub(crate) next: IpAddr,
     pub(crate) mac: [u8; 6],
 }
@@ -76,7 +76,7 @@ pub struct Engine {
     /// The MTU with which it was opened: frames have room for so much.
     most_mtu: u32,
     addresses: Vec<IpAddr>,
-    known: HashMap<IpAddr, Known>,
+    known: HashMap<IpAddr, Neighbour>,
     elsewhere: HashMap<IpAddr, Instant>,
     wanted: Vec<Wanted>,
     looked: Instant,

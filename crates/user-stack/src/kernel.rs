@@ -35,7 +35,7 @@ pub(crate) struct Path {
 
 /// What the kernel says of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Resolution {
     /// It is not reached through the interface.
     Elsewhere,
     /// The next hop is not resolved.
@@ -110,14 +110,16 @@ impl Kernel {
     }
 
     /// Path and next hop to an address through an interface.
-    pub(crate) fn find(&self, remote: IpAddr, interface: u32) -> Found {
+    pub(crate) fn find(&self, remote: IpAddr, interface: u32) -> Resolution {
         let is_group = remote.is_multicast() || remote.is_unspecified() || remote.is_loopback();
         let path = if is_group { None } else { self.path(remote, interface) };
         let path = path.filter(|path| path.interface == interface);
-        let Some((path, source)) = path.and_then(|path| Some((path, path.source?))) else { return Found::Elsewhere };
+        let Some((path, source)) = path.and_then(|path| Some((path, path.source?))) else {
+            return Resolution::Elsewhere;
+        };
         match self.neighbour(interface, path.next) {
-            Some(mac) => Found::Here { path, source, mac },
-            None => Found::Unresolved,
+            Some(mac) => Resolution::Here { path, source, mac },
+            None => Resolution::Unresolved,
         }
     }
 

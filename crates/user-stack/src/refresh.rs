@@ -3,8 +3,8 @@
 //! meanwhile.
 
 use crate::EngineError;
-use crate::engine::Known;
-use crate::kernel::{Found, Kernel};
+use crate::engine::Neighbour;
+use crate::kernel::{Kernel, Resolution};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 
@@ -16,7 +16,7 @@ pub struct Snapshot {
     pub(crate) link: ([u8; 6], u32),
     /// The largest MTU that is used.
     pub(crate) most_mtu: u32,
-    pub(crate) known: Vec<(IpAddr, Known)>,
+    pub(crate) known: Vec<(IpAddr, Neighbour)>,
 }
 
 /// What the kernel says now.
@@ -27,7 +27,7 @@ pub struct Answers {
     /// Addresses of the interface; none where the kernel did not tell.
     pub(crate) addresses: Option<Vec<IpAddr>>,
     /// Remote addresses of which it says something else than before; all, where the interface changed.
-    pub(crate) changed: Vec<(IpAddr, Found)>,
+    pub(crate) changed: Vec<(IpAddr, Resolution)>,
 }
 
 /// A way to the kernel's tables beside that of the engine.

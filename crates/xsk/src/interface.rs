@@ -70,7 +70,7 @@ const VALUE_BYTES: usize = 24;
 
 /// struct ifreq.
 #[repr(C, align(8))]
-struct Asked {
+struct InterfaceRequest {
     name: [u8; libc::IFNAMSIZ],
     value: [u8; VALUE_BYTES],
 }
@@ -96,7 +96,7 @@ impl Request<'_> {
     }
 
     fn call(&self, command: libc::Ioctl, value: [u8; VALUE_BYTES]) -> Option<[u8; VALUE_BYTES]> {
-        let mut asked = Asked { name: [0; libc::IFNAMSIZ], value };
+        let mut asked = InterfaceRequest { name: [0; libc::IFNAMSIZ], value };
         asked.name[..self.name.len()].copy_from_slice(self.name.as_bytes());
         // SAFETY: the structure lives through the call and has the size of struct ifreq. Where the value is a pointer, it
         // is to a structure that its caller holds and that has the size which the command fills.

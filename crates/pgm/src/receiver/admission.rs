@@ -2,7 +2,7 @@
 
 use super::origin::{Origin, SILENT_NS};
 use super::peer::Peer;
-use super::session::{Known, Rival, Verdict};
+use super::session::{Rival, SessionExtent, Verdict};
 use super::{Receiver, SessionEvent};
 use crate::Tsi;
 use crate::packet::{Body, Data, Packet};
@@ -20,7 +20,7 @@ const MOST_REFUSED: usize = 64;
 pub(super) struct Gone {
     tsi: Tsi,
     origin: Origin,
-    known: Known,
+    known: SessionExtent,
     finished: bool,
     rival: Rival,
     heard_ns: u64,
@@ -31,7 +31,7 @@ enum Return {
     /// The first that is heard of it.
     New,
     /// It goes on.
-    Resumed(Known),
+    Resumed(SessionExtent),
     /// Another session.
     Restarted,
     /// The last words of a session that has ended.

@@ -5,7 +5,7 @@ mod naks;
 mod parity;
 
 use super::origin::Origin;
-use super::session::{Known, Rival};
+use super::session::{Rival, SessionExtent};
 use super::timers::Timers;
 use super::{Counts, Events, NakPath, ReceiverConfig, Repair, SessionEvent};
 use crate::packet::{Data, Fragment, Options, Spm};
@@ -200,8 +200,8 @@ impl Peer {
     }
 
     /// What the session has come to.
-    pub(super) fn known(&self) -> Known {
-        Known {
+    pub(super) fn known(&self) -> SessionExtent {
+        SessionExtent {
             started: self.started,
             base: self.base,
             end: self.end,
@@ -212,7 +212,7 @@ impl Peer {
     }
 
     /// Goes on where a source was when it was forgotten.
-    pub(super) fn resume(&mut self, known: &Known) {
+    pub(super) fn resume(&mut self, known: &SessionExtent) {
         (self.spm, self.spm_ns) = (known.spm, known.spm_ns);
         if known.started {
             self.start(known.end);

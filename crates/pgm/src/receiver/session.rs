@@ -21,7 +21,7 @@ const MOST_LEAP: u32 = 1 << 24;
 
 /// What a session has come to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct SessionExtent {
     /// Whether any number is known yet.
     pub(super) started: bool,
     /// The next number to be delivered, and one after the newest that is known of.
@@ -74,7 +74,7 @@ impl Rival {
 
     /// Judges data; `original` are those that are no repairs, which come again whenever somebody asks.
     #[inline]
-    pub(super) fn data(&mut self, now_ns: u64, known: &Known, data: &Data<'_>, original: bool) -> Verdict {
+    pub(super) fn data(&mut self, now_ns: u64, known: &SessionExtent, data: &Data<'_>, original: bool) -> Verdict {
         let Data { sqn, trail, .. } = *data;
         let inside = sqn.distance_from(known.base) < known.end.distance_from(known.base).saturating_add(known.capacity);
         let goes_on = self.back && self.data > 1 && original && sqn == self.newest.next();
@@ -86,7 +86,7 @@ impl Rival {
     }
 
     #[cold]
-    fn other_data(&mut self, now_ns: u64, known: &Known, sqn: Sqn, original: bool, inside: bool) -> Verdict {
+    fn other_data(&mut self, now_ns: u64, known: &SessionExtent, sqn: Sqn, original: bool, inside: bool) -> Verdict {
         let back = sqn.is_before(known.base);
         let near = inside || (back && known.base.distance_from(sqn) <= known.capacity);
         // A copy, or a repair that somebody else asked for, is nothing new.
@@ -108,7 +108,7 @@ impl Rival {
         }
     }
 
-    fn farther(&mut self, known: &Known, until: Sqn) -> Verdict {
+    fn farther(&mut self, known: &SessionExtent, until: Sqn) -> Verdict {
         let counts_on = !(self.is_new_count && self.spms > 1);
         *self = Self::default();
         let ahead = until.distance_from(known.end);
@@ -116,7 +116,7 @@ impl Rival {
     }
 
     /// Judges an SPM.
-    pub(super) fn spm(&mut self, now_ns: u64, known: &Known, spm: &Spm) -> Verdict {
+    pub(super) fn spm(&mut self, now_ns: u64, known: &SessionExtent, spm: &Spm) -> Verdict {
         let missed = u32::try_from(now_ns.saturating_sub(known.spm_ns) / MS).unwrap_or(u32::MAX);
         let plausible = |last: Sqn| spm.sqn.distance_from(last) <= missed.saturating_add(SPMS_MISSED);
         let later = known.spm.is_none_or(|last| spm.sqn.is_after(last));
@@ -161,8 +161,8 @@ mod tests {
     use super::*;
     use std::net::{IpAddr, Ipv4Addr};
 
-    const KNOWN: Known =
-        Known { started: true, base: Sqn(1000), end: Sqn(1010), spm: Some(Sqn(50)), spm_ns: 0, capacity: 64 };
+    const KNOWN: SessionExtent =
+        SessionExtent { started: true, base: Sqn(1000), end: Sqn(1010), spm: Some(Sqn(50)), spm_ns: 0, capacity: 64 };
 
     fn data(sqn: u32, trail: u32) -> Data<'static> {
         Data { sqn: Sqn(sqn), trail: Sqn(trail), payload: b"" }
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_false_spm_number_is_mended_by_the_true_ones() {
-        let poisoned = Known { spm: Some(Sqn(90)), ..KNOWN };
+        let poisoned = SessionExtent { spm: Some(Sqn(90)), ..KNOWN };
         let mut rival = Rival::default();
         assert_eq!(rival.spm(0, &poisoned, &spm(52, 900, 1010)), Doubted);
         assert_eq!(rival.spm(0, &poisoned, &spm(53, 900, 1010)), Fits);

@@ -1,7 +1,7 @@
 //! From a setting of a network device to its knobs.
 
 use super::key::QueueSetting;
-use super::resolve::{Asked, Meaning};
+use super::resolve::{Meaning, SettingRequest};
 use super::{Key, TuneError};
 use crate::{Kernel, flows};
 use host::knob::{EthtoolPart, Form, Knob, Settings as _, features_of};
@@ -34,8 +34,8 @@ impl Device {
     }
 }
 
-pub(super) fn meaning(asked: &Asked<'_>, device: &Device, key: &Key) -> Meaning {
-    let Asked { kernel, value, why } = *asked;
+pub(super) fn meaning(asked: &SettingRequest<'_>, device: &Device, key: &Key) -> Meaning {
+    let SettingRequest { kernel, value, why } = *asked;
     let name = &device.map.device;
     let change = |knob: Knob, wanted: &str| Change::new(knob, wanted, why);
     let ethtool = |part: EthtoolPart, property: String| Knob::Ethtool { device: name.clone(), part, name: property };

@@ -1,6 +1,6 @@
 //! What settings would change on this machine. Reads only.
 
-use super::resolve::{Asked, meaning};
+use super::resolve::{SettingRequest, meaning};
 use super::{Key, Profile, Reasoned, TuneError, nic, sysctls};
 use crate::Kernel;
 use host::knob::{Knob, KnobError, Settings as _};
@@ -64,7 +64,7 @@ pub fn plan_profile(profile: &Profile, device: Option<&str>, kernel: &Kernel) ->
     for Reasoned { setting, why, .. } in &profile.settings {
         let key: Key = setting.key.parse()?;
         let skip = |why: String| Skipped { setting: setting.clone(), why };
-        let changes = match meaning(&Asked { kernel, value: &setting.value, why }, device.as_ref(), &key) {
+        let changes = match meaning(&SettingRequest { kernel, value: &setting.value, why }, device.as_ref(), &key) {
             Ok(changes) => changes,
             // Without a device none is asked whether it has such a feature.
             Err(_) if key.is_of_nic() && sysctls::is_nowhere(&key) => {

@@ -12,14 +12,14 @@ pub(super) type Meaning = Result<Vec<Change>, String>;
 const CPU: &str = "/sys/devices/system/cpu";
 
 /// A value that is asked of a setting, and of which machine.
-pub(super) struct Asked<'a> {
+pub(super) struct SettingRequest<'a> {
     pub(super) kernel: &'a Kernel,
     /// One that [`Key::value`] has made.
     pub(super) value: &'a str,
     pub(super) why: &'a str,
 }
 
-impl Asked<'_> {
+impl SettingRequest<'_> {
     fn change(&self, knob: Knob, wanted: &str) -> Change {
         Change::new(knob, wanted, self.why)
     }
@@ -31,7 +31,7 @@ impl Asked<'_> {
 }
 
 /// What a setting means.
-pub(super) fn meaning(asked: &Asked<'_>, device: Option<&nic::Device>, key: &Key) -> Meaning {
+pub(super) fn meaning(asked: &SettingRequest<'_>, device: Option<&nic::Device>, key: &Key) -> Meaning {
     match key {
         Key::Sysctl(name) => shared(asked.kernel, name).map_or_else(|| asked.one(Knob::sysctl(name)), Err),
         Key::Service(name) => service(asked, name),
@@ -44,7 +44,7 @@ pub(super) fn meaning(asked: &Asked<'_>, device: Option<&nic::Device>, key: &Key
 }
 
 /// The preemption model, where the kernel can choose it.
-pub(super) fn preempt(asked: &Asked<'_>) -> Meaning {
+pub(super) fn preempt(asked: &SettingRequest<'_>) -> Meaning {
     match crate::boot::preempt(asked.kernel, asked.value) {
         Ok(_) => asked.one(Knob::file(crate::boot::PREEMPT, Form::Choice)),
         Err(error) => Err(error.to_string()),
@@ -52,7 +52,7 @@ pub(super) fn preempt(asked: &Asked<'_>) -> Meaning {
 }
 
 /// The latency that idle CPUs are held to.
-pub(super) fn latency(asked: &Asked<'_>) -> Meaning {
+pub(super) fn latency(asked: &SettingRequest<'_>) -> Meaning {
     hold::useless(asked.kernel).map_or_else(|| asked.one(Knob::CpuLatency), Err)
 }
 
@@ -72,7 +72,7 @@ fn shared(kernel: &Kernel, name: &str) -> Option<String> {
     })
 }
 
-fn service(asked: &Asked<'_>, name: &str) -> Meaning {
+fn service(asked: &SettingRequest<'_>, name: &str) -> Meaning {
     let (kernel, value) = (asked.kernel, asked.value);
     let unit = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
     if value == "ban-cpus" {
@@ -107,7 +107,7 @@ fn policies(kernel: &Kernel) -> Vec<PathBuf> {
 const NO_CPUFREQ: &str = "no cpufreq driver: the firmware or a hypervisor has the CPUs' clocks";
 
 /// A word for each policy, one of those that it lists.
-pub(super) fn listed(asked: &Asked<'_>, file: &str, list: &str) -> Meaning {
+pub(super) fn listed(asked: &SettingRequest<'_>, file: &str, list: &str) -> Meaning {
     let (kernel, value) = (asked.kernel, asked.value);
     let policies = policies(kernel);
     for policy in &policies {
@@ -122,7 +122,7 @@ pub(super) fn listed(asked: &Asked<'_>, file: &str, list: &str) -> Meaning {
 }
 
 /// The preference of each policy, or the older bias of each CPU.
-pub(super) fn preference(asked: &Asked<'_>) -> Meaning {
+pub(super) fn preference(asked: &SettingRequest<'_>) -> Meaning {
     let (kernel, value) = (asked.kernel, asked.value);
     let file = "energy_performance_preference";
     if policies(kernel).iter().any(|policy| kernel.machine().exists(policy.join(file))) {
@@ -149,7 +149,7 @@ fn some(changes: Vec<Change>, otherwise: &str) -> Meaning {
     if changes.is_empty() { Err(otherwise.to_owned()) } else { Ok(changes) }
 }
 
-pub(super) fn least_clock(asked: &Asked<'_>) -> Meaning {
+pub(super) fn least_clock(asked: &SettingRequest<'_>) -> Meaning {
     let (kernel, value) = (asked.kernel, asked.value);
     let pstate = Path::new(CPU).join("intel_pstate/min_perf_pct");
     if kernel.machine().exists(&pstate) {
@@ -169,7 +169,7 @@ pub(super) fn least_clock(asked: &Asked<'_>) -> Meaning {
     some(changes, NO_CPUFREQ)
 }
 
-pub(super) fn boost(asked: &Asked<'_>) -> Meaning {
+pub(super) fn boost(asked: &SettingRequest<'_>) -> Meaning {
     let (kernel, value) = (asked.kernel, asked.value);
     let on = value == "on";
     let base = Path::new(CPU);

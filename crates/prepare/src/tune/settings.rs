@@ -1,7 +1,7 @@
 //! The settings of a machine that have one name each: a row a setting. Sysctls, services and what ethtool(8) sets have a free part in
 //! their keys; they are read in [`super::key`]. docs/tuning.md describes each.
 
-use super::resolve::{self, Asked, Meaning};
+use super::resolve::{self, Meaning, SettingRequest};
 use host::knob::{Form, Knob};
 use model::kernel::PREEMPT_MODELS;
 
@@ -48,7 +48,7 @@ type Words = fn(&str) -> String;
 pub(super) struct Row {
     pub(super) takes: Takes,
     /// What it means on a machine.
-    pub(super) means: fn(&Asked<'_>) -> Meaning,
+    pub(super) means: fn(&SettingRequest<'_>) -> Meaning,
     /// The kernel's parameter, where there is one.
     pub(super) grub: Option<Words>,
     /// The section and the line of a profile of tuned.

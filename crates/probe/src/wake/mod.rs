@@ -22,7 +22,7 @@ use model::result::SelfCost;
 use model::worker::{Measured, ProbeTask};
 use model::{Counters, EndUsage, Finding, FindingId, LatencyKind, ProbeSpec, Role, WakeReport};
 use record::RecorderConfig;
-use sleeper::{ENTRY_WORDS, Sleeper, Slept};
+use sleeper::{ENTRY_WORDS, Sleeper, SleeperReport};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
@@ -64,8 +64,8 @@ struct WakeUps<'a> {
 }
 
 /// What the threads left.
-struct Done {
-    sleepers: Vec<Slept>,
+struct SleepersReport {
+    sleepers: Vec<SleeperReport>,
     end: PassEnd,
     begin: u64,
     counters: Counters,
@@ -131,7 +131,7 @@ impl WakeUps<'_> {
     }
 
     /// Runs all threads until their deadlines are over, and counts meanwhile.
-    fn sleep(&self, counter: &mut Counter) -> Result<Done, ProbeError> {
+    fn sleep(&self, counter: &mut Counter) -> Result<SleepersReport, ProbeError> {
         let spec = &self.task.spec;
         let interval_ns = self.interval_ns();
         let room = (ROOM_NS / interval_ns).max(LEAST_ROOM);
@@ -151,7 +151,7 @@ impl WakeUps<'_> {
         let mut map = MapRecorder::new(self.clock);
         let counters = CounterSampler::start();
         std::thread::scope(|scope| {
-            let mut threads: Vec<ScopedJoinHandle<'_, Result<Slept, ProbeError>>> = Vec::new();
+            let mut threads: Vec<ScopedJoinHandle<'_, Result<SleeperReport, ProbeError>>> = Vec::new();
             for ((number, cpu), ring) in self.cpus.iter().enumerate().zip(producers) {
                 let sleeper = &sleeper;
                 let builder = std::thread::Builder::new().name("wake".to_owned());
@@ -207,7 +207,7 @@ impl WakeUps<'_> {
             });
             let sleepers = joined.collect::<Result<_, _>>()?;
             let begin = begin.unwrap_or_default();
-            Ok(Done { sleepers, end, begin, counters: counters.finish(), map: map.finish(), width_percent })
+            Ok(SleepersReport { sleepers, end, begin, counters: counters.finish(), map: map.finish(), width_percent })
         })
     }
 }
@@ -223,7 +223,7 @@ fn recorder_config(spec: &ProbeSpec, clock: Clock) -> RecorderConfig {
 }
 
 /// What all threads cost together.
-fn usage(sleepers: &[Slept]) -> EndUsage {
+fn usage(sleepers: &[SleeperReport]) -> EndUsage {
     let all = sleepers.iter().filter_map(|one| one.usage.clone());
     all.reduce(|first, next| together(&first, &next, 0)).unwrap_or_default()
 }
@@ -240,7 +240,7 @@ fn overrun(dropped: u64) -> Option<Finding> {
 }
 
 /// What is wrong with the deadlines and the threads.
-fn findings(spec: &ProbeSpec, wake: &WakeReport, sleepers: &[Slept], cpus: &[Option<u32>]) -> Vec<Finding> {
+fn findings(spec: &ProbeSpec, wake: &WakeReport, sleepers: &[SleeperReport], cpus: &[Option<u32>]) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut add = |id, detail| found.push(Finding::at(id, Role::Initiator, detail));
     let wanted = spec.initiator.policy;

@@ -39,7 +39,7 @@ pub(super) struct Sleeper<'a> {
 
 /// What a thread leaves behind.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Slept {
+pub(super) struct SleeperReport {
     /// Absent where it never began.
     pub usage: Option<EndUsage>,
     /// Timer slack in force.
@@ -62,11 +62,11 @@ impl Sleeper<'_> {
         number: usize,
         cpu: Option<u32>,
         mut ring: Producer<'_, ENTRY_WORDS>,
-    ) -> Result<Slept, ProbeError> {
+    ) -> Result<SleeperReport, ProbeError> {
         let placed = self.place(cpu);
         let begin = self.barrier.arrive(number, placed.is_ok());
         let slack_ns = placed?;
-        let Some(begin) = begin else { return Ok(Slept::default()) };
+        let Some(begin) = begin else { return Ok(SleeperReport::default()) };
         let first = self.first(begin);
         self.sleep_through(begin, begin.saturating_add(self.warm_up.saturating_mul(self.interval_ns)), &mut |_| {});
         let mut usage = UsageSampler::start(cpu);
@@ -84,7 +84,7 @@ impl Sleeper<'_> {
             Class::Plain(policy) => Some(policy),
             Class::Deadline { .. } => None,
         });
-        Ok(Slept { usage, slack_ns, policy, dropped: ring.dropped })
+        Ok(SleeperReport { usage, slack_ns, policy, dropped: ring.dropped })
     }
 
     /// Returns the timer slack in force.
@@ -107,7 +107,7 @@ impl Sleeper<'_> {
                 break;
             }
             // A signal that is none of ours: the deadline is still to come.
-            if slept == clock::Slept::Interrupted && now < due {
+            if slept == clock::SleepEnd::Interrupted && now < due {
                 continue;
             }
             note([due, now]);

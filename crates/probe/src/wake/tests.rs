@@ -64,12 +64,12 @@ fn each_of_several_threads_has_its_own_figures() {
 fn what_makes_figures_untrustworthy_is_found() {
     let mut spec = ProbeSpec::new(Probe::Wake, None);
     spec.initiator.policy = "fifo:80".parse().unwrap();
-    let slept = |policy: &str, migrations| Slept {
+    let slept = |policy: &str, migrations| SleeperReport {
         policy: Some(policy.parse::<Policy>().unwrap()),
         usage: Some(EndUsage { migrations, ..EndUsage::default() }),
-        ..Slept::default()
+        ..SleeperReport::default()
     };
-    let ids = |wake: &WakeReport, sleepers: &[Slept], cpus: &[Option<u32>]| -> Vec<FindingId> {
+    let ids = |wake: &WakeReport, sleepers: &[SleeperReport], cpus: &[Option<u32>]| -> Vec<FindingId> {
         findings(&spec, wake, sleepers, cpus).into_iter().map(|one| one.id).collect()
     };
     let wake = WakeReport { interval_ns: Some(MS), deadlines: Some(1000), ..WakeReport::default() };

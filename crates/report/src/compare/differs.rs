@@ -31,9 +31,9 @@ const OWN: [&str; 16] = [
 ];
 
 #[derive(Default)]
-struct Found(Vec<Difference>);
+struct Differences(Vec<Difference>);
 
-impl Found {
+impl Differences {
     fn add(&mut self, what: impl Into<String>, a: Option<String>, b: Option<String>) {
         if a != b {
             let short = |text: Option<String>| text.map(|text| plain(&text));
@@ -99,7 +99,7 @@ fn object(value: impl serde::Serialize) -> Map<String, Value> {
 
 /// What differs between two runs.
 pub(super) fn of_runs(a: &RunInput, b: &RunInput) -> Vec<Difference> {
-    let mut found = Found::default();
+    let mut found = Differences::default();
     let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let (left, right) = (&a.document, &b.document);
     found.add("substrate", known(left.substrate.word()), known(right.substrate.word()));
@@ -133,7 +133,7 @@ pub(super) fn of_runs(a: &RunInput, b: &RunInput) -> Vec<Difference> {
     found.0
 }
 
-fn machine(found: &mut Found, role: &str, a: &MachineFacts, b: &MachineFacts) {
+fn machine(found: &mut Differences, role: &str, a: &MachineFacts, b: &MachineFacts) {
     found.fields(&format!("machine of the {role}"), &object(a), &object(b));
     kernel_options(found, role, a, b);
 }
@@ -144,7 +144,7 @@ pub(super) fn of_boots(run: &RunInput, a: &[&ResultDocument], b: &[&ResultDocume
     let booted = |results: &[&ResultDocument], host: &str| {
         results.iter().find_map(|result| run.document.machines.get(result.boot.as_ref()?.ids.get(host)?))
     };
-    let mut found = Found::default();
+    let mut found = Differences::default();
     let mut machines: BTreeSet<(&str, &str)> = BTreeSet::new();
     for (name, host) in &run.document.hosts {
         if let (Some(p), Some(q)) = (booted(a, name), booted(b, name))
@@ -158,7 +158,7 @@ pub(super) fn of_boots(run: &RunInput, a: &[&ResultDocument], b: &[&ResultDocume
 }
 
 /// Options that the kernels of two machines set differently: those that matter for latency by name, the others counted.
-fn kernel_options(found: &mut Found, role: &str, a: &MachineFacts, b: &MachineFacts) {
+fn kernel_options(found: &mut Differences, role: &str, a: &MachineFacts, b: &MachineFacts) {
     let (Some(left), Some(right)) = (&a.kernel_config, &b.kernel_config) else {
         return found.add(
             format!("kernel configuration of the {role}"),
@@ -183,7 +183,7 @@ fn by_role(run: &RunInput) -> BTreeMap<&str, &RunHost> {
 }
 
 /// What `windhover doctor` found on the one and not on the other. Only documents that both sides have can differ.
-fn doctor(found: &mut Found, role: &str, a: Option<&Value>, b: Option<&Value>) {
+fn doctor(found: &mut Differences, role: &str, a: Option<&Value>, b: Option<&Value>) {
     let (Some(a), Some(b)) = (a, b) else { return };
     let findings = |document: &Value| -> BTreeMap<String, (String, String)> {
         let list = document.get("findings").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -222,7 +222,7 @@ pub(super) fn of_results(a: &[&ResultDocument], b: &[&ResultDocument]) -> Vec<Di
         out
     };
     let (left, right) = (prepared(a), prepared(b));
-    let mut found = Found::default();
+    let mut found = Differences::default();
     for (what, x, y) in both(&left, &right) {
         let of = |values: Option<&BTreeSet<String>>| {
             Some(values.map_or_else(|| "none".to_owned(), |all| all.iter().cloned().collect::<Vec<_>>().join(", ")))

@@ -11,7 +11,7 @@ use model::LatencyKind;
 use std::collections::BTreeSet;
 
 /// One gate in one cell before the correction is known.
-struct Found<'c> {
+struct GateFigure<'c> {
     label: String,
     figure: &'c MetricComparison,
     kind: LatencyKind,
@@ -32,7 +32,7 @@ struct Found<'c> {
 /// A gate with the cells that it fits.
 struct Gated<'c> {
     gate: &'c Gate,
-    found: Vec<Found<'c>>,
+    found: Vec<GateFigure<'c>>,
     not_judged: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn judge(
 
 fn collect<'c>(gate: &'c Gate, comparisons: &'c [Comparison]) -> Result<Gated<'c>, CompareError> {
     let several = comparisons.len() > 1;
-    let (mut found, mut not_judged): (Vec<Found<'_>>, Vec<String>) = (Vec::new(), Vec::new());
+    let (mut found, mut not_judged): (Vec<GateFigure<'_>>, Vec<String>) = (Vec::new(), Vec::new());
     let mut untrusted = 0;
     for comparison in comparisons {
         for cell in comparison.cells.iter().filter(|cell| fits(gate, cell, comparison)) {
@@ -134,7 +134,7 @@ fn measure<'c>(
     kind: LatencyKind,
     sample: Sample,
     label: String,
-) -> Found<'c> {
+) -> GateFigure<'c> {
     let change = match figure.ratio {
         Some(ratio) => ratio - 1.0,
         None if figure.difference > 0.0 => f64::INFINITY,
@@ -154,7 +154,7 @@ fn measure<'c>(
     let p = by_interval.then(|| p_of(gate, figure)).flatten();
     // On the right side of the limit there is no evidence against it.
     let p = p.map(|p| if gate.compare.holds(value, limit) { p } else { 1.0 });
-    Found { label, figure, kind, sample, value, limit, interval, by_interval, relative, p }
+    GateFigure { label, figure, kind, sample, value, limit, interval, by_interval, relative, p }
 }
 
 /// Two-sided p of the figure against the limit; `None` where nothing shows how far it scatters.
@@ -174,7 +174,7 @@ fn p_of(gate: &Gate, figure: &MetricComparison) -> Option<f64> {
 
 /// What would decide the gate, and why it cannot be decided: no figure, however far beyond the limit, could break it, or it
 /// compares single runs.
-fn undecided(found: &Found<'_>, sets: usize, options: &CompareOptions) -> Option<(String, String)> {
+fn undecided(found: &GateFigure<'_>, sets: usize, options: &CompareOptions) -> Option<(String, String)> {
     let (figure, word) = (found.figure, found.sample.word());
     let needed = evidence::repetitions_needed(sets);
     let single = found.sample != Sample::Repetition && figure.a_values.len().min(figure.b_values.len()) < 2;
@@ -212,8 +212,8 @@ fn undecided(found: &Found<'_>, sets: usize, options: &CompareOptions) -> Option
 }
 
 /// A gate in one cell, with how far beyond its limit the figure is (for sorting).
-fn gate_cell(gate: &Gate, found: Found<'_>, sets: usize, options: &CompareOptions) -> (f64, GateCell) {
-    let Found { figure, value, limit, interval, by_interval, p, .. } = found;
+fn gate_cell(gate: &Gate, found: GateFigure<'_>, sets: usize, options: &CompareOptions) -> (f64, GateCell) {
+    let GateFigure { figure, value, limit, interval, by_interval, p, .. } = found;
     let holds = gate.compare.holds(value, limit);
     let beyond =
         interval.is_some_and(|[low, high]| gate.compare.holds(if gate.compare.upwards() { low } else { high }, limit));

@@ -13,13 +13,13 @@ const MOST: usize = 1024;
 type Bits = [u64; MOST / 64];
 
 /// The three sets of a call as they came.
-struct Kept {
+struct CallSets {
     sets: [*mut fd_set; 3],
     bits: [Bits; 3],
     words: usize,
 }
 
-impl Kept {
+impl CallSets {
     /// Nothing where no socket of ours is in the sets, or they are too large.
     #[inline(always)]
     unsafe fn new(count: c_int, sets: [*mut fd_set; 3]) -> Option<Self> {
@@ -138,7 +138,7 @@ unsafe extern "C-unwind" fn select(
         let Some(timeout_ns) = from_timeval(timeout).filter(|ns| *ns > 0 || user::is_enabled()) else {
             return real::select.get()(count, read, write, except, timeout);
         };
-        let Some(kept) = Kept::new(count, [read, write, except]) else {
+        let Some(kept) = CallSets::new(count, [read, write, except]) else {
             return real::select.get()(count, read, write, except, timeout);
         };
         let began = thread::now_ns();
@@ -180,7 +180,7 @@ unsafe extern "C-unwind" fn pselect(
         let real = |time: *const timespec| real::pselect.get()(count, read, write, except, time, mask);
         let timeout_ns = from_timespec(timeout).filter(|ns| *ns > 0 || user::is_enabled());
         let Some(timeout_ns) = timeout_ns else { return real(timeout) };
-        let Some(kept) = Kept::new(count, [read, write, except]) else { return real(timeout) };
+        let Some(kept) = CallSets::new(count, [read, write, except]) else { return real(timeout) };
         match kept.on_stack(timeout_ns, mask) {
             Some(ready) => ready,
             None if timeout_ns == 0 => real(timeout),

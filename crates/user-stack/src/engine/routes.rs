@@ -1,7 +1,7 @@
 //! Where packets go: paths, neighbours and what the kernel is asked of them.
 
-use super::{Engine, Known, Route, Wanted, now};
-use crate::kernel::{self, Found};
+use super::{Engine, Neighbour, Route, Wanted, now};
+use crate::kernel::{self, Resolution};
 use crate::refresh::{Answers, Snapshot};
 use stack::{Hop, Instant};
 use std::net::IpAddr;
@@ -48,24 +48,24 @@ impl Engine {
     }
 
     /// Notes what the kernel said of an address.
-    fn learn(&mut self, remote: IpAddr, found: Found, now: Instant) -> Route {
+    fn learn(&mut self, remote: IpAddr, found: Resolution, now: Instant) -> Route {
         let (path, source, mac) = match found {
-            Found::Elsewhere => {
+            Resolution::Elsewhere => {
                 if self.elsewhere.len() >= MOST_REMEMBERED {
                     self.elsewhere.clear();
                 }
                 self.elsewhere.insert(remote, now);
                 return Route::Elsewhere;
             }
-            Found::Unresolved => return Route::Unresolved,
-            Found::Here { path, source, mac } => (path, source, mac),
+            Resolution::Unresolved => return Route::Unresolved,
+            Resolution::Here { path, source, mac } => (path, source, mac),
         };
         let mtu = path.mtu.map_or(self.interface.mtu, |mtu| mtu.min(self.interface.mtu));
         self.stack.set_hop(remote, Hop { mac, mtu: u16::try_from(mtu).unwrap_or(u16::MAX), source });
         if self.known.len() >= MOST_REMEMBERED {
             self.known.clear();
         }
-        self.known.insert(remote, Known { next: path.next, mac });
+        self.known.insert(remote, Neighbour { next: path.next, mac });
         Route::Here
     }
 

@@ -2,7 +2,7 @@
 //! its own, as in a campaign, so that nothing of one setting is left for the other.
 
 use super::child::Worker;
-use super::measuring::{self, Given, Measuring};
+use super::measuring::{self, CommonFlags, Measuring};
 use super::{identity, live, signals};
 use crate::cli::against::Second;
 use crate::cli::{Command, Format};
@@ -132,7 +132,7 @@ struct Rounds {
 
 pub(super) fn run(first: &Command, second: &Second, output: &Output) -> Result<u8, Failure> {
     let [first, second_side] = [measuring_of(first)?, measuring_of(&second.command)?];
-    let Given { output: wanted, against, .. } = first.given();
+    let CommonFlags { output: wanted, against, .. } = first.given();
     let (form, at_most) = (wanted.form.get(), against.at_most);
     if form == Format::Sfnt {
         refuse!("--format sfnt has no columns for a comparison: use table, json, csv or markdown");

@@ -135,7 +135,7 @@ fn run(
     context.live = live.sink();
     let recording = pcap.map_or(Ok(None), |pcap| capture::of_task(pcap, task))?.map(Arc::new);
     context.recording = recording.clone();
-    let mut kept = Kept::default();
+    let mut kept = Results::default();
     let rates = task.spec.pace().map_or(1, |pace| pace.rates_pps.len());
     let several = task.spec.sizes.len() * rates > 1;
     let outcome = probe::run(task, &context, &mut |mut measured| {
@@ -230,7 +230,7 @@ fn progress(result: &ResultDocument, output: &Output) {
 }
 
 /// What became of the results so far.
-struct Kept {
+struct Results {
     documents: Vec<ResultDocument>,
     /// Whether standard output takes them.
     printed: Result<(), Failure>,
@@ -238,13 +238,13 @@ struct Kept {
     raw: Result<(), Failure>,
 }
 
-impl Default for Kept {
+impl Default for Results {
     fn default() -> Self {
         Self { documents: Vec::new(), printed: Ok(()), raw: Ok(()) }
     }
 }
 
-impl Kept {
+impl Results {
     fn keep(&mut self, measured: Measured, wanted: &Wanted, told: bool, output: &Output) {
         // One failure is told; a disk that is full now is so for the next size too.
         if let (Some(prefix), Some(raw), true) = (&wanted.raw, &measured.raw, self.raw.is_ok()) {

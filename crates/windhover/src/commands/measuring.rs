@@ -24,11 +24,11 @@ pub(super) trait Measuring {
     /// What can be said about the command line without a host, a network or a file.
     fn check(&self) -> Result<(), Failure>;
     /// What all of them take.
-    fn given(&self) -> Given<'_>;
+    fn given(&self) -> CommonFlags<'_>;
 }
 
 /// What was typed of the flags that all measuring commands have.
-pub(super) struct Given<'a> {
+pub(super) struct CommonFlags<'a> {
     /// The names of the factors.
     pub(super) typed: BTreeSet<&'static str>,
     /// The second side.
@@ -71,9 +71,9 @@ impl<const PROBE: usize> Measuring for Rounds<PROBE> {
         self.spec().map(drop).map_err(Failure::usage)
     }
 
-    fn given(&self) -> Given<'_> {
+    fn given(&self) -> CommonFlags<'_> {
         let (typed, against, output) = (self.flags.typed(), &self.against, self.output.clone());
-        Given { typed, against, output, pcap: Some(&self.pcap), is_jsonl: false }
+        CommonFlags { typed, against, output, pcap: Some(&self.pcap), is_jsonl: false }
     }
 }
 
@@ -88,9 +88,9 @@ impl Measuring for Ping {
         self.spec().map(drop).map_err(Failure::usage)
     }
 
-    fn given(&self) -> Given<'_> {
+    fn given(&self) -> CommonFlags<'_> {
         let (typed, against, output) = (self.flags.typed(), &self.against, self.output.clone());
-        Given { typed, against, output, pcap: None, is_jsonl: false }
+        CommonFlags { typed, against, output, pcap: None, is_jsonl: false }
     }
 }
 
@@ -105,10 +105,10 @@ impl Measuring for Wake {
         self.spec(|| [0].into_iter().collect()).map(drop).map_err(Failure::usage)
     }
 
-    fn given(&self) -> Given<'_> {
+    fn given(&self) -> CommonFlags<'_> {
         let (typed, against, output) =
             (self.flags.typed(), &self.against, Output { histogram_us: self.histogram, ..self.output.clone() });
-        Given { typed, against, output, pcap: None, is_jsonl: false }
+        CommonFlags { typed, against, output, pcap: None, is_jsonl: false }
     }
 }
 
@@ -149,9 +149,9 @@ impl Measuring for Pace {
         without_files.map_or(Ok(()), |spec| spec.map(drop).map_err(Failure::usage))
     }
 
-    fn given(&self) -> Given<'_> {
+    fn given(&self) -> CommonFlags<'_> {
         let (typed, against, output) = (self.flags.typed(), &self.against, self.output.clone());
-        Given { typed, against, output, pcap: Some(&self.pcap), is_jsonl: self.jsonl }
+        CommonFlags { typed, against, output, pcap: Some(&self.pcap), is_jsonl: self.jsonl }
     }
 }
 
@@ -169,9 +169,9 @@ impl Measuring for Stream {
         self.spec(|| Ok(1472)).map(drop).map_err(Failure::usage)
     }
 
-    fn given(&self) -> Given<'_> {
+    fn given(&self) -> CommonFlags<'_> {
         let (typed, against, output) = (self.flags.typed(), &self.against, self.output());
-        Given { typed, against, output, pcap: Some(&self.pcap), is_jsonl: self.jsonl }
+        CommonFlags { typed, against, output, pcap: Some(&self.pcap), is_jsonl: self.jsonl }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::campaign::{counted, place, word};
 use crate::output::{Output, paragraph};
-use campaign::Asked;
+use campaign::QuestionCells;
 use model::{Cell, Plan};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,8 +14,8 @@ pub(crate) fn lines(plan: &Plan, cells: &[Cell]) -> String {
 }
 
 /// `load none → build: stdev, p99.9 (udp, no shield, policy other), 7 repetitions each`
-fn line(asked: &Asked) -> String {
-    let Asked { question, values, pairs, repetitions } = asked;
+fn line(asked: &QuestionCells) -> String {
+    let QuestionCells { question, values, pairs, repetitions } = asked;
     let (base, others) =
         values.split_first().map_or(("", String::new()), |(base, others)| (base.as_str(), others.join(", ")));
     let filter: BTreeMap<String, serde_json::Value> =

@@ -39,7 +39,7 @@ pub struct Carried {
 
 /// What is known of one source.
 #[derive(Debug, Default)]
-struct Known {
+struct SourceState {
     id: u32,
     tag: Option<u64>,
     /// A token came, and the first message of its session has not.
@@ -67,7 +67,7 @@ pub(super) struct Sources {
     named: BTreeSet<u16>,
     learned: BTreeSet<u16>,
     guesses: BTreeMap<u16, Tsi>,
-    sources: BTreeMap<(Tsi, u16), Known>,
+    sources: BTreeMap<(Tsi, u16), SourceState>,
     /// Which source began a session.
     sessions: BTreeMap<u64, u32>,
 }
@@ -107,7 +107,7 @@ impl Sources {
         let source = self
             .sources
             .entry(key)
-            .or_insert_with(|| Known { id: u32::try_from(known).unwrap_or(u32::MAX), ..Known::default() });
+            .or_insert_with(|| SourceState { id: u32::try_from(known).unwrap_or(u32::MAX), ..SourceState::default() });
         let payload = message(&observed);
         let proof = payload.is_some_and(|payload| payload.starts_with(&PROVE_MAGIC))
             && usize::from(observed.head.payload_bytes) == PROVE_BYTES;
@@ -159,7 +159,7 @@ fn message<'a>(observed: &Observed<'a>) -> Option<&'a [u8]> {
     }
 }
 
-impl Known {
+impl SourceState {
     fn carried(&mut self, payload: &[u8], sessions: &mut BTreeMap<u64, u32>) -> Option<Carried> {
         let (seq, tag) = super::recognise::whole(payload)?;
         if self.tag != Some(tag) {

@@ -46,7 +46,7 @@ struct Group {
 
 /// A parity packet in the place of a data packet.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct ParityPacket {
     /// Its number among the group's parity packets.
     index: usize,
     fragment: [u8; ENCODED_FRAGMENT_BYTES],
@@ -54,7 +54,7 @@ struct Held {
 
 /// Memory that each number of a window takes for parity: half a group with its timer, and what is kept.
 pub(in crate::receiver) const PLACE_BYTES: usize =
-    (size_of::<Group>() + size_of::<(u64, u32)>() + size_of::<u32>()) / 2 + size_of::<Option<Held>>();
+    (size_of::<Group>() + size_of::<(u64, u32)>() + size_of::<u32>()) / 2 + size_of::<Option<ParityPacket>>();
 
 /// What a peer keeps for parity.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub(in crate::receiver) struct Parity {
     skip: Option<(Sqn, Sqn)>,
     /// By place; none where parity is not to be used.
     groups: Vec<Group>,
-    held: Vec<Option<Held>>,
+    held: Vec<Option<ParityPacket>>,
     timers: Timers,
     naks: VecDeque<Sqn>,
     /// Chunks of the packets that are computed together.

@@ -1,6 +1,6 @@
 //! What is missing, computed from the data and the parity of its group (section 11.2).
 
-use super::{Group, Held};
+use super::{Group, ParityPacket};
 use crate::Sqn;
 use crate::fec::{Basis, CHUNK, MAX_GROUP, combine, combine_from};
 use crate::packet::{ENCODED_FRAGMENT_BYTES, Fragment, Options};
@@ -44,7 +44,7 @@ impl Peer {
         (0..size).map(move |at| first.plus(at))
     }
 
-    fn held(&self, sqn: Sqn) -> Option<Held> {
+    fn held(&self, sqn: Sqn) -> Option<ParityPacket> {
         self.parity.held.get(self.place(sqn) as usize).copied().flatten()
     }
 
@@ -71,7 +71,7 @@ impl Peer {
             bytes.copy_from_slice(payload);
         }
         if let Some(held) = self.parity.held.get_mut(place) {
-            *held = Some(Held { index, fragment: options.encoded_fragment.unwrap_or_default() });
+            *held = Some(ParityPacket { index, fragment: options.encoded_fragment.unwrap_or_default() });
         }
         true
     }
