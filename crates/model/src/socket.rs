@@ -39,7 +39,7 @@ struct Traits {
     /// Whether messages have no borders.
     is_stream: bool,
     max_size: u32,
-    /// What it carries, where a process answers.
+    /// What it carries.
     patterns: &'static [Pattern],
 }
 

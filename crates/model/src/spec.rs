@@ -207,7 +207,7 @@ impl ProbeSpec {
             // Bulk data leaves Nagle's algorithm on, as iperf and netperf do.
             socket: protocol
                 .into()
-                .map(|protocol| SocketSpec { nodelay: probe != Probe::Stream, ..SocketSpec::new(protocol) }),
+                .map(|protocol| SocketSpec { nodelay: !probe.is_bulk(), ..SocketSpec::new(protocol) }),
             initiator: EndSpec::default(),
             reflector: EndSpec::default(),
             peer: PeerProgram::default(),
@@ -357,13 +357,22 @@ impl ProbeSpec {
     /// They do not pass the kernel's network stack.
     pub fn check_capture(&self) -> Result<(), ModelError> {
         let protocol = self.socket()?.protocol;
+        let of_process =
+            |name: &String| crate::plan::STACKS.iter().any(|stack| stack.name == name && stack.leaves_options);
+        if let Some(stack) = self.initiator.stack.as_ref().filter(|name| of_process(name)) {
+            let what = format!("captures do not see the packets of stack {stack}, which are not the kernel's");
+            return Err(ModelError::conflict(
+                what,
+                "leave out --pcap (in a plan: capture), or use bypass run --capture",
+            ));
+        }
         if protocol.passes_kernel() {
             return Ok(());
         }
         let others = Protocol::words_of(|one| one.passes_kernel() && one.carries(self.probe()));
         Err(ModelError::conflict(
             format!("captures do not see {protocol}, which does not pass the kernel's network stack"),
-            format!("leave out --pcap, in a plan capture, or measure {others}"),
+            format!("leave out --pcap (in a plan: capture), or measure {others}"),
         ))
     }
 

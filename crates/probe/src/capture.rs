@@ -5,10 +5,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::worker::{Measured, ProbeTask};
 use model::{CpuList, Finding, FindingId, Policy, ProbeSpec, ResultDocument};
-use net::capture::{Capture, CaptureCounts, CaptureSpec, GroupFlow};
-use nix::sys::memfd::{MFdFlags, memfd_create};
+use net::capture::{Capture, CaptureCounts, CaptureLoop, CaptureSpec, GroupFlow};
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +18,14 @@ use task::TaskError;
 pub const PAYLOAD_BYTES: u32 = 64;
 /// The largest capture that a cell keeps: it is in memory until the measurement is over, and travels with the result.
 const MOST_BYTES: u64 = 64 << 20;
+/// What raw samples and a capture may take together as text, so that an agent can send them with the rest of a result.
+const MOST_TEXT: usize = wire::AGENT_LIMIT - (32 << 20);
+/// Read at once to be encoded: a multiple of 3, so that the pieces' texts make one.
+const PIECE: u64 = 3 << 18;
+
+/// What to do about lost packets of `--pcap`, and of a plan.
+const TYPED: &str = "keep less of each (--pcap-snap), or leave a CPU free for it";
+const PLANNED: &str = "leave a CPU free for it, or send less often";
 
 /// A running capture.
 #[derive(Debug)]
@@ -27,6 +34,8 @@ pub struct Recording {
     thread: Mutex<Option<JoinHandle<CaptureCounts>>>,
     /// Packets lost before the present pass.
     dropped: AtomicU64,
+    /// What to do about lost packets.
+    remedy: &'static str,
 }
 
 impl Recording {
@@ -43,7 +52,7 @@ impl Recording {
             comment: comment(task),
             ..CaptureSpec::default()
         };
-        Self::run(Capture::create(spec)?, beside(&task.spec))
+        Self::run(Capture::create(spec)?, beside(&task.spec), TYPED)
     }
 
     /// Starts a capture of what a group-based protocol sends.
@@ -51,12 +60,12 @@ impl Recording {
     /// # Errors
     /// As [`Self::of_task`]; there is no such device.
     pub fn of_group(spec: CaptureSpec, flow: GroupFlow, device: Option<&str>) -> Result<Self, ProbeError> {
-        let recording = Self::run(Capture::create(spec)?, task::housekeeping_cpus(None))?;
+        let recording = Self::run(Capture::create(spec)?, task::housekeeping_cpus(None), TYPED)?;
         recording.capture.follow_group(flow, device)?;
         Ok(recording)
     }
 
-    fn run((capture, work): (Capture, net::capture::CaptureLoop), cpus: CpuList) -> Result<Self, ProbeError> {
+    fn run((capture, work): (Capture, CaptureLoop), cpus: CpuList, remedy: &'static str) -> Result<Self, ProbeError> {
         let thread = std::thread::Builder::new()
             .name("capture".to_owned())
             .spawn(move || {
@@ -66,7 +75,7 @@ impl Recording {
                 work.run()
             })
             .map_err(|cause| ProbeError::Task(TaskError::Thread { name: "capture", cause }))?;
-        Ok(Self { capture, thread: Mutex::new(Some(thread)), dropped: AtomicU64::new(0) })
+        Ok(Self { capture, thread: Mutex::new(Some(thread)), dropped: AtomicU64::new(0), remedy })
     }
 
     /// The capture, which whoever opens data paths tells of them.
@@ -76,35 +85,44 @@ impl Recording {
 
     /// Adds to the result of a pass what the capture lost meanwhile.
     pub(crate) fn judge(&self, result: &mut ResultDocument) {
-        let counts = self.capture.counts();
+        self.judge_by(&self.capture.counts(), result);
+    }
+
+    fn judge_by(&self, counts: &CaptureCounts, result: &mut ResultDocument) {
         let before = self.dropped.swap(counts.dropped, Ordering::Relaxed);
-        if let Some(detail) = lacks(&counts, counts.dropped.saturating_sub(before)) {
-            result.verdict.add(Finding::new(FindingId::CaptureIncomplete, detail));
-        }
+        let dropped = counts.dropped.saturating_sub(before);
+        let detail = match &counts.failed {
+            Some(why) => format!(
+                "{why}: the capture ends after {} packets, and the file is whole up to there; the figures are not touched",
+                counts.written
+            ),
+            None if dropped > 0 => format!(
+                "the capture lacks {dropped} packets that found no room between kernel and file: its gaps are not the path's; {}",
+                self.remedy
+            ),
+            None => return,
+        };
+        incomplete(result, detail);
     }
 
     /// Ends it: the file is whole now.
     pub fn finish(&self) -> CaptureCounts {
         self.capture.stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let joined = thread.map(JoinHandle::join);
-        joined.map_or_else(CaptureCounts::default, |counts| {
-            counts.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        let ended = |counts: std::thread::Result<CaptureCounts>| {
+            counts.unwrap_or_else(|_| {
+                let failed = Some("the capture ended by an error of Windhover's own".to_owned());
+                CaptureCounts { failed, ..CaptureCounts::default() }
+            })
+        };
+        thread.map(JoinHandle::join).map(ended).unwrap_or_default()
     }
 }
 
-fn lacks(counts: &CaptureCounts, dropped: u64) -> Option<String> {
-    match &counts.failed {
-        Some(why) => Some(format!(
-            "{why}: the capture ends after {} packets, and the file is whole up to there; the figures are not touched",
-            counts.written
-        )),
-        None if dropped > 0 => Some(format!(
-            "the capture lacks {dropped} packets that found no room between kernel and file: its gaps are not the path's; \
-             keep less of each (--pcap-snap), or leave a CPU free for it"
-        )),
-        None => None,
+/// Adds the finding, unless the result has it already.
+fn incomplete(result: &mut ResultDocument, detail: String) {
+    if !result.verdict.disturbed.iter().any(|found| found.id == FindingId::CaptureIncomplete) {
+        result.verdict.add(Finding::new(FindingId::CaptureIncomplete, detail));
     }
 }
 
@@ -112,25 +130,22 @@ fn lacks(counts: &CaptureCounts, dropped: u64) -> Option<String> {
 type Measuring<'a> = &'a mut dyn FnMut(&Context, &mut dyn FnMut(Measured)) -> Result<Outcome, ProbeError>;
 
 /// Measures with a capture that the last result takes along. The file is in memory, so that nothing of it stays where this
-/// process is killed.
+/// process is killed. A capture that cannot be kept costs no figure.
 pub(crate) fn kept(
     task: &ProbeTask,
     context: &Context,
     sink: &mut dyn FnMut(Measured),
     measure: Measuring<'_>,
 ) -> Result<Outcome, ProbeError> {
-    let failed = |cause: std::io::Error| ProbeError::CaptureMemory { cause };
-    let memory = memfd_create(c"windhover-capture", MFdFlags::MFD_CLOEXEC).map_err(|errno| failed(errno.into()))?;
-    let mut file = File::from(memory);
     let spec = CaptureSpec {
+        path: "the cell's capture".into(),
         payload_bytes: PAYLOAD_BYTES,
         application: context.tool.clone(),
         comment: comment(task),
         most_bytes: Some(MOST_BYTES),
-        ..CaptureSpec::default()
     };
-    let written_to = file.try_clone().map_err(failed)?;
-    let recording = Arc::new(Recording::run(Capture::into_file(spec, written_to)?, beside(&task.spec))?);
+    let (capture, work, file) = Capture::in_memory(spec)?;
+    let recording = Arc::new(Recording::run((capture, work), beside(&task.spec), PLANNED)?);
     let context = Context { recording: Some(Arc::clone(&recording)), ..context.clone() };
     let mut last: Option<Measured> = None;
     let outcome = measure(&context, &mut |measured| {
@@ -138,15 +153,38 @@ pub(crate) fn kept(
             sink(before);
         }
     });
-    recording.finish();
-    let Some(mut measured) = last else { return outcome };
-    let mut bytes = Vec::new();
-    let read = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
-    if read.is_ok() {
-        measured.capture = Some(STANDARD.encode(bytes));
+    let counts = recording.finish();
+    if let Some(mut measured) = last {
+        recording.judge_by(&counts, &mut measured.result);
+        take_along(&mut measured, file);
+        sink(measured);
     }
-    sink(measured);
-    read.map_err(failed).and(outcome)
+    outcome
+}
+
+/// Puts a capture into the result that takes it along, or says there why it is not kept.
+fn take_along(measured: &mut Measured, file: File) {
+    let raw_bytes = measured.raw.as_ref().map_or(0, String::len);
+    match encoded(file) {
+        Ok(text) if text.len() + raw_bytes <= MOST_TEXT => measured.capture = Some(text),
+        Ok(_) => {
+            let why = "the capture is not kept: it is too large to be sent with the raw samples; measure fewer messages, or \
+                       without raw samples";
+            incomplete(&mut measured.result, why.to_owned());
+        }
+        Err(cause) => incomplete(&mut measured.result, format!("the capture is not kept: reading it failed: {cause}")),
+    }
+}
+
+/// A file as base64, which takes a third more memory than the file.
+fn encoded(mut file: impl io::Read + io::Seek) -> io::Result<String> {
+    file.rewind()?;
+    let (mut text, mut piece) = (String::new(), Vec::new());
+    while file.by_ref().take(PIECE).read_to_end(&mut piece)? > 0 {
+        STANDARD.encode_string(&piece, &mut text);
+        piece.clear();
+    }
+    Ok(text)
 }
 
 /// CPUs for the capture: not those of the measured threads, as far as others are left.
@@ -179,4 +217,20 @@ fn comment(task: &ProbeTask) -> String {
         text.push_str(&format!("; {name} {value}"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: pieces whose texts do not make one, and a file that is read from where it was written to.
+    #[test]
+    fn a_file_is_encoded_whole() {
+        for length in [0, 1, PIECE - 1, PIECE, 2 * PIECE + 5] {
+            let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            let mut file = io::Cursor::new(bytes.clone());
+            file.set_position(length);
+            assert_eq!(encoded(file).unwrap(), STANDARD.encode(bytes), "{length}");
+        }
+    }
 }

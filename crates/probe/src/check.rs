@@ -2,7 +2,7 @@
 
 use crate::{ProbeError, driver};
 use model::worker::ProbeTask;
-use model::{Gap, PaceSpec, Pacer, Policy, Probe, ProbeSpec, Protocol, Receive, Stamps};
+use model::{Gap, PaceSpec, Pacer, Policy, ProbeSpec, Protocol, Receive, Stamps};
 use wire::data;
 
 /// Refuses a task that contradicts what this machine or the peer is.
@@ -178,8 +178,9 @@ pub(crate) fn same_machine(spec: &ProbeSpec) -> Result<(), ProbeError> {
             "give the ends different CPUs with --cpu and --remote-cpu, or use --receive block",
         );
     }
-    if let (Some(a), Some(b), Probe::Stream) = (spec.initiator.cpu, spec.reflector.cpu, spec.probe())
+    if let (Some(a), Some(b)) = (spec.initiator.cpu, spec.reflector.cpu)
         && a == b
+        && spec.probe().is_bulk()
         && (spec.initiator.policy.is_real_time() || spec.reflector.policy.is_real_time())
     {
         return conflict(
@@ -201,6 +202,7 @@ pub(crate) fn same_machine(spec: &ProbeSpec) -> Result<(), ProbeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Probe;
     use model::{Protocol, SizeList};
 
     fn spec(protocol: Protocol) -> ProbeSpec {

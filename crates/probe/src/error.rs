@@ -35,9 +35,6 @@ pub enum ProbeError {
     /// The PGM transport.
     #[error(transparent)]
     Pgm(#[from] pgm_io::PgmIoError),
-    /// No memory for the capture of a cell.
-    #[error("the capture has no memory ({cause}): leave memory free, or leave capture out of the plan")]
-    CaptureMemory { cause: std::io::Error },
     /// The program was asked to end before anything was measured.
     #[error("interrupted before anything was measured")]
     Interrupted,

@@ -39,8 +39,8 @@ pub use capture::{PAYLOAD_BYTES, Recording};
 pub use context::{Context, LiveSink, Outcome};
 pub use error::ProbeError;
 
-/// Measures what the task asks for and gives each size's result to `sink` as soon as it is done. Nothing is measured
-/// while `sink` works.
+/// Measures what the task asks for and gives each size's result to `sink` as soon as it is done; with a capture in the task, when the
+/// next one is done, and the last one when the capture has ended. Nothing is measured while `sink` works.
 ///
 /// What was measured before a failure is always given to `sink` first: a size cut short by a vanished peer carries a
 /// `peer-vanished` finding and is followed by the error.

@@ -4,7 +4,7 @@
 use crate::{EndEvidence, Evidence};
 use model::usage::Preload;
 use model::{ClockMap, ClockPoint, Counters, EndUsage, Finding, FindingId, Pacer, Probe, Receive, Role, Verdict};
-use moves::{Taken, moves};
+use moves::{LostTime, moves};
 use stats::stalls::{Cause, Stall, is_throttling_stall};
 
 mod moves;
@@ -51,7 +51,7 @@ enum Rule {
     /// Of each end.
     Ends(FindingId, fn(&Evidence<'_>, &EndEvidence<'_>) -> Option<String>),
     /// Of each end, with the time that was taken from it: a finding where that can have moved a printed figure, else noted.
-    Taken(FindingId, fn(&Evidence<'_>, &EndEvidence<'_>) -> Option<(String, Taken)>),
+    Taken(FindingId, fn(&Evidence<'_>, &EndEvidence<'_>) -> Option<(String, LostTime)>),
     /// One that chooses among several findings.
     Own(fn(&Evidence<'_>) -> Vec<Finding>),
 }
@@ -205,7 +205,7 @@ fn migrated(end: &EndEvidence<'_>) -> Option<String> {
 }
 
 /// A page fault makes a message late, and no stream slow.
-fn faults(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, Taken)> {
+fn faults(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, LostTime)> {
     let usage = end.usage;
     let (minor, major) = (usage.minor_faults, usage.major_faults);
     if minor + major == 0 || evidence.recorded.is_none() {
@@ -218,7 +218,7 @@ fn faults(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, Tak
     );
     let longest_ns = if major > 0 { usage.elapsed_ns } else { MINOR_FAULT_NS };
     let total_ns = major.saturating_mul(usage.elapsed_ns).saturating_add(minor.saturating_mul(MINOR_FAULT_NS));
-    Some((detail, Taken { total_ns, longest_ns, of_ns: usage.elapsed_ns }))
+    Some((detail, LostTime { total_ns, longest_ns, of_ns: usage.elapsed_ns }))
 }
 
 /// A library that LD_PRELOAD names and the loader could not load: it warns on stderr and goes on with the kernel's stack,
@@ -486,7 +486,7 @@ fn interrupted(evidence: &Evidence<'_>) -> Option<String> {
     evidence.interrupted.then(|| format!("the run was interrupted{after}: the result covers only what came before"))
 }
 
-fn other_tasks(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, Taken)> {
+fn other_tasks(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, LostTime)> {
     let usage = end.usage;
     // The other end of the measurement is no disturbance of it.
     let other = usage.other_tasks_ns?.saturating_sub(beside_ns(evidence, end));
@@ -502,18 +502,20 @@ fn other_tasks(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String
             "other tasks ran on the measuring CPU for {:.1} ms ({share:.1} % of the time): {remedy}",
             ms(other)
         );
-        (detail, Taken { total_ns: other, longest_ns: other.saturating_add(TICK_NS), of_ns: usage.elapsed_ns })
+        (detail, LostTime { total_ns: other, longest_ns: other.saturating_add(TICK_NS), of_ns: usage.elapsed_ns })
     })
 }
 
-fn steal(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, Taken)> {
-    let usage = end.usage;
-    // What a machine lost is said once, of the first of its ends that has no CPU of its own.
-    let first = evidence.ends().find(|one| one.one_machine && one.usage.cpu_steal_ns.is_none());
-    let is_said = end.one_machine && first.is_some_and(|first| first.name != end.name);
-    if usage.cpu_steal_ns.is_none() && is_said {
-        return None;
-    }
+fn steal(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, LostTime)> {
+    let found = stolen(end.usage)?;
+    // What a machine lost is said once, of the first of its ends that shows it.
+    let of_machine = |one: &EndEvidence<'_>| one.one_machine && one.usage.cpu_steal_ns.is_none();
+    let mut before = evidence.ends().take_while(|one| one.name != end.name);
+    let is_said = of_machine(end) && before.any(|one| of_machine(one) && stolen(one.usage).is_some());
+    (!is_said).then_some(found)
+}
+
+fn stolen(usage: &EndUsage) -> Option<(String, LostTime)> {
     let (steal, whose, cpus) = match usage.cpu_steal_ns {
         Some(steal) => (steal, "the measuring CPU", 1),
         None => (usage.machine_steal_ns, "the machine's CPUs", usage.cpus.max(1)),
@@ -525,7 +527,7 @@ fn steal(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String, Take
             "the hypervisor gave {whose} to other guests for {:.1} ms ({share:.1} % of the time): give the guest CPUs of its own",
             ms(steal)
         );
-        (detail, Taken { total_ns: steal, longest_ns: steal.saturating_add(TICK_NS), of_ns })
+        (detail, LostTime { total_ns: steal, longest_ns: steal.saturating_add(TICK_NS), of_ns })
     })
 }
 

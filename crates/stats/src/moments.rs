@@ -4,7 +4,7 @@
 /// standard deviation does not depend on the order of values or on how they were split. [`Moments::add`] does not
 /// allocate.
 ///
-/// Sums saturate; with values up to an hour that takes 2.6 × 10¹³ of them.
+/// The sum of squares saturates; with values up to an hour that takes 2.6 × 10¹³ of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moments {
     count: u64,

@@ -444,9 +444,13 @@ fn a_plan_keeps_the_packets_of_each_cell() {
         let messages = summary["messages"].as_u64().unwrap();
         let received = result["messages"]["received"].as_u64().unwrap();
         assert!(messages >= 2 * received, "{received} there and back: {summary}");
+        let names = stdout(&run(&["dump", file.to_str().unwrap()]));
+        assert!(names.contains("server-hello") && names.contains("proof"), "from the first packet on: {names}");
         let comment = format!("{} tcp with", result["probe"].as_str().unwrap());
         assert!(stdout(&run(&["dump", "--summary", file.to_str().unwrap()])).contains(&comment), "{text}");
     }
     let frames = folder.file("frames.toml", &plan("protocol = [\"frame\"]"));
     assert_refused(&["campaign", "plan", &frames], 2, &["captures do not see frame"]);
+    let xdp = folder.file("xdp.toml", &plan("stack = [\"kernel\", \"xdp\"]"));
+    assert_refused(&["campaign", "plan", &xdp], 2, &["stack xdp", "capture"]);
 }

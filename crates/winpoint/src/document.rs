@@ -7,8 +7,8 @@ use model::result::EndReport;
 use model::run::RunHost;
 use model::worker::Measured;
 use model::{
-    Counters, EndUsage, Finding, FindingId, HostFacts, MachineFacts, Participants, Probe, ResultDocument, Role,
-    RunDocument, Source, SourceKind, Substrate, source,
+    Counters, EndUsage, Finding, FindingId, HostFacts, MachineFacts, Participants, ResultDocument, Role, RunDocument,
+    Source, SourceKind, Substrate, source,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
@@ -132,7 +132,7 @@ fn factors(task: &Task, pass: &Pass, source: &Source) -> BTreeMap<String, serde_
     put("protocol", model::Protocol::word_of(spec.protocol()).into());
     put("size", pass.size.into());
     put(source::FACTOR, source.factor().into());
-    if let Some(rate) = pass.rate.filter(|_| spec.probe() == Probe::Pace) {
+    if let Some(rate) = pass.rate.filter(|_| spec.probe().is_open_loop()) {
         put("rate", model::schedule::rate_value(rate));
     }
     factors

@@ -9,7 +9,7 @@ use crate::proof::FrameKey;
 pub const CONTROL_LIMIT: usize = 1 << 20;
 /// Largest payload on a control connection before the client has proved itself, in bytes.
 pub const HANDSHAKE_LIMIT: usize = 16 << 10;
-/// Largest payload on an agent's pipe, in bytes (raw samples travel there).
+/// Largest payload on an agent's pipe, in bytes (raw samples and captures travel there).
 pub const AGENT_LIMIT: usize = 256 << 20;
 /// Bytes of the length before each payload.
 pub const PREFIX_BYTES: usize = 4;

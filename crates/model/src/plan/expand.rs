@@ -138,8 +138,7 @@ impl Plan {
             }
             Some(values) => Ok(values),
             None if factor.kind == factor::ValueType::Sizes => {
-                let stream = probe == Probe::Stream;
-                Ok(vec![Value::from(if stream { crate::stream::default_size(protocol) } else { 32 })])
+                Ok(vec![Value::from(if probe.is_bulk() { crate::stream::default_size(protocol) } else { 32 })])
             }
             None if matches!(factor.record, Record::Always | Record::Named) => {
                 let default = factor.default.map(|text| factor.read(text)).transpose()?;
@@ -333,6 +332,8 @@ impl BuiltInStack {
             refuse("multicast", "mcast")
         } else if *leaves_options && stamped {
             refuse("sockets with time stamps", "stamps")
+        } else if *leaves_options && spec.capture {
+            refuse("packets that captures see", "capture")
         } else if *leaves_options && segmented {
             refuse("sockets with gso or gro", "gso and gro")
         } else if *only_blocking && spins {

@@ -44,12 +44,12 @@ pub struct GroupFlow {
 
 /// What a filter lets through.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Followed {
+pub(crate) enum FlowFilter {
     One(Flow),
     Group(GroupFlow),
 }
 
-impl Followed {
+impl FlowFilter {
     /// Whether `other` is the same, perhaps known better.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
@@ -182,12 +182,12 @@ impl Family {
 
 /// The program for these flows. `link` is the length of the header before IP, `payload` the bytes kept behind the
 /// headers. No flow lets nothing through.
-pub(crate) fn program(flows: &[Followed], link: u32, payload: u32) -> Vec<Instruction> {
+pub(crate) fn program(flows: &[FlowFilter], link: u32, payload: u32) -> Vec<Instruction> {
     let mut program = Vec::new();
     for flow in flows {
         match flow {
-            Followed::One(flow) => one_flow(flow, Family::of(flow.far.ip()), link, payload).finish(&mut program),
-            Followed::Group(flow) => {
+            FlowFilter::One(flow) => one_flow(flow, Family::of(flow.far.ip()), link, payload).finish(&mut program),
+            FlowFilter::Group(flow) => {
                 for family in [&IPV4, &IPV6] {
                     group_flow(flow, family, link, payload).finish(&mut program);
                 }

@@ -1,6 +1,6 @@
 //! A capture of a measurement's flows into a file, on a thread of its own.
 
-use super::filter::{self, Flow, Followed, GroupFlow};
+use super::filter::{self, Flow, FlowFilter, GroupFlow};
 use super::link::Link;
 use super::ring::{CapturedPacket, RETIRE, Ring};
 use super::write::{self, Interface, Statistics};
@@ -20,7 +20,7 @@ const FLUSH_BYTES: usize = 1 << 18;
 /// What to capture into which file.
 #[derive(Debug, Clone, Default)]
 pub struct CaptureSpec {
-    /// The file; what it held is gone.
+    /// The file, or the name of one in memory.
     pub path: PathBuf,
     /// Payload kept of each packet, behind its headers, in bytes.
     pub payload_bytes: u32,
@@ -44,7 +44,7 @@ pub struct CaptureCounts {
 }
 
 enum Command {
-    Follow(Followed, String, SyncSender<Result<(), NetError>>),
+    Follow(FlowFilter, String, SyncSender<Result<(), NetError>>),
     Count(SyncSender<CaptureCounts>),
     Stop,
 }
@@ -57,26 +57,31 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Makes the file, and the loop to be run by a thread of its own.
+    /// Makes the file, or empties it, and the loop to be run by a thread of its own.
     ///
     /// # Errors
     /// The file cannot be written, or no packet may be captured here.
     pub fn create(spec: CaptureSpec) -> Result<(Self, CaptureLoop), NetError> {
-        // Told before the file is made: who may not capture loses no file.
-        drop(sys::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0).map_err(|cause| match cause.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => NetError::CaptureNotPermitted,
-            _ => NetError::Socket { what: "packet", cause },
-        })?);
+        check_permission()?;
         let file =
             File::create(&spec.path).map_err(|cause| NetError::CaptureFile { path: spec.path.clone(), cause })?;
         Self::into_file(spec, file)
     }
 
-    /// The same with a file that is there, and empty.
+    /// The same with a file in memory, which is gone with this process.
     ///
     /// # Errors
     /// As [`Self::create`].
-    pub fn into_file(spec: CaptureSpec, mut file: File) -> Result<(Self, CaptureLoop), NetError> {
+    pub fn in_memory(spec: CaptureSpec) -> Result<(Self, CaptureLoop, File), NetError> {
+        check_permission()?;
+        let failed = |cause| NetError::Descriptors { what: "a file in memory", cause };
+        let memory = sys::memory_file(c"windhover-packets", 0).map_err(failed)?;
+        let file = File::from(memory.try_clone().map_err(failed)?);
+        let (capture, work) = Self::into_file(spec, file)?;
+        Ok((capture, work, File::from(memory)))
+    }
+
+    fn into_file(spec: CaptureSpec, mut file: File) -> Result<(Self, CaptureLoop), NetError> {
         let failed = |cause| NetError::CaptureFile { path: spec.path.clone(), cause };
         let mut head = Vec::new();
         write::section(&mut head, &spec.application, &system(), &spec.comment);
@@ -98,7 +103,7 @@ impl Capture {
     /// There is no such interface or no route, or the kernel refuses.
     pub fn follow(&self, flow: Flow, device: Option<&str>) -> Result<(), NetError> {
         let name = interface_to(flow.far, device)?;
-        self.tell(Followed::One(flow), name)
+        self.tell(FlowFilter::One(flow), name)
     }
 
     /// Captures what a group-based protocol sends too, from now on: to its groups, from anybody, and unicast between
@@ -109,10 +114,10 @@ impl Capture {
     pub fn follow_group(&self, flow: GroupFlow, device: Option<&str>) -> Result<(), NetError> {
         let Some(group) = flow.groups.first() else { return Ok(()) };
         let name = interface_to(SocketAddr::new(*group, 9), device)?;
-        self.tell(Followed::Group(flow), name)
+        self.tell(FlowFilter::Group(flow), name)
     }
 
-    fn tell(&self, flow: Followed, name: String) -> Result<(), NetError> {
+    fn tell(&self, flow: FlowFilter, name: String) -> Result<(), NetError> {
         let (answer, heard) = sync_channel(1);
         self.send(Command::Follow(flow, name, answer));
         // A loop that is over captures nothing more, and has said why.
@@ -141,6 +146,15 @@ impl Capture {
     }
 }
 
+/// Asked before a file is made: who may not capture loses none.
+fn check_permission() -> Result<(), NetError> {
+    let socket = sys::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0).map_err(|cause| match cause.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => NetError::CaptureNotPermitted,
+        _ => NetError::Socket { what: "packet", cause },
+    });
+    socket.map(drop)
+}
+
 /// The kernel, for a file's head: `Linux 6.1.0`.
 #[must_use]
 pub fn system() -> String {
@@ -160,7 +174,7 @@ fn interface_to(far: SocketAddr, device: Option<&str>) -> Result<String, NetErro
 struct Port {
     link: Link,
     ring: Ring,
-    flows: Vec<Followed>,
+    flows: Vec<FlowFilter>,
     /// Its number in the file for packets stamped by the system's clock, and for those stamped by the NIC's.
     numbers: [Option<u32>; 2],
     passed: u64,
@@ -240,7 +254,7 @@ impl CaptureLoop {
         }
     }
 
-    fn follow(&mut self, flow: Followed, name: &str) -> Result<(), NetError> {
+    fn follow(&mut self, flow: FlowFilter, name: &str) -> Result<(), NetError> {
         if self.sink.failed.is_some() {
             return Ok(());
         }

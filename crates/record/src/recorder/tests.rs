@@ -284,6 +284,10 @@ fn ingest_never_allocates() {
     });
     assert_eq!(info.count_total, 0);
     let done = recorder.finish(None);
+    // And where samples are taken together.
+    let mut together = Recorder::new(config());
+    let info = allocation_counter::measure(|| samples.chunks(1024).for_each(|batch| together.ingest(batch)));
+    assert_eq!(info.count_total, 0);
     assert!(done.messages.received > 290_000 && done.messages.lost > 0 && done.raw_overrun > 0);
     assert!(done.outliers_dropped > 0 && !done.slow.is_empty());
 }
@@ -329,6 +333,32 @@ proptest! {
         are_the_same(&whole, &split);
         prop_assert_eq!(whole.moments, split.moments);
         prop_assert!(whole.histogram.buckets_equal(&split.histogram));
+    }
+
+    /// Catches: samples that are taken together and count otherwise than one by one. Most of these are plain.
+    #[test]
+    fn plain_samples_count_the_same_together(
+        rtts in prop::collection::vec(9_000_u64..11_000, 1..9_000), slow in prop::collection::vec((0_usize..9_000, 0_u8..3), 0..6),
+    ) {
+        let mut samples: Vec<Sample> =
+            (0..).zip(&rtts).map(|(seq, rtt)| flagged(seq, seq * 100_000, *rtt, SampleFlags::default())).collect();
+        for (at, what) in slow {
+            let Some(sample) = samples.get_mut(at) else { continue };
+            match what {
+                0 => sample.received += 3_000_000,
+                1 => sample.flags = SampleFlags::LOST,
+                _ => sample.flags = SampleFlags::WARMUP,
+            }
+        }
+        let together = run(config(), &samples);
+        let mut recorder = Recorder::new(config());
+        samples.iter().for_each(|sample| recorder.ingest_each(std::slice::from_ref(sample)));
+        let each = recorder.finish(None);
+        are_the_same(&each, &together);
+        prop_assert_eq!(each.moments, together.moments);
+        prop_assert_eq!(each.slow, together.slow);
+        prop_assert_eq!(each.elapsed_ns, together.elapsed_ns);
+        prop_assert!(each.histogram.buckets_equal(&together.histogram));
     }
 
     #[test]

@@ -12,7 +12,7 @@ const OF_A_RATE_PERCENT: f64 = 1.0;
 
 /// Time that was taken from a measuring end.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Taken {
+pub(super) struct LostTime {
     /// All of it, in ns.
     pub(super) total_ns: u64,
     /// No single piece was longer, in ns. With what its own measure may be off by: /proc/stat counts in ticks.
@@ -28,7 +28,7 @@ pub(super) struct Taken {
 ///   95 % interval of the mean.
 /// - In large pieces it makes the slowest messages: that is seen where, without those that it may have made, the highest
 ///   printed percentile would be that of half as many messages, or the worst message half as slow.
-pub(super) fn moves(evidence: &Evidence<'_>, taken: Taken) -> bool {
+pub(super) fn moves(evidence: &Evidence<'_>, taken: LostTime) -> bool {
     let Some(recorded) = evidence.recorded else {
         return percent(taken.total_ns, taken.of_ns) >= OF_A_RATE_PERCENT;
     };
@@ -37,7 +37,7 @@ pub(super) fn moves(evidence: &Evidence<'_>, taken: Taken) -> bool {
 }
 
 /// How many messages one piece can delay: one where one is under way at a time, all that fall due meanwhile in an open loop.
-fn messages_a_piece(evidence: &Evidence<'_>, taken: Taken) -> f64 {
+fn messages_a_piece(evidence: &Evidence<'_>, taken: LostTime) -> f64 {
     let distance_ns = match (evidence.pace(), evidence.spec.probe()) {
         (Some(pace), _) => pace.distance_ns,
         (None, Probe::Wake) => u64::from(evidence.spec.interval_us.unwrap_or(0)) * 1000,

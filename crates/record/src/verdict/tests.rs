@@ -418,6 +418,13 @@ fn steal_of_the_cpu_or_the_machine() {
     assert_eq!(of(&case), 2);
     case.one_machine = true;
     assert_eq!(of(&case), 1);
+    // One end shows it, whichever that is.
+    case.ends[0].1.machine_steal_ns = 0;
+    assert_eq!(of(&case), 1);
+    // A CPU of its own is another figure.
+    case.ends[0].1.machine_steal_ns = 500 * MS;
+    case.ends[1].1.cpu_steal_ns = Some(300 * MS);
+    assert_eq!(of(&case), 2);
 }
 
 /// Messages of 10 µs of which one in 500 takes 2 ms, by chance: a machine with other work on it.

@@ -4,6 +4,7 @@ use super::identity;
 use crate::cli::dump::Pcap;
 use crate::output::{Failure, Output};
 use model::worker::ProbeTask;
+use net::NetError;
 use net::capture::{CaptureSpec, GroupFlow};
 use probe::{ProbeError, Recording};
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::path::Path;
 /// Starts the capture that the flags ask for.
 pub(crate) fn of_task(wanted: &Pcap, task: &ProbeTask) -> Result<Option<Recording>, Failure> {
     started(wanted, |path| Recording::of_task(task, path, wanted.snap, &identity::tool()))
+        .map_err(|error| Failure::new(error.exit_code(), error))
 }
 
 /// Starts a capture of what a group-based protocol sends, where the flags ask for one.
@@ -25,14 +27,18 @@ pub(crate) fn of_group(
         let spec = CaptureSpec { path: path.to_owned(), payload_bytes, application, comment, ..CaptureSpec::default() };
         Recording::of_group(spec, flow, device)
     })
+    // Whatever else is wrong is what was typed: the group or the device.
+    .map_err(|error| match error {
+        ProbeError::Net(NetError::CaptureFile { .. }) | ProbeError::Task(_) => Failure::new(1, error),
+        error => Failure::usage(error),
+    })
 }
 
 fn started(
     wanted: &Pcap,
     start: impl FnOnce(&Path) -> Result<Recording, ProbeError>,
-) -> Result<Option<Recording>, Failure> {
-    let recording = wanted.file.as_deref().map(start).transpose();
-    recording.map_err(|error| Failure::new(error.exit_code(), error))
+) -> Result<Option<Recording>, ProbeError> {
+    wanted.file.as_deref().map(start).transpose()
 }
 
 /// Ends it and says what it holds.

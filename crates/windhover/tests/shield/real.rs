@@ -163,26 +163,27 @@ fn a_schedule_is_kept_behind_a_shield_and_not_without() {
     assert!(invalid_of(&beside).contains(&"generator-late".to_owned()), "{}", stdout(&beside));
     let exec = ["exec", "-a", CPU, "--", env!("CARGO_BIN_EXE_windhover")];
     let shielded = [&exec[..], &pace[..], &["fifo:50"]].concat();
-    let behind = {
-        let first = machine.shield(&shielded);
-        let found = invalid_of(&first);
-        if found.is_empty() {
-            first
-        } else {
-            eprintln!("RETRIED windhover shield {}: {}", shielded.join(" "), found.join(", "));
-            machine.shield(&shielded)
-        }
-    };
     let read = |output: &Output| serde_json::from_str::<serde_json::Value>(stdout(output).trim()).unwrap();
-    let (document, beside) = (read(&behind), read(&beside));
-    let invalid = document["verdict"]["invalid"].as_array().unwrap();
-    for finding in invalid {
-        let by_hypervisor = finding["detail"].as_str().unwrap().contains("The hypervisor gave the sender's CPU");
-        assert!(finding["id"] == "generator-late" && by_hypervisor, "{document}");
-        eprintln!("behind the shield: {}", finding["detail"]);
+    let beside = read(&beside);
+    let measured = || {
+        let behind = machine.shield(&shielded);
+        let document = read(&behind);
+        let invalid = document["verdict"]["invalid"].as_array().unwrap();
+        for finding in invalid {
+            let by_hypervisor = finding["detail"].as_str().unwrap().contains("The hypervisor gave the sender's CPU");
+            assert!(finding["id"] == "generator-late" && by_hypervisor, "{document}");
+            eprintln!("behind the shield: {}", finding["detail"]);
+        }
+        assert_code(&behind, if invalid.is_empty() { 0 } else { 4 });
+        document
+    };
+    let mut document = measured();
+    if !document["verdict"]["invalid"].as_array().unwrap().is_empty() {
+        eprintln!("RETRIED windhover shield {}: generator-late", shielded.join(" "));
+        document = measured();
     }
-    assert_code(&behind, if invalid.is_empty() { 0 } else { 4 });
-    // What a hypervisor takes makes messages late, but keeps a thread waiting for a CPU only while that CPU runs.
+    let invalid = document["verdict"]["invalid"].as_array().unwrap();
+    // Time that a hypervisor takes makes messages late; most of it does not count as waiting for a CPU.
     let figure = if invalid.is_empty() { "/rate/behind" } else { "/ends/initiator/usage/run_queue_wait_ns" };
     let of = |document: &serde_json::Value| document.pointer(figure).unwrap().as_u64().unwrap();
     assert!(4 * of(&document) <= of(&beside), "{figure}: {}, without the shield {}", of(&document), of(&beside));

@@ -36,7 +36,7 @@ pub const ANOTHER_REQUEST: std::time::Duration = std::time::Duration::from_secs(
 /// What a machine that is busy with other work does to a sound measurement: the sender gets a CPU late (`generator-late`), and a
 /// kernel that compacts memory, as it does after a large build, moves even locked pages (`faults`). The tool is right to call
 /// such figures invalid, so tests accept the two, here and nowhere else. That Windhover itself causes neither is shown behind
-/// a shield, where they fail the test: `shield::real::a_schedule_is_kept_behind_a_shield_and_not_without`.
+/// a shield, where they fail the test unless the hypervisor took the CPU: `shield::real::a_schedule_is_kept_behind_a_shield_and_not_without`.
 const BUSY: [&str; 2] = ["generator-late", "faults"];
 
 /// Whether the machine's other work explains all of these findings, of which there is at least one.

@@ -77,11 +77,11 @@ fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-fn flow(tcp: bool, far: &str, near_port: Option<u16>, group: Option<&str>) -> Followed {
-    Followed::One(Flow { tcp, far: at(far), near_port, group: group.map(|group| group.parse().unwrap()) })
+fn flow(tcp: bool, far: &str, near_port: Option<u16>, group: Option<&str>) -> FlowFilter {
+    FlowFilter::One(Flow { tcp, far: at(far), near_port, group: group.map(|group| group.parse().unwrap()) })
 }
 
-fn kept(flows: &[Followed], from: &str, to: &str, tcp: bool) -> u32 {
+fn kept(flows: &[FlowFilter], from: &str, to: &str, tcp: bool) -> u32 {
     let (frame, kind) = frame(at(from), at(to), tcp);
     run(&program(flows, 14, 64), &frame, kind)
 }
@@ -184,8 +184,8 @@ fn the_link_header_may_be_missing_and_all_be_kept() {
     assert_eq!(run(&program(&flows, 0, 65_535), &frame[14..], kind), 24 + 8 + 65_535);
 }
 
-fn group(carrier: GroupCarrier, groups: &[&str]) -> [Followed; 1] {
-    [Followed::Group(GroupFlow { carrier, groups: groups.iter().map(|group| group.parse().unwrap()).collect() })]
+fn group(carrier: GroupCarrier, groups: &[&str]) -> [FlowFilter; 1] {
+    [FlowFilter::Group(GroupFlow { carrier, groups: groups.iter().map(|group| group.parse().unwrap()).collect() })]
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_protocol_of_ip_passes_without_ports_and_behind_a_router_alert() {
 
 #[test]
 fn many_flows_stay_within_what_the_kernel_takes() {
-    let flows: Vec<Followed> =
+    let flows: Vec<FlowFilter> =
         (0..60).map(|port| flow(true, &format!("[2001:db8::2]:{}", 1000 + port), Some(9), Some("ff05::1"))).collect();
     let program = program(&flows, 14, 64);
     assert!(program.len() < 4096, "{}", program.len());
