@@ -92,9 +92,15 @@ impl Started {
                 return (Self(child), said);
             }
         }
-        let mut errors = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        let errors = errors_of(&mut child);
         panic!("it never said '{line}', but ended with {:?}:\n{said}\n{errors}", child.wait());
+    }
+
+    #[track_caller]
+    fn assert_alive(&mut self, what: &str) {
+        if let Some(status) = self.0.try_wait().unwrap() {
+            panic!("{what}: it ended with {status}:\n{}", errors_of(&mut self.0));
+        }
     }
 
     /// Closes its input and waits.
@@ -109,6 +115,12 @@ impl Started {
         }
         panic!("it did not end");
     }
+}
+
+fn errors_of(child: &mut Child) -> String {
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    errors
 }
 
 impl Drop for Started {

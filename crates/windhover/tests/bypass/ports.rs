@@ -58,7 +58,7 @@ fn sockets_that_share_a_port_share_its_peers() {
             let mut started = Started::new(&mut bypass(&state, &[&line[..], &[&port]].concat()), "ready").0;
             let mut shown = usize::MAX;
             super::support::until("two sockets on the stack", || {
-                assert_eq!(started.0.try_wait().unwrap(), None, "{kind}: the program ended");
+                started.assert_alive(kind);
                 let there = on_stack(&state, &started);
                 if std::mem::replace(&mut shown, there) != there {
                     // For who reads of a failure.
