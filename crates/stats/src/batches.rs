@@ -24,7 +24,8 @@
 //! G. S. Fishman, "Grouping observations in digital simulation", 1978.)
 
 use crate::histogram::Bucket;
-use crate::{HOUR_NS, Tally, t_quantile};
+use crate::levels::{LEVELS, Levels};
+use crate::t_quantile;
 
 const BLOCK: usize = 32;
 const MOST: usize = 128;
@@ -44,7 +45,8 @@ const MEDIAN_VALUES: u64 = 256;
 const QUANTILES: usize = 15;
 /// Distances from their median, as shares of it, at which there is a level below and one above.
 const GRID: [f64; 8] = [0.003, 0.01, 0.03, 0.08, 0.2, 0.5, 1.0, 4.0];
-const LEVELS: usize = QUANTILES + 2 * GRID.len();
+/// What [`Levels`] holds.
+const _: () = assert!(LEVELS == QUANTILES + 2 * GRID.len());
 /// Shares at a level from which the dependence of the median can be told.
 const TELLING: std::ops::RangeInclusive<f64> = 0.05..=0.95;
 
@@ -92,57 +94,6 @@ impl Batch {
     /// Values at or below a level.
     fn below(&self, level: usize) -> u64 {
         self.between.iter().take(level + 1).sum()
-    }
-}
-
-/// What shares are counted at, with the way to a value's place among them.
-#[derive(Debug, Clone)]
-struct Levels {
-    /// Ascending.
-    levels: [u64; LEVELS],
-    /// By a value's bucket in a tally: how many levels are below the bucket, or [`SEARCHED`].
-    below: Box<[u8]>,
-}
-
-/// Of a bucket with several levels, and of those above the last level: values are looked up among the levels.
-const SEARCHED: u8 = u8::MAX;
-
-impl Levels {
-    /// Of which each value is below all.
-    fn new() -> Self {
-        let mut below = vec![1; Tally::BUCKETS].into_boxed_slice();
-        std::hint::black_box(&mut below).fill(0);
-        Self { levels: [u64::MAX; LEVELS], below }
-    }
-
-    fn set(&mut self, levels: impl Iterator<Item = u64>) {
-        for (slot, level) in self.levels.iter_mut().zip(levels) {
-            *slot = level;
-        }
-        self.levels.sort_unstable();
-        let mut rest = 0;
-        for (number, level) in (0..).zip(&self.levels) {
-            let at = Tally::bucket(*level);
-            if at < rest {
-                self.below[at] = SEARCHED;
-            } else {
-                self.below[rest..=at].fill(number);
-                rest = at + 1;
-            }
-        }
-        self.below[rest..].fill(SEARCHED);
-    }
-
-    /// How many levels are below a value.
-    #[inline]
-    fn below(&self, value: u64) -> usize {
-        match self.below.get(Tally::bucket(value)) {
-            Some(&below) if below != SEARCHED && value <= HOUR_NS => {
-                let below = usize::from(below);
-                below + usize::from(self.levels.get(below).is_some_and(|level| *level < value))
-            }
-            _ => self.levels.partition_point(|level| *level < value),
-        }
     }
 }
 
@@ -386,7 +337,7 @@ impl BatchIntervals {
 
     /// Whether the values between a level and the one below are all in this bucket.
     fn is_within(&self, above: usize, bucket: Bucket) -> bool {
-        let level = |place: usize| self.levels.levels.get(place).copied().unwrap_or(u64::MAX);
+        let level = |place: usize| self.levels.all().get(place).copied().unwrap_or(u64::MAX);
         let low = above.checked_sub(1).map_or(0, |below| level(below).saturating_add(1));
         low >= bucket.low_ns && level(above) <= bucket.high_ns
     }
@@ -534,25 +485,6 @@ mod tests {
         (batches, histogram)
     }
 
-    /// Catches: a value that is counted between other levels than those that it lies between.
-    #[test]
-    fn places_among_the_levels_are_those_of_a_search() {
-        let mut random = SplitMix64::new(11);
-        for spread in [3, 40, 5_000, 3_000_000, HOUR_NS * 3] {
-            let mut levels = Levels::new();
-            levels.set((0..LEVELS).map(|_| 9_000 + random.next_u64() % spread));
-            let near = levels.levels.iter().flat_map(|level| [level - 1, *level, level + 1]).collect::<Vec<_>>();
-            let far = (0..10_000).map(|_| random.next_u64() >> (random.next_u64() % 64));
-            for value in near.into_iter().chain(far) {
-                assert_eq!(
-                    levels.below(value),
-                    levels.levels.partition_point(|level| *level < value),
-                    "{value}: {levels:?}"
-                );
-            }
-        }
-    }
-
     /// Catches: values behind the last whole block that the mean leaves out.
     #[test]
     fn the_interval_of_the_mean_is_about_the_mean_of_all() {
@@ -591,7 +523,7 @@ mod tests {
             assert_eq!(batch.sum, (u128::from(first) * 2 + u128::from(length) - 1) * u128::from(length) / 2);
             // Of a ramp the mean of the blocks' middles is the median.
             assert_eq!(batch.middles * u128::from(length), batch.sum * MIDDLES * u128::from(batches.length));
-            for (place, level) in batches.levels.levels.iter().enumerate() {
+            for (place, level) in batches.levels.all().iter().enumerate() {
                 let below = (level + 1).saturating_sub(first).min(length);
                 assert_eq!(batch.below(place), below, "at or below {level} of {length} from {first}");
             }

@@ -9,6 +9,7 @@ mod decode;
 mod encode;
 mod error;
 mod histogram;
+mod levels;
 mod looks;
 mod moments;
 mod permutation;
