@@ -78,6 +78,15 @@ pub(super) struct With {
     pub(super) events: Events,
 }
 
+impl With {
+    /// Numbers that no packet has shown before they were lost: they were missing too.
+    fn lost_unseen(&mut self, tsi: Tsi, first: Sqn, count: u32) {
+        self.counts.missing += u64::from(count);
+        self.counts.lost += u64::from(count);
+        self.events.lost(tsi, first, count);
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) tsi: Tsi,
@@ -409,8 +418,7 @@ impl Peer {
         self.settle(with);
         if !kept && base.is_after(self.base) {
             if base.is_after(self.end) {
-                with.counts.lost += u64::from(base.distance_from(self.end));
-                with.events.lost(self.tsi, self.end, base.distance_from(self.end));
+                with.lost_unseen(self.tsi, self.end, base.distance_from(self.end));
                 self.end = base;
             }
             self.base = base;
@@ -469,8 +477,7 @@ impl Peer {
                 break;
             }
             let count = self.trail.distance_from(self.base);
-            with.counts.lost += u64::from(count);
-            with.events.lost(self.tsi, self.base, count);
+            with.lost_unseen(self.tsi, self.base, count);
             (self.base, self.end) = (self.trail, self.trail);
             self.leapt();
         }
@@ -615,8 +622,7 @@ impl Peer {
         self.start(first);
         let lost = first.distance_from(trail);
         if lost > 0 {
-            with.counts.lost += u64::from(lost);
-            with.events.lost(self.tsi, trail, lost);
+            with.lost_unseen(self.tsi, trail, lost);
         }
     }
 
