@@ -23,7 +23,15 @@ words! {
         EpollMod = "epoll-mod" | "epoll_mod",
         /// As `epoll`, with EPOLL_CTL_ADD before and EPOLL_CTL_DEL after each wait.
         EpollAdddel = "epoll-adddel" | "epoll_adddel",
+        /// Overlapped receive calls that end through an I/O completion port; only at an end on Windows (winpoint).
+        Completion = "iocp",
     }
+}
+
+impl Receive {
+    /// Those that an end on Linux has.
+    pub const LINUX: [Self; 7] =
+        [Self::Block, Self::Spin, Self::Poll, Self::Select, Self::Epoll, Self::EpollMod, Self::EpollAdddel];
 }
 
 /// Idle descriptors that pad the set of select, poll and epoll, as real servers have them (sfnt-pingpong's `n-*`).

@@ -1,5 +1,6 @@
 //! What can go wrong before and after the measured loop. What goes wrong in it is [`crate::PathError`].
 
+use model::Receive;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,6 +20,9 @@ pub enum NetError {
     /// A network interface that does not exist here.
     #[error("network interface '{name}' does not exist: see 'ip link' for those that do")]
     NoInterface { name: String },
+    /// A way to wait that Linux does not have.
+    #[error("receive mode {mode} is for winpoint, on Windows: use epoll here")]
+    OnlyWindows { mode: Receive },
     /// An address that no interface of this namespace has.
     #[error("no network interface has the address {address}: see 'ip address' for those that exist")]
     NoInterfaceWithAddress { address: IpAddr },

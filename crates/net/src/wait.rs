@@ -44,6 +44,7 @@ pub(crate) fn choose<C: Waiting>(
         Receive::Epoll => loops.with(Epoll::<false, false>::new(fd, idle, stop)?),
         Receive::EpollMod => loops.with(Epoll::<true, false>::new(fd, idle, stop)?),
         Receive::EpollAdddel => loops.with(Epoll::<false, true>::new(fd, idle, stop)?),
+        Receive::Completion => return Err(NetError::OnlyWindows { mode: options.receive }),
     })
 }
 

@@ -3,6 +3,7 @@
 use crate::{ProbeError, driver};
 use model::worker::ProbeTask;
 use model::{Gap, PaceSpec, Pacer, Policy, ProbeSpec, Protocol, Receive, Stamps};
+use net::NetError;
 use wire::data;
 
 /// Refuses a task that contradicts what this machine or the peer is.
@@ -13,6 +14,9 @@ pub(crate) fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, Pr
 /// Checks the initiator's side against this machine. The policy is tried on a thread of its own, so that a refusal is
 /// reported before the peer is contacted.
 pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
+    if spec.initiator.receive == Receive::Completion {
+        return Err(NetError::OnlyWindows { mode: spec.initiator.receive }.into());
+    }
     spec.initiator_cpus().try_for_each(|cpu| try_placement(cpu, spec.initiator.policy))?;
     let several = spec.pings > 1 || spec.pongs > 1;
     if spec.socket.as_ref().is_some_and(|socket| socket.more && several && !socket.protocol.is_stream()) {

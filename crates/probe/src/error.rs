@@ -166,6 +166,7 @@ impl ProbeError {
                 | NetError::NoAddressOfFamily { .. }
                 | NetError::NoInterface { .. }
                 | NetError::NoInterfaceWithAddress { .. }
+                | NetError::OnlyWindows { .. }
                 | NetError::CaptureNotPermitted
                 | NetError::Stamps { .. },
             ) => 2,

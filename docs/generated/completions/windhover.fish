@@ -112,7 +112,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l warmup 
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l warmup-count -d 'And at least so many untimed rounds' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l timeout -d 'A datagram is lost, a stream broken, after so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l receive -d 'How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-receive -d 'How the far end waits [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-receive -d 'How the far end waits [default: as this end]; iocp where it is winpoint on Windows' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l policy -d 'Scheduling policy of this end: other, batch, idle, fifo:N, rr:N' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l remote-policy -d 'Scheduling policy of the far end [default: other]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pingpong" -l cpu -d 'CPU of this end' -r
@@ -190,7 +190,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand rr" -l warmup -d 'Un
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l warmup-count -d 'And at least so many untimed rounds' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l timeout -d 'A datagram is lost, a stream broken, after so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l receive -d 'How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel' -r
-complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-receive -d 'How the far end waits [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-receive -d 'How the far end waits [default: as this end]; iocp where it is winpoint on Windows' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l policy -d 'Scheduling policy of this end: other, batch, idle, fifo:N, rr:N' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l remote-policy -d 'Scheduling policy of the far end [default: other]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand rr" -l cpu -d 'CPU of this end' -r
@@ -288,7 +288,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand pace" -l maxms -d 'A
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l warmup -d 'Untimed rounds before each size for so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l timeout -d 'A datagram is lost, a stream broken, after so many ms' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l receive -d 'How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel' -r
-complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-receive -d 'How the far end waits [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-receive -d 'How the far end waits [default: as this end]; iocp where it is winpoint on Windows' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l policy -d 'Scheduling policy of this end: other, batch, idle, fifo:N, rr:N' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l remote-policy -d 'Scheduling policy of the far end [default: other]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand pace" -l cpu -d 'CPU of this end' -r
@@ -368,7 +368,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand stream" -s b -l band
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l rate -d 'Datagrams a second in each direction instead, such as 50k; udp only' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l batch -d 'Datagrams a system call at most (sendmmsg, recvmmsg); udp only [default: 1]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l receive -d 'How this end waits for a message: block, spin, poll, select, epoll, epoll-mod, epoll-adddel' -r
-complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-receive -d 'How the far end waits [default: as this end]' -r
+complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-receive -d 'How the far end waits [default: as this end]; iocp where it is winpoint on Windows' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l policy -d 'Scheduling policy of this end: other, batch, idle, fifo:N, rr:N' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l remote-policy -d 'Scheduling policy of the far end [default: other]' -r
 complete -c windhover -n "__fish_windhover_using_subcommand stream" -l cpu -d 'CPU of this end' -r

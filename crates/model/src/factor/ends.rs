@@ -105,7 +105,7 @@ pub(super) static FACTORS: [Factor; 22] = [
         )
         .default("block")
         .daily_on(MESSAGES),
-        far("remote-receive", "MODE", "How the far end waits [default: as this end]"),
+        far("remote-receive", "MODE", "How the far end waits [default: as this end]; iocp where it is winpoint on Windows"),
     ]),
     Factor::new("policy", ValueType::Text, sets!(Ends, policy = parsed))
     .about("Scheduling policy: `other`, `batch`, `idle`, `fifo:N` or `rr:N`, N from 1 to 99.")

@@ -179,6 +179,10 @@ impl Plan {
             return Ok(None);
         }
         spec.check()?;
+        if [&spec.initiator, &spec.reflector].iter().any(|end| end.receive == Receive::Completion) {
+            let what = format!("receive mode {} is of Windows, and the hosts of a plan are Linux", Receive::Completion);
+            return Err(ModelError::conflict(what, "use epoll, or measure with winpoint by hand"));
+        }
         let chosen = |name: &str| choices.iter().find(|(factor, _)| factor.name == name).map(|(_, value)| value);
         let word = |name: &str| chosen(name).map(factor::word).unwrap_or_default();
         let kernel = self.cell_kernel(&word("kernel"))?;
@@ -443,6 +447,7 @@ mod tests {
             ("[[grid]]\nprotocol = [\"udp\"]\nsize = [70000]\n", "70000"),
             ("[[grid]]\nload = [\"heavy\"]\n", "heavy"),
             ("[[grid]]\nstack = [\"onload\"]\n", "onload"),
+            ("[[grid]]\nreceive = [\"iocp\"]\n", "measure with winpoint by hand"),
             ("[[grid]]\ncpu = [\"1\"]\nreceive = [\"spin\"]\n", "CPU 1"),
             ("[[grid]]\npolicy = [\"fifo:100\"]\n", "100"),
             ("[[grid]]\nframe_backend = [\"generic\"]\n", "no grid has frame: add protocol = [\"frame\"]"),

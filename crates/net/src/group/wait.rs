@@ -63,6 +63,7 @@ impl GroupWait {
             Receive::Epoll => WaitSet::Epoll(Set::new(&sockets, &idle, Each::Nothing)?),
             Receive::EpollMod => WaitSet::Epoll(Set::new(&sockets, &idle, Each::Mod)?),
             Receive::EpollAdddel => WaitSet::Epoll(Set::new(&sockets, &idle, Each::AddDel)?),
+            Receive::Completion => return Err(NetError::OnlyWindows { mode: receive }),
         };
         Ok(Self { kind, sockets: sockets.len(), _idle: idle })
     }
