@@ -38,11 +38,13 @@ const REST: Duration = Duration::from_secs(5);
 type Case = (&'static str, fn(&Lab) -> Result<()>);
 
 /// All cases. Each is counted, and what is wrong is printed.
-const CASES: [Case; 5] = [
+const CASES: [Case; 7] = [
     ("the doctor reads the registry and changes nothing", doctor),
     ("windhover measures against the reflector on Windows", to_windows),
     ("a key is needed at both ends", keys),
     ("Windows measures against windhover, and report reads it", from_windows),
+    ("receive calls end through completion ports, at both ends", completion),
+    ("PGM goes between Windows and Linux, both ways", pgm),
     ("figures under Wine are never put beside others", apart),
 ];
 
@@ -110,6 +112,8 @@ impl Lab {
             // The compiler is a release; what it must not do without this is build its own library.
             .env("RUSTC_BOOTSTRAP", "1")
             .env_remove("RUSTUP_TOOLCHAIN")
+            // What is said there is for this machine's linker.
+            .env_remove("RUSTFLAGS")
             .env("LD_LIBRARY_PATH", &libraries)
             .env("PATH", format!("{}:{path}", ours.display()))
             .env("CARGO_TARGET_DIR", &folder)
@@ -398,6 +402,123 @@ fn from_windows(lab: &Lab) -> Result<()> {
     require(shown.contains("foreign worker winpoint"), "the source is not named", &shown)?;
     let report = printed(&mut lab.windhover(&["report", &path, "--format", "markdown"]))?;
     require(report.contains("under Wine"), "the report does not name Wine", &report)
+}
+
+/// Calls that end twice or never, bytes of a stream that are lost between two calls, a port that is joined twice.
+fn completion(lab: &Lab) -> Result<()> {
+    {
+        let _served = Served::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7417"]))?;
+        let to = |probe: &'static str, protocol: &'static str| {
+            [probe, protocol, "127.0.0.1:7417", "--json", "--seconds", "60"]
+        };
+        for protocol in ["udp", "tcp"] {
+            let line =
+                [&to("pingpong", protocol)[..], &["--receive", "iocp", "--size", "1,32,1400", "--count", "2000"]];
+            all_answered(&printed(&mut lab.winpoint(&line.concat()))?, 2000)?;
+            for receive in ["block", "iocp"] {
+                let line = ["--receive", receive, "--rate", "400,500", "--count", "300", "--beyond-saturation"];
+                all_answered(&printed(&mut lab.winpoint(&[&to("pace", protocol)[..], &line].concat()))?, 300)?;
+            }
+        }
+        let line = [&to("pingpong", "tcp")[..], &["--receive", "iocp", "--size", "200000", "--count", "100"]];
+        all_answered(&printed(&mut lab.winpoint(&line.concat()))?, 100)?;
+    }
+    let _served = Served::start(&mut lab.winpoint(&["serve", "--bind", "127.0.0.1:7418"]))?;
+    for protocol in ["udp", "tcp"] {
+        let to =
+            |probe: &'static str| [probe, protocol, "127.0.0.1:7418", "--format", "json", "--remote-receive", "iocp"];
+        let line = [&to("pingpong")[..], &["--size", "1,32,1400", "--count", "500"]];
+        all_answered(&printed(&mut lab.windhover(&line.concat()))?, 500)?;
+        let line = [&to("pace")[..], &["--rate", "500", "--count", "200"]];
+        all_answered(&printed(&mut lab.windhover(&line.concat()))?, 200)?;
+    }
+    Ok(())
+}
+
+/// The other host: a network namespace behind a veth pair, that ends with this. The near end has 198.18.7.1, it has 198.18.7.2.
+struct OtherHost(Child);
+
+impl OtherHost {
+    fn start() -> Result<Self> {
+        let child = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().context("unshare")?;
+        let host = Self(child);
+        let pid = host.0.id().to_string();
+        // The pair goes nowhere while the process has its parent's namespace.
+        let (own, other) = (Path::new("/proc/self/ns/net"), PathBuf::from(format!("/proc/{pid}/ns/net")));
+        let until = Instant::now() + LIMIT;
+        while std::fs::read_link(own)? == std::fs::read_link(&other)? {
+            require(Instant::now() < until, "no second network namespace", &pid)?;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        process::run("ip", &["link", "add", "w0", "type", "veth", "peer", "name", "w1", "netns", &pid])?;
+        process::run("ip", &["addr", "add", "198.18.7.1/24", "dev", "w0"])?;
+        process::run("ip", &["link", "set", "w0", "up"])?;
+        for line in ["addr add 198.18.7.2/24 dev w1", "link set w1 up", "link set lo up"] {
+            let words: Vec<&str> = line.split(' ').collect();
+            process::finish(host.inside(&mut Command::new("ip")).args(words))?;
+        }
+        Ok(host)
+    }
+
+    /// A program on the other host.
+    fn inside(&self, command: &mut Command) -> Command {
+        let mut inside = Command::new("nsenter");
+        inside
+            .arg(format!("--net=/proc/{}/ns/net", self.0.id()))
+            .arg("--")
+            .arg(command.get_program())
+            .args(command.get_args());
+        inside
+    }
+}
+
+impl Drop for OtherHost {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Groups that Windows joins otherwise than Linux, NAKs that its one socket does not get, a rate that it does not keep.
+fn pgm(lab: &Lab) -> Result<()> {
+    let host = OtherHost::start()?;
+    let text = printed(&mut lab.windhover(&["key"]))?;
+    files::put(&lab.folder, "key", text.as_bytes(), 0o600)?;
+    let key = lab.folder.join("key").display().to_string();
+    {
+        let serve = ["serve", "--bind", "198.18.7.2:7419", "--key-file", &key];
+        let _served = Served::start(&mut host.inside(&mut lab.windhover(&serve)))?;
+        let to = ["pace", "pgm", "239.192.0.1", "198.18.7.2:7419", "--key-file", "key", "--size", "64,4000", "--json"];
+        for receive in ["spin", "block", "iocp"] {
+            let line = ["--receive", receive, "--rate", "500", "--count", "300", "--timeout", "3000"];
+            let documents = all_answered(&printed(&mut lab.winpoint(&[&to[..], &line].concat()))?, 300)?;
+            for document in documents {
+                require(
+                    document["pgm"]["ends"][1]["counts"]["messages"] == 300,
+                    "the far end's",
+                    &document["pgm"].to_string(),
+                )?;
+            }
+        }
+    }
+    let _served = Served::start(&mut lab.winpoint(&["serve", "--bind", "198.18.7.1:7420", "--key-file", "key"]))?;
+    for receive in ["spin", "block", "iocp"] {
+        let line = [
+            "pace",
+            "pgm",
+            "239.192.0.1",
+            "198.18.7.1:7420",
+            "--key-file",
+            &key,
+            "--size",
+            "64,4000",
+            "--format",
+            "json",
+        ];
+        let more = ["--remote-receive", receive, "--rate", "500", "--count", "300", "--timeout", "3000"];
+        all_answered(&printed(&mut host.inside(&mut lab.windhover(&[&line[..], &more].concat())))?, 300)?;
+    }
+    Ok(())
 }
 
 /// A comparison of Wine with anything else that nobody asked for by name.

@@ -27,7 +27,7 @@ pub use evidence::{EndEvidence, Evidence, PathFacts};
 pub use latency::{Distribution, latency};
 pub use paced::{
     Arrears, Delivered, PaceFigures, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, RemoteEnd, RepairFigures,
-    RepairNote, SenderCounts, saturated,
+    RepairNote, SenderCounts, lost_for_good, saturated,
 };
 pub use recorder::{Recorded, Recorder, RecorderConfig, Schedule};
 pub use verdict::verdict;

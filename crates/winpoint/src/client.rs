@@ -2,18 +2,23 @@
 
 use crate::data::{DataPath, is_nothing};
 use crate::error::{data, random};
+use crate::pgm::{self, Conversation, Ends};
 use crate::{Task, WinpointError};
-use model::{ProbeSpec, SocketSpec};
+use model::{ProbeSpec, Receive, SocketSpec};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
-use wire::{ClientConfig, ClientEvent, ClientSession, OpenRequest, PaceRequest, SessionError, StopReport};
+use wire::{ClientConfig, ClientEvent, ClientSession, OpenRequest, PaceRequest, PgmRequest, SessionError, StopReport};
 
 /// How long a connection or one answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the data path may take to be proved, and the time between two showings of the token.
 const PROVE: Duration = Duration::from_secs(5);
 const PROVE_AGAIN: Duration = Duration::from_millis(50);
+/// How long PGM is served between two showings of the token.
+const SERVE: Duration = Duration::from_millis(10);
+/// How long the end of a source is announced.
+const CLOSE: Duration = Duration::from_millis(300);
 
 /// An address as people write it: `ADDR`, `ADDR:PORT` or a name; without a port an endpoint's own.
 ///
@@ -47,11 +52,11 @@ pub(crate) struct Peer {
 }
 
 /// What the reflector is asked for.
-fn request(spec: &ProbeSpec, socket: &SocketSpec) -> OpenRequest {
+fn request(spec: &ProbeSpec, socket: &SocketSpec, pgm: Option<PgmRequest>) -> OpenRequest {
     let pace = spec.pace();
     let fastest = pace.map(|pace| pace.rates_pps.iter().copied().fold(1.0, f64::max).ceil());
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 or more; `as` saturates")]
-    let pace = fastest.map(|fastest| PaceRequest { rate_pps: fastest as u32, ..PaceRequest::default() });
+    let pace = fastest.map(|fastest| PaceRequest { rate_pps: fastest as u32, pgm, ..PaceRequest::default() });
     OpenRequest {
         probe: spec.probe(),
         socket: socket.clone(),
@@ -66,8 +71,8 @@ fn request(spec: &ProbeSpec, socket: &SocketSpec) -> OpenRequest {
 }
 
 impl Peer {
-    /// Connects, makes the handshake, and opens and proves the data path.
-    pub(crate) fn open(task: &Task) -> Result<Self, WinpointError> {
+    /// Connects, makes the handshake, and opens and proves the data path, whose receive calls wait by `receive`.
+    pub(crate) fn open(task: &Task, receive: Receive) -> Result<Self, WinpointError> {
         let name = task.control.to_string();
         let socket = task.spec.socket()?;
         let failed = |cause| WinpointError::Connect { address: name.clone(), cause };
@@ -79,18 +84,38 @@ impl Peer {
         let mut control = Control { stream, machine, name: name.clone() };
         let ready = control.answer("making the handshake")?;
         let ClientEvent::Ready { hello, .. } = ready else { return Err(control.out_of_order("making the handshake")) };
-        control.machine.open(request(&task.spec, socket)).map_err(|cause| control.failed(cause))?;
+        let pgm = socket
+            .pgm
+            .as_ref()
+            .map(|spec| Ok::<_, WinpointError>((spec, pgm::source()?, u64::from_ne_bytes(random()?))));
+        let pgm = pgm.transpose()?;
+        let asked = pgm.as_ref().map(|(_, own, tag)| PgmRequest { source: (*own).into(), tag: *tag });
+        control.machine.open(request(&task.spec, socket, asked)).map_err(|cause| control.failed(cause))?;
         let ClientEvent::Opened(opened) = control.answer("opening the data path")? else {
             return Err(control.out_of_order("opening the data path"));
         };
         let ip = opened.address.unwrap_or(task.control.ip());
         let remote = SocketAddr::new(ip, opened.port);
         let protocol = socket.protocol;
-        let mut path = DataPath::connect(protocol, remote, own.ip()).map_err(data("connecting the data path"))?;
+        let tag = pgm.as_ref().map_or(opened.token.tag(), |(_, _, tag)| *tag);
+        let mut path = match pgm {
+            None => DataPath::connect(protocol, remote, own.ip()).map_err(data("connecting the data path"))?,
+            Some((spec, source, tag)) => {
+                let (publish, subscribe) = (spec.group, spec.reply_group());
+                let ends = Ends { spec, ttl: socket.ttl, local: own.ip(), publish, subscribe };
+                let conversation = Conversation::open(&ends, source, tag)?;
+                conversation
+                    .hear_only(opened.source.ok_or_else(|| control.out_of_order("opening the data path"))?.into());
+                DataPath::pgm(conversation)
+            }
+        };
         let proof = wire::data::prove(&opened.token);
         let began = Instant::now();
         let mut shown = false;
         loop {
+            if let Some((conversation, _)) = path.conversation() {
+                conversation.drive(None, SERVE).map_err(data("proving the data path"))?;
+            }
             // A stream delivers it; datagrams may be lost.
             if !(shown && protocol.is_stream()) {
                 path.send(&proof).map_err(data("proving the data path"))?;
@@ -103,10 +128,10 @@ impl Peer {
                 None => return Err(WinpointError::NotProved { protocol, address: name }),
             }
         }
-        path.wait_by(task.spec.initiator.receive, socket.nodelay).map_err(data("setting up the data path"))?;
+        path.wait_by(receive, socket.nodelay).map_err(data("setting up the data path"))?;
         let local = path.local_address();
         let max_rate_pps = hello.limits.max_rate_pps;
-        Ok(Self { control, max_rate_pps, data: path, tag: opened.token.tag(), remote, local })
+        Ok(Self { control, max_rate_pps, data: path, tag, remote, local })
     }
 
     /// Begins a size: the reflector waits for messages when this returns.
@@ -133,6 +158,9 @@ impl Peer {
 
     /// Closes the session; failures no longer matter.
     pub(crate) fn close(mut self) {
+        if let Some((conversation, completion)) = self.data.conversation() {
+            conversation.close(completion, CLOSE);
+        }
         let _ = self.control.machine.close();
         let _ = self.control.flush();
     }

@@ -1,6 +1,8 @@
 //! A data path over the standard library's sockets.
 
-use model::{Protocol, Receive};
+use crate::pgm::Conversation;
+use crate::platform::Completion;
+use model::{Protocol, Receive, Repaired};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -11,8 +13,9 @@ pub(crate) const LOOK: Duration = Duration::from_millis(20);
 const CONNECT: Duration = Duration::from_secs(5);
 /// A peer that takes nothing for so long is gone, or means no good.
 const STUCK: Duration = Duration::from_secs(5);
-/// WSAEMSGSIZE: a datagram longer than the buffer, which other systems cut off silently.
-const TOO_LONG: i32 = 10_040;
+/// WSAEMSGSIZE, and as a completion port has it ERROR_MORE_DATA: a datagram longer than the buffer, which other systems cut
+/// off silently.
+const TOO_LONG: [i32; 2] = [10_040, 234];
 
 /// What a receive call gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +30,7 @@ pub(crate) enum Received {
 enum Socket {
     Udp(UdpSocket),
     Tcp(TcpStream),
+    Pgm(Box<Conversation>),
 }
 
 /// How much of a message the socket has taken, and since when it has taken nothing more.
@@ -42,12 +46,14 @@ impl Sending {
     }
 }
 
-/// A connected socket that carries messages.
+/// A way for messages to one peer and back.
 #[derive(Debug)]
 pub(crate) struct DataPath {
     socket: Socket,
     /// Bytes of a stream's message that have come.
     filled: usize,
+    /// What receive calls end through, where that is asked for.
+    completion: Option<Completion>,
 }
 
 impl DataPath {
@@ -60,23 +66,55 @@ impl DataPath {
             socket.connect(to)?;
             Socket::Udp(socket)
         };
-        Ok(Self { socket, filled: 0 })
+        Ok(Self::new(socket))
+    }
+
+    fn new(socket: Socket) -> Self {
+        Self { socket, filled: 0, completion: None }
     }
 
     /// A datagram socket that is connected to its peer.
     pub(crate) fn udp(socket: UdpSocket) -> Self {
-        Self { socket: Socket::Udp(socket), filled: 0 }
+        Self::new(Socket::Udp(socket))
     }
 
     /// A connection.
     pub(crate) fn tcp(stream: TcpStream) -> Self {
-        Self { socket: Socket::Tcp(stream), filled: 0 }
+        Self::new(Socket::Tcp(stream))
+    }
+
+    /// An end of PGM.
+    pub(crate) fn pgm(conversation: Conversation) -> Self {
+        Self::new(Socket::Pgm(Box::new(conversation)))
+    }
+
+    /// The same path for a thread that only receives; this one then only sends.
+    pub(crate) fn receiving_half(&self) -> io::Result<Self> {
+        Ok(Self::new(match &self.socket {
+            Socket::Udp(socket) => Socket::Udp(socket.try_clone()?),
+            Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
+            Socket::Pgm(conversation) => Socket::Pgm(Box::new(conversation.half())),
+        }))
+    }
+
+    /// The conversation, where the path is of PGM, and what its receive calls end through.
+    pub(crate) fn conversation(&mut self) -> Option<(&mut Conversation, Option<&mut Completion>)> {
+        match &mut self.socket {
+            Socket::Pgm(conversation) => Some((conversation, self.completion.as_mut())),
+            _ => None,
+        }
+    }
+
+    /// What repairs cost the message that came last.
+    pub(crate) fn repaired(&self) -> Repaired {
+        if let Socket::Pgm(conversation) = &self.socket { conversation.repaired } else { Repaired::default() }
     }
 
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
         match &self.socket {
             Socket::Udp(socket) => socket.local_addr(),
             Socket::Tcp(stream) => stream.local_addr(),
+            Socket::Pgm(conversation) => conversation.socket().local_addr(),
         }
         .ok()
     }
@@ -85,21 +123,31 @@ impl DataPath {
         matches!(self.socket, Socket::Tcp(_))
     }
 
-    /// How receive calls wait: `spin` not at all, anything else blocks for [`LOOK`] at most.
+    /// How receive calls wait: `spin` not at all, the others for [`LOOK`] at most.
     pub(crate) fn wait_by(&mut self, receive: Receive, nodelay: bool) -> io::Result<()> {
-        let spins = receive == Receive::Spin;
-        match &self.socket {
+        let blocks = receive != Receive::Spin;
+        match &mut self.socket {
             Socket::Udp(socket) => {
-                socket.set_nonblocking(spins)?;
-                socket.set_read_timeout(Some(LOOK))
+                socket.set_nonblocking(!blocks)?;
+                socket.set_read_timeout(Some(LOOK))?;
             }
             Socket::Tcp(stream) => {
                 stream.set_nodelay(nodelay)?;
-                stream.set_nonblocking(spins)?;
+                stream.set_nonblocking(!blocks)?;
                 stream.set_write_timeout(Some(STUCK))?;
-                stream.set_read_timeout(Some(LOOK))
+                stream.set_read_timeout(Some(LOOK))?;
             }
+            Socket::Pgm(conversation) => conversation.set_blocking(blocks)?,
         }
+        // A socket stays with its completion port.
+        if receive == Receive::Completion && self.completion.is_none() {
+            self.completion = Some(match &self.socket {
+                Socket::Udp(socket) => Completion::of_datagrams(socket)?,
+                Socket::Pgm(conversation) => Completion::of_datagrams(conversation.socket())?,
+                Socket::Tcp(stream) => Completion::of_stream(stream)?,
+            });
+        }
+        Ok(())
     }
 
     /// Sends a whole message.
@@ -116,6 +164,11 @@ impl DataPath {
         let done = match &mut self.socket {
             Socket::Udp(socket) => socket.send(message),
             Socket::Tcp(stream) => stream.write(message.get(sending.bytes..).unwrap_or_default()),
+            Socket::Pgm(conversation) => {
+                let (taken, done) = conversation.publish(message, sending.bytes > 0)?;
+                sending.bytes = if taken { message.len() } else { 0 };
+                return Ok(done);
+            }
         };
         match done {
             Ok(bytes) if self.is_stream() => {
@@ -131,9 +184,17 @@ impl DataPath {
 
     /// Takes a message of `size` bytes into a buffer that has room for one byte more.
     pub(crate) fn receive(&mut self, buffer: &mut [u8], size: usize) -> io::Result<Received> {
-        let done = match &mut self.socket {
-            Socket::Udp(socket) => socket.recv(buffer),
-            Socket::Tcp(stream) => stream.read(buffer.get_mut(self.filled..size).unwrap_or_default()),
+        let done = match (&mut self.socket, &mut self.completion) {
+            (Socket::Pgm(conversation), completion) => return conversation.receive(completion.as_mut(), buffer),
+            (Socket::Udp(_), Some(completion)) => completion.receive(buffer, LOOK).map(|(bytes, _)| bytes),
+            (Socket::Udp(socket), None) => socket.recv(buffer),
+            (Socket::Tcp(stream), completion) => {
+                let rest = buffer.get_mut(self.filled..size).unwrap_or_default();
+                match completion {
+                    Some(completion) => completion.receive(rest, LOOK).map(|(bytes, _)| bytes),
+                    None => stream.read(rest),
+                }
+            }
         };
         match done {
             Ok(0) if self.is_stream() => Err(ErrorKind::UnexpectedEof.into()),
@@ -148,7 +209,7 @@ impl DataPath {
             Ok(bytes) => Ok(Received::Bytes(bytes)),
             Err(error) if is_nothing(&error) => Ok(Received::Nothing),
             Err(error) if is_icmp(&error) && !self.is_stream() => Ok(Received::Nothing),
-            Err(error) if cfg!(windows) && error.raw_os_error() == Some(TOO_LONG) => Ok(Received::Bytes(buffer.len())),
+            Err(error) if is_too_long(&error) => Ok(Received::Bytes(buffer.len())),
             Err(error) => Err(error),
         }
     }
@@ -158,12 +219,12 @@ impl DataPath {
         /// More than these are a flood.
         const MOST: u32 = 10_000;
         let Socket::Udp(socket) = &self.socket else { return Ok(()) };
-        socket.set_nonblocking(true)?;
-        for _ in 0..MOST {
-            if matches!(socket.recv(scratch), Err(error) if is_nothing(&error)) {
-                break;
-            }
+        if let Some(completion) = &mut self.completion {
+            (0..MOST).find(|_| completion.receive(scratch, Duration::ZERO).is_err_and(|error| is_nothing(&error)));
+            return Ok(());
         }
+        socket.set_nonblocking(true)?;
+        (0..MOST).find(|_| socket.recv(scratch).is_err_and(|error| is_nothing(&error)));
         Ok(())
     }
 }
@@ -176,4 +237,9 @@ pub(crate) fn is_nothing(error: &io::Error) -> bool {
 /// An ICMP error of an earlier datagram, which anybody can forge. Windows calls it a reset.
 pub(crate) fn is_icmp(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused)
+}
+
+/// A datagram was longer than the buffer.
+pub(crate) fn is_too_long(error: &io::Error) -> bool {
+    cfg!(windows) && error.raw_os_error().is_some_and(|code| TOO_LONG.contains(&code))
 }

@@ -7,8 +7,8 @@ use model::result::EndReport;
 use model::run::RunHost;
 use model::worker::Measured;
 use model::{
-    Counters, EndUsage, Finding, FindingId, HostFacts, MachineFacts, Participants, ResultDocument, Role, RunDocument,
-    Source, SourceKind, Substrate, source,
+    Counters, EndUsage, Finding, FindingId, HostFacts, MachineFacts, Participants, PgmReport, ResultDocument, Role,
+    RunDocument, Source, SourceKind, Substrate, source,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
@@ -29,12 +29,17 @@ pub(crate) struct Pass {
 }
 
 /// What was seen of a pass beside its samples.
+#[derive(Default)]
 pub(crate) struct PassFacts {
     /// Wall clock at the first timed message, since 1970.
     pub(crate) started_ns: u64,
     pub(crate) report: Option<StopReport>,
     /// How the other end vanished, if it did.
     pub(crate) vanished: Option<String>,
+    /// What PGM did.
+    pub(crate) pgm: Option<PgmReport>,
+    /// What else is to be said.
+    pub(crate) found: Vec<Finding>,
 }
 
 /// Wall clock in nanoseconds since 1970.
@@ -55,6 +60,7 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recor
         platform::CLOCK
     );
     let mut found = vec![Finding::at(FindingId::Foreign, Role::Initiator, detail)];
+    found.extend(seen.found);
     let reflector = seen.report.unwrap_or_default();
     found.extend(reflector.notes.iter().cloned());
     let (usage, counters) = (EndUsage::default(), Counters::default());
@@ -117,6 +123,7 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recor
         ),
         messages: recorded.messages.clone(),
         source: Some(source),
+        pgm: seen.pgm,
         verdict,
         ..ResultDocument::default()
     };

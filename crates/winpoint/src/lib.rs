@@ -11,6 +11,7 @@ pub mod doctor;
 mod document;
 mod error;
 mod pace;
+mod pgm;
 mod pingpong;
 pub mod platform;
 mod reflector;

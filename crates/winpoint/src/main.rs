@@ -3,7 +3,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use model::worker::Measured;
-use model::{Limits, PaceSpec, Pacer, Probe, ProbeOptions, ProbeSpec, Protocol, Receive, SizeList, Substrate};
+use model::{Limits, PaceSpec, Pacer, PgmSpec, Probe, ProbeOptions, ProbeSpec, Protocol, Receive, SizeList, Substrate};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use winpoint::platform::{self, Placement, PriorityClass};
@@ -62,13 +62,13 @@ struct Common {
 
 #[derive(Debug, Args)]
 struct Measure {
-    /// udp or tcp
+    /// udp or tcp; with pace also pgm
     protocol: Protocol,
-    /// The other end
-    #[arg(value_name = "ADDR[:PORT]")]
-    address: String,
+    /// The other end; with pgm the group comes before it
+    #[arg(value_name = "ADDR[:PORT]", required = true, num_args = 1..=2)]
+    address: Vec<String>,
     /// Message sizes in bytes
-    #[arg(long, value_name = "LIST", default_value = "32")]
+    #[arg(long, value_name = "LIST", default_value = "32", default_value_if("protocol", "pgm", "64"))]
     size: SizeList,
     /// Time for each size (of pace: each rate)
     #[arg(long, value_name = "S", default_value_t = 1.0)]
@@ -82,7 +82,7 @@ struct Measure {
     /// A message without an answer for so long is lost
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     timeout: u32,
-    /// How the reflector waits: block or spin
+    /// How the reflector waits: block or spin, or any mode that its system has
     #[arg(long, value_name = "MODE", default_value = "block")]
     remote_receive: Receive,
     /// Folder to write a run directory to, for `windhover report` and `windhover compare`
@@ -106,7 +106,7 @@ struct Measure {
 
 #[derive(Debug, Args)]
 struct Rounds {
-    /// How this end waits: block or spin
+    /// How this end waits: block, spin or iocp (overlapped calls and an I/O completion port)
     #[arg(long, value_name = "MODE", default_value = "block")]
     receive: Receive,
     /// Report the round trip rather than half of it
@@ -121,11 +121,51 @@ struct Pace {
     /// Messages a second: one rate or several
     #[arg(long, value_name = "LIST", default_value = "10000")]
     rate: model::schedule::RateList,
+    /// How answers are waited for: spin, in the thread that sends, or block or iocp in another one
+    #[arg(long, value_name = "MODE", default_value = "spin")]
+    receive: Receive,
     /// Go on with higher rates although one was not reached
     #[arg(long)]
     beyond_saturation: bool,
     #[command(flatten)]
+    group: Group,
+    #[command(flatten)]
     measure: Measure,
+}
+
+/// What only PGM has, the same at both ends.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "PGM (pace pgm GROUP ADDR)")]
+struct Group {
+    /// Group that the reflector publishes on [default: the address after GROUP]
+    #[arg(long, value_name = "GROUP")]
+    reply_group: Option<std::net::IpAddr>,
+    /// UDP port of both ends
+    #[arg(long, value_name = "PORT", default_value_t = PgmSpec::new(NOWHERE).udp_port)]
+    udp_port: u16,
+    /// Packets that each source can repair, and that each receiver keeps behind a gap; a power of two
+    #[arg(long, value_name = "PACKETS", default_value_t = PgmSpec::new(NOWHERE).window_packets)]
+    window: u32,
+    /// Longest packet in bytes, without headers of IP and UDP
+    #[arg(long, value_name = "BYTES", default_value_t = PgmSpec::new(NOWHERE).packet_bytes)]
+    packet: u16,
+}
+
+const NOWHERE: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+
+impl Group {
+    fn spec(&self, group: &str) -> Result<PgmSpec, WinpointError> {
+        let what = || format!("'{group}' is no multicast group");
+        let conflict =
+            |_| WinpointError::Conflict { what: what(), remedy: "use pace pgm GROUP ADDR, such as 239.192.0.1" };
+        Ok(PgmSpec {
+            reply_group: self.reply_group,
+            udp_port: self.udp_port,
+            window_packets: self.window,
+            packet_bytes: self.packet,
+            ..PgmSpec::new(group.parse().map_err(conflict)?)
+        })
+    }
 }
 
 fn label(text: &str) -> Result<(String, String), String> {
@@ -176,11 +216,11 @@ fn main() -> ExitCode {
         }
         Command::Pace(arguments) => {
             let mut spec = arguments.measure.spec(Probe::Pace);
-            spec.initiator.receive = Receive::Spin;
+            spec.initiator.receive = arguments.receive;
             let (rates_pps, beyond_saturation) = (arguments.rate.rates().to_vec(), arguments.beyond_saturation);
             let pace = PaceSpec { rates_pps, pacer: Pacer::Spin, beyond_saturation, ..PaceSpec::default() };
             spec.options = ProbeOptions::Pace { pace };
-            measure(spec, &arguments.measure)
+            group(&mut spec, &arguments).and_then(|()| measure(spec, &arguments.measure))
         }
         Command::Doctor => {
             examine();
@@ -194,6 +234,17 @@ fn main() -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+/// What `pgm` needs beside the address, which nothing else takes.
+fn group(spec: &mut ProbeSpec, arguments: &Pace) -> Result<(), WinpointError> {
+    let Some(socket) = spec.socket.as_mut().filter(|socket| socket.protocol == Protocol::Pgm) else { return Ok(()) };
+    let [group, _] = &arguments.measure.address[..] else {
+        let what = "pgm needs a group and an endpoint".to_owned();
+        return Err(WinpointError::Conflict { what, remedy: "use pace pgm GROUP ADDR" });
+    };
+    socket.pgm = Some(arguments.group.spec(group)?);
+    Ok(())
 }
 
 fn serve(arguments: &Serve) -> Result<(), WinpointError> {
@@ -212,7 +263,13 @@ fn serve(arguments: &Serve) -> Result<(), WinpointError> {
 
 /// As `windhover` does, it ends with 4 when a figure cannot be trusted.
 fn measure(spec: ProbeSpec, arguments: &Measure) -> Result<ExitCode, WinpointError> {
-    let task = Task { spec, control: winpoint::resolve(&arguments.address)?, key: arguments.common.key()? };
+    let is_pgm = spec.protocol() == Some(Protocol::Pgm);
+    if arguments.address.len() > 1 && !is_pgm {
+        let what = format!("'{}' is one address too many", arguments.address.join(" "));
+        return Err(WinpointError::Conflict { what, remedy: "only pgm has a group before the address" });
+    }
+    let address = arguments.address.last().map(String::as_str).unwrap_or_default();
+    let task = Task { spec, control: winpoint::resolve(address)?, key: arguments.common.key()? };
     winpoint::substrate(arguments.substrate)?;
     platform::place(&arguments.common.placement())?;
     let started_ns = winpoint::now_ns();

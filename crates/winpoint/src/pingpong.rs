@@ -25,7 +25,7 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
     if let Some(what) = not_here(spec) {
         return Err(WinpointError::Conflict { what: format!("winpoint has no {what}"), remedy: "leave it out" });
     }
-    let mut peer = Peer::open(task)?;
+    let mut peer = Peer::open(task, spec.initiator.receive)?;
     let mut number = 1;
     for size in spec.sizes.iter() {
         peer.start(size)?;
@@ -43,7 +43,8 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
             (Err(error), broken) => (None, Some(broken.unwrap_or_else(|| error.to_string()))),
         };
         let recorded = recorder.finish(None);
-        let seen = PassFacts { started_ns: rounds.started_ns, report, vanished: broken.clone() };
+        let seen =
+            PassFacts { started_ns: rounds.started_ns, report, vanished: broken.clone(), ..PassFacts::default() };
         give(document::assemble(task, &peer, Pass { size, rate: None }, recorded, seen));
         if let Some(why) = broken {
             return Err(WinpointError::Vanished { size, why });

@@ -1,21 +1,27 @@
 //! The reflector of one session: a thread that opens the data path, has it proved, and sends messages back.
 
+use crate::WinpointError;
 use crate::data::{DataPath, LOOK, Received, is_nothing};
+use crate::pgm::{self, Conversation, Ends};
 use crate::platform::{self, Placement};
-use model::{Finding, FindingId, Role, TickRate};
+use model::{Finding, FindingId, PgmSpec, Role, SocketSpec, TickRate};
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
-use wire::data::{PROVE_BYTES, read_prove, write_ticks};
+use wire::data::{PROVE_BYTES, read_prove, write_repaired, write_ticks};
 use wire::{OpenRequest, Opened, RefuseCode, StopReport, Tier, Token};
 
 /// A data path that is not proved by then is given up.
 const PROVE: Duration = Duration::from_secs(5);
 /// How long a connection may take to show its token.
 const SHOW: Duration = Duration::from_millis(500);
+/// Between two looks for the next size, while a source of PGM is served.
+const SERVE: Duration = Duration::from_millis(2);
+/// How long the end of a source is announced.
+const CLOSE: Duration = Duration::from_millis(300);
 /// Messages between two looks at the halt flag where none has to be waited for.
 const BATCH: u32 = 1024;
 /// Where a message's tag is.
@@ -127,26 +133,44 @@ fn run(order: &Order, starts: &Receiver<(u32, u32)>, link: &Link) -> Result<(), 
             source: None,
         }));
     };
-    let (mut path, from) = if order.request.socket.protocol.is_stream() {
-        accept(order, link, opened)?
-    } else {
-        prove(order, link, opened)?
+    let (mut path, from) = match &order.request.socket {
+        SocketSpec { pgm: Some(spec), .. } => join(order, link, spec)?,
+        socket if socket.protocol.is_stream() => accept(order, link, opened)?,
+        _ => prove(order, link, opened)?,
     };
     path.wait_by(order.request.end.receive, order.request.socket.nodelay).map_err(failed)?;
     link.say(ReflectorEvent::Proved(from));
     let room = usize::try_from(order.request.max_size).map_err(failed)?;
     // One byte more, so that a longer datagram is seen; filled, so that each page is really there.
     let mut buffer = vec![0x5a; room + 1];
-    while let Ok((size, response)) = starts.recv() {
+    while let Some((size, response)) = next(starts, &mut path)? {
+        let counted = path.conversation().map(|(end, _)| end.begin(&mut buffer));
         path.drain(&mut buffer).map_err(failed)?;
         path.wait_by(order.request.end.receive, order.request.socket.nodelay).map_err(failed)?;
         link.say(ReflectorEvent::Started);
         let mut counts = Counts::default();
         let sizes = (usize::try_from(size).map_err(failed)?, usize::try_from(response).map_err(failed)?);
         let broken = reflect(order, &mut path, &mut buffer, sizes, &mut counts, link).err();
-        link.say(ReflectorEvent::Stopped(Box::new(report(order, &counts, broken))));
+        let mut report = report(order, &counts, broken);
+        report.pgm = counted.and_then(|counted| Some(path.conversation()?.0.end(&counted)));
+        link.say(ReflectorEvent::Stopped(Box::new(report)));
+    }
+    if let Some((conversation, completion)) = path.conversation() {
+        conversation.close(completion, CLOSE);
     }
     Ok(())
+}
+
+/// The next size; none when the session is over. A source of PGM is served meanwhile.
+fn next(starts: &Receiver<(u32, u32)>, path: &mut DataPath) -> Result<Option<(u32, u32)>, Failure> {
+    loop {
+        let Some((conversation, completion)) = path.conversation() else { return Ok(starts.recv().ok()) };
+        match starts.try_recv() {
+            Ok(start) => return Ok(Some(start)),
+            Err(TryRecvError::Disconnected) => return Ok(None),
+            Err(TryRecvError::Empty) => conversation.drive(completion, SERVE).map_err(failed)?,
+        }
+    }
 }
 
 /// Messages of a size.
@@ -174,6 +198,42 @@ fn report(order: &Order, counts: &Counts, broken: Option<io::Error>) -> StopRepo
         notes,
         ..StopReport::default()
     }
+}
+
+/// Publishes on the reply group, and waits for the token as a message of the initiator's source.
+fn join(order: &Order, link: &Link, spec: &PgmSpec) -> Result<(DataPath, SocketAddr), Failure> {
+    let asked = order.request.pace.as_ref().and_then(|pace| pace.pgm);
+    let asked = asked.ok_or_else(|| (RefuseCode::BadRequest, "pgm needs the initiator's source".to_owned()))?;
+    let unsupported = |error: WinpointError| (RefuseCode::Unsupported, error.to_string());
+    let local = order.local.ip().to_canonical();
+    let ends = Ends { spec, ttl: order.request.socket.ttl, local, publish: spec.reply_group(), subscribe: spec.group };
+    let (own, began) = (pgm::source().map_err(unsupported)?, Instant::now());
+    let mut conversation = loop {
+        match Conversation::open(&ends, own, asked.tag) {
+            // The session before this one may still be closing its source.
+            Err(WinpointError::Data { cause, .. })
+                if cause.kind() == io::ErrorKind::AddrInUse && began.elapsed() < 2 * CLOSE =>
+            {
+                std::thread::sleep(SERVE);
+            }
+            other => break other.map_err(unsupported)?,
+        }
+    };
+    conversation.hear_only(asked.source.into());
+    link.say(ReflectorEvent::Opened(Opened {
+        port: spec.udp_port,
+        address: Some(local),
+        token: order.token.clone(),
+        machine: None,
+        ports: Vec::new(),
+        source: Some(own.into()),
+    }));
+    let mut message = [0; PROVE_BYTES + 1];
+    until_proved(link, || {
+        let Received::Bytes(bytes) = conversation.receive(None, &mut message).map_err(failed)? else { return Ok(None) };
+        Ok((message.get(..bytes).and_then(read_prove).as_ref() == Some(&order.token)).then_some(()))
+    })?;
+    Ok((DataPath::pgm(conversation), SocketAddr::new(order.peer, spec.udp_port)))
 }
 
 /// Waits for a datagram with the token from the client's address.
@@ -269,8 +329,9 @@ fn reflect(
 ) -> io::Result<()> {
     let datagrams = !path.is_stream();
     let tagged = datagrams && Tier::for_size(size) == Tier::Tagged;
-    let tag = order.token.tag().to_le_bytes();
     let pace = order.request.pace.as_ref();
+    let of_group = pace.and_then(|pace| pace.pgm);
+    let tag = of_group.map_or(order.token.tag(), |asked| asked.tag).to_le_bytes();
     let every = pace.map_or(1, |pace| u64::from(pace.every));
     let mut budget = Budget::new(platform::tick_rate(), order.max_rate_pps);
     loop {
@@ -297,7 +358,11 @@ fn reflect(
                 if !number.is_multiple_of(every) {
                     continue;
                 }
-                write_ticks(rx, platform::ticks(), buffer.get_mut(..size).unwrap_or_default());
+                let message = buffer.get_mut(..size).unwrap_or_default();
+                if of_group.is_some() {
+                    write_repaired(path.repaired(), message);
+                }
+                write_ticks(rx, platform::ticks(), message);
             }
             path.send(buffer.get(..response).unwrap_or_default())?;
             counts.sent += 1;

@@ -110,7 +110,7 @@ fn run(stream: TcpStream, shared: &Shared) -> Result<(), WinpointError> {
     let failed = |cause| WinpointError::Control { address: String::new(), cause };
     stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(HANDSHAKE))).map_err(failed)?;
     let (local, peer) = (stream.local_addr().map_err(failed)?, stream.peer_addr().map_err(failed)?);
-    let words = [capability::PACE, Protocol::Tcp.word(), Protocol::Udp.word()];
+    let words = [capability::PACE, Protocol::Tcp.word(), Protocol::Udp.word(), Protocol::Pgm.word()];
     let config = ServerConfig {
         versions: Versions::OURS,
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -292,18 +292,22 @@ fn note() -> Finding {
 fn not_here(request: &OpenRequest, local: SocketAddr) -> Option<&'static str> {
     let (socket, end) = (&request.socket, &request.end);
     let one_each = request.pings == 1 && request.pongs == 1;
-    let pace_alone = request.pace.as_ref().is_none_or(|pace| {
-        pace.stamps == Stamps::None && pace.port.is_none() && pace.group.is_none() && pace.pgm.is_none()
-    });
+    let pace_alone = request
+        .pace
+        .as_ref()
+        .is_none_or(|pace| pace.stamps == Stamps::None && pace.port.is_none() && pace.group.is_none());
     [
-        (!matches!(socket.protocol, Protocol::Tcp | Protocol::Udp), "protocol but udp and tcp"),
-        (socket.multicast.is_some() || socket.pgm.is_some(), "multicast"),
+        (!matches!(socket.protocol, Protocol::Tcp | Protocol::Udp | Protocol::Pgm), "protocol but udp, tcp and pgm"),
+        (socket.multicast.is_some(), "multicast without pgm"),
         (request.stream.is_some(), "streams"),
         (request.connect_each, "connection for each transaction"),
         (!one_each || socket.more, "rounds of several messages"),
-        (socket.ttl.is_some(), "time to live to set"),
+        (socket.ttl.is_some() && socket.pgm.is_none(), "time to live to set"),
         (!pace_alone, "time stamps of the system and no group (leave --stamps out)"),
-        (!matches!(end.receive, Receive::Block | Receive::Spin), "receive mode but block and spin"),
+        (
+            !matches!(end.receive, Receive::Block | Receive::Spin | Receive::Completion),
+            "receive mode but block, spin and iocp",
+        ),
         (end.policy != model::Policy::Other, "Linux policy: use its own --priority and --mmcss"),
         (end.busy_poll_us.is_some(), "busy polling"),
         (end.send_buffer_bytes.or(end.receive_buffer_bytes).is_some(), "socket buffers to set"),

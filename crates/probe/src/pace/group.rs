@@ -8,11 +8,11 @@ use crate::session::OPENING;
 use crate::{Context, ProbeError, check};
 use clock::Clock;
 use model::worker::{ProbeTask, Target};
-use model::{Event, Finding, FindingId, PgmCarrier, PgmEnd, PgmReport, PgmSpec, Role};
+use model::{Event, Finding, PgmCarrier, PgmEnd, PgmSpec, Role};
 use pgm::receiver::SessionEvent;
 use pgm::{Gsi, Tsi};
 use pgm_io::{Ends, EventKind, EventNote, Numbers, PgmSocket, PgmSocketCounts, PgmSocketOptions};
-use record::{Paced, RepairFigures, RepairNote};
+use record::{Paced, RepairNote};
 use std::time::Duration;
 use wire::{PgmRequest, StopReport, Tier, data};
 
@@ -27,7 +27,7 @@ pub(crate) struct Group {
     pub way: PgmSocket,
     /// What all messages carry.
     pub tag: u64,
-    spec: PgmSpec,
+    pub spec: PgmSpec,
 }
 
 /// A finished pass and its reports.
@@ -189,39 +189,8 @@ impl Group {
         }
         outcome.events.sort_by_key(|event| event.at_ns);
         let several = outcome.ends.len() > 2;
-        outcome.found.extend(outcome.ends.iter().filter_map(|end| self.unrecoverable(end, several)));
+        outcome.found.extend(outcome.ends.iter().filter_map(|end| record::lost_for_good(&self.spec, end, several)));
         outcome
-    }
-
-    /// What was lost for good. That the messages are missing is counted elsewhere; this says why. Of several reflectors one
-    /// is called by its host.
-    fn unrecoverable(&self, end: &PgmEnd, several: bool) -> Option<Finding> {
-        let counts = &end.counts;
-        (counts.lost > 0).then(|| {
-            let mut detail = format!(
-                "PGM at {} gave up {} of {} missing packets: not repaired after {} tries, or no longer in the source's window of {} packets; raise retries or window, or use a lower rate",
-                end.host, counts.lost, counts.missing, self.spec.retries, self.spec.window_packets
-            );
-            if counts.overflows > 0 {
-                detail.push_str(&format!(" ({} came when its own window was full)", counts.overflows));
-            }
-            let is_only = end.host != Role::Initiator.word() && !several;
-            Finding::at(FindingId::Loss, if is_only { Role::Reflector.word() } else { &end.host }, detail)
-        })
-    }
-
-    /// The section of the result.
-    pub(super) fn report(&self, ends: Vec<PgmEnd>, repairs: Option<RepairFigures>) -> PgmReport {
-        let RepairFigures { fates, steps } = repairs.unwrap_or_default();
-        PgmReport {
-            carrier: self.spec.carrier,
-            group: self.spec.group.to_string(),
-            reply_group: self.spec.reply_group().to_string(),
-            fec: self.spec.fec,
-            ends,
-            fates,
-            steps,
-        }
     }
 }
 

@@ -339,7 +339,7 @@ impl OpenLoop<'_> {
         found.extend(driver::fell_back(Fallback::of(&self.paths.sockets.list)));
         found.extend(of_group.found);
         let repairs = recorded.pace.as_mut().and_then(|pace| pace.repairs.take());
-        let pgm = self.paths.group.as_ref().map(|group| group.report(of_group.ends, repairs));
+        let pgm = self.paths.group.as_ref().map(|group| repairs.unwrap_or_default().report(&group.spec, of_group.ends));
         let (lost, sent) = (recorded.messages.lost, done.send.sent.saturating_mul(reports.len() as u64));
         found.extend(driver::loss_by_direction(&self.task.spec, lost, sent, done.answered, &reports, ""));
         let vanished = driver::vanished(failure.as_ref(), &mut found);

@@ -18,7 +18,7 @@ mod stamped;
 
 pub use config::{PacedConfig, PacedPeer, PeerClock};
 pub use figures::{Arrears, PaceFigures, SenderCounts};
-pub use repaired::{RepairFigures, RepairNote};
+pub use repaired::{RepairFigures, RepairNote, lost_for_good};
 pub use saturated::{Delivered, RateEvidence, RemoteEnd, saturated};
 
 use crate::hlog::Log;

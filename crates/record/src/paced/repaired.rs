@@ -3,7 +3,9 @@
 //! scheduling and the path alone.
 
 use crate::latency::Distribution;
-use model::{Fate, LatencyKind, Leg, PacedSample, PgmFate, PgmSteps};
+use model::{
+    Fate, Finding, FindingId, LatencyKind, Leg, PacedSample, PgmEnd, PgmFate, PgmReport, PgmSpec, PgmSteps, Role,
+};
 use std::collections::{BTreeMap, HashMap};
 
 /// Notes that are kept.
@@ -35,6 +37,40 @@ pub struct RepairFigures {
     pub fates: Vec<PgmFate>,
     /// By way and reflector, where something was repaired or held.
     pub steps: Vec<PgmSteps>,
+}
+
+impl RepairFigures {
+    /// The section of the result.
+    #[must_use]
+    pub fn report(self, spec: &PgmSpec, ends: Vec<PgmEnd>) -> PgmReport {
+        PgmReport {
+            carrier: spec.carrier,
+            group: spec.group.to_string(),
+            reply_group: spec.reply_group().to_string(),
+            fec: spec.fec,
+            ends,
+            fates: self.fates,
+            steps: self.steps,
+        }
+    }
+}
+
+/// Why PGM lost messages for good at an end, if it did. That they are missing is counted elsewhere. Of `several` reflectors
+/// one is called by its host.
+#[must_use]
+pub fn lost_for_good(spec: &PgmSpec, end: &PgmEnd, several: bool) -> Option<Finding> {
+    let counts = &end.counts;
+    (counts.lost > 0).then(|| {
+        let mut detail = format!(
+            "PGM at {} gave up {} of {} missing packets: not repaired after {} tries, or no longer in the source's window of {} packets; raise retries or window, or use a lower rate",
+            end.host, counts.lost, counts.missing, spec.retries, spec.window_packets
+        );
+        if counts.overflows > 0 {
+            detail.push_str(&format!(" ({} came when its own window was full)", counts.overflows));
+        }
+        let is_only = end.host != Role::Initiator.word() && !several;
+        Finding::at(FindingId::Loss, if is_only { Role::Reflector.word() } else { &end.host }, detail)
+    })
 }
 
 #[derive(Debug, Clone, Default)]

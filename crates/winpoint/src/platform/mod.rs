@@ -1,5 +1,7 @@
 //! What differs between systems: the clock, priorities, CPUs, and what a person may ask about the machine.
 
+#[cfg(windows)]
+mod completion;
 #[cfg(not(windows))]
 mod portable;
 #[cfg(windows)]
@@ -76,6 +78,11 @@ pub fn tick_rate() -> TickRate {
         hz => TickRate::from_hz(hz as f64),
     }
 }
+
+#[cfg(windows)]
+pub(crate) use completion::Completion;
+#[cfg(not(windows))]
+pub(crate) use portable::Completion;
 
 /// The clock's name.
 pub const CLOCK: &str = system::CLOCK;

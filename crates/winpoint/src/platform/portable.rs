@@ -2,8 +2,10 @@
 
 use super::{PlatformError, PriorityClass, SystemFacts};
 use crate::doctor::Reader;
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(super) const CLOCK: &str = "the standard library's monotonic clock";
 
@@ -28,6 +30,24 @@ pub(super) fn pin(_: u32) -> Result<(), PlatformError> {
 
 pub(super) fn join_mmcss(_: &str) -> Result<(), PlatformError> {
     Err(PlatformError::OnlyWindows("--mmcss"))
+}
+
+/// There are no completion ports here.
+#[derive(Debug)]
+pub(crate) enum Completion {}
+
+impl Completion {
+    pub(crate) fn of_datagrams(_: &UdpSocket) -> io::Result<Self> {
+        Err(io::Error::other("completion ports are for Windows: use --receive block or spin"))
+    }
+
+    pub(crate) fn of_stream(_: &TcpStream) -> io::Result<Self> {
+        Err(io::Error::other("completion ports are for Windows: use --receive block or spin"))
+    }
+
+    pub(crate) fn receive(&mut self, _: &mut [u8], _: Duration) -> io::Result<(usize, Option<SocketAddr>)> {
+        match *self {}
+    }
 }
 
 pub(super) fn facts() -> SystemFacts {

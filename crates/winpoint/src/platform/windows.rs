@@ -1,4 +1,4 @@
-//! Windows. All unsafe code of this crate is here, and every call is one of Microsoft's documented interfaces.
+//! Windows. All unsafe code of this crate is here and in `completion.rs`, and every call is one of Microsoft's documented interfaces.
 #![expect(unsafe_code, reason = "calls of Windows")]
 
 use super::{PlatformError, PriorityClass, SystemFacts};

@@ -128,7 +128,7 @@ fn source(spec: &PgmSpec, group: IpAddr, flags: &Source, local: IpAddr) -> Resul
         IpAddr::V6(_) => Gsi([a, b, c, d, port[0] ^ 0x5a, port[1] ^ 0x5a]),
     });
     let port = flags.source_port.unwrap_or_else(|| u16::from_be_bytes([port[2], port[3]]).max(1));
-    let mut config = spec::source(spec, Tsi { gsi, port }, group, local);
+    let mut config = wire::pgm::source(spec, Tsi { gsi, port }, group, local);
     config.first = Sqn(flags.first);
     config.check().map_err(|error| asked(&PgmIoError::Source(error)))?;
     Ok(config)
@@ -136,7 +136,7 @@ fn source(spec: &PgmSpec, group: IpAddr, flags: &Source, local: IpAddr) -> Resul
 
 fn receiver(spec: &PgmSpec, group: IpAddr, flags: &Receiver) -> Result<ReceiverConfig, Failure> {
     let sources = usize::from(flags.sources);
-    let mut config = spec::receiver(spec, group, sources, u64::from_be_bytes(random()?));
+    let mut config = wire::pgm::receiver(spec, group, sources, u64::from_be_bytes(random()?));
     config.expiry_ns = ns(flags.expiry);
     config.parity = flags.use_fec;
     config.check().map_err(|error| asked(&PgmIoError::Receiver(error)))?;

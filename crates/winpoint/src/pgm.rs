@@ -1,0 +1,374 @@
+//! PGM (RFC 3208) in UDP at one end: the state machines of the `pgm` crate over one socket.
+//!
+//! The socket is bound to the port at every address, because Windows has no socket that is bound to a group. It joins the
+//! group that this end hears, and takes the NAKs for the own source too. Both halves of a path share the machines behind
+//! a lock, which no system call of the receiving half holds.
+
+use crate::data::{self, Received};
+use crate::error::random;
+use crate::platform::{self, Completion};
+use crate::{WinpointError, error};
+use model::{PgmCarrier, PgmCounts, PgmSpec, Repaired};
+use pgm::packet::Head;
+use pgm::receiver::{Counts, Destination, Message, SessionEvent};
+use pgm::source::{SendError, SourceCounts};
+use pgm::{Gsi, Receiver, Source, Tsi};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wire::pgm::{MOST_LOSSES, MOST_REPAIRS};
+use wire::{FarRepair, PgmFarEnd, Tier};
+
+/// The longest datagram of UDP.
+const MOST_BYTES: usize = 1 << 16;
+/// Buffers of the socket: what comes while a repair is waited for.
+const BUFFER_BYTES: usize = 4 << 20;
+/// How long a blocking receive call waits while a timer is near. Windows makes of it up to a clock tick.
+const NEAR: Duration = Duration::from_millis(1);
+
+/// What one end publishes and hears.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends<'a> {
+    pub(crate) spec: &'a PgmSpec,
+    pub(crate) ttl: Option<u8>,
+    /// The address whose interface carries the groups.
+    pub(crate) local: IpAddr,
+    pub(crate) publish: IpAddr,
+    pub(crate) subscribe: IpAddr,
+}
+
+/// A source that nobody else is.
+pub(crate) fn source() -> Result<Tsi, WinpointError> {
+    let [a, b, c, d, e, f, high, low] = random()?;
+    Ok(Tsi { gsi: Gsi([a, b, c, d, e, f]), port: u16::from_be_bytes([high, low]).max(1) })
+}
+
+fn v4(address: IpAddr) -> Result<Ipv4Addr, WinpointError> {
+    match address.to_canonical() {
+        IpAddr::V4(address) => Ok(address),
+        IpAddr::V6(address) => Err(WinpointError::Conflict {
+            what: format!("winpoint has PGM over IPv4 only, and {address} is IPv6"),
+            remedy: "use IPv4 addresses and groups",
+        }),
+    }
+}
+
+/// What is counted, at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counted {
+    source: SourceCounts,
+    receiver: Counts,
+}
+
+impl Counted {
+    /// Since an earlier moment.
+    pub(crate) fn since(&self, before: &Self) -> PgmCounts {
+        wire::pgm::counts((&self.source, &self.receiver), (&before.source, &before.receiver))
+    }
+}
+
+/// The source and the receiver, and what of them the socket has not taken yet.
+#[derive(Debug)]
+struct Machines {
+    source: Source,
+    receiver: Receiver,
+    own: Tsi,
+    /// The one source that is heard; absent: every one.
+    peer: Option<Tsi>,
+    group: SocketAddr,
+    port: u16,
+    packet: Vec<u8>,
+    /// A packet that the socket did not take, and where it goes.
+    waiting: Option<(usize, SocketAddr)>,
+    /// When the newest of the delivered messages came.
+    front_ns: u64,
+    tag: u64,
+    repairs: Vec<FarRepair>,
+    losses: Vec<(u64, u32)>,
+    unlogged: u64,
+}
+
+/// The engines' time.
+fn now_ns() -> u64 {
+    platform::tick_rate().ns(platform::ticks())
+}
+
+impl Machines {
+    /// Does what time has made due, and sends what there is to send; gives when to come again.
+    fn serve(&mut self, socket: &UdpSocket) -> io::Result<u64> {
+        let now = now_ns();
+        if self.receiver.poll_timeout().is_some_and(|due| due <= now) {
+            self.receiver.handle_timeout(now);
+        }
+        self.collect();
+        loop {
+            if self.waiting.is_none() {
+                self.waiting = self.next_packet(now);
+            }
+            let Some((length, to)) = self.waiting else { break };
+            match socket.send_to(self.packet.get(..length).unwrap_or_default(), to) {
+                Err(error) if data::is_nothing(&error) => return Ok(now),
+                // An address that the network named and the system refuses; it is asked for again.
+                Ok(_) => self.waiting = None,
+                Err(error) if data::is_icmp(&error) || to != self.group => self.waiting = None,
+                Err(error) => return Err(error),
+            }
+        }
+        let due = [self.source.poll_timeout(now), self.receiver.poll_timeout()];
+        Ok(due.into_iter().flatten().min().unwrap_or(u64::MAX))
+    }
+
+    fn next_packet(&mut self, now: u64) -> Option<(usize, SocketAddr)> {
+        if let Some(out) = self.source.poll_transmit(now, &mut self.packet) {
+            return Some((out.length, self.group));
+        }
+        let out = self.receiver.poll_transmit(now, &mut self.packet)?;
+        let to = match out.to {
+            // The TTL of the socket is the group's; a request that crosses a router harms nobody.
+            Destination::GroupOnLink => self.group,
+            Destination::Unicast(to) => SocketAddr::new(to, self.port),
+        };
+        Some((out.length, to))
+    }
+
+    /// Losses, for the report.
+    fn collect(&mut self) {
+        while let Some(event) = self.receiver.poll_event() {
+            if let SessionEvent::Lost { count, .. } = event.what {
+                if self.losses.len() < MOST_LOSSES {
+                    self.losses.push((platform::ticks(), count));
+                } else {
+                    self.unlogged += 1;
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, from: IpAddr, datagram: &[u8]) {
+        // What is no packet of the peer's is a stranger's; what is wrong with a packet the machines count.
+        let Ok(head) = Head::of(datagram) else { return };
+        if head.tsi == self.own {
+            if head.goes_to_source() {
+                let _ = self.source.handle_datagram(now_ns(), datagram);
+            }
+        } else if self.peer.is_none_or(|peer| peer == head.tsi) {
+            let _ = self.receiver.handle_datagram(now_ns(), from, datagram);
+        }
+    }
+
+    /// The next message in order.
+    fn next(&mut self, buffer: &mut [u8]) -> Option<(Message, Repaired)> {
+        let message = self.receiver.next_message(buffer)?;
+        let held_ns = self.front_ns.saturating_sub(message.received_ns);
+        self.front_ns = self.front_ns.max(message.received_ns);
+        let repair_ns = message.repair.map_or(0, |repair| repair.data_ns.saturating_sub(repair.gap_ns));
+        if let Some(repair) = message.repair
+            && let Some(number) = wire::data::read(Tier::Tagged, self.tag, buffer)
+        {
+            let since = |ns: u64| ns.saturating_sub(repair.gap_ns);
+            let note = FarRepair {
+                number,
+                gap: platform::tick_rate().ticks(repair.gap_ns),
+                nak_ns: repair.nak_ns.map(since),
+                ncf_ns: repair.ncf_ns.map(since),
+                data_ns: since(repair.data_ns),
+            };
+            if self.repairs.len() < MOST_REPAIRS {
+                self.repairs.push(note);
+            } else {
+                self.unlogged += 1;
+            }
+        }
+        Some((message, Repaired::new(repair_ns, held_ns)))
+    }
+}
+
+/// One end of a conversation, or a half of it.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    socket: Arc<UdpSocket>,
+    machines: Arc<Mutex<Machines>>,
+    datagram: Vec<u8>,
+    /// What the last message's repairs cost.
+    pub(crate) repaired: Repaired,
+    /// The time-out that the socket has; absent: it does not wait.
+    patience: Option<Duration>,
+}
+
+impl Conversation {
+    /// Opens the socket, joins, and takes the memory of the windows.
+    pub(crate) fn open(ends: &Ends<'_>, own: Tsi, tag: u64) -> Result<Self, WinpointError> {
+        let Ends { spec, .. } = ends;
+        spec.check()?;
+        if spec.carrier != PgmCarrier::Udp {
+            let what =
+                "winpoint has PGM in UDP only: Windows gives raw sockets no datagrams of its own protocols".to_owned();
+            return Err(WinpointError::Conflict { what, remedy: "use the carrier udp" });
+        }
+        let (local, group, heard) = (v4(ends.local)?, v4(ends.publish)?, v4(ends.subscribe)?);
+        let socket = socket(ends, local, heard).map_err(error::data("opening the socket of PGM"))?;
+        let source = wire::pgm::source(spec, own, group.into(), local.into());
+        let [seed] = [u64::from_ne_bytes(random()?)];
+        let receiver = wire::pgm::receiver(spec, heard.into(), 1, seed);
+        let wrong = |cause: String| WinpointError::Conflict { what: cause, remedy: "change the settings of PGM" };
+        let mut receiver = Receiver::new(receiver).map_err(|cause| wrong(cause.to_string()))?;
+        receiver.reserve(1);
+        let machines = Machines {
+            source: Source::new(source, now_ns()).map_err(|cause| wrong(cause.to_string()))?,
+            receiver,
+            own,
+            peer: None,
+            group: SocketAddr::new(group.into(), spec.udp_port),
+            port: spec.udp_port,
+            packet: vec![0x5a; MOST_BYTES],
+            waiting: None,
+            front_ns: 0,
+            tag,
+            repairs: Vec::with_capacity(MOST_REPAIRS),
+            losses: Vec::with_capacity(MOST_LOSSES),
+            unlogged: 0,
+        };
+        let machines = Arc::new(Mutex::new(machines));
+        let datagram = vec![0x5a; MOST_BYTES];
+        let patience = Some(data::LOOK);
+        Ok(Self { socket: Arc::new(socket), machines, datagram, repaired: Repaired::default(), patience })
+    }
+
+    /// The other half, for another thread.
+    pub(crate) fn half(&self) -> Self {
+        Self {
+            socket: Arc::clone(&self.socket),
+            machines: Arc::clone(&self.machines),
+            datagram: vec![0x5a; MOST_BYTES],
+            repaired: Repaired::default(),
+            patience: self.patience,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Machines> {
+        // A panic while it was held left no half-done packet behind.
+        self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on only this source is heard.
+    pub(crate) fn hear_only(&self, peer: Tsi) {
+        self.lock().peer = Some(peer);
+    }
+
+    /// Whether receive calls wait.
+    pub(crate) fn set_blocking(&mut self, blocks: bool) -> io::Result<()> {
+        self.patience = blocks.then_some(data::LOOK);
+        self.socket.set_nonblocking(!blocks)?;
+        self.socket.set_read_timeout(self.patience)
+    }
+
+    /// Publishes a message unless it was `taken` before; whether it was taken now or then, and whether all of it has left.
+    pub(crate) fn publish(&mut self, message: &[u8], taken: bool) -> io::Result<(bool, bool)> {
+        let mut machines = self.lock();
+        let taken = taken
+            || match machines.source.send(message) {
+                Ok(_) => true,
+                Err(SendError::Full { .. }) => false,
+                Err(error) => return Err(io::Error::other(error)),
+            };
+        machines.serve(&self.socket)?;
+        Ok((taken, taken && machines.source.waiting() == 0 && machines.waiting.is_none()))
+    }
+
+    /// Takes a message that is there, or comes with one receive call.
+    pub(crate) fn receive(&mut self, completion: Option<&mut Completion>, buffer: &mut [u8]) -> io::Result<Received> {
+        if let Some(received) = self.next(buffer) {
+            return Ok(received);
+        }
+        self.take(completion, data::LOOK)?;
+        Ok(self.next(buffer).unwrap_or(Received::Nothing))
+    }
+
+    fn next(&mut self, buffer: &mut [u8]) -> Option<Received> {
+        let (message, repaired) = self.lock().next(buffer)?;
+        self.repaired = repaired;
+        Some(Received::Bytes(message.length))
+    }
+
+    /// One receive call, `longest` at most, and what time has made due before and after it.
+    fn take(&mut self, completion: Option<&mut Completion>, longest: Duration) -> io::Result<()> {
+        let due = self.lock().serve(&self.socket)?;
+        let left = Duration::from_nanos(due.saturating_sub(now_ns()));
+        let wait = if left > longest { longest } else { NEAR };
+        let got = match completion {
+            Some(completion) => completion.receive(&mut self.datagram, wait),
+            None => {
+                if self.patience.is_some_and(|patience| patience != wait) {
+                    self.patience = Some(wait);
+                    self.socket.set_read_timeout(self.patience)?;
+                }
+                self.socket.recv_from(&mut self.datagram).map(|(bytes, from)| (bytes, Some(from)))
+            }
+        };
+        let mut machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
+        match got {
+            Ok((bytes, Some(from))) => machines.hear(from.ip(), self.datagram.get(..bytes).unwrap_or_default()),
+            Ok((_, None)) => {}
+            Err(error) if data::is_nothing(&error) || data::is_icmp(&error) || data::is_too_long(&error) => {}
+            Err(error) => return Err(error),
+        }
+        machines.serve(&self.socket).map(|_| ())
+    }
+
+    /// Serves both machines for so long; messages that come stay.
+    pub(crate) fn drive(&mut self, mut completion: Option<&mut Completion>, time: Duration) -> io::Result<()> {
+        let until = Instant::now() + time;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            self.take(completion.as_deref_mut(), left.min(data::LOOK))?;
+            if self.patience.is_none() {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops messages that have come, and forgets repairs and losses so far; gives the counts.
+    pub(crate) fn begin(&mut self, scratch: &mut [u8]) -> Counted {
+        let mut machines = self.lock();
+        while machines.next(scratch).is_some() {}
+        machines.repairs.clear();
+        machines.losses.clear();
+        machines.unlogged = 0;
+        Counted { source: machines.source.counts(), receiver: machines.receiver.counts() }
+    }
+
+    /// What was done since then.
+    pub(crate) fn end(&self, before: &Counted) -> PgmFarEnd {
+        let machines = self.lock();
+        let after = Counted { source: machines.source.counts(), receiver: machines.receiver.counts() };
+        let mut counts = after.since(before);
+        counts.unlogged += machines.unlogged;
+        PgmFarEnd { counts, repairs: machines.repairs.clone(), losses: machines.losses.clone() }
+    }
+
+    /// Announces the end of the own source, and repairs for so long.
+    pub(crate) fn close(&mut self, completion: Option<&mut Completion>, time: Duration) {
+        self.lock().source.close();
+        // A peer that is gone needs no announcement.
+        let _ = self.drive(completion, time);
+    }
+}
+
+fn socket(ends: &Ends<'_>, local: Ipv4Addr, heard: Ipv4Addr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+    // Smaller ones are what the system gives.
+    let _ = socket.set_recv_buffer_size(BUFFER_BYTES);
+    let _ = socket.set_send_buffer_size(BUFFER_BYTES);
+    socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, ends.spec.udp_port)).into())?;
+    socket.set_multicast_if_v4(&local)?;
+    socket.set_multicast_ttl_v4(ends.ttl.unwrap_or(1).into())?;
+    socket.set_multicast_loop_v4(ends.spec.loopback || local.is_loopback())?;
+    socket.join_multicast_v4(&heard, &local)?;
+    Ok(socket.into())
+}
