@@ -18,6 +18,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod with;
 
 pub use config::{NakPath, ReceiverConfig};
 pub use event::{Event, Message, Repair, SessionEvent};
@@ -28,11 +29,12 @@ use crate::source::ConfigError;
 use crate::{Sqn, Tsi};
 use admission::{Others, PeerSlot};
 use origin::Sender;
-use peer::{Peer, With};
+use peer::Peer;
 use random::SplitMix64;
 use session::Verdict;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
+use with::With;
 
 /// Numbers that one NAK asks for: its own and a list.
 const ASKED: usize = 63;

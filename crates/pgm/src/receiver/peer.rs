@@ -7,12 +7,12 @@ mod parity;
 use super::origin::Origin;
 use super::session::{Rival, SessionExtent};
 use super::timers::Timers;
-use super::{Counts, Events, NakPath, ReceiverConfig, Repair, SessionEvent};
+use super::with::With;
+use super::{NakPath, ReceiverConfig, Repair, SessionEvent};
 use crate::packet::{Data, Fragment, Options, Spm};
 use crate::rate::Limiter;
 use crate::{Sqn, Tsi};
 use parity::Parity;
-use random::SplitMix64;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -68,24 +68,6 @@ struct Slot {
 /// Memory that each number of a window takes beside its packet: its slot, a timer, a place for a NAK and one for a packet.
 pub(super) const NUMBER_BYTES: usize = size_of::<Slot>() + size_of::<(u64, u32)>() + 3 * size_of::<u32>();
 pub(super) use parity::PLACE_BYTES as PARITY_BYTES;
-
-/// What the methods need beside the peer itself.
-#[derive(Debug)]
-pub(super) struct With {
-    pub(super) config: ReceiverConfig,
-    pub(super) random: SplitMix64,
-    pub(super) counts: Counts,
-    pub(super) events: Events,
-}
-
-impl With {
-    /// Numbers that no packet has shown before they were lost: they were missing too.
-    fn lost_unseen(&mut self, tsi: Tsi, first: Sqn, count: u32) {
-        self.counts.missing += u64::from(count);
-        self.counts.lost += u64::from(count);
-        self.events.lost(tsi, first, count);
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Peer {
