@@ -7,6 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The only crates that may hold unsafe code.
 const UNSAFE_CRATES: [&str; 9] = ["clock", "task", "net", "netlink", "host", "trace", "shim", "xsk", "winpoint"];
 
+/// Folders of modules, and what their files must not name: `report` is a line from stored runs to pages.
+const LINE: [(&str, &[&str]); 4] = [
+    ("crates/report/src/digest", &["compare", "say", "draw", "document", "layout", "report"]),
+    ("crates/report/src/compare", &["say", "draw", "document", "report"]),
+    ("crates/report/src/say", &["draw", "layout", "html", "markdown", "text", "csv"]),
+    ("crates/report/src/draw", &["compare", "say", "document", "layout", "html", "markdown", "text", "csv"]),
+];
+
 pub(crate) fn run() -> Result<()> {
     let table = table()?;
     let mut wrong = Vec::new();
@@ -31,6 +39,7 @@ pub(crate) fn run() -> Result<()> {
         }
     }
     wrong.extend(unsafe_outside()?);
+    wrong.extend(against_the_line()?);
     wrong.extend(portable::wrong()?);
     if !wrong.is_empty() {
         bail!("{} wrong:\n  {}", wrong.len(), wrong.join("\n  "));
@@ -60,6 +69,29 @@ fn table() -> Result<BTreeMap<String, BTreeSet<String>>> {
         bail!("the arrows table in ARCHITECTURE.md has no rows");
     }
     Ok(table)
+}
+
+/// Files that name a module which comes later on the line.
+fn against_the_line() -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    for (folder, later) in LINE {
+        let files = files::below(&process::root().join(folder))?;
+        if files.is_empty() {
+            bail!("{folder} has no files: the rule is about nothing");
+        }
+        for file in files.into_iter().filter(|file| files::has_ending(file, "rs")) {
+            let text = files::read(&file)?;
+            let grouped: Vec<&str> = text.lines().filter(|line| line.starts_with("use crate::{")).collect();
+            let is_word = |line: &str, module: &str| {
+                line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == module)
+            };
+            let named = later.iter().filter(|module| {
+                text.contains(&format!("crate::{module}::")) || grouped.iter().any(|line| is_word(line, module))
+            });
+            wrong.extend(named.map(|module| format!("{} names {module}, which comes after it", file.display())));
+        }
+    }
+    Ok(wrong)
 }
 
 /// Normal and build dependencies between the crates of the workspace, by short name.

@@ -1,12 +1,12 @@
 //! Tables of cells: which quantities stand in them, in which order. Titles, units and values come from the catalogue.
 
-use crate::beside;
-use crate::boots;
-use crate::document::{CellInfo, Document, Figures};
+use crate::columns::{self, Room, heading};
+use crate::digest::info::{CellInfo, Figures};
+use crate::document::Document;
 use crate::layout::{Band, Column, Grid};
-use crate::units::{self, bits, commas, span, three_digits, us_or_dash, us_short};
+use crate::{beside, boot_tables};
 use model::Probe;
-use model::quantity::{self, Group, Unit};
+use model::quantity::{self, Group};
 
 /// Quantities side by side, below a band where it has a name.
 pub(crate) type Part = (&'static str, &'static [&'static str]);
@@ -112,75 +112,12 @@ impl CellTable {
             cells.extend(protocols.then_some(protocol));
             cells.extend(sizes.then(|| cell.size_bytes.to_string()));
             cells.extend(is_stream.then(|| row.about.to_owned()));
-            cells.extend(self.ids().map(|(id, _)| self::cell(row.figures, &row.id(id), self.room)));
+            cells.extend(self.ids().map(|(id, _)| columns::cell(row.figures, &row.id(id), self.room)));
             cells.extend(self.marked.then(|| cell.mark.sign().to_owned()));
             grid.rows.push(cells);
         }
         (!grid.rows.is_empty()).then_some(grid)
     }
-}
-
-/// How much room a table has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// Four significant digits in µs.
-    Wide,
-    /// A decimal in µs.
-    Narrow,
-    /// Each with its unit: figures of very different size.
-    Units,
-}
-
-/// The heading of a quantity: two lines. Below a band nobody need say which distribution it is of.
-pub(crate) fn heading(id: &str, banded: bool, room: Room) -> [&'static str; 2] {
-    let Some(quantity) = quantity::find(id) else { return ["", ""] };
-    match quantity.statistic() {
-        Some((distribution, statistic)) if !banded && !distribution.id.is_empty() => {
-            [distribution.title, statistic.word()]
-        }
-        _ => [quantity.title, if room == Room::Units { "" } else { unit(quantity.unit) }],
-    }
-}
-
-/// The unit below a heading.
-pub(crate) fn unit(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Ns | Unit::Us => "µs",
-        Unit::Share | Unit::Percent => "%",
-        Unit::PerSecond => "1/s",
-        Unit::Bits => "Mbit/s",
-        Unit::PerMillion => "ppm",
-        Unit::Bytes => "B",
-        Unit::Count | Unit::Number => "",
-    }
-}
-
-/// A figure below such a heading; a dash where it is not known.
-pub(crate) fn text(unit: Unit, value: Option<f64>, room: Room) -> String {
-    let Some(value) = value else { return "–".to_owned() };
-    match (unit, room) {
-        (Unit::Ns, Room::Wide) => us_or_dash(Some(value)),
-        (Unit::Ns, Room::Narrow) => us_short(Some(value)),
-        (Unit::Ns, Room::Units) => span(value),
-        (Unit::Bits, Room::Units) => bits(value),
-        (Unit::Share, Room::Units) => format!("{} %", three_digits(100.0 * value)),
-        (Unit::Count | Unit::PerSecond, Room::Units) => commas(units::whole(value)),
-        (Unit::Share, Room::Narrow) => format!("{:.2}", 100.0 * value),
-        (Unit::Share, Room::Wide) if value == 0.0 => "0".to_owned(),
-        (Unit::Share, Room::Wide) => units::percent(value, 1.0).trim_end_matches(" %").to_owned(),
-        (Unit::Bits, _) => format!("{:.2}", value / 1e6),
-        (Unit::Us | Unit::Number, _) => format!("{value:.2}"),
-        (Unit::Percent, _) => format!("{value:.1}"),
-        (Unit::PerSecond, _) if value < 100.0 && value.fract() != 0.0 => format!("{value:.2}"),
-        (Unit::Count | Unit::Bytes | Unit::PerSecond | Unit::PerMillion, _) => format!("{value:.0}"),
-    }
-}
-
-/// A quantity of some figures as text.
-pub(crate) fn cell(figures: &Figures, id: &str, room: Room) -> String {
-    // Between clocks of one machine there is no error to show.
-    let value = figures.value(id).filter(|value| id != "one-way-error" || *value >= 0.5);
-    quantity::find(id).map_or_else(String::new, |quantity| text(quantity.unit, value, room))
 }
 
 /// The cells of `pace`: what of the rate was reached, RTT from both send times, and lateness.
@@ -269,7 +206,7 @@ pub(crate) fn all(document: &Document) -> Vec<(String, Grid)> {
     };
     let tables = [PACED, ONE_WAY, PGM, STREAMS, WAKE];
     let of_cells = tables.iter().filter_map(|table| Some((title(table), table.grid(document)?)));
-    of_cells.chain(beside::table(&document.cells)).chain(boots::table(&document.boots)).collect()
+    of_cells.chain(beside::table(&document.cells)).chain(boot_tables::table(&document.boots)).collect()
 }
 
 /// The quantities of a table of all cells: behind those of all probes the rate of `rr`.

@@ -1,10 +1,10 @@
 //! Every figure of a report as a file of its own: PNG, SVG, PDF, CSV. `windhover plot` writes them.
 
 use crate::compare::KEPT;
-use crate::figure::Figure;
-pub use crate::figure::Font;
-use crate::heat::{self, Heat, Layout, Look, Map, Titles};
-use crate::plots::{self, Picture};
+use crate::draw::figure::Figure;
+pub use crate::draw::figure::Font;
+use crate::draw::heat::{self, Heat, Layout, Look, Map, Titles};
+use crate::draw::plots::{self, Picture};
 use crate::units::{each_once, list, plain};
 use crate::{Options, Report, ReportError};
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,8 @@
 //! figure. An empty field means that there is no figure.
 
 use crate::Report;
-use crate::document::{CellInfo, Headline};
+use crate::digest::info::CellInfo;
+use crate::document::Headline;
 use crate::papers::{COLUMNS as COLUMNS_OF_PAPERS, columns};
 use model::quantity::{self, Combine, Group, Quantity, Unit};
 use model::{LatencyKind, Probe};

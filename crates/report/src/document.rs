@@ -4,9 +4,11 @@
 //! each set of figures whether it is RTT or RTT/2.
 
 use crate::ReportError;
+use crate::digest::boots::BootSpread;
+use crate::digest::info::{CellInfo, Mark};
+use crate::digest::names::cell_word;
 use crate::error::json_text;
-use crate::names::cell_word;
-use model::{LatencyKind, Probe, Role, Substrate};
+use model::{LatencyKind, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -38,7 +40,7 @@ pub struct Document {
     /// Message size in bytes of the papers' table and the tail plots.
     pub size_bytes: u64,
     /// The first screen: what a reader has to know, and never stronger than the evidence.
-    pub answer: crate::answer::Answer,
+    pub answer: Answer,
     /// What the data say beyond the answer, in sentences.
     pub summary: Vec<String>,
     /// The runs.
@@ -54,11 +56,35 @@ pub struct Document {
     pub cells: Vec<CellInfo>,
     /// The boots of each cell, where kernels were measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub boots: Vec<crate::boots::BootSpread>,
+    pub boots: Vec<BootSpread>,
     /// Footnotes of the marks.
     pub notes: Vec<Note>,
     /// What else a reader has to know: failed steps, unreadable histograms.
     pub remarks: Vec<String>,
+}
+
+/// What a reader sees first.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct Answer {
+    /// What was measured, in one line.
+    pub measured: String,
+    /// Ids of the quantities of the table (docs/generated/quantities.md).
+    pub columns: Vec<&'static str>,
+    /// The rows of the table.
+    pub rows: Vec<AnswerRow>,
+    /// At most five sentences.
+    pub sentences: Vec<String>,
+    /// Commands to go on with.
+    pub next: Vec<String>,
+}
+
+/// A cell in the first table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AnswerRow {
+    /// What tells it from the other rows.
+    pub label: String,
+    /// Its place in [`Document::cells`].
+    pub cell: usize,
 }
 
 /// One run.
@@ -90,66 +116,6 @@ pub struct RunInfo {
     pub results: usize,
     /// Steps that the plan asked for.
     pub steps: usize,
-}
-
-/// Whether a figure can be trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Mark {
-    /// Nothing was found.
-    Clean,
-    /// Something disturbed it; part of the truth (`*`).
-    Disturbed,
-    /// It cannot be trusted, or repetitions were left out because they could not (`!`).
-    Invalid,
-}
-
-impl Mark {
-    /// The sign printed beside a figure.
-    #[must_use]
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::Clean => "",
-            Self::Disturbed => "*",
-            Self::Invalid => "!",
-        }
-    }
-}
-
-/// A quantity of a cell over its repetitions.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
-pub struct Figure {
-    /// The repetitions combined as the catalogue says ([`model::quantity::Combine`]), in the unit that it has there; times
-    /// in the kind of the cell.
-    pub value: f64,
-    /// The smallest and the largest of the repetitions; absent with one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub range: Option<[f64; 2]>,
-}
-
-/// Figures by the id of their quantity ([`model::quantity`], docs/generated/quantities.md); what is not known is left out.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Figures(pub BTreeMap<&'static str, Figure>);
-
-impl Figures {
-    /// The value of a quantity.
-    #[must_use]
-    pub fn value(&self, id: &str) -> Option<f64> {
-        self.0.get(id).map(|figure| figure.value)
-    }
-
-    /// The smallest and the largest of the repetitions.
-    #[must_use]
-    pub fn range(&self, id: &str) -> Option<[f64; 2]> {
-        self.0.get(id)?.range
-    }
-
-    /// A count, 0 where it is not known.
-    #[must_use]
-    pub fn count(&self, id: &str) -> u64 {
-        crate::units::whole(self.value(id).unwrap_or(0.0))
-    }
 }
 
 /// One pair of columns of the papers' table.
@@ -222,113 +188,6 @@ pub struct Block {
     pub published: Option<String>,
     /// The rows.
     pub rows: Vec<TableRow>,
-}
-
-/// How often a finding was made in the repetitions of a cell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FindingCount {
-    /// The finding's stable word (`other-tasks`).
-    pub id: String,
-    /// Whether it makes figures invalid.
-    pub invalid: bool,
-    /// At which end; `null` for the path.
-    pub end: Option<String>,
-    /// Repetitions in which it was made.
-    pub repetitions: usize,
-    /// The evidence of the first.
-    pub detail: String,
-}
-
-impl FindingCount {
-    /// The finding, where it was made, and in how many of all repetitions: `steal at the reflector`, and `2 of 5`.
-    pub(crate) fn words(&self, info: &CellInfo) -> (String, Option<String>) {
-        let at = match self.end.as_deref() {
-            None => String::new(),
-            Some(role) if role.parse::<Role>().is_ok() => format!(" at the {role}"),
-            Some(host) => format!(" at {host}"),
-        };
-        let all = info.repetitions + info.left_out;
-        (format!("{}{at}", self.id), (all > 1).then(|| format!("{} of {all}", self.repetitions)))
-    }
-}
-
-/// The figures of one of several reflectors.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct ReflectorInfo {
-    /// Its host or address.
-    pub host: String,
-    /// Those that it has by itself.
-    pub figures: Figures,
-}
-
-/// What was measured: `pingpong udp 32 B`; a timer has no protocol and no size.
-pub(crate) fn message(probe: Probe, protocol: &str, size_bytes: u64) -> String {
-    if probe.has_peer() { format!("{probe} {protocol} {size_bytes} B") } else { probe.to_string() }
-}
-
-/// One cell: all repetitions of one combination of factors, probe, protocol and size.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct CellInfo {
-    /// The run it is from.
-    pub run: String,
-    /// Row of the papers' table that it belongs to.
-    pub row: usize,
-    /// Number of its colour in every figure: cells that differ only in size and rate share one.
-    pub colour: usize,
-    /// That row's label.
-    pub label: String,
-    /// What the hosts are.
-    pub substrate: Substrate,
-    /// All factors by axis, `nic`, `os` and `shield` included.
-    pub factors: BTreeMap<String, String>,
-    /// What was measured.
-    pub probe: Probe,
-    /// `tcp`, `udp` …
-    pub protocol: String,
-    /// Message size.
-    pub size_bytes: u64,
-    /// What the figures are.
-    pub kind: LatencyKind,
-    /// Repetitions combined.
-    pub repetitions: usize,
-    /// Repetitions left out because they cannot be trusted. When none can be trusted all are combined and marked.
-    pub left_out: usize,
-    /// All that is known of it.
-    pub figures: Figures,
-    /// Each reflector by itself, where there are several.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reflectors: Vec<ReflectorInfo>,
-    /// What is told in words: `saturated` (what could not keep up, with the evidence), `one-way` (the method of one-way
-    /// times), `stamps` (where those of the parts of the round trip were taken), `carrier` and `parity` of PGM (`16+1`:
-    /// packets of a group, and those that follow it unasked), `connect-each`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub words: BTreeMap<&'static str, String>,
-    /// Whether it can be trusted.
-    pub mark: Mark,
-    /// What was found in its repetitions.
-    pub findings: Vec<FindingCount>,
-    /// Numbers of the [`Note`]s that belong to it.
-    pub notes: Vec<usize>,
-}
-
-impl CellInfo {
-    /// The value of a quantity.
-    #[must_use]
-    pub fn value(&self, id: &str) -> Option<f64> {
-        self.figures.value(id)
-    }
-
-    /// The smallest and the largest of the repetitions.
-    #[must_use]
-    pub fn range(&self, id: &str) -> Option<[f64; 2]> {
-        self.figures.range(id)
-    }
-
-    /// A count, 0 where it is not known.
-    #[must_use]
-    pub fn count(&self, id: &str) -> u64 {
-        self.figures.count(id)
-    }
 }
 
 /// One footnote.

@@ -2,8 +2,8 @@
 //! behind a single cell.
 
 use crate::RunInput;
-use crate::combine::{middle, spread};
-use crate::names::measured_on;
+use crate::digest::combine::{middle, spread};
+use crate::digest::names::measured_on;
 use crate::units::{each_once, plain, span, utc};
 use model::factor::capitalised;
 use model::result::EndReport;
@@ -43,7 +43,7 @@ impl Facts {
 
 /// What was measured on, run by run: its name, and all that is known.
 pub(crate) fn of(inputs: &[RunInput]) -> Vec<(String, Vec<Facts>)> {
-    crate::cells::run_names(inputs).into_iter().zip(inputs.iter().map(parts)).collect()
+    crate::digest::cells::run_names(inputs).into_iter().zip(inputs.iter().map(parts)).collect()
 }
 
 fn parts(run: &RunInput) -> Vec<Facts> {

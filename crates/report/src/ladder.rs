@@ -1,6 +1,6 @@
 //! The percentile ladder of a measurement: from the body of a distribution to its far tail.
 
-use crate::cells::merged;
+use crate::digest::cells::merged;
 use crate::layout::{Column, Grid};
 use crate::result_tables::Keys;
 use crate::units::{commas, us_or_dash};
@@ -70,11 +70,11 @@ mod tests {
         let is = |ns: f64, wanted: f64| (ns / wanted - 1.0).abs() < 2e-3;
         assert!(is(figure(0), 12_500.0) && is(figure(4), 47_500.0) && is(figure(6), 49_950.0), "{:?}", result.ladder);
         assert_eq!(result.ladder[7].ns.or(result.ladder[8].ns), None, "one message lies beyond p99.99");
-        let grid = table(&[result.clone()], crate::single::KEYS);
+        let grid = table(&[result.clone()], crate::parts::KEYS);
         assert!(grid.text(100).contains("p99.999") && grid.rows[0].ends_with(&["–".to_owned(), "–".to_owned()]));
         let why = dashes(&grid).unwrap();
         assert_eq!(why, "–: too few messages for this percentile (p99.99 needs 100,000, p99.999 needs 1,000,000).");
         result.ladder.retain(|rung| rung.ns.is_some());
-        assert_eq!(dashes(&table(&[result], crate::single::KEYS)), None);
+        assert_eq!(dashes(&table(&[result], crate::parts::KEYS)), None);
     }
 }

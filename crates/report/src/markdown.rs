@@ -1,7 +1,8 @@
 //! The report as GitHub-flavoured Markdown.
 
 use crate::Report;
-use crate::cell_tables::{self, Room};
+use crate::cell_tables;
+use crate::columns::{self, Room};
 use crate::document::{Document, Note};
 use crate::layout::{Column, Grid};
 use crate::papers::caption;
@@ -125,7 +126,7 @@ fn all_cells(document: &Document) -> String {
             info.kind.title().to_owned(),
             info.repetitions.to_string(),
         ];
-        cells.extend(ids.iter().map(|id| cell_tables::cell(&info.figures, id, Room::Wide)));
+        cells.extend(ids.iter().map(|id| columns::cell(&info.figures, id, Room::Wide)));
         cells.push(info.mark.sign().to_owned());
         grid.rows.push(cells);
     }

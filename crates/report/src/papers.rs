@@ -1,12 +1,15 @@
 //! The papers' table: which rows there are, and what stands in their columns.
 
-use crate::cells::{Cell, collect, run_names};
 use crate::compare::Comparisons;
-use crate::document::{Block, CellInfo, Document, Headline, Headlines, Mark, RunInfo, TableRow};
-use crate::names::{ROW_AXES, label_word, measured_on, rank};
+use crate::digest::boots;
+use crate::digest::cells::{Cell, collect, run_names};
+use crate::digest::info::{CellInfo, Mark};
+use crate::digest::names::{ROW_AXES, label_word, measured_on, rank};
+use crate::document::{Block, Document, Headline, Headlines, RunInfo, TableRow};
 use crate::reference::{PublishedRow, published};
+use crate::say::{answer, notes, summary};
 use crate::units::{each_once, plain, range, utc};
-use crate::{Options, RunInput, answer, boots, notes, summary};
+use crate::{Options, RunInput};
 use model::{LatencyKind, Probe, Substrate, source};
 use std::collections::{BTreeMap, BTreeSet};
 

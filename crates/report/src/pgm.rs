@@ -1,67 +1,21 @@
 //! Losses that PGM repaired, apart from everything else: over the repetitions of each cell, as one table and in sentences,
 //! and the tables of single results.
 
-use crate::document::{CellInfo, Document, Mark};
 use crate::layout::Grid;
+use crate::parts::Part;
 use crate::result_tables::{About, Keys, Shape, rows, times, turned};
-use crate::single::Part;
-use crate::units::{commas, counted, each_once, plain, span};
+use crate::units::{commas, each_once, plain, span};
 use model::quantity::{FATES, Group};
 use model::{PgmFec, ResultDocument};
 
-/// One or two sentences on the cells.
-pub(crate) fn summary(document: &Document) -> Vec<String> {
-    let cells: Vec<&CellInfo> = document.cells.iter().filter(|cell| cell.value("pgm.missing").is_some()).collect();
-    if cells.is_empty() {
-        return Vec::new();
-    }
-    let sum = |id: &str| -> u64 { cells.iter().map(|cell| cell.count(id)).sum() };
-    let (missing, recovered, lost) = (sum("pgm.missing"), sum("pgm.recovered"), sum("pgm.lost"));
-    if missing == 0 {
-        return vec![
-            "PGM had nothing to repair: no packet was missed, so all latency is that of scheduling and the path."
-                .to_owned(),
-        ];
-    }
-    let mut out = vec![format!(
-        "PGM missed {} in {}: {}.",
-        counted_packets(missing),
-        counted(cells.iter().filter(|cell| cell.count("pgm.missing") > 0).count(), "cell"),
-        repaired(recovered, sum("pgm.rebuilt"), lost)
-    )];
-    // The cell in which repairs cost most, by what they are apart from.
-    let worst = |cell: &CellInfo, fate: &str| {
-        let of = |statistic: &str| cell.value(&format!("{fate}.{statistic}"));
-        of("p99").or_else(|| of("max"))
-    };
-    let trusted = cells.iter().filter(|cell| cell.mark != Mark::Invalid);
-    let costs = trusted.filter_map(|cell| {
-        let messages = cell.count("repaired.messages");
-        Some((worst(cell, "repaired")?, messages, cell.count("held.messages"), worst(cell, "untouched")?, *cell))
-    });
-    if let Some((repaired, messages, held, untouched, info)) = costs.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        let place = if info.label == "all cells" { "PGM".to_owned() } else { info.label.clone() };
-        out.push(format!(
-            "Loss and repair apart from scheduling ({place}): p99 is {} for the {} repaired {} and {} for those untouched; \
-             {} arrived in time and waited behind a repair.",
-            span(repaired),
-            commas(messages),
-            if messages == 1 { "message" } else { "messages" },
-            span(untouched),
-            commas(held)
-        ));
-    }
-    out
-}
-
 /// What became of packets: `28 repaired (20 by parity), 2 given up`; those by parity were never sent again.
-fn repaired(recovered: u64, rebuilt: u64, lost: u64) -> String {
+pub(crate) fn repaired(recovered: u64, rebuilt: u64, lost: u64) -> String {
     let by_parity = if rebuilt > 0 { format!(" ({} by parity)", commas(rebuilt)) } else { String::new() };
     let lost = if lost == 0 { "none".to_owned() } else { commas(lost) };
     format!("{} repaired{by_parity}, {lost} given up", commas(recovered))
 }
 
-fn counted_packets(count: u64) -> String {
+pub(crate) fn counted_packets(count: u64) -> String {
     if count == 1 { "1 packet".to_owned() } else { format!("{} packets", commas(count)) }
 }
 

@@ -1,9 +1,10 @@
 //! Tables of single results: a row a distribution, or a row a result (or a part of it) and a column a quantity. What there
 //! is to show, and what it is called, comes from the catalogue.
 
-use crate::cell_tables::{Room, text, unit};
+use crate::columns::{Room, text, unit};
+use crate::digest::names::hosts;
 use crate::layout::{Column, Grid};
-use crate::units::{each_once, plain, us_or_dash};
+use crate::units::{plain, us_or_dash};
 use model::quantity::{self, DISTRIBUTIONS, Distribution, Group, Quantity, Times};
 use model::{ResultDocument, Role, Statistic};
 use std::borrow::Borrow;
@@ -21,13 +22,6 @@ pub(crate) const NARROW: [Statistic; 7] = [
     Statistic::P99_9,
     Statistic::Max,
 ];
-
-/// Each of several reflectors, or of several threads of `wake`, that a result has figures of by itself.
-pub(crate) fn hosts(result: &ResultDocument) -> Vec<&str> {
-    let fates = result.pgm.iter().flat_map(|pgm| &pgm.fates).filter_map(|fate| fate.host.as_deref());
-    let threads = result.wake.iter().flat_map(|wake| &wake.threads).map(|thread| thread.name.as_str());
-    each_once(result.reflectors.iter().map(|one| one.host.as_str()).chain(fates).chain(threads))
-}
 
 /// The distributions of some groups in a result: those of the whole first, then those of each of several reflectors.
 pub(crate) fn distributions<'a>(

@@ -6,7 +6,7 @@
 //! rounded rather than cut, the mean and the standard deviation come from exact sums, and halving follows the statistics instead of
 //! preceding them.
 
-use crate::cells::merged;
+use crate::digest::cells::merged;
 use crate::units::plain;
 use model::{Latency, LatencyKind, MachineFacts, ResultDocument, Role};
 

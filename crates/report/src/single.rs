@@ -1,33 +1,14 @@
 //! The results of one measurement typed by hand: text, Markdown and CSV. Figures are in the kind that the results have.
 
-use crate::cells::shown;
-use crate::layout::{Column, Grid, paragraph};
+use crate::digest::cells::shown;
+use crate::layout::paragraph;
 use crate::markdown::{filled_table, quote};
-use crate::result_tables::{About, Keys, Shape, named, rows};
+use crate::parts::{Part, setting};
 use crate::units::{plain, whole};
 use crate::{ladder, view};
 use model::result::EndReport;
 use model::{ClockSource, Finding, LatencyKind, ResultDocument, Role, source};
 use std::collections::BTreeSet;
-
-/// A table with the line above it, which may be empty, and what has to be said below it.
-#[derive(Debug, Clone)]
-pub(crate) struct Part {
-    pub(crate) title: String,
-    pub(crate) grid: Grid,
-    pub(crate) words: Vec<String>,
-}
-
-impl Part {
-    pub(crate) fn new(title: &str, grid: Grid) -> Self {
-        Self { title: title.to_owned(), grid, words: Vec::new() }
-    }
-
-    /// With sentences below it.
-    pub(crate) fn with(self, words: Vec<String>) -> Self {
-        Self { words, ..self }
-    }
-}
 
 /// What is printed of a measurement, in any form.
 struct Printed {
@@ -131,7 +112,7 @@ pub fn single_markdown(results: &[ResultDocument]) -> String {
 /// `pingpong udp: RTT/2 (round trip divided by two) in µs; stdev is the jitter`.
 fn heading(first: &ResultDocument) -> String {
     let view = view::of(first.probe);
-    let factor = |name: &str| view::setting(first, name);
+    let factor = |name: &str| setting(first, name);
     let load = factor("load").filter(|load| load != "none").map(|load| format!(", load {load}")).unwrap_or_default();
     let kind = first.latency.as_ref().map_or(first.probe.latency_kind(false), |latency| latency.kind);
     let figures = view.figures.unwrap_or(match kind {
@@ -175,69 +156,6 @@ fn end_words(role: Role, end: &EndReport, result: &ResultDocument) -> String {
     }
     words.extend(end.stack_environment.iter().map(|(name, value)| format!("{}={}", plain(name), plain(value))));
     words.join(", ")
-}
-
-/// What tells sizes apart.
-pub(crate) const KEYS: Keys = (
-    || vec![Column::figures("size", "B")],
-    |result| vec![result.size().map(|size| size.to_string()).unwrap_or_default()],
-);
-
-/// The columns of closed loops, and what transactions cost; `rr` has its rate in place of the smallest value and the
-/// interval.
-const ROUNDS: [&str; 11] =
-    ["count", "mean", "stdev", "min", "p50", "p50.low", "p50.high", "p99", "p99.9", "max", "lost"];
-const TRANSACTIONS: [&str; 11] =
-    ["response", "transactions", "transactions-ci95", "count", "mean", "stdev", "p50", "p99", "p99.9", "max", "lost"];
-
-/// Whole figures, without what only messages have.
-pub(crate) fn figures(results: &[ResultDocument], keys: Keys, ids: &[&str]) -> Part {
-    Part::new("", rows(results, keys, Shape::WHOLE, &named(ids)))
-}
-
-pub(crate) fn closed_loop(results: &[ResultDocument]) -> Vec<Part> {
-    let rates = results.iter().any(|result| result.transactions.is_some());
-    let figures = named(if rates { &TRANSACTIONS } else { &ROUNDS });
-    let mut parts = vec![Part::new("", rows(results, KEYS, Shape::WHOLE, &figures))];
-    if rates {
-        let title = "CPU (netperf's service demand is all busy time of the machine, whoever caused it)";
-        parts.push(Part::new(title, cpu(results, ["machine", "demand", "process", "softirq"])));
-    }
-    parts
-}
-
-/// What each end cost: a row an end, a column a quantity.
-pub(crate) fn cpu(results: &[ResultDocument], words: [&str; 4]) -> Grid {
-    let shape = Shape { about: About::Ends, heading: "end", zeros: true, marked: false };
-    let ids = words.map(|word| format!("{}.{word}", Role::Initiator));
-    rows(results, KEYS, shape, &named(&ids.each_ref().map(String::as_str)))
-}
-
-/// The two lines that ping of iputils ends with; milliseconds.
-pub(crate) fn ping_summary(result: &ResultDocument) -> String {
-    let peer = result.ends.first(Role::Reflector).and_then(|end| end.address.as_deref().or(end.host.as_deref()));
-    let messages = &result.messages;
-    let loss = if messages.sent == 0 { 0.0 } else { 100.0 * messages.lost as f64 / messages.sent as f64 };
-    let mut out = format!(
-        "\n--- {} ping statistics ---\n{} packets transmitted, {} received, {} packet loss, time {}ms\n",
-        plain(peer.unwrap_or("peer")),
-        messages.sent,
-        messages.received,
-        if loss.fract() == 0.0 { format!("{loss:.0}%") } else { format!("{loss:.4}%") },
-        result.elapsed_ns / 1_000_000
-    );
-    if let Some(latency) = &result.latency {
-        let by = if latency.kind == LatencyKind::RttHalf { 2e-6 } else { 1e-6 };
-        let figures = [
-            latency.min_ns.map(|ns| ns as f64 * by),
-            latency.mean_ns.map(|ns| ns * by),
-            latency.max_ns.map(|ns| ns as f64 * by),
-            result.mdev_ns.map(|ns| ns * 1e-6),
-        ];
-        let words = figures.map(|ms| ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3}")));
-        out.push_str(&format!("rtt min/avg/max/mdev = {} ms\n", words.join("/")));
-    }
-    out
 }
 
 /// What results of one measurement differ in, their sizes or, of `pace`, their rates where these vary: which of them a result

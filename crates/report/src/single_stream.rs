@@ -2,10 +2,9 @@
 //! cost and the latency beside it.
 
 use crate::layout::{Column, Grid};
+use crate::parts::{KEYS, Part, cpu, setting};
 use crate::result_tables::times;
-use crate::single::{KEYS, Part, cpu};
 use crate::units::{commas, plain};
-use crate::view::setting;
 use model::quantity::{self, Group};
 use model::result::SeriesQuantity::{self, Bytes, Duplicated, Jitter, Lost, Received, Reordered, Retransmits, TcpRtt};
 use model::{FlowReport, ResultDocument};

@@ -1,7 +1,7 @@
 //! The result of `wake` typed by hand: its figures, each thread by itself, and the latest wake-ups.
 
+use crate::parts::{Part, figures};
 use crate::result_tables::{About, Keys, Shape, named, rows};
-use crate::single::{Part, figures};
 use crate::units::{commas, counted, span};
 use model::ResultDocument;
 

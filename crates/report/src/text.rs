@@ -1,11 +1,13 @@
 //! The papers' table and the table of all cells as aligned plain text.
 
 use crate::Report;
-use crate::cell_tables::{self, Room};
+use crate::cell_tables;
+use crate::columns::{self, Room};
 use crate::compare;
-use crate::document::{Block, CellInfo, Document, Headline, Mark, TableRow};
+use crate::digest::info::{CellInfo, Mark};
+use crate::digest::names::{axis_title, label_word};
+use crate::document::{Block, Document, Headline, TableRow};
 use crate::layout::{Band, Column, Grid, paragraph};
-use crate::names::{axis_title, label_word};
 use crate::papers::{caption, columns};
 use crate::units::list;
 use std::collections::BTreeSet;
@@ -161,7 +163,7 @@ pub(crate) fn answer_grid(document: &Document) -> Grid {
     grid.columns.push(Column::words(""));
     for (row, cell) in answer.rows.iter().zip(cells) {
         let mut line = vec![row.label.clone()];
-        let figure = |id: &&str| cell.map(|cell| cell_tables::cell(&cell.figures, id, Room::Units)).unwrap_or_default();
+        let figure = |id: &&str| cell.map(|cell| columns::cell(&cell.figures, id, Room::Units)).unwrap_or_default();
         line.extend(answer.columns.iter().map(figure));
         line.push(cell.map_or("", |cell| cell.mark.sign()).to_owned());
         grid.rows.push(line);
@@ -214,7 +216,7 @@ impl Report {
                 first.protocol,
                 first.label,
                 first.kind.title(),
-                crate::names::measured_on(first.substrate)
+                crate::digest::names::measured_on(first.substrate)
             );
             out.push_str(&paragraph("", &heading, width));
             out.push_str(&cell_grid(group).text(width));
@@ -231,7 +233,7 @@ fn cell_grid(group: &[CellInfo]) -> Grid {
     grid.columns.push(Column::words(""));
     for info in group {
         let mut row = vec![info.size_bytes.to_string(), info.repetitions.to_string()];
-        row.extend(ids.iter().map(|id| cell_tables::cell(&info.figures, id, Room::Wide)));
+        row.extend(ids.iter().map(|id| columns::cell(&info.figures, id, Room::Wide)));
         let ids: Vec<&str> = info.findings.iter().filter(|finding| finding.invalid).map(|f| f.id.as_str()).collect();
         row.push(format!("{} {}", info.mark.sign(), ids.join(", ")).trim().to_owned());
         grid.rows.push(row);

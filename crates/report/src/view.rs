@@ -1,10 +1,9 @@
 //! How results of each probe are shown: one row a probe. One without a row of its own is shown as `pingpong` is.
 
 use crate::cell_tables::{Part as Columns, Rows};
+use crate::parts::{KEYS, Part};
 use crate::result_tables::Keys;
-use crate::single::{self, KEYS, Part};
-use crate::units::plain;
-use crate::{single_pace, single_stream, single_wake};
+use crate::{single_closed, single_pace, single_stream, single_wake};
 use model::result::SelfCost;
 use model::{Probe, ResultDocument};
 
@@ -49,7 +48,7 @@ const CLOSED: View = View {
     figures: None,
     settings: |_| Vec::new(),
     sentences: |_| Vec::new(),
-    tables: single::closed_loop,
+    tables: single_closed::closed_loop,
     percentiles: Some(KEYS),
     below: |_| String::new(),
     own_cost: |cost| {
@@ -85,7 +84,7 @@ const RR: View = View {
 };
 
 const PING: View = View {
-    below: single::ping_summary,
+    below: single_closed::ping_summary,
     page: &[page(&[("", &["count", "min", "mean", "max", "mdev", "p50", "p99", "p99.9", "lost"])])],
     ..CLOSED
 };
@@ -156,9 +155,4 @@ pub(crate) fn of(probe: Probe) -> View {
         Probe::Wake => WAKE,
         _ => CLOSED,
     }
-}
-
-/// A setting of a result in the words of a heading.
-pub(crate) fn setting(result: &ResultDocument, name: &str) -> Option<String> {
-    result.factor(name).map(|word| plain(&word))
 }

@@ -3,7 +3,7 @@
 
 use super::Difference;
 use crate::RunInput;
-use crate::names::data_nic;
+use crate::digest::names::data_nic;
 use crate::units::{each_once, plain};
 use model::run::RunHost;
 use model::{MachineFacts, ResultDocument, kconfig};

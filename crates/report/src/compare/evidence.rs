@@ -1,7 +1,7 @@
 //! What the repetitions of two sides say about one figure: how far apart, how surely, and whether by more than chance.
 
 use super::{Metric, MetricComparison, Outcome, Over};
-use crate::combine::mean;
+use crate::digest::combine::{by_ratio, compared, mean};
 use model::quantity::Unit;
 pub(super) use stats::LEVEL;
 use stats::t_quantile;
@@ -107,23 +107,6 @@ impl MetricComparison {
         let mut all = self.a_values.iter().chain(&self.b_values);
         all.next().is_none_or(|first| all.all(|value| value.total_cmp(first).is_eq()))
     }
-}
-
-/// The figure of several repetitions of one run: their geometric mean, of shares and of what may be 0 the mean.
-pub(crate) fn centre(values: &[f64], unit: Unit) -> Option<f64> {
-    let logs = by_ratio(values, &[], unit);
-    let mean = mean(&compared(values, logs))?;
-    Some(if logs { mean.exp() } else { mean })
-}
-
-/// What the test compares: logarithms of times and rates, shares as they are (they may be 0).
-pub(super) fn compared(values: &[f64], by_ratio: bool) -> Vec<f64> {
-    if by_ratio { values.iter().map(|value| value.ln()).collect() } else { values.to_vec() }
-}
-
-/// Whether ratios can be compared: no figure is 0, and none is a share.
-pub(super) fn by_ratio(a: &[f64], b: &[f64], unit: Unit) -> bool {
-    unit != Unit::Share && a.iter().chain(b).all(|value| *value > 0.0)
 }
 
 /// The standard error of the difference of two means whose sides scatter differently, and its degrees of freedom (Welch's t,

@@ -4,7 +4,7 @@
 //! the second side's own figure; a bare percentage of anything but a share is a change too.
 
 use super::CompareError;
-use super::metric::Metric;
+use crate::digest::metric::{Metric, UnknownMetric};
 use model::quantity::Unit;
 use std::cmp::Ordering;
 use std::fmt;
@@ -95,7 +95,7 @@ impl FromStr for Gate {
                 wrong("it has none of >, <, >= and <=: write METRIC > LIMIT, such as 'p99 > +10%'".to_owned())
             })?;
         let (name, rest) = condition.split_at(at);
-        let metric: Metric = name.trim().parse().map_err(|error: CompareError| wrong(error.to_string()))?;
+        let metric: Metric = name.trim().parse().map_err(|error: UnknownMetric| wrong(error.to_string()))?;
         let limit = limit(metric, rest.get(sign.len()..).unwrap_or_default().trim()).map_err(wrong)?;
         let mut shown = format!("{metric} {} {}", compare.word(), rest.get(sign.len()..).unwrap_or_default().trim());
         for (factor, value) in &only {

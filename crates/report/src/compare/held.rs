@@ -5,7 +5,7 @@ use super::{
     CellComparison, CompareError, CompareOptions, Comparison, GateCell, GateOutcome, MetricComparison, Outcome, Sample,
     evidence, words,
 };
-use crate::cells;
+use crate::digest::cells;
 use crate::units::figure as figure_of;
 use model::LatencyKind;
 use std::collections::BTreeSet;

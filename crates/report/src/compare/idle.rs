@@ -3,7 +3,7 @@
 
 use crate::RunInput;
 use crate::compare::{CellComparison, Comparison, Outcome};
-use crate::names::is_baseline;
+use crate::digest::names::is_baseline;
 use crate::units::{each_once, list, plain};
 use model::run::RunHost;
 use serde_json::Value;

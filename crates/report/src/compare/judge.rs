@@ -1,6 +1,7 @@
 //! From matched cells to outcomes: figures, tests, and the correction for many of them.
 
 use super::evidence::{self, FEWEST, LEVEL, NARROW, RESOLUTION};
+use super::idle::faster_under_load;
 use super::sides::{self, Cells, Pair, SideCell, Where};
 use super::words::Context;
 use super::{
@@ -8,13 +9,13 @@ use super::{
     Over, Overall, Sample, Side, Tests, differs, held, words,
 };
 use crate::RunInput;
-use crate::cells::{mark, scale, shown};
-use crate::idle::faster_under_load;
-use crate::names::{asked_first, axis_title, is_baseline};
+use crate::digest::cells::{kind_of, mark, shown};
+use crate::digest::combine::{by_ratio, centre, compared};
+use crate::digest::names::{asked_first, axis_title, is_baseline};
 use crate::units::{each_once, plain};
 use model::plan::{Factors, Question, default_question};
 use model::quantity::Combine;
-use model::{LatencyKind, Probe, ResultDocument};
+use model::{LatencyKind, ResultDocument};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Two sides before the correction is known, with the first run of the first side.
@@ -335,7 +336,7 @@ fn samples(runs: &[Vec<&ResultDocument>], metric: Metric, sample: Sample, rtt: b
         }
         Sample::Run | Sample::Boot | Sample::Visit => {
             let measured: Vec<&Vec<&ResultDocument>> = runs.iter().filter(|run| !run.is_empty()).collect();
-            let centres = measured.iter().filter_map(|run| evidence::centre(&each(run, metric, rtt), metric.unit()));
+            let centres = measured.iter().filter_map(|run| centre(&each(run, metric, rtt), metric.unit()));
             (centres.collect(), measured.len())
         }
     };
@@ -383,7 +384,7 @@ fn spread_of_runs(
             if by_ratio && values.iter().any(|value| *value <= 0.0) {
                 continue;
             }
-            let values = evidence::compared(&values, by_ratio);
+            let values = compared(&values, by_ratio);
             let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
             squares += values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
             freedom += values.len().saturating_sub(1) as f64;
@@ -397,7 +398,7 @@ fn test(figures: &mut [MetricComparison], seed: u64) {
     let mut tested: Vec<&mut MetricComparison> =
         figures.iter_mut().filter(|figure| !figure.incomplete && !figure.is_same()).collect();
     let lists = |of: fn(&MetricComparison) -> &[f64]| -> Vec<Vec<f64>> {
-        tested.iter().map(|figure| evidence::compared(of(figure), figure.by_ratio)).collect()
+        tested.iter().map(|figure| compared(of(figure), figure.by_ratio)).collect()
     };
     let (a, b) = (lists(|figure| &figure.a_values), lists(|figure| &figure.b_values));
     if let Some(joint) = stats::joint_permutation_test(&a, &b, seed) {
@@ -467,28 +468,20 @@ fn rounds(cells: &[&SideCell<'_>], metric: Metric, sample: Sample, rtt: bool) ->
                 }
                 Sample::Run | Sample::Boot | Sample::Visit => {
                     let values: Vec<f64> = found.into_iter().map(|(_, value)| value).collect();
-                    by_round.entry(place).or_default().extend(evidence::centre(&values, metric.unit()));
+                    by_round.entry(place).or_default().extend(centre(&values, metric.unit()));
                 }
             }
         }
     }
-    let logs = evidence::by_ratio(&by_round.values().flatten().copied().collect::<Vec<_>>(), &[], metric.unit());
+    let logs = by_ratio(&by_round.values().flatten().copied().collect::<Vec<_>>(), &[], metric.unit());
     by_round
         .into_values()
         .filter(|values| values.len() == cells.len())
         .map(|values| {
-            let mean = evidence::compared(&values, logs).iter().sum::<f64>() / values.len() as f64;
+            let mean = compared(&values, logs).iter().sum::<f64>() / values.len() as f64;
             if logs { mean.exp() } else { mean }
         })
         .collect()
-}
-
-/// What the latency of some results is shown as.
-pub(crate) fn kind_of(results: &[&ResultDocument], rtt: bool) -> LatencyKind {
-    let stored = results.iter().find_map(|one| Some((one.probe, one.latency.as_ref()?.kind)));
-    let probe = results.first().map_or(Probe::Pingpong, |result| result.probe);
-    let (probe, kind) = stored.unwrap_or((probe, LatencyKind::Rtt));
-    scale(probe, kind, rtt).1
 }
 
 /// Corrects, concludes and words everything.

@@ -6,9 +6,9 @@
 
 use super::{CompareError, Sample};
 use crate::RunInput;
-use crate::boots;
-use crate::cells::{self, Key};
-use crate::names::{axis_title, label_word, rank, rate_word};
+use crate::digest::boots;
+use crate::digest::cells::{self, Key};
+use crate::digest::names::{axis_title, label_word, rank, rate_word, varying};
 use crate::units::{counted, list, plain, size};
 use model::{CellBoot, Probe, ResultDocument, Substrate, source};
 use std::collections::{BTreeMap, BTreeSet};
@@ -279,14 +279,6 @@ pub(super) fn matched<'a>(
 
 fn all_values(side: &Cells<'_>, factor: &str) -> BTreeSet<Option<String>> {
     side.cells.iter().map(|cell| cell.factors.get(factor).cloned()).collect()
-}
-
-/// Names of the factors in which some differ.
-pub(crate) fn varying<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>>) -> BTreeSet<String> {
-    let all: Vec<_> = all.collect();
-    let names: BTreeSet<&String> = all.iter().flat_map(|factors| factors.keys()).collect();
-    let differs = |name: &&&String| all.iter().map(|factors| factors.get(**name)).collect::<BTreeSet<_>>().len() > 1;
-    names.iter().filter(differs).map(|name| (*name).clone()).collect()
 }
 
 /// `pingpong udp 32 B · load build`: the message always, other factors where they vary.

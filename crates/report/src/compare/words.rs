@@ -1,10 +1,10 @@
 //! The comparison in sentences, each as strong as its evidence and no stronger.
 
 use super::evidence::repetitions_needed;
-use super::sides::varying;
 use super::{CellSide, Comparison, KEPT, MetricComparison, Outcome, Over, Sample, Siblings};
-use crate::boots;
-use crate::names::{axis_title, measured_on};
+use crate::digest::boots;
+use crate::digest::names::varying;
+use crate::digest::names::{axis_title, measured_on};
 use crate::units::figure as figure_of;
 use crate::units::{counted, list, range};
 use model::factor::capitalised;

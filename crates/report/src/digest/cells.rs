@@ -1,10 +1,10 @@
 //! From stored results to cells: repetitions of one combination of factors, combined.
 
-use crate::combine::{mean, middle, spread};
-use crate::compare::centre;
-use crate::document::{CellInfo, Figure, Figures, FindingCount, Mark, ReflectorInfo};
-use crate::names::{CELL_AXES, run_factors};
-use crate::result_tables::hosts;
+use crate::digest::combine::centre;
+use crate::digest::combine::{mean, middle, spread};
+use crate::digest::info::{CellInfo, Figure, Figures, FindingCount, Mark, ReflectorInfo};
+use crate::digest::names::hosts;
+use crate::digest::names::{CELL_AXES, run_factors};
 use crate::units::{each_once, plain};
 use crate::{Options, RunInput};
 pub(crate) use model::quantity::scale;
@@ -372,6 +372,14 @@ pub(crate) fn mark(results: &[&ResultDocument]) -> Mark {
     }
     let disturbed = results.iter().any(|result| shown(&result.verdict).next().is_some());
     if disturbed { Mark::Disturbed } else { Mark::Clean }
+}
+
+/// What the latency of some results is shown as.
+pub(crate) fn kind_of(results: &[&ResultDocument], rtt: bool) -> LatencyKind {
+    let stored = results.iter().find_map(|one| Some((one.probe, one.latency.as_ref()?.kind)));
+    let probe = results.first().map_or(Probe::Pingpong, |result| result.probe);
+    let (probe, kind) = stored.unwrap_or((probe, LatencyKind::Rtt));
+    scale(probe, kind, rtt).1
 }
 
 fn findings(results: &[&ResultDocument]) -> Vec<FindingCount> {

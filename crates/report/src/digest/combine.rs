@@ -1,5 +1,7 @@
 //! Several repetitions as one.
 
+use model::quantity::Unit;
+
 /// Smallest and largest value; absent with fewer than two, because one value has no spread.
 pub(crate) fn spread(values: &[f64]) -> Option<[f64; 2]> {
     if values.len() < 2 {
@@ -25,6 +27,23 @@ pub(crate) fn middle(values: &[f64]) -> Option<f64> {
         (0, Some(&upper)) => sorted.get(half.checked_sub(1)?).map(|lower| f64::midpoint(*lower, upper)),
         _ => None,
     }
+}
+
+/// The figure of several repetitions of one run: their geometric mean, of shares and of what may be 0 the mean.
+pub(crate) fn centre(values: &[f64], unit: Unit) -> Option<f64> {
+    let logs = by_ratio(values, &[], unit);
+    let mean = mean(&compared(values, logs))?;
+    Some(if logs { mean.exp() } else { mean })
+}
+
+/// What the test compares: logarithms of times and rates, shares as they are (they may be 0).
+pub(crate) fn compared(values: &[f64], by_ratio: bool) -> Vec<f64> {
+    if by_ratio { values.iter().map(|value| value.ln()).collect() } else { values.to_vec() }
+}
+
+/// Whether ratios can be compared: no figure is 0, and none is a share.
+pub(crate) fn by_ratio(a: &[f64], b: &[f64], unit: Unit) -> bool {
+    unit != Unit::Share && a.iter().chain(b).all(|value| *value > 0.0)
 }
 
 #[cfg(test)]

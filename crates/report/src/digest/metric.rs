@@ -1,6 +1,5 @@
 //! The quantities that are compared, and how people write them.
 
-use super::CompareError;
 use model::quantity::{self, Compared, Quantity, Unit};
 use model::{ResultDocument, Statistic};
 use std::cmp::Ordering;
@@ -126,11 +125,21 @@ impl Metric {
     }
 }
 
+/// A word that is no quantity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown metric '{given}': use {accepted}")]
+pub struct UnknownMetric {
+    /// What was given.
+    pub given: String,
+    /// The words that are accepted.
+    pub accepted: String,
+}
+
 impl FromStr for Metric {
-    type Err = CompareError;
+    type Err = UnknownMetric;
 
     /// `median`, `jitter`, `rate`, `tps` and `bps` are taken too.
-    fn from_str(text: &str) -> Result<Self, CompareError> {
+    fn from_str(text: &str) -> Result<Self, UnknownMetric> {
         const ALIASES: [(&str, &str); 5] =
             [("rate", "achieved"), ("tps", "transactions"), ("bps", "bits"), ("jitter", "stdev"), ("median", "p50")];
         let (view, last) = text.rsplit_once('.').map_or(("", text), |(view, last)| (view, last));
@@ -141,7 +150,7 @@ impl FromStr for Metric {
             .map_or_else(|| text.to_owned(), |(_, word)| format!("{view}.{word}").trim_start_matches('.').to_owned());
         Self::all()
             .find(|metric| metric.0.id == word)
-            .ok_or_else(|| CompareError::Metric { given: text.to_owned(), accepted: Self::accepted() })
+            .ok_or_else(|| UnknownMetric { given: text.to_owned(), accepted: Self::accepted() })
     }
 }
 

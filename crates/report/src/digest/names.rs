@@ -7,8 +7,8 @@ use model::factor::{self, Factor};
 pub(crate) use model::factor::{asked_first, rank};
 use model::facts::is_preempt_rt;
 use model::run::RunHost;
-use model::{NicFacts, Role, Substrate, source};
-use std::collections::BTreeMap;
+use model::{NicFacts, ResultDocument, Role, Substrate, source};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The axes that lead the papers' rows, in the order of the columns, and whether they are always shown.
 pub(crate) const ROW_AXES: [(&str, bool); 5] =
@@ -152,6 +152,21 @@ fn os(run: &RunInput) -> String {
             format!("{os} {kernel}{suffix}").trim().to_owned()
         });
     joined(names)
+}
+
+/// Names of the factors in which some differ.
+pub(crate) fn varying<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>>) -> BTreeSet<String> {
+    let all: Vec<_> = all.collect();
+    let names: BTreeSet<&String> = all.iter().flat_map(|factors| factors.keys()).collect();
+    let differs = |name: &&&String| all.iter().map(|factors| factors.get(**name)).collect::<BTreeSet<_>>().len() > 1;
+    names.iter().filter(differs).map(|name| (*name).clone()).collect()
+}
+
+/// Each of several reflectors, or of several threads of `wake`, that a result has figures of by itself.
+pub(crate) fn hosts(result: &ResultDocument) -> Vec<&str> {
+    let fates = result.pgm.iter().flat_map(|pgm| &pgm.fates).filter_map(|fate| fate.host.as_deref());
+    let threads = result.wake.iter().flat_map(|wake| &wake.threads).map(|thread| thread.name.as_str());
+    each_once(result.reflectors.iter().map(|one| one.host.as_str()).chain(fates).chain(threads))
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 
 use super::{FigureCell, data};
 use crate::beside;
-use crate::boots;
-use crate::cell_tables::{self, CellRow, CellTable, Room, heading, text};
-use crate::chart;
-use crate::document::{CellInfo, Document, FindingCount};
+use crate::boot_tables;
+use crate::cell_tables::{self, CellRow, CellTable};
+use crate::columns::{Room, heading, text};
+use crate::digest::info::{CellInfo, FindingCount};
+use crate::document::Document;
+use crate::draw::chart;
 use crate::layout::Grid;
 use crate::markdown::unbanded;
-use crate::summary_pace::REACHED;
+use crate::say::summary_pace::REACHED;
 use crate::units::{each_once, figure, grouped, spans};
 use crate::view::{self, PageTable, View};
 use minijinja::{Value, context};
@@ -120,7 +122,7 @@ pub(super) fn grids(document: &Document) -> Vec<Value> {
         grid.drop_empty();
         table(title.split_once(": ").unwrap_or((&title, "")).into(), grid)
     };
-    let others = beside::table(&document.cells).into_iter().chain(boots::table(&document.boots)).map(told);
+    let others = beside::table(&document.cells).into_iter().chain(boot_tables::table(&document.boots)).map(told);
     pgm.into_iter().chain(others).collect()
 }
 

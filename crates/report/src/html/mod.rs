@@ -10,12 +10,12 @@ mod series;
 mod stills;
 mod table;
 
+use crate::digest::names::axis_title;
 use crate::document::Document;
+use crate::draw::figure::Figure;
+use crate::draw::plots::{self, Picture};
 use crate::environment;
-use crate::figure::Figure;
-use crate::names::axis_title;
 use crate::papers::caption;
-use crate::plots::{self, Picture};
 use crate::text::{answer_grid, fixed_line};
 use crate::{Page, Report, ReportError};
 use minijinja::value::Serde;

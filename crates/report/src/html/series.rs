@@ -1,8 +1,8 @@
 //! A cell's quantities over time as small charts: times on one axis, rates on another. What the heat maps show better
 //! (quantiles of `pace`) is not drawn again.
 
-use crate::chart::{self, Chart, Domain};
-use crate::plots::Picture;
+use crate::draw::chart::{self, Chart, Domain};
+use crate::draw::plots::Picture;
 use crate::units::{counted, span, tick};
 use model::result::{Series, SeriesQuantity};
 use model::{Probe, ResultDocument};

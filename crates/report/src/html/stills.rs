@@ -2,7 +2,7 @@
 //! URL, so that the page's styles do not reach into it.
 
 use super::heat::CellMaps;
-use crate::heat::{self, Heat, Layout, Look, Map, Strip, Titles};
+use crate::draw::heat::{self, Heat, Layout, Look, Map, Strip, Titles};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use minijinja::{Value, context};

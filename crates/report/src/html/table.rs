@@ -1,9 +1,9 @@
 //! The papers' table as data for the template.
 
 use super::{FigureCell, data};
+use crate::digest::names::cell_word;
 use crate::document::{Block, Document, Headline, TableRow};
 use crate::layout::{Column, Grid, Span};
-use crate::names::cell_word;
 use crate::papers::columns;
 use crate::units::spans;
 use minijinja::{Value, context};

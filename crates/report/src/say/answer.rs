@@ -6,15 +6,14 @@ mod cause;
 mod effect;
 
 use crate::RunInput;
-use crate::cells::Cell;
-use crate::compare::{CellComparison, Comparisons, Outcome, Side, p_word, repetitions_needed, varying};
-use crate::document::{Document, Mark};
-use crate::names::{asked_first, is_baseline, label_word, measured_on, says_nothing};
+use crate::compare::{CellComparison, Comparisons, Outcome, Side, p_word, repetitions_needed};
+use crate::digest::cells::Cell;
+use crate::digest::info::Mark;
+use crate::digest::names::{asked_first, is_baseline, label_word, measured_on, says_nothing, varying};
+use crate::document::{Answer, AnswerRow, Document};
 use crate::units::{counted, each_once, list, range};
 use model::Substrate;
 use model::quantity;
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of the first table: fewer are filled up from the other cells.
@@ -27,30 +26,6 @@ const MOST_SENTENCES: usize = 5;
 /// What the first table shows of latency, and of what has none.
 const LATENCY: [&str; 4] = ["p50", "stdev", "p99.9", "max"];
 const OTHERS: [&str; 6] = ["bits", "transactions", "achieved", "loss", "up.bits", "down.bits"];
-
-/// What a reader sees first.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
-pub struct Answer {
-    /// What was measured, in one line.
-    pub measured: String,
-    /// Ids of the quantities of the table (docs/generated/quantities.md).
-    pub columns: Vec<&'static str>,
-    /// The rows of the table.
-    pub rows: Vec<AnswerRow>,
-    /// At most five sentences.
-    pub sentences: Vec<String>,
-    /// Commands to go on with.
-    pub next: Vec<String>,
-}
-
-/// A cell in the first table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct AnswerRow {
-    /// What tells it from the other rows.
-    pub label: String,
-    /// Its place in [`Document::cells`].
-    pub cell: usize,
-}
 
 /// The first screen of a report. `compared`: all comparisons of the same runs, the primary ones first.
 pub(crate) fn of(document: &Document, cells: &[Cell], compared: &[Comparisons], runs: &[RunInput]) -> Answer {
@@ -250,7 +225,7 @@ fn seconds(shown: &[&Cell], runs: &[RunInput]) -> Option<f64> {
     let of_cell = |cell: &&Cell| {
         let run = runs.get(cell.run)?;
         let elapsed = |member: &usize| run.results.get(*member).map(|result| result.elapsed_ns as f64 / 1e9);
-        crate::combine::middle(&cell.members.iter().filter_map(elapsed).collect::<Vec<_>>())
+        crate::digest::combine::middle(&cell.members.iter().filter_map(elapsed).collect::<Vec<_>>())
     };
     let all: Vec<f64> = shown.iter().filter_map(of_cell).collect();
     let [low, high] = [f64::min, f64::max].map(|pick| all.iter().copied().reduce(pick));

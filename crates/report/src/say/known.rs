@@ -1,9 +1,9 @@
 //! Changes of the kernel that are known to move latencies, quoted where the kernel's version and the symptom fit.
 
 use crate::RunInput;
-use crate::cells::Cell;
-use crate::document::CellInfo;
-use crate::summary::is_trusted;
+use crate::digest::cells::Cell;
+use crate::digest::info::CellInfo;
+use crate::digest::info::is_trusted;
 use crate::units::{counted, percent, span};
 use model::factor::capitalised;
 use model::known::{Symptom, fitting};

@@ -1,7 +1,8 @@
 //! Footnotes: why figures are marked, the same reason of several cells told once.
 
-use crate::cells::Cell;
-use crate::document::{FindingCount, Note, message};
+use crate::digest::cells::Cell;
+use crate::digest::info::{FindingCount, message};
+use crate::document::Note;
 use crate::units::counted;
 use std::collections::BTreeMap;
 

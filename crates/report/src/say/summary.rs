@@ -2,13 +2,14 @@
 //! (`summary_floors`, a plain difference, which claims nothing), known changes of the kernel, and what was found.
 
 use crate::RunInput;
-use crate::cells::Cell;
 use crate::compare::Comparisons;
-use crate::document::{CellInfo, Document, Mark};
-use crate::idle::faster_under_load;
-use crate::names::says_nothing;
-use crate::units::{commas, counted, list, span};
-use crate::{known, summary_floors, summary_kernels, summary_pace};
+use crate::compare::faster_under_load;
+use crate::digest::cells::Cell;
+use crate::digest::info::Mark;
+use crate::digest::names::says_nothing;
+use crate::document::Document;
+use crate::say::{known, summary_floors, summary_kernels, summary_pace};
+use crate::units::{commas, counted, list};
 use model::{LatencyKind, source};
 use std::collections::BTreeSet;
 
@@ -45,35 +46,6 @@ fn of_others(document: &Document) -> Option<String> {
         let others = list(&others.into_iter().collect::<Vec<_>>());
         format!("Not measured by Windhover itself: {others}; what the source does not tell is left out.")
     })
-}
-
-/// Whether any repetition of a cell can be trusted.
-pub(crate) fn is_trusted(info: &&CellInfo) -> bool {
-    info.mark != Mark::Invalid || info.left_out > 0
-}
-
-/// The best and the worst figure of some cells, and the largest of all: `p99.9 of RTT/2: 87.0 µs (best: …) to 1.07 ms
-/// (worst: …); maximum 4.97 ms (…).`
-pub(crate) fn extremes<'a>(
-    what: &str,
-    cells: impl Iterator<Item = &'a CellInfo>,
-    id: &str,
-    all: impl Iterator<Item = &'a CellInfo>,
-    max: &str,
-    place: impl Fn(&CellInfo) -> String,
-) -> Option<String> {
-    let mut figures: Vec<(f64, &CellInfo)> = cells.filter_map(|info| Some((info.value(id)?, info))).collect();
-    figures.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let figures = match figures.as_slice() {
-        [] => return None,
-        [(one, info)] => format!("{} ({})", span(*one), place(info)),
-        [(least, best), .., (most, worst)] => {
-            format!("{} (best: {}) to {} (worst: {})", span(*least), place(best), span(*most), place(worst))
-        }
-    };
-    let longest = all.filter_map(|info| Some((info.value(max)?, info))).max_by(|a, b| a.0.total_cmp(&b.0));
-    let longest = longest.map(|(ns, info)| format!("; maximum {} ({})", span(ns), place(info))).unwrap_or_default();
-    Some(format!("{what}: {figures}{longest}."))
 }
 
 fn verdicts(document: &Document) -> String {

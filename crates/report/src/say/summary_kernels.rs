@@ -1,10 +1,12 @@
 //! Kernels in words: which of them keeps its tail under load, what that costs without load, and what the policy does to it.
 
 use crate::RunInput;
-use crate::boots;
-use crate::cells::{self, Key};
-use crate::compare::{Metric, kind_of, varying};
-use crate::names::{is_baseline, label_word, rank};
+use crate::digest::boots;
+use crate::digest::cells::kind_of;
+use crate::digest::cells::{self, Key};
+use crate::digest::metric::Metric;
+use crate::digest::names::varying;
+use crate::digest::names::{is_baseline, label_word, rank};
 use crate::units::{counted, list, three_digits};
 use model::{Policy, ResultDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,11 @@
 //! What the data of `pace` say: whether the rates were reached, how the tail lies, and where only the intended send time
 //! shows what messages had to wait.
 
-use crate::document::{CellInfo, Document};
-use crate::summary::{extremes, is_trusted};
-use crate::units::{counted, pps, span};
+use crate::digest::info::is_trusted;
+use crate::digest::info::{CellInfo, Mark};
+use crate::document::Document;
+use crate::pgm::{counted_packets, repaired};
+use crate::units::{commas, counted, pps, span};
 
 /// So little of the rate may be missing.
 pub(crate) const REACHED: f64 = 0.997;
@@ -20,7 +22,7 @@ pub(crate) fn sentences(document: &Document) -> Vec<String> {
     let trusted: Vec<&CellInfo> = cells.iter().copied().filter(is_trusted).collect();
     out.extend(tail(&trusted, cells.len() - trusted.len()));
     out.extend(waiting(&trusted));
-    out.extend(crate::pgm::summary(document));
+    out.extend(pgm(document));
     out
 }
 
@@ -84,10 +86,79 @@ fn waiting(cells: &[&CellInfo]) -> Option<String> {
     ))
 }
 
+/// The best and the worst figure of some cells, and the largest of all: `p99.9 of RTT/2: 87.0 µs (best: …) to 1.07 ms
+/// (worst: …); maximum 4.97 ms (…).`
+pub(crate) fn extremes<'a>(
+    what: &str,
+    cells: impl Iterator<Item = &'a CellInfo>,
+    id: &str,
+    all: impl Iterator<Item = &'a CellInfo>,
+    max: &str,
+    place: impl Fn(&CellInfo) -> String,
+) -> Option<String> {
+    let mut figures: Vec<(f64, &CellInfo)> = cells.filter_map(|info| Some((info.value(id)?, info))).collect();
+    figures.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let figures = match figures.as_slice() {
+        [] => return None,
+        [(one, info)] => format!("{} ({})", span(*one), place(info)),
+        [(least, best), .., (most, worst)] => {
+            format!("{} (best: {}) to {} (worst: {})", span(*least), place(best), span(*most), place(worst))
+        }
+    };
+    let longest = all.filter_map(|info| Some((info.value(max)?, info))).max_by(|a, b| a.0.total_cmp(&b.0));
+    let longest = longest.map(|(ns, info)| format!("; maximum {} ({})", span(ns), place(info))).unwrap_or_default();
+    Some(format!("{what}: {figures}{longest}."))
+}
+
+/// One or two sentences on the cells.
+fn pgm(document: &Document) -> Vec<String> {
+    let cells: Vec<&CellInfo> = document.cells.iter().filter(|cell| cell.value("pgm.missing").is_some()).collect();
+    if cells.is_empty() {
+        return Vec::new();
+    }
+    let sum = |id: &str| -> u64 { cells.iter().map(|cell| cell.count(id)).sum() };
+    let (missing, recovered, lost) = (sum("pgm.missing"), sum("pgm.recovered"), sum("pgm.lost"));
+    if missing == 0 {
+        return vec![
+            "PGM had nothing to repair: no packet was missed, so all latency is that of scheduling and the path."
+                .to_owned(),
+        ];
+    }
+    let mut out = vec![format!(
+        "PGM missed {} in {}: {}.",
+        counted_packets(missing),
+        counted(cells.iter().filter(|cell| cell.count("pgm.missing") > 0).count(), "cell"),
+        repaired(recovered, sum("pgm.rebuilt"), lost)
+    )];
+    // The cell in which repairs cost most, by what they are apart from.
+    let worst = |cell: &CellInfo, fate: &str| {
+        let of = |statistic: &str| cell.value(&format!("{fate}.{statistic}"));
+        of("p99").or_else(|| of("max"))
+    };
+    let trusted = cells.iter().filter(|cell| cell.mark != Mark::Invalid);
+    let costs = trusted.filter_map(|cell| {
+        let messages = cell.count("repaired.messages");
+        Some((worst(cell, "repaired")?, messages, cell.count("held.messages"), worst(cell, "untouched")?, *cell))
+    });
+    if let Some((repaired, messages, held, untouched, info)) = costs.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        let place = if info.label == "all cells" { "PGM".to_owned() } else { info.label.clone() };
+        out.push(format!(
+            "Loss and repair apart from scheduling ({place}): p99 is {} for the {} repaired {} and {} for those untouched; \
+             {} arrived in time and waited behind a repair.",
+            span(repaired),
+            commas(messages),
+            if messages == 1 { "message" } else { "messages" },
+            span(untouched),
+            commas(held)
+        ));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Figure, Figures, Mark};
+    use crate::digest::info::{Figure, Figures, Mark};
 
     /// A cell with some figures.
     fn cell(figures: &[(&'static str, f64)]) -> CellInfo {

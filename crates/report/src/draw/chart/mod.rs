@@ -6,7 +6,7 @@ mod scale;
 pub(crate) use names::text_width;
 pub(crate) use scale::{Domain, Ticks};
 
-use crate::figure::{Anchor, COLOURS, Colour, Figure, Polyline, Style, words};
+use crate::draw::figure::{Anchor, COLOURS, Colour, Figure, Polyline, Style, words};
 use names::{Name, Names};
 
 /// A rectangle that data are drawn in.
@@ -260,7 +260,7 @@ mod tests {
         let svg = chart(&["no load", "load <build>"]).figure().in_page("role=\"img\"");
         assert_eq!(svg, chart(&["no load", "load <build>"]).figure().in_page("role=\"img\""));
         assert!(!svg.contains(">1</text>"), "it has no room beside 0: {svg}");
-        insta::with_settings!({ snapshot_path => "../../tests/snapshots", prepend_module_to_snapshot => false }, {
+        insta::with_settings!({ snapshot_path => "../../../tests/snapshots", prepend_module_to_snapshot => false }, {
             insta::assert_snapshot!("chart", svg);
         });
     }

@@ -2,7 +2,7 @@
 //! ever cut.
 
 use super::{Area, sample};
-use crate::figure::{Anchor, Colour, Figure, Style, Text, broken, words};
+use crate::draw::figure::{Anchor, Colour, Figure, Style, Text, broken, words};
 
 /// About how wide a label of 12 px is; a semi-bold name is a little wider.
 pub(crate) fn text_width(text: &str) -> f64 {

@@ -1,6 +1,6 @@
 //! Colours of all that is not counts: by name, each theme has its own.
 
-use crate::heat::{Rgb, Theme, rgb};
+use crate::draw::heat::{Rgb, Theme, rgb};
 
 /// Colours of series; more series than that repeat them with dashes.
 pub(crate) const COLOURS: usize = 7;
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_page_has_the_same_colours() {
-        let (light, dark) = include_str!("../templates/page.css").split_once("prefers-color-scheme: dark").unwrap();
+        let (light, dark) = include_str!("../../templates/page.css").split_once("prefers-color-scheme: dark").unwrap();
         for (place, (name, ..)) in NAMED.iter().enumerate() {
             for (theme, css) in [(Theme::Light, light), (Theme::Dark, dark)] {
                 let colour = format!("--{name}: {};", Colour::Named(place).css(Some(theme)));

@@ -17,8 +17,8 @@ pub struct Font {
 
 static ROBOTO: LazyLock<Font> = LazyLock::new(|| Font {
     family: "Roboto".to_owned(),
-    regular: Arc::from(include_bytes!("../../fonts/Roboto-Regular.ttf").as_slice()),
-    bold: Arc::from(include_bytes!("../../fonts/Roboto-Bold.ttf").as_slice()),
+    regular: Arc::from(include_bytes!("../../../fonts/Roboto-Regular.ttf").as_slice()),
+    bold: Arc::from(include_bytes!("../../../fonts/Roboto-Bold.ttf").as_slice()),
 });
 
 impl Default for Font {

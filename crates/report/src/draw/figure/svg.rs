@@ -2,7 +2,7 @@
 //! page's variables, so that light, dark and print need no second picture.
 
 use super::{Anchor, Colour, Figure, Item, Paint, Pixels, Polyline, Style, Text, raster};
-use crate::heat::Theme;
+use crate::draw::heat::Theme;
 use crate::units::escape;
 use base64::Engine as _;
 use std::fmt::Write as _;
@@ -192,7 +192,7 @@ impl Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::words;
+    use crate::draw::figure::words;
 
     #[test]
     fn coordinates_are_short_and_never_minus_zero() {

@@ -2,8 +2,8 @@
 
 use super::colour::between;
 use super::{Bin, Grid, Heat, Layout, Map, Mode, Palette, ROWS_PER_OCTAVE, Rgb, Rows, Saturation, Scale, Theme};
-use crate::chart::{Area, Domain, Marks, Ticks, axis_x, axis_y};
-use crate::figure::{Anchor, Colour, Figure, Pixels, Style, Text, words};
+use crate::draw::chart::{Area, Domain, Marks, Ticks, axis_x, axis_y};
+use crate::draw::figure::{Anchor, Colour, Figure, Pixels, Style, Text, words};
 use crate::units::{commas, tick};
 
 /// How maps are drawn.

@@ -36,7 +36,7 @@ fn varint(bytes: &mut Vec<u8>, mut value: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heat::Layout;
+    use crate::draw::heat::Layout;
 
     #[test]
     fn columns_become_varints() {

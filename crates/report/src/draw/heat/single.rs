@@ -5,8 +5,8 @@ use super::colour::{between, rgb};
 use super::look::{Common, Look, cell_words, facts, framed, head, latency_axis, legend, length, lost_lane, time_axis};
 use super::ticks::{is_tick, ticks};
 use super::{Bin, Layout, Map, Rows, Theme, Titles, marginal};
-use crate::chart::Area;
-use crate::figure::{Anchor, Colour, Figure, Pixels, Polyline, Style, Text, words};
+use crate::draw::chart::Area;
+use crate::draw::figure::{Anchor, Colour, Figure, Pixels, Polyline, Style, Text, words};
 use crate::units::{commas, counted, span};
 
 /// What a map's picture is drawn with.

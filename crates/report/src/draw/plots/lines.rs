@@ -2,10 +2,10 @@
 
 use super::{Panel, Picture, panels};
 use crate::Report;
-use crate::cells::Cell;
-use crate::chart::{Chart, Domain, Dot, Series, Ticks};
-use crate::document::{CellInfo, Mark};
-use crate::names::rate_word;
+use crate::digest::cells::Cell;
+use crate::digest::info::{CellInfo, Mark};
+use crate::digest::names::rate_word;
+use crate::draw::chart::{Chart, Domain, Dot, Series, Ticks};
 use crate::units::{count_tick, counted, figure, size, tick};
 use model::quantity::{self, Quantity, Unit};
 use model::{LatencyKind, Probe};

@@ -11,10 +11,10 @@ pub(crate) use lines::{by_rate, by_size};
 pub(crate) use shares::{functions, tails};
 pub(crate) use strips::strips;
 
-use crate::cells::Cell;
-use crate::document::CellInfo;
-use crate::figure::Figure;
-use crate::names::{label_word, measured_on, rank, rate_word};
+use crate::digest::cells::Cell;
+use crate::digest::info::CellInfo;
+use crate::digest::names::{label_word, measured_on, rank, rate_word};
+use crate::draw::figure::Figure;
 use crate::units::{size as size_word, span};
 use model::Substrate;
 use std::collections::{BTreeMap, BTreeSet};

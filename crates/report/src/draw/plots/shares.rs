@@ -4,10 +4,10 @@
 
 use super::{Apart, Panel, Picture, panels, tip};
 use crate::Report;
-use crate::cells::Cell;
-use crate::chart::{Chart, Domain, Dot, Series, Ticks};
-use crate::document::CellInfo;
-use crate::figure::Polyline;
+use crate::digest::cells::Cell;
+use crate::digest::info::CellInfo;
+use crate::draw::chart::{Chart, Domain, Dot, Series, Ticks};
+use crate::draw::figure::Polyline;
 use crate::units::tick;
 use model::{LatencyKind, Probe};
 use stats::Histogram;

@@ -3,10 +3,10 @@
 
 use super::tip;
 use crate::Report;
-use crate::chart::{Area, Domain, Marks, axis_x, base, sign};
-use crate::document::{CellInfo, Mark};
-use crate::figure::{Anchor, Colour, Figure, Paint, Style, Text, broken, words};
-use crate::names::{measured_on, rank};
+use crate::digest::info::{CellInfo, Mark};
+use crate::digest::names::{measured_on, rank};
+use crate::draw::chart::{Area, Domain, Marks, axis_x, base, sign};
+use crate::draw::figure::{Anchor, Colour, Figure, Paint, Style, Text, broken, words};
 use crate::units::{span, tick};
 use model::{Probe, Substrate};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 use super::panels::{Panels, Words, panel, panels};
 use super::{CellMaps, LISTED, LISTED_LOST};
 use crate::Report;
-use crate::heat::{self, Diverging, Heat, Layout, Map, Palette, Rgb, Strip, Theme};
+use crate::draw::heat::{self, Diverging, Heat, Layout, Map, Palette, Rgb, Strip, Theme};
 use crate::units::{plain, utc};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

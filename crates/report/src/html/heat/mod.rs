@@ -7,7 +7,7 @@
 mod data;
 mod panels;
 
-use crate::heat::{self, Heat, Map};
+use crate::draw::heat::{self, Heat, Map};
 use crate::units::plain;
 use crate::{Report, ReportError, RunInput};
 use model::Probe;

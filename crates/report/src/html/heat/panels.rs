@@ -1,8 +1,8 @@
 //! The small multiples: which maps stand in which row and column, and what tells them from each other.
 
 use super::CellMaps;
-use crate::cells::Cell;
-use crate::names::rate_word;
+use crate::digest::cells::Cell;
+use crate::digest::names::rate_word;
 use crate::units::each_once;
 use minijinja::{Value, context};
 use serde::Serialize;
@@ -79,7 +79,8 @@ pub(super) fn panel(number: usize, cell: &Cell, of_result: &CellMaps, title: &st
     let info = &cell.info;
     let lost = Some(info.count("lost")).filter(|lost| *lost > 0);
     let lost = lost.map(|lost| format!("{} lost", crate::units::commas(lost)));
-    let words = [Some(crate::plots::in_words(info, &["p50", "p99.9", "max"])).filter(|words| !words.is_empty()), lost];
+    let words =
+        [Some(crate::draw::plots::in_words(info, &["p50", "p99.9", "max"])).filter(|words| !words.is_empty()), lost];
     context! {
         id => &of_result.id,
         // Where the cell's own section is.

@@ -1,7 +1,7 @@
 //! The figures of each repetition of a cell, as tables.
 
 use crate::RunInput;
-use crate::heat;
+use crate::draw::heat;
 use crate::html::heat::CellMaps;
 use crate::layout::{Column, Grid};
 use crate::result_tables::{self, About, Keys, Shape, rows};

@@ -3,11 +3,11 @@
 
 use super::{Labels, place_of};
 use crate::RunInput;
-use crate::cells::Cell;
+use crate::compare::faster_under_load;
 use crate::compare::{CellComparison, Comparison, Comparisons, Outcome};
-use crate::document::FindingCount;
-use crate::idle::faster_under_load;
-use crate::known;
+use crate::digest::cells::Cell;
+use crate::digest::info::FindingCount;
+use crate::say::known;
 use crate::units::counted;
 use model::quantity::Better;
 

@@ -2,13 +2,13 @@
 
 use super::{Labels, place_of};
 use crate::RunInput;
-use crate::cells::Cell;
 use crate::compare::{
     CellComparison, Comparison, Comparisons, MetricComparison, Outcome, bounds, extent, most, size, title,
 };
+use crate::digest::cells::Cell;
 use crate::document::Document;
+use crate::say::{summary_kernels, summary_pace};
 use crate::units::{counted, figure as figure_of, spans};
-use crate::{summary_kernels, summary_pace};
 use model::LatencyKind;
 use model::factor::capitalised;
 use model::quantity::{self, Unit};

@@ -1,0 +1,321 @@
+//! What a comparison comes to, as data.
+
+use crate::digest::info::Mark;
+use crate::digest::metric::Metric;
+use model::{LatencyKind, Substrate};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What one value of a test is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sample {
+    /// A repetition: both sides were measured in one run, whose order mixes them.
+    Repetition,
+    /// A run, whose repetitions are one value together.
+    Run,
+    /// A boot, whose repetitions are one value together: kernels of one run are compared.
+    Boot,
+    /// A visit, likewise: kernels of one run that were switched without a boot.
+    Visit,
+}
+
+/// What an interval is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The samples of both sides.
+    Samples,
+    /// The repetitions of one run each; how far runs lie apart is not known.
+    OneRun,
+    /// The same, and the spread between siblings.
+    Siblings,
+    /// The batches of one repetition each.
+    Batches,
+}
+
+/// What a comparison of one figure comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The second side's figure is larger, by the test and by its interval.
+    Higher,
+    /// The second side's figure is smaller, by the test and by its interval.
+    Lower,
+    /// The interval includes zero; no larger difference than its ends was seen.
+    NoDifference,
+    /// The interval excludes zero, but the corrected test cannot tell it from chance, or the other way round.
+    Unclear,
+    /// Too few samples: the test could not have reached the level, however far apart the figures lie.
+    TooFew,
+    /// All samples of both sides have the same figure.
+    Same,
+    /// A side has no repetition that can be trusted.
+    Untrusted,
+    /// It was not asked for: described, and not tested.
+    NotTested,
+}
+
+impl Outcome {
+    /// Whether a difference is claimed.
+    pub(crate) fn is_claim(self) -> bool {
+        matches!(self, Self::Higher | Self::Lower)
+    }
+
+    /// Whether the question has an answer: a difference, or that there is none.
+    pub(crate) fn is_decided(self) -> bool {
+        matches!(self, Self::Higher | Self::Lower | Self::NoDifference | Self::Same)
+    }
+}
+
+/// One figure of two matched cells.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct MetricComparison {
+    /// Which: `p99`, `intended.p99`, `loss` …
+    pub metric: String,
+    /// What the figures are in: `ns`, `share` (0 to 1), `per_second`, `bits_per_second`.
+    pub unit: String,
+    /// The first side's figure: the geometric mean over its trusted samples; of shares the mean.
+    pub a: f64,
+    /// The second side's figure.
+    pub b: f64,
+    /// The first side's figure in each sample (see [`Comparison::sample`]).
+    pub a_values: Vec<f64>,
+    /// The second side's figure in each sample.
+    pub b_values: Vec<f64>,
+    /// b / a; `null` where a is 0.
+    pub ratio: Option<f64>,
+    /// 95 % interval of the ratio; `null` where nothing shows how far figures scatter, and where a figure may be 0.
+    pub ratio_ci95: Option<[f64; 2]>,
+    /// b - a, in the unit.
+    pub difference: f64,
+    /// 95 % interval of the difference.
+    pub difference_ci95: Option<[f64; 2]>,
+    /// What the interval is over: `repetitions`, `runs`, `boots`, `visits`, `repetitions of one run each`, `one run each and its siblings` (the
+    /// same and the spread between other runs of the plan), or `batches` within one repetition each.
+    pub interval_over: Option<String>,
+    #[serde(skip)]
+    pub(crate) quantity: Metric,
+    /// Whether logarithms were compared, so that the ratio is what was tested.
+    #[serde(skip)]
+    pub(crate) by_ratio: bool,
+    /// What the interval is over.
+    #[serde(skip)]
+    pub(crate) over: Over,
+    /// Standard error of the difference that was tested (of logarithms where `by_ratio`), and its degrees of freedom.
+    #[serde(skip)]
+    pub(crate) error: Option<(f64, f64)>,
+    /// The second side's figure in each of its own samples: its runs or, of one run, its repetitions.
+    #[serde(skip)]
+    pub(crate) b_own: Vec<f64>,
+    /// Whether a sample lacks the figure, so that nothing was tested.
+    #[serde(skip)]
+    pub(crate) incomplete: bool,
+    /// p of the permutation test by itself; `null` where nothing was tested.
+    pub p: Option<f64>,
+    /// p corrected for all tests of the comparison.
+    pub p_corrected: Option<f64>,
+    /// The smallest corrected p that so many samples can reach.
+    pub smallest_p: f64,
+    /// What it comes to.
+    pub outcome: Outcome,
+    /// The same as a sentence.
+    pub sentence: String,
+}
+
+/// One side of a pair of cells.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CellSide {
+    /// Runs that were compared.
+    pub runs: usize,
+    /// Repetitions that were compared, those of all runs together.
+    pub repetitions: usize,
+    /// Repetitions left out because they cannot be trusted.
+    pub left_out: usize,
+    /// The verdict of all its repetitions together.
+    pub mark: Mark,
+    /// Words of what was found in any of them.
+    pub findings: Vec<String>,
+}
+
+/// Two cells that belong together.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CellComparison {
+    /// What tells it from the others: `pingpong udp 32 B · load build`.
+    pub label: String,
+    /// The factors that both share.
+    pub factors: BTreeMap<String, String>,
+    /// What latency figures are.
+    pub kind: LatencyKind,
+    /// The first side.
+    pub a: CellSide,
+    /// The second side.
+    pub b: CellSide,
+    /// Why nothing is claimed of it; `null` where something may be.
+    pub excluded: Option<String>,
+    /// Its figures.
+    pub metrics: Vec<MetricComparison>,
+    /// Figures of the plan's question that no repetition of a side has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<String>,
+}
+
+/// All matched cells of one probe and protocol together.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Overall {
+    /// `all 12 cells of pingpong udp together`.
+    pub label: String,
+    /// Cells in it.
+    pub cells: usize,
+    /// What latency figures are.
+    pub kind: LatencyKind,
+    /// Its figures: of each round of repetitions the geometric mean over the cells.
+    pub metrics: Vec<MetricComparison>,
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Side {
+    /// What sentences call it: `A`, `policy other`.
+    pub name: String,
+    /// The runs it is from, in words.
+    pub run: String,
+    /// Each of them.
+    pub runs: Vec<String>,
+    /// What the hosts are.
+    pub substrate: Substrate,
+    /// Wall clock at the first run's start, since 1970.
+    pub started_ns: u64,
+    /// The values of the factors in which it differs from the other side.
+    pub factors: BTreeMap<String, String>,
+}
+
+/// Something that differs beside the factors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Difference {
+    /// Of what: `kernel of the initiator's machine`.
+    pub what: String,
+    /// The first side's; `null`: not known there.
+    pub a: Option<String>,
+    /// The second side's.
+    pub b: Option<String>,
+}
+
+/// Two sides.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Comparison {
+    /// The first side, which changes are given from.
+    pub a: Side,
+    /// The second side.
+    pub b: Side,
+    /// Whether both were measured in one run, whose order mixes them.
+    pub interleaved: bool,
+    /// What one value of the tests is.
+    pub sample: Sample,
+    /// What the data say, in sentences; never stronger than the evidence.
+    pub summary: Vec<String>,
+    /// What else differs between the sides.
+    pub differences: Vec<Difference>,
+    /// All matched cells of a probe and protocol together, where there are several.
+    pub overall: Vec<Overall>,
+    /// Cell by cell.
+    pub cells: Vec<CellComparison>,
+    /// Cells that only one side has, in words.
+    pub unmatched: Vec<String>,
+}
+
+/// What became of a gate in one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct GateCell {
+    /// The cell, with the sides where several pairs of sides are compared.
+    pub label: String,
+    /// Whether the condition holds.
+    pub broken: bool,
+    /// Whether no figure, however far beyond the limit, could have broken it: too few samples.
+    pub undecided: bool,
+    /// Whether the evidence for that is significant.
+    pub significant: bool,
+    /// Both as a sentence.
+    pub sentence: String,
+}
+
+/// What became of a gate.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct GateOutcome {
+    /// The condition.
+    pub gate: String,
+    /// Whether it is broken in any cell: exit code 3.
+    pub broken: bool,
+    /// Whether it could not be decided in a cell: exit code 4 where no gate is broken.
+    pub undecided: bool,
+    /// How many samples a side would decide it, and what they are: `5 runs a side`; `null` where it is decided.
+    pub needed: Option<String>,
+    /// Cells in which it is broken; where it is in none, those in which it is undecided; else the one nearest to its limit.
+    pub cells: Vec<GateCell>,
+    /// Cells that it was judged in.
+    pub judged: usize,
+    /// Cells that it is about and that it could not be judged in, with the reason.
+    pub not_judged: Vec<String>,
+}
+
+/// Everything that is compared at once. All p-values are corrected for all of it.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Comparisons {
+    /// Format number, see [`model::FORMAT`].
+    pub format: u32,
+    /// Heading.
+    pub title: String,
+    /// Figures that were tested: what the p-values are corrected for.
+    pub tests: usize,
+    /// The level that corrected p-values are compared with.
+    pub level: f64,
+    /// The comparisons; several for an axis of more than two values.
+    pub comparisons: Vec<Comparison>,
+    /// What became of the gates.
+    pub gates: Vec<GateOutcome>,
+}
+
+impl Comparisons {
+    /// Whether a gate is broken.
+    #[must_use]
+    pub fn broken(&self) -> bool {
+        self.gates.iter().any(|gate| gate.broken)
+    }
+
+    /// Whether a gate could not be decided.
+    #[must_use]
+    pub fn undecided(&self) -> bool {
+        self.gates.iter().any(|gate| gate.undecided)
+    }
+}
+
+/// The figures that are tested together: those of one pair of cells, or of all pairs of a probe and protocol.
+#[derive(Clone, Copy)]
+pub(crate) struct Set<'c> {
+    pub(crate) label: &'c str,
+    pub(crate) kind: LatencyKind,
+    /// The factors that both cells share; none of all pairs together.
+    pub(crate) factors: Option<&'c BTreeMap<String, String>>,
+    pub(crate) excluded: Option<&'c str>,
+    pub(crate) metrics: &'c [MetricComparison],
+}
+
+impl Comparison {
+    /// All pairs together, as far as there are several, then each pair.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = Set<'_>> {
+        let overall = self.overall.iter().map(|all| Set {
+            label: &all.label,
+            kind: all.kind,
+            factors: None,
+            excluded: None,
+            metrics: &all.metrics,
+        });
+        overall.chain(self.cells.iter().map(|cell| Set {
+            label: &cell.label,
+            kind: cell.kind,
+            factors: Some(&cell.factors),
+            excluded: cell.excluded.as_deref(),
+            metrics: &cell.metrics,
+        }))
+    }
+}

@@ -1,0 +1,63 @@
+//! A report over one or several runs: what every form is written from.
+
+use crate::compare::Comparisons;
+use crate::digest::cells::Cell;
+use crate::document::Document;
+use crate::error::json_text;
+use crate::{Options, ReportError, RunInput, papers};
+use std::collections::BTreeSet;
+
+/// A report as one HTML file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The file.
+    pub html: String,
+    /// What of the runs' interval logs, outliers and events is damaged or missing, one line each.
+    pub problems: Vec<String>,
+}
+
+/// A digest of one or several runs, ready to be written in any form.
+#[derive(Debug, Clone)]
+pub struct Report {
+    pub(crate) document: Document,
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) inputs: Vec<RunInput>,
+    pub(crate) compared: Vec<Comparisons>,
+}
+
+impl Report {
+    /// Digests stored runs; see [`Report::from_inputs`].
+    #[must_use]
+    pub fn from_runs(runs: impl IntoIterator<Item = store::Run>, options: &Options) -> Self {
+        Self::from_inputs(runs.into_iter().map(RunInput::from).collect(), options)
+    }
+
+    /// Digests runs. Several runs (two NICs, two kernels) stand in one table where their substrates agree and in
+    /// separate blocks where they do not.
+    #[must_use]
+    pub fn from_inputs(inputs: Vec<RunInput>, options: &Options) -> Self {
+        let compared = Comparisons::for_report(&inputs, options.rtt);
+        let (cells, document) = papers::digest(&inputs, options, &compared);
+        Self { document, cells, inputs, compared }
+    }
+
+    /// The digest itself, which is also what [`Report::json`] writes.
+    #[must_use]
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// The message sizes in bytes that the papers' table can show: those of ping-pong, else of all cells.
+    #[must_use]
+    pub fn table_sizes(&self) -> BTreeSet<u64> {
+        papers::table_sizes(&self.cells)
+    }
+
+    /// The [`Document`] as JSON.
+    ///
+    /// # Errors
+    /// [`ReportError::Json`] when a figure has no JSON form.
+    pub fn json(&self) -> Result<String, ReportError> {
+        json_text(&self.document)
+    }
+}
