@@ -230,6 +230,9 @@ enum DataPath {
 }
 
 fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &SessionLink) -> Result<(), Failure> {
+    if plan.request.end.receive == Receive::Completion {
+        return Err((RefuseCode::Unsupported, NetError::OnlyWindows { mode: Receive::Completion }.to_string()));
+    }
     if plan.request.stream.is_some() {
         return crate::stream::run(plan, orders, link);
     }

@@ -1,4 +1,4 @@
-//! A data path over the standard library's sockets.
+//! A data path: a socket of the standard library, or an end of PGM.
 
 use crate::pgm::Conversation;
 use crate::platform::Completion;
@@ -49,11 +49,11 @@ impl Sending {
 /// A way for messages to one peer and back.
 #[derive(Debug)]
 pub(crate) struct DataPath {
+    /// What receive calls end through, where that is asked for. It ends before its socket is closed.
+    completion: Option<Completion>,
     socket: Socket,
     /// Bytes of a stream's message that have come.
     filled: usize,
-    /// What receive calls end through, where that is asked for.
-    completion: Option<Completion>,
 }
 
 impl DataPath {
@@ -234,9 +234,25 @@ pub(crate) fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// An ICMP error of an earlier datagram, which anybody can forge. Windows calls it a reset.
+/// An ICMP error of an earlier datagram, which anybody can forge. Windows calls it a reset, or has it as the end of an
+/// overlapped call (ERROR_NETWORK_UNREACHABLE to ERROR_PORT_UNREACHABLE), or as WSAENETRESET or one of its unreachables.
 pub(crate) fn is_icmp(error: &io::Error) -> bool {
+    const CODES: [i32; 7] = [1231, 1232, 1233, 1234, 10_051, 10_052, 10_065];
     matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused)
+        || cfg!(windows) && error.raw_os_error().is_some_and(|code| CODES.contains(&code))
+}
+
+/// A datagram was lost on this host, for a reason that may pass: a full queue, a link that flaps, a rule of the firewall.
+pub(crate) fn is_lost(error: &io::Error) -> bool {
+    /// ENOBUFS of Linux, WSAENOBUFS.
+    const NO_ROOM: [i32; 2] = [105, 10_055];
+    matches!(
+        error.kind(),
+        ErrorKind::NetworkDown
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::HostUnreachable
+            | ErrorKind::PermissionDenied
+    ) || error.raw_os_error().is_some_and(|code| NO_ROOM.contains(&code))
 }
 
 /// A datagram was longer than the buffer.

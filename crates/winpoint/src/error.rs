@@ -27,6 +27,12 @@ pub enum WinpointError {
     NotProved { protocol: Protocol, address: String },
     #[error("{step}: {cause}")]
     Data { step: &'static str, cause: io::Error },
+    #[error(
+        "UDP port {port} has an end of PGM already, and one at a time can: wait for its end, or give another --udp-port"
+    )]
+    PortInUse { port: u16 },
+    #[error("winpoint does not wait by {0}: use --receive block, spin or iocp")]
+    Receive(model::Receive),
     #[error("the other end vanished at {size} bytes: {why}")]
     Vanished { size: u32, why: String },
     #[error("cannot listen on {address}: {cause}: give another --bind")]
@@ -64,6 +70,7 @@ impl WinpointError {
             | Self::Key { .. }
             | Self::Probe(_)
             | Self::Conflict { .. }
+            | Self::Receive(_)
             | Self::Spec(_)
             | Self::Platform(PlatformError::OnlyWindows(_) | PlatformError::NoSuchCpu(_)) => 2,
             Self::Store(error) => error.exit_code(),

@@ -1,9 +1,9 @@
 //! Both ends of a measurement for systems without Linux calls: Windows, above all.
 //!
 //! The control session, the data header and the figures are those of Windhover itself (`wire`, `record`, `model`), so that an
-//! unmodified `windhover` is the other end, and `windhover report` reads the run directory. Sockets, threads and files are the
-//! standard library's. What only Windows has is in one file, `platform/windows.rs`; its twin for other systems has no system call
-//! of its own, so that tests on Linux run everything else.
+//! unmodified `windhover` is the other end, and `windhover report` reads the run directory. Sockets (but that of PGM, which
+//! is `socket2`'s), threads and files are the standard library's. What only Windows has is in `platform/windows.rs` and
+//! `platform/completion.rs`; their twin for other systems has no system call of its own, so that tests on Linux run everything else.
 
 mod client;
 mod data;
@@ -23,14 +23,15 @@ pub use error::WinpointError;
 pub use server::Server;
 
 use model::worker::Measured;
-use model::{Probe, ProbeSpec};
+use model::{Probe, ProbeSpec, Receive};
+use platform::PlatformError;
 use std::net::SocketAddr;
 use wire::Key;
 
 /// What the initiator is asked for beside the measurement itself.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// The measurement: `pingpong` or `pace`, over UDP or TCP. Rates of `pace` are measured one after the other.
+    /// The measurement: `pingpong` over UDP or TCP, or `pace` over these or PGM. Rates of `pace` are measured one after the other.
     pub spec: ProbeSpec,
     /// Where the reflector listens.
     pub control: SocketAddr,
@@ -45,6 +46,12 @@ pub struct Task {
 /// [`WinpointError`], one line with the remedy. Results that were given before stay.
 pub fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(), WinpointError> {
     task.spec.check()?;
+    match task.spec.initiator.receive {
+        Receive::Block | Receive::Spin => {}
+        Receive::Completion if cfg!(windows) => {}
+        Receive::Completion => return Err(PlatformError::OnlyWindows("--receive iocp").into()),
+        other => return Err(WinpointError::Receive(other)),
+    }
     match task.spec.probe() {
         Probe::Pingpong => pingpong::measure(task, give),
         Probe::Pace => pace::measure(task, give),

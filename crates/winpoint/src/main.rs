@@ -154,6 +154,13 @@ struct Group {
 const NOWHERE: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
 
 impl Group {
+    /// Whether anything was said that is not so anyway.
+    fn is_told(&self) -> bool {
+        let usual = PgmSpec::new(NOWHERE);
+        let own = (self.reply_group, self.udp_port, self.window, self.packet);
+        own != (usual.reply_group, usual.udp_port, usual.window_packets, usual.packet_bytes)
+    }
+
     fn spec(&self, group: &str) -> Result<PgmSpec, WinpointError> {
         let what = || format!("'{group}' is no multicast group");
         let conflict =
@@ -238,7 +245,13 @@ fn main() -> ExitCode {
 
 /// What `pgm` needs beside the address, which nothing else takes.
 fn group(spec: &mut ProbeSpec, arguments: &Pace) -> Result<(), WinpointError> {
-    let Some(socket) = spec.socket.as_mut().filter(|socket| socket.protocol == Protocol::Pgm) else { return Ok(()) };
+    let Some(socket) = spec.socket.as_mut().filter(|socket| socket.protocol == Protocol::Pgm) else {
+        if arguments.group.is_told() {
+            let what = format!("groups, windows and ports of PGM say nothing to {}", arguments.measure.protocol);
+            return Err(WinpointError::Conflict { what, remedy: "leave them out" });
+        }
+        return Ok(());
+    };
     let [group, _] = &arguments.measure.address[..] else {
         let what = "pgm needs a group and an endpoint".to_owned();
         return Err(WinpointError::Conflict { what, remedy: "use pace pgm GROUP ADDR" });

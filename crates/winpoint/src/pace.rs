@@ -59,9 +59,9 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
             if let Some(why) = phase(&mut peer, receiving.as_mut(), &mut warm, &mut number)?.broken {
                 return Err(WinpointError::Vanished { size, why });
             }
-            let started_ns = document::now_ns();
             let Phase { report, broken, near } = phase(&mut peer, receiving.as_mut(), &mut timed, &mut number)?;
             let far = report.as_ref().and_then(|report| report.pgm.as_ref());
+            let started_ns = timed.sender.started_ns;
             let mut recorded = timed.recorded(spec, rate, [near.as_ref(), far]);
             judge(&mut recorded, report.as_ref(), before);
             before = Delivered::of(&recorded);
@@ -148,6 +148,8 @@ struct Answers {
     size: usize,
     tag: u64,
     first_number: u64,
+    /// Messages of the phase.
+    count: u64,
     /// Whether answers say what repairs cost their messages.
     repairs: bool,
     input: Vec<u8>,
@@ -166,7 +168,7 @@ impl Answers {
         let found = (bytes == self.size).then(|| read(Tier::for_size(self.size), self.tag, message)).flatten();
         let number = found.and_then(|found| found.checked_sub(self.first_number)).unwrap_or(u64::MAX);
         let word = usize::try_from(number / 64).ok().and_then(|at| self.answered.get_mut(at));
-        let Some(word) = word else { return Ok(Some(false)) };
+        let Some(word) = word.filter(|_| number < self.count) else { return Ok(Some(false)) };
         let bit = 1 << (number % 64);
         let is_first = *word & bit == 0;
         *word |= bit;
@@ -193,6 +195,8 @@ struct Sender {
     last_send: u64,
     /// How much of the newest message the socket has taken, while it is not all.
     sending: Option<Sending>,
+    /// Wall clock at the first message, since 1970.
+    started_ns: u64,
 }
 
 impl Sender {
@@ -274,14 +278,16 @@ impl OpenLoop {
                 first: 0,
                 last_send: 0,
                 sending: None,
+                started_ns: 0,
             },
-            answers: Answers { size, tag, first_number: 0, repairs, input, all, answered },
+            answers: Answers { size, tag, first_number: 0, count, repairs, input, all, answered },
         })
     }
 
     /// Sends all messages and waits for the last answers. With `receiving` a second thread takes them.
     fn run(&mut self, path: &mut DataPath, receiving: Option<&mut DataPath>) -> io::Result<()> {
         let Self { sender, answers } = self;
+        sender.started_ns = document::now_ns();
         // The first is due in a moment, so that it is not late by what comes before it.
         sender.first = platform::ticks() + platform::tick_rate().ticks(1_000_000);
         sender.last_send = sender.first;
@@ -347,6 +353,10 @@ impl OpenLoop {
         let (mut extra, mut highest) = (Vec::new(), 0);
         for Answer { number, received, out, back } in answers.all {
             let Some(one) = usize::try_from(number).ok().and_then(|at| samples.get_mut(at)) else { continue };
+            // Nobody answers what was not sent yet.
+            if received < one.sample.sent {
+                continue;
+            }
             let is_lost = one.sample.flags.has(SampleFlags::LOST);
             let sample = &mut one.sample;
             if is_lost && received.saturating_sub(sample.sent) <= sender.timeout {

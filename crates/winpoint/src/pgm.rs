@@ -2,7 +2,7 @@
 //!
 //! The socket is bound to the port at every address, because Windows has no socket that is bound to a group. It joins the
 //! group that this end hears, and takes the NAKs for the own source too. Both halves of a path share the machines behind
-//! a lock, which no system call of the receiving half holds.
+//! a lock, which is taken for a send and for what came, and never while a receive call waits.
 
 use crate::data::{self, Received};
 use crate::error::random;
@@ -27,6 +27,10 @@ const MOST_BYTES: usize = 1 << 16;
 const BUFFER_BYTES: usize = 4 << 20;
 /// How long a blocking receive call waits while a timer is near. Windows makes of it up to a clock tick.
 const NEAR: Duration = Duration::from_millis(1);
+/// How much before its time a packet may leave, in ns: less than what a wait is too long.
+const AHEAD_NS: u64 = 25_000;
+/// Repairs that are kept.
+const MOST_NOTES: usize = 1 << 16;
 
 /// What one end publishes and hears.
 #[derive(Debug, Clone, Copy)]
@@ -77,8 +81,11 @@ struct Machines {
     own: Tsi,
     /// The one source that is heard; absent: every one.
     peer: Option<Tsi>,
+    /// Where the own source publishes, and what the receiver hears.
     group: SocketAddr,
-    port: u16,
+    heard: SocketAddr,
+    /// The time that the source was given last.
+    source_ns: u64,
     packet: Vec<u8>,
     /// A packet that the socket did not take, and where it goes.
     waiting: Option<(usize, SocketAddr)>,
@@ -96,9 +103,12 @@ fn now_ns() -> u64 {
 }
 
 impl Machines {
-    /// Does what time has made due, and sends what there is to send; gives when to come again.
+    /// Does what time has made due, and sends what may go out now, or so soon that a wait would last longer: packets that the
+    /// peak rate puts microseconds apart leave together. The source's time runs ahead by no more than that. Gives when to
+    /// come again.
     fn serve(&mut self, socket: &UdpSocket) -> io::Result<u64> {
         let now = now_ns();
+        self.source_ns = self.source_ns.max(now);
         if self.receiver.poll_timeout().is_some_and(|due| due <= now) {
             self.receiver.handle_timeout(now);
         }
@@ -107,28 +117,36 @@ impl Machines {
             if self.waiting.is_none() {
                 self.waiting = self.next_packet(now);
             }
-            let Some((length, to)) = self.waiting else { break };
+            let Some((length, to)) = self.waiting else {
+                match self.source.poll_timeout(self.source_ns) {
+                    Some(due) if due > self.source_ns && due <= now.saturating_add(AHEAD_NS) => self.source_ns = due,
+                    _ => break,
+                }
+                continue;
+            };
             match socket.send_to(self.packet.get(..length).unwrap_or_default(), to) {
                 Err(error) if data::is_nothing(&error) => return Ok(now),
-                // An address that the network named and the system refuses; it is asked for again.
-                Ok(_) => self.waiting = None,
-                Err(error) if data::is_icmp(&error) || to != self.group => self.waiting = None,
-                Err(error) => return Err(error),
+                // What is lost on this host is repaired as what is lost elsewhere; where the network named the address, whatever
+                // the system says of it.
+                Err(error) if to == self.group && !data::is_icmp(&error) && !data::is_lost(&error) => {
+                    return Err(error);
+                }
+                _ => self.waiting = None,
             }
         }
-        let due = [self.source.poll_timeout(now), self.receiver.poll_timeout()];
+        let due = [self.source.poll_timeout(self.source_ns), self.receiver.poll_timeout()];
         Ok(due.into_iter().flatten().min().unwrap_or(u64::MAX))
     }
 
     fn next_packet(&mut self, now: u64) -> Option<(usize, SocketAddr)> {
-        if let Some(out) = self.source.poll_transmit(now, &mut self.packet) {
+        if let Some(out) = self.source.poll_transmit(self.source_ns, &mut self.packet) {
             return Some((out.length, self.group));
         }
         let out = self.receiver.poll_transmit(now, &mut self.packet)?;
         let to = match out.to {
-            // The TTL of the socket is the group's; a request that crosses a router harms nobody.
-            Destination::GroupOnLink => self.group,
-            Destination::Unicast(to) => SocketAddr::new(to, self.port),
+            // With the TTL of the groups: a request that crosses a router harms nobody.
+            Destination::GroupOnLink => self.heard,
+            Destination::Unicast(to) => SocketAddr::new(to, self.group.port()),
         };
         Some((out.length, to))
     }
@@ -151,7 +169,7 @@ impl Machines {
         let Ok(head) = Head::of(datagram) else { return };
         if head.tsi == self.own {
             if head.goes_to_source() {
-                let _ = self.source.handle_datagram(now_ns(), datagram);
+                let _ = self.source.handle_datagram(self.source_ns.max(now_ns()), datagram);
             }
         } else if self.peer.is_none_or(|peer| peer == head.tsi) {
             let _ = self.receiver.handle_datagram(now_ns(), from, datagram);
@@ -175,7 +193,7 @@ impl Machines {
                 ncf_ns: repair.ncf_ns.map(since),
                 data_ns: since(repair.data_ns),
             };
-            if self.repairs.len() < MOST_REPAIRS {
+            if self.repairs.len() < MOST_NOTES {
                 self.repairs.push(note);
             } else {
                 self.unlogged += 1;
@@ -208,10 +226,12 @@ impl Conversation {
             return Err(WinpointError::Conflict { what, remedy: "use the carrier udp" });
         }
         let (local, group, heard) = (v4(ends.local)?, v4(ends.publish)?, v4(ends.subscribe)?);
-        let socket = socket(ends, local, heard).map_err(error::data("opening the socket of PGM"))?;
+        let socket = socket(ends, local, heard).map_err(|cause| match cause.kind() {
+            io::ErrorKind::AddrInUse => WinpointError::PortInUse { port: spec.udp_port },
+            _ => error::data("opening the socket of PGM")(cause),
+        })?;
         let source = wire::pgm::source(spec, own, group.into(), local.into());
-        let [seed] = [u64::from_ne_bytes(random()?)];
-        let receiver = wire::pgm::receiver(spec, heard.into(), 1, seed);
+        let receiver = wire::pgm::receiver(spec, heard.into(), 1, u64::from_ne_bytes(random()?));
         let wrong = |cause: String| WinpointError::Conflict { what: cause, remedy: "change the settings of PGM" };
         let mut receiver = Receiver::new(receiver).map_err(|cause| wrong(cause.to_string()))?;
         receiver.reserve(1);
@@ -221,19 +241,22 @@ impl Conversation {
             own,
             peer: None,
             group: SocketAddr::new(group.into(), spec.udp_port),
-            port: spec.udp_port,
+            heard: SocketAddr::new(heard.into(), spec.udp_port),
+            source_ns: 0,
             packet: vec![0x5a; MOST_BYTES],
             waiting: None,
             front_ns: 0,
             tag,
-            repairs: Vec::with_capacity(MOST_REPAIRS),
+            repairs: Vec::with_capacity(MOST_NOTES),
             losses: Vec::with_capacity(MOST_LOSSES),
             unlogged: 0,
         };
         let machines = Arc::new(Mutex::new(machines));
         let datagram = vec![0x5a; MOST_BYTES];
-        let patience = Some(data::LOOK);
-        Ok(Self { socket: Arc::new(socket), machines, datagram, repaired: Repaired::default(), patience })
+        let mut new =
+            Self { socket: Arc::new(socket), machines, datagram, repaired: Repaired::default(), patience: None };
+        new.set_blocking(true).map_err(error::data("setting up the socket of PGM"))?;
+        Ok(new)
     }
 
     /// The other half, for another thread.
@@ -298,9 +321,14 @@ impl Conversation {
 
     /// One receive call, `longest` at most, and what time has made due before and after it.
     fn take(&mut self, completion: Option<&mut Completion>, longest: Duration) -> io::Result<()> {
-        let due = self.lock().serve(&self.socket)?;
-        let left = Duration::from_nanos(due.saturating_sub(now_ns()));
-        let wait = if left > longest { longest } else { NEAR };
+        let left_ns = loop {
+            let left_ns = self.lock().serve(&self.socket)?.saturating_sub(now_ns());
+            // A wait would last longer. Something is done each time, as the rate allows.
+            if left_ns > AHEAD_NS || self.patience.is_none() {
+                break left_ns;
+            }
+        };
+        let wait = if Duration::from_nanos(left_ns) > longest { longest.max(NEAR) } else { NEAR };
         let got = match completion {
             Some(completion) => completion.receive(&mut self.datagram, wait),
             None => {
@@ -349,7 +377,9 @@ impl Conversation {
         let after = Counted { source: machines.source.counts(), receiver: machines.receiver.counts() };
         let mut counts = after.since(before);
         counts.unlogged += machines.unlogged;
-        PgmFarEnd { counts, repairs: machines.repairs.clone(), losses: machines.losses.clone() }
+        let every = machines.repairs.len().div_ceil(MOST_REPAIRS).max(1);
+        let repairs = machines.repairs.iter().copied().step_by(every).collect();
+        PgmFarEnd { counts, repairs, losses: machines.losses.clone() }
     }
 
     /// Announces the end of the own source, and repairs for so long.

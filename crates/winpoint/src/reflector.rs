@@ -165,6 +165,8 @@ fn run(order: &Order, starts: &Receiver<(u32, u32)>, link: &Link) -> Result<(), 
 fn next(starts: &Receiver<(u32, u32)>, path: &mut DataPath) -> Result<Option<(u32, u32)>, Failure> {
     loop {
         let Some((conversation, completion)) = path.conversation() else { return Ok(starts.recv().ok()) };
+        // Whoever spins does so while messages are measured.
+        conversation.set_blocking(true).map_err(failed)?;
         match starts.try_recv() {
             Ok(start) => return Ok(Some(start)),
             Err(TryRecvError::Disconnected) => return Ok(None),
@@ -211,11 +213,7 @@ fn join(order: &Order, link: &Link, spec: &PgmSpec) -> Result<(DataPath, SocketA
     let mut conversation = loop {
         match Conversation::open(&ends, own, asked.tag) {
             // The session before this one may still be closing its source.
-            Err(WinpointError::Data { cause, .. })
-                if cause.kind() == io::ErrorKind::AddrInUse && began.elapsed() < 2 * CLOSE =>
-            {
-                std::thread::sleep(SERVE);
-            }
+            Err(WinpointError::PortInUse { .. }) if began.elapsed() < 2 * CLOSE => std::thread::sleep(SERVE),
             other => break other.map_err(unsupported)?,
         }
     };

@@ -1,7 +1,8 @@
 //! The endpoint: control sessions, each on a thread of its own, with at most one reflector each.
 //!
 //! It is exposed to whoever reaches it: nothing is sent on a data path before the client has shown its token there, and answers
-//! go only to the address of the control connection.
+//! go only to the address of the control connection. Over PGM they go to the group that the client named, after its token came
+//! as a message of its source.
 
 use crate::error::random;
 use crate::platform::{self, Placement};

@@ -566,7 +566,10 @@ impl Peer {
             let slot = std::mem::take(self.slot_mut(sqn));
             match slot.state {
                 State::Missing(_) => with.counts.missing = with.counts.missing.saturating_sub(1),
-                State::Lost => with.counts.lost = with.counts.lost.saturating_sub(1),
+                State::Lost => {
+                    with.counts.missing = with.counts.missing.saturating_sub(1);
+                    with.counts.lost = with.counts.lost.saturating_sub(1);
+                }
                 State::Empty | State::Have | State::Skipped => {}
             }
             self.free.extend(slot.at);

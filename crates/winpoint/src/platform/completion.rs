@@ -126,8 +126,9 @@ pub(crate) struct Completion {
     socket: RawSocket,
     is_stream: bool,
     calls: Vec<*mut Call>,
-    /// Calls that the system has.
+    /// Calls that the system has, and those that it did not take.
     posted: usize,
+    idle: Vec<*mut Call>,
     rest: Option<Rest>,
 }
 
@@ -150,7 +151,15 @@ impl Completion {
         if port.is_null() || port == INVALID_HANDLE {
             return Err(io::Error::last_os_error());
         }
-        let mut new = Self { port, socket, is_stream, calls: Vec::with_capacity(depth), posted: 0, rest: None };
+        let mut new = Self {
+            port,
+            socket,
+            is_stream,
+            calls: Vec::with_capacity(depth),
+            posted: 0,
+            idle: Vec::with_capacity(depth),
+            rest: None,
+        };
         for _ in 0..depth {
             let call = Box::into_raw(Box::new(Call {
                 overlapped: Overlapped { internal: 0, internal_high: 0, offset: 0, event: null_mut() },
@@ -191,6 +200,8 @@ impl Completion {
             self.posted += 1;
             return Ok(());
         }
+        // It is posted again before the next end is waited for.
+        self.idle.push(call);
         Err(io::Error::from_raw_os_error(error))
     }
 
@@ -212,19 +223,22 @@ impl Completion {
     /// Takes a datagram, or what has come of a stream (0 bytes: its end), into `buffer`; waits for `wait` at most.
     pub(crate) fn receive(&mut self, buffer: &mut [u8], wait: Duration) -> io::Result<(usize, Option<SocketAddr>)> {
         if let Some(rest) = self.rest.take() {
-            return self.hand_out(rest, buffer).map(|bytes| (bytes, None));
+            return Ok((self.hand_out(rest, buffer), None));
+        }
+        while let Some(call) = self.idle.pop() {
+            self.post(call)?;
         }
         let (call, outcome) = self.ended(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX))?;
         let bytes = match outcome {
             Ok(bytes) => bytes.min(ROOM),
             Err(error) => {
                 // An ICMP error, or a datagram that is too long: the next one finds the call again.
-                self.post(call)?;
+                let _ = self.post(call);
                 return Err(error);
             }
         };
         if self.is_stream && bytes > 0 {
-            return self.hand_out(Rest { call, from: 0, to: bytes }, buffer).map(|bytes| (bytes, None));
+            return Ok((self.hand_out(Rest { call, from: 0, to: bytes }, buffer), None));
         }
         // SAFETY: the system no longer has the call, so nobody else reads or writes it.
         let (from, room) = unsafe { ((*call).from.read(), &(*call).room) };
@@ -232,15 +246,15 @@ impl Completion {
         if let (Some(to), Some(taken)) = (buffer.get_mut(..length), room.get(..length)) {
             to.copy_from_slice(taken);
         }
-        // A stream that has ended is not read again.
+        // A stream that has ended is not read again. What the system refuses now it says the next time: this came.
         if !self.is_stream {
-            self.post(call)?;
+            let _ = self.post(call);
         }
         Ok((length, from))
     }
 
     /// A stream's bytes as far as there is room for them; the call is posted again when all are taken.
-    fn hand_out(&mut self, rest: Rest, buffer: &mut [u8]) -> io::Result<usize> {
+    fn hand_out(&mut self, rest: Rest, buffer: &mut [u8]) -> usize {
         let Rest { call, from, to } = rest;
         let length = (to - from).min(buffer.len());
         // SAFETY: the system does not have the call, so nobody else writes to it.
@@ -251,9 +265,9 @@ impl Completion {
         if from + length < to {
             self.rest = Some(Rest { call, from: from + length, to });
         } else {
-            self.post(call)?;
+            let _ = self.post(call);
         }
-        Ok(length)
+        length
     }
 }
 
