@@ -126,7 +126,7 @@ impl Frames {
     pub(crate) fn open(asked: &FrameRequest, own: SocketAddr, peer: SocketAddr) -> Result<Self, NetError> {
         let scope = match &asked.device {
             Some(device) => interface::index_of(device)?,
-            None => crate::socket::scope_of(peer),
+            None => crate::bound::scope_of(peer),
         };
         let hop = netlink::hop(peer.ip(), scope, PATIENCE).map_err(NetError::Hop)?;
         let interface = Interface::read(&hop.link.name).map_err(NetError::Frames)?;

@@ -8,15 +8,18 @@
 
 mod receive;
 mod send;
+pub(crate) mod settings;
 mod wait;
 
+pub use crate::interface::interface_of;
 pub use receive::{Datagram, ReceiveBatch};
 pub use send::{Extra, SendBatch, Target};
+pub use settings::{Carrier, GroupOptions};
 pub use wait::{GroupWait, Woken};
 
+use crate::bound::bind;
 use crate::resolve::with_scope;
-use crate::socket::bind;
-use crate::{NetError, interface, made, multicast, options, sys};
+use crate::{NetError, made, multicast, options, sys};
 use libc::c_int;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -24,81 +27,6 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 /// Buffers where none is named, as far as the system allows them, in bytes.
 const SEND_BUFFER: u32 = 1 << 20;
 const RECEIVE_BUFFER: u32 = 4 << 20;
-
-/// Headers below the protocol's own.
-const IPV4_BYTES: usize = 20;
-const IPV6_BYTES: usize = 40;
-const UDP_BYTES: usize = 8;
-/// The router alert in IPv4's options (RFC 2113) and as a hop-by-hop header of IPv6 (RFC 2711).
-const ALERT_V4_BYTES: usize = 4;
-const ALERT_V6_BYTES: usize = 8;
-
-/// What carries the packets of such a protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carrier {
-    /// UDP, with this port for unicast and for the group.
-    Udp {
-        /// The port.
-        port: u16,
-    },
-    /// IP itself, with this protocol number. Takes CAP_NET_RAW.
-    Raw {
-        /// The number.
-        protocol: u8,
-    },
-}
-
-impl Carrier {
-    /// The longest packet that goes into an IP packet of `mtu` bytes.
-    #[must_use]
-    pub fn room(self, mtu: u32, v6: bool, router_alert: bool) -> usize {
-        let ip = if v6 { IPV6_BYTES } else { IPV4_BYTES };
-        let udp = if matches!(self, Self::Udp { .. }) { UDP_BYTES } else { 0 };
-        let alert = match (router_alert, v6) {
-            (false, _) => 0,
-            (true, false) => ALERT_V4_BYTES,
-            (true, true) => ALERT_V6_BYTES,
-        };
-        (mtu as usize).saturating_sub(ip + udp + alert)
-    }
-}
-
-/// What both sockets of an end have in common.
-#[derive(Debug, Clone, Copy)]
-pub struct GroupOptions {
-    /// The carrier.
-    pub carrier: Carrier,
-    /// The own unicast address.
-    pub local: IpAddr,
-    /// The interface to join and send on ([`interface_of`] finds it).
-    pub interface: u32,
-    /// Whether this host hears what it sends (IP_MULTICAST_LOOP).
-    pub loopback: bool,
-    /// TTL or hop limit of multicast.
-    pub ttl: u8,
-    /// Whether packets may bear the IP router alert. With IPv6 it takes CAP_NET_RAW.
-    pub router_alert: bool,
-    /// Whether the kernel stamps what is received (SO_TIMESTAMPNS).
-    pub stamps: bool,
-    /// Send buffer in bytes; absent: 1 MiB, or what the system allows of it.
-    pub send_buffer_bytes: Option<u32>,
-    /// Receive buffer in bytes; absent: 4 MiB, or what the system allows of it.
-    pub receive_buffer_bytes: Option<u32>,
-    /// SO_BUSY_POLL in µs (socket(7)).
-    pub busy_poll_us: Option<u32>,
-}
-
-/// The interface that owns `local`; the loopback interface for all of its addresses.
-///
-/// # Errors
-/// No interface has the address.
-pub fn interface_of(local: IpAddr) -> Result<u32, NetError> {
-    if local.is_loopback() {
-        // 127.0.0.2 is loopback too, but no interface lists it.
-        return interface::index_of("lo");
-    }
-    interface::index_of(&interface::with_address(local)?)
-}
 
 /// One socket of an end. Closed when dropped.
 #[derive(Debug)]

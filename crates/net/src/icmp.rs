@@ -9,8 +9,8 @@ pub use parse::{ECHO_HEADER, EchoReply, checksum, parse_echo_reply, strip_ipv4_h
 
 use crate::NetError;
 use crate::address::RawAddress;
+use crate::bound::{bind, local_address};
 use crate::path::{PathError, PathOptions, Received};
-use crate::socket::{bind, local_address};
 use crate::transport::{broken, is_lost};
 use crate::wait::{Patience, Ready, ready};
 use crate::{made, options, sys};

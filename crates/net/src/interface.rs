@@ -109,6 +109,18 @@ fn not_told(name: &str, cause: io::Error) -> NetError {
     }
 }
 
+/// The interface that owns `local`; the loopback interface for all of its addresses.
+///
+/// # Errors
+/// No interface has the address.
+pub fn interface_of(local: IpAddr) -> Result<u32, NetError> {
+    if local.is_loopback() {
+        // 127.0.0.2 is loopback too, but no interface lists it.
+        return index_of("lo");
+    }
+    index_of(&with_address(local)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,15 +28,19 @@
 
 mod address;
 mod batch;
+mod bound;
 pub mod bulk;
 pub mod capture;
+mod control;
 pub mod duplex;
 mod error;
+mod fallback;
 mod frame;
 pub mod group;
 pub mod icmp;
 mod idle;
 pub mod interface;
+mod joined;
 mod listener;
 mod local;
 mod made;
@@ -57,13 +61,14 @@ mod wait;
 
 pub use duplex::{Arrival, DuplexVisitor, Inbox, Message, Outbox, with_duplex};
 pub use error::NetError;
+pub use fallback::Fallback;
+pub use joined::with_path;
 pub use listener::DataListener;
 pub use local::local_pair;
 pub use made::data_sockets;
-pub use path::{Path, PathError, PathOptions, PathVisitor, Received, with_path};
+pub use path::{Path, PathError, PathOptions, PathVisitor, Received};
 pub use resolve::{resolve, resolve_all};
 pub use socket::DataSocket;
-pub use tcp::Fallback;
 pub use transaction::{TransactionClient, TransactionServer};
 
 /// Port of the endpoint's control connection when none is named (TCP).

@@ -1,9 +1,10 @@
 //! Where a reflector waits for TCP data connections.
 
 use crate::NetError;
+use crate::bound::{bind, own_address, scope_of};
 use crate::bulk::be_patient;
 use crate::resolve::with_scope;
-use crate::socket::{DataSocket, bind, own_address, scope_of};
+use crate::socket::DataSocket;
 use crate::{options, sys, tcp};
 use model::{EndSpec, Protocol, SocketSpec};
 use std::net::SocketAddr;

@@ -55,7 +55,7 @@ impl SocketReceiver {
 
     #[inline]
     fn take(&mut self, buffer: &mut [u8], flags: libc::c_int) -> isize {
-        let mut stamp = stamps::Pair::default();
+        let mut stamp = crate::control::Pair::default();
         let result = sys::recvmsg_from(self.fd, buffer, flags, &mut self.source, &mut stamp);
         if result >= 0 {
             self.origin.stack_ns = self.stamped.as_ref().map_or(0, |reader| reader.ns(stamp));

@@ -20,7 +20,7 @@ pub(crate) fn interface_for(named: Option<&str>, end: &EndSpec, local: IpAddr) -
     if let Some(device) = &end.device {
         return interface::index_of(device);
     }
-    crate::group::interface_of(end.bind.unwrap_or(local))
+    crate::interface::interface_of(end.bind.unwrap_or(local))
 }
 
 /// Joins the group on interface `index`, and makes the socket send through it. `source` is the address that messages are

@@ -94,7 +94,7 @@ fn buffer(
 /// The buffers of a group's socket: those that are named exactly, the others as far as the system allows them.
 pub(crate) fn group_buffers(
     fd: RawFd,
-    options: &crate::group::GroupOptions,
+    options: &crate::group::settings::GroupOptions,
     send: u32,
     receive: u32,
 ) -> Result<(), NetError> {

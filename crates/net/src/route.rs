@@ -3,7 +3,7 @@
 
 use crate::NetError;
 use crate::address::RawAddress;
-use crate::socket::own_address;
+use crate::bound::own_address;
 use crate::{interface, sys};
 use netlink::{Answer, Answers, Socket};
 use std::io;
@@ -48,7 +48,7 @@ pub fn lookup(peer: SocketAddr) -> Result<Route, NetError> {
 /// Asks the kernel. `Unsupported` when there is no netlink.
 fn get_route(peer: SocketAddr) -> io::Result<netlink::Route> {
     let socket = Socket::route().map_err(|_| io::Error::from(io::ErrorKind::Unsupported))?;
-    socket.route_to(peer.ip(), crate::socket::scope_of(peer))
+    socket.route_to(peer.ip(), crate::bound::scope_of(peer))
 }
 
 fn from_addresses(peer: SocketAddr) -> Result<Route, NetError> {

@@ -323,17 +323,17 @@ pub(crate) fn recvmsg_from(
     buffer: &mut [u8],
     flags: c_int,
     from: &mut crate::address::RawAddress,
-    stamp: &mut crate::stamps::Pair,
+    stamp: &mut crate::control::Pair,
 ) -> isize {
     receive_message(fd, buffer, flags, Some(from.room()), |level, kind, data| stamp.read(level, kind, data))
 }
 
 /// recvmsg(2) from the error queue (MSG_ERRQUEUE), for stamps of what was sent: their times and the number of the
 /// message that they are of (SO_EE_ORIGIN_TIMESTAMPING). The message itself is dropped.
-pub(crate) fn recvmsg_sent(fd: RawFd, stamp: &mut crate::stamps::Pair, id: &mut Option<u32>) -> isize {
+pub(crate) fn recvmsg_sent(fd: RawFd, stamp: &mut crate::control::Pair, id: &mut Option<u32>) -> isize {
     receive_message(fd, &mut [0], libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT, None, |level, kind, data| {
         stamp.read(level, kind, data);
-        crate::stamps::read_id(level, kind, data, id);
+        crate::control::read_id(level, kind, data, id);
     })
 }
 

@@ -9,9 +9,10 @@
 
 use crate::address::RawAddress;
 use crate::bulk::PATIENCE;
+use crate::fallback::Fallback;
 use crate::listener::DataListener;
 use crate::path::{Path, PathError, PathOptions, Received};
-use crate::tcp::{self, Fallback};
+use crate::tcp;
 use crate::wait::{Patience, Waited};
 use crate::{NetError, sys};
 use model::{EndSpec, Protocol, Receive, SocketSpec};

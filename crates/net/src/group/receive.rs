@@ -102,7 +102,7 @@ fn read(level: c_int, kind: c_int, data: &[u8], stack_ns: &mut u64, overflow: &m
         return;
     }
     if kind == libc::SCM_TIMESTAMPNS {
-        *stack_ns = crate::stamps::timespec(data, 0);
+        *stack_ns = crate::control::timespec(data, 0);
     } else if kind == libc::SO_RXQ_OVFL {
         *overflow = data.first_chunk::<4>().map(|bytes| u32::from_ne_bytes(*bytes));
     }

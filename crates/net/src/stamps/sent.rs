@@ -4,7 +4,8 @@
 //! readiness therefore empties the queue itself when it finds no message ([`Passed`]); other waits leave it to whoever
 //! holds [`SentStamps`].
 
-use super::{Pair, Reader};
+use super::Reader;
+use crate::control::Pair;
 use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

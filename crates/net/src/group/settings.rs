@@ -1,0 +1,66 @@
+//! What the sockets of a group are told.
+
+use std::net::IpAddr;
+
+/// Headers below the protocol's own.
+const IPV4_BYTES: usize = 20;
+const IPV6_BYTES: usize = 40;
+const UDP_BYTES: usize = 8;
+/// The router alert in IPv4's options (RFC 2113) and as a hop-by-hop header of IPv6 (RFC 2711).
+const ALERT_V4_BYTES: usize = 4;
+const ALERT_V6_BYTES: usize = 8;
+
+/// What carries the packets of such a protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// UDP, with this port for unicast and for the group.
+    Udp {
+        /// The port.
+        port: u16,
+    },
+    /// IP itself, with this protocol number. Takes CAP_NET_RAW.
+    Raw {
+        /// The number.
+        protocol: u8,
+    },
+}
+
+impl Carrier {
+    /// The longest packet that goes into an IP packet of `mtu` bytes.
+    #[must_use]
+    pub fn room(self, mtu: u32, v6: bool, router_alert: bool) -> usize {
+        let ip = if v6 { IPV6_BYTES } else { IPV4_BYTES };
+        let udp = if matches!(self, Self::Udp { .. }) { UDP_BYTES } else { 0 };
+        let alert = match (router_alert, v6) {
+            (false, _) => 0,
+            (true, false) => ALERT_V4_BYTES,
+            (true, true) => ALERT_V6_BYTES,
+        };
+        (mtu as usize).saturating_sub(ip + udp + alert)
+    }
+}
+
+/// What both sockets of an end have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupOptions {
+    /// The carrier.
+    pub carrier: Carrier,
+    /// The own unicast address.
+    pub local: IpAddr,
+    /// The interface to join and send on ([`interface_of`] finds it).
+    pub interface: u32,
+    /// Whether this host hears what it sends (IP_MULTICAST_LOOP).
+    pub loopback: bool,
+    /// TTL or hop limit of multicast.
+    pub ttl: u8,
+    /// Whether packets may bear the IP router alert. With IPv6 it takes CAP_NET_RAW.
+    pub router_alert: bool,
+    /// Whether the kernel stamps what is received (SO_TIMESTAMPNS).
+    pub stamps: bool,
+    /// Send buffer in bytes; absent: 1 MiB, or what the system allows of it.
+    pub send_buffer_bytes: Option<u32>,
+    /// Receive buffer in bytes; absent: 4 MiB, or what the system allows of it.
+    pub receive_buffer_bytes: Option<u32>,
+    /// SO_BUSY_POLL in µs (socket(7)).
+    pub busy_poll_us: Option<u32>,
+}
