@@ -8,7 +8,16 @@ use std::process::Command;
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
-    for path in ["../shim", "../bypass-abi", "../netlink", "../stack", "../user-stack", "../xsk", "../../Cargo.toml"] {
+    for path in [
+        "../shim",
+        "../bypass-abi",
+        "../descriptors",
+        "../netlink",
+        "../stack",
+        "../user-stack",
+        "../xsk",
+        "../../Cargo.toml",
+    ] {
         println!("cargo::rerun-if-changed={path}");
     }
     let variable = |name: &str| var_os(name).ok_or(format!("cargo sets no {name}"));

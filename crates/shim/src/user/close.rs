@@ -330,7 +330,7 @@ pub(crate) fn forked() {
     state.by_handle.clear();
     state.waiters.clear();
     state.descriptors.clear();
-    state.sets.values_mut().for_each(super::Set::forked);
+    state.sets.fork();
     state.is_child = true;
     table::off_stack();
     wait::forked();

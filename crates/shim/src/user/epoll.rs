@@ -1,90 +1,24 @@
-//! epoll instances with sockets of the stack among their members. The kernel's instance goes on to have the others, and the
-//! kernel's sockets of datagrams and listeners.
+//! The calls of epoll, where instances have sockets of the stack among their members. What these instances are is a machine of
+//! the crate `descriptors`.
 
+use super::ready::readiness;
 use super::wait::{CARRIER_CHANGED, For, Waited, finish, wait};
 use super::{State, TURNS, Wakes, lock, take};
 use crate::spin::Call;
 use crate::table::{self, Entry};
 use crate::{errno, real, thread};
 use bypass_abi::page::{Kind, Outcome};
+use descriptors::{Change, Event, Member, Sets, What};
 use libc::{
-    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLONESHOT,
-    EPOLLOUT, EPOLLRDNORM, EPOLLWAKEUP, EPOLLWRNORM, POLLIN, POLLRDNORM, c_int, c_short, epoll_event, pollfd, sigset_t,
-    timespec,
+    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLOUT,
+    EPOLLRDNORM, EPOLLWAKEUP, EPOLLWRNORM, POLLIN, c_int, c_short, epoll_event, pollfd, sigset_t, timespec,
 };
-use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Attempts between two that ask the kernel's instance.
-const ATTEMPTS_A_KERNEL: u32 = 32;
-/// How deep instances may be in others (EP_MAX_NESTS of the kernel).
-const MOST_NESTED: u32 = 4;
 /// What may be asked for together with EPOLLEXCLUSIVE.
 const EXCLUSIVE_WITH: c_int =
     EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
-/// How long what the kernel said last is taken for true where the stack has something: a busy program asks it less often.
-const KERNEL_NS: u64 = 5_000;
 static NOW: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
-
-/// An internet socket, or another instance, in an epoll instance.
-#[derive(Debug, Clone, Copy)]
-struct Watch {
-    /// On the stack; 0: still the kernel's.
-    id: u32,
-    /// It is an epoll instance of this number; 0: a socket.
-    inner: u32,
-    events: u32,
-    data: u64,
-    /// It is in the list of those that may be ready.
-    is_listed: bool,
-    /// EPOLLONESHOT has reported.
-    is_spent: bool,
-    /// The kernel's instance has it, too.
-    in_kernel: bool,
-}
-
-/// What is known of an epoll instance.
-#[derive(Debug, Default)]
-pub(super) struct Set {
-    /// One of its descriptors.
-    fd: c_int,
-    /// Instances that have it, with the descriptor by which they do.
-    outer: Vec<(u32, c_int)>,
-    /// How many members are instances.
-    inner: usize,
-    /// A member was added with EPOLLONESHOT.
-    has_one_shot: bool,
-    watches: HashMap<c_int, Watch>,
-    /// Members that may be ready.
-    list: VecDeque<c_int>,
-    /// Members of the kernel's instance.
-    in_kernel: usize,
-    /// At least one member was added that the kernel alone has: no internet socket.
-    has_others: bool,
-    /// Sockets that are not on the stack.
-    waiting: usize,
-    kernel_in: u32,
-    /// When the kernel's instance was asked last, ns.
-    asked_ns: u64,
-}
-
-impl Set {
-    /// Notes that a member may be ready.
-    pub(super) fn list(&mut self, fd: c_int) {
-        if let Some(watch) = self.watches.get_mut(&fd).filter(|watch| !watch.is_listed) {
-            watch.is_listed = true;
-            self.list.push_back(fd);
-        }
-    }
-
-    /// In a forked child the kernel's members stay.
-    pub(super) fn forked(&mut self) {
-        self.watches.retain(|_, watch| watch.in_kernel);
-        self.watches.values_mut().for_each(|watch| (watch.id, watch.is_listed) = (0, false));
-        self.waiting = self.watches.len() - self.inner;
-        self.list.clear();
-    }
-}
 
 /// Changes a member of the kernel's instance.
 fn in_kernel(set: c_int, what: c_int, fd: c_int, events: u32, data: u64) -> c_int {
@@ -107,9 +41,9 @@ fn spent_in_kernel(set: c_int) -> Vec<c_int> {
     members.collect()
 }
 
-/// What the kernel watches of a datagram socket or listener of the stack: all but that it can be written to.
-fn kernel_events(events: u32) -> u32 {
-    events & !(EPOLLOUT | EPOLLWRNORM).cast_unsigned()
+/// Bits of poll(2) as those of epoll, which are the same.
+fn bits(events: c_short) -> u32 {
+    u32::from(events.cast_unsigned())
 }
 
 /// epoll_ctl. None: as it is, in the kernel.
@@ -127,13 +61,11 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
     let number = table::instance(set);
     if !is_socket && inner == 0 {
         if let Some(number) = number.filter(|_| what == EPOLL_CTL_ADD) {
-            let set = state.set_of(number, set);
-            set.in_kernel += 1;
-            set.has_others = true;
+            state.sets.add_other(number, set);
         }
         return None;
     }
-    let known = number.and_then(|number| state.sets.get(&number)?.watches.get(&fd)).copied();
+    let known = number.and_then(|number| state.sets.member(number, fd));
     let id = table::entry(fd).and_then(Entry::on_stack).unwrap_or(0);
     if id == 0 && known.is_none_or(|known| known.id == 0) {
         // With the lock held: another thread may be about to take the socket to the stack.
@@ -174,44 +106,33 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
         return Some(-1);
     }
     if what == EPOLL_CTL_DEL {
-        state.drop_watch(number, fd, true);
+        state.sets.remove(number, fd, true);
+        state.tell_kernel();
         return Some(0);
     }
     let connected = table::entry(fd).is_some_and(|entry| entry.has(table::STREAM) && !entry.has(table::LISTENS));
     if let Some(entry) = table::entry(fd).filter(|entry| entry.has(table::LISTENS)) {
         entry.set(table::USED);
     }
-    let has_kernel = !connected && in_kernel(set, what, fd, kernel_events(events), data) == 0;
-    let entry = state.set_of(number, set);
-    let is_listed = known.is_some_and(|known| known.is_listed);
-    let watch = Watch { id, inner: 0, events, data, is_listed, is_spent: false, in_kernel: has_kernel };
-    entry.watches.insert(fd, watch);
-    entry.has_one_shot |= events & EPOLLONESHOT.cast_unsigned() != 0;
-    if what == EPOLL_CTL_ADD {
-        entry.in_kernel += usize::from(has_kernel);
-        if let Some(socket) = state.socket(id) {
-            socket.watched.push((number, fd));
-        }
+    let has_kernel = !connected && in_kernel(set, what, fd, Sets::kernel_events(events), data) == 0;
+    let member = Member { id, inner: 0, events, data, in_kernel: has_kernel };
+    if state.sets.insert((number, set), fd, member) {
+        // A thread may wait for it already.
+        state.turned();
     }
-    state.list(number, fd, 0);
-    // A thread may wait for it already.
-    state.turned();
     Some(0)
 }
 
 impl State {
-    fn set_of(&mut self, number: u32, fd: c_int) -> &mut Set {
-        self.sets.entry(number).or_insert_with(|| Set { fd, ..Set::default() })
-    }
-
-    /// Notes that a member of an instance may be ready, and so that instance in others.
-    pub(super) fn list(&mut self, number: u32, fd: c_int, depth: u32) {
-        let Some(set) = self.sets.get_mut(&number) else { return };
-        set.list(fd);
-        if !set.outer.is_empty() && depth < MOST_NESTED {
-            for (outer, fd) in set.outer.clone() {
-                self.list(outer, fd, depth + 1);
-            }
+    /// Tells the kernel's instances what has changed.
+    fn tell_kernel(&mut self) {
+        while let Some(Change { set, what, fd, events, data }) = self.sets.poll_change() {
+            let what = match what {
+                What::Add => EPOLL_CTL_ADD,
+                What::Modify => EPOLL_CTL_MOD,
+                What::Delete => EPOLL_CTL_DEL,
+            };
+            in_kernel(set, what, fd, events, data);
         }
     }
 
@@ -219,202 +140,58 @@ impl State {
     fn note(&mut self, set: c_int, what: c_int, (fd, inner): (c_int, u32), (events, data): (u32, u64)) {
         let Some(number) = table::instance(set) else { return };
         if what == EPOLL_CTL_DEL {
-            self.drop_watch(number, fd, false);
-            return;
-        }
-        let entry = self.set_of(number, set);
-        let watch = Watch { id: 0, inner, events, data, is_listed: false, is_spent: false, in_kernel: true };
-        entry.has_one_shot |= events & EPOLLONESHOT.cast_unsigned() != 0;
-        if entry.watches.insert(fd, watch).is_none() {
-            entry.in_kernel += 1;
-            entry.waiting += usize::from(inner == 0);
-            entry.inner += usize::from(inner != 0);
-        }
-        if inner != 0 {
-            // Listed anew also by MOD: it may be ready already.
-            entry.list.retain(|listed| *listed != fd);
-            let outer = &mut self.set_of(inner, fd).outer;
-            outer.retain(|one| *one != (number, fd));
-            outer.push((number, fd));
-            self.list(number, fd, 0);
+            self.sets.remove(number, fd, false);
+        } else if self.sets.insert((number, set), fd, Member { id: 0, inner, events, data, in_kernel: true }) {
             self.turned();
-        }
-    }
-
-    /// Removes a member; from the kernel's instance, too, where that has not been done.
-    fn drop_watch(&mut self, number: u32, fd: c_int, from_kernel: bool) {
-        let Some(entry) = self.sets.get_mut(&number) else { return };
-        let Some(watch) = entry.watches.remove(&fd) else { return };
-        entry.list.retain(|listed| *listed != fd);
-        entry.in_kernel = entry.in_kernel.saturating_sub(usize::from(watch.in_kernel));
-        entry.waiting = entry.waiting.saturating_sub(usize::from(watch.id == 0 && watch.inner == 0));
-        entry.inner = entry.inner.saturating_sub(usize::from(watch.inner != 0));
-        if watch.in_kernel && from_kernel {
-            in_kernel(entry.fd, EPOLL_CTL_DEL, fd, 0, 0);
-        }
-        if let Some(socket) = self.socket(watch.id) {
-            socket.watched.retain(|one| *one != (number, fd));
-        }
-        if let Some(inner) = self.sets.get_mut(&watch.inner) {
-            inner.outer.retain(|one| *one != (number, fd));
         }
     }
 
     /// A socket came to the stack: epoll instances that have it ask there from now on.
     pub(super) fn watch(&mut self, id: u32, entry: &'static Entry) {
         let connected = entry.has(table::STREAM) && !entry.has(table::LISTENS);
-        let mut watched = Vec::new();
-        for (number, set) in &mut self.sets {
-            let mut members = Vec::new();
-            let instance = set.fd;
-            for (fd, watch) in set
-                .watches
-                .iter_mut()
-                .filter(|(fd, watch)| watch.id != id && table::entry(**fd).and_then(Entry::on_stack) == Some(id))
-            {
-                set.waiting = set.waiting.saturating_sub(usize::from(watch.id == 0));
-                watch.id = id;
-                members.push(*fd);
-                if connected && watch.in_kernel {
-                    watch.in_kernel = false;
-                    set.in_kernel = set.in_kernel.saturating_sub(1);
-                    in_kernel(instance, EPOLL_CTL_DEL, *fd, 0, 0);
-                } else if watch.in_kernel {
-                    in_kernel(instance, EPOLL_CTL_MOD, *fd, kernel_events(watch.events), watch.data);
-                }
-            }
-            watched.extend(members.into_iter().map(|fd| (*number, fd)));
-        }
-        for (number, fd) in &watched {
-            self.list(*number, *fd, 0);
-        }
-        if let Some(socket) = self.socket(id) {
-            socket.watched.extend(watched);
-        }
+        self.sets.to_stack(id, connected, |fd| table::entry(fd).and_then(Entry::on_stack) == Some(id));
+        self.tell_kernel();
     }
 
     /// A socket leaves the stack: the kernel's instances have it again, and all that was asked for.
     pub(super) fn unwatched(&mut self, id: u32) {
-        let watched = self.socket(id).map(|socket| std::mem::take(&mut socket.watched)).unwrap_or_default();
-        for (number, fd) in watched {
-            let Some(set) = self.sets.get_mut(&number) else { continue };
-            let instance = set.fd;
-            let Some(watch) = set.watches.get_mut(&fd) else { continue };
-            watch.id = 0;
-            set.waiting += 1;
-            if std::mem::replace(&mut watch.in_kernel, true) {
-                // EPOLL_CTL_MOD cannot change one with EPOLLEXCLUSIVE.
-                in_kernel(instance, EPOLL_CTL_DEL, fd, 0, 0);
-            } else {
-                set.in_kernel += 1;
-            }
-            let events = if watch.is_spent { EPOLLONESHOT.cast_unsigned() } else { watch.events };
-            in_kernel(instance, EPOLL_CTL_ADD, fd, events, watch.data);
-        }
+        self.sets.to_kernel(id);
+        self.tell_kernel();
     }
 
     /// Before a descriptor is closed: no epoll instance has it any more. One that is an instance itself may have others.
     pub(super) fn unwatch(&mut self, fd: c_int) {
-        if let Some(number) = table::instance(fd)
-            && let Some(set) = self.sets.get_mut(&number)
-        {
-            match table::other_instance(number, fd) {
-                Some(other) => set.fd = other,
-                None => {
-                    let members: Vec<c_int> = set.watches.keys().copied().collect();
-                    members.into_iter().for_each(|member| self.drop_watch(number, member, false));
-                    self.sets.remove(&number);
-                }
-            }
-        }
-        let having = |(number, set): (&u32, &Set)| set.watches.contains_key(&fd).then_some(*number);
-        let sets: Vec<u32> = self.sets.iter().filter_map(having).collect();
-        for set in sets {
-            self.drop_watch(set, fd, false);
-        }
-    }
-
-    /// What a member of an instance is ready for, of what it was asked for.
-    fn member_events(&mut self, number: u32, fd: c_int, depth: u32) -> u32 {
-        let watch = self.sets.get(&number).and_then(|set| set.watches.get(&fd)).copied();
-        let Some(watch) = watch.filter(|watch| !watch.is_spent) else { return 0 };
-        let ready = match (watch.inner, watch.id) {
-            (0, 0) => 0,
-            (0, id) => self.readiness(id),
-            (inner, _) => self.instance_events(inner, depth + 1),
-        };
-        let always = (EPOLLERR | EPOLLHUP).cast_unsigned();
-        u32::from(ready.cast_unsigned()) & (watch.events | always) & 0xffff
+        let own = table::instance(fd).filter(|number| self.sets.has(*number));
+        self.sets.close(fd, own.map(|number| (number, table::other_instance(number, fd))));
     }
 
     /// What an instance is ready for by its members on the stack.
-    pub(super) fn instance_events(&mut self, number: u32, depth: u32) -> c_short {
-        let listed: Vec<c_int> = match self.sets.get(&number) {
-            Some(set) if depth <= MOST_NESTED => set.list.iter().copied().collect(),
-            _ => return 0,
-        };
-        let is_ready = listed.into_iter().any(|fd| self.member_events(number, fd, depth) != 0);
-        if is_ready { POLLIN | POLLRDNORM } else { 0 }
+    pub(super) fn instance_events(&mut self, number: u32) -> c_short {
+        let Self { sets, engine, places, .. } = self;
+        let events = sets.instance_events(number, 0, &mut |id| bits(readiness(engine, places, id)));
+        // All of them are bits of poll(2).
+        c_short::try_from(events).unwrap_or(POLLIN)
     }
 
     /// Writes what is ready to the caller's list; how many.
     fn collect(&mut self, number: u32, events: &mut [epoll_event]) -> usize {
-        let mut found = 0;
-        let Some(listed) = self.sets.get(&number).map(|set| set.list.len()) else { return 0 };
-        for _ in 0..listed {
-            if found >= events.len() {
-                break;
+        let Self { sets, engine, places, .. } = self;
+        let most = events.len();
+        let mut slots = events.iter_mut();
+        let found = sets.collect(number, most, &mut |id| bits(readiness(engine, places, id)), &mut |event| {
+            if let Some(slot) = slots.next() {
+                *slot = epoll_event { events: event.events, u64: event.data };
             }
-            let Some(set) = self.sets.get_mut(&number) else { break };
-            let Some(fd) = set.list.pop_front() else { break };
-            let Some(watch) = set.watches.get_mut(&fd) else { continue };
-            watch.is_listed = false;
-            let watch = *watch;
-            let ready = self.member_events(number, fd, 0);
-            if ready == 0 {
-                continue;
-            }
-            if let Some(slot) = events.get_mut(found) {
-                *slot = epoll_event { events: ready, u64: watch.data };
-                found += 1;
-            }
-            let Some(set) = self.sets.get_mut(&number) else { break };
-            if watch.events & EPOLLONESHOT.cast_unsigned() != 0 {
-                if watch.in_kernel {
-                    in_kernel(set.fd, EPOLL_CTL_MOD, fd, EPOLLONESHOT.cast_unsigned(), watch.data);
-                }
-                if let Some(watch) = set.watches.get_mut(&fd) {
-                    watch.is_spent = true;
-                }
-            } else if watch.events & EPOLLET.cast_unsigned() == 0 {
-                set.list(fd);
-            }
-        }
+        });
+        self.tell_kernel();
         found
     }
 
     /// Notes that the kernel's instance has reported members with EPOLLONESHOT.
     fn spend(&mut self, number: u32, reported: &[epoll_event]) {
-        let Some(set) = self.sets.get_mut(&number).filter(|set| set.has_one_shot) else { return };
-        let is_reported = |watch: &Watch| watch.in_kernel && reported.iter().any(|event| { event.u64 } == watch.data);
-        let alike = set.watches.values().filter(|watch| is_reported(watch)).count();
-        // An event has no more than the member's data, which others may have, too.
-        let spent = (alike > reported.len() || set.has_others).then(|| spent_in_kernel(set.fd));
-        for (fd, watch) in &mut set.watches {
-            if watch.events & EPOLLONESHOT.cast_unsigned() != 0 && is_reported(watch) {
-                watch.is_spent |= spent.as_ref().is_none_or(|spent| spent.contains(fd));
-            }
-        }
-    }
-
-    /// Whether the kernel's instance has all that is in this one.
-    pub(super) fn is_kernels(&self, number: u32, depth: u32) -> bool {
-        self.sets.get(&number).is_none_or(|set| {
-            let members = || set.watches.values().filter(|watch| watch.inner != 0);
-            set.waiting + set.inner == set.watches.len()
-                && (set.inner == 0
-                    || depth < MOST_NESTED && members().all(|watch| self.is_kernels(watch.inner, depth + 1)))
-        })
+        let reported: Vec<Event> =
+            reported.iter().map(|event| Event { events: event.events, data: event.u64 }).collect();
+        self.sets.spend(number, &reported, spent_in_kernel);
     }
 }
 
@@ -433,7 +210,7 @@ pub(crate) unsafe fn wait_epoll(
     again_where_turned(timeout_ns, |timeout_ns| {
         let mut turns = TURNS.load(Relaxed);
         take_members(number, 0);
-        let is_kernels = lock().is_kernels(number, 0);
+        let is_kernels = lock().sets.is_kernels(number, 0);
         if is_kernels && (timeout_ns == 0 || table::has_left()) {
             return None;
         }
@@ -485,7 +262,7 @@ fn attempt_in_kernel(
     turns: &mut u32,
 ) -> Option<Result<c_int, c_int>> {
     let now = TURNS.load(Relaxed);
-    if std::mem::replace(turns, now) != now && !lock().is_kernels(number, 0) {
+    if std::mem::replace(turns, now) != now && !lock().sets.is_kernels(number, 0) {
         return Some(Err(CARRIER_CHANGED));
     }
     let most = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
@@ -510,13 +287,7 @@ fn let_signals_in(mask: *const sigset_t) -> Option<Result<c_int, c_int>> {
 
 /// Takes over the members that may be.
 pub(super) fn take_members(number: u32, depth: u32) {
-    let members: Vec<(c_int, u32)> = match lock().sets.get(&number) {
-        Some(set) if set.waiting + set.inner > 0 && depth <= MOST_NESTED => {
-            let waiting = set.watches.iter().filter(|(_, watch)| watch.id == 0);
-            waiting.map(|(fd, watch)| (*fd, watch.inner)).collect()
-        }
-        _ => return,
-    };
+    let members = lock().sets.not_on_stack(number, depth);
     for (fd, inner) in members {
         if inner != 0 {
             take_members(inner, depth + 1);
@@ -535,16 +306,10 @@ fn attempt_once(
     let mut locked = lock();
     locked.poll();
     let found = locked.collect(number, events);
-    let Some(set) = locked.sets.get_mut(&number) else { return Some(Err(libc::EBADF)) };
-    let is_time = set.kernel_in == 0;
-    set.kernel_in = if is_time { ATTEMPTS_A_KERNEL } else { set.kernel_in - 1 };
-    let mut asks = (asks && found == 0 || is_time) && (set.in_kernel > 0 || !mask.is_null());
-    if set.has_others && (asks || found > 0) {
-        // A ready pipe is reported beside a ready socket.
-        let now = thread::now_ns();
-        asks |= now - set.asked_ns >= KERNEL_NS;
-        set.asked_ns = if asks { now } else { set.asked_ns };
+    if !locked.sets.has(number) {
+        return Some(Err(libc::EBADF));
     }
+    let asks = locked.sets.asks_kernel(number, found, asks, !mask.is_null(), thread::now_ns);
     drop(locked);
     let count = |found: usize| c_int::try_from(found).unwrap_or(c_int::MAX);
     if !asks || found == events.len() {

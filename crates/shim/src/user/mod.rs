@@ -34,7 +34,7 @@ pub(crate) use take::{listens, to_kernel};
 
 use crate::table::{self, Entry};
 use crate::{settings, thread};
-use epoll::Set;
+use descriptors::Sets;
 use libc::{FILE, c_int};
 use socket::Socket;
 use stack::{Event, Listener, TcpSocket, UdpSocket};
@@ -101,8 +101,8 @@ pub(crate) struct State {
     descriptors: Vec<c_int>,
     places: Vec<Place>,
     by_handle: HashMap<Handle, u32>,
-    /// By the number that all descriptors of an epoll instance have.
-    sets: HashMap<u32, Set>,
+    /// The epoll instances.
+    sets: Sets,
     waiters: Vec<Waiter>,
     orphans: Vec<Orphan>,
     /// When a listener may be tried again that handshakes of the kernel kept from AF_PACKET, ns.
@@ -125,7 +125,7 @@ static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
         descriptors: Vec::new(),
         places: Vec::with_capacity(256),
         by_handle: HashMap::with_capacity(256),
-        sets: HashMap::new(),
+        sets: Sets::default(),
         waiters: Vec::with_capacity(64),
         orphans: Vec::with_capacity(64),
         retry_ns: 0,
@@ -255,9 +255,7 @@ impl State {
 
     /// Something may have changed for a socket.
     fn happened(&mut self, id: u32) {
-        for (set, fd) in self.socket(id).map(|socket| socket.watched.clone()).unwrap_or_default() {
-            self.list(set, fd, 0);
-        }
+        self.sets.happened(id);
         self.wake(id);
     }
 
@@ -292,8 +290,7 @@ impl State {
     /// Engine and socket.
     #[inline]
     fn both(&mut self, id: u32) -> Option<(&mut Engine, &mut Socket)> {
-        let place = self.places.get_mut((id & 0xffff) as usize).filter(|place| u32::from(place.uses) == id >> 16)?;
-        Some((self.engine.as_mut()?, place.socket.as_mut()?))
+        both(&mut self.engine, &mut self.places, id)
     }
 
     /// Keeps a socket; its number for the table, never 0.
@@ -319,4 +316,15 @@ impl State {
         self.by_handle.remove(&socket.handle);
         Some(socket)
     }
+}
+
+/// Engine and socket, of their parts of the state.
+#[inline]
+fn both<'s>(
+    engine: &'s mut Option<Engine>,
+    places: &'s mut [Place],
+    id: u32,
+) -> Option<(&'s mut Engine, &'s mut Socket)> {
+    let place = places.get_mut((id & 0xffff) as usize).filter(|place| u32::from(place.uses) == id >> 16)?;
+    Some((engine.as_mut()?, place.socket.as_mut()?))
 }

@@ -2,7 +2,7 @@
 
 use super::epoll::{again_where_turned, take_members};
 use super::wait::{CARRIER_CHANGED, For, Waited, wait};
-use super::{Handle, State, TURNS, Wakes, lock, take};
+use super::{Handle, Place, State, TURNS, Wakes, both, lock, take};
 use crate::spin::Call;
 use crate::table;
 use crate::{errno, real};
@@ -14,6 +14,7 @@ use libc::{
 use stack::Readiness;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use user_stack::Engine;
 
 /// Entries that are kept on the stack; more need memory.
 const FEW: usize = 128;
@@ -38,22 +39,27 @@ pub(super) fn events_of(ready: &Readiness) -> c_short {
     .fold(0, |all, (_, events)| all | events)
 }
 
+/// What a socket is ready for; POLLNVAL where it is closed.
+pub(super) fn readiness(engine: &mut Option<Engine>, places: &mut [Place], id: u32) -> c_short {
+    let Some((engine, socket)) = both(engine, places, id) else { return POLLNVAL };
+    let stack = engine.stack();
+    let ready = match socket.handle {
+        Handle::Udp(handle) => stack.udp_readiness(handle),
+        Handle::Tcp(handle) => stack.tcp_readiness(handle).map(|mut ready| {
+            if socket.least > 1 && !ready.read_closed && !ready.error {
+                ready.readable &= stack.tcp_info(handle).is_ok_and(|info| info.unread as usize >= socket.least);
+            }
+            ready
+        }),
+        Handle::Listener(handle) => stack.listener_readiness(handle),
+    };
+    ready.map_or(POLLNVAL, |ready| events_of(&ready))
+}
+
 impl State {
-    /// What a socket is ready for; POLLNVAL where it is closed.
+    /// The same, of a socket by its number alone.
     pub(super) fn readiness(&mut self, id: u32) -> c_short {
-        let Some((engine, socket)) = self.both(id) else { return POLLNVAL };
-        let stack = engine.stack();
-        let ready = match socket.handle {
-            Handle::Udp(handle) => stack.udp_readiness(handle),
-            Handle::Tcp(handle) => stack.tcp_readiness(handle).map(|mut ready| {
-                if socket.least > 1 && !ready.read_closed && !ready.error {
-                    ready.readable &= stack.tcp_info(handle).is_ok_and(|info| info.unread as usize >= socket.least);
-                }
-                ready
-            }),
-            Handle::Listener(handle) => stack.listener_readiness(handle),
-        };
-        ready.map_or(POLLNVAL, |ready| events_of(&ready))
+        readiness(&mut self.engine, &mut self.places, id)
     }
 }
 
@@ -100,7 +106,7 @@ fn take_all(fds: &[pollfd]) -> Option<bool> {
             may_later |= entry.has(table::CANDIDATE);
         } else if let Some(number) = table::instance(one.fd) {
             take_members(number, 0);
-            is_any |= !lock().is_kernels(number, 0);
+            is_any |= !lock().sets.is_kernels(number, 0);
             may_later = true;
         }
     }
@@ -112,7 +118,7 @@ fn has_turned(fds: &[pollfd], watched: &[Watched], is_kernels: bool) -> bool {
     fds.iter().zip(watched).any(|(fd, one)| {
         let entry = table::entry(fd.fd).filter(|entry| entry.has(table::SOCKET) && entry.file() == one.file);
         entry.is_some_and(|entry| entry.on_stack().unwrap_or(0) != one.id)
-            || is_kernels && one.instance != 0 && !lock().is_kernels(one.instance, 0)
+            || is_kernels && one.instance != 0 && !lock().sets.is_kernels(one.instance, 0)
     })
 }
 
@@ -202,7 +208,7 @@ fn from_stack(fds: &mut [pollfd], watched: &[Watched]) -> c_int {
     for (fd, one) in fds.iter_mut().zip(watched) {
         fd.revents = match (one.id, one.instance) {
             (0, 0) => 0,
-            (0, number) => state.instance_events(number, 0) & one.ends,
+            (0, number) => state.instance_events(number) & one.ends,
             (id, _) => state.readiness(id) & one.ends,
         };
         ready += c_int::from(fd.revents != 0);

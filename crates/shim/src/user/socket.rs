@@ -39,8 +39,6 @@ pub(super) struct Socket {
     pub(super) kernel_in: u32,
     /// The state's hint when it was asked last.
     pub(super) hint: u32,
-    /// Epoll instances and the descriptors by which they have it.
-    pub(super) watched: Vec<(u32, c_int)>,
     /// Of a connection: connect has not reported its result.
     pub(super) is_connecting: bool,
     /// The other end of a connection, while it is known.
@@ -66,7 +64,6 @@ impl Socket {
             is_asked: false,
             kernel_in: 0,
             hint: 0,
-            watched: Vec::new(),
             is_connecting: false,
             ends: None,
             wanted: Wanted::default(),

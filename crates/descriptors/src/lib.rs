@@ -1,0 +1,29 @@
+//! What the preload library knows of descriptors, as state machines without system calls and without unsafe code.
+//!
+//! Now there is one: [`Sets`], epoll instances with sockets of the stack among their members. Its owner says what the
+//! program called and what happened to sockets; it says what the program gets, and what the kernel's instances are to be
+//! told ([`Change`]).
+
+mod epoll;
+
+pub use epoll::{Change, Event, Member, Sets, What};
+
+/// The bits of epoll(7) that this crate gives a meaning to, as `<sys/epoll.h>` has them.
+pub mod bits {
+    /// It can be read from.
+    pub const IN: u32 = 0x1;
+    /// It can be written to.
+    pub const OUT: u32 = 0x4;
+    /// An error; reported unasked.
+    pub const ERR: u32 = 0x8;
+    /// Both directions have ended; reported unasked.
+    pub const HUP: u32 = 0x10;
+    /// Normal data can be read.
+    pub const RDNORM: u32 = 0x40;
+    /// Normal data can be written.
+    pub const WRNORM: u32 = 0x100;
+    /// One event, then silence until EPOLL_CTL_MOD.
+    pub const ONESHOT: u32 = 1 << 30;
+    /// Events rather than levels.
+    pub const ET: u32 = 1 << 31;
+}
