@@ -10,8 +10,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// How deep instances may be in others (EP_MAX_NESTS of the kernel).
 const MOST_NESTED: u32 = 4;
-/// Waits between two that ask the kernel's instance.
-const WAITS_A_KERNEL: u32 = 32;
+/// Attempts of waits between two that ask the kernel's instance.
+const ATTEMPTS_A_KERNEL: u32 = 32;
 /// How long what the kernel said last is taken for true where the stack has something: a busy program asks it less often.
 const KERNEL_NS: u64 = 5_000;
 
@@ -120,7 +120,7 @@ struct Set {
     has_one_shot: bool,
     /// At least one member was added that the kernel alone has: no internet socket.
     has_others: bool,
-    /// Waits until the kernel's instance is asked, and when it was asked last, ns.
+    /// Attempts until the kernel's instance is asked, and when it was asked last, ns.
     kernel_in: u32,
     asked_ns: u64,
 }
@@ -135,7 +135,8 @@ impl Set {
 }
 
 /// What the kernel watches of a socket of datagrams or a listener of the stack: all but that it can be written to.
-fn kernel_events(events: u32) -> u32 {
+#[must_use]
+pub fn kernel_events(events: u32) -> u32 {
     events & !(bits::OUT | bits::WRNORM)
 }
 
@@ -157,7 +158,7 @@ impl Sets {
         self.sets.is_empty()
     }
 
-    /// What a kernel's instance is to be told next. To be done before the program's next call.
+    /// What a kernel's instance is to be told next. To be done before another thread may call anything.
     #[inline]
     pub fn poll_change(&mut self) -> Option<Change> {
         self.changes.pop_front()
@@ -292,7 +293,13 @@ impl Sets {
                     member.in_kernel = false;
                     set.in_kernel = set.in_kernel.saturating_sub(1);
                 } else if member.in_kernel {
-                    self.changes.push_back(told(What::Modify, kernel_events(member.events)));
+                    let events = if watch.is_spent { bits::ONESHOT } else { kernel_events(member.events) };
+                    // EPOLL_CTL_MOD cannot change one with EPOLLEXCLUSIVE.
+                    if member.events & bits::EXCLUSIVE == 0 {
+                        self.changes.push_back(told(What::Modify, events));
+                    } else {
+                        self.changes.extend([told(What::Delete, 0), told(What::Add, events)]);
+                    }
                 }
             }
         }
@@ -302,12 +309,6 @@ impl Sets {
         if !watched.is_empty() {
             self.watched.entry(id).or_default().extend(watched);
         }
-    }
-
-    /// What the kernel's instance has of a socket of datagrams or a listener of the stack.
-    #[must_use]
-    pub fn kernel_events(events: u32) -> u32 {
-        kernel_events(events)
     }
 
     /// A socket leaves the stack: the kernel's instances have it again, and all that was asked for.
@@ -410,7 +411,7 @@ impl Sets {
         found
     }
 
-    /// Whether a wait that found so many asks the kernel's instance too. `asks`: it would. `masked`: its mask of signals may let one
+    /// Whether an attempt that found so many asks the kernel's instance too. `asks`: it would. `masked`: its mask of signals may let one
     /// in.
     #[inline]
     pub fn asks_kernel(
@@ -423,7 +424,7 @@ impl Sets {
     ) -> bool {
         let Some(set) = self.sets.get_mut(&number) else { return false };
         let is_time = set.kernel_in == 0;
-        set.kernel_in = if is_time { WAITS_A_KERNEL } else { set.kernel_in - 1 };
+        set.kernel_in = if is_time { ATTEMPTS_A_KERNEL } else { set.kernel_in - 1 };
         let mut asks = (asks && found == 0 || is_time) && (set.in_kernel > 0 || masked);
         if set.has_others && (asks || found > 0) {
             // A ready pipe is reported beside a ready socket.
@@ -432,6 +433,13 @@ impl Sets {
             set.asked_ns = if asks { now } else { set.asked_ns };
         }
         asks
+    }
+
+    /// Whether a member was added with EPOLLONESHOT, so that [`Self::spend`] has to know what the kernel reported.
+    #[must_use]
+    #[inline]
+    pub fn has_one_shot(&self, number: u32) -> bool {
+        self.sets.get(&number).is_some_and(|set| set.has_one_shot)
     }
 
     /// Notes that the kernel's instance has reported members with EPOLLONESHOT. An event has no more than the member's data,

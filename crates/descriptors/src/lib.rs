@@ -6,24 +6,26 @@
 
 mod epoll;
 
-pub use epoll::{Change, Event, Member, Sets, What};
+pub use epoll::{Change, Event, Member, Sets, What, kernel_events};
 
 /// The bits of epoll(7) that this crate gives a meaning to, as `<sys/epoll.h>` has them.
-pub mod bits {
+mod bits {
     /// It can be read from.
-    pub const IN: u32 = 0x1;
+    pub(crate) const IN: u32 = 0x1;
     /// It can be written to.
-    pub const OUT: u32 = 0x4;
+    pub(crate) const OUT: u32 = 0x4;
     /// An error; reported unasked.
-    pub const ERR: u32 = 0x8;
+    pub(crate) const ERR: u32 = 0x8;
     /// Both directions have ended; reported unasked.
-    pub const HUP: u32 = 0x10;
+    pub(crate) const HUP: u32 = 0x10;
     /// Normal data can be read.
-    pub const RDNORM: u32 = 0x40;
+    pub(crate) const RDNORM: u32 = 0x40;
     /// Normal data can be written.
-    pub const WRNORM: u32 = 0x100;
+    pub(crate) const WRNORM: u32 = 0x100;
+    /// One of several waiting instances is woken; set by EPOLL_CTL_ADD alone.
+    pub(crate) const EXCLUSIVE: u32 = 1 << 28;
     /// One event, then silence until EPOLL_CTL_MOD.
-    pub const ONESHOT: u32 = 1 << 30;
+    pub(crate) const ONESHOT: u32 = 1 << 30;
     /// Events rather than levels.
-    pub const ET: u32 = 1 << 31;
+    pub(crate) const ET: u32 = 1 << 31;
 }

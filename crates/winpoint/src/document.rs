@@ -89,14 +89,7 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recor
         interrupted: false,
         load: None,
     });
-    let source = Source {
-        kind: SourceKind::Foreign,
-        tool: TOOL.to_owned(),
-        version: Some(VERSION.to_owned()),
-        file: None,
-        bin_ns: Some(platform::tick_rate().ns(1)).filter(|ns| *ns > 1),
-        overflowed: None,
-    };
+    let source = own_source();
     let mut usage = reflector.usage;
     usage.transactions = Some(reflector.received).filter(|rounds| *rounds > 0);
     let result = ResultDocument {
@@ -130,6 +123,18 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recor
     let mut measured = Measured::new(result);
     recorded.fill(&mut measured, spec, platform::tick_rate());
     measured
+}
+
+/// Who measured.
+fn own_source() -> Source {
+    Source {
+        kind: SourceKind::Foreign,
+        tool: TOOL.to_owned(),
+        version: Some(VERSION.to_owned()),
+        file: None,
+        bin_ns: Some(platform::tick_rate().ns(1)).filter(|ns| *ns > 1),
+        overflowed: None,
+    }
 }
 
 fn factors(task: &Task, pass: &Pass, source: &Source) -> BTreeMap<String, serde_json::Value> {

@@ -29,6 +29,8 @@ const BUFFER_BYTES: usize = 4 << 20;
 const NEAR: Duration = Duration::from_millis(1);
 /// How much before its time a packet may leave, in ns: less than what a wait is too long.
 const AHEAD_NS: u64 = 25_000;
+/// Rounds of the machines before one receive call.
+const ROUNDS: u32 = 16;
 /// Repairs that are kept.
 const MOST_NOTES: usize = 1 << 16;
 
@@ -321,13 +323,14 @@ impl Conversation {
 
     /// One receive call, `longest` at most, and what time has made due before and after it.
     fn take(&mut self, completion: Option<&mut Completion>, longest: Duration) -> io::Result<()> {
-        let left_ns = loop {
-            let left_ns = self.lock().serve(&self.socket)?.saturating_sub(now_ns());
-            // A wait would last longer. Something is done each time, as the rate allows.
+        let mut left_ns = 0;
+        // A wait would last longer than what is due soon; but what comes is taken in between.
+        for _ in 0..ROUNDS {
+            left_ns = self.lock().serve(&self.socket)?.saturating_sub(now_ns());
             if left_ns > AHEAD_NS || self.patience.is_none() {
-                break left_ns;
+                break;
             }
-        };
+        }
         let wait = if Duration::from_nanos(left_ns) > longest { longest.max(NEAR) } else { NEAR };
         let got = match completion {
             Some(completion) => completion.receive(&mut self.datagram, wait),

@@ -95,6 +95,48 @@ fn the_kernel_is_asked_where_it_has_members_and_not_each_time() {
     assert!((200..=240).contains(&asked), "{asked}");
 }
 
+#[test]
+fn what_comes_to_the_stack_silent_or_exclusive_is_told_the_kernel_so() {
+    let mut sets = Sets::default();
+    let member = |events| Member { events, data: 7, in_kernel: true, ..Member::default() };
+    sets.insert((100, 50), 10, member(IN | OUT | bits::ONESHOT));
+    sets.spend(100, &[Event { events: OUT, data: 7 }], |_| Vec::new());
+    sets.to_stack(1, false, |fd| fd == 10);
+    let told = |what, events| Some(Change { set: 50, what, fd: 10, events, data: 7 });
+    assert_eq!((sets.poll_change(), sets.poll_change()), (told(What::Modify, bits::ONESHOT), None));
+    sets.insert((100, 50), 10, Member { id: 1, ..member(IN | OUT | bits::EXCLUSIVE) });
+    sets.to_kernel(1);
+    assert_eq!(
+        (sets.poll_change(), sets.poll_change()),
+        (told(What::Delete, 0).map(|one| Change { data: 0, ..one }), told(What::Add, IN | OUT | bits::EXCLUSIVE))
+    );
+    sets.to_stack(2, false, |fd| fd == 10);
+    assert_eq!(
+        (sets.poll_change(), sets.poll_change()),
+        (told(What::Delete, 0), told(What::Add, IN | bits::EXCLUSIVE))
+    );
+}
+
+#[test]
+fn whose_an_instance_is_follows_its_members_through_forks_and_closes() {
+    let mut sets = Sets::default();
+    let kernels = Member { events: IN, in_kernel: true, ..Member::default() };
+    assert!(!sets.insert((100, 50), 10, kernels), "nobody has to look again for a member of the kernel");
+    sets.insert((100, 50), 11, on_stack(2, IN, 2));
+    sets.insert((101, 51), 50, Member { inner: 100, ..kernels });
+    assert!(!sets.is_kernels(100, 0) && !sets.is_kernels(101, 0) && sets.is_kernels(102, 0));
+    assert_eq!((sets.not_on_stack(100, 0), sets.not_on_stack(101, 0)), (vec![(10, 0)], vec![(50, 100)]));
+    // A copy of the inner instance's descriptor is left: its members stay.
+    sets.close(50, Some((100, Some(52))));
+    assert!(sets.has(100) && sets.member(101, 50).is_none() && sets.member(100, 11).is_some());
+    sets.fork();
+    assert_eq!((sets.member(100, 11), sets.is_kernels(100, 0)), (None, true));
+    assert_eq!(wait(&mut sets, 100, 8, &|_| IN), []);
+    // In the child the kernel's instance has another descriptor now.
+    sets.to_stack(3, true, |fd| fd == 10);
+    assert_eq!(sets.poll_change().map(|change| (change.set, change.what)), Some((52, What::Delete)));
+}
+
 /// epoll(7) as it is told: members in the order in which something happened to them.
 #[derive(Default)]
 struct Model {
@@ -136,15 +178,37 @@ impl Model {
     }
 }
 
-/// Catches: an event that is lost or told twice, a member that another one starves, a change that the kernel would refuse, and a
-/// member that the kernel has or lacks against what is believed.
+/// What the kernel's instance has of a member.
+fn expected_of_kernel(id: u32, events: u32, data: u64, is_silent: bool) -> (u32, u64) {
+    let events = match (is_silent, id) {
+        (true, _) => bits::ONESHOT,
+        (false, 0) => events,
+        (false, _) => kernel_events(events),
+    };
+    (events, data)
+}
+
+/// The counters of an instance, and what they count.
+fn counters(sets: &Sets) -> ([usize; 3], [usize; 3]) {
+    let Some(set) = sets.sets.get(&100) else { return ([0; 3], [0; 3]) };
+    let count = |is: fn(&Member) -> bool| set.watches.values().filter(|watch| is(&watch.member)).count();
+    let counted = [
+        count(|member| member.inner != 0),
+        count(|member| member.in_kernel),
+        count(|member| member.id == 0 && member.inner == 0),
+    ];
+    ([set.inner, set.in_kernel, set.waiting], counted)
+}
+
+/// Catches: an event that is lost or told twice, a member that another one starves, a change that the kernel would refuse, a
+/// member that the kernel has, lacks or watches against what is believed, and a counter that says otherwise than the members.
 #[test]
 fn random_interleavings_are_as_the_model() {
     for seed in 0..300 {
         let mut random = SplitMix64::new(seed);
         let mut below = |most: u64| random.next_u64() % most;
         let (mut sets, mut model) = (Sets::default(), Model::default());
-        let mut kernel: BTreeMap<i32, u32> = BTreeMap::new();
+        let mut kernel: BTreeMap<i32, (u32, u64)> = BTreeMap::new();
         // Sockets 1 to 4 by descriptors 10 to 13, and 14, which is a copy of 10. Those of odd numbers are connections.
         let id_of = |fd: i32| u32::try_from(if fd == 14 { 1 } else { fd - 9 }).unwrap();
         let (mut ready, mut is_on_stack) = ([0_u32; 5], [true; 5]);
@@ -177,7 +241,9 @@ fn random_interleavings_are_as_the_model() {
                         in_kernel,
                     };
                     if in_kernel {
-                        assert_eq!(kernel.insert(fd, 0).is_some(), known.is_some_and(|known| known.in_kernel));
+                        // The owner tells the kernel first.
+                        let told = expected_of_kernel(member.id, events, member.data, false);
+                        assert_eq!(kernel.insert(fd, told).is_some(), known.is_some_and(|known| known.in_kernel));
                     }
                     sets.insert((100, 50), fd, member);
                     model.members.insert(fd, (member, false));
@@ -204,12 +270,13 @@ fn random_interleavings_are_as_the_model() {
                     is_on_stack[at] = true;
                     let connected = !id.is_multiple_of(2);
                     sets.to_stack(id, connected, |fd| id_of(fd) == id);
-                    // In any order: their descriptors are of one socket.
-                    let its: Vec<i32> = model.members.keys().copied().filter(|fd| id_of(*fd) == id).collect();
-                    if its.len() > 1 {
-                        // The order of two copies is the map's.
-                        break;
-                    }
+                    // The order of two copies is the machine's own.
+                    let mut its: Vec<i32> = sets.watched.get(&id).into_iter().flatten().map(|one| one.1).collect();
+                    let all: Vec<i32> = model.members.keys().copied().filter(|fd| id_of(*fd) == id).collect();
+                    its.retain(|fd| model.members.contains_key(fd));
+                    let mut sorted = its.clone();
+                    sorted.sort_unstable();
+                    assert_eq!(sorted, all, "seed {seed}, step {step}");
                     for fd in its {
                         let (member, _) = model.members.get_mut(&fd).unwrap();
                         (member.id, member.in_kernel) = (id, member.in_kernel && !connected);
@@ -227,15 +294,21 @@ fn random_interleavings_are_as_the_model() {
             while let Some(change) = sets.poll_change() {
                 assert_eq!(change.set, 50);
                 let had = match change.what {
-                    What::Add => kernel.insert(change.fd, change.events).is_none(),
-                    What::Modify => kernel.insert(change.fd, change.events).is_some(),
+                    What::Add => kernel.insert(change.fd, (change.events, change.data)).is_none(),
+                    What::Modify => kernel.insert(change.fd, (change.events, change.data)).is_some(),
                     What::Delete => kernel.remove(&change.fd).is_some(),
                 };
                 assert!(had, "seed {seed}, step {step}: the kernel refuses {change:?}");
             }
-            let believed: Vec<i32> =
-                (10..15).filter(|fd| sets.member(100, *fd).is_some_and(|member| member.in_kernel)).collect();
-            assert_eq!(kernel.keys().copied().collect::<Vec<_>>(), believed, "seed {seed}, step {step}");
+            let believed: BTreeMap<i32, (u32, u64)> = model
+                .members
+                .iter()
+                .filter(|(_, (member, _))| member.in_kernel)
+                .map(|(fd, (member, silent))| (*fd, expected_of_kernel(member.id, member.events, member.data, *silent)))
+                .collect();
+            assert_eq!(kernel, believed, "seed {seed}, step {step}");
+            let (kept, counted) = counters(&sets);
+            assert_eq!(kept, counted, "seed {seed}, step {step}");
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::spin::Call;
 use crate::table::{self, Entry};
 use crate::{errno, real, thread};
 use bypass_abi::page::{Kind, Outcome};
-use descriptors::{Change, Event, Member, Sets, What};
+use descriptors::{Change, Event, Member, What, kernel_events};
 use libc::{
     EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLOUT,
     EPOLLRDNORM, EPOLLWAKEUP, EPOLLWRNORM, POLLIN, c_int, c_short, epoll_event, pollfd, sigset_t, timespec,
@@ -114,7 +114,7 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
     if let Some(entry) = table::entry(fd).filter(|entry| entry.has(table::LISTENS)) {
         entry.set(table::USED);
     }
-    let has_kernel = !connected && in_kernel(set, what, fd, Sets::kernel_events(events), data) == 0;
+    let has_kernel = !connected && in_kernel(set, what, fd, kernel_events(events), data) == 0;
     let member = Member { id, inner: 0, events, data, in_kernel: has_kernel };
     if state.sets.insert((number, set), fd, member) {
         // A thread may wait for it already.
@@ -189,6 +189,9 @@ impl State {
 
     /// Notes that the kernel's instance has reported members with EPOLLONESHOT.
     fn spend(&mut self, number: u32, reported: &[epoll_event]) {
+        if !self.sets.has_one_shot(number) {
+            return;
+        }
         let reported: Vec<Event> =
             reported.iter().map(|event| Event { events: event.events, data: event.u64 }).collect();
         self.sets.spend(number, &reported, spent_in_kernel);

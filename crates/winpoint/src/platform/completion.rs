@@ -225,8 +225,13 @@ impl Completion {
         if let Some(rest) = self.rest.take() {
             return Ok((self.hand_out(rest, buffer), None));
         }
-        while let Some(call) = self.idle.pop() {
-            self.post(call)?;
+        for call in std::mem::take(&mut self.idle) {
+            // While the system has others, this one can wait.
+            if let Err(error) = self.post(call)
+                && self.posted == 0
+            {
+                return Err(error);
+            }
         }
         let (call, outcome) = self.ended(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX))?;
         let bytes = match outcome {
