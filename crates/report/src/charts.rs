@@ -305,9 +305,8 @@ fn two<'m>(ours: &[&'m Map], wanted: &Wanted) -> Option<(&'m Map, &'m Map)> {
     })
 }
 
-fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mut Drawings) {
-    let tag = wanted.tag.clone().unwrap_or_else(|| "rtt".to_owned());
-    let heats = heat_tags(runs, wanted);
+/// The maps of all cells that the pictures need.
+fn read_maps(runs: &[store::Run], wanted: &Wanted, heats: &[String]) -> Heat {
     let kinds = |kind: ChartKind| wanted.wants(kind);
     let mut tags = Vec::new();
     if [ChartKind::Heat, ChartKind::Heat2011, ChartKind::Cells, ChartKind::Difference].into_iter().any(kinds) {
@@ -336,6 +335,14 @@ fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mu
         }
         all.maps.append(&mut heat.maps);
     }
+    all
+}
+
+fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mut Drawings) {
+    let tag = wanted.tag.clone().unwrap_or_else(|| "rtt".to_owned());
+    let heats = heat_tags(runs, wanted);
+    let kinds = |kind: ChartKind| wanted.wants(kind);
+    let mut all = read_maps(runs, wanted, &heats);
     out.problems.append(&mut all.problems);
     let number = |map: &Map| keys.iter().find(|(_, key)| plain(key) == map.cell).map(|(number, _)| *number);
     // Cells are measured in a random order, and shown in that of the plan.
@@ -398,15 +405,19 @@ fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mu
         && let Some(figure) = heat::difference(a, b, look)
     {
         add(ChartKind::Difference, None, &tag, figure, Data::Ready(heat::difference_csv(a, b)));
-        let mixed: Vec<String> = KEPT
-            .into_iter()
-            .filter(|name| a.factors.get(*name) != b.factors.get(*name))
-            .map(|name| [a, b].map(|map| map.factors.get(name).map_or("none", String::as_str)).join(" and "))
-            .collect();
+        let mixed = differing_messages(a, b);
         if !mixed.is_empty() {
             out.problems.push(format!("the difference is of different messages, as asked for: {}", list(&mixed)));
         }
     }
+}
+
+/// What of the message differs between two cells, in words.
+fn differing_messages(a: &Map, b: &Map) -> Vec<String> {
+    KEPT.into_iter()
+        .filter(|name| a.factors.get(*name) != b.factors.get(*name))
+        .map(|name| [a, b].map(|map| map.factors.get(name).map_or("none", String::as_str)).join(" and "))
+        .collect()
 }
 
 /// Of each cell and tag the first repetition.
@@ -431,13 +442,13 @@ fn charts(runs: Vec<store::Run>, wanted: &Wanted, out: &mut Vec<Drawing>) {
         }
     };
     let (summary, counts) = (report.csv(), distributions(&report));
-    let strips = plots::strips(&report).map(|figure| Picture { heading: "Distributions".to_owned(), figure });
+    let strips = plots::strips(&report.plotted()).map(|figure| Picture { heading: "Distributions".to_owned(), figure });
     add(ChartKind::Distributions, strips.into_iter().collect(), &summary);
-    add(ChartKind::Percentiles, plots::tails(&report), &counts);
-    add(ChartKind::Ecdf, plots::functions(&report), &counts);
-    add(ChartKind::Rate, plots::by_rate(&report), &summary);
-    add(ChartKind::Size, plots::by_size(&report, "mean"), &summary);
-    add(ChartKind::Jitter, plots::by_size(&report, "stdev"), &summary);
+    add(ChartKind::Percentiles, plots::tails(&report.plotted()), &counts);
+    add(ChartKind::Ecdf, plots::functions(&report.plotted()), &counts);
+    add(ChartKind::Rate, plots::by_rate(&report.plotted()), &summary);
+    add(ChartKind::Size, plots::by_size(&report.plotted(), "mean"), &summary);
+    add(ChartKind::Jitter, plots::by_size(&report.plotted(), "stdev"), &summary);
 }
 
 /// The distributions of all cells: RTT buckets with the messages in them and beyond, counted `from` the `actual` send

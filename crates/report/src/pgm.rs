@@ -1,5 +1,4 @@
-//! Losses that PGM repaired, apart from everything else: over the repetitions of each cell, as one table and in sentences,
-//! and the tables of single results.
+//! Losses that PGM repaired, apart from everything else, in the results of one measurement: a sentence and the tables.
 
 use crate::layout::Grid;
 use crate::parts::Part;

@@ -3,6 +3,7 @@
 use crate::compare::Comparisons;
 use crate::digest::cells::Cell;
 use crate::document::Document;
+use crate::draw::plots::Plotted;
 use crate::error::json_text;
 use crate::{Options, ReportError, RunInput, papers};
 use std::collections::BTreeSet;
@@ -39,6 +40,11 @@ impl Report {
         let compared = Comparisons::for_report(&inputs, options.rtt);
         let (cells, document) = papers::digest(&inputs, options, &compared);
         Self { document, cells, inputs, compared }
+    }
+
+    /// What its pictures show.
+    pub(crate) fn plotted(&self) -> Plotted<'_> {
+        Plotted { cells: &self.cells, kind: self.document.kind, size_bytes: self.document.size_bytes }
     }
 
     /// The digest itself, which is also what [`Report::json`] writes.

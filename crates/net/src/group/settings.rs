@@ -47,7 +47,7 @@ pub struct GroupOptions {
     pub carrier: Carrier,
     /// The own unicast address.
     pub local: IpAddr,
-    /// The interface to join and send on ([`interface_of`] finds it).
+    /// The interface to join and send on ([`crate::group::interface_of`] finds it).
     pub interface: u32,
     /// Whether this host hears what it sends (IP_MULTICAST_LOOP).
     pub loopback: bool,

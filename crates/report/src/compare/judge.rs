@@ -1,5 +1,6 @@
 //! From matched cells to outcomes: figures, tests, and the correction for many of them.
 
+use super::Difference;
 use super::evidence::{self, FEWEST, LEVEL, NARROW, RESOLUTION};
 use super::idle::faster_under_load;
 use super::sides::{self, Cells, Pair, SideCell, Where};
@@ -204,6 +205,23 @@ fn of_two<'a>(
     prepare(&a, &b, names, &named(options), options)
 }
 
+/// What else differs between the sides.
+fn differences<'a>(
+    [a, b]: [&Cells<'a>; 2],
+    names: [&str; 2],
+    pairs: &[Pair<'a>],
+    interleaved: bool,
+) -> Vec<Difference> {
+    let results = |of: fn(&Pair<'a>) -> Vec<&'a ResultDocument>| pairs.iter().flat_map(of).collect::<Vec<_>>();
+    let (of_a, of_b) = (results(|pair| pair.a.results()), results(|pair| pair.b.results()));
+    let mut differences =
+        if interleaved { differs::of_boots(a.run, &of_a, &of_b) } else { differs::of_runs(a.run, b.run) };
+    differences.extend(differs::of_results(&of_a, &of_b));
+    differences
+        .extend([(a, names[0]), (b, names[1])].into_iter().flat_map(|(side, name)| differs::within(side.runs, name)));
+    differences
+}
+
 pub(super) fn prepare<'a>(
     a: &Cells<'a>,
     b: &Cells<'a>,
@@ -254,13 +272,7 @@ pub(super) fn prepare<'a>(
     for all in &mut overall {
         all.label.push_str(&sides::simulated([a.substrate, b.substrate]));
     }
-    let results = |of: fn(&Pair<'a>) -> Vec<&'a ResultDocument>| matched.pairs.iter().flat_map(of).collect::<Vec<_>>();
-    let (of_a, of_b) = (results(|pair| pair.a.results()), results(|pair| pair.b.results()));
-    let mut differences =
-        if interleaved { differs::of_boots(a.run, &of_a, &of_b) } else { differs::of_runs(a.run, b.run) };
-    differences.extend(differs::of_results(&of_a, &of_b));
-    differences
-        .extend([(a, names[0]), (b, names[1])].into_iter().flat_map(|(side, name)| differs::within(side.runs, name)));
+    let differences = differences([a, b], names, &matched.pairs, interleaved);
     let side = |cells: &Cells<'_>, name: &str, second: bool| Side {
         name: name.to_owned(),
         run: cells.name(),

@@ -23,7 +23,7 @@ mod two_settings;
 mod words;
 mod write;
 
-pub use crate::digest::metric::Metric;
+pub use crate::digest::metric::{Metric, UnknownMetric};
 pub use error::CompareError;
 pub use gate::Gate;
 pub use options::{CompareOptions, Siblings, Tests};

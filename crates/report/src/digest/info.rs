@@ -149,7 +149,7 @@ pub struct CellInfo {
     pub mark: Mark,
     /// What was found in its repetitions.
     pub findings: Vec<FindingCount>,
-    /// Numbers of the [`Note`]s that belong to it.
+    /// Numbers of the footnotes that belong to it.
     pub notes: Vec<usize>,
 }
 

@@ -1,5 +1,5 @@
 //! What the data of `pace` say: whether the rates were reached, how the tail lies, and where only the intended send time
-//! shows what messages had to wait.
+//! shows what messages had to wait; and what PGM repaired.
 
 use crate::digest::info::is_trusted;
 use crate::digest::info::{CellInfo, Mark};

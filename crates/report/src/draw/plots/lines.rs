@@ -1,7 +1,6 @@
 //! Quantities against message size and against the rate asked for, with a band for the range over repetitions.
 
-use super::{Panel, Picture, panels};
-use crate::Report;
+use super::{Panel, Picture, Plotted, panels};
 use crate::digest::cells::Cell;
 use crate::digest::info::{CellInfo, Mark};
 use crate::digest::names::rate_word;
@@ -21,14 +20,14 @@ enum Against {
 }
 
 /// A quantity of `pingpong` against message size, one panel a protocol, all on one scale. Empty with fewer than two sizes.
-pub(crate) fn by_size(report: &Report, id: &str) -> Vec<Picture> {
-    charts(report, Against::Size, id)
+pub(crate) fn by_size(plotted: &Plotted<'_>, id: &str) -> Vec<Picture> {
+    charts(plotted, Against::Size, id)
 }
 
 /// What a schedule does, one panel a quantity, protocol and size. Empty with fewer than two rates.
-pub(crate) fn by_rate(report: &Report) -> Vec<Picture> {
+pub(crate) fn by_rate(plotted: &Plotted<'_>) -> Vec<Picture> {
     let ids = ["p50", "intended.p99", "stdev", "lateness.p99", "achieved"];
-    ids.into_iter().flat_map(|id| charts(report, Against::Rate, id)).collect()
+    ids.into_iter().flat_map(|id| charts(plotted, Against::Rate, id)).collect()
 }
 
 impl Against {
@@ -58,13 +57,13 @@ struct Points<'a> {
     points: Vec<Point<'a>>,
 }
 
-fn charts(report: &Report, against: Against, id: &str) -> Vec<Picture> {
+fn charts(plotted: &Plotted<'_>, against: Against, id: &str) -> Vec<Picture> {
     let Some(quantity) = quantity::find(id) else { return Vec::new() };
     let apart = |info: &CellInfo| match against {
         Against::Size => Vec::new(),
         Against::Rate => vec![("size", info.size_bytes.to_string())],
     };
-    let mut panels = panels(&report.cells, |info| against.value(info).is_some(), apart);
+    let mut panels = panels(plotted.cells, |info| against.value(info).is_some(), apart);
     panels.retain(|panel| panel.lines.values().any(|cells| cells.len() > 1));
     let shown = || panels.iter().flat_map(|panel| panel.lines.values().flatten());
     let values = shown().flat_map(|cell| {
@@ -81,7 +80,7 @@ fn charts(report: &Report, against: Against, id: &str) -> Vec<Picture> {
         (Domain::of(values), Domain::of(rates))
     };
     let Some(domain) = domain else { return Vec::new() };
-    let kind = if against == Against::Size { report.document.kind } else { LatencyKind::Rtt };
+    let kind = if against == Against::Size { plotted.kind } else { LatencyKind::Rtt };
     let name = quantity.name(kind);
     let draw = |panel: &Panel<'_>| {
         let lines: Vec<Points<'_>> =

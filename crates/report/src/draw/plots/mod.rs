@@ -16,7 +16,7 @@ use crate::digest::info::CellInfo;
 use crate::digest::names::{label_word, measured_on, rank, rate_word};
 use crate::draw::figure::Figure;
 use crate::units::{size as size_word, span};
-use model::Substrate;
+use model::{LatencyKind, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One picture with what stands above it.
@@ -24,6 +24,15 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Picture {
     pub(crate) heading: String,
     pub(crate) figure: Figure,
+}
+
+/// What is drawn.
+#[derive(Clone, Copy)]
+pub(crate) struct Plotted<'a> {
+    pub(crate) cells: &'a [Cell],
+    /// What the figures of ping-pong are, and the message size of distributions and tails.
+    pub(crate) kind: LatencyKind,
+    pub(crate) size_bytes: u64,
 }
 
 /// A panel with more lines than this is split by load.

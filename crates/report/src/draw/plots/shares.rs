@@ -2,8 +2,7 @@
 //! percentile with one more nine is one step down), or the share that took no longer on a linear one (the distribution
 //! function). Where fewer than 10 messages lie beyond, a tail is thin: such a figure is chance.
 
-use super::{Apart, Panel, Picture, panels, tip};
-use crate::Report;
+use super::{Apart, Panel, Picture, Plotted, panels, tip};
 use crate::digest::cells::Cell;
 use crate::digest::info::CellInfo;
 use crate::draw::chart::{Chart, Domain, Dot, Series, Ticks};
@@ -38,9 +37,9 @@ impl Source {
         self.points(cell).iter().map(|(ns, count)| (*ns as f64 * cell.of_rtt, *count)).collect()
     }
 
-    fn kind(self, report: &Report) -> &'static str {
+    fn kind(self, plotted: &Plotted<'_>) -> &'static str {
         match self {
-            Self::Pingpong => report.document.kind.title(),
+            Self::Pingpong => plotted.kind.title(),
             Self::Sent => "RTT",
             Self::Intended => "RTT from the intended send",
             Self::WakeUp => LatencyKind::WakeUp.title(),
@@ -79,8 +78,8 @@ fn quantile(counts: &Counts, share: f64) -> Option<f64> {
 }
 
 /// Ping-pong at the table's size, all cells of `pace`, each of their sizes and rates apart, or all of `wake`.
-fn groups(report: &Report, of: Source) -> Vec<Panel<'_>> {
-    let size = report.document.size_bytes;
+fn groups<'a>(plotted: &Plotted<'a>, of: Source) -> Vec<Panel<'a>> {
+    let size = plotted.size_bytes;
     let probe = of.probe();
     let keep = |info: &CellInfo| info.probe == probe && (probe != Probe::Pingpong || info.size_bytes == size);
     let apart = |info: &CellInfo| -> Apart {
@@ -90,7 +89,7 @@ fn groups(report: &Report, of: Source) -> Vec<Panel<'_>> {
         let rate = info.factors.get("rate").cloned().unwrap_or_default();
         vec![("size", info.size_bytes.to_string()), ("rate", rate)]
     };
-    let mut found = panels(&report.cells, keep, apart);
+    let mut found = panels(plotted.cells, keep, apart);
     found.retain(|panel| panel.lines.values().flatten().any(|cell| !of.points(cell).is_empty()));
     found
 }
@@ -103,12 +102,12 @@ fn shown(panels: &[Panel<'_>], of: Source) -> Vec<Counts> {
 }
 
 /// The tail of the distributions, one panel a protocol (of `pace` a size and rate too), all of a probe on one scale.
-pub(crate) fn tails(report: &Report) -> Vec<Picture> {
-    Source::ALL.into_iter().flat_map(|of| tails_of(report, of).unwrap_or_default()).collect()
+pub(crate) fn tails(plotted: &Plotted<'_>) -> Vec<Picture> {
+    Source::ALL.into_iter().flat_map(|of| tails_of(plotted, of).unwrap_or_default()).collect()
 }
 
-fn tails_of(report: &Report, of: Source) -> Option<Vec<Picture>> {
-    let panels = groups(report, of);
+fn tails_of(plotted: &Plotted<'_>, of: Source) -> Option<Vec<Picture>> {
+    let panels = groups(plotted, of);
     let shown = shown(&panels, of);
     let low = shown.iter().filter_map(|counts| counts.first().map(|(ns, _)| *ns)).reduce(f64::min)?.max(1.0);
     let high = shown.iter().filter_map(|counts| counts.last().map(|(ns, _)| *ns)).reduce(f64::max)?;
@@ -122,16 +121,16 @@ fn tails_of(report: &Report, of: Source) -> Option<Vec<Picture>> {
         title: "Tail",
         heading: "share of messages that took longer",
     };
-    Some(axes.pictures(report, &panels, of, |counts, domain, _| tail(counts, domain, depth)))
+    Some(axes.pictures(plotted, &panels, of, |counts, domain, _| tail(counts, domain, depth)))
 }
 
 /// The distribution functions of the same, up to the largest p99: what lies beyond is the tail's.
-pub(crate) fn functions(report: &Report) -> Vec<Picture> {
-    Source::ALL.into_iter().flat_map(|of| functions_of(report, of).unwrap_or_default()).collect()
+pub(crate) fn functions(plotted: &Plotted<'_>) -> Vec<Picture> {
+    Source::ALL.into_iter().flat_map(|of| functions_of(plotted, of).unwrap_or_default()).collect()
 }
 
-fn functions_of(report: &Report, of: Source) -> Option<Vec<Picture>> {
-    let panels = groups(report, of);
+fn functions_of(plotted: &Plotted<'_>, of: Source) -> Option<Vec<Picture>> {
+    let panels = groups(plotted, of);
     let shown = shown(&panels, of);
     let low = shown.iter().filter_map(|counts| quantile(counts, 0.001)).reduce(f64::min)?;
     // One cell far beyond the others must not squeeze these into a wall: it leaves at the right edge.
@@ -142,7 +141,7 @@ fn functions_of(report: &Report, of: Source) -> Option<Vec<Picture>> {
         title: "Distribution function",
         heading: "share of messages that took no longer, up to the largest p99",
     };
-    Some(axes.pictures(report, &panels, of, function))
+    Some(axes.pictures(plotted, &panels, of, function))
 }
 
 /// What all panels of a kind share.
@@ -157,13 +156,13 @@ impl Axes {
     /// `draw` makes a series of counts; it is handed the share at which the series should have its name.
     fn pictures(
         &self,
-        report: &Report,
+        plotted: &Plotted<'_>,
         panels: &[Panel<'_>],
         of: Source,
         draw: impl Fn(&Counts, Domain, f64) -> Series,
     ) -> Vec<Picture> {
         let which = match of {
-            Source::Pingpong => format!(", {} bytes", report.document.size_bytes),
+            Source::Pingpong => format!(", {} bytes", plotted.size_bytes),
             Source::Sent | Source::WakeUp => String::new(),
             Source::Intended => ", from the intended send".to_owned(),
         };
@@ -185,12 +184,12 @@ impl Axes {
             let series: Vec<Series> = series.collect();
             let words: Vec<&str> = series.iter().map(|series| series.tip.as_str()).collect();
             let chart = Chart {
-                title: format!("{} of {}, {}", self.title, of.kind(report), panel.heading),
+                title: format!("{} of {}, {}", self.title, of.kind(plotted), panel.heading),
                 description: format!("{}.", words.join("; ")),
                 height: 298.0,
                 ticks_x: self.domain.labelled(tick),
                 grid_x: true,
-                name_x: format!("{}{}", of.kind(report), self.domain.scale()),
+                name_x: format!("{}{}", of.kind(plotted), self.domain.scale()),
                 ticks_y: self.ticks.clone(),
                 reference: Vec::new(),
                 series,

@@ -1,8 +1,7 @@
 //! All distributions at the table's message size side by side, one strip each: smallest to largest as a thin line, median
 //! to p99 as a bar, p99.9 as a stroke, the median as a dot and the mean as a diamond.
 
-use super::tip;
-use crate::Report;
+use super::{Plotted, tip};
 use crate::digest::info::{CellInfo, Mark};
 use crate::digest::names::{measured_on, rank};
 use crate::draw::chart::{Area, Domain, Marks, axis_x, base, sign};
@@ -32,14 +31,13 @@ fn in_lines(name: &str, names: f64) -> Vec<String> {
 }
 
 /// The picture; absent when no cell has figures.
-pub(crate) fn strips(report: &Report) -> Option<Figure> {
-    let document = &report.document;
+pub(crate) fn strips(plotted: &Plotted<'_>) -> Option<Figure> {
     let fit = |info: &&CellInfo| {
         let known = ["min", "p50", "mean", "max"].iter().all(|id| info.value(id).is_some());
-        info.probe == Probe::Pingpong && info.size_bytes == document.size_bytes && known
+        info.probe == Probe::Pingpong && info.size_bytes == plotted.size_bytes && known
     };
-    let cells: Vec<&CellInfo> = document.cells.iter().filter(fit).collect();
-    let kind = document.kind.title();
+    let cells: Vec<&CellInfo> = plotted.cells.iter().map(|cell| &cell.info).filter(fit).collect();
+    let kind = plotted.kind.title();
     let substrates: BTreeSet<Substrate> = cells.iter().map(|info| info.substrate).collect();
     let mut groups: BTreeMap<(Substrate, (usize, String)), Vec<&CellInfo>> = BTreeMap::new();
     for info in &cells {
@@ -53,7 +51,7 @@ pub(crate) fn strips(report: &Report) -> Option<Figure> {
     let high = |info: &CellInfo| ROW + LINE * (in_lines(&info.label, names).len() - 1) as f64;
     let body = groups.len() as f64 * HEAD + cells.iter().map(|info| high(info)).sum::<f64>();
     let tips: Vec<String> = groups.values().flatten().map(|info| tip(info)).collect();
-    let title = format!("Distributions of {kind} at {} bytes", document.size_bytes);
+    let title = format!("Distributions of {kind} at {} bytes", plotted.size_bytes);
     let mut figure = Figure::new(WIDTH, body + 56.0, title, format!("{}.", tips.join("; ")));
     let area = Area { left: names, top: 6.0, width: WIDTH - FIGURES - names, height: body + 2.0 };
     axis_x(&mut figure, &area, Marks::Grid, &domain.labelled(tick));
