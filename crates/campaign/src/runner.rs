@@ -480,59 +480,75 @@ impl<'a> Runner<'a> {
             for note in self.hosts.notes() {
                 self.observer.observe(&Progress::Warning(&note));
             }
-            match measured {
-                Ok(mut outcome) => {
-                    outcome.measured.result.boot = self.boot_of(step);
-                    outcome.measured.result.simulated_time = self.document.substrate == Substrate::SimulatedTime;
-                    let files = CellFiles::of(&outcome.measured, &outcome.events);
-                    if let Some(finding) = self.dir.write_cell(step.index, &files, clock::realtime_ns())? {
-                        self.observer.observe(&Progress::Warning(&finding.detail));
-                        outcome.measured.result.verdict.add(finding);
-                    }
-                    self.done += 1;
-                    self.untrusted += usize::from(!outcome.measured.result.verdict.trusted);
-                    alike = Alike::default();
-                    estimate.learn(&step.cell, u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
-                    let eta_ns = estimate.steps(&steps[place + 1..]);
-                    let result = &outcome.measured.result;
-                    self.observer.observe(&Progress::CellDone { step: &record, result, eta_ns });
-                }
-                // The cell in flight was cancelled; it stays open in the journal, so a resume measures it.
-                Err(Failure::Host(HostError::Interrupted)) => return Ok(Outcome::Interrupted),
-                Err(Failure::Campaign(error)) => {
-                    self.fail(step, &error.to_string())?;
-                    return Err(error);
-                }
-                Err(
-                    Failure::Host(cause @ HostError::Lost { .. }) | Failure::Prepare(cause @ HostError::Lost { .. }),
-                ) => {
-                    let why = cause.to_string();
-                    self.fail(step, &why)?;
-                    if self.kernels.boots {
-                        // Its kernel may have crashed: the next cell boots it anew, and that is an attempt.
-                        (self.kernels.entered, self.kernels.lost) = (None, true);
-                        self.preparer.forget();
-                        let eta_ns = estimate.steps(&steps[place + 1..]);
-                        self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
-                        continue;
-                    }
-                    return Err(CampaignError::AgentLost { run: self.dir.path().to_owned(), cause });
-                }
-                Err(ref failure @ (Failure::Prepare(ref cause) | Failure::Host(ref cause))) => {
-                    // Only the cells that want the same preparation fail alike, and at once; the others are measured.
-                    let counts = matches!(failure, Failure::Host(_));
-                    let why = cause.to_string();
-                    self.fail(step, &why)?;
-                    let eta_ns = estimate.steps(&steps[place + 1..]);
-                    self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
-                    let times = if counts { alike.again(&why) } else { 0 };
-                    if times >= SAME_FAILURES {
-                        return Err(CampaignError::SameFailure { run: self.dir.path().to_owned(), times, why });
-                    }
-                }
+            let rest = &steps[place + 1..];
+            if let Some(outcome) = self.conclude(step, measured, began, rest, &mut estimate, &mut alike)? {
+                return Ok(outcome);
             }
         }
         Ok(Outcome::Done)
+    }
+
+    /// Keeps what came of a step, or says why nothing did; the outcome of the run where it ends here. `rest`: the steps after it.
+    fn conclude(
+        &mut self,
+        step: &PlannedCell,
+        measured: Result<cell::Outcome, Failure>,
+        began: Instant,
+        rest: &[PlannedCell],
+        estimate: &mut Estimate,
+        alike: &mut Alike,
+    ) -> Result<Option<Outcome>, CampaignError> {
+        let record = step.record();
+        match measured {
+            Ok(mut outcome) => {
+                outcome.measured.result.boot = self.boot_of(step);
+                outcome.measured.result.simulated_time = self.document.substrate == Substrate::SimulatedTime;
+                let files = CellFiles::of(&outcome.measured, &outcome.events);
+                if let Some(finding) = self.dir.write_cell(step.index, &files, clock::realtime_ns())? {
+                    self.observer.observe(&Progress::Warning(&finding.detail));
+                    outcome.measured.result.verdict.add(finding);
+                }
+                self.done += 1;
+                self.untrusted += usize::from(!outcome.measured.result.verdict.trusted);
+                *alike = Alike::default();
+                estimate.learn(&step.cell, u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+                let eta_ns = estimate.steps(rest);
+                let result = &outcome.measured.result;
+                self.observer.observe(&Progress::CellDone { step: &record, result, eta_ns });
+            }
+            // The cell in flight was cancelled; it stays open in the journal, so a resume measures it.
+            Err(Failure::Host(HostError::Interrupted)) => return Ok(Some(Outcome::Interrupted)),
+            Err(Failure::Campaign(error)) => {
+                self.fail(step, &error.to_string())?;
+                return Err(error);
+            }
+            Err(Failure::Host(cause @ HostError::Lost { .. }) | Failure::Prepare(cause @ HostError::Lost { .. })) => {
+                let why = cause.to_string();
+                self.fail(step, &why)?;
+                if self.kernels.boots {
+                    // Its kernel may have crashed: the next cell boots it anew, and that is an attempt.
+                    (self.kernels.entered, self.kernels.lost) = (None, true);
+                    self.preparer.forget();
+                    let eta_ns = estimate.steps(rest);
+                    self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
+                    return Ok(None);
+                }
+                return Err(CampaignError::AgentLost { run: self.dir.path().to_owned(), cause });
+            }
+            Err(ref failure @ (Failure::Prepare(ref cause) | Failure::Host(ref cause))) => {
+                // Only the cells that want the same preparation fail alike, and at once; the others are measured.
+                let counts = matches!(failure, Failure::Host(_));
+                let why = cause.to_string();
+                self.fail(step, &why)?;
+                let eta_ns = estimate.steps(rest);
+                self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
+                let times = if counts { alike.again(&why) } else { 0 };
+                if times >= SAME_FAILURES {
+                    return Err(CampaignError::SameFailure { run: self.dir.path().to_owned(), times, why });
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Makes what the cell wants the only thing in force. The outer error ends the run.

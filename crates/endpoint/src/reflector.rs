@@ -229,6 +229,37 @@ enum DataPath {
     Transactions { listener: DataListener, client: IpAddr },
 }
 
+/// Answers messages at a rate until the halt. What both loops share is that of `reflect`.
+fn answer<F: FnOnce()>(
+    socket: &mut DataSocket,
+    asked: &wire::PaceRequest,
+    reflect: ReflectLoop<'_, F>,
+    (clock, max_rate_pps): (Clock, u32),
+    options: &PathOptions<'_>,
+) -> Result<SizeOutcome, Failure> {
+    let ReflectLoop { shape, buffer, halt, cpu, started, .. } = reflect;
+    // The numbers of what is sent begin anew with each size.
+    socket.stamp(asked.stamps, true).map_err(failed)?;
+    let loop_ = AnswerLoop {
+        stamp_feedback: TxStampFeedback::new(socket.sent_stamps(shape.size).map_err(failed)?),
+        shape: pace::LoopShape {
+            size: shape.size,
+            every: u64::from(asked.every),
+            wall: asked.stamps != Stamps::None,
+            datagrams: shape.datagrams,
+            tag: shape.tag,
+            repairs: false,
+        },
+        clock,
+        budget: RateBudget::new(clock, max_rate_pps),
+        buffer,
+        halt,
+        cpu,
+        started,
+    };
+    net::with_duplex(std::slice::from_mut(socket), options, loop_).map_err(failed)
+}
+
 fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &SessionLink) -> Result<(), Failure> {
     if plan.request.end.receive == Receive::Completion {
         return Err((RefuseCode::Unsupported, NetError::OnlyWindows { mode: Receive::Completion }.to_string()));
@@ -277,38 +308,16 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
             stop: link.halt.flag(),
         };
         let dropped = data.dropped();
-        let started = || link.report(ReflectorEvent::Started);
         let loop_ = ReflectLoop {
             shape,
             pace: RateLimiter::new(clock, max_rate_pps, request.pings),
             buffer: &mut buffer,
             halt: &link.halt,
             cpu: request.end.cpu,
-            started,
+            started: || link.report(ReflectorEvent::Started),
         };
         let outcome = match (&mut data, &request.pace) {
-            (DataPath::Socket(socket), Some(asked)) => {
-                // The numbers of what is sent begin anew with each size.
-                socket.stamp(asked.stamps, true).map_err(failed)?;
-                let loop_ = AnswerLoop {
-                    stamp_feedback: TxStampFeedback::new(socket.sent_stamps(shape.size).map_err(failed)?),
-                    shape: pace::LoopShape {
-                        size: shape.size,
-                        every: u64::from(asked.every),
-                        wall: asked.stamps != Stamps::None,
-                        datagrams: shape.datagrams,
-                        tag: shape.tag,
-                        repairs: false,
-                    },
-                    clock,
-                    budget: RateBudget::new(clock, max_rate_pps),
-                    buffer: loop_.buffer,
-                    halt: &link.halt,
-                    cpu: request.end.cpu,
-                    started,
-                };
-                net::with_duplex(std::slice::from_mut(socket), &options, loop_).map_err(failed)?
-            }
+            (DataPath::Socket(socket), Some(asked)) => answer(socket, asked, loop_, (clock, max_rate_pps), &options)?,
             (DataPath::Socket(socket), None) => net::with_path(socket, &options, loop_).map_err(failed)?,
             (DataPath::Transactions { listener, client }, _) => {
                 transactions::serve(listener, *client, &options, loop_).map_err(failed)?

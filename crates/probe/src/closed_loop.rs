@@ -111,13 +111,7 @@ impl Engine for ClosedLoop<'_> {
         }
         let Collected { reports, failure } = self.collect_reports(size, &done, ended, recorder.received());
         let recorded = recorder.finish(Some(&done.map));
-        let mut found = self.found.clone();
-        found.extend(overrun(rounds.unmatched.overrun));
-        found.extend(driver::fell_back(fallback));
-        if let Some(session) = &self.peer.session {
-            found
-                .extend(rate_limited(min_gap_ns(session.limits.max_rate_pps, spec.pings), session.limits.max_rate_pps));
-        }
+        let mut found = self.findings(rounds.unmatched.overrun, fallback);
         let (lost, sent) = (recorded.messages.lost, rounds.rounds_sent().saturating_mul(u64::from(spec.pings)));
         let scope = "warm-up included, ";
         found.extend(driver::loss_by_direction(spec, lost, sent, rounds.answers, &reports, scope));
@@ -214,6 +208,18 @@ impl ClosedLoop<'_> {
             has_schedule: plan.interval_ns > 0,
             ..RecorderConfig::new(self.clock.rate(), spec.probe().latency_kind(spec.rtt), spec.stop.max_ms)
         }
+    }
+
+    /// What is found of a pass beside its figures.
+    fn findings(&self, unmatched: u64, fallback: Fallback) -> Vec<Finding> {
+        let mut found = self.found.clone();
+        found.extend(overrun(unmatched));
+        found.extend(driver::fell_back(fallback));
+        if let Some(session) = &self.peer.session {
+            let most_pps = session.limits.max_rate_pps;
+            found.extend(rate_limited(min_gap_ns(most_pps, self.task.spec.pings), most_pps));
+        }
+        found
     }
 
     /// Takes the reflector's report, and says what went wrong if something did.

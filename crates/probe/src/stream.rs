@@ -124,15 +124,14 @@ impl Stream<'_> {
         let (task, size, clock) = (self.task, self.size, self.clock);
         let OpenStream { session, sockets, stream, tag, datagrams, .. } = self.opened;
         let (sockets, spec, tag, datagrams): (&[DataSocket], &StreamSpec, _, _) = (sockets, stream, *tag, *datagrams);
-        let limits = session.limits.clone();
         let shared = FlowControl::default();
         // Lets the ping-pong beside the stream go on.
         let pinging = AtomicBool::new(true);
         let mut recent_rtts = recent_rtts();
         let (pushed, recent_rtts) = recent_rtts.ends();
         let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();
-        let senders: Vec<&DataSocket> =
-            sockets.iter().zip(0..).filter(|(_, number)| spec.is_up(*number)).map(|(socket, _)| socket).collect();
+        let up = sockets.iter().zip(0..).filter(|(_, number)| spec.is_up(*number));
+        let senders: Vec<&DataSocket> = up.map(|(socket, _)| socket).collect();
         let end = &task.spec.initiator;
         let plan = FlowPlan {
             spec,
@@ -142,7 +141,7 @@ impl Stream<'_> {
             progress: &flows,
             size,
             datagrams,
-            limits: &limits,
+            limits: &session.limits.clone(),
             clock,
             tag,
             longest: longest(task),
@@ -184,20 +183,10 @@ impl Stream<'_> {
                 shared.stop_sending.store(true, Ordering::Release);
                 done.vanished = attended.err().map(|error| error.last_words());
                 watch.finish(&mut done.tcp);
-                await_tail(!datagrams, &senders, &flows, spec, true);
-                match session.stop(done.vanished.is_some()) {
-                    Ok(stopped) => done.report = Some(stopped),
-                    Err(error) => done.lose(&error),
-                }
-                if spec.goes_down() && done.vanished.is_none() {
-                    await_tail(!datagrams, &[], &flows, spec, false);
-                }
-                match beside.map(|beside| beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))) {
-                    None => {}
-                    Some(Ok(found)) => done.working = Some(found),
-                    Some(Err(error)) if error.is_lost_host() => done.lose(&error),
-                    Some(Err(error)) => return Err(error),
-                }
+                done.end(session, spec, datagrams, (&senders, &flows));
+                let beside =
+                    beside.map(|beside| beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+                beside.map_or(Ok(()), |found| done.beside(found))?;
                 Ok(done)
             })
         })?;
@@ -227,6 +216,34 @@ impl Drop for EndAll<'_> {
 }
 
 impl Managed {
+    /// Waits for what is under way, and takes the endpoint's report.
+    fn end(
+        &mut self,
+        session: &mut Session,
+        spec: &StreamSpec,
+        datagrams: bool,
+        (senders, flows): (&[&DataSocket], &[FlowProgress]),
+    ) {
+        await_tail(!datagrams, senders, flows, spec, true);
+        match session.stop(self.vanished.is_some()) {
+            Ok(stopped) => self.report = Some(stopped),
+            Err(error) => self.lose(&error),
+        }
+        if spec.goes_down() && self.vanished.is_none() {
+            await_tail(!datagrams, &[], flows, spec, false);
+        }
+    }
+
+    /// What came of the ping-pong beside the stream.
+    fn beside(&mut self, found: Result<(Latency, String), ProbeError>) -> Result<(), ProbeError> {
+        match found {
+            Ok(found) => self.working = Some(found),
+            Err(error) if error.is_lost_host() => self.lose(&error),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
     /// The endpoint is gone; what was seen first says why.
     fn lose(&mut self, error: &ProbeError) {
         self.vanished.get_or_insert_with(|| error.last_words());

@@ -225,41 +225,7 @@ fn wire_order(number: u16) -> i32 {
 /// The program for the maps with these descriptors.
 pub(crate) fn assemble([ports, addresses, flows, xsks]: [i32; 4]) -> Option<Vec<Instruction>> {
     let mut a = Assembler::default();
-    a.copy(CONTEXT, R1);
-    a.load(LOAD_WORD, R2, R1, 0);
-    a.load(LOAD_WORD, R3, R1, 4);
-    // The shortest: Ethernet 14, IPv4 20, ports 4.
-    a.need(38);
-    // The lowest bit of the first byte: a group or all.
-    a.load(LOAD_BYTE, R5, R2, 0);
-    a.constant(AND_CONSTANT, R5, 1);
-    a.jump(JUMP_NOT_EQUAL, R5, 0, Label::Pass);
-    a.load(LOAD_HALF, R5, R2, 12);
-    a.jump(JUMP_EQUAL, R5, wire_order(0x0800), Label::Ipv4);
-    a.jump(JUMP_NOT_EQUAL, R5, wire_order(0x86dd), Label::Pass);
-
-    // IPv6: Ethernet 14, header 40, ports 4. Byte 6 is the next header, the destination begins at byte 24.
-    a.need(58);
-    a.load(LOAD_BYTE, PROTOCOL, R2, 20);
-    a.load_ports(54);
-    a.copy_words(22, FLOW_KEY, 4);
-    a.copy_words(38, KEY, 4);
-    a.constant(MOVE_CONSTANT, FAMILY, i32::from(IPV6_TAKEN));
-    a.jump(JUMP, 0, 0, Label::Transport);
-
-    // IPv4: version 4 and five words of header, no fragment; byte 9 is the protocol, the destination begins at byte 16.
-    a.label(Label::Ipv4);
-    a.load(LOAD_BYTE, R5, R2, 14);
-    a.jump(JUMP_NOT_EQUAL, R5, 0x45, Label::Pass);
-    a.load(LOAD_HALF, R5, R2, 20);
-    a.constant(AND_CONSTANT, R5, wire_order(0x3fff));
-    a.jump(JUMP_NOT_EQUAL, R5, 0, Label::Pass);
-    a.load(LOAD_BYTE, PROTOCOL, R2, 23);
-    a.load_ports(34);
-    a.copy_ipv4(26, FLOW_KEY);
-    a.copy_ipv4(30, KEY);
-    a.constant(MOVE_CONSTANT, FAMILY, i32::from(IPV4_TAKEN));
-
+    read_headers(&mut a);
     // The port first: most frames that are not ours end here.
     a.label(Label::Transport);
     a.push(TO_BIG_ENDIAN, PORT, 0, 0, 16);
@@ -305,6 +271,45 @@ pub(crate) fn assemble([ports, addresses, flows, xsks]: [i32; 4]) -> Option<Vec<
     a.constant(MOVE_CONSTANT, R0, XDP_PASS);
     a.push(EXIT, 0, 0, 0, 0);
     a.finish()
+}
+
+/// What is looked up of a frame: its protocol, ports, addresses and family. What is neither IPv4 nor IPv6, a fragment or to a
+/// group is passed.
+fn read_headers(a: &mut Assembler) {
+    a.copy(CONTEXT, R1);
+    a.load(LOAD_WORD, R2, R1, 0);
+    a.load(LOAD_WORD, R3, R1, 4);
+    // The shortest: Ethernet 14, IPv4 20, ports 4.
+    a.need(38);
+    // The lowest bit of the first byte: a group or all.
+    a.load(LOAD_BYTE, R5, R2, 0);
+    a.constant(AND_CONSTANT, R5, 1);
+    a.jump(JUMP_NOT_EQUAL, R5, 0, Label::Pass);
+    a.load(LOAD_HALF, R5, R2, 12);
+    a.jump(JUMP_EQUAL, R5, wire_order(0x0800), Label::Ipv4);
+    a.jump(JUMP_NOT_EQUAL, R5, wire_order(0x86dd), Label::Pass);
+
+    // IPv6: Ethernet 14, header 40, ports 4. Byte 6 is the next header, the destination begins at byte 24.
+    a.need(58);
+    a.load(LOAD_BYTE, PROTOCOL, R2, 20);
+    a.load_ports(54);
+    a.copy_words(22, FLOW_KEY, 4);
+    a.copy_words(38, KEY, 4);
+    a.constant(MOVE_CONSTANT, FAMILY, i32::from(IPV6_TAKEN));
+    a.jump(JUMP, 0, 0, Label::Transport);
+
+    // IPv4: version 4 and five words of header, no fragment; byte 9 is the protocol, the destination begins at byte 16.
+    a.label(Label::Ipv4);
+    a.load(LOAD_BYTE, R5, R2, 14);
+    a.jump(JUMP_NOT_EQUAL, R5, 0x45, Label::Pass);
+    a.load(LOAD_HALF, R5, R2, 20);
+    a.constant(AND_CONSTANT, R5, wire_order(0x3fff));
+    a.jump(JUMP_NOT_EQUAL, R5, 0, Label::Pass);
+    a.load(LOAD_BYTE, PROTOCOL, R2, 23);
+    a.load_ports(34);
+    a.copy_ipv4(26, FLOW_KEY);
+    a.copy_ipv4(30, KEY);
+    a.constant(MOVE_CONSTANT, FAMILY, i32::from(IPV4_TAKEN));
 }
 
 #[cfg(test)]

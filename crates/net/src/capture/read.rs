@@ -343,51 +343,9 @@ impl<R: Read> Reader<R> {
                 }
                 interfaces.push(Interface { link, clock, snap });
             }
-            PACKET | OLD_PACKET => {
-                let number = if kind == PACKET {
-                    order.word(body, 0)
-                } else {
-                    // The upper half counts drops.
-                    order.half(body, 0).map(u32::from)
-                };
-                let number = number.ok_or_else(short)?;
-                let interface = usize::try_from(number).ok().and_then(|number| interfaces.get(number));
-                let interface = *interface
-                    .ok_or_else(|| Self::damaged(start, format!("a packet of interface {number}, which is none")))?;
-                let high = order.word(body, 4).ok_or_else(short)?;
-                let low = order.word(body, 8).ok_or_else(short)?;
-                let kept = order.word(body, 12).ok_or_else(short)?;
-                let sent_bytes = order.word(body, 16).ok_or_else(short)?;
-                let (frame, end) = packet_data(body, 20, kept)
-                    .ok_or_else(|| Self::damaged(start, "a packet is longer than its block"))?;
-                let (mut leaving, mut comment) = (None, None);
-                for (code, value) in options(order, body, end) {
-                    match code {
-                        1 => comment = Some(String::from_utf8_lossy(value).into_owned()),
-                        2 => {
-                            leaving = order.word(value, 0).and_then(|flags| match flags & 3 {
-                                1 => Some(false),
-                                2 => Some(true),
-                                _ => None,
-                            });
-                        }
-                        _ => {}
-                    }
-                }
-                let units = u64::from(high) << 32 | u64::from(low);
-                let time_ns =
-                    interface.clock.ns(units).ok_or_else(|| Self::damaged(start, "a packet's time is out of range"))?;
-                self.ready.push_back(Entry::Packet(Record {
-                    at: start,
-                    interface: before.saturating_add(number),
-                    link: interface.link,
-                    time_ns: Some(time_ns),
-                    leaving,
-                    sent_bytes,
-                    frame: frame.to_vec(),
-                    comment,
-                }));
-            }
+            PACKET => self.packet(start, order, order.word(body, 0), body)?,
+            // The upper half counts drops.
+            OLD_PACKET => self.packet(start, order, order.half(body, 0).map(u32::from), body)?,
             SIMPLE_PACKET => {
                 let interface =
                     *interfaces.first().ok_or_else(|| Self::damaged(start, "a packet before its interface"))?;
@@ -418,6 +376,50 @@ impl<R: Read> Reader<R> {
             // Names, secrets, custom blocks and what is yet to come.
             _ => {}
         }
+        Ok(())
+    }
+
+    /// A packet of an interface of this section; `number`: which.
+    fn packet(&mut self, start: u64, order: Order, number: Option<u32>, body: &[u8]) -> Result<(), CaptureError> {
+        let short = || Self::damaged(start, "a block is shorter than its fields");
+        let Form::Pcapng { interfaces, before, .. } = &mut self.form else { return Ok(()) };
+        let number = number.ok_or_else(short)?;
+        let interface = usize::try_from(number).ok().and_then(|number| interfaces.get(number));
+        let interface =
+            *interface.ok_or_else(|| Self::damaged(start, format!("a packet of interface {number}, which is none")))?;
+        let high = order.word(body, 4).ok_or_else(short)?;
+        let low = order.word(body, 8).ok_or_else(short)?;
+        let kept = order.word(body, 12).ok_or_else(short)?;
+        let sent_bytes = order.word(body, 16).ok_or_else(short)?;
+        let (frame, end) =
+            packet_data(body, 20, kept).ok_or_else(|| Self::damaged(start, "a packet is longer than its block"))?;
+        let (mut leaving, mut comment) = (None, None);
+        for (code, value) in options(order, body, end) {
+            match code {
+                1 => comment = Some(String::from_utf8_lossy(value).into_owned()),
+                2 => {
+                    leaving = order.word(value, 0).and_then(|flags| match flags & 3 {
+                        1 => Some(false),
+                        2 => Some(true),
+                        _ => None,
+                    });
+                }
+                _ => {}
+            }
+        }
+        let units = u64::from(high) << 32 | u64::from(low);
+        let time_ns =
+            interface.clock.ns(units).ok_or_else(|| Self::damaged(start, "a packet's time is out of range"))?;
+        self.ready.push_back(Entry::Packet(Record {
+            at: start,
+            interface: before.saturating_add(number),
+            link: interface.link,
+            time_ns: Some(time_ns),
+            leaving,
+            sent_bytes,
+            frame: frame.to_vec(),
+            comment,
+        }));
         Ok(())
     }
 }

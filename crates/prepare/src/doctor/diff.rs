@@ -41,106 +41,136 @@ impl Comparison {
     }
 }
 
-/// Compares two documents.
-#[must_use]
-pub fn compare(a: &Document, b: &Document) -> Comparison {
-    let mut found = Vec::new();
-    let mut add = |what: &str, a: Option<String>, b: Option<String>, should_match: bool| {
+/// Differences as they are found.
+#[derive(Default)]
+struct Differences(Vec<Difference>);
+
+impl Differences {
+    fn add(&mut self, what: &str, a: Option<String>, b: Option<String>, should_match: bool) {
         if a != b {
             // What one end could not read says nothing about the other.
             let both = a.is_some() && b.is_some();
-            found.push(Difference { what: what.to_owned(), a, b, should_match: should_match && both });
+            self.0.push(Difference { what: what.to_owned(), a, b, should_match: should_match && both });
         }
-    };
-    let word = |value: &serde_json::Value| match value {
+    }
+
+    fn of_machines(&mut self, a: &Document, b: &Document) {
+        /// Facts that are another's on each machine, or that only say where it is.
+        const MAY_DIFFER: [&str; 5] = ["command_line", "memory_bytes", "product", "cpus_online", "tracers"];
+        /// Facts that are compared in another place, or are never the same.
+        const LEFT_OUT: [&str; 8] = [
+            "boot_id",
+            "sysctls",
+            "mitigations",
+            "services",
+            "realtime_variant",
+            "interrupt_threads",
+            "kernel_config",
+            "kernel_config_id",
+        ];
+        let (left, right) = (fields(&a.machine), fields(&b.machine));
+        for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+            if !LEFT_OUT.contains(&name.as_str()) {
+                let of = |map: &Fields| map.get(name).filter(|value| !value.is_null()).map(word);
+                self.add(name, of(&left), of(&right), !MAY_DIFFER.contains(&name.as_str()));
+            }
+        }
+        for (kind, left, right) in [
+            ("sysctl", &a.machine.sysctls, &b.machine.sysctls),
+            ("sysctl", &a.host.sysctls, &b.host.sysctls),
+            ("mitigation", &a.machine.mitigations, &b.machine.mitigations),
+            ("thread", &a.machine.interrupt_threads, &b.machine.interrupt_threads),
+        ] {
+            for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+                self.add(&format!("{kind} {name}"), left.get(name).cloned(), right.get(name).cloned(), true);
+            }
+        }
+        let ids = [a, b].map(|document| document.machine.kernel_config_id.clone());
+        match (&a.machine.kernel_config, &b.machine.kernel_config, ids) {
+            (Some(left), Some(right), _) => {
+                for [what, a, b] in kconfig::in_words(left, right) {
+                    self.add(&format!("kernel {what}"), Some(a), Some(b), what.starts_with("CONFIG_"));
+                }
+            }
+            // The one or the other was not saved with its options.
+            (_, _, [left, right]) => self.add("kernel configuration", left, right, true),
+        }
+        let services = |document: &Document| Some(document.machine.services.join(", "));
+        self.add("services", services(a), services(b), true);
+    }
+
+    fn of_devices(&mut self, a: &Document, b: &Document) {
+        /// A device's own names and places.
+        const OWN: [&str; 4] = ["name", "bus", "addresses", "numa_node"];
+        let none = serde_json::Value::Null;
+        for (left, right) in pairs(a, b) {
+            let label =
+                if left.name == right.name { left.name.clone() } else { format!("{}/{}", left.name, right.name) };
+            let (left, right) = (fields(left), fields(right));
+            let names: BTreeSet<_> = left.keys().chain(right.keys()).collect();
+            for name in names.into_iter().filter(|name| !OWN.contains(&name.as_str())) {
+                let (left, right) = (left.get(name).unwrap_or(&none), right.get(name).unwrap_or(&none));
+                if let (Some(left), Some(right)) = (left.as_object(), right.as_object()) {
+                    for key in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
+                        self.add(
+                            &format!("{label} {name} {key}"),
+                            left.get(key).map(word),
+                            right.get(key).map(word),
+                            true,
+                        );
+                    }
+                } else {
+                    let of = |value: &serde_json::Value| (!value.is_null()).then(|| word(value));
+                    self.add(&format!("{label} {name}"), of(left), of(right), true);
+                }
+            }
+        }
+    }
+
+    /// `alike`: the same was looked at on both.
+    fn of_findings(&mut self, a: &Document, b: &Document, alike: bool) {
+        let ids: BTreeSet<&String> = a.findings.iter().chain(&b.findings).map(|finding| &finding.id).collect();
+        for id in ids {
+            let worst = |document: &Document| document.of(id).max_by_key(|finding| finding.severity).cloned();
+            let (left, right) = (worst(a), worst(b));
+            let severity = |finding: &Option<super::Finding>| finding.as_ref().map(|finding| finding.severity);
+            if severity(&left) != severity(&right) {
+                let matters =
+                    alike && [&left, &right].into_iter().filter_map(severity).max() >= Some(Severity::Warning);
+                let shown = |finding: Option<super::Finding>| {
+                    finding.map(|finding| format!("{}: {}", finding.severity, finding.text))
+                };
+                self.add(&format!("finding {id}"), shown(left), shown(right), matters);
+            }
+        }
+    }
+}
+
+fn word(value: &serde_json::Value) -> String {
+    match value {
         serde_json::Value::String(text) => text.clone(),
         other => other.to_string(),
-    };
-    let known = |list: &str| Some(list.to_owned());
+    }
+}
 
-    add("substrate", known(a.substrate.word()), known(b.substrate.word()), true);
+/// Compares two documents.
+#[must_use]
+pub fn compare(a: &Document, b: &Document) -> Comparison {
+    let mut found = Differences::default();
+    let substrate = |document: &Document| Some(document.substrate.word().to_owned());
+    found.add("substrate", substrate(a), substrate(b), true);
     let variants = |document: &Document| {
         let names: Vec<&str> = document.realtime.iter().map(|variant| variant.name.as_str()).collect();
         Some(if names.is_empty() { "none".to_owned() } else { names.join(", ") })
     };
-    add("real-time variant", variants(a), variants(b), true);
-    let (left, right) = (fields(&a.machine), fields(&b.machine));
-    /// Facts that are another's on each machine, or that only say where it is.
-    const MAY_DIFFER: [&str; 5] = ["command_line", "memory_bytes", "product", "cpus_online", "tracers"];
-    /// Facts that are compared in another place, or are never the same.
-    const LEFT_OUT: [&str; 8] = [
-        "boot_id",
-        "sysctls",
-        "mitigations",
-        "services",
-        "realtime_variant",
-        "interrupt_threads",
-        "kernel_config",
-        "kernel_config_id",
-    ];
-    for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
-        if !LEFT_OUT.contains(&name.as_str()) {
-            let of = |map: &Fields| map.get(name).filter(|value| !value.is_null()).map(word);
-            add(name, of(&left), of(&right), !MAY_DIFFER.contains(&name.as_str()));
-        }
-    }
-    for (kind, left, right) in [
-        ("sysctl", &a.machine.sysctls, &b.machine.sysctls),
-        ("sysctl", &a.host.sysctls, &b.host.sysctls),
-        ("mitigation", &a.machine.mitigations, &b.machine.mitigations),
-        ("thread", &a.machine.interrupt_threads, &b.machine.interrupt_threads),
-    ] {
-        for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
-            add(&format!("{kind} {name}"), left.get(name).cloned(), right.get(name).cloned(), true);
-        }
-    }
-    match (&a.machine.kernel_config, &b.machine.kernel_config) {
-        (Some(left), Some(right)) => {
-            for [what, a, b] in kconfig::in_words(left, right) {
-                add(&format!("kernel {what}"), Some(a), Some(b), what.starts_with("CONFIG_"));
-            }
-        }
-        // The one or the other was not saved with its options.
-        _ => add("kernel configuration", a.machine.kernel_config_id.clone(), b.machine.kernel_config_id.clone(), true),
-    }
-    add("services", known(&a.machine.services.join(", ")), known(&b.machine.services.join(", ")), true);
-    for (left, right) in pairs(a, b) {
-        let label = if left.name == right.name { left.name.clone() } else { format!("{}/{}", left.name, right.name) };
-        let (left, right) = (fields(left), fields(right));
-        /// A device's own names and places.
-        const OWN: [&str; 4] = ["name", "bus", "addresses", "numa_node"];
-        for name in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
-            if OWN.contains(&name.as_str()) {
-                continue;
-            }
-            let none = serde_json::Value::Null;
-            let (left, right) = (left.get(name).unwrap_or(&none), right.get(name).unwrap_or(&none));
-            if let (Some(left), Some(right)) = (left.as_object(), right.as_object()) {
-                for key in left.keys().chain(right.keys()).collect::<BTreeSet<_>>() {
-                    add(&format!("{label} {name} {key}"), left.get(key).map(word), right.get(key).map(word), true);
-                }
-            } else {
-                let of = |value: &serde_json::Value| (!value.is_null()).then(|| word(value));
-                add(&format!("{label} {name}"), of(left), of(right), true);
-            }
-        }
-    }
+    found.add("real-time variant", variants(a), variants(b), true);
+    found.of_machines(a, b);
+    found.of_devices(a, b);
     let same_machine = !a.machine.boot_id.is_empty() && a.machine.boot_id == b.machine.boot_id;
     let alike = examined_alike(a, b, same_machine);
-    let ids: BTreeSet<&String> = a.findings.iter().chain(&b.findings).map(|finding| &finding.id).collect();
-    for id in ids {
-        let worst = |document: &Document| document.of(id).max_by_key(|finding| finding.severity).cloned();
-        let (left, right) = (worst(a), worst(b));
-        let severity = |finding: &Option<super::Finding>| finding.as_ref().map(|finding| finding.severity);
-        if severity(&left) != severity(&right) {
-            let matters = alike && [&left, &right].into_iter().filter_map(severity).max() >= Some(Severity::Warning);
-            let shown = |finding: Option<super::Finding>| {
-                finding.map(|finding| format!("{}: {}", finding.severity, finding.text))
-            };
-            add(&format!("finding {id}"), shown(left), shown(right), matters);
-        }
-    }
-    found.sort_by_key(|difference| !difference.should_match);
+    found.of_findings(a, b, alike);
+    let Differences(mut differences) = found;
+    differences.sort_by_key(|difference| !difference.should_match);
     let name = |document: &Document| {
         document.host.hostname.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown host".to_owned())
     };
@@ -149,7 +179,7 @@ pub fn compare(a: &Document, b: &Document) -> Comparison {
         b: name(b),
         same_machine,
         examined_for: (!alike).then(|| [scope(a), scope(b)]),
-        differences: found,
+        differences,
     }
 }
 

@@ -129,18 +129,8 @@ impl Phase<'_> {
         let mut received_ring = Ring::<RECEIVED_WORDS>::new(room.saturating_mul(usize::from(loop_config.peers)));
         let (sent_in, sent_out) = sent_ring.ends();
         let (received_in, received_out) = received_ring.ends();
-        let mut collector = Collector {
-            clock,
-            sent_stamps,
-            sent: sent_out,
-            received: received_out,
-            in_flight: InFlight::new(in_flight_config),
-            samples: Vec::with_capacity(2 * SAMPLES),
-            grace: clock.ticks(GRACE_NS),
-            timeout: in_flight_config.timeout,
-            held: stream.then(|| clock.ticks(HELD_NS)),
-            counter,
-        };
+        let collected = (sent_out, received_out);
+        let mut collector = Collector::new(clock, in_flight_config, sent_stamps, stream, counter, collected);
         halt.store(false, Ordering::Release);
         let barrier = StartBarrier::new(if matches!(loops, Loops::One(_)) { 1 } else { 2 });
         let sent_all = AtomicBool::new(false);
@@ -338,7 +328,29 @@ struct Collector<'a> {
     counter: PhaseCounter<'a>,
 }
 
-impl Collector<'_> {
+impl<'a> Collector<'a> {
+    fn new(
+        clock: Clock,
+        config: InFlightConfig,
+        sent_stamps: Vec<SentStamps>,
+        stream: bool,
+        counter: PhaseCounter<'a>,
+        (sent, received): (Consumer<'a, SENT_WORDS>, Consumer<'a, RECEIVED_WORDS>),
+    ) -> Self {
+        Self {
+            clock,
+            sent_stamps,
+            sent,
+            received,
+            in_flight: InFlight::new(config),
+            samples: Vec::with_capacity(2 * SAMPLES),
+            grace: clock.ticks(GRACE_NS),
+            timeout: config.timeout,
+            held: stream.then(|| clock.ticks(HELD_NS)),
+            counter,
+        }
+    }
+
     /// Counts until all is sent and answered or given up, then brings the threads to an end.
     fn work(&mut self, work: &LoopContext<'_>, threads: &MeasuringThreads<'_>, map: &mut MapRecorder) -> PassEnd {
         let end = loop {

@@ -410,6 +410,31 @@ impl Paced {
         self.peers.iter().map(|peer| peer.counts.lost).sum()
     }
 
+    /// The messages of all reflectors.
+    fn counts(&self) -> MessageCounts {
+        let mut counts = MessageCounts::default();
+        self.peers.iter().for_each(|peer| counts.add(&peer.counts));
+        counts
+    }
+
+    /// What is known of each of several reflectors.
+    fn reflectors(&self, first_tick: u64) -> Vec<ReflectorReport> {
+        let (rate, kind) = (self.config.rate, self.config.kind);
+        let report = |(named, peer): (&PacedPeer, &Peer)| {
+            let of = |one: fn(&(Distribution, Distribution)) -> &Distribution| {
+                peer.own.as_deref().map(one).filter(|one| one.moments.count() > 0).map(|one| one.summary(kind))
+            };
+            ReflectorReport {
+                host: named.host.clone(),
+                latency: of(|own| &own.0),
+                latency_intended: of(|own| &own.1),
+                messages: peer.counts.messages(self.config.has_header),
+                one_way: peer.one_way.as_ref().and_then(|one| one.report(rate, first_tick)),
+            }
+        };
+        self.config.peers.iter().zip(&self.peers).map(report).collect()
+    }
+
     /// Makes figures of all samples; [`Recorded::pace`] is there. With a clock map, outliers and the log get wall-clock
     /// times.
     #[must_use]
@@ -423,19 +448,8 @@ impl Paced {
         let report = self.rate_report(first_tick);
         let several = self.peers.len() > 1;
         let one_way = |peer: &Peer| peer.one_way.as_ref().and_then(|one| one.report(rate, first_tick));
-        let reflectors = self.config.peers.iter().zip(&self.peers).filter(|_| several).map(|(named, peer)| {
-            let of = |one: fn(&(Distribution, Distribution)) -> &Distribution| {
-                peer.own.as_deref().map(one).filter(|one| one.moments.count() > 0).map(|one| one.summary(kind))
-            };
-            ReflectorReport {
-                host: named.host.clone(),
-                latency: of(|own| &own.0),
-                latency_intended: of(|own| &own.1),
-                messages: peer.counts.messages(self.config.has_header),
-                one_way: one_way(peer),
-            }
-        });
-        let reflectors: Vec<ReflectorReport> = reflectors.collect();
+        let reflectors = if several { self.reflectors(first_tick) } else { Vec::new() };
+        let counts = self.counts();
         let (kept, outliers_dropped) = outliers::merged(self.outliers);
         let repaired = self.repairs.as_ref().map(|repairs| repairs.by_message()).unwrap_or_default();
         let outliers = kept.iter().map(|kept| {
@@ -458,16 +472,8 @@ impl Paced {
             }
         });
         let outliers = outliers.collect();
-        let mut counts = MessageCounts::default();
-        self.peers.iter().for_each(|peer| counts.add(&peer.counts));
         let (slow, sender_stalls) = (self.stalls.finish(), self.sender_stalls.finish());
-        // A stall of the sender shows in both; what only its lateness shows is added.
-        let mut stalls = stats::stalls::find(&slow);
-        for stall in stats::stalls::find(&sender_stalls) {
-            if stalls.iter().all(|known| known.cause != stall.cause) {
-                stalls.push(stall);
-            }
-        }
+        let stalls = all_stalls(&slow, &sender_stalls);
         let pace = PaceFigures {
             rate: report,
             one_way: self.peers.first().filter(|_| !several).and_then(one_way),
@@ -559,6 +565,17 @@ impl Paced {
             saturated: None,
         }
     }
+}
+
+/// Stalls of messages, and those that only the sender's lateness shows: one of the sender shows in both.
+fn all_stalls(slow: &[(u64, u64)], sender_stalls: &[(u64, u64)]) -> Vec<stats::stalls::Stall> {
+    let mut stalls = stats::stalls::find(slow);
+    for stall in stats::stalls::find(sender_stalls) {
+        if stalls.iter().all(|known| known.cause != stall.cause) {
+            stalls.push(stall);
+        }
+    }
+    stalls
 }
 
 #[cfg(test)]
