@@ -94,13 +94,16 @@ fn unpack(nic: &NicRule, apt: &Apt<'_>, unpacked: &Path) -> Result<String, Guest
 mod tests {
     use super::*;
     use model::plan::GuestNic;
-    use std::os::unix::fs::PermissionsExt as _;
 
     fn program(folder: &Path, script: &str) -> Emulator {
         let path = folder.join("usr/bin").join(QEMU);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let text = path.with_extension("text");
+        std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        // By another program: a child that another test forks now has our descriptor until it becomes its program, and what is
+        // open for writing cannot be run (ETXTBSY).
+        let made = std::process::Command::new("install").args(["-m", "755"]).args([&text, &path]).status().unwrap();
+        assert!(made.success());
         Emulator::unpacked(folder)
     }
 

@@ -261,7 +261,6 @@ mod tests {
 
     #[test]
     fn services_by_a_stand_in() {
-        use std::os::unix::fs::PermissionsExt as _;
         let tree = tempfile::tempdir().unwrap();
         let state = tree.path().join("state");
         let program = tree.path().join("systemctl");
@@ -270,8 +269,12 @@ mod tests {
              echo inactive > $S;;\n'start x.service') echo active > $S;;\n*) echo inactive; exit 4;;\nesac\n",
             state.display()
         );
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let text = program.with_extension("text");
+        std::fs::write(&text, script).unwrap();
+        // By another program: a child that another test forks now has our descriptor until it becomes its program, and what is
+        // open for writing cannot be run (ETXTBSY).
+        let made = std::process::Command::new("install").args(["-m", "755"]).args([&text, &program]).status().unwrap();
+        assert!(made.success());
         std::fs::write(&state, "active\n").unwrap();
         let kernel = Kernel::at(Machine::at(tree.path())).with_systemctl(&program);
         let knob = Knob::Service { unit: "x.service".to_owned() };

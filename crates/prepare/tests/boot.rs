@@ -8,7 +8,7 @@ use prepare::Kernel;
 use prepare::boot::{self, BootError};
 use prepare::tune::{self, Profile};
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use windhover_prepare as prepare;
@@ -48,8 +48,12 @@ impl Tree {
     fn tool(&self, name: &str, script: &str) -> &Self {
         let path = self.0.path().join("tools").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = path.with_extension("text");
+        fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        // By another program: a child that another test forks now has our descriptor until it becomes its program, and what is
+        // open for writing cannot be run (ETXTBSY).
+        let made = Command::new("install").args(["-m", "755"]).args([&text, &path]).status().unwrap();
+        assert!(made.success());
         self
     }
 

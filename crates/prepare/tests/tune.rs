@@ -6,7 +6,6 @@ use host::undo::StateDir;
 use model::Setting;
 use prepare::Kernel;
 use prepare::tune::{self, Profile, TuneError, TuneReport};
-use std::os::unix::fs::PermissionsExt as _;
 use windhover_prepare as prepare;
 
 struct Tree {
@@ -54,8 +53,12 @@ impl Tree {
             units_folder.display()
         );
         std::fs::write(units_folder.join("refuses"), "").unwrap();
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let text = program.with_extension("text");
+        std::fs::write(&text, script).unwrap();
+        // By another program: a child that another test forks now has our descriptor until it becomes its program, and what is
+        // open for writing cannot be run (ETXTBSY).
+        let made = std::process::Command::new("install").args(["-m", "755"]).args([&text, &program]).status().unwrap();
+        assert!(made.success());
         self.kernel().with_systemctl(program)
     }
 
