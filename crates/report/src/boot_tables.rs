@@ -66,35 +66,19 @@ pub(crate) fn table(spreads: &[BootSpread]) -> Option<(String, Grid)> {
 
 #[cfg(test)]
 mod tests {
-    use super::words;
-    use crate::digest::boots::{BootFigures, modes};
-    use std::collections::BTreeMap;
-
-    fn boots(of: &[(f64, f64)]) -> Vec<BootFigures> {
-        let boot = |(p50, share): &(f64, f64)| BootFigures {
-            visit: 1,
-            ids: BTreeMap::new(),
-            repetitions: 1,
-            p50_ns: Some(*p50),
-            p99_9_ns: None,
-            max_ns: None,
-            ksoftirqd: Some(*share),
-        };
-        of.iter().map(boot).collect()
-    }
+    use super::*;
 
     /// Catches: a cause of two modes that is not named, and one that both have or that is next to nothing.
     #[test]
     fn modes_by_ksoftirqd_say_so() {
-        let said = |fast: f64, slow: f64| {
-            words(modes(&boots(&[(23e3, fast), (26.9e3, slow), (23.1e3, fast), (26.8e3, slow)])).unwrap())
-        };
+        let mode = |ns, share| BootMode { ns, boots: 2, ksoftirqd: Some(share) };
+        let said = |fast: f64, slow: f64| words([mode(23e3, fast), mode(26.9e3, slow)]);
         assert_eq!(
             said(0.01, 0.25),
-            ": two modes, 23.10 in 2 and 26.90 in 2, where ksoftirqd ran 25.00 % of the time in place of 1.00 %"
+            ": two modes, 23.00 in 2 and 26.90 in 2, where ksoftirqd ran 25.00 % of the time in place of 1.00 %"
         );
         for (fast, slow) in [(0.0, 0.01), (0.2, 0.25), (0.25, 0.01)] {
-            assert_eq!(said(fast, slow), ": two modes, 23.10 in 2 and 26.90 in 2");
+            assert_eq!(said(fast, slow), ": two modes, 23.00 in 2 and 26.90 in 2");
         }
     }
 }

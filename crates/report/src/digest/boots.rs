@@ -52,7 +52,7 @@ pub struct BootMode {
 
 /// The two places at which values lie, the lower one first: each has two values at least, and the gap between them is four times
 /// as wide as either, and 2 % at least.
-pub(crate) fn modes(boots: &[BootFigures]) -> Option<[BootMode; 2]> {
+fn modes(boots: &[BootFigures]) -> Option<[BootMode; 2]> {
     const LEAST_GAP: f64 = 1.02;
     const WIDTHS: f64 = 4.0;
     let mut sorted: Vec<(f64, Option<f64>)> =

@@ -33,14 +33,19 @@ fn place(info: &CellInfo) -> String {
 fn rates(cells: &[&CellInfo]) -> String {
     let asked = |info: &CellInfo| info.value("asked").unwrap_or(0.0);
     let share = |info: &CellInfo| info.value("reached").unwrap_or(1.0);
-    let short: Vec<&CellInfo> = cells.iter().copied().filter(|info| share(info) < REACHED).collect();
+    // A rate that was sent and not carried is not reached.
+    let is_short = |info: &&CellInfo| share(info) < REACHED || info.words.contains_key("saturated");
+    let short: Vec<&CellInfo> = cells.iter().copied().filter(is_short).collect();
     let low = cells.iter().map(|info| asked(info)).fold(f64::INFINITY, f64::min);
     let high = cells.iter().map(|info| asked(info)).fold(0.0, f64::max);
     let asked_for = if low < high { format!("{} to {}", pps(low), pps(high)) } else { pps(low) };
     let worst = short.iter().min_by(|a, b| share(a).total_cmp(&share(b))).map(|info| {
         let why = info.words.get("saturated").map(|why| format!(": {}", why.trim_end_matches('.'))).unwrap_or_default();
         let achieved = pps(info.value("achieved").unwrap_or(0.0));
-        format!("; furthest from it was {} with {achieved} of {}{why}", place(info), pps(asked(info)))
+        match share(info) < REACHED {
+            true => format!("; furthest from it was {} with {achieved} of {}{why}", place(info), pps(asked(info))),
+            false => format!("; {} was sent and not carried{why}", place(info)),
+        }
     });
     format!(
         "The rate asked for ({asked_for} messages a second) was reached within 0.3 % in {} of {}{}.",
@@ -187,6 +192,15 @@ mod tests {
 
     fn pace(asked: f64, achieved: f64) -> CellInfo {
         cell(&[("asked", asked), ("achieved", achieved), ("reached", achieved / asked)])
+    }
+
+    /// Catches: a rate that counts as reached because all was sent, though the reflector answered a quarter of it.
+    #[test]
+    fn what_was_sent_and_not_carried_is_not_reached() {
+        let (good, mut bad) = (pace(10_000.0, 10_000.0), pace(40_000.0, 40_000.0));
+        bad.words.insert("saturated", "reflector: 3 of 4 answers are missing".to_owned());
+        let said = rates(&[&good, &bad]);
+        assert!(said.contains("in 1 of 2 cells") && said.contains("not carried: reflector: 3 of 4"), "{said}");
     }
 
     #[test]
