@@ -128,9 +128,10 @@ struct Pace {
     #[arg(long)]
     beyond_saturation: bool,
     #[command(flatten)]
-    group: Group,
-    #[command(flatten)]
     measure: Measure,
+    // Last: its heading is for all flags that follow.
+    #[command(flatten)]
+    group: Group,
 }
 
 /// What only PGM has, the same at both ends.
