@@ -8,7 +8,7 @@ use crate::series::IntervalSeries;
 use crate::shared::{MessageCounts, RawSamples, ScheduleTimes, Times};
 use model::result::{Outlier, Series};
 use model::{ClockMap, Latency, LatencyKind, Messages, OutlierRule, Sample, SampleFlags, TickRate};
-use stats::{BatchIntervals, Histogram, Moments};
+use stats::{BatchIntervals, Block, Histogram, Moments};
 use std::cmp::Reverse;
 
 /// What a recorder must know before the first sample.
@@ -55,8 +55,6 @@ pub(crate) const SLOW_MEDIANS: u64 = 20;
 pub(crate) const SLOW_NS: u64 = 1_000_000;
 /// Candidates at most; later ones are not looked at.
 pub(crate) const MOST_SLOW: usize = 4096;
-/// Samples that are taken together.
-const TOGETHER: usize = 32;
 /// Messages after which the median is first looked at.
 pub(crate) const FIRST_LOOK: u64 = 64;
 
@@ -197,36 +195,34 @@ impl Recorder {
     }
 
     /// Takes samples in the order that their rounds ended. Does not allocate. Samples flagged WARMUP are passed over.
-    pub fn ingest(&mut self, samples: &[Sample]) {
-        for some in samples.chunks(TOGETHER) {
-            if !self.ingest_plain(some) {
-                self.ingest_each(some);
+    pub fn ingest(&mut self, mut samples: &[Sample]) {
+        while !samples.is_empty() {
+            let (next, rest) = samples.split_at(samples.len().min(self.batches.until_block()));
+            if !next.first_chunk().is_some_and(|block| self.ingest_block(block)) {
+                self.ingest_each(next);
             }
+            samples = rest;
         }
     }
 
     /// Takes samples together, where all are messages of one interval that have come back and none is notable; else takes none.
-    fn ingest_plain(&mut self, samples: &[Sample]) -> bool {
+    fn ingest_block(&mut self, samples: &[Sample; Block::LENGTH]) -> bool {
         let looks = self.moments.count()..self.moments.count() + samples.len() as u64;
         if self.scheduled.is_some() || self.raw.are_kept() || looks.contains(&(FIRST_LOOK - 1)) {
             return false;
         }
-        let (rate, mut last, mut plain) = (self.config.rate, self.last, true);
-        let mut rtts_ns = [0; TOGETHER];
-        for (rtt_ns, sample) in rtts_ns.iter_mut().zip(samples) {
-            *rtt_ns = rate.ns(sample.received.saturating_sub(sample.sent));
-            plain &= sample.flags == SampleFlags::default();
-            plain &= sample.sent < self.interval_end && *rtt_ns < self.notable_from;
+        let (mut last, mut plain) = (self.last, true);
+        let ticks = samples.each_ref().map(|sample| {
+            plain &= sample.flags == SampleFlags::default() && sample.sent < self.interval_end;
             last = last.max(sample.received);
-        }
-        if !plain {
-            return false;
-        }
-        let rtts_ns = &rtts_ns[..samples.len()];
+            sample.received.saturating_sub(sample.sent)
+        });
+        let block = self.config.rate.short_ns(ticks).filter(|_| plain).and_then(Block::new);
+        let Some(block) = block.filter(|block| block.max() < self.notable_from) else { return false };
         self.last = last;
-        self.moments.add_all(rtts_ns);
-        rtts_ns.iter().for_each(|rtt_ns| self.batches.push(*rtt_ns));
-        self.series.received(rtts_ns);
+        self.moments.add_block(&block);
+        self.batches.push_block(&block);
+        self.series.received_block(&block);
         true
     }
 
@@ -245,7 +241,7 @@ impl Recorder {
             self.last = self.last.max(sample.received);
             self.moments.add(rtt_ns);
             self.batches.push(rtt_ns);
-            self.series.received(&[rtt_ns]);
+            self.series.received(rtt_ns);
             if rtt_ns >= self.notable_from {
                 self.look_at(sample, rtt_ns);
             }

@@ -3,7 +3,7 @@
 use crate::outliers::touched;
 use model::result::{Series, SeriesQuantity};
 use model::{LatencyKind, Role};
-use stats::{Histogram, Tally};
+use stats::{Block, Histogram, Tally};
 
 /// Intervals of the series at most (10 minutes of 100 ms); beyond, neighbours are joined two by two.
 const MOST_SLOTS: usize = 6000;
@@ -80,9 +80,15 @@ impl IntervalSeries {
     }
 
     #[inline]
-    pub(crate) fn received(&mut self, rtts_ns: &[u64]) {
-        self.open.max_ns = rtts_ns.iter().copied().fold(self.open.max_ns, u64::max);
-        self.tally.record_all(rtts_ns);
+    pub(crate) fn received(&mut self, rtt_ns: u64) {
+        self.open.max_ns = self.open.max_ns.max(rtt_ns);
+        self.tally.record(rtt_ns);
+    }
+
+    #[inline]
+    pub(crate) fn received_block(&mut self, block: &Block) {
+        self.open.max_ns = self.open.max_ns.max(block.max());
+        self.tally.record_block(block);
     }
 
     pub(crate) fn lost(&mut self) {
@@ -199,7 +205,7 @@ mod tests {
                 series.advance(at);
                 end = series.end_ns();
             }
-            series.received(&[rtt]);
+            series.received(rtt);
         }
         series.finish(LatencyKind::Rtt)
     }
@@ -241,7 +247,7 @@ mod tests {
     #[test]
     fn the_latest_interval_says_its_median_and_p99_while_the_series_goes_on() {
         let mut series = IntervalSeries::new(1000, 100_000_000);
-        (1..=100).for_each(|ns| series.received(&[ns * 10]));
+        (1..=100).for_each(|ns| series.received(ns * 10));
         assert_eq!(series.latest(), [0, 0], "it is open");
         series.advance(100_000_000);
         assert_eq!(series.latest(), [500, 990]);

@@ -23,11 +23,13 @@
 //! M. S. Bartlett, "On the theoretical specification and sampling properties of autocorrelated time-series", 1946;
 //! G. S. Fishman, "Grouping observations in digital simulation", 1978.)
 
+use crate::Block;
 use crate::histogram::Bucket;
 use crate::levels::{LEVELS, Levels};
-use crate::t_quantile;
+use crate::{Tally, t_quantile};
+use std::ops::{Add, Sub};
 
-const BLOCK: usize = 32;
+const BLOCK: usize = Block::LENGTH;
 const MOST: usize = 128;
 const FEWEST: usize = 64;
 const KEPT: usize = BLOCK * MOST;
@@ -83,9 +85,11 @@ impl Batch {
         Self { sum: self.sum + other.sum, middles: self.middles + other.middles, between }
     }
 
-    fn count(&mut self, levels: &Levels, values: &[u64]) {
-        for value in values {
-            if let Some(slot) = self.between.get_mut(levels.below(*value)) {
+    /// Counts the values of some buckets.
+    #[inline]
+    fn count(&mut self, levels: &Levels, buckets: impl Iterator<Item = usize>) {
+        for bucket in buckets {
+            if let Some(slot) = self.between.get_mut(levels.below(bucket)) {
                 *slot += 1;
             }
         }
@@ -124,24 +128,24 @@ impl Default for BatchIntervals {
     }
 }
 
-/// [`MIDDLES`] times the middle of a block by the remedian of base 4: the medians of neighbouring fours, the medians of fours of
-/// these, and the mean of the two that are left (P. J. Rousseeuw and G. W. Bassett, "The remedian: a robust averaging method for
-/// large data sets", 1990). A fifth of what selecting the median takes, and without a branch that a processor could mistake. One slow
-/// value in each four does not move it; two of a four do, so it withstands a quarter of slow values that come in pairs, no more.
-fn middles(block: &[u64; BLOCK]) -> u64 {
+/// [`MIDDLES`] times the middle of a block by the remedian of base 4: the medians of fours of values, the medians of fours of these,
+/// and the mean of the two that are left (P. J. Rousseeuw and G. W. Bassett, "The remedian: a robust averaging method for large
+/// data sets", 1990). The values of a four are eight apart: a processor works on eight fours at once, and a burst of eight slow
+/// values has one in each four, which does not move it. Four times a value must fit into its type.
+fn middles<T: Copy + Ord + Add<Output = T> + Sub<Output = T> + Into<u64>>(block: &[T; BLOCK]) -> u64 {
+    const FOURS: usize = BLOCK / 4;
     // The second and the third of four, together.
-    let inner = |four: &[u64]| {
-        let (low, high) = four.iter().fold((u64::MAX, 0), |(low, high), value| (low.min(*value), high.max(*value)));
-        four.iter().sum::<u64>() - low - high
-    };
-    let fours: [u64; BLOCK / 4] = std::array::from_fn(|at| {
-        let four: [u64; 4] = std::array::from_fn(|place| block[4 * at + place].min(u64::MAX / 64));
-        inner(&four)
-    });
-    fours.chunks_exact(4).map(inner).sum()
+    let inner = |[a, b, c, d]: [T; 4]| a + b + c + d - a.min(b).min(c.min(d)) - a.max(b).max(c.max(d));
+    let fours: [T; FOURS] = std::array::from_fn(|at| inner(std::array::from_fn(|place| block[at + FOURS * place])));
+    let [a, b, c, d, e, f, g, h] = fours;
+    inner([a, b, c, d]).into() + inner([e, f, g, h]).into()
 }
 
 const MIDDLES: u128 = 8;
+
+fn buckets(values: &[u64]) -> impl Iterator<Item = usize> {
+    values.iter().map(|value| Tally::bucket(*value))
+}
 
 /// Where the value of a number is kept.
 fn place(number: u64) -> usize {
@@ -188,6 +192,28 @@ impl BatchIntervals {
         }
     }
 
+    /// Values until one can begin a [`Block`] that is taken at once; those of a whole one where the next can.
+    #[must_use]
+    #[inline]
+    pub fn until_block(&self) -> usize {
+        BLOCK - place(self.count) % BLOCK
+    }
+
+    /// Adds the values of a block.
+    #[inline]
+    pub fn push_block(&mut self, block: &Block) {
+        let at = place(self.count);
+        let Some(kept) = self.kept[at..].first_chunk_mut::<BLOCK>().filter(|_| at.is_multiple_of(BLOCK)) else {
+            return block.values.iter().for_each(|value| self.push(u64::from(*value)));
+        };
+        *kept = block.values.map(u64::from);
+        self.count += BLOCK as u64;
+        if self.count > KEPT as u64 {
+            self.current.count(&self.levels, block.buckets.iter().map(|bucket| *bucket as usize));
+        }
+        self.end_block(u128::from(block.sum), middles(&block.values));
+    }
+
     /// Chooses the levels from the first 4096 values, each a block of which is a batch, and counts these by them.
     fn set_levels(&mut self) {
         let mut sorted = [0_u64; KEPT];
@@ -200,20 +226,25 @@ impl BatchIntervals {
         let grid = GRID.into_iter().flat_map(|far| [(median / (1.0 + far)) as u64, (median * (1.0 + far)) as u64]);
         self.levels.set(quantiles.chain(grid));
         for (batch, values) in self.batches.iter_mut().zip(self.kept.chunks_exact(BLOCK)) {
-            batch.count(&self.levels, values);
+            batch.count(&self.levels, buckets(values));
         }
     }
 
     /// Counts the block whose last value is at this place.
     fn close_block(&mut self, last: usize) {
         let Some(block) = self.kept[..=last].last_chunk::<BLOCK>() else { return };
-        let sum = block.iter().copied().map(u128::from).sum::<u128>();
+        if self.count > KEPT as u64 {
+            self.current.count(&self.levels, buckets(block));
+        }
+        let limited = block.map(|value| value.min(u64::MAX / 64));
+        self.end_block(block.iter().copied().map(u128::from).sum(), middles(&limited));
+    }
+
+    /// Adds the block that is counted already to its batch.
+    fn end_block(&mut self, sum: u128, middles: u64) {
         self.sum += sum;
         self.current.sum += sum;
-        if self.count > KEPT as u64 {
-            self.current.count(&self.levels, block);
-        }
-        self.current.middles += u128::from(middles(block));
+        self.current.middles += u128::from(middles);
         self.blocks_in_current += 1;
         if self.blocks_in_current < self.length {
             return;
@@ -546,13 +577,44 @@ mod tests {
         assert_eq!(batches.mean_interval(), None);
     }
 
+    /// Catches: blocks that are recorded otherwise than their values one by one, aligned or not.
+    #[test]
+    fn blocks_are_recorded_as_their_values_are() {
+        for first in [0, 5] {
+            let mut random = SplitMix64::new(8);
+            let [mut whole, mut single] = [BatchIntervals::new(), BatchIntervals::new()];
+            let [mut tally, mut each] = [Tally::new(), Tally::new()];
+            let [mut moments, mut exact] = [crate::Moments::new(), crate::Moments::new()];
+            (0..first).for_each(|value| [&mut whole, &mut single].into_iter().for_each(|one| one.push(value)));
+            for spread in 0..1_000 {
+                let values = std::array::from_fn(|_| random.next_u64() % (2 << (spread % 29)));
+                let block = Block::new(values).unwrap();
+                whole.push_block(&block);
+                tally.record_block(&block);
+                moments.add_block(&block);
+                for value in values {
+                    single.push(value);
+                    each.record(value);
+                    exact.add(value);
+                }
+            }
+            assert_eq!(format!("{whole:?}"), format!("{single:?}"));
+            assert_eq!(format!("{tally:?}"), format!("{each:?}"));
+            assert_eq!(moments, exact);
+        }
+        assert!(Block::new([Block::END; BLOCK]).is_none());
+    }
+
     #[test]
     fn middles_of_blocks() {
         let block = |value: fn(u64) -> u64| std::array::from_fn(|at| value(at as u64));
         assert_eq!(middles(&block(|_| 5)), 40);
         assert_eq!(middles(&block(|at| at)), 8 * 31 / 2);
-        // One in four does not move it, however long it took.
-        assert_eq!(middles(&block(|at| if at % 4 == 1 { u64::MAX } else { 7 })), 56);
+        // Neither one in four nor eight in turn move it, however long they took.
+        const LONG: u64 = u64::MAX / 64;
+        assert_eq!(middles(&block(|at| if at % 4 == 1 { LONG } else { 7 })), 56);
+        assert_eq!(middles(&block(|at| if (5..13).contains(&at) { LONG } else { 7 })), 56);
+        assert_ne!(middles(&block(|at| if at < 16 { LONG } else { 7 })), 56);
     }
 
     #[test]

@@ -1,21 +1,18 @@
 //! Levels that values are counted between, with a quick way to a value's place among them.
 
-use crate::{HOUR_NS, Tally};
+use crate::Tally;
 
 /// How many there are.
 pub(crate) const LEVELS: usize = 31;
 
-/// What shares are counted at, with the way to a value's place among them.
+/// What shares are counted at: ends of buckets of a tally, so that a value's bucket says which it is above.
 #[derive(Debug, Clone)]
 pub(crate) struct Levels {
     /// Ascending.
     levels: [u64; LEVELS],
-    /// By a value's bucket in a tally: how many levels are below the bucket, or [`SEARCHED`].
+    /// By a value's bucket: how many levels are below the bucket.
     below: Box<[u8]>,
 }
-
-/// Of a bucket with several levels, and of those above the last level: values are looked up among the levels.
-const SEARCHED: u8 = u8::MAX;
 
 impl Levels {
     /// Of which each value is below all.
@@ -25,34 +22,25 @@ impl Levels {
         Self { levels: [u64::MAX; LEVELS], below }
     }
 
-    pub(crate) fn set(&mut self, levels: impl Iterator<Item = u64>) {
-        for (slot, level) in self.levels.iter_mut().zip(levels) {
-            *slot = level;
+    /// Levels at the ends of the buckets that hold some values.
+    pub(crate) fn set(&mut self, values: impl Iterator<Item = u64>) {
+        for (slot, value) in self.levels.iter_mut().zip(values) {
+            *slot = Tally::bucket_end(value);
         }
         self.levels.sort_unstable();
         let mut rest = 0;
         for (number, level) in (0..).zip(&self.levels) {
-            let at = Tally::bucket(*level);
-            if at < rest {
-                self.below[at] = SEARCHED;
-            } else {
-                self.below[rest..=at].fill(number);
-                rest = at + 1;
-            }
+            let after = Tally::bucket(*level) + 1;
+            self.below[rest..after].fill(number);
+            self.below[after..].fill(number + 1);
+            rest = after;
         }
-        self.below[rest..].fill(SEARCHED);
     }
 
-    /// How many levels are below a value.
+    /// How many levels are below the values of a bucket.
     #[inline]
-    pub(crate) fn below(&self, value: u64) -> usize {
-        match self.below.get(Tally::bucket(value)) {
-            Some(&below) if below != SEARCHED && value <= HOUR_NS => {
-                let below = usize::from(below);
-                below + usize::from(self.levels.get(below).is_some_and(|level| *level < value))
-            }
-            _ => self.levels.partition_point(|level| *level < value),
-        }
+    pub(crate) fn below(&self, bucket: usize) -> usize {
+        self.below.get(bucket).map_or(LEVELS, |below| usize::from(*below))
     }
 
     /// In ascending order.
@@ -64,7 +52,7 @@ impl Levels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SplitMix64;
+    use crate::{HOUR_NS, SplitMix64};
 
     /// Catches: a value that is counted between other levels than those that it lies between.
     #[test]
@@ -76,11 +64,9 @@ mod tests {
             let near = levels.levels.iter().flat_map(|level| [level - 1, *level, level + 1]).collect::<Vec<_>>();
             let far = (0..10_000).map(|_| random.next_u64() >> (random.next_u64() % 64));
             for value in near.into_iter().chain(far) {
-                assert_eq!(
-                    levels.below(value),
-                    levels.levels.partition_point(|level| *level < value),
-                    "{value}: {levels:?}"
-                );
+                let value = value.min(HOUR_NS);
+                let searched = levels.levels.partition_point(|level| *level < value);
+                assert_eq!(levels.below(Tally::bucket(value)), searched, "{value}: {:?}", levels.levels);
             }
         }
     }

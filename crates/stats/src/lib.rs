@@ -5,6 +5,7 @@
 //! it. What is called between timed messages (`record`, `add`, `push`) never allocates; each type says so.
 
 mod batches;
+mod block;
 mod decode;
 mod encode;
 mod error;
@@ -19,6 +20,7 @@ mod student;
 mod tally;
 
 pub use batches::{BatchIntervals, NoInterval};
+pub use block::Block;
 pub use decode::Decoder;
 pub use encode::Encoder;
 pub use error::StatsError;

@@ -1,5 +1,7 @@
 //! Exact count, sum and sum of squares of integers.
 
+use crate::Block;
+
 /// Moments of nanosecond values as exact integer sums. Nothing is rounded before the last division, so a mean or a
 /// standard deviation does not depend on the order of values or on how they were split. [`Moments::add`] does not
 /// allocate.
@@ -39,13 +41,14 @@ impl Moments {
         self.max = self.max.max(value);
     }
 
-    /// Adds values.
+    /// Adds the values of a block.
     #[inline]
-    pub fn add_all(&mut self, values: &[u64]) {
-        // A copy that stays in registers.
-        let mut all = *self;
-        values.iter().for_each(|value| all.add(*value));
-        *self = all;
+    pub fn add_block(&mut self, block: &Block) {
+        self.count += Block::LENGTH as u64;
+        self.sum += u128::from(block.sum);
+        self.squares = self.squares.saturating_add(u128::from(block.squares));
+        self.min = self.min.min(block.min);
+        self.max = self.max.max(block.max);
     }
 
     /// Adds all values of another.

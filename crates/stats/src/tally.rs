@@ -4,7 +4,7 @@
 //! push the measured loop's data out of the caches ten times a second. This one remembers which buckets were touched.
 
 use crate::histogram::Bucket;
-use crate::{HOUR_NS, Histogram};
+use crate::{Block, HOUR_NS, Histogram};
 use std::ops::RangeInclusive;
 
 /// Counts by bucket, with two to the power of `HALF_BITS` buckets a power of two. All memory is taken and touched by
@@ -34,11 +34,16 @@ impl<const HALF_BITS: u32> Default for Buckets<HALF_BITS> {
 /// number's exponent and the first bits of its fraction (IEEE 754) say the bucket, and cost less than counting zeros.
 #[inline]
 fn bucket<const HALF_BITS: u32>(value: u64) -> usize {
+    usize::try_from(bucket_of::<HALF_BITS>(value, value.cast_signed() as f64)).unwrap_or(usize::MAX)
+}
+
+/// The same of a value as an integer and as a floating-point number.
+#[inline]
+fn bucket_of<const HALF_BITS: u32>(value: u64, float: f64) -> u64 {
     const BIAS: u64 = 1023;
-    let bits = (value.cast_signed() as f64).to_bits() >> (f64::MANTISSA_DIGITS - 1 - HALF_BITS);
+    let bits = float.to_bits() >> (f64::MANTISSA_DIGITS - 1 - HALF_BITS);
     let offset = (BIAS - 1 + u64::from(HALF_BITS)) << HALF_BITS;
-    let bucket = if value < 1 << HALF_BITS { value } else { bits.wrapping_sub(offset) };
-    usize::try_from(bucket).unwrap_or(usize::MAX)
+    if value < 1 << HALF_BITS { value } else { bits.wrapping_sub(offset) }
 }
 
 /// The values that share a bucket.
@@ -49,6 +54,31 @@ fn values<const HALF_BITS: u32>(bucket: usize) -> RangeInclusive<u64> {
 }
 
 impl Tally {
+    /// The bucket of a value below [`Block::END`].
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "an hour's bucket is below 2^16")]
+    pub(crate) fn small_bucket(value: u32) -> u32 {
+        bucket_of::<10>(u64::from(value), f64::from(value.cast_signed())) as u32
+    }
+
+    /// The largest value of a value's bucket.
+    pub(crate) fn bucket_end(value: u64) -> u64 {
+        *values::<10>(Self::bucket(value)).end()
+    }
+
+    /// Counts the values of a block.
+    #[inline]
+    pub fn record_block(&mut self, block: &Block) {
+        for at in block.buckets {
+            if let Some(count) = self.counts.get_mut(at as usize) {
+                *count = count.saturating_add(1);
+            }
+        }
+        self.first = self.first.min(Self::bucket(block.min));
+        self.last = self.last.max(Self::bucket(block.max));
+        self.total += Block::LENGTH as u64;
+    }
+
     /// The bucket that holds the value at a quantile of a histogram's values and these together; `None` when both are empty.
     /// Does not allocate.
     #[must_use]
@@ -95,24 +125,13 @@ impl<const HALF_BITS: u32> Buckets<HALF_BITS> {
     /// Counts one value; values over an hour count as an hour.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        self.record_all(&[ns]);
-    }
-
-    /// Counts values; those over an hour count as an hour.
-    #[inline]
-    pub fn record_all(&mut self, values: &[u64]) {
-        let (mut first, mut last, mut overflowed) = (self.first, self.last, 0);
-        for ns in values {
-            overflowed += u64::from(*ns > HOUR_NS);
-            let at = Self::bucket(*ns);
-            if let Some(count) = self.counts.get_mut(at) {
-                *count = count.saturating_add(1);
-            }
-            (first, last) = (first.min(at), last.max(at));
+        self.overflowed += u64::from(ns > HOUR_NS);
+        let at = Self::bucket(ns);
+        if let Some(count) = self.counts.get_mut(at) {
+            *count = count.saturating_add(1);
         }
-        (self.first, self.last) = (first, last);
-        self.overflowed += overflowed;
-        self.total += values.len() as u64;
+        (self.first, self.last) = (self.first.min(at), self.last.max(at));
+        self.total += 1;
     }
 
     /// How many values it holds.
