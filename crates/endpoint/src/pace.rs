@@ -5,7 +5,7 @@
 //! receive and before each send, because both are in the answer. An answer is as long as its message.
 
 use crate::halt::Halt;
-use crate::reflect::{MessageCounts, SizeOutcome, TAG, sampled};
+use crate::reflect::{Around, MessageCounts, SizeOutcome, TAG};
 use clock::Clock;
 use net::{Arrival, DuplexVisitor, Inbox, Message, Outbox, PathError};
 use std::sync::atomic::Ordering;
@@ -83,29 +83,22 @@ pub(crate) struct AnswerLoop<'a, F> {
     pub(crate) budget: RateBudget,
     pub(crate) stamp_feedback: TxStampFeedback,
     pub(crate) buffer: &'a mut [u8],
-    pub(crate) halt: &'a Halt,
-    /// The CPU that the thread is pinned to.
-    pub(crate) cpu: Option<u32>,
-    /// Told when messages are waited for.
-    pub(crate) started: F,
+    pub(crate) around: Around<'a, F>,
 }
 
 impl<F: FnOnce()> DuplexVisitor for AnswerLoop<'_, F> {
     type Output = SizeOutcome;
 
     fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> SizeOutcome {
-        let Self { shape, clock, mut budget, mut stamp_feedback, buffer, halt, cpu, started } = self;
+        let Self { shape, clock, mut budget, mut stamp_feedback, buffer, around } = self;
         let message = buffer.get_mut(..shape.size).unwrap_or_default();
         if shape.datagrams
             && let Err(broken) = clear(inbox, message)
         {
-            // The client gets its start all the same: the end follows, with the reason.
-            started();
-            halt.leave();
-            return SizeOutcome { broken: Some(broken), ..SizeOutcome::default() };
+            return around.broken(broken);
         }
-        let foreign = inbox.foreign();
-        let mut outcome = sampled(halt, cpu, started, &mut |counts, between| {
+        let (foreign, halt) = (inbox.foreign(), around.halt);
+        let mut outcome = around.run(&mut |counts, between| {
             answer(outbox, inbox, shape, clock, message, &mut budget, &mut stamp_feedback, halt, counts, between)
         });
         outcome.counts.ignored += inbox.foreign() - foreign;

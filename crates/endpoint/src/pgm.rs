@@ -6,12 +6,13 @@
 //! so that it stays heard and repairs.
 
 use crate::pace::{self, AnswerLoop, RateBudget, TxStampFeedback};
-use crate::reflect::wanted_tag;
+use crate::reflect::{Around, wanted_tag};
 use crate::reflector::{
     DataSource, Failure, ReflectorConfig, ReflectorEvent, STACK_TOUCHED, SessionLink, StartCommand, failed,
     place_thread, summary,
 };
 use clock::Clock;
+use flow::PassObserver as _;
 use net::{NetError, PathOptions};
 use pgm::receiver::SessionEvent;
 use pgm::{Gsi, Tsi};
@@ -61,6 +62,7 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
     }
     link.report(ReflectorEvent::Proved(address.map(|address| SocketAddr::new(address, port))));
     task::prefault_stack(STACK_TOUCHED);
+    let mut observers = flow::pass_observers();
     while let Some(StartCommand { size, .. }) = next(orders, &mut way)? {
         let options = PathOptions {
             receive: request.end.receive,
@@ -84,14 +86,19 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
             budget: RateBudget::new(clock, limits.max_rate_pps),
             stamp_feedback: TxStampFeedback::new(None),
             buffer: &mut buffer,
-            halt: &link.halt,
-            cpu: request.end.cpu,
-            started: || link.report(ReflectorEvent::Started),
+            around: Around {
+                halt: &link.halt,
+                observers: &mut observers,
+                size,
+                cpu: request.end.cpu,
+                started: || link.report(ReflectorEvent::Started),
+            },
         };
         let outcome = way.with_duplex(&options, loop_).map_err(failed)?;
         let after = way.counts();
         let mut report = summary(outcome, &notes, clock);
         report.counters.socket_overflow += after.overflowed.saturating_sub(before.overflowed);
+        observers.judge(&mut report);
         report.pgm = Some(far_end(&way, (&before, &after), clock, peer.tag));
         link.report(ReflectorEvent::Stopped(Box::new(report)));
         if link.halt.is_over() {

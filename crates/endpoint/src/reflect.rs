@@ -7,12 +7,12 @@
 
 use crate::halt::Halt;
 use clock::Clock;
-use host::{CounterSampler, UsageSampler};
-use model::{Counters, EndUsage};
+use flow::PassObserver;
+use host::UsageSampler;
 use net::{Path, PathError, PathVisitor, Received};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use wire::Tier;
+use wire::{StopReport, Tier};
 
 /// Rounds between two looks at the clock.
 const BATCH: u32 = 1024;
@@ -63,8 +63,8 @@ pub(crate) struct MessageCounts {
 #[derive(Debug, Default)]
 pub(crate) struct SizeOutcome {
     pub(crate) counts: MessageCounts,
-    pub(crate) usage: EndUsage,
-    pub(crate) counters: Counters,
+    /// Usage, and what was observed around the loop.
+    pub(crate) report: StopReport,
     /// Why the path can carry no more; absent when the loop was halted.
     pub(crate) broken: Option<PathError>,
 }
@@ -124,10 +124,18 @@ pub(crate) struct ReflectLoop<'a, F> {
     pub(crate) shape: LoopShape,
     pub(crate) pace: RateLimiter,
     pub(crate) buffer: &'a mut [u8],
+    pub(crate) around: Around<'a, F>,
+}
+
+/// What a loop runs between.
+pub(crate) struct Around<'a, F> {
     pub(crate) halt: &'a Halt,
+    pub(crate) observers: &'a mut dyn PassObserver,
+    /// Message size in bytes.
+    pub(crate) size: u32,
     /// The CPU that the thread is pinned to.
     pub(crate) cpu: Option<u32>,
-    /// Told when messages are waited for.
+    /// Called when messages are waited for.
     pub(crate) started: F,
 }
 
@@ -135,17 +143,13 @@ impl<F: FnOnce()> PathVisitor for ReflectLoop<'_, F> {
     type Output = SizeOutcome;
 
     fn visit<P: Path>(self, path: &mut P) -> SizeOutcome {
-        let Self { shape, mut pace, buffer, halt, cpu, started } = self;
+        let Self { shape, mut pace, buffer, around } = self;
         if let Err(broken) = clear(path, buffer) {
-            // The client gets its start all the same: the end follows, with the reason.
-            started();
-            halt.leave();
-            return SizeOutcome { broken: Some(broken), ..SizeOutcome::default() };
+            return around.broken(broken);
         }
-        let foreign = path.foreign();
-        let mut outcome = sampled(halt, cpu, started, &mut |counts, between| {
-            reflect(path, shape, buffer, &mut pace, halt, counts, between)
-        });
+        let (foreign, halt) = (path.foreign(), around.halt);
+        let mut outcome =
+            around.run(&mut |counts, between| reflect(path, shape, buffer, &mut pace, halt, counts, between));
         outcome.counts.ignored += path.foreign() - foreign;
         outcome
     }
@@ -154,17 +158,27 @@ impl<F: FnOnce()> PathVisitor for ReflectLoop<'_, F> {
 /// A loop: it gets what it counts in, and what it calls between its batches.
 pub(crate) type Loop<'a> = dyn FnMut(&mut MessageCounts, &mut dyn FnMut()) -> Result<(), PathError> + 'a;
 
-/// Runs a loop between the samplers, after its start was announced. Not part of what is compiled for each kind of path.
-pub(crate) fn sampled(halt: &Halt, cpu: Option<u32>, started: impl FnOnce(), work: &mut Loop<'_>) -> SizeOutcome {
-    let counters = CounterSampler::start();
-    started();
-    let mut usage = UsageSampler::start(cpu);
-    let mut counts = MessageCounts::default();
-    let end = work(&mut counts, &mut || usage.observe_cpu());
-    halt.leave();
-    let usage = usage.finish();
-    let counters = counters.finish();
-    SizeOutcome { counts, usage, counters, broken: end.err() }
+impl<F: FnOnce()> Around<'_, F> {
+    /// Runs a loop between the samplers, after its start was announced. Not part of what is compiled for each kind of path.
+    pub(crate) fn run(self, work: &mut Loop<'_>) -> SizeOutcome {
+        let Self { halt, observers, size, cpu, started } = self;
+        observers.begin(size);
+        started();
+        let mut usage = UsageSampler::start(cpu);
+        let mut counts = MessageCounts::default();
+        let end = work(&mut counts, &mut || usage.observe_cpu());
+        halt.leave();
+        let mut report = StopReport { usage: usage.finish(), ..StopReport::default() };
+        observers.end(&mut report);
+        SizeOutcome { counts, report, broken: end.err() }
+    }
+
+    /// Of a path that broke before the loop. The client gets its start all the same: the end follows, with the reason.
+    pub(crate) fn broken(self, broken: PathError) -> SizeOutcome {
+        (self.started)();
+        self.halt.leave();
+        SizeOutcome { broken: Some(broken), ..SizeOutcome::default() }
+    }
 }
 
 /// Drops what came before the size was announced: proofs sent twice, stragglers of the size before.
@@ -341,10 +355,14 @@ mod tests {
             shape,
             pace: RateLimiter::new(clock, pps, shape.pings),
             buffer: &mut [0; 64],
-            halt: &halt,
-            cpu: None,
-            started: || {
-                told.fetch_add(1, Ordering::Relaxed);
+            around: Around {
+                halt: &halt,
+                observers: &mut flow::PassObservers::new(),
+                size: 0,
+                cpu: None,
+                started: || {
+                    told.fetch_add(1, Ordering::Relaxed);
+                },
             },
         };
         let outcome = plan.visit(&mut path);

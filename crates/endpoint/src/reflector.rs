@@ -9,9 +9,10 @@ use crate::data_accept;
 use crate::halt::Halt;
 use crate::inherited::InheritedData;
 use crate::pace::{self, AnswerLoop, RateBudget, TxStampFeedback};
-use crate::reflect::{LoopShape, RateLimiter, ReflectLoop, SizeOutcome, wanted_tag};
+use crate::reflect::{Around, LoopShape, RateLimiter, ReflectLoop, SizeOutcome, wanted_tag};
 use crate::transactions;
 use clock::Clock;
+use flow::PassObserver as _;
 use model::stream::StreamInterval;
 use model::{Finding, FindingId, FrameBackend, Limits, Protocol, Receive, Role, StampClock, Stamps};
 use net::{DataListener, DataSocket, NetError, PathError, PathOptions};
@@ -237,7 +238,7 @@ fn answer<F: FnOnce()>(
     (clock, max_rate_pps): (Clock, u32),
     options: &PathOptions<'_>,
 ) -> Result<SizeOutcome, Failure> {
-    let ReflectLoop { shape, buffer, halt, cpu, started, .. } = reflect;
+    let ReflectLoop { shape, buffer, around, .. } = reflect;
     // The numbers of what is sent begin anew with each size.
     socket.stamp(asked.stamps, true).map_err(failed)?;
     let loop_ = AnswerLoop {
@@ -253,9 +254,7 @@ fn answer<F: FnOnce()>(
         clock,
         budget: RateBudget::new(clock, max_rate_pps),
         buffer,
-        halt,
-        cpu,
-        started,
+        around,
     };
     net::with_duplex(std::slice::from_mut(socket), options, loop_).map_err(failed)
 }
@@ -290,6 +289,7 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
         Some(pace) if pace.port.is_some() => pace.group.as_ref().map(Token::tag),
         _ => Some(token.tag()),
     };
+    let mut observers = flow::pass_observers();
     while let Ok(StartCommand { size, response_size }) = orders.recv() {
         let shape = LoopShape {
             size: usize::try_from(size).map_err(failed)?,
@@ -312,9 +312,13 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
             shape,
             pace: RateLimiter::new(clock, max_rate_pps, request.pings),
             buffer: &mut buffer,
-            halt: &link.halt,
-            cpu: request.end.cpu,
-            started: || link.report(ReflectorEvent::Started),
+            around: Around {
+                halt: &link.halt,
+                observers: &mut observers,
+                size,
+                cpu: request.end.cpu,
+                started: || link.report(ReflectorEvent::Started),
+            },
         };
         let outcome = match (&mut data, &request.pace) {
             (DataPath::Socket(socket), Some(asked)) => answer(socket, asked, loop_, (clock, max_rate_pps), &options)?,
@@ -327,6 +331,7 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
         report.stamps = data.stamp_clock();
         report.frame_backend = data.frame_backend();
         report.counters.socket_overflow += u64::from(data.dropped().saturating_sub(dropped));
+        observers.judge(&mut report);
         link.report(ReflectorEvent::Stopped(Box::new(report)));
         if link.halt.is_over() {
             break;
@@ -346,8 +351,6 @@ pub(crate) fn summary(outcome: SizeOutcome, notes: &[Finding], clock: Clock) -> 
         }
     }
     StopReport {
-        usage: outcome.usage,
-        counters: outcome.counters,
         received: outcome.counts.received,
         sent: outcome.counts.sent,
         ignored: outcome.counts.ignored,
@@ -356,10 +359,7 @@ pub(crate) fn summary(outcome: SizeOutcome, notes: &[Finding], clock: Clock) -> 
         ticks: Some(clock.rate()),
         clock: Some(clock.source()),
         notes,
-        stack_environment: host::stack_environment(),
-        preloads: host::stack::preloads(),
-        carried: host::stack::carried(&net::data_sockets()),
-        ..StopReport::default()
+        ..outcome.report
     }
 }
 

@@ -10,8 +10,7 @@ mod open;
 
 use crate::reflector::{Failure, ReflectorConfig, ReflectorEvent, SessionLink, StartCommand, failed, place_thread};
 use clock::Clock;
-use flow::{EndCounts, FlowControl, FlowPlan, FlowProgress, FlowResult};
-use host::CounterSampler;
+use flow::{EndCounts, FlowControl, FlowPlan, FlowProgress, FlowResult, PassObserver};
 use model::stream::{StreamInterval, StreamReceived, StreamSent};
 use model::{Finding, FindingId, Limits, Role, StreamSpec};
 use net::bulk::TcpWatch;
@@ -72,7 +71,8 @@ impl Stream<'_> {
     fn once(&self, sockets: &[DataSocket], size: u32, link: &SessionLink) -> Result<StopReport, Failure> {
         let control = FlowControl::default();
         let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();
-        let counters = CounterSampler::start();
+        let mut observers = flow::pass_observers();
+        observers.begin(size);
         let plan = FlowPlan {
             spec: &self.stream.spec,
             end: &self.request.end,
@@ -94,7 +94,7 @@ impl Stream<'_> {
             Ok(self.watch_flows(sockets, &flows, link))
         })?;
         link.halt.leave();
-        Ok(self.summary(sockets, ends, sent.unwrap_or_default(), counters))
+        Ok(self.summary(sockets, ends, sent.unwrap_or_default(), &mut observers))
     }
 
     /// While it runs: checks for the halt, and samples TCP's state and the received data once a second.
@@ -145,7 +145,7 @@ impl Stream<'_> {
         sockets: &[DataSocket],
         ends: Vec<FlowResult>,
         sent: StreamSent,
-        counters: CounterSampler,
+        observers: &mut dyn PassObserver,
     ) -> StopReport {
         let spec = &self.stream.spec;
         let datagrams = !self.request.socket.protocol.is_stream();
@@ -156,23 +156,19 @@ impl Stream<'_> {
             Finding::at(FindingId::PathBroken, Role::Reflector, format!("a flow of the reflector broke: {error}"))
         }));
         let received = spec.goes_up().then_some(received);
-        let mut counters = counters.finish();
-        counters.socket_overflow += sockets.iter().filter_map(DataSocket::dropped).map(u64::from).sum::<u64>();
+        let mut report = StopReport { usage, notes, ..StopReport::default() };
+        observers.end(&mut report);
+        report.counters.socket_overflow += sockets.iter().filter_map(DataSocket::dropped).map(u64::from).sum::<u64>();
         let of = |received: &StreamReceived| (received.received, received.ignored);
         let (arrived, ignored) = received.as_ref().map_or((0, 0), of);
+        observers.judge(&mut report);
         StopReport {
-            usage,
-            counters,
             received: arrived,
             sent: sent.datagrams,
             ignored,
             clock_read_ns: Some(self.clock.read_cost_ns()),
-            notes,
-            stack_environment: host::stack_environment(),
-            preloads: host::stack::preloads(),
-            carried: host::stack::carried(&net::data_sockets()),
             stream: Some(StreamEnd { sent: spec.goes_down().then_some(sent), received }),
-            ..StopReport::default()
+            ..report
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The reflector's loop for a TCP connection a transaction.
 
-use crate::reflect::{ReflectLoop, SizeOutcome, sampled};
+use crate::reflect::{ReflectLoop, SizeOutcome};
 use net::{DataListener, NetError, PathOptions, Received, TransactionServer};
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -13,11 +13,12 @@ pub(crate) fn serve<F: FnOnce()>(
     options: &PathOptions<'_>,
     plan: ReflectLoop<'_, F>,
 ) -> Result<SizeOutcome, NetError> {
-    let ReflectLoop { shape, mut pace, buffer, halt, cpu, started } = plan;
+    let ReflectLoop { shape, mut pace, buffer, around } = plan;
+    let halt = around.halt;
     let mut server = TransactionServer::new(listener, client, options)?;
     let answer = vec![0x5a; shape.response];
     let request = buffer.get_mut(..shape.size).unwrap_or_default();
-    let mut outcome = sampled(halt, cpu, started, &mut |counts, between| {
+    let mut outcome = around.run(&mut |counts, between| {
         loop {
             for _ in 0..pace.rounds {
                 match server.serve(request, &answer)? {

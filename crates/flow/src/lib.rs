@@ -1,5 +1,7 @@
-//! One flow of bulk data on one thread, in one direction, and what all flows of an end counted. Both ends of a stream use
-//! it: the initiator and the endpoint.
+//! What both ends of a measurement share: the observers of a pass; one flow of bulk data on one thread, in one direction, and
+//! what all flows of an end counted.
+
+mod observer;
 
 use clock::Clock;
 use host::UsageSampler;
@@ -7,6 +9,7 @@ use model::stream::{StreamReceived, StreamSent};
 use model::{EndSpec, EndUsage, Limits, Receive, StreamSpec};
 use net::bulk::{self, Arrived, Gauge, Rate, ReceivePlan, SendDone, SendPlan};
 use net::{DataSocket, NetError, PathError};
+pub use observer::{PassObserver, PassObservers, pass_observers};
 use record::stream::{FlowCounted, FlowCounter, FlowSink};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;

@@ -3,6 +3,7 @@
 use crate::{Context, Outcome, ProbeError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flow::PassObserver;
 use model::worker::{Measured, ProbeTask};
 use model::{CpuList, Finding, FindingId, Policy, ProbeSpec, ResultDocument};
 use net::capture::{Capture, CaptureCounts, CaptureLoop, CaptureSpec, GroupFlow};
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use task::TaskError;
+use wire::StopReport;
 
 /// Payload kept of each packet, in bytes, unless it is said.
 pub const PAYLOAD_BYTES: u32 = 64;
@@ -83,12 +85,8 @@ impl Recording {
         &self.capture
     }
 
-    /// Adds to the result of a pass what the capture lost meanwhile.
-    pub(crate) fn judge(&self, result: &mut ResultDocument) {
-        self.judge_by(&self.capture.counts(), result);
-    }
-
-    fn judge_by(&self, counts: &CaptureCounts, result: &mut ResultDocument) {
+    /// What the capture lost since this was asked last, as a finding.
+    fn losses(&self, counts: &CaptureCounts) -> Option<Finding> {
         let before = self.dropped.swap(counts.dropped, Ordering::Relaxed);
         let dropped = counts.dropped.saturating_sub(before);
         let detail = match &counts.failed {
@@ -100,9 +98,9 @@ impl Recording {
                 "the capture lacks {dropped} packets that found no room between kernel and file: its gaps are not the path's; {}",
                 self.remedy
             ),
-            None => return,
+            None => return None,
         };
-        incomplete(result, detail);
+        Some(Finding::new(FindingId::CaptureIncomplete, detail))
     }
 
     /// Ends it: the file is whole now.
@@ -119,10 +117,19 @@ impl Recording {
     }
 }
 
-/// Adds the finding, unless the result has it already.
-fn incomplete(result: &mut ResultDocument, detail: String) {
-    if !result.verdict.disturbed.iter().any(|found| found.id == FindingId::CaptureIncomplete) {
-        result.verdict.add(Finding::new(FindingId::CaptureIncomplete, detail));
+/// Adds to each pass what the capture lost meanwhile.
+pub(crate) struct CaptureLosses(pub Arc<Recording>);
+
+impl PassObserver for CaptureLosses {
+    fn judge(&mut self, report: &mut StopReport) {
+        report.notes.extend(self.0.losses(&self.0.capture.counts()));
+    }
+}
+
+/// Adds what a capture lacks, unless the result has it already.
+fn add_once(result: &mut ResultDocument, lacks: Finding) {
+    if !result.verdict.disturbed.iter().any(|found| found.id == lacks.id) {
+        result.verdict.add(lacks);
     }
 }
 
@@ -155,7 +162,7 @@ pub(crate) fn kept(
     });
     let counts = recording.finish();
     if let Some(mut measured) = last {
-        recording.judge_by(&counts, &mut measured.result);
+        recording.losses(&counts).into_iter().for_each(|lost| add_once(&mut measured.result, lost));
         take_along(&mut measured, file);
         sink(measured);
     }
@@ -164,15 +171,16 @@ pub(crate) fn kept(
 
 /// Puts a capture into the result that takes it along, or says there why it is not kept.
 fn take_along(measured: &mut Measured, file: File) {
+    let not_kept = |why: String| Finding::new(FindingId::CaptureIncomplete, format!("the capture is not kept: {why}"));
     let raw_bytes = measured.raw.as_ref().map_or(0, String::len);
     match encoded(file) {
         Ok(text) if text.len() + raw_bytes <= MOST_TEXT => measured.capture = Some(text),
         Ok(_) => {
-            let why = "the capture is not kept: it is too large to be sent with the raw samples; measure fewer messages, or \
+            let why = "it is too large to be sent with the raw samples; measure fewer messages, or \
                        without raw samples";
-            incomplete(&mut measured.result, why.to_owned());
+            add_once(&mut measured.result, not_kept(why.to_owned()));
         }
-        Err(cause) => incomplete(&mut measured.result, format!("the capture is not kept: reading it failed: {cause}")),
+        Err(cause) => add_once(&mut measured.result, not_kept(format!("reading it failed: {cause}"))),
     }
 }
 

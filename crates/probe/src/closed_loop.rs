@@ -11,6 +11,7 @@ use crate::size::{SizeDone, SizeLoop};
 use crate::stop::BATCH_ROUNDS;
 use crate::{Context, Outcome, ProbeError, cost};
 use clock::Clock;
+use flow::PassObserver;
 use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, PeerProgram, ProbeSpec, Role};
 use net::icmp::EchoSocket;
@@ -42,30 +43,27 @@ struct ClosedLoop<'a> {
     progress: Progress,
     /// Watches waits that have no time-out of their own. Ends with the engine.
     _watchdog: Watchdog,
-    /// What was asked for and refused.
-    found: Vec<Finding>,
     /// The first round's number of the next size.
     number: u64,
 }
 
 impl<'a> ClosedLoop<'a> {
-    /// Prepares the calling thread: first what starts other threads, then memory, CPU and policy, so that nothing but
-    /// this thread gets them.
+    /// Prepares the calling thread: first what starts other threads, then CPU and policy, so that nothing but this thread gets
+    /// them.
     fn prepare(task: &'a ProbeTask, context: &'a Context, clock: Clock, peer: Peer) -> Result<Self, ProbeError> {
         let spec = &task.spec;
         let progress = Progress::new();
         let timeout = Duration::from_millis(u64::from(spec.timeout_ms));
         let target = Interrupter::for_current_thread()?;
         let watchdog = Watchdog::start(progress.clone(), target, timeout, spec.initiator.cpu)?;
-        let found = driver::lock_memory();
         task::prefault_stack(512 * 1024);
         driver::place_thread(spec.initiator.cpu, spec.initiator.policy, Some(longest_size(spec)))?;
-        Ok(Self { task, context, clock, peer, progress, _watchdog: watchdog, found, number: 1 })
+        Ok(Self { task, context, clock, peer, progress, _watchdog: watchdog, number: 1 })
     }
 }
 
 impl Engine for ClosedLoop<'_> {
-    fn run(&mut self, pass: Pass) -> Result<Option<PassDone>, ProbeError> {
+    fn run(&mut self, pass: Pass, observers: &mut dyn PassObserver) -> Result<Option<PassDone>, ProbeError> {
         let (spec, context, size) = (&self.task.spec, self.context, pass.size);
         let response = spec.rr().and_then(|rr| rr.response_size).unwrap_or(size);
         let plan = self.plan(size, response);
@@ -92,6 +90,7 @@ impl Engine for ClosedLoop<'_> {
             recorder: &mut recorder,
             live: context.live.is_some().then(|| &*context.progress),
             size,
+            observers,
             began: 0,
             width_percent: None,
             peer_ended: &mut peer_ended,
@@ -105,17 +104,18 @@ impl Engine for ClosedLoop<'_> {
         };
         let (mut done, fallback) = run_on_path(spec, data_path, &options, size, visitor)?;
         self.number = rounds.next_number;
-        done.counters.socket_overflow = data_path.dropped().saturating_sub(dropped_before);
+        let mut own = std::mem::take(&mut done.own);
+        own.counters.socket_overflow = data_path.dropped().saturating_sub(dropped_before);
         if pass.first {
             self_cost.startup_ns = Some(driver::startup_ns(context, self.clock, done.first_message));
         }
         let Collected { reports, failure } = self.collect_reports(size, &done, ended, recorder.received());
         let recorded = recorder.finish(Some(&done.map));
-        let mut found = self.findings(rounds.unmatched.overrun, fallback);
+        own.notes = self.findings(rounds.unmatched.overrun, fallback);
         let (lost, sent) = (recorded.messages.lost, rounds.rounds_sent().saturating_mul(u64::from(spec.pings)));
         let scope = "warm-up included, ";
-        found.extend(driver::loss_by_direction(spec, lost, sent, rounds.answers, &reports, scope));
-        let vanished = driver::vanished(failure.as_ref(), &mut found);
+        own.notes.extend(driver::loss_by_direction(spec, lost, sent, rounds.answers, &reports, scope));
+        let vanished = driver::vanished(failure.as_ref(), &mut own.notes);
         let path_info = self.peer.path_info.clone();
         let report = reports.into_iter().next().flatten();
         let other = Other { report, ..Other::only(&path_info) };
@@ -130,14 +130,11 @@ impl Engine for ClosedLoop<'_> {
         let parts = Parts {
             path_info,
             map: done.map,
-            usage: done.usage,
-            counters: done.counters,
+            own,
             others: vec![other],
             self_cost,
-            found,
             vanished,
             interrupted: done.end == PassEnd::Stopped,
-            carried: host::stack::carried(&net::data_sockets()),
             source: None,
             figures: Figures::Timed(Box::new(timed)),
         };
@@ -212,9 +209,7 @@ impl ClosedLoop<'_> {
 
     /// What is found of a pass beside its figures.
     fn findings(&self, unmatched: u64, fallback: Fallback) -> Vec<Finding> {
-        let mut found = self.found.clone();
-        found.extend(overrun(unmatched));
-        found.extend(driver::fell_back(fallback));
+        let mut found: Vec<Finding> = overrun(unmatched).into_iter().chain(driver::fell_back(fallback)).collect();
         if let Some(session) = &self.peer.session {
             let most_pps = session.limits.max_rate_pps;
             found.extend(rate_limited(min_gap_ns(most_pps, self.task.spec.pings), most_pps));

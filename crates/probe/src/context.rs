@@ -1,6 +1,7 @@
 //! What the calling program gives to a measurement, and the outcome it gets back.
 
 use crate::{ProbeError, Recording};
+use flow::PassObserver;
 use model::{LiveInterval, PgmCarrier, ProbeSpec};
 use net::capture::{Flow, GroupCarrier, GroupFlow};
 use std::fmt;
@@ -111,6 +112,15 @@ impl LiveProgress {
         };
         (before.rounds, before.lost, before.elapsed_ns) = (rounds, lost, elapsed_ns);
         Some(interval)
+    }
+}
+
+/// Begins a size of the live line; what goes on in it is updated between batches.
+pub(crate) struct LiveLine(pub Arc<LiveProgress>);
+
+impl PassObserver for LiveLine {
+    fn begin(&mut self, size: u32) {
+        self.0.begin(size);
     }
 }
 

@@ -3,11 +3,10 @@
 use crate::driver::Pass;
 use crate::stop;
 use model::result::{EndReport, SelfCost, Transactions};
-use model::usage::{Carried, Preload};
 use model::worker::{Measured, ProbeTask};
 use model::{
-    ClockMap, Counters, EndUsage, Event, Finding, FindingId, FrameBackend, Messages, Participants, PgmReport, Probe,
-    ProbeSpec, ResultDocument, Role, RrSpec, Source, TickRate, Verdict, WakeReport, source,
+    ClockMap, EndSpec, Event, Finding, FindingId, FrameBackend, Messages, Participants, PgmReport, Probe, ProbeSpec,
+    ResultDocument, Role, RrSpec, Source, TickRate, Verdict, WakeReport, source,
 };
 use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
@@ -19,22 +18,16 @@ pub(crate) struct Parts {
     pub path_info: PathInfo,
     /// The initiator's clocks.
     pub map: ClockMap,
-    /// The initiator's thread and machine.
-    pub usage: EndUsage,
-    /// Where the initiator's host dropped messages.
-    pub counters: Counters,
+    /// What the initiator reports of itself: usage, what was observed around the loop, and the findings made so far.
+    pub own: StopReport,
     /// The other participants, if there are any.
     pub others: Vec<Other>,
     /// The tool's own cost.
     pub self_cost: SelfCost,
-    /// Findings made so far.
-    pub found: Vec<Finding>,
     /// How the peer vanished, if it did.
     pub vanished: Option<String>,
     /// Whether the program was asked to end before the stop rule was met.
     pub interrupted: bool,
-    /// What carried this end's data sockets, asked while they were open.
-    pub carried: Option<Vec<Carried>>,
     /// What was measured.
     pub figures: Figures,
     /// Who measured, if that was a foreign worker.
@@ -114,32 +107,22 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
     for other in &parts.others {
         let Some(report) = &other.report else { continue };
         let of_other = |note: &Finding| Finding { end: Some(other.named().to_owned()), ..note.clone() };
-        parts.found.extend(report.notes.iter().map(of_other));
-        parts.found.extend(over_rate(spec, other.named(), report));
+        parts.own.notes.extend(report.notes.iter().map(of_other));
+        parts.own.notes.extend(over_rate(spec, other.named(), report));
     }
     if let Figures::Stream(streamed) = &mut parts.figures {
         let report = parts.others.first_mut().and_then(|other| other.report.as_mut());
         streamed.add_endpoint(report, parts.vanished.is_some());
-        parts.found.extend(streamed.findings());
+        parts.own.notes.extend(streamed.findings());
     }
     let messages = match &parts.figures {
         Figures::Timed(timed) => timed.recorded.messages.clone(),
         Figures::Stream(streamed) => streamed.messages(),
     };
-    let preloads = host::stack::preloads();
-    let verdict = judge(spec, &parts, &messages, &preloads);
-    let Parts { path_info, others, map, usage, counters, self_cost, interrupted, carried, figures, source, .. } = parts;
-    let initiator = EndReport {
-        spec: spec.initiator.clone(),
-        host: path_info.host,
-        address: path_info.local,
-        usage,
-        counters,
-        stack_environment: host::stack_environment(),
-        preloads,
-        frame_backend: path_info.frame_backend,
-        carried,
-    };
+    let verdict = judge(spec, &parts, &messages);
+    let Parts { path_info, mut own, others, map, self_cost, interrupted, figures, source, .. } = parts;
+    own.frame_backend = path_info.frame_backend;
+    let initiator = end_report(&spec.initiator, path_info.host, path_info.local, own);
     let ends = Participants::new(initiator, others.into_iter().map(|other| reflector_end(spec, other)));
     let rate = map.rate;
     let mut factors = factors(task, pass);
@@ -166,37 +149,19 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
     measured
 }
 
-fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages, preloads: &[Preload]) -> Verdict {
+fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages) -> Verdict {
     let timed = match &parts.figures {
         Figures::Timed(timed) => Some(timed.as_ref()),
         Figures::Stream(_) => None,
     };
     let path = &parts.path_info;
     let reflectors = parts.others.iter().filter_map(|other| {
-        let report = other.report.as_ref()?;
-        Some(EndEvidence {
-            role: Role::Reflector,
-            name: other.named(),
-            one_machine: other.one_machine,
-            spec: &spec.reflector,
-            usage: &report.usage,
-            counters: &report.counters,
-            preloads: &report.preloads,
-            carried: report.carried.as_deref(),
-        })
+        let (name, report) = (other.named(), other.report.as_ref()?);
+        Some(evidence(Role::Reflector, name, other.one_machine, &spec.reflector, report))
     });
     record::verdict(&Evidence {
         spec,
-        initiator: EndEvidence {
-            role: Role::Initiator,
-            name: Role::Initiator.word(),
-            one_machine: true,
-            spec: &spec.initiator,
-            usage: &parts.usage,
-            counters: &parts.counters,
-            preloads,
-            carried: parts.carried.as_deref(),
-        },
+        initiator: evidence(Role::Initiator, Role::Initiator.word(), true, &spec.initiator, &parts.own),
         reflectors: reflectors.collect(),
         clock: Some(&parts.map),
         messages,
@@ -206,7 +171,7 @@ fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages, preloads: &[Prelo
             loopback_intended: path.loopback_intended,
             peer: path.peer.as_deref().unwrap_or("this machine"),
         },
-        found: &parts.found,
+        found: &parts.own.notes,
         interval_percent: timed.and_then(|timed| rate_width(spec, &timed.rates).or(timed.width_percent)),
         peer_vanished: parts.vanished.as_deref(),
         interrupted: parts.interrupted,
@@ -214,22 +179,38 @@ fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages, preloads: &[Prelo
     })
 }
 
+/// What an end reported, as the verdict looks at it.
+fn evidence<'a>(
+    role: Role,
+    name: &'a str,
+    one_machine: bool,
+    spec: &'a EndSpec,
+    report: &'a StopReport,
+) -> EndEvidence<'a> {
+    let StopReport { usage, counters, preloads, carried, .. } = report;
+    EndEvidence { role, name, one_machine, spec, usage, counters, preloads, carried: carried.as_deref() }
+}
+
 fn reflector_end(spec: &ProbeSpec, other: Other) -> EndReport {
     let Other { name, address, report, .. } = other;
-    let report = report.unwrap_or_default();
+    let mut report = report.unwrap_or_default();
     if spec.probe() == Probe::Ping || !spec.peer.is_own() {
         // A kernel or another tool answers, of which only the address is known.
         return EndReport { address, ..EndReport::default() };
     }
-    let mut usage = report.usage;
     if !spec.probe().is_bulk() {
-        usage.transactions = Some(report.received / u64::from(spec.pings.max(1))).filter(|rounds| *rounds > 0);
+        report.usage.transactions = Some(report.received / u64::from(spec.pings.max(1))).filter(|rounds| *rounds > 0);
     }
+    end_report(&spec.reflector, name, address, report)
+}
+
+/// What an end reported, as results have it.
+fn end_report(spec: &EndSpec, host: Option<String>, address: Option<String>, report: StopReport) -> EndReport {
     EndReport {
-        spec: spec.reflector.clone(),
-        host: name,
+        spec: spec.clone(),
+        host,
         address,
-        usage,
+        usage: report.usage,
         counters: report.counters,
         stack_environment: report.stack_environment,
         preloads: report.preloads,
@@ -304,14 +285,15 @@ fn over_rate(spec: &ProbeSpec, name: &str, report: &StopReport) -> Option<Findin
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use clock::{Clock, MapRecorder};
     use model::worker::Target;
     use model::{Protocol, Sample};
     use record::{Recorder, RecorderConfig};
 
-    fn parts_of(spec: ProbeSpec, rates: &[f64], check: impl FnOnce(Measured)) {
+    /// What a pass of 200 rounds left.
+    pub(crate) fn parts(spec: &ProbeSpec, rates: &[f64]) -> Parts {
         let clock = Clock::raw();
         let mut recorder = Recorder::new(RecorderConfig::new(clock.rate(), spec.probe().latency_kind(spec.rtt), 1000));
         let samples: Vec<Sample> = (0..200)
@@ -325,8 +307,6 @@ mod tests {
             .collect();
         recorder.ingest(&samples);
         let map = MapRecorder::new(clock).finish();
-        let factors = BTreeMap::from([("load".to_owned(), "none".into()), ("size".to_owned(), 1.into())]);
-        let task = ProbeTask { factors, ..ProbeTask::new(spec, Target::default()) };
         let timed = TimedResult {
             recorded: recorder.finish(Some(&map)),
             rates: rates.to_vec(),
@@ -336,20 +316,23 @@ mod tests {
             wake: None,
         };
         let report = StopReport { over_rate: 3, received: 480, ..StopReport::default() };
-        let parts = Parts {
+        Parts {
             path_info: PathInfo { loopback_intended: true, ..PathInfo::default() },
             map,
-            usage: EndUsage::default(),
-            counters: Counters::default(),
+            own: StopReport::default(),
             others: vec![Other { report: Some(report), ..Other::default() }],
             self_cost: SelfCost::default(),
-            found: Vec::new(),
             vanished: None,
             interrupted: false,
-            carried: None,
             source: None,
             figures: Figures::Timed(Box::new(timed)),
-        };
+        }
+    }
+
+    fn parts_of(spec: ProbeSpec, rates: &[f64], check: impl FnOnce(Measured)) {
+        let factors = BTreeMap::from([("load".to_owned(), "none".into()), ("size".to_owned(), 1.into())]);
+        let parts = parts(&spec, rates);
+        let task = ProbeTask { factors, ..ProbeTask::new(spec, Target::default()) };
         check(assemble(&task, Pass { size: 64, rate: None, first: true }, parts));
     }
 

@@ -1,12 +1,16 @@
 //! The driver of all probes: one pass after the other is measured, its reports are collected and its document is made.
 
+use crate::capture::CaptureLosses;
+use crate::context::LiveLine;
 use crate::document::{self, Parts};
 use crate::session::Session;
 use crate::{Context, Outcome, ProbeError};
 use clock::Clock;
+use flow::{PassObserver, PassObservers};
 use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, ProbeSpec, Role};
 use net::{Fallback, PathError};
+use std::sync::Arc;
 use std::time::Duration;
 use wire::StopReport;
 
@@ -37,9 +41,9 @@ pub(crate) struct PassDone {
 
 /// One kind of measurement. It is opened by its constructor.
 pub(crate) trait Engine {
-    /// Starts a pass at all ends, runs it, and stops it. Returns nothing when the program was asked to end before anything
-    /// was measured.
-    fn run(&mut self, pass: Pass) -> Result<Option<PassDone>, ProbeError>;
+    /// Starts a pass at all ends, runs it with the observers around its measured part, and stops it. Returns nothing when the
+    /// program was asked to end before anything was measured.
+    fn run(&mut self, pass: Pass, observers: &mut dyn PassObserver) -> Result<Option<PassDone>, ProbeError>;
 
     /// Ends the sessions.
     fn close(self);
@@ -54,16 +58,31 @@ pub(crate) fn drive<E: Engine>(
     give: &mut dyn FnMut(Measured),
 ) -> Result<Outcome, ProbeError> {
     let mut outcome = Outcome::default();
-    let result = drive_all(&mut engine, task, context, rates, give, &mut outcome);
+    let mut observers = observers(task, context);
+    let result = drive_all(&mut engine, task, context, rates, &mut observers, give, &mut outcome);
     engine.close();
     result.map(|()| outcome)
 }
 
-fn drive_all<E: Engine>(
-    engine: &mut E,
+/// What watches the passes of the initiator: a line for each.
+fn observers(task: &ProbeTask, context: &Context) -> PassObservers {
+    let mut observers = flow::pass_observers();
+    observers.push(Box::new(LiveLine(Arc::clone(&context.progress))));
+    if let Some(recording) = &context.recording {
+        observers.push(Box::new(CaptureLosses(Arc::clone(recording))));
+    }
+    if task.spec.foreign.is_empty() {
+        observers.push(Box::new(MemoryLock::take()));
+    }
+    observers
+}
+
+fn drive_all(
+    engine: &mut impl Engine,
     task: &ProbeTask,
     context: &Context,
     rates: &[Option<f64>],
+    observers: &mut dyn PassObserver,
     give: &mut dyn FnMut(Measured),
     outcome: &mut Outcome,
 ) -> Result<(), ProbeError> {
@@ -74,19 +93,23 @@ fn drive_all<E: Engine>(
                 return Ok(());
             }
             let pass = Pass { size, rate, first: outcome.sizes == 0 };
-            let done = match engine.run(pass) {
-                Err(ProbeError::Interrupted) => None,
-                done => done?,
-            };
-            let Some(PassDone { parts, failure, saturated }) = done else {
+            let Some((mut measured, mut failure, saturated)) = measure(engine, task, pass, observers)? else {
                 outcome.interrupted = true;
                 return Ok(());
             };
-            outcome.interrupted |= parts.interrupted;
-            let mut measured = document::assemble(task, pass, parts);
-            if let Some(recording) = &context.recording {
-                recording.judge(&mut measured.result);
+            if failure.is_none() && !measured.result.interrupted && observers.wants_further_pass() {
+                let further = Pass { first: false, ..pass };
+                match measure(engine, task, further, observers) {
+                    Ok(Some((further, failed, _))) => {
+                        observers.take_further_pass(&mut measured, &further);
+                        failure = failed;
+                    }
+                    Ok(None) => outcome.interrupted = true,
+                    // What was measured before it is given first.
+                    Err(error) => failure = Some(error),
+                }
             }
+            outcome.interrupted |= measured.result.interrupted;
             outcome.sizes += 1;
             outcome.untrusted += u32::from(!measured.result.verdict.trusted);
             give(measured);
@@ -99,6 +122,24 @@ fn drive_all<E: Engine>(
         }
     }
     Ok(())
+}
+
+/// Measures and judges one pass. Says why the run cannot go on, and whether higher rates would show nothing new; nothing where
+/// the program was asked to end before anything was measured.
+fn measure(
+    engine: &mut impl Engine,
+    task: &ProbeTask,
+    pass: Pass,
+    observers: &mut dyn PassObserver,
+) -> Result<Option<(Measured, Option<ProbeError>, bool)>, ProbeError> {
+    let done = match engine.run(pass, observers) {
+        Err(ProbeError::Interrupted) => None,
+        done => done?,
+    };
+    Ok(done.map(|PassDone { mut parts, failure, saturated }| {
+        observers.judge(&mut parts.own);
+        (document::assemble(task, pass, parts), failure, saturated)
+    }))
 }
 
 /// How a pass ended, as seen at this end.
@@ -222,8 +263,18 @@ pub(crate) fn fell_back(fallback: Fallback) -> Option<Finding> {
 }
 
 /// Locks the process' memory. What was refused is a finding; the error itself names the cause and the remedy.
-pub(crate) fn lock_memory() -> Vec<Finding> {
-    task::lock_memory().err().iter().map(not_locked).collect()
+struct MemoryLock(Option<Finding>);
+
+impl MemoryLock {
+    fn take() -> Self {
+        Self(task::lock_memory().err().as_ref().map(not_locked))
+    }
+}
+
+impl PassObserver for MemoryLock {
+    fn judge(&mut self, report: &mut StopReport) {
+        report.notes.extend(self.0.clone());
+    }
 }
 
 fn not_locked(refused: &task::TaskError) -> Finding {
@@ -294,6 +345,72 @@ pub(crate) fn loss_by_direction(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Sends nothing.
+    struct Passes(u32);
+
+    impl Engine for Passes {
+        fn run(&mut self, _: Pass, observers: &mut dyn PassObserver) -> Result<Option<PassDone>, ProbeError> {
+            self.0 += 1;
+            let spec = ProbeSpec::new(model::Probe::Pingpong, model::Protocol::Udp);
+            let mut parts = document::tests::parts(&spec, &[]);
+            observers.begin(64);
+            observers.end(&mut parts.own);
+            parts.own.counters.tcp_retransmits = u64::from(self.0);
+            Ok(Some(PassDone { parts, failure: None, saturated: false }))
+        }
+
+        fn close(self) {}
+    }
+
+    /// Asks for one more pass of each cell, and notes its calls.
+    #[derive(Default)]
+    struct Explains {
+        is_further: bool,
+        calls: Vec<&'static str>,
+    }
+
+    impl PassObserver for Explains {
+        fn begin(&mut self, _: u32) {
+            self.calls.push(if self.is_further { "begin further" } else { "begin" });
+        }
+
+        fn end(&mut self, _: &mut StopReport) {
+            self.calls.push("end");
+        }
+
+        fn judge(&mut self, report: &mut StopReport) {
+            report.notes.push(Finding::new(FindingId::CaptureIncomplete, self.calls.join(", ")));
+        }
+
+        fn wants_further_pass(&mut self) -> bool {
+            self.is_further = true;
+            true
+        }
+
+        fn take_further_pass(&mut self, result: &mut Measured, further: &Measured) {
+            self.is_further = false;
+            let errors = |of: &Measured| of.result.ends.first(Role::Initiator).unwrap().counters.tcp_retransmits;
+            result.hlog = format!("{} then {}", errors(result), errors(further));
+        }
+    }
+
+    /// Catches: a further pass that is a result of its own, or whose observer cannot tell it from the first.
+    #[test]
+    fn a_further_pass_explains_the_one_before_it() {
+        let mut spec = ProbeSpec::new(model::Probe::Pingpong, model::Protocol::Udp);
+        spec.sizes = "64,128".parse().unwrap();
+        let task = ProbeTask::new(spec, model::worker::Target::default());
+        let (mut engine, mut observers) = (Passes(0), PassObservers::from([Box::<Explains>::default() as Box<_>]));
+        let (context, mut given, mut outcome) = (Context::new("x".into(), "t"), Vec::new(), Outcome::default());
+        let mut give = |measured| given.push(measured);
+        drive_all(&mut engine, &task, &context, &[None], &mut observers, &mut give, &mut outcome).unwrap();
+        assert_eq!((engine.0, outcome.sizes), (4, 2));
+        let hlogs: Vec<&str> = given.iter().map(|one| one.hlog.as_str()).collect();
+        assert_eq!(hlogs, ["1 then 2", "3 then 4"]);
+        let said = given[1].result.verdict.iter().find(|found| found.id == FindingId::CaptureIncomplete).unwrap();
+        assert_eq!(said.detail, "begin, end, begin further, end, begin, end");
+    }
 
     #[test]
     fn memory_that_is_not_locked_is_told_once() {

@@ -6,13 +6,13 @@ use crate::measuring_thread::AffinityGuard;
 use crate::session::Session;
 use crate::{Context, Outcome, ProbeError, peer};
 use clock::{Clock, MapRecorder};
-use host::CounterSampler;
+use flow::PassObserver;
 use model::foreign::{self, ForeignEvent, ForeignLine, ForeignSample, ForeignTask};
 use model::result::SelfCost;
 use model::worker::{Measured, ProbeTask};
 use model::{
-    EndUsage, Finding, FindingId, OutlierRule, Probe, ProbeSpec, Role, Sample, SampleFlags, Source, SourceKind,
-    TickRate, WakeReport,
+    Finding, FindingId, OutlierRule, Probe, ProbeSpec, Role, Sample, SampleFlags, Source, SourceKind, TickRate,
+    WakeReport,
 };
 use record::{Recorder, RecorderConfig};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -20,7 +20,7 @@ use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use task::{Child, Launch, Stream};
-use wire::data;
+use wire::{StopReport, data};
 
 /// Until then a worker says that it is ready, or never.
 const READY: Duration = Duration::from_secs(5);
@@ -73,7 +73,7 @@ struct WorkerReport {
 }
 
 impl Engine for Foreign<'_> {
-    fn run(&mut self, pass: Pass) -> Result<Option<PassDone>, ProbeError> {
+    fn run(&mut self, pass: Pass, observers: &mut dyn PassObserver) -> Result<Option<PassDone>, ProbeError> {
         let spec = &self.task.spec;
         let mut told = ForeignTask::of(spec, pass.size);
         let (mut session, path_info) = self.peer(&mut told)?;
@@ -84,13 +84,16 @@ impl Engine for Foreign<'_> {
             session.prove(spec.socket()?.protocol, || Ok(()))?;
             session.start(pass.size, pass.size)?;
         }
-        let counters = CounterSampler::start();
+        observers.begin(pass.size);
         let mut map = MapRecorder::new(self.clock);
         let started_ns = clock::realtime_ns();
         worker.say_start()?;
         let said = worker.samples(spec, ready, self.context)?;
         map.push();
-        let counters = counters.finish();
+        let mut own = StopReport::default();
+        observers.end(&mut own);
+        // The worker has the data path.
+        own.carried = None;
         let end = if said.interrupted { PassEnd::Stopped } else { PassEnd::Done };
         let name = session.as_ref().map(|session| session.name.clone()).unwrap_or_default();
         let Collected { reports, failure } = driver::collect_reports(session.iter_mut(), &name, pass.size, end, None);
@@ -104,8 +107,8 @@ impl Engine for Foreign<'_> {
         recorded.started_ns = started_ns;
         let report = reports.into_iter().next().flatten();
         let answered = report.as_ref().map(|report| report.sent);
-        let mut found = findings(spec, &said, recorded.messages.received, answered);
-        let vanished = driver::vanished(failure.as_ref(), &mut found);
+        own.notes = findings(spec, &said, recorded.messages.received, answered);
+        let vanished = driver::vanished(failure.as_ref(), &mut own.notes);
         let wake = (spec.probe() == Probe::Wake).then(|| WakeReport {
             interval_ns: spec.interval_us.map(|us| 1000 * u64::from(us)),
             ..WakeReport::default()
@@ -119,14 +122,11 @@ impl Engine for Foreign<'_> {
         let parts = Parts {
             path_info,
             map,
-            usage: EndUsage::default(),
-            counters,
+            own,
             others: other.into_iter().collect(),
             self_cost: SelfCost::default(),
-            found,
             vanished,
             interrupted: said.interrupted,
-            carried: None,
             figures: Figures::Timed(Box::new(timed)),
             source: Some(said.source(spec)),
         };

@@ -5,10 +5,12 @@ use crate::driver::PassEnd;
 use crate::rounds::{Batches, Limit, Phase, Rounds};
 use crate::stop::{self, BATCH_NS, BATCH_ROUNDS, Next};
 use clock::{Clock, MapRecorder};
-use host::{CounterSampler, UsageSampler};
-use model::{ClockMap, Counters, EndUsage, Gap, Probe, ProbeSpec, Sample, SampleFlags, StopRule, Warmup};
+use flow::PassObserver;
+use host::UsageSampler;
+use model::{ClockMap, Gap, Probe, ProbeSpec, Sample, SampleFlags, StopRule, Warmup};
 use net::{Path, PathVisitor};
 use record::Recorder;
+use wire::StopReport;
 
 /// What one size's loop needs. Made before the path is.
 pub(crate) struct SizeLoop<'r, 'a> {
@@ -22,6 +24,8 @@ pub(crate) struct SizeLoop<'r, 'a> {
     pub live: Option<&'r LiveProgress>,
     /// The message size in bytes.
     pub size: u32,
+    /// What watches the measured part.
+    pub observers: &'r mut dyn PassObserver,
     /// Where samples go between batches.
     pub recorder: &'r mut Recorder,
     /// When the measured part began, in ticks.
@@ -43,10 +47,8 @@ const WARM_UP_LOSSES: u64 = 10;
 pub(crate) struct SizeDone {
     /// How it ended.
     pub end: PassEnd,
-    /// CPU and scheduling of the measuring thread, over the measured part.
-    pub usage: EndUsage,
-    /// Where this host dropped messages meanwhile.
-    pub counters: Counters,
+    /// Usage of the measuring thread over the measured part, and what was observed around it.
+    pub own: StopReport,
     /// The clocks over the measured part.
     pub map: ClockMap,
     /// Answered rounds a second of each pass, from the first send to the last answer of its batches.
@@ -72,18 +74,15 @@ impl SizeLoop<'_, '_> {
         // All memory of the measured part is taken before the usage sampler starts: its page faults are the loop's.
         let mut rates = Vec::with_capacity(stop::MAX_PASSES);
         let mut map = MapRecorder::new(self.clock);
-        let counters = CounterSampler::start();
+        self.observers.begin(self.size);
         task::prefault_stack(128 * 1024);
         let mut usage = UsageSampler::start(self.spec.initiator.cpu);
-        if let Some(live) = self.live {
-            live.begin(self.size);
-        }
         self.began = self.clock.now();
         let measured = warm.and_then(|()| self.measure(path, &mut map, &mut usage, &mut rates));
-        let usage = usage.finish();
-        let counters = counters.finish();
+        let mut own = StopReport { usage: usage.finish(), ..StopReport::default() };
+        self.observers.end(&mut own);
         let end = measured.err().unwrap_or(PassEnd::Done);
-        SizeDone { end, usage, counters, map: map.finish(), rates, width_percent: self.width_percent, first_message }
+        SizeDone { end, own, map: map.finish(), rates, width_percent: self.width_percent, first_message }
     }
 
     /// Untimed rounds until both the time and the count asked for are reached. The recorder sees them too, so that its

@@ -18,13 +18,11 @@ use crate::session::Session;
 use crate::{Context, Outcome, ProbeError};
 use clock::{Clock, MapRecorder};
 pub(crate) use document::StreamResult;
-use flow::{EndCounts, FlowControl, FlowPlan, FlowProgress, FlowResult};
-use host::CounterSampler;
+use flow::{EndCounts, FlowControl, FlowPlan, FlowProgress, FlowResult, PassObserver};
 use model::result::SelfCost;
 use model::stream::{StreamInterval, StreamSent};
-use model::usage::Carried;
 use model::worker::{Measured, ProbeTask};
-use model::{Finding, Latency, LiveInterval, StreamSpec};
+use model::{Latency, LiveInterval, StreamSpec};
 use net::bulk::{self, TcpWatch};
 use net::{DataSocket, Fallback};
 use open::OpenStream;
@@ -53,9 +51,8 @@ pub(crate) fn measure(
     clock: Clock,
     sink: &mut dyn FnMut(Measured),
 ) -> Result<Outcome, ProbeError> {
-    let found = driver::lock_memory();
     let _affinity = AffinityGuard::away_from(&[task.spec.initiator.cpu]);
-    driver::drive(StreamEngine { task, context, clock, found }, task, context, &[None], sink)
+    driver::drive(StreamEngine { task, context, clock }, task, context, &[None], sink)
 }
 
 /// The engine of `stream`: each size has sessions of its own.
@@ -63,17 +60,16 @@ struct StreamEngine<'a> {
     task: &'a ProbeTask,
     context: &'a Context,
     clock: Clock,
-    found: Vec<Finding>,
 }
 
 impl Engine for StreamEngine<'_> {
-    fn run(&mut self, pass: Pass) -> Result<Option<PassDone>, ProbeError> {
+    fn run(&mut self, pass: Pass, observers: &mut dyn PassObserver) -> Result<Option<PassDone>, ProbeError> {
         let (task, context, clock) = (self.task, self.context, self.clock);
         let mut opened = open::open(task, context, pass.size)?;
         let mut pinger = opened.stream.working_latency.then(|| Pinger::open(task, context, clock)).transpose()?;
         let idle = pinger.as_mut().map(|pinger| pinger.measure_idle(&context.stop)).transpose()?;
         let stream = Stream { task, context, clock, size: pass.size, opened: &mut opened };
-        let done = stream.run(pinger)?.finish(clock, pass.size, &opened, idle, self.found.clone());
+        let done = stream.run(pinger, observers)?.finish(clock, pass.size, &opened, idle);
         opened.session.close();
         Ok(Some(done))
     }
@@ -97,10 +93,8 @@ struct Stream<'a> {
 /// What a stream left.
 struct StreamRun {
     ends: Vec<FlowResult>,
-    counters: model::Counters,
-    /// Datagrams that our sockets had no room for.
-    overflow: u64,
-    carried: Option<Vec<Carried>>,
+    /// What was observed around it.
+    own: StopReport,
     map: model::ClockMap,
     managed: Managed,
     interrupted: bool,
@@ -120,7 +114,7 @@ struct Managed {
 }
 
 impl Stream<'_> {
-    fn run(self, mut pinger: Option<Pinger>) -> Result<StreamRun, ProbeError> {
+    fn run(self, mut pinger: Option<Pinger>, observers: &mut dyn PassObserver) -> Result<StreamRun, ProbeError> {
         let (task, size, clock) = (self.task, self.size, self.clock);
         let OpenStream { session, sockets, stream, tag, datagrams, .. } = self.opened;
         let (sockets, spec, tag, datagrams): (&[DataSocket], &StreamSpec, _, _) = (sockets, stream, *tag, *datagrams);
@@ -149,7 +143,7 @@ impl Stream<'_> {
         };
         let place = || driver::place_thread(end.cpu, end.policy, Some(longest(task)));
         let mut map = MapRecorder::new(clock);
-        let counters = CounterSampler::start();
+        observers.begin(size);
         let (ends, managed) = flow::run(plan, place, ProbeError::from, || {
             let mut done = Managed::default();
             let mut watch = TcpWatch::new(senders.iter().copied());
@@ -190,11 +184,12 @@ impl Stream<'_> {
                 Ok(done)
             })
         })?;
+        let mut own = StopReport::default();
+        observers.end(&mut own);
+        own.counters.socket_overflow = sockets.iter().filter_map(DataSocket::dropped).map(u64::from).sum();
         Ok(StreamRun {
             ends,
-            counters: counters.finish(),
-            overflow: sockets.iter().filter_map(DataSocket::dropped).map(u64::from).sum(),
-            carried: host::stack::carried(&net::data_sockets()),
+            own,
             map: map.finish(),
             managed: managed.unwrap_or_default(),
             interrupted: self.context.stopping(),
@@ -437,25 +432,18 @@ impl FlowTotals {
 
 impl StreamRun {
     /// Puts all that is known together.
-    fn finish(
-        self,
-        clock: Clock,
-        size: u32,
-        opened: &OpenStream,
-        idle: Option<Latency>,
-        mut found: Vec<Finding>,
-    ) -> PassDone {
+    fn finish(self, clock: Clock, size: u32, opened: &OpenStream, idle: Option<Latency>) -> PassDone {
         let spec = &opened.stream;
         let Managed { started_ns, tcp, report, intervals, working, vanished } = self.managed;
         let (working, hlog) = working.unzip();
         let EndCounts { usage, sent, received, broken } = EndCounts::of(self.ends, tcp, opened.datagrams, clock);
         let received = spec.goes_down().then_some(received);
+        let mut own = StopReport { usage, ..self.own };
+        let found = &mut own.notes;
         let rate = |bytes: u64, ns: u64| (ns > 0).then(|| bytes as f64 * 8.0 / (ns as f64 / 1e9));
         let came_down = received.as_ref().and_then(|received| rate(received.bytes, received.elapsed_ns));
         found.extend(opened.held_back(size, [rate(sent.bytes, sent.elapsed_ns), came_down]));
         found.extend(driver::fell_back(Fallback::of(&opened.sockets)));
-        let mut counters = self.counters;
-        counters.socket_overflow += self.overflow;
         let address = opened.session.name.clone();
         let failure = match (&vanished, broken.into_iter().next()) {
             (Some(why), _) => Some(ProbeError::PeerVanished { address, size, why: why.clone() }),
@@ -483,14 +471,11 @@ impl StreamRun {
         let parts = Parts {
             path_info,
             map: self.map,
-            usage,
-            counters,
+            own,
             others: vec![other],
             self_cost: SelfCost { clock_read_ns: clock.read_cost_ns(), ..SelfCost::default() },
-            found,
             vanished,
             interrupted: self.interrupted,
-            carried: self.carried,
             figures: Figures::Stream(Box::new(streamed)),
             source: None,
         };

@@ -53,9 +53,13 @@ fn play(shape: LoopShape, pps: u32, acts: Vec<Act>) -> (SizeOutcome, Vec<Vec<u8>
         clock,
         budget: RateBudget::new(clock, pps),
         buffer: &mut [0; 64],
-        halt: &halt,
-        cpu: None,
-        started: || told += 1,
+        around: Around {
+            halt: &halt,
+            observers: &mut flow::PassObservers::new(),
+            size: 0,
+            cpu: None,
+            started: || told += 1,
+        },
     };
     let outcome = plan.visit(&mut outbox, &mut inbox);
     assert_eq!((told, inbox.stale), (1, 0), "what waited before is dropped");

@@ -14,6 +14,7 @@ use crate::driver::{self, Collected, Engine, Pass, PassDone, PassEnd, RT_SLACK};
 use crate::measuring_thread::AffinityGuard;
 use crate::{Context, Outcome, ProbeError};
 use clock::Clock;
+use flow::{PassObserver, PassObservers};
 use model::result::SelfCost;
 use model::worker::{Measured, ProbeTask};
 use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, Role, SampleFlags, Shape};
@@ -42,7 +43,6 @@ pub(crate) fn measure(
     let spec = &task.spec;
     let pace = spec.pace().cloned().unwrap_or_default();
     let paths = super::open::open(task, context, clock)?;
-    let found = driver::lock_memory();
     if spec.initiator.policy.is_real_time() {
         let longest = std::time::Duration::from_micros(crate::check::longest_pace_us(spec));
         task::set_rt_limit(Some(longest + RT_SLACK))?;
@@ -60,7 +60,7 @@ pub(crate) fn measure(
         shape @ Shape::Times { .. } => vec![Some(schedule::mean_rate(shape, 0.0))],
         _ => pace.rates_pps.iter().copied().map(Some).collect(),
     };
-    let engine = OpenLoop { task, context, clock, pace: &pace, paths, placement, found, number: 0, before: None };
+    let engine = OpenLoop { task, context, clock, pace: &pace, paths, placement, number: 0, before: None };
     driver::drive(engine, task, context, &rates, give)
 }
 
@@ -71,7 +71,6 @@ struct OpenLoop<'a> {
     pace: &'a PaceSpec,
     paths: PacePaths,
     placement: ThreadPlacement,
-    found: Vec<Finding>,
     /// Number of the next message on the wire. Numbers go on from pass to pass, so that a straggler of one is none of the
     /// next one's.
     number: u64,
@@ -85,7 +84,7 @@ fn rate_of(pass: Pass) -> f64 {
 }
 
 impl Engine for OpenLoop<'_> {
-    fn run(&mut self, pass: Pass) -> Result<Option<PassDone>, ProbeError> {
+    fn run(&mut self, pass: Pass, observers: &mut dyn PassObserver) -> Result<Option<PassDone>, ProbeError> {
         let spec = &self.task.spec;
         let warm_up_ns = u64::from(spec.warmup.time_ms) * 1_000_000;
         // The same at an even rate, untimed: resolves addresses, warms caches and pages, and has the reflectors report
@@ -95,7 +94,7 @@ impl Engine for OpenLoop<'_> {
             Schedule::even(rate_of(pass), warm_up_ns, u64::MAX),
             warm_up_ns,
             None,
-            SampleFlags::WARMUP,
+            (&mut PassObservers::new(), SampleFlags::WARMUP),
         )?;
         if let Some(failure) = warm_reports.failure {
             return Err(failure);
@@ -113,8 +112,9 @@ impl Engine for OpenLoop<'_> {
         let schedule = Schedule::new(self.pace, rate_of(pass), limit_ns, spec.stop.max_count);
         let dropped_before = self.paths.dropped();
         let counted_before = self.paths.group.as_mut().map(Group::begin);
-        let (mut done, collected) = self.phase(pass, schedule, limit_ns, Some(&mut paced), SampleFlags::default())?;
-        done.counters.socket_overflow = self.paths.dropped().saturating_sub(dropped_before);
+        let (mut done, collected) =
+            self.phase(pass, schedule, limit_ns, Some(&mut paced), (observers, SampleFlags::default()))?;
+        done.own.counters.socket_overflow = self.paths.dropped().saturating_sub(dropped_before);
         paced.sender(SenderCounts {
             // The rest is not unsent when the sender was interrupted or its path broke.
             unsent: if done.send.ended == Ended::Done { done.send.unsent } else { 0 },
@@ -138,21 +138,23 @@ impl Engine for OpenLoop<'_> {
 
 impl OpenLoop<'_> {
     /// One phase: starts it at the reflectors, sends what the schedule wants for `length_ns`, and takes the reports. A
-    /// warm-up has no recorder.
+    /// warm-up has no recorder and nothing that watches it.
     fn phase(
         &mut self,
         pass: Pass,
         schedule: Schedule<'_>,
         length_ns: u64,
         mut paced: Option<&mut Paced>,
-        flags: SampleFlags,
+        (observers, flags): (&mut dyn PassObserver, SampleFlags),
     ) -> Result<(PhaseDone, Collected), ProbeError> {
         for remote in &mut self.paths.remotes {
             remote.session.start(pass.size, pass.size)?;
         }
         let live = self.context.live.as_ref().filter(|_| self.task.live && paced.is_some());
         let mut ended = None;
-        let done = self.send_and_receive(pass, schedule, length_ns, paced.as_deref_mut(), flags, &mut ended)?;
+        observers.begin(pass.size);
+        let mut done = self.send_and_receive(pass, schedule, length_ns, paced.as_deref_mut(), flags, &mut ended)?;
+        observers.end(&mut done.own);
         if let (Some(paced), Some(live)) = (paced, live) {
             paced.close_intervals();
             paced.intervals().into_iter().for_each(|interval| live.report(interval));
@@ -299,7 +301,7 @@ impl OpenLoop<'_> {
     fn pass_done(
         &mut self,
         pass: Pass,
-        done: PhaseDone,
+        mut done: PhaseDone,
         mut recorded: Recorded,
         self_cost: SelfCost,
         collected: Collected,
@@ -329,11 +331,11 @@ impl OpenLoop<'_> {
                 .collect();
             // Of the same size.
             let before = self.before.filter(|(size, _)| *size == pass.size).map(|(_, delivered)| delivered);
-            recorded.judge_rate(&RateEvidence { initiator: &done.counters, remotes: &ends, before });
+            recorded.judge_rate(&RateEvidence { initiator: &done.own.counters, remotes: &ends, before });
         }
         self.before = Delivered::of(&recorded).map(|delivered| (pass.size, delivered));
         let saturated = recorded.pace.as_ref().is_some_and(|pace| pace.rate.saturated.is_some());
-        let mut found = self.found.clone();
+        let found = &mut done.own.notes;
         found.extend(overrun(done.overrun));
         found.extend(unmatched_messages(done.unmatched));
         found.extend(driver::fell_back(Fallback::of(&self.paths.sockets.list)));
@@ -342,7 +344,7 @@ impl OpenLoop<'_> {
         let pgm = self.paths.group.as_ref().map(|group| repairs.unwrap_or_default().report(&group.spec, of_group.ends));
         let (lost, sent) = (recorded.messages.lost, done.send.sent.saturating_mul(reports.len() as u64));
         found.extend(driver::loss_by_direction(&self.task.spec, lost, sent, done.answered, &reports, ""));
-        let vanished = driver::vanished(failure.as_ref(), &mut found);
+        let vanished = driver::vanished(failure.as_ref(), found);
         let timed =
             TimedResult { recorded, rates: Vec::new(), width_percent: None, pgm, events: of_group.events, wake: None };
         let is_one = remotes.len() == 1;
@@ -356,13 +358,10 @@ impl OpenLoop<'_> {
             others: others.collect(),
             path_info: remotes.first().map(|remote| remote.path_info.clone()).unwrap_or_default(),
             map: done.map,
-            usage: done.usage,
-            counters: done.counters,
+            own: done.own,
             self_cost,
-            found,
             vanished,
             interrupted: done.end == PassEnd::Stopped,
-            carried: host::stack::carried(&net::data_sockets()),
             source: None,
             figures: Figures::Timed(Box::new(timed)),
         };

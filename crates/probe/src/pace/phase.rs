@@ -11,13 +11,14 @@ use super::threads::{StartBarrier, ThreadPlacement, ThreadRole, place_thread};
 use crate::ProbeError;
 use crate::driver::PassEnd;
 use clock::{Clock, MapRecorder};
-use host::{CounterSampler, UsageSampler};
-use model::{ClockMap, Counters, EndUsage, PacedSample, Pacer};
+use host::UsageSampler;
+use model::{ClockMap, EndUsage, PacedSample, Pacer};
 use net::stamps::SentStamps;
 use net::{DuplexVisitor, Inbox, Outbox};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
+use wire::StopReport;
 
 /// How often the rings are read; more often where the kernel keeps time stamps in a socket's buffer.
 const LOOK: Duration = Duration::from_millis(5);
@@ -51,8 +52,8 @@ pub(crate) struct PhaseProgress {
 pub(crate) struct PhaseDone {
     pub send: SendDone,
     pub end: PassEnd,
-    pub usage: EndUsage,
-    pub counters: Counters,
+    /// Usage of the measuring threads; what was observed around them comes to it.
+    pub own: StopReport,
     pub map: ClockMap,
     /// Entries without room in a ring or among the messages in flight.
     pub overrun: u64,
@@ -144,7 +145,6 @@ impl Phase<'_> {
             barrier: &barrier,
         };
         let mut map = MapRecorder::new(clock);
-        let counters = CounterSampler::start();
         let outcome = std::thread::scope(|scope| {
             let threads = match loops {
                 Loops::One(both) => {
@@ -176,8 +176,7 @@ impl Phase<'_> {
         Ok(PhaseDone {
             send,
             end: broken.map_or(end, PassEnd::Broken),
-            usage,
-            counters: counters.finish(),
+            own: StopReport { usage, ..StopReport::default() },
             map: map.finish(),
             overrun,
             unmatched: collector.in_flight.counts.unmatched + receive.foreign,

@@ -17,15 +17,17 @@ use crate::pace::usage::together;
 use crate::{Context, Outcome, ProbeError, cost, stop};
 use clock::{Clock, MapRecorder};
 use count::Counter;
-use host::{CounterSampler, UsageSampler};
+use flow::PassObserver;
+use host::UsageSampler;
 use model::result::SelfCost;
 use model::worker::{Measured, ProbeTask};
-use model::{Counters, EndUsage, Finding, FindingId, LatencyKind, ProbeSpec, Role, WakeReport};
+use model::{EndUsage, Finding, FindingId, LatencyKind, ProbeSpec, Role, WakeReport};
 use record::RecorderConfig;
 use sleeper::{ENTRY_WORDS, Sleeper, SleeperReport};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
+use wire::StopReport;
 
 /// How often the counting thread looks: rarely, because on a machine with one CPU it takes that from the sleepers.
 const LOOK: Duration = Duration::from_millis(20);
@@ -46,10 +48,9 @@ pub(crate) fn measure(
     _: Clock,
     give: &mut dyn FnMut(Measured),
 ) -> Result<Outcome, ProbeError> {
-    let found = driver::lock_memory();
     let cpus: Vec<Option<u32>> = task.spec.initiator_cpus().collect();
     let _affinity = AffinityGuard::away_from(&cpus);
-    let engine = WakeUps { task, context, clock: Clock::monotonic(), cpus, found };
+    let engine = WakeUps { task, context, clock: Clock::monotonic(), cpus };
     driver::drive(engine, task, context, &[None], give)
 }
 
@@ -60,7 +61,6 @@ struct WakeUps<'a> {
     clock: Clock,
     /// Of each thread.
     cpus: Vec<Option<u32>>,
-    found: Vec<Finding>,
 }
 
 /// What the threads left.
@@ -68,14 +68,15 @@ struct SleepersReport {
     sleepers: Vec<SleeperReport>,
     end: PassEnd,
     begin: u64,
-    counters: Counters,
+    /// What was observed around them.
+    own: StopReport,
     map: model::ClockMap,
     /// The width of the interval that ended it.
     width_percent: Option<f64>,
 }
 
 impl Engine for WakeUps<'_> {
-    fn run(&mut self, pass: Pass) -> Result<Option<PassDone>, ProbeError> {
+    fn run(&mut self, pass: Pass, observers: &mut dyn PassObserver) -> Result<Option<PassDone>, ProbeError> {
         let spec = &self.task.spec;
         let config = recorder_config(spec, self.clock);
         let mut self_cost = SelfCost {
@@ -86,7 +87,7 @@ impl Engine for WakeUps<'_> {
             startup_ns: None,
         };
         let mut counter = Counter::new(config, self.interval_ns(), &self.cpus);
-        let done = self.sleep(&mut counter)?;
+        let done = self.sleep(&mut counter, observers)?;
         if pass.first {
             self_cost.startup_ns = Some(driver::startup_ns(self.context, self.clock, done.begin));
         }
@@ -94,9 +95,11 @@ impl Engine for WakeUps<'_> {
             return Ok(None);
         }
         let (recorded, wake) = counter.finish(&done.map, done.sleepers.iter().map(|one| one.slack_ns).max());
-        let mut found = self.found.clone();
-        found.extend(findings(spec, &wake, &done.sleepers, &self.cpus));
-        found.extend(overrun(done.sleepers.iter().map(|one| one.dropped).sum()));
+        let mut own = StopReport { usage: usage(&done.sleepers), ..done.own };
+        // Nothing is sent.
+        own.carried = None;
+        own.notes.extend(findings(spec, &wake, &done.sleepers, &self.cpus));
+        own.notes.extend(overrun(done.sleepers.iter().map(|one| one.dropped).sum()));
         let timed = TimedResult {
             recorded,
             rates: Vec::new(),
@@ -108,14 +111,11 @@ impl Engine for WakeUps<'_> {
         let parts = Parts {
             path_info: PathInfo { one_machine: true, ..PathInfo::default() },
             map: done.map,
-            usage: usage(&done.sleepers),
-            counters: done.counters,
+            own,
             others: Vec::new(),
             self_cost,
-            found,
             vanished: None,
             interrupted: done.end == PassEnd::Stopped,
-            carried: None,
             source: None,
             figures: Figures::Timed(Box::new(timed)),
         };
@@ -131,7 +131,7 @@ impl WakeUps<'_> {
     }
 
     /// Runs all threads until their deadlines are over, and counts meanwhile.
-    fn sleep(&self, counter: &mut Counter) -> Result<SleepersReport, ProbeError> {
+    fn sleep(&self, counter: &mut Counter, observers: &mut dyn PassObserver) -> Result<SleepersReport, ProbeError> {
         let spec = &self.task.spec;
         let interval_ns = self.interval_ns();
         let room = (ROOM_NS / interval_ns).max(LEAST_ROOM);
@@ -149,7 +149,7 @@ impl WakeUps<'_> {
             barrier: &barrier,
         };
         let mut map = MapRecorder::new(self.clock);
-        let counters = CounterSampler::start();
+        observers.begin(0);
         std::thread::scope(|scope| {
             let mut threads: Vec<ScopedJoinHandle<'_, Result<SleeperReport, ProbeError>>> = Vec::new();
             for ((number, cpu), ring) in self.cpus.iter().enumerate().zip(producers) {
@@ -165,9 +165,6 @@ impl WakeUps<'_> {
             }
             let begin = barrier.begin(self.clock, LEAD_NS);
             counter.begin(begin.map_or(u64::MAX, |begin| sleeper.first(begin)), sleeper.deadlines);
-            if self.context.live.is_some() {
-                self.context.progress.begin(0);
-            }
             let mut width_percent = None;
             let end = loop {
                 std::thread::sleep(LOOK);
@@ -207,7 +204,9 @@ impl WakeUps<'_> {
             });
             let sleepers = joined.collect::<Result<_, _>>()?;
             let begin = begin.unwrap_or_default();
-            Ok(SleepersReport { sleepers, end, begin, counters: counters.finish(), map: map.finish(), width_percent })
+            let mut own = StopReport::default();
+            observers.end(&mut own);
+            Ok(SleepersReport { sleepers, end, begin, own, map: map.finish(), width_percent })
         })
     }
 }
