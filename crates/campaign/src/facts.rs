@@ -42,13 +42,7 @@ pub(crate) fn gather(plan: &Plan, hosts: &mut dyn Hosts) -> Result<Gathered, Cam
         let (machine, mut facts) = hosts.facts(&name).map_err(CampaignError::Host)?;
         facts.boot_id.clone_from(&machine.boot_id);
         machines.entry(machine.boot_id.clone()).or_insert(machine);
-        let role = if plan.roles.initiator == name {
-            Role::Initiator.word()
-        } else if plan.roles.reflectors.contains(&name) {
-            Role::Reflector.word()
-        } else {
-            "idle"
-        };
+        let role = plan.roles.role_of(&name).map_or("idle", Role::word);
         let address = hosts.address(&name).map(|address| address.to_string());
         found.insert(name, RunHost { role: role.to_owned(), facts, address });
     }

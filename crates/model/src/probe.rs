@@ -1,6 +1,6 @@
 //! The kinds of measurement, one row each.
 
-use crate::LatencyKind;
+use crate::{LatencyKind, Role};
 
 words! {
     "probe";
@@ -32,25 +32,15 @@ struct Traits {
     about: &'static str,
     /// What is counted, in the plural; none where results count bytes.
     samples: Option<&'static str>,
-    far: FarEnd,
+    /// Whether it sends messages; a kernel answers them where no process of ours takes part.
+    has_peer: bool,
+    /// The roles that processes of ours have beside the initiator, each with the most hosts that may have it.
+    others: &'static [(Role, u32)],
     pattern: Pattern,
-    /// Whether several hosts may take part as reflectors.
-    has_several_reflectors: bool,
     /// What its times are where RTT is not asked for.
     latency: LatencyKind,
     /// The quantities that a comparison is about, unless a plan says it.
     compared: &'static [&'static str],
-}
-
-/// Who is at the other end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FarEnd {
-    /// A process of ours.
-    Process,
-    /// A kernel.
-    Kernel,
-    /// Nobody: nothing is sent.
-    Nobody,
 }
 
 /// How messages follow one another.
@@ -102,9 +92,9 @@ impl Probe {
         const CLOSED: Traits = Traits {
             about: "one message at a time",
             samples: Some("messages"),
-            far: FarEnd::Process,
+            has_peer: true,
+            others: &[(Role::Reflector, 1)],
             pattern: Pattern::Rounds,
-            has_several_reflectors: false,
             latency: LatencyKind::RttHalf,
             compared: &["stdev", "p99.9"],
         };
@@ -117,7 +107,7 @@ impl Probe {
             },
             Self::Ping => Traits {
                 about: "ICMP echo, answered by the far kernel",
-                far: FarEnd::Kernel,
+                others: &[],
                 // As `ping` prints it.
                 latency: LatencyKind::Rtt,
                 ..CLOSED
@@ -125,7 +115,7 @@ impl Probe {
             Self::Pace => Traits {
                 about: "messages at a fixed rate, the whole round trip",
                 pattern: Pattern::Schedule,
-                has_several_reflectors: true,
+                others: &[(Role::Reflector, u32::MAX)],
                 // Out and back differ in an open loop, so half of the sum has no meaning.
                 latency: LatencyKind::Rtt,
                 compared: &["p99.9", "intended.p99.9"],
@@ -142,7 +132,8 @@ impl Probe {
             Self::Wake => Traits {
                 about: "how late sleeping threads woke up",
                 samples: Some("deadlines"),
-                far: FarEnd::Nobody,
+                has_peer: false,
+                others: &[],
                 latency: LatencyKind::WakeUp,
                 ..CLOSED
             },
@@ -170,13 +161,26 @@ impl Probe {
     /// Whether it sends messages.
     #[must_use]
     pub const fn has_peer(self) -> bool {
-        !matches!(self.traits().far, FarEnd::Nobody)
+        self.traits().has_peer
+    }
+
+    /// How many hosts may have a role beside the initiator.
+    #[must_use]
+    pub const fn most_hosts(self, role: Role) -> u32 {
+        let (others, mut at) = (self.traits().others, 0);
+        while at < others.len() {
+            if others[at].0 as u8 == role as u8 {
+                return others[at].1;
+            }
+            at += 1;
+        }
+        0
     }
 
     /// Whether several hosts may take part as reflectors.
     #[must_use]
     pub const fn has_several_reflectors(self) -> bool {
-        self.traits().has_several_reflectors
+        self.most_hosts(Role::Reflector) > 1
     }
 
     /// Whether messages leave by a schedule, whatever comes back.
@@ -199,7 +203,7 @@ impl Probe {
     /// Whether a process of ours sends messages back.
     #[must_use]
     pub const fn has_reflector(self) -> bool {
-        matches!(self.traits().far, FarEnd::Process)
+        self.most_hosts(Role::Reflector) > 0
     }
 
     /// What its times are shown as; `rtt`: RTT was asked for in place of RTT/2.

@@ -2,7 +2,7 @@
 
 use crate::error::within;
 use crate::{
-    EndSpec, LatencyKind, ModelError, PaceSpec, PeerProgram, Probe, Protocol, Receive, SizeList, SocketSpec,
+    EndSpec, LatencyKind, ModelError, PaceSpec, PeerProgram, Probe, Protocol, Receive, Role, SizeList, SocketSpec,
     StreamSpec, WakeSpec,
 };
 
@@ -241,6 +241,41 @@ impl ProbeSpec {
         }
     }
 
+    /// What the participant of a role is told.
+    #[must_use]
+    pub fn end(&self, role: Role) -> &EndSpec {
+        match role {
+            Role::Initiator => &self.initiator,
+            Role::Reflector => &self.reflector,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn end_mut(&mut self, role: Role) -> &mut EndSpec {
+        match role {
+            Role::Initiator => &mut self.initiator,
+            Role::Reflector => &mut self.reflector,
+        }
+    }
+
+    /// What each role is told.
+    pub fn ends(&self) -> impl Iterator<Item = &EndSpec> {
+        Role::ALL.into_iter().map(|role| self.end(role))
+    }
+
+    /// Whether any end spins for its messages.
+    #[must_use]
+    pub fn spins(&self) -> bool {
+        self.ends().any(|end| end.receive == Receive::Spin)
+    }
+
+    /// The CPU that several ends are pinned to.
+    #[must_use]
+    pub fn shared_cpu(&self) -> Option<u32> {
+        let mut taken = std::collections::BTreeSet::new();
+        self.ends().filter_map(|end| end.cpu).find(|cpu| !taken.insert(*cpu))
+    }
+
     /// The options of `rr`.
     #[must_use]
     pub fn rr(&self) -> Option<&RrSpec> {
@@ -393,7 +428,7 @@ impl ProbeSpec {
         if let Some(response) = rr.response_size {
             SizeList::one(response).check(protocol)?;
         }
-        for (end, prefix) in [(&self.initiator, "--"), (&self.reflector, "--remote-")] {
+        for (end, prefix) in self.ends().zip(["--", "--remote-"]) {
             let given = [("bind", end.bind.is_some()), ("device", end.device.is_some())];
             if let Some((name, _)) = given.iter().find(|(_, given)| *given && protocol.is_local()) {
                 let others = Protocol::words_of(|one| one.is_served() && one.carries(self.probe()));
@@ -402,17 +437,12 @@ impl ProbeSpec {
             }
         }
         let polls = |end: &EndSpec| !matches!(end.receive, Receive::Block | Receive::Spin);
-        if !protocol.is_pollable() && (polls(&self.initiator) || polls(&self.reflector)) {
+        if !protocol.is_pollable() && self.ends().any(polls) {
             let what = format!("{protocol} does not wait by select, poll or epoll");
             return conflict(&what, "use --receive spin or --receive block");
         }
-        let spins = |end: &EndSpec| end.receive == Receive::Spin;
-        if let (Some(a), Some(b)) = (self.initiator.cpu, self.reflector.cpu)
-            && a == b
-            && protocol.is_local()
-            && (spins(&self.initiator) || spins(&self.reflector))
-        {
-            let what = format!("both ends are on CPU {a} and one of them spins, so the other never runs");
+        if let Some(cpu) = self.shared_cpu().filter(|_| protocol.is_local() && self.spins()) {
+            let what = format!("both ends are on CPU {cpu} and one of them spins, so the other never runs");
             return conflict(&what, "give the ends different CPUs, or use --receive block");
         }
         if let Some(multicast) = &socket.multicast {

@@ -114,8 +114,8 @@ pub(crate) fn check(spec: &ProbeSpec, stream: &StreamSpec) -> Result<(), ModelEr
     if multicast.is_some() {
         return conflict("a stream goes to one address", "leave the multicast group out");
     }
-    let modes = [spec.initiator.receive, spec.reflector.receive];
-    if let Some(mode) = modes.into_iter().find(|mode| !matches!(mode, Receive::Block | Receive::Spin)) {
+    if let Some(mode) = spec.ends().map(|end| end.receive).find(|mode| !matches!(mode, Receive::Block | Receive::Spin))
+    {
         return conflict(&format!("the receiver of a stream does not wait with {mode}"), "use --receive block or spin");
     }
     if spec.stop.max_ms == u32::MAX {

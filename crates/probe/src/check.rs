@@ -169,30 +169,21 @@ pub(crate) fn longest_pace_us(spec: &ProbeSpec) -> u64 {
 
 /// Checks both ends against each other when they share a machine.
 pub(crate) fn same_machine(spec: &ProbeSpec) -> Result<(), ProbeError> {
-    let paced = spec.pace();
-    let spins = spec.initiator.receive == Receive::Spin
-        || spec.reflector.receive == Receive::Spin
-        || paced.is_some_and(|pace| pace.pacer == Pacer::Spin);
-    if let (Some(a), Some(b)) = (spec.initiator.cpu, spec.reflector.cpu)
-        && a == b
-        && spins
-    {
+    let spins = spec.spins() || spec.pace().is_some_and(|pace| pace.pacer == Pacer::Spin);
+    if let Some(cpu) = spec.shared_cpu().filter(|_| spins) {
         return conflict(
-            format!("both ends are on CPU {a} of one machine and one of them spins, so the other never runs"),
+            format!("both ends are on CPU {cpu} of one machine and one of them spins, so the other never runs"),
             "give the ends different CPUs with --cpu and --remote-cpu, or use --receive block",
         );
     }
-    if let (Some(a), Some(b)) = (spec.initiator.cpu, spec.reflector.cpu)
-        && a == b
-        && spec.probe().is_bulk()
-        && (spec.initiator.policy.is_real_time() || spec.reflector.policy.is_real_time())
-    {
+    let is_real_time = || spec.ends().any(|end| end.policy.is_real_time());
+    if let Some(cpu) = spec.shared_cpu().filter(|_| spec.probe().is_bulk() && is_real_time()) {
         return conflict(
-            format!("both ends are on CPU {a} of one machine with a real-time policy, and a sender never sleeps"),
+            format!("both ends are on CPU {cpu} of one machine with a real-time policy, and a sender never sleeps"),
             "give the ends different CPUs with --cpu and --remote-cpu, or use --policy other",
         );
     }
-    let unpinned = spec.initiator.cpu.is_none() || spec.reflector.cpu.is_none();
+    let unpinned = spec.ends().any(|end| end.cpu.is_none());
     let single = task::online_cpus().is_ok_and(|cpus| cpus.iter().count() == 1);
     if spins && unpinned && single {
         return conflict(

@@ -157,11 +157,11 @@ fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages) -> Verdict {
     let path = &parts.path_info;
     let reflectors = parts.others.iter().filter_map(|other| {
         let (name, report) = (other.named(), other.report.as_ref()?);
-        Some(evidence(Role::Reflector, name, other.one_machine, &spec.reflector, report))
+        Some(evidence(spec, Role::Reflector, name, other.one_machine, report))
     });
     record::verdict(&Evidence {
         spec,
-        initiator: evidence(Role::Initiator, Role::Initiator.word(), true, &spec.initiator, &parts.own),
+        initiator: evidence(spec, Role::Initiator, Role::Initiator.word(), true, &parts.own),
         reflectors: reflectors.collect(),
         clock: Some(&parts.map),
         messages,
@@ -181,14 +181,23 @@ fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages) -> Verdict {
 
 /// What an end reported, as the verdict looks at it.
 fn evidence<'a>(
+    spec: &'a ProbeSpec,
     role: Role,
     name: &'a str,
     one_machine: bool,
-    spec: &'a EndSpec,
     report: &'a StopReport,
 ) -> EndEvidence<'a> {
     let StopReport { usage, counters, preloads, carried, .. } = report;
-    EndEvidence { role, name, one_machine, spec, usage, counters, preloads, carried: carried.as_deref() }
+    EndEvidence {
+        role,
+        name,
+        one_machine,
+        spec: spec.end(role),
+        usage,
+        counters,
+        preloads,
+        carried: carried.as_deref(),
+    }
 }
 
 fn reflector_end(spec: &ProbeSpec, other: Other) -> EndReport {

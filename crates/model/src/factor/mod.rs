@@ -20,7 +20,8 @@ pub use serde_json::Value;
 pub(crate) use setup::{KERNEL, PROBE, PROTOCOL};
 
 use crate::{
-    EndSpec, ModelError, PaceSpec, Probe, ProbeOptions, ProbeSpec, Protocol, RrSpec, SocketSpec, StreamSpec, WakeSpec,
+    EndSpec, ModelError, PaceSpec, Probe, ProbeOptions, ProbeSpec, Protocol, Role, RrSpec, SocketSpec, StreamSpec,
+    WakeSpec,
 };
 use std::net::IpAddr;
 
@@ -306,7 +307,7 @@ impl Factor {
                     set(&mut spec.initiator, &self.end(initiator)?)?;
                     set(&mut spec.reflector, &self.end(reflector)?)
                 }
-                value => set(&mut spec.initiator, value).and_then(|()| set(&mut spec.reflector, value)),
+                value => Role::ALL.into_iter().try_for_each(|role| set(spec.end_mut(role), value)),
             },
             sets => match (sets, &mut spec.options) {
                 (Sets::Rr(set), ProbeOptions::Rr(rr)) => set(rr, value),

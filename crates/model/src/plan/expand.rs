@@ -3,7 +3,8 @@
 use super::{BuiltInStack, CellShield, Grid, Plan, STACKS, StackPlan};
 use crate::factor::{self, Factor, Record, Value};
 use crate::{
-    KernelChoice, LoadProfile, LoadSpec, ModelError, Probe, ProbeSpec, Protocol, Receive, Setting, SocketSpec, Stamps,
+    KernelChoice, LoadProfile, LoadSpec, ModelError, Probe, ProbeSpec, Protocol, Receive, Role, Setting, SocketSpec,
+    Stamps,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,10 +36,10 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Whether a process of another host has to reflect.
+    /// Whether a process of another host has to have a role.
     #[must_use]
-    pub fn needs_reflector(&self) -> bool {
-        self.spec.probe().has_reflector() && self.has_peer()
+    pub fn needs(&self, role: Role) -> bool {
+        self.spec.probe().most_hosts(role) > 0 && self.has_peer()
     }
 
     /// Whether it sends messages to another host.
@@ -179,7 +180,7 @@ impl Plan {
             return Ok(None);
         }
         spec.check()?;
-        if [&spec.initiator, &spec.reflector].iter().any(|end| end.receive == Receive::Completion) {
+        if spec.ends().any(|end| end.receive == Receive::Completion) {
             let what = format!("receive mode {} is of Windows, and the hosts of a plan are Linux", Receive::Completion);
             return Err(ModelError::conflict(what, "use epoll, or measure with winpoint by hand"));
         }
@@ -238,7 +239,7 @@ impl Plan {
 
     /// How many reflectors take part, as far as the plan has so many.
     fn reflectors(&self, value: &Value) -> Result<u32, ModelError> {
-        let known = u32::try_from(self.roles.reflectors.len()).unwrap_or(u32::MAX);
+        let known = u32::try_from(self.roles.hosts(Role::Reflector).len()).unwrap_or(u32::MAX);
         let count = value.as_u64().and_then(|count| u32::try_from(count).ok());
         count.filter(|count| (1..=known.max(1)).contains(count)).ok_or_else(|| {
             let accepted = format!("1 to {known}, the hosts of roles.reflectors");
@@ -328,7 +329,6 @@ impl BuiltInStack {
         };
         let stamped = spec.pace().is_some_and(|pace| pace.stamps != Stamps::None);
         let segmented = spec.stream().is_some_and(|stream| stream.gso || stream.gro);
-        let spins = [&spec.initiator, &spec.reflector].iter().any(|end| end.receive == Receive::Spin);
         if !protocols.contains(protocol) {
             let carried = Protocol::words_of(|one| protocols.contains(&one));
             refuse(&format!("{protocol}, only {carried}"), protocol.word())
@@ -340,7 +340,7 @@ impl BuiltInStack {
             refuse("packets that captures see", "capture")
         } else if *leaves_options && segmented {
             refuse("sockets with gso or gro", "gso and gro")
-        } else if *only_blocking && spins {
+        } else if *only_blocking && spec.spins() {
             refuse("ends that spin by themselves", "receive = spin")
         } else {
             Ok(())
@@ -363,7 +363,7 @@ mod tests {
         let wake: Vec<&super::Cell> = all.iter().filter(|cell| cell.spec.probe() == crate::Probe::Wake).collect();
         assert_eq!((all.len(), wake.len()), (2 * 2 * 2 * 2 + 4, 4));
         assert_eq!(wake[1].key, "cpu=1,load=none,policy=fifo:50;other,probe=wake,protocol=timer");
-        assert!(wake.iter().all(|cell| !cell.needs_reflector() && cell.spec.interval_us == Some(1000)));
+        assert!(wake.iter().all(|cell| !cell.needs(crate::Role::Reflector) && cell.spec.interval_us == Some(1000)));
         assert_eq!(wake[0].spec.initiator_cpus().collect::<Vec<_>>(), [Some(1)]);
         let several =
             "[[grid]]\nprobe = [\"wake\"]\ncpus = [\"1-2\"]\ninterval_us = [200, 1000]\ntimer_slack_ns = [1]\n";

@@ -45,7 +45,7 @@ pub use prepare::{CellShield, KnobPlan, ShieldPlan};
 pub use question::{Factors, Question, default_question};
 pub use values::{Grid, Measure};
 
-use crate::{CpuList, LoadProfile, ModelError, Probe, Protocol};
+use crate::{CpuList, LoadProfile, ModelError, Probe, Protocol, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -250,6 +250,23 @@ pub struct Roles {
     pub reflectors: Vec<String>,
 }
 
+impl Roles {
+    /// The hosts of a role.
+    #[must_use]
+    pub fn hosts(&self, role: Role) -> &[String] {
+        match role {
+            Role::Initiator => std::slice::from_ref(&self.initiator),
+            Role::Reflector => &self.reflectors,
+        }
+    }
+
+    /// The first role that a host has.
+    #[must_use]
+    pub fn role_of(&self, host: &str) -> Option<Role> {
+        Role::ALL.into_iter().find(|role| self.hosts(*role).iter().any(|one| one == host))
+    }
+}
+
 /// A named load.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -389,27 +406,33 @@ impl Plan {
         let cells = self.cells()?;
         self.check_needs(&cells)?;
         self.check_kernels(&cells)?;
-        if self.roles.reflectors.is_empty() && cells.iter().any(|cell| cell.needs_reflector()) {
-            return conflict("the plan has no reflector", "set roles.reflectors = [\"b\"]");
-        }
-        let has_one = |probe: Probe| probe.has_peer() && !probe.has_several_reflectors();
-        if self.roles.reflectors.len() > 1
-            && let Some(cell) = cells.iter().find(|cell| has_one(cell.spec.probe()))
-        {
-            let what =
-                format!("roles.reflectors names {} hosts for {}", self.roles.reflectors.len(), cell.spec.probe());
-            return conflict(&what, "name one reflector, or measure with pace alone");
-        }
-        let mut roles = BTreeSet::new();
-        if let Some(host) = self.roles.reflectors.iter().find(|host| !roles.insert(*host)) {
-            return conflict(&format!("roles.reflectors names '{host}' twice"), "name each host once");
-        }
-        for host in std::iter::once(&self.roles.initiator).chain(&self.roles.reflectors) {
-            if !known.contains(host) {
-                return conflict(&format!("host '{host}' is not known"), &format!("use one of: {}", known.join(", ")));
-            }
-        }
+        Role::ALL.into_iter().try_for_each(|role| self.check_role(role, &cells, &known))?;
         Ok(cells)
+    }
+
+    /// Whether the hosts of a role are those that the cells need.
+    fn check_role(&self, role: Role, cells: &[Cell], known: &[String]) -> Result<(), ModelError> {
+        let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
+        let hosts = self.roles.hosts(role);
+        if hosts.is_empty() && cells.iter().any(|cell| cell.needs(role)) {
+            return conflict(&format!("the plan has no {role}"), &format!("set roles.{role}s = [\"b\"]"));
+        }
+        let has_one = |probe: Probe| probe.has_peer() && probe.most_hosts(role) < 2;
+        if let (2.., Some(cell)) = (hosts.len(), cells.iter().find(|cell| has_one(cell.spec.probe()))) {
+            let several: Vec<_> =
+                Probe::ALL.into_iter().filter(|one| one.most_hosts(role) > 1).map(Probe::word).collect();
+            let what = format!("roles.{role}s names {} hosts for {}", hosts.len(), cell.spec.probe());
+            let remedy = format!("name one {role}, or measure with {} alone", crate::words::listed(&several));
+            return conflict(&what, &remedy);
+        }
+        let mut named = BTreeSet::new();
+        if let Some(host) = hosts.iter().find(|host| !named.insert(*host)) {
+            return conflict(&format!("roles.{role}s names '{host}' twice"), "name each host once");
+        }
+        if let Some(host) = hosts.iter().find(|host| !known.contains(host)) {
+            return conflict(&format!("host '{host}' is not known"), &format!("use one of: {}", known.join(", ")));
+        }
+        Ok(())
     }
 
     /// Sets how often each cell is measured, whatever the grids say.

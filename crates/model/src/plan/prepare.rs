@@ -1,7 +1,7 @@
 //! What a plan says about preparing machines: the shield and the knobs of its cells.
 
 use super::{LabKind, Plan};
-use crate::{CpuList, KernelChoice, ModelError, Pacer, ProbeSpec, Receive, Setting, ShieldBackend, ShieldSpec};
+use crate::{CpuList, KernelChoice, ModelError, Pacer, ProbeSpec, Setting, ShieldBackend, ShieldSpec};
 use std::collections::BTreeSet;
 
 /// How the cells of a plan are shielded, beside the value of their axis `shield`.
@@ -117,15 +117,13 @@ impl Plan {
     pub(super) fn check_placement(&self, spec: &ProbeSpec, settings: &[Setting]) -> Result<(), ModelError> {
         let one_machine = self.lab.as_ref().is_some_and(|lab| matches!(lab.kind, LabKind::Netns | LabKind::Loopback));
         let paced = spec.pace().is_some_and(|pace| pace.pacer == Pacer::Spin);
-        let spins = paced || spec.initiator.receive == Receive::Spin || spec.reflector.receive == Receive::Spin;
+        let spins = paced || spec.spins();
         let busy = spec.initiator.busy_poll_us.is_some_and(|us| us > 0);
         let knob = settings.iter().find(|setting| {
             let name = setting.key.strip_prefix("sysctl.").unwrap_or(&setting.key);
             BUSY_POLLING.contains(&name) && setting.value.trim().parse::<u64>().is_ok_and(|us| us > 0)
         });
-        let (Some(cpu), true) = (spec.initiator.cpu.filter(|cpu| spec.reflector.cpu == Some(*cpu)), one_machine) else {
-            return Ok(());
-        };
+        let Some(cpu) = spec.shared_cpu().filter(|_| one_machine) else { return Ok(()) };
         let other = "give the ends different CPUs (cpu = \"0;1\"), or";
         if spins || busy {
             let mode = if paced { "pacer = \"sleep\"" } else { "receive = \"block\"" };
