@@ -32,7 +32,7 @@ pub(crate) struct LoopShape {
     /// Whether answers carry the wall clock too.
     pub(crate) wall: bool,
     /// Whether messages may be dropped to keep the owner's limit; a stream is only read later.
-    pub(crate) datagrams: bool,
+    pub(crate) counts_losses: bool,
     /// The tag without which nothing is answered, where messages may come from others and have room for it.
     pub(crate) tag: Option<[u8; 8]>,
     /// Over PGM: answers say what repairs cost their messages.
@@ -92,7 +92,7 @@ impl<F: FnOnce()> DuplexVisitor for AnswerLoop<'_, F> {
     fn visit<O: Outbox, I: Inbox>(self, outbox: &mut O, inbox: &mut I) -> SizeOutcome {
         let Self { shape, clock, mut budget, mut stamp_feedback, buffer, around } = self;
         let message = buffer.get_mut(..shape.size).unwrap_or_default();
-        if shape.datagrams
+        if shape.counts_losses
             && let Err(broken) = clear(inbox, message)
         {
             return around.broken(broken);
@@ -151,7 +151,7 @@ fn answer<O: Outbox, I: Inbox>(
             counts.received += 1;
             if !budget.allows(rx) {
                 counts.over_rate += 1;
-                if shape.datagrams {
+                if shape.counts_losses {
                     continue;
                 }
                 // A stream is held back, which its sender feels.
@@ -178,7 +178,7 @@ fn answer<O: Outbox, I: Inbox>(
             }
             counts.sent += 1;
             if shape.wall {
-                if shape.datagrams && (given == AnswerSent::Unsure || outbox.unsent() != unsent) {
+                if shape.counts_losses && (given == AnswerSent::Unsure || outbox.unsent() != unsent) {
                     unsent = outbox.unsent();
                     stamp_feedback.lose_count();
                 }

@@ -78,7 +78,7 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
                 size: usize::try_from(size).map_err(failed)?,
                 every: u64::from(asked.every),
                 wall: false,
-                datagrams: true,
+                counts_losses: true,
                 tag: wanted_tag(usize::try_from(size).map_err(failed)?, peer.tag),
                 repairs: true,
             },

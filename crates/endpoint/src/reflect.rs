@@ -31,7 +31,7 @@ pub(crate) struct LoopShape {
     /// MSG_MORE on all but the last pong.
     pub(crate) more: bool,
     /// Whether messages may be dropped to keep the rate; a stream is held back instead.
-    pub(crate) datagrams: bool,
+    pub(crate) counts_losses: bool,
     /// The tag that messages carry, where they may come from others and have room for it.
     pub(crate) tag: Option<[u8; 8]>,
 }
@@ -220,7 +220,7 @@ fn reflect<P: Path>(
             return Ok(());
         }
         let Some(earliest) = pace.look() else { continue };
-        if shape.datagrams {
+        if shape.counts_losses {
             while pace.is_before(earliest) {
                 if !take_pings(path, LoopShape { pings: 1, ..shape }, buffer, halt, counts)? {
                     return Ok(());
@@ -250,7 +250,7 @@ fn take_pings<P: Path>(
         match path.receive(request) {
             Ok(Received::Bytes(bytes)) if shape.fits(bytes, request) => {
                 counts.received += 1;
-                if shape.pings > 1 && shape.datagrams {
+                if shape.pings > 1 && shape.counts_losses {
                     // All pings of a round carry one number. Another one means that a ping of the round before was
                     // lost: count anew, or every later round would be answered too early.
                     let found = head(request);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     fn shape(size: usize, response: usize, pings: u32, pongs: u32) -> LoopShape {
-        LoopShape { size, response, pings, pongs, more: true, datagrams: true, tag: wanted_tag(size, 9) }
+        LoopShape { size, response, pings, pongs, more: true, counts_losses: true, tag: wanted_tag(size, 9) }
     }
 
     fn play(shape: LoopShape, pps: u32, acts: Vec<Act>) -> (SizeOutcome, Vec<(Vec<u8>, bool)>) {
@@ -464,7 +464,7 @@ mod tests {
         let mut buffer = [0; 64];
         let mut pace = RateLimiter::new(clock, u32::MAX, 2);
         let mut path = Endless { left: 100_000, halt: &halt };
-        let shape = LoopShape { datagrams: false, tag: Some([0; 8]), ..shape(32, 64, 2, 3) };
+        let shape = LoopShape { counts_losses: false, tag: Some([0; 8]), ..shape(32, 64, 2, 3) };
         let looks = AtomicU64::new(0);
         let counted = allocation_counter::measure(|| {
             let end = reflect(&mut path, shape, &mut buffer, &mut pace, &halt, &mut counts, || {

@@ -247,7 +247,7 @@ fn answer<F: FnOnce()>(
             size: shape.size,
             every: u64::from(asked.every),
             wall: asked.stamps != Stamps::None,
-            datagrams: shape.datagrams,
+            counts_losses: shape.counts_losses,
             tag: shape.tag,
             repairs: false,
         },
@@ -297,7 +297,7 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
             pings: request.pings,
             pongs: request.pongs,
             more: request.socket.more,
-            datagrams: !protocol.is_stream(),
+            counts_losses: protocol.counts_losses(),
             tag: tag.and_then(|tag| wanted_tag(size as usize, tag)),
         };
         let options = PathOptions {

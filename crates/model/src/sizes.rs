@@ -67,12 +67,12 @@ impl SizeList {
         Self(self.0.into_iter().filter(|size| (min..=max).contains(size)).collect())
     }
 
-    /// Checks each size against the protocol: a stream has no message of 0 bytes, a datagram has a largest size.
+    /// Checks each size against the protocol: what loses nothing has no message of 0 bytes, and each has a largest size.
     ///
     /// # Errors
     /// [`ModelError::OutOfRange`] for the first size that cannot be sent.
     pub fn check(&self, protocol: Protocol) -> Result<(), ModelError> {
-        let (min, max) = (u32::from(protocol.is_stream()), protocol.max_size());
+        let (min, max) = (protocol.min_size(), protocol.max_size());
         match self.iter().find(|size| !(min..=max).contains(size)) {
             Some(size) => Err(ModelError::range("size", size, format!("{min} to {max} bytes for {protocol}"))),
             None => Ok(()),

@@ -38,6 +38,8 @@ struct Traits {
     ends: Ends,
     /// Whether messages have no borders.
     is_stream: bool,
+    /// Whether an answer that does not come in time counts as lost.
+    counts_losses: bool,
     max_size: u32,
     /// What it carries.
     patterns: &'static [Pattern],
@@ -72,6 +74,7 @@ impl Protocol {
                 // With time stamps, as Linux has them on (RFC 7323).
                 ends: Ends::Connect { header_bytes: 32 },
                 is_stream: true,
+                counts_losses: false,
                 max_size: 16 << 20,
                 patterns: ALL,
             },
@@ -85,6 +88,7 @@ impl Protocol {
                 about: "UDP, unicast or multicast",
                 ends: Ends::Address,
                 is_stream: false,
+                counts_losses: true,
                 max_size: 65_507,
                 patterns: ALL,
             },
@@ -92,6 +96,7 @@ impl Protocol {
                 about: "A UNIX stream socket between two processes of this machine",
                 ends: Ends::Inherit,
                 is_stream: true,
+                counts_losses: false,
                 max_size: 16 << 20,
                 patterns: &[Pattern::Rounds],
             },
@@ -99,6 +104,7 @@ impl Protocol {
                 about: "A UNIX datagram socket between two processes of this machine",
                 ends: Ends::Inherit,
                 is_stream: false,
+                counts_losses: true,
                 max_size: 106_496,
                 patterns: &[Pattern::Rounds],
             },
@@ -106,6 +112,7 @@ impl Protocol {
                 about: "Two pipes between two processes of this machine",
                 ends: Ends::Inherit,
                 is_stream: true,
+                counts_losses: false,
                 max_size: 16 << 20,
                 patterns: &[Pattern::Rounds],
             },
@@ -113,6 +120,7 @@ impl Protocol {
                 about: "Memory that two processes of this machine share: the least that a message can take",
                 ends: Ends::Inherit,
                 is_stream: false,
+                counts_losses: true,
                 max_size: 65_504,
                 patterns: &[Pattern::Rounds],
             },
@@ -120,6 +128,7 @@ impl Protocol {
                 about: "Bare Ethernet frames past the kernel's network stack: the least that an interface can take",
                 ends: Ends::Address,
                 is_stream: false,
+                counts_losses: true,
                 // What is left of AF_XDP's chunk of 4096 bytes behind its headroom and the headers of IPv6.
                 max_size: 3_774,
                 patterns: &[Pattern::Rounds],
@@ -128,6 +137,7 @@ impl Protocol {
                 about: "ICMP echo",
                 ends: Ends::Kernel,
                 is_stream: false,
+                counts_losses: true,
                 max_size: 65_499,
                 patterns: &[Pattern::Rounds],
             },
@@ -135,6 +145,7 @@ impl Protocol {
                 about: "PGM, reliable multicast: only with pace",
                 ends: Ends::Address,
                 is_stream: false,
+                counts_losses: true,
                 max_size: 65_507,
                 patterns: &[Pattern::Schedule],
             },
@@ -151,6 +162,19 @@ impl Protocol {
     #[must_use]
     pub fn is_stream(self) -> bool {
         self.traits().is_stream
+    }
+
+    /// Whether an answer that does not come in time counts as lost, and messages above a limit may be dropped. Else nothing is lost
+    /// on the way, and silence is a broken path.
+    #[must_use]
+    pub fn counts_losses(self) -> bool {
+        self.traits().counts_losses
+    }
+
+    /// The shortest message in bytes: of what loses nothing a message of 0 bytes cannot be sent.
+    #[must_use]
+    pub fn min_size(self) -> u32 {
+        u32::from(!self.counts_losses())
     }
 
     /// Whether it is asked for by its name: of the others the probe says enough.

@@ -323,10 +323,10 @@ impl ProbeSpec {
         self.protocol().is_some_and(Protocol::is_local)
     }
 
-    /// Whether messages have no borders, so that a receiver counts bytes.
+    /// As [`Protocol::counts_losses`].
     #[must_use]
-    pub fn is_stream(&self) -> bool {
-        self.protocol().is_some_and(Protocol::is_stream)
+    pub fn counts_losses(&self) -> bool {
+        self.protocol().is_none_or(Protocol::counts_losses)
     }
 
     /// The socket options of a measurement that sends messages.

@@ -272,7 +272,7 @@ impl DataSocket {
     pub fn dropped(&self) -> Option<u32> {
         // Indices of include/uapi/linux/sock_diag.h: SK_MEMINFO_DROPS is the ninth.
         const DROPS: usize = 8;
-        if self.protocol.is_stream() || self.kind == SocketKind::Frame {
+        if !self.protocol.counts_losses() || self.kind == SocketKind::Frame {
             return None;
         }
         let mut values = [0; DROPS + 1];

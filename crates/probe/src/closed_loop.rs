@@ -159,7 +159,7 @@ impl ClosedLoop<'_> {
             receive_bytes,
             more: spec.socket.as_ref().is_some_and(|socket| socket.more),
             framing: self.framing(send_bytes, receive_bytes),
-            stream: spec.is_stream(),
+            counts_losses: spec.counts_losses(),
             fresh: false,
             timeout_ns: u64::from(spec.timeout_ms) * 1_000_000,
             gap: spec.gap,
@@ -175,14 +175,22 @@ impl ClosedLoop<'_> {
             // The server's answer is not made from the request.
             DataPath::ConnectEach(_) => Plan {
                 framing: Framing::Own { tier: Tier::Nothing, tag: self.peer.tag },
-                stream: false,
+                counts_losses: true,
                 fresh: true,
                 ..plan
             },
             DataPath::Echo(_) => {
                 let bytes = echo::buffer_bytes(send_bytes);
                 let framing = Framing::Own { tier: Tier::Truncated(echo::NUMBER_BYTES), tag: 0 };
-                Plan { send_bytes: bytes, receive_bytes: bytes, framing, pings: 1, pongs: 1, stream: false, ..plan }
+                Plan {
+                    send_bytes: bytes,
+                    receive_bytes: bytes,
+                    framing,
+                    pings: 1,
+                    pongs: 1,
+                    counts_losses: true,
+                    ..plan
+                }
             }
         }
     }

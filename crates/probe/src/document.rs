@@ -284,10 +284,10 @@ fn rate_width(spec: &ProbeSpec, rates: &[f64]) -> Option<f64> {
 /// The endpoint's owner limits the rate: datagrams above it are not answered, streams are read later.
 fn over_rate(spec: &ProbeSpec, name: &str, report: &StopReport) -> Option<Finding> {
     let count = report.over_rate;
-    let detail = if spec.is_stream() {
-        format!("the endpoint's owner limits the rate, and {count} times it waited before it read on")
-    } else {
+    let detail = if spec.counts_losses() {
         format!("{count} messages came faster than the endpoint's owner allows and were not answered")
+    } else {
+        format!("the endpoint's owner limits the rate, and {count} times it waited before it read on")
     };
     let remedy = "leave a gap (--sleep-gap), or have its --max-rate raised";
     (count > 0).then(|| Finding::at(FindingId::Loss, name, format!("{detail}: {remedy}")))

@@ -326,7 +326,7 @@ pub(crate) fn loss_by_direction(
     reports: &[Option<StopReport>],
     scope: &str,
 ) -> Option<Finding> {
-    if lost == 0 || spec.is_stream() || reports.is_empty() || reports.iter().any(Option::is_none) {
+    if lost == 0 || !spec.counts_losses() || reports.is_empty() || reports.iter().any(Option::is_none) {
         return None;
     }
     let sum = |count: fn(&StopReport) -> u64| reports.iter().flatten().map(count).sum::<u64>();

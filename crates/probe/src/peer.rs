@@ -199,8 +199,8 @@ fn over_network(spec: &ProbeSpec, context: &Context, unproved: UnprovedPath) -> 
     let proof = data::prove(&opened.token);
     let mut shown = false;
     let seen_as = session.prove(protocol, || {
-        // A stream delivers it; datagrams may be lost.
-        if protocol.is_stream() && std::mem::replace(&mut shown, true) {
+        // What loses nothing delivers it.
+        if !protocol.counts_losses() && std::mem::replace(&mut shown, true) {
             return Ok(());
         }
         Ok(socket.send_once(&proof, SHOW)?)

@@ -45,8 +45,8 @@ pub(crate) struct Plan {
     pub more: bool,
     /// What messages carry both ways.
     pub framing: Framing,
-    /// Whether messages have no borders; silence is then no loss but a broken path.
-    pub stream: bool,
+    /// As [`model::Protocol::counts_losses`]: else silence is no loss but a broken path.
+    pub counts_losses: bool,
     /// Whether each round has a connection of its own, so that nothing of a lost one can come later.
     pub fresh: bool,
     /// A round without its whole answer is lost after this time, in ns.
@@ -372,7 +372,7 @@ impl<'a> Rounds<'a> {
         if now.wrapping_sub(sent) < self.timeout {
             return Ok(None);
         }
-        if self.plan.stream {
+        if !self.plan.counts_losses {
             return Err(self.silent());
         }
         self.matcher.lose(sent);

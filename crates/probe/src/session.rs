@@ -176,7 +176,7 @@ impl Session {
             match show() {
                 // ICMP's answer to an earlier datagram: the endpoint has closed its socket, and says why over this connection.
                 Err(ProbeError::Net(NetError::Exchange { cause, .. }))
-                    if !protocol.is_stream() && cause.kind() == ErrorKind::ConnectionRefused => {}
+                    if protocol.counts_losses() && cause.kind() == ErrorKind::ConnectionRefused => {}
                 shown => shown?,
             }
             match self.wait_unless_stopped(PROVE_AGAIN)? {

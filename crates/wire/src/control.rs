@@ -533,7 +533,7 @@ impl OpenRequest {
     pub(crate) fn check_sizes(&self, size: u32, response_size: u32) -> Result<(), Refusal> {
         let protocol = self.socket.protocol;
         let least = u32::try_from(crate::data::PACED_BYTES).unwrap_or(u32::MAX);
-        let min = if self.pace.is_some() { least } else { u32::from(protocol.is_stream()) };
+        let min = if self.pace.is_some() { least } else { protocol.min_size() };
         if let Some(wrong) = [size, response_size].into_iter().find(|size| !(min..=self.max_size).contains(size)) {
             return bad(format!(
                 "size {wrong} is outside the {min} to {} bytes that this session announced",

@@ -37,7 +37,7 @@ impl Outbox for Sent {
 }
 
 fn shape(size: usize, every: u64, wall: bool) -> LoopShape {
-    LoopShape { size, every, wall, datagrams: true, tag: None, repairs: false }
+    LoopShape { size, every, wall, counts_losses: true, tag: None, repairs: false }
 }
 
 fn play(shape: LoopShape, pps: u32, acts: Vec<Act>) -> (SizeOutcome, Vec<Vec<u8>>) {

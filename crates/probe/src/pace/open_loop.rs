@@ -213,7 +213,7 @@ impl OpenLoop<'_> {
             },
             room: whole(room),
             sent_stamps: sockets.sent_stamps(pass.size as usize)?,
-            stream: spec.is_stream(),
+            counts_losses: spec.counts_losses(),
             halt: &halt,
             counter,
         };

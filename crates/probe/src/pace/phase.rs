@@ -77,8 +77,8 @@ pub(crate) struct Phase<'a> {
     pub room: usize,
     /// Stamps of what is sent, numbered from this phase's first message: of each socket.
     pub sent_stamps: Vec<SentStamps>,
-    /// Whether messages have no borders, so that none is ever lost.
-    pub stream: bool,
+    /// As [`model::Protocol::counts_losses`].
+    pub counts_losses: bool,
     /// Ends the loops and the path's own waits.
     pub halt: &'a AtomicBool,
     pub counter: PhaseCounter<'a>,
@@ -122,7 +122,7 @@ impl Phase<'_> {
             in_flight_config,
             room,
             sent_stamps,
-            stream,
+            counts_losses,
             halt,
             counter,
         } = self;
@@ -131,7 +131,7 @@ impl Phase<'_> {
         let (sent_in, sent_out) = sent_ring.ends();
         let (received_in, received_out) = received_ring.ends();
         let collected = (sent_out, received_out);
-        let mut collector = Collector::new(clock, in_flight_config, sent_stamps, stream, counter, collected);
+        let mut collector = Collector::new(clock, in_flight_config, sent_stamps, counts_losses, counter, collected);
         halt.store(false, Ordering::Release);
         let barrier = StartBarrier::new(if matches!(loops, Loops::One(_)) { 1 } else { 2 });
         let sent_all = AtomicBool::new(false);
@@ -332,7 +332,7 @@ impl<'a> Collector<'a> {
         clock: Clock,
         config: InFlightConfig,
         sent_stamps: Vec<SentStamps>,
-        stream: bool,
+        counts_losses: bool,
         counter: PhaseCounter<'a>,
         (sent, received): (Consumer<'a, SENT_WORDS>, Consumer<'a, RECEIVED_WORDS>),
     ) -> Self {
@@ -345,7 +345,7 @@ impl<'a> Collector<'a> {
             samples: Vec::with_capacity(2 * SAMPLES),
             grace: clock.ticks(GRACE_NS),
             timeout: config.timeout,
-            held: stream.then(|| clock.ticks(HELD_NS)),
+            held: (!counts_losses).then(|| clock.ticks(HELD_NS)),
             counter,
         }
     }

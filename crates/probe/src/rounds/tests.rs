@@ -17,7 +17,7 @@ pub(crate) fn plan(bytes: usize) -> Plan {
         receive_bytes: bytes,
         more: false,
         framing: Framing::Own { tier: Tier::for_size(bytes), tag: 0xabcd },
-        stream: false,
+        counts_losses: true,
         fresh: false,
         timeout_ns: u64::try_from(TIMEOUT.as_nanos()).unwrap(),
         gap: Gap::default(),
@@ -251,7 +251,7 @@ fn several_pings_and_pongs_are_one_round() {
 #[test]
 fn a_silent_stream_is_broken_and_keeps_its_samples() {
     let bench = Bench::new();
-    let mut rounds = bench.rounds(Plan { stream: true, ..plan(32) });
+    let mut rounds = bench.rounds(Plan { counts_losses: false, ..plan(32) });
     let mut path = Script::new(&[(4, Fate::Vanish)]);
     let ended = rounds.batch(&mut path, Limit::rounds(10), Phase::Timed);
     assert_eq!(ended, Err(PassEnd::Silent(plan(32).timeout_ns / 1_000_000)));

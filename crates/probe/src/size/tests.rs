@@ -82,7 +82,7 @@ fn the_measured_part_allocates_nothing() {
 }
 
 fn plan(protocol: Protocol) -> Plan {
-    Plan { stream: protocol.is_stream(), timeout_ns: 5_000_000_000, ..crate::rounds::tests::plan(BYTES) }
+    Plan { counts_losses: protocol.counts_losses(), timeout_ns: 5_000_000_000, ..crate::rounds::tests::plan(BYTES) }
 }
 
 fn allocates_nothing(probe: Probe, protocol: Protocol, receive: Receive) {
