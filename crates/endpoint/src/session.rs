@@ -122,7 +122,7 @@ fn run(
 pub(crate) fn machine(network: bool, shared: &Shared) -> Result<ServerSession, EndpointError> {
     let mut words = vec![capability::PACE];
     if network {
-        words.extend(Protocol::ALL.into_iter().filter(|protocol| protocol.is_served()).map(Protocol::word));
+        words.extend(Protocol::ALL.into_iter().filter(|one| one.is_served()).map(Protocol::word));
         words.extend([capability::MULTICAST, capability::CONNECT_EACH, capability::STREAM, capability::HEARTBEAT]);
     } else {
         words.push(capability::INHERITED);

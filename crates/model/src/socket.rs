@@ -14,6 +14,12 @@ words! {
         Mptcp = "mptcp",
         /// UDP over IPv4 or IPv6, unicast or multicast.
         Udp = "udp",
+        /// SCTP over IPv4 or IPv6 (RFC 9260), a socket for each association (one-to-one style).
+        Sctp = "sctp",
+        /// SCTP on a socket for all associations (one-to-many style, SOCK_SEQPACKET).
+        SctpSeqpacket = "sctp-seqpacket",
+        /// DCCP over IPv4 or IPv6 (RFC 4340).
+        Dccp = "dccp",
         /// A pair of UNIX stream sockets between two processes of one machine.
         UnixStream = "unix-stream",
         /// A pair of UNIX datagram sockets between two processes of one machine.
@@ -61,11 +67,10 @@ enum Ends {
 const ALL: &[Pattern] = &[Pattern::Rounds, Pattern::Schedule, Pattern::Bulk];
 
 impl Protocol {
-    /// Those whose ends connect over the network.
-    pub const CONNECTIONS: &[Self] = &[Self::Tcp, Self::Mptcp];
+    /// Connections over the network that carry bytes without borders.
+    pub const BYTE_CONNECTIONS: &[Self] = &[Self::Tcp, Self::Mptcp];
     /// The words of probes that have a reflector, for the reference of plans.
-    pub(crate) const LISTED: &str =
-        "Protocol: `tcp`, `mptcp`, `udp`, `unix-stream`, `unix-dgram`, `pipe`, `shm`, `frame`; for `pace` also `pgm`.";
+    pub(crate) const LISTED: &str = "Protocol: `tcp`, `mptcp`, `udp`, `sctp`, `sctp-seqpacket`, `dccp`, `unix-stream`, `unix-dgram`, `pipe`, `shm`, `frame`; for `pace` also `pgm`.";
 
     const fn traits(self) -> Traits {
         match self {
@@ -91,6 +96,29 @@ impl Protocol {
                 counts_losses: true,
                 max_size: 65_507,
                 patterns: ALL,
+            },
+            Self::Sctp => Traits {
+                about: "SCTP, one-to-one; only where the kernel has it (modprobe sctp)",
+                // The common header and that of a DATA chunk (RFC 9260, sections 3.1 and 3.3.1).
+                ends: Ends::Connect { header_bytes: 28 },
+                is_stream: false,
+                counts_losses: false,
+                max_size: 65_507,
+                patterns: &[Pattern::Rounds],
+            },
+            Self::SctpSeqpacket => Traits {
+                about: "SCTP, one-to-many (SOCK_SEQPACKET); only where the kernel has it (modprobe sctp)",
+                ends: Ends::Address,
+                ..Self::Sctp.traits()
+            },
+            Self::Dccp => Traits {
+                about: "DCCP; only where the kernel has it (Linux before 6.16)",
+                // With an acknowledgement and numbers of 48 bits (RFC 4340, section 5).
+                ends: Ends::Connect { header_bytes: 24 },
+                counts_losses: true,
+                // One packet each: what an IPv4 packet holds behind both headers.
+                max_size: 65_491,
+                ..Self::Sctp.traits()
             },
             Self::UnixStream => Traits {
                 about: "A UNIX stream socket between two processes of this machine",
@@ -225,6 +253,23 @@ impl Protocol {
         if let Ends::Connect { header_bytes } = self.traits().ends { Some(header_bytes) } else { None }
     }
 
+    /// Whether each transaction may have a connection of its own.
+    #[must_use]
+    pub fn connects_each(self) -> bool {
+        self.is_connection() && self.is_stream()
+    }
+
+    /// The number of what carries it among IP's protocols (IANA); of frames, that of the UDP that they look like.
+    #[must_use]
+    pub fn ip_number(self) -> u8 {
+        match self {
+            Self::Sctp | Self::SctpSeqpacket => 132,
+            Self::Dccp => 33,
+            _ if self.is_connection() => 6,
+            _ => 17,
+        }
+    }
+
     /// Whether a reflector serves it over the network.
     #[must_use]
     pub fn is_served(self) -> bool {
@@ -259,6 +304,7 @@ impl Protocol {
     /// The largest message in bytes. UDP: 65,507 over IPv4 (RFC 768: a 16-bit length less the 8-byte header, less a
     /// 20-byte IP header). PGM: as UDP; its packets
     /// are shorter, so it fragments. UNIX datagrams: what a default socket buffer of 212,992 bytes carries. Streams: 16 MiB.
+    /// SCTP: as UDP, so that the two can be compared.
     #[must_use]
     pub fn max_size(self) -> u32 {
         self.traits().max_size
@@ -377,14 +423,14 @@ mod tests {
         let mut bound = ProbeSpec::new(Probe::Pingpong, Protocol::Pipe);
         bound.initiator.device = Some("eth0".to_owned());
         let text = bound.check().unwrap_err().to_string();
-        assert!(text.contains("use tcp, mptcp, udp or frame"), "{text}");
+        assert!(text.contains("use tcp, mptcp, udp, sctp, sctp-seqpacket, dccp or frame"), "{text}");
     }
 
     #[test]
     fn lists_of_protocols_are_those_of_the_table() {
         let of = |is: fn(Protocol) -> bool| Protocol::ALL.into_iter().filter(|one| is(*one)).collect::<Vec<_>>();
-        assert_eq!(of(Protocol::is_connection), Protocol::CONNECTIONS);
-        assert_eq!(of(|one| one.segment_header_bytes().is_some()), Protocol::CONNECTIONS);
+        assert_eq!(of(Protocol::connects_each), Protocol::BYTE_CONNECTIONS);
+        assert_eq!(of(|one| one.segment_header_bytes().is_some()), of(Protocol::is_connection));
         let quoted = |is: fn(Protocol) -> bool| {
             of(is).into_iter().map(|one| format!("`{}`", one.word())).collect::<Vec<_>>().join(", ")
         };

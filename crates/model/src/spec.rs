@@ -453,8 +453,8 @@ impl ProbeSpec {
                 return Err(ModelError::range("multicast group", multicast.group, "224.0.0.0/4 or ff00::/8"));
             }
         }
-        if rr.connect_each && !protocol.is_connection() {
-            let which = Protocol::words_of(Protocol::is_connection);
+        if rr.connect_each && !protocol.connects_each() {
+            let which = Protocol::words_of(Protocol::connects_each);
             let what = format!("a connection for each transaction needs rr over {which}");
             return conflict(&what, "use rr tcp --connect-each");
         }

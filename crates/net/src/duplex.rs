@@ -9,7 +9,7 @@ use crate::idle::Idle;
 use crate::multi::{FanoutSender, MultiReceiver, SocketReceiver};
 use crate::path::{PathError, PathOptions, Received};
 use crate::socket::{DataSocket, SocketKind};
-use crate::transport::{Connected, Pipe, ReceiveStep, Stream, Transport, Unconnected};
+use crate::transport::{Pipe, ReceiveStep, Stream, Transport, Unconnected};
 use crate::wait::{self, Block, Patience, Spin, Waiter, Waiting};
 use model::{Receive, Repaired};
 
@@ -119,9 +119,7 @@ pub fn with_duplex<V: DuplexVisitor>(
             let by_readiness = !matches!(options.receive, Receive::Block | Receive::Spin);
             let transport = SocketReceiver::new(one, 0, by_readiness)?;
             match one.kind {
-                SocketKind::Connected => {
-                    incoming(&mut Out(Connected::new(one.write_fd())), transport, &options, &idle, visitor)
-                }
+                SocketKind::Connected => incoming(&mut Out(one.connected()), transport, &options, &idle, visitor),
                 SocketKind::Unconnected => {
                     let out = Unconnected::new(one.write_fd(), one.addressing()?);
                     incoming(&mut Out(out), transport, &options, &idle, visitor)
@@ -155,9 +153,7 @@ fn plain<V: DuplexVisitor>(
 ) -> Result<V::Output, NetError> {
     let (read, write) = (socket.read_fd(), socket.write_fd());
     match socket.kind {
-        SocketKind::Connected => {
-            incoming(&mut Out(Connected::new(write)), Connected::new(read), options, idle, visitor)
-        }
+        SocketKind::Connected => incoming(&mut Out(socket.connected()), socket.connected(), options, idle, visitor),
         SocketKind::Unconnected => {
             let half = |fd| socket.addressing().map(|addressing| Unconnected::new(fd, addressing));
             incoming(&mut Out(half(write)?), half(read)?, options, idle, visitor)

@@ -44,9 +44,9 @@ pub enum NetError {
     /// Another peer has the interface's frames.
     #[error("{interface}: the frame session of {holder} has its frames, and one at a time can: wait for its end")]
     FramesHeld { interface: String, holder: SocketAddr },
-    /// A kernel that makes no MPTCP sockets.
-    #[error("this kernel makes no MPTCP socket ({cause}): {remedy}")]
-    NoMptcp { cause: io::Error, remedy: &'static str },
+    /// A kernel that lacks a protocol.
+    #[error("this kernel makes no {name} socket ({cause}): {remedy}")]
+    NotInKernel { name: &'static str, cause: io::Error, remedy: &'static str },
     /// No more descriptors.
     #[error("making {what} failed: {cause}: ask for fewer idle descriptors, or raise 'ulimit -n'")]
     Descriptors { what: &'static str, cause: io::Error },

@@ -6,7 +6,7 @@ use crate::idle::Idle;
 use crate::memory::Memory;
 use crate::path::{Path, PathError, PathOptions, PathVisitor, Received};
 use crate::socket::{DataSocket, SocketKind};
-use crate::transport::{Connected, Pipe, Stream, Transport, Unconnected};
+use crate::transport::{Pipe, Stream, Transport, Unconnected};
 use crate::wait::{self, Waiter, Waiting};
 
 /// Makes the path that `options` ask for over `socket`, runs the visitor's loop on it, and closes what it opened
@@ -22,7 +22,7 @@ pub fn with_path<V: PathVisitor>(
     socket.prepare(options.receive)?;
     let idle = Idle::open(&options.idle)?;
     match socket.kind {
-        SocketKind::Connected => with_transport(Connected::new(socket.read_fd()), options, &idle, visitor),
+        SocketKind::Connected => with_transport(socket.connected(), options, &idle, visitor),
         SocketKind::Unconnected => {
             let transport = Unconnected::new(socket.read_fd(), socket.addressing()?);
             with_transport(transport, options, &idle, visitor)

@@ -1,23 +1,23 @@
-//! Where a reflector waits for TCP data connections.
+//! Where a reflector waits for data connections.
 
 use crate::NetError;
 use crate::bound::{bind, own_address, scope_of};
 use crate::bulk::be_patient;
 use crate::resolve::with_scope;
 use crate::socket::DataSocket;
-use crate::{options, sys, tcp};
+use crate::{kernel, options, sys, tcp};
 use model::{EndSpec, Protocol, SocketSpec};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Where a reflector waits for TCP data connections.
+/// Where a reflector waits for data connections.
 #[derive(Debug)]
 pub struct DataListener {
     socket: OwnedFd,
     local: SocketAddr,
     protocol: Protocol,
-    pub(crate) nodelay: bool,
+    nodelay: bool,
 }
 
 impl DataListener {
@@ -59,13 +59,11 @@ impl DataListener {
             // Or connections of an earlier run in TIME_WAIT would keep the port for a minute.
             options::int(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, "SO_REUSEADDR", 1)?;
         }
-        bind(fd, local, "TCP")?;
+        let name = kernel::name(spec.protocol);
+        bind(fd, local, name)?;
         prepare(fd)?;
-        let failed = |cause| NetError::Bind { protocol: "TCP", address: local, cause };
-        // SAFETY: no pointers.
-        if unsafe { libc::listen(fd, 128) } < 0 {
-            return Err(failed(sys::last()));
-        }
+        let failed = |cause| NetError::Bind { protocol: name, address: local, cause };
+        sys::listen(fd).map_err(failed)?;
         let local = own_address(fd).map_err(failed)?.unwrap_or(local);
         Ok(Self { socket, local, protocol: spec.protocol, nodelay: spec.nodelay })
     }
@@ -91,8 +89,8 @@ impl DataListener {
             match sys::accept(self.fd()) {
                 Ok((socket, peer)) => {
                     // Again, for stacks whose sockets do not inherit it.
-                    tcp::set_nodelay(socket.as_raw_fd(), self.nodelay)?;
-                    return Ok(Some(DataSocket::stream(self.protocol, socket, peer)));
+                    self.inherit_nodelay(socket.as_raw_fd())?;
+                    return Ok(Some(DataSocket::connection(self.protocol, socket, peer)));
                 }
                 // The peer gave up between the two calls.
                 Err(cause) if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ECONNABORTED)) => {
@@ -100,6 +98,11 @@ impl DataListener {
                 Err(cause) => return Err(failed(cause)),
             }
         }
+    }
+
+    /// Turns Nagle's algorithm off at an accepted connection, when that was asked for.
+    pub(crate) fn inherit_nodelay(&self, fd: RawFd) -> Result<(), NetError> {
+        if self.nodelay { kernel::set_nodelay(fd, self.protocol) } else { Ok(()) }
     }
 
     pub(crate) fn fd(&self) -> RawFd {

@@ -234,7 +234,7 @@ impl FanoutSender {
         let half = |socket: &DataSocket| {
             let fd = socket.write_fd();
             Ok(match socket.kind {
-                SocketKind::Connected => Sending::Connected(Connected::new(fd)),
+                SocketKind::Connected => Sending::Connected(socket.connected()),
                 SocketKind::Unconnected => Sending::Unconnected(Unconnected::new(fd, socket.addressing()?)),
                 SocketKind::Stream => Sending::Stream(Stream::new(fd)),
                 SocketKind::Pipe | SocketKind::Memory | SocketKind::Frame => return Err(NetError::NoPeer),

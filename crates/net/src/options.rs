@@ -1,7 +1,7 @@
 //! The socket options of a spec, applied before a socket is bound or connected.
 
 use crate::NetError;
-use crate::sys;
+use crate::{kernel, sys};
 use libc::c_int;
 use model::{EndSpec, Protocol, SocketSpec};
 use std::io;
@@ -18,8 +18,8 @@ pub(crate) fn apply(fd: RawFd, v6: bool, spec: &SocketSpec, end: &EndSpec) -> Re
         // An IPv6 socket that also takes IPv4 would hide which family was measured.
         int(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, "IPV6_V6ONLY", 1)?;
     }
-    if spec.protocol.is_connection() && spec.nodelay {
-        int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, "TCP_NODELAY", 1)?;
+    if spec.nodelay {
+        kernel::set_nodelay(fd, spec.protocol)?;
     }
     if let Some(ttl) = spec.ttl {
         if v6 {

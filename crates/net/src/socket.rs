@@ -6,8 +6,8 @@ use crate::bound::{bind, local_address, own_address, scope_of};
 use crate::frame::{self, Frames};
 use crate::resolve::with_scope;
 use crate::stamps::Stamping;
-use crate::transport::Addressing;
-use crate::{made, multicast, options, route, sys, tcp};
+use crate::transport::{Addressing, Connected};
+use crate::{kernel, made, multicast, options, route, sys, tcp};
 use model::{EndSpec, FrameBackend, Protocol, Receive, SocketSpec};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Which calls carry the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SocketKind {
-    /// Datagrams on a connected socket.
+    /// A call for each message, on a socket with a peer.
     Connected,
     /// Datagrams with an address each.
     Unconnected,
@@ -70,9 +70,9 @@ impl DataSocket {
         match spec.protocol {
             protocol if protocol.is_connection() => {
                 let socket = tcp::open(spec, end, reflector, timeout)?;
-                Ok(Self::stream(protocol, socket, Some(reflector)))
+                Ok(Self::connection(protocol, socket, Some(reflector)))
             }
-            Protocol::Udp | Protocol::Frame => {
+            protocol if protocol.is_addressed() && protocol != Protocol::Pgm => {
                 let local = local_address(end, reflector)?;
                 let named = spec.multicast.as_ref().and_then(|group| group.interface.as_deref());
                 let source = match spec.multicast {
@@ -99,7 +99,7 @@ impl DataSocket {
     /// # Errors
     /// An option was refused, the address is in use or not of this host, or the protocol is another.
     pub fn bind(spec: &SocketSpec, end: &EndSpec, local: SocketAddr) -> Result<Self, NetError> {
-        if !matches!(spec.protocol, Protocol::Udp | Protocol::Frame) {
+        if !spec.protocol.is_addressed() || spec.protocol == Protocol::Pgm {
             return Err(NetError::Unsupported {
                 protocol: spec.protocol,
                 why: "has no socket that waits for datagrams: listen for a connection instead",
@@ -110,7 +110,16 @@ impl DataSocket {
             None => local,
         };
         let frame = frame::FrameRequest::new(spec, end, true);
-        Ok(Self { frame, ..Self::udp(spec, end, local, local.ip(), None)? })
+        let socket = Self { frame, ..Self::udp(spec, end, local, local.ip(), None)? };
+        if spec.protocol == Protocol::SctpSeqpacket {
+            // Associations are taken without accept.
+            sys::listen(socket.read_fd()).map_err(|cause| NetError::Bind {
+                protocol: "SCTP",
+                address: local,
+                cause,
+            })?;
+        }
+        Ok(socket)
     }
 
     /// A bound UDP socket. `source` is the address that multicast messages are sent from.
@@ -122,8 +131,7 @@ impl DataSocket {
         interface: Option<&str>,
     ) -> Result<Self, NetError> {
         let v6 = local.is_ipv6();
-        let socket = sys::socket(sys::domain(v6), libc::SOCK_DGRAM, 0)
-            .map_err(|cause| NetError::Socket { what: if v6 { "UDP/IPv6" } else { "UDP/IPv4" }, cause })?;
+        let socket = kernel::socket(spec.protocol, v6)?;
         let fd = socket.as_raw_fd();
         options::apply(fd, v6, spec, end)?;
         let mut bind_to = local;
@@ -141,16 +149,24 @@ impl DataSocket {
             // A socket bound to a unicast address would not hear the group.
             bind_to.set_ip(if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() });
         }
-        bind(fd, bind_to, "UDP")?;
+        bind(fd, bind_to, kernel::name(spec.protocol))?;
         Ok(Self {
-            connect: spec.connected && spec.multicast.is_none(),
+            // One-to-many style has no peer.
+            connect: spec.connected && spec.multicast.is_none() && spec.protocol != Protocol::SctpSeqpacket,
             group: spec.multicast.as_ref().map(|group| group.group),
             ..Self::local(spec.protocol, SocketKind::Unconnected, socket, None)
         })
     }
 
-    pub(crate) fn stream(protocol: Protocol, socket: OwnedFd, peer: Option<SocketAddr>) -> Self {
-        Self { peer, ..Self::local(protocol, SocketKind::Stream, socket, None) }
+    /// An end of a connection, which keeps the borders of messages or has none.
+    pub(crate) fn connection(protocol: Protocol, socket: OwnedFd, peer: Option<SocketAddr>) -> Self {
+        let kind = if protocol.is_stream() { SocketKind::Stream } else { SocketKind::Connected };
+        Self { peer, ..Self::local(protocol, kind, socket, None) }
+    }
+
+    /// The calls of a socket with a peer.
+    pub(crate) fn connected(&self) -> Connected {
+        Connected::new(self.read_fd(), self.protocol.is_connection())
     }
 
     /// An end that has its peer already and no address.

@@ -265,6 +265,12 @@ pub(crate) fn getsockname(fd: RawFd, room: &mut [u8]) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(last()) }
 }
 
+/// listen(2).
+pub(crate) fn listen(fd: RawFd) -> io::Result<()> {
+    // SAFETY: no pointers.
+    if unsafe { libc::listen(fd, 128) } < 0 { Err(last()) } else { Ok(()) }
+}
+
 /// accept4(2), close-on-exec, with the peer's address.
 pub(crate) fn accept(fd: RawFd) -> io::Result<(OwnedFd, Option<std::net::SocketAddr>)> {
     let mut address = crate::address::RawAddress::EMPTY;

@@ -1,14 +1,14 @@
-//! TCP connections with a time limit, for control and for data.
+//! Connections over the network with a time limit, for control and for data.
 
 use crate::NetError;
 use crate::address::RawAddress;
 use crate::bound::local_address;
-use crate::{options, sys};
+use crate::{kernel, options, sys};
 use libc::c_int;
 use model::{EndSpec, Protocol, SocketSpec};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 /// A control connection to `address`, from `bind` and through `device` where they are given, with TCP_NODELAY.
@@ -27,17 +27,7 @@ pub fn connect(
 
 /// A socket with all options of the spec.
 pub(crate) fn socket(spec: &SocketSpec, end: &EndSpec, v6: bool) -> Result<OwnedFd, NetError> {
-    let number = if spec.protocol == Protocol::Mptcp { libc::IPPROTO_MPTCP } else { 0 };
-    let socket =
-        sys::socket(sys::domain(v6), libc::SOCK_STREAM, number).map_err(|cause| match cause.raw_os_error() {
-            Some(libc::ENOPROTOOPT) if number != 0 => {
-                NetError::NoMptcp { cause, remedy: "switch it on with 'sysctl net.mptcp.enabled=1'" }
-            }
-            Some(libc::EPROTONOSUPPORT | libc::EINVAL) if number != 0 => {
-                NetError::NoMptcp { cause, remedy: "use a kernel with CONFIG_MPTCP (Linux 5.16 and later), or tcp" }
-            }
-            _ => NetError::Socket { what: if v6 { "TCP/IPv6" } else { "TCP/IPv4" }, cause },
-        })?;
+    let socket = kernel::socket(spec.protocol, v6)?;
     options::apply(socket.as_raw_fd(), v6, spec, end)?;
     Ok(socket)
 }
@@ -49,7 +39,7 @@ pub(crate) fn unconnected(spec: &SocketSpec, end: &EndSpec, peer: SocketAddr) ->
     if end.bind.is_some() {
         // The port is chosen by connect, which may take one that is in use towards another peer (ip(7)).
         options::int(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, "IP_BIND_ADDRESS_NO_PORT", 1)?;
-        crate::bound::bind(fd, local_address(end, peer)?, "TCP")?;
+        crate::bound::bind(fd, local_address(end, peer)?, kernel::name(spec.protocol))?;
     }
     Ok(socket)
 }
@@ -85,9 +75,4 @@ pub(crate) fn open(
     }
     sys::set_nonblocking(fd, false).map_err(failed)?;
     Ok(socket)
-}
-
-/// TCP_NODELAY, when asked for.
-pub(crate) fn set_nodelay(fd: RawFd, on: bool) -> Result<(), NetError> {
-    if on { options::int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, "TCP_NODELAY", 1) } else { Ok(()) }
 }

@@ -174,7 +174,7 @@ impl<'a> TransactionClient<'a> {
 fn not_made(error: &NetError) -> PathError {
     let failed = |call, cause: &io::Error| PathError::Failed { call, errno: cause.raw_os_error().unwrap_or(libc::EIO) };
     match error {
-        NetError::Socket { cause, .. } | NetError::NoMptcp { cause, .. } => failed("socket", cause),
+        NetError::Socket { cause, .. } | NetError::NotInKernel { cause, .. } => failed("socket", cause),
         NetError::Bind { cause, .. } => failed("bind", cause),
         NetError::InUse { .. } => PathError::Failed { call: "bind", errno: libc::EADDRINUSE },
         NetError::Option { cause, .. } | NetError::Device { cause, .. } => failed("setsockopt", cause),
@@ -254,7 +254,7 @@ impl<'a> TransactionServer<'a> {
                 continue;
             }
             let fd = socket.as_raw_fd();
-            if tcp::set_nodelay(fd, self.listener.nodelay).is_err() {
+            if self.listener.inherit_nodelay(fd).is_err() {
                 return Err(PathError::Failed { call: "setsockopt", errno: sys::errno() });
             }
             let others_wait = || {
@@ -285,7 +285,10 @@ mod tests {
             PathError::Failed { call, errno } => (call, errno),
             other => panic!("{other}"),
         };
-        assert_eq!(call(NetError::NoMptcp { cause: cause(), remedy: "" }), ("socket", libc::ENOPROTOOPT));
+        assert_eq!(
+            call(NetError::NotInKernel { name: "MPTCP", cause: cause(), remedy: "" }),
+            ("socket", libc::ENOPROTOOPT)
+        );
         assert_eq!(call(NetError::Socket { what: "TCP/IPv4", cause: cause() }), ("socket", libc::ENOPROTOOPT));
         let option = NetError::Option { option: "IP_TTL", value: String::new(), cause: cause() };
         assert_eq!(call(option), ("setsockopt", libc::ENOPROTOOPT));

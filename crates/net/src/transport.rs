@@ -137,15 +137,17 @@ fn count(result: isize) -> usize {
     result as usize
 }
 
-/// Datagrams on a connected socket: UDP with a peer, or one of a UNIX pair.
+/// A call for each message on a socket with a peer: UDP, one of a UNIX pair, or a connection that keeps the borders of messages.
 pub(crate) struct Connected {
     fd: RawFd,
+    /// Whether nothing received means that the peer has closed the connection.
+    ends: bool,
     unsent: u64,
 }
 
 impl Connected {
-    pub(crate) fn new(fd: RawFd) -> Self {
-        Self { fd, unsent: 0 }
+    pub(crate) fn new(fd: RawFd, ends: bool) -> Self {
+        Self { fd, ends, unsent: 0 }
     }
 }
 
@@ -176,7 +178,12 @@ impl Transport for Connected {
     fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> ReceiveStep {
         let flags = if WAIT { libc::MSG_TRUNC } else { libc::MSG_TRUNC | libc::MSG_DONTWAIT };
         let result = sys::recv(self.fd, buffer, flags);
-        if result >= 0 { ReceiveStep::Whole(count(result)) } else { failed_receive("recv") }
+        match result {
+            1.. => ReceiveStep::Whole(count(result)),
+            0 if self.ends => ReceiveStep::Broken(PathError::Closed),
+            0 => ReceiveStep::Whole(0),
+            _ => failed_receive("recv"),
+        }
     }
 
     fn drain(&mut self, scratch: &mut [u8]) -> Result<u64, PathError> {

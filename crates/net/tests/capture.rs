@@ -60,7 +60,7 @@ fn only_what_is_followed_is_in_the_file() {
     let ((near, near_address), (far, far_address), (other, _)) = (socket(), socket(), socket());
     // Nothing yet.
     near.send_to(&[1; 10], far_address).unwrap();
-    let flow = Flow { tcp: false, far: far_address, near_port: None, group: None };
+    let flow = Flow { number: 17, far: far_address, near_port: None, group: None };
     capture.follow(flow.clone(), None).unwrap();
     near.send_to(&[2; 200], far_address).unwrap();
     other.send_to(&[3; 10], far_address).unwrap();
@@ -92,7 +92,7 @@ fn a_capture_ends_at_its_largest_size() {
     let limited = CaptureSpec { most_bytes: Some(MOST), payload_bytes: 1000, ..spec(&path) };
     let Some((capture, thread)) = start_as("a_capture_ends_at_its_largest_size", limited) else { return };
     let ((near, _), (_far, far_address)) = (socket(), socket());
-    capture.follow(Flow { tcp: false, far: far_address, near_port: None, group: None }, None).unwrap();
+    capture.follow(Flow { number: 17, far: far_address, near_port: None, group: None }, None).unwrap();
     for _ in 0..1000 {
         near.send_to(&[7; 1000], far_address).unwrap();
     }
@@ -119,7 +119,7 @@ fn what_cannot_be_followed_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.pcapng");
     let Some((capture, thread)) = start("what_cannot_be_followed_is_said", &path) else { return };
-    let flow = Flow { tcp: true, far: "127.0.0.1:9".parse().unwrap(), near_port: None, group: None };
+    let flow = Flow { number: 6, far: "127.0.0.1:9".parse().unwrap(), near_port: None, group: None };
     let refused = capture.follow(flow.clone(), Some("nosuch0")).unwrap_err();
     assert!(refused.to_string().contains("nosuch0"), "{refused}");
     capture.follow(flow, Some("127.0.0.1")).unwrap();
@@ -127,7 +127,7 @@ fn what_cannot_be_followed_is_said() {
     capture.stop();
     // It takes no more orders and keeps nobody waiting.
     thread.join().unwrap();
-    let flow = Flow { tcp: true, far: "127.0.0.1:10".parse().unwrap(), near_port: None, group: None };
+    let flow = Flow { number: 6, far: "127.0.0.1:10".parse().unwrap(), near_port: None, group: None };
     capture.follow(flow, None).unwrap();
     assert_eq!(capture.counts(), CaptureCounts::default());
 }

@@ -93,7 +93,7 @@ fn a_kernel_that_has_it_switched_off_is_refused_with_the_remedy() {
         DataSocket::connect(&spec, &here, loopback(false), PATIENCE).unwrap_err(),
     ] {
         let text = error.to_string();
-        assert!(matches!(error, NetError::NoMptcp { .. }), "{text}");
+        assert!(matches!(error, NetError::NotInKernel { .. }), "{text}");
         assert!(text.contains("sysctl net.mptcp.enabled=1") && !text.contains('\n'), "{text}");
     }
 }

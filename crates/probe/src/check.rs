@@ -17,6 +17,9 @@ pub(crate) fn here(spec: &ProbeSpec) -> Result<(), ProbeError> {
     if spec.initiator.receive == Receive::Completion {
         return Err(NetError::OnlyWindows { mode: spec.initiator.receive }.into());
     }
+    if let Some(protocol) = spec.protocol() {
+        net::check_kernel(protocol)?;
+    }
     spec.initiator_cpus().try_for_each(|cpu| try_placement(cpu, spec.initiator.policy))?;
     let several = spec.pings > 1 || spec.pongs > 1;
     if spec.socket.as_ref().is_some_and(|socket| socket.more && several && !socket.protocol.is_stream()) {

@@ -2,7 +2,7 @@
 
 use crate::{ProbeError, Recording};
 use flow::PassObserver;
-use model::{LiveInterval, PgmCarrier, ProbeSpec};
+use model::{LiveInterval, PgmCarrier, ProbeSpec, Protocol};
 use net::capture::{Flow, GroupCarrier, GroupFlow};
 use std::fmt;
 use std::net::SocketAddr;
@@ -176,7 +176,10 @@ impl Context {
     /// Tells the capture, where there is one, of the control connection to `far`; a second time with our own address
     /// once that is known.
     pub(crate) fn capture_control(&self, far: SocketAddr, near: Option<SocketAddr>) -> Result<(), ProbeError> {
-        self.capture_flow(Flow { tcp: true, far, near_port: near.map(|near| near.port()), group: None }, None)
+        self.capture_flow(
+            Flow { number: Protocol::Tcp.ip_number(), far, near_port: near.map(|near| near.port()), group: None },
+            None,
+        )
     }
 
     /// The same of a data path.
@@ -203,7 +206,7 @@ impl Context {
         }
         let multicast = socket.multicast.as_ref();
         let flow = Flow {
-            tcp: socket.protocol.is_connection(),
+            number: socket.protocol.ip_number(),
             far,
             near_port: near.map(|near| near.port()),
             group: multicast.map(|multicast| multicast.group),

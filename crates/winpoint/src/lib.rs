@@ -23,7 +23,7 @@ pub use error::WinpointError;
 pub use server::Server;
 
 use model::worker::Measured;
-use model::{Probe, ProbeSpec, Receive};
+use model::{Probe, ProbeSpec, Protocol, Receive};
 use platform::PlatformError;
 use std::net::SocketAddr;
 use wire::Key;
@@ -38,6 +38,9 @@ pub struct Task {
     /// The shared key.
     pub key: Option<Key>,
 }
+
+/// What carries messages at ends on Windows.
+pub const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Pgm];
 
 /// Measures all sizes (of `pace` all rates of each) with the calling thread, which [`platform::place`] may have placed before. Each
 /// result is given to `give` before the next one is measured.

@@ -277,6 +277,10 @@ fn serve(arguments: &Serve) -> Result<(), WinpointError> {
 
 /// As `windhover` does, it ends with 4 when a figure cannot be trusted.
 fn measure(spec: ProbeSpec, arguments: &Measure) -> Result<ExitCode, WinpointError> {
+    if let Some(protocol) = spec.protocol().filter(|protocol| !winpoint::PROTOCOLS.contains(protocol)) {
+        let what = format!("winpoint does not measure {protocol}");
+        return Err(WinpointError::Conflict { what, remedy: "use tcp, udp, or pace pgm" });
+    }
     let is_pgm = spec.protocol() == Some(Protocol::Pgm);
     if arguments.address.len() > 1 && !is_pgm {
         let what = format!("'{}' is one address too many", arguments.address.join(" "));

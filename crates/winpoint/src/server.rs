@@ -7,7 +7,7 @@
 use crate::error::random;
 use crate::platform::{self, Placement};
 use crate::reflector::{Order, Reflector, ReflectorEvent};
-use crate::{WinpointError, data};
+use crate::{PROTOCOLS, WinpointError, data};
 use model::{Finding, FindingId, Limits, Protocol, Receive, Role, Stamps};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -111,12 +111,12 @@ fn run(stream: TcpStream, shared: &Shared) -> Result<(), WinpointError> {
     let failed = |cause| WinpointError::Control { address: String::new(), cause };
     stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(HANDSHAKE))).map_err(failed)?;
     let (local, peer) = (stream.local_addr().map_err(failed)?, stream.peer_addr().map_err(failed)?);
-    let words = [capability::PACE, Protocol::Tcp.word(), Protocol::Udp.word(), Protocol::Pgm.word()];
+    let words = std::iter::once(capability::PACE).chain(PROTOCOLS.map(Protocol::word));
     let config = ServerConfig {
         versions: Versions::OURS,
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         build: None,
-        capabilities: words.map(str::to_owned).to_vec(),
+        capabilities: words.map(str::to_owned).collect(),
         limits: shared.limits.clone(),
         key: shared.key.clone(),
         nonce: Nonce(random()?),
@@ -298,7 +298,7 @@ fn not_here(request: &OpenRequest, local: SocketAddr) -> Option<&'static str> {
         .as_ref()
         .is_none_or(|pace| pace.stamps == Stamps::None && pace.port.is_none() && pace.group.is_none());
     [
-        (!matches!(socket.protocol, Protocol::Tcp | Protocol::Udp | Protocol::Pgm), "protocol but udp, tcp and pgm"),
+        (!PROTOCOLS.contains(&socket.protocol), "protocol but udp, tcp and pgm"),
         (socket.multicast.is_some(), "multicast without pgm"),
         (request.stream.is_some(), "streams"),
         (request.connect_each, "connection for each transaction"),

@@ -462,8 +462,8 @@ impl OpenRequest {
                 return bad(format!("{count} {what} are out of range: use 1 to 1000"));
             }
         }
-        if self.connect_each && !protocol.is_connection() {
-            let connections = Protocol::words_of(Protocol::is_connection);
+        if self.connect_each && !protocol.connects_each() {
+            let connections = Protocol::words_of(Protocol::connects_each);
             return bad(format!("a connection for each transaction needs {connections}, not {protocol}"));
         }
         if self.connect_each && !matches!(self.end.receive, Receive::Block | Receive::Spin) {

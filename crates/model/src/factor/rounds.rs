@@ -266,7 +266,7 @@ const CONNECT_EACH: Factor = {
     let mut factor = Factor::new("connect_each", ValueType::Switch, sets!(Rr, connect_each = on))
         .about("A new connection for each rr transaction, where the protocol has connections.")
         .default("false")
-        .over(Protocol::CONNECTIONS)
+        .over(Protocol::BYTE_CONNECTIONS)
         .flags(&[Flag::switch(
             "connect-each",
             &[Rr],

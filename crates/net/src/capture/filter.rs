@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 /// One flow: both directions between this host and one far address and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flow {
-    /// TCP rather than UDP.
-    pub tcp: bool,
+    /// What carries it: its number among IP's protocols.
+    pub number: u8,
     /// The far end.
     pub far: SocketAddr,
     /// Our port, once it is known; until then any.
@@ -20,7 +20,7 @@ pub struct Flow {
 impl Flow {
     /// Whether `other` is the same flow, perhaps known better.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        (self.tcp, self.far, self.group) == (other.tcp, other.far, other.group)
+        (self.number, self.far, self.group) == (other.number, other.far, other.group)
     }
 }
 
@@ -91,8 +91,10 @@ const RETURN_A: u16 = 0x16;
 /// SKF_AD_OFF + SKF_AD_PROTOCOL: the EtherType, wherever the link layer has it.
 const PROTOCOL: u32 = 0xffff_f000;
 
-const TCP: u32 = 6;
+pub(crate) const TCP: u8 = 6;
 const UDP: u32 = 17;
+/// Kept of other headers than TCP's: UDP's; SCTP's with that of a DATA chunk; DCCP's with an acknowledgement.
+const HEADS: [(u8, u32); 3] = [(17, 8), (132, 28), (33, 24)];
 /// IPv6's fragment header.
 const FRAGMENT: u32 = 44;
 
@@ -269,7 +271,7 @@ fn one_flow(flow: &Flow, family: &Family, link: u32, payload: u32) -> Block {
     let mut block = Block::new();
     let (goes, ports, found, later) = (block.place(), block.place(), block.place(), block.place());
     let far_port = Some(flow.far.port());
-    block.ip_header(family, if flow.tcp { TCP } else { UDP }, link);
+    block.ip_header(family, u32::from(flow.number), link);
 
     // From the far end.
     block.address(flow.far.ip(), link + family.source, To::Place(goes));
@@ -293,7 +295,7 @@ fn one_flow(flow: &Flow, family: &Family, link: u32, payload: u32) -> Block {
     block.port(flow.near_port, link, To::End);
 
     block.here(found);
-    if flow.tcp {
+    if flow.number == TCP {
         block.plain(LOAD_BYTE_AT_X, link + 12);
         block.plain(AND, 0xf0);
         block.plain(SHIFT_RIGHT, 2);
@@ -302,7 +304,8 @@ fn one_flow(flow: &Flow, family: &Family, link: u32, payload: u32) -> Block {
         block.plain(RETURN_A, 0);
     }
     block.here(later);
-    block.accept(link + 8 + payload);
+    let head = HEADS.into_iter().find(|(number, _)| *number == flow.number).map_or(8, |(_, bytes)| bytes);
+    block.accept(link + head + payload);
     block
 }
 

@@ -46,9 +46,8 @@ fn run(program: &[Instruction], frame: &[u8], protocol: u16) -> u32 {
 }
 
 /// An Ethernet frame: the type, IP and the first bytes of UDP or TCP.
-fn frame(from: SocketAddr, to: SocketAddr, tcp: bool) -> (Vec<u8>, u16) {
+fn frame(from: SocketAddr, to: SocketAddr, protocol: u8) -> (Vec<u8>, u16) {
     let mut frame = vec![0; 14];
-    let protocol = if tcp { 6 } else { 17 };
     let kind = match (from.ip(), to.ip()) {
         (IpAddr::V4(a), IpAddr::V4(b)) => {
             // With four bytes of options.
@@ -68,7 +67,7 @@ fn frame(from: SocketAddr, to: SocketAddr, tcp: bool) -> (Vec<u8>, u16) {
     };
     frame.extend(from.port().to_be_bytes());
     frame.extend(to.port().to_be_bytes());
-    frame.extend(if tcp { [0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0] } else { [0; 12] });
+    frame.extend(if protocol == TCP { [0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0] } else { [0; 12] });
     frame.extend([0; 16]);
     (frame, kind)
 }
@@ -77,15 +76,16 @@ fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-fn flow(tcp: bool, far: &str, near_port: Option<u16>, group: Option<&str>) -> FlowFilter {
-    FlowFilter::One(Flow { tcp, far: at(far), near_port, group: group.map(|group| group.parse().unwrap()) })
+fn flow(number: u8, far: &str, near_port: Option<u16>, group: Option<&str>) -> FlowFilter {
+    FlowFilter::One(Flow { number, far: at(far), near_port, group: group.map(|group| group.parse().unwrap()) })
 }
 
-fn kept(flows: &[FlowFilter], from: &str, to: &str, tcp: bool) -> u32 {
-    let (frame, kind) = frame(at(from), at(to), tcp);
+fn kept(flows: &[FlowFilter], from: &str, to: &str, number: u8) -> u32 {
+    let (frame, kind) = frame(at(from), at(to), number);
     run(&program(flows, 14, 64), &frame, kind)
 }
 
+const UDP: u8 = 17;
 const NEAR: &str = "192.0.2.1:5000";
 const FAR: &str = "192.0.2.2:7413";
 const NEAR6: &str = "[2001:db8::1]:5000";
@@ -94,82 +94,87 @@ const FAR6: &str = "[2001:db8::2]:7413";
 #[test]
 fn both_directions_pass_cut_behind_their_headers() {
     for near_port in [None, Some(5000)] {
-        let flows = [flow(false, FAR, near_port, None)];
+        let flows = [flow(UDP, FAR, near_port, None)];
         // Ethernet 14, IPv4 with options 24, UDP 8, payload 64.
-        assert_eq!(kept(&flows, NEAR, FAR, false), 14 + 24 + 8 + 64);
-        assert_eq!(kept(&flows, FAR, NEAR, false), 14 + 24 + 8 + 64);
-        let flows = [flow(true, FAR, near_port, None)];
+        assert_eq!(kept(&flows, NEAR, FAR, UDP), 14 + 24 + 8 + 64);
+        assert_eq!(kept(&flows, FAR, NEAR, UDP), 14 + 24 + 8 + 64);
+        let flows = [flow(TCP, FAR, near_port, None)];
         // TCP says that it has 32.
-        assert_eq!(kept(&flows, NEAR, FAR, true), 14 + 24 + 32 + 64);
-        assert_eq!(kept(&flows, FAR, NEAR, true), 14 + 24 + 32 + 64);
-        let flows = [flow(false, FAR6, near_port, None)];
-        assert_eq!(kept(&flows, NEAR6, FAR6, false), 14 + 40 + 8 + 64);
-        assert_eq!(kept(&flows, FAR6, NEAR6, false), 14 + 40 + 8 + 64);
-        let flows = [flow(true, FAR6, near_port, None)];
-        assert_eq!(kept(&flows, NEAR6, FAR6, true), 14 + 40 + 32 + 64);
-        assert_eq!(kept(&flows, FAR6, NEAR6, true), 14 + 40 + 32 + 64);
+        assert_eq!(kept(&flows, NEAR, FAR, TCP), 14 + 24 + 32 + 64);
+        assert_eq!(kept(&flows, FAR, NEAR, TCP), 14 + 24 + 32 + 64);
+        let flows = [flow(UDP, FAR6, near_port, None)];
+        assert_eq!(kept(&flows, NEAR6, FAR6, UDP), 14 + 40 + 8 + 64);
+        assert_eq!(kept(&flows, FAR6, NEAR6, UDP), 14 + 40 + 8 + 64);
+        let flows = [flow(TCP, FAR6, near_port, None)];
+        assert_eq!(kept(&flows, NEAR6, FAR6, TCP), 14 + 40 + 32 + 64);
+        assert_eq!(kept(&flows, FAR6, NEAR6, TCP), 14 + 40 + 32 + 64);
+        for (number, header) in [(132, 12 + 16), (33, 16 + 8)] {
+            let flows = [flow(number, FAR, near_port, None)];
+            assert_eq!(kept(&flows, NEAR, FAR, number), 14 + 24 + header + 64);
+            assert_eq!(kept(&flows, NEAR, FAR, UDP), 0);
+        }
     }
 }
 
 #[test]
 fn others_do_not_pass() {
-    let flows = [flow(false, FAR, Some(5000), None), flow(true, FAR6, None, None)];
-    for (from, to, tcp) in [
-        (NEAR, "192.0.2.2:7414", false),
-        ("192.0.2.2:7414", NEAR, false),
-        (NEAR, "192.0.2.3:7413", false),
-        ("192.0.2.1:5001", FAR, false),
-        (FAR, "192.0.2.1:5001", false),
-        (NEAR, FAR, true),
-        (NEAR6, FAR6, false),
-        (NEAR6, "[2001:db8::3]:7413", true),
-        (NEAR6, "[2001:db8:0:1::2]:7413", true),
+    let flows = [flow(UDP, FAR, Some(5000), None), flow(TCP, FAR6, None, None)];
+    for (from, to, number) in [
+        (NEAR, "192.0.2.2:7414", UDP),
+        ("192.0.2.2:7414", NEAR, UDP),
+        (NEAR, "192.0.2.3:7413", UDP),
+        ("192.0.2.1:5001", FAR, UDP),
+        (FAR, "192.0.2.1:5001", UDP),
+        (NEAR, FAR, TCP),
+        (NEAR6, FAR6, UDP),
+        (NEAR6, "[2001:db8::3]:7413", TCP),
+        (NEAR6, "[2001:db8:0:1::2]:7413", TCP),
     ] {
-        assert_eq!(kept(&flows, from, to, tcp), 0, "{from} {to} {tcp}");
+        assert_eq!(kept(&flows, from, to, number), 0, "{from} {to} {number}");
     }
-    assert_ne!(kept(&flows, NEAR6, FAR6, true), 0, "the second flow");
-    assert_eq!(kept(&[], NEAR, FAR, false), 0, "no flow");
-    let (arp, _) = frame(at(NEAR), at(FAR), false);
+    assert_ne!(kept(&flows, NEAR6, FAR6, TCP), 0, "the second flow");
+    assert_eq!(kept(&[], NEAR, FAR, UDP), 0, "no flow");
+    let (arp, _) = frame(at(NEAR), at(FAR), UDP);
     assert_eq!(run(&program(&flows, 14, 64), &arp, 0x0806), 0);
 }
 
 #[test]
 fn two_ends_of_one_host_with_one_address_pass_too() {
-    let flows = [flow(false, "127.0.0.1:7413", Some(5000), None)];
-    assert_ne!(kept(&flows, "127.0.0.1:5000", "127.0.0.1:7413", false), 0);
-    assert_ne!(kept(&flows, "127.0.0.1:7413", "127.0.0.1:5000", false), 0);
-    assert_eq!(kept(&flows, "127.0.0.1:5001", "127.0.0.1:7413", false), 0);
-    let flows = [flow(true, "[::1]:7413", Some(5000), None)];
-    assert_ne!(kept(&flows, "[::1]:5000", "[::1]:7413", true), 0);
-    assert_ne!(kept(&flows, "[::1]:7413", "[::1]:5000", true), 0);
+    let flows = [flow(UDP, "127.0.0.1:7413", Some(5000), None)];
+    assert_ne!(kept(&flows, "127.0.0.1:5000", "127.0.0.1:7413", UDP), 0);
+    assert_ne!(kept(&flows, "127.0.0.1:7413", "127.0.0.1:5000", UDP), 0);
+    assert_eq!(kept(&flows, "127.0.0.1:5001", "127.0.0.1:7413", UDP), 0);
+    let flows = [flow(TCP, "[::1]:7413", Some(5000), None)];
+    assert_ne!(kept(&flows, "[::1]:5000", "[::1]:7413", TCP), 0);
+    assert_ne!(kept(&flows, "[::1]:7413", "[::1]:5000", TCP), 0);
 }
 
 #[test]
 fn messages_to_a_group_pass() {
-    let flows = [flow(false, FAR, Some(5000), Some("239.1.2.3")), flow(false, FAR6, Some(5000), Some("ff05::142"))];
-    assert_ne!(kept(&flows, NEAR, "239.1.2.3:7413", false), 0);
+    let flows = [flow(UDP, FAR, Some(5000), Some("239.1.2.3")), flow(UDP, FAR6, Some(5000), Some("ff05::142"))];
+    assert_ne!(kept(&flows, NEAR, "239.1.2.3:7413", UDP), 0);
     // The answer goes to the group at the initiator's port.
-    assert_ne!(kept(&flows, FAR, "239.1.2.3:5000", false), 0);
-    assert_ne!(kept(&flows, NEAR, FAR, false), 0, "the proof");
-    assert_eq!(kept(&flows, "192.0.2.9:5000", "239.1.2.3:7414", false), 0);
-    assert_ne!(kept(&flows, NEAR6, "[ff05::142]:7413", false), 0);
-    assert_ne!(kept(&flows, FAR6, "[ff05::142]:5000", false), 0);
-    assert_ne!(kept(&flows, NEAR6, FAR6, false), 0);
-    assert_eq!(kept(&flows, NEAR6, "[ff05::143]:7413", false), 0);
+    assert_ne!(kept(&flows, FAR, "239.1.2.3:5000", UDP), 0);
+    assert_ne!(kept(&flows, NEAR, FAR, UDP), 0, "the proof");
+    assert_eq!(kept(&flows, "192.0.2.9:5000", "239.1.2.3:7414", UDP), 0);
+    assert_ne!(kept(&flows, NEAR6, "[ff05::142]:7413", UDP), 0);
+    assert_ne!(kept(&flows, FAR6, "[ff05::142]:5000", UDP), 0);
+    assert_ne!(kept(&flows, NEAR6, FAR6, UDP), 0);
+    assert_eq!(kept(&flows, NEAR6, "[ff05::143]:7413", UDP), 0);
 }
 
 #[test]
 fn later_fragments_pass_by_their_addresses() {
-    let flows = [flow(false, FAR, Some(5000), None)];
-    let (mut later, kind) = frame(at(NEAR), at(FAR), false);
+    let flows = [flow(UDP, FAR, Some(5000), None)];
+    let (mut later, kind) = frame(at(NEAR), at(FAR), UDP);
     later[20..22].copy_from_slice(&[0, 185]);
     later[38..].fill(0xff);
     assert_eq!(run(&program(&flows, 14, 64), &later, kind), 14 + 24 + 8 + 64);
-    let (mut strange, kind) = frame(at(NEAR), at("192.0.2.3:7413"), false);
+    let (mut strange, kind) = frame(at(NEAR), at("192.0.2.3:7413"), UDP);
     strange[20..22].copy_from_slice(&[0, 185]);
     assert_eq!(run(&program(&flows, 14, 64), &strange, kind), 0);
-    let flows = [flow(false, FAR6, Some(5000), None)];
-    let (mut six, kind) = frame(at(FAR6), at(NEAR6), false);
+    let flows = [flow(UDP, FAR6, Some(5000), None)];
+    let (mut six, kind) = frame(at(FAR6), at(NEAR6), UDP);
     six[20] = 44;
     six[54] = 17;
     assert_eq!(run(&program(&flows, 14, 64), &six, kind), 14 + 40 + 16 + 64);
@@ -179,8 +184,8 @@ fn later_fragments_pass_by_their_addresses() {
 
 #[test]
 fn the_link_header_may_be_missing_and_all_be_kept() {
-    let flows = [flow(false, FAR, None, None)];
-    let (frame, kind) = frame(at(NEAR), at(FAR), false);
+    let flows = [flow(UDP, FAR, None, None)];
+    let (frame, kind) = frame(at(NEAR), at(FAR), UDP);
     assert_eq!(run(&program(&flows, 0, 65_535), &frame[14..], kind), 24 + 8 + 65_535);
 }
 
@@ -200,8 +205,8 @@ fn a_group_based_protocol_passes_both_ways() {
         ("192.0.2.2:40000", "192.0.2.1:3056"),
         ("192.0.2.1:3056", "192.0.2.2:40000"),
     ] {
-        assert_eq!(kept(&flows, from, to, false), whole, "{from} {to}");
-        assert_eq!(kept(&flows, from, to, true), 0, "{from} {to}");
+        assert_eq!(kept(&flows, from, to, UDP), whole, "{from} {to}");
+        assert_eq!(kept(&flows, from, to, TCP), 0, "{from} {to}");
     }
     for (from, to) in [
         ("192.0.2.1:3056", "239.192.0.3:3056"),
@@ -210,10 +215,10 @@ fn a_group_based_protocol_passes_both_ways() {
         ("[2001:db8::1]:3056", "[ff05::8]:3056"),
         ("[2001:db8::1]:3057", "[ff05::7]:3055"),
     ] {
-        assert_eq!(kept(&flows, from, to, false), 0, "{from} {to}");
+        assert_eq!(kept(&flows, from, to, UDP), 0, "{from} {to}");
     }
     for (from, to) in [("[2001:db8::1]:3056", "[ff05::7]:3056"), ("[2001:db8::2]:40000", "[2001:db8::1]:3056")] {
-        assert_eq!(kept(&flows, from, to, false), 14 + 40 + 8 + GROUP_HEAD + 64, "{from} {to}");
+        assert_eq!(kept(&flows, from, to, UDP), 14 + 40 + 8 + GROUP_HEAD + 64, "{from} {to}");
     }
 }
 
@@ -221,7 +226,7 @@ fn a_group_based_protocol_passes_both_ways() {
 fn a_protocol_of_ip_passes_without_ports_and_behind_a_router_alert() {
     let flows = group(GroupCarrier::Ip(113), &["239.192.0.1", "ff05::7"]);
     let of = |from: &str, to: &str| {
-        let (mut made, kind) = frame(at(from), at(to), false);
+        let (mut made, kind) = frame(at(from), at(to), UDP);
         let place = if kind == 0x0800 { 23 } else { 20 };
         made[place] = 113;
         (made, kind)
@@ -230,7 +235,7 @@ fn a_protocol_of_ip_passes_without_ports_and_behind_a_router_alert() {
     assert!(passes(of("192.0.2.1:0", "239.192.0.1:0")));
     assert!(passes(of("192.0.2.2:0", "192.0.2.1:0")));
     assert!(!passes(of("192.0.2.1:0", "239.192.0.9:0")));
-    assert!(!passes(frame(at("192.0.2.1:0"), at("239.192.0.1:0"), false)), "UDP");
+    assert!(!passes(frame(at("192.0.2.1:0"), at("239.192.0.1:0"), UDP)), "UDP");
     assert!(passes(of("[2001:db8::1]:0", "[ff05::7]:0")));
     // Data are cut where the others are whole.
     let (mut data, kind) = of("192.0.2.1:0", "239.192.0.1:0");
@@ -253,7 +258,7 @@ fn a_protocol_of_ip_passes_without_ports_and_behind_a_router_alert() {
 #[test]
 fn many_flows_stay_within_what_the_kernel_takes() {
     let flows: Vec<FlowFilter> =
-        (0..60).map(|port| flow(true, &format!("[2001:db8::2]:{}", 1000 + port), Some(9), Some("ff05::1"))).collect();
+        (0..60).map(|port| flow(TCP, &format!("[2001:db8::2]:{}", 1000 + port), Some(9), Some("ff05::1"))).collect();
     let program = program(&flows, 14, 64);
     assert!(program.len() < 4096, "{}", program.len());
     assert!(program.iter().all(|instruction| instruction.yes < 255 && instruction.no < 255));
