@@ -54,13 +54,11 @@ impl Clock {
     }
 
     /// CLOCK_MONOTONIC_RAW, whatever the processor has; one tick is one nanosecond.
-    #[must_use]
     pub fn raw() -> Self {
         Self::timed(ClockSource::Raw, TickRate::NANOSECONDS)
     }
 
     /// CLOCK_MONOTONIC, by which the kernel's timers go; one tick is one nanosecond.
-    #[must_use]
     pub fn monotonic() -> Self {
         Self::timed(ClockSource::Monotonic, TickRate::NANOSECONDS)
     }
@@ -75,7 +73,6 @@ impl Clock {
     ///
     /// The read is ordered after all that came before it (see the `counter` module for how and why).
     #[inline(always)]
-    #[must_use]
     pub fn now(&self) -> u64 {
         match self.source {
             ClockSource::Raw => system::raw_ns(),
@@ -85,39 +82,33 @@ impl Clock {
     }
 
     /// Where the ticks come from.
-    #[must_use]
     pub fn source(&self) -> ClockSource {
         self.source
     }
 
     /// Ticks to nanoseconds.
-    #[must_use]
     pub fn rate(&self) -> TickRate {
         self.rate
     }
 
     /// A span of ticks in nanoseconds.
     #[inline]
-    #[must_use]
     pub fn ns(&self, ticks: u64) -> u64 {
         self.rate.ns(ticks)
     }
 
     /// A span of nanoseconds in ticks, such as a deadline's distance.
     #[inline]
-    #[must_use]
     pub fn ticks(&self, ns: u64) -> u64 {
         self.rate.ticks(ns)
     }
 
     /// Cost of one [`Clock::now`] in nanoseconds: the median over groups of back-to-back reads.
-    #[must_use]
     pub fn read_cost_ns(&self) -> f64 {
         self.read_ns
     }
 
     /// All clocks read together; the narrowest of some readings, about 2 µs in all. Allocates nothing.
-    #[must_use]
     pub fn point(&self) -> ClockPoint {
         let mut best = self.reading();
         for _ in 1..POINT_TRIES {

@@ -20,7 +20,6 @@ pub struct MapRecorder {
 
 impl MapRecorder {
     /// Starts a map with its first point, now.
-    #[must_use]
     pub fn new(clock: Clock) -> Self {
         let mut points = Vec::with_capacity(CAPACITY);
         let first = clock.point();
@@ -57,7 +56,6 @@ impl MapRecorder {
     }
 
     /// Adds the last point and compares the calibrated rate with what all points say.
-    #[must_use]
     pub fn finish(mut self) -> ClockMap {
         self.push();
         ClockMap {

@@ -20,21 +20,18 @@ pub(crate) fn read(id: libc::clockid_t) -> io::Result<u64> {
 /// CLOCK_MONOTONIC_RAW in nanoseconds since some point before boot: not steered by NTP (clock_gettime(2)).
 /// 0 where the kernel lacks the clock; [`crate::Clock::calibrate`] reports that as an error.
 #[inline]
-#[must_use]
 pub fn raw_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC_RAW).unwrap_or(0)
 }
 
 /// CLOCK_MONOTONIC in nanoseconds: the clock of timers and of most kernel events; its rate is steered by NTP.
 #[inline]
-#[must_use]
 pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC).unwrap_or(0)
 }
 
 /// CLOCK_REALTIME in nanoseconds since 1970-01-01 UTC; may be set back or forth at any time.
 #[inline]
-#[must_use]
 pub fn realtime_ns() -> u64 {
     read(libc::CLOCK_REALTIME).unwrap_or(0)
 }

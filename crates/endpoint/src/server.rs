@@ -143,13 +143,11 @@ impl Endpoint {
     }
 
     /// Where clients connect to: with port 0 asked for, the one that the system chose.
-    #[must_use]
     pub fn local_address(&self) -> SocketAddr {
         self.address
     }
 
     /// Sessions now running.
-    #[must_use]
     pub fn sessions(&self) -> u32 {
         self.shared.sessions.load(Ordering::Acquire)
     }

@@ -127,7 +127,6 @@ impl SockperfServer {
     }
 
     /// Where clients send to.
-    #[must_use]
     pub fn local_address(&self) -> SocketAddr {
         self.address
     }

@@ -35,7 +35,6 @@ impl Stop {
     }
 
     /// Whether the server is to end.
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.0.write.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }

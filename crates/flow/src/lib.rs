@@ -64,7 +64,6 @@ pub struct FlowProgress {
 
 impl FlowProgress {
     /// Whether its loop has ended, for whatever reason.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -247,7 +246,6 @@ impl Flow<'_> {
 
 /// What the owner of an endpoint allows each flow of one direction, in datagrams, or bytes of TCP, a second; absent:
 /// nothing that could be reached.
-#[must_use]
 pub fn limit(limits: &Limits, spec: &StreamSpec, size: u32, datagrams: bool, down: bool) -> Option<f64> {
     let flows = f64::from(spec.flows.max(1));
     let bytes = limits.stream_bps(datagrams, down).map(|bits| bits as f64 / 8.0 / flows);
@@ -275,7 +273,6 @@ pub struct EndCounts {
 
 impl EndCounts {
     /// Adds the flows up. `sent` holds what TCP reported of those that send.
-    #[must_use]
     pub fn of(flows: Vec<FlowResult>, sent: StreamSent, datagrams: bool, clock: Clock) -> Self {
         let mut sum = Self { sent, ..Self::default() };
         let several = flows.len() > 1;

@@ -54,7 +54,6 @@ impl PassObserver for PassObservers {
 }
 
 /// What watches the passes of every end.
-#[must_use]
 pub fn pass_observers() -> PassObservers {
     vec![Box::new(HostCounters(None)), Box::new(StackFacts)]
 }

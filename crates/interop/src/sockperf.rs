@@ -27,7 +27,6 @@ pub fn write_ping(number: u64, message: &mut [u8]) {
 }
 
 /// The number of a server's answer; `None`: it is none, or not of this length.
-#[must_use]
 #[inline]
 pub fn read_pong(message: &[u8]) -> Option<u64> {
     let (number, flags, length) = header(message)?;
@@ -44,7 +43,6 @@ fn header(message: &[u8]) -> Option<(u64, u16, usize)> {
 }
 
 /// Makes a client's whole message the answer to it. Whether it wants one.
-#[must_use]
 pub fn answer(message: &mut [u8]) -> bool {
     let Some((_, flags, length)) = header(message) else { return false };
     let is_wanted = flags & (CLIENT | PONG) == CLIENT | PONG && length == message.len();

@@ -29,7 +29,6 @@ impl TickRate {
 
     /// The rate of a counter of `hz` ticks a second. 32 fractional bits keep the error below 1 ns in 4 s of RTT for
     /// any counter of 1 GHz or more.
-    #[must_use]
     pub fn from_hz(hz: f64) -> Self {
         let mult = (1e9 * 4_294_967_296.0 / hz).round();
         #[expect(
@@ -41,7 +40,6 @@ impl TickRate {
     }
 
     /// A span of ticks in nanoseconds.
-    #[must_use]
     #[inline]
     pub fn ns(self, ticks: u64) -> u64 {
         let wide = (u128::from(ticks) * u128::from(self.mult)) >> self.shift.min(127);
@@ -58,7 +56,6 @@ impl TickRate {
     }
 
     /// A span of nanoseconds in ticks.
-    #[must_use]
     #[inline]
     pub fn ticks(self, ns: u64) -> u64 {
         let wide = (u128::from(ns) << self.shift.min(63)) / u128::from(self.mult.max(1));

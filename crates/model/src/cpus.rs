@@ -15,26 +15,22 @@ pub struct CpuList(BTreeSet<u32>);
 
 impl CpuList {
     /// Whether the list names no CPU.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// How many CPUs are named.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether a CPU is in the list.
-    #[must_use]
     pub fn contains(&self, cpu: u32) -> bool {
         self.0.contains(&cpu)
     }
 
     /// The CPUs of a mask as the kernel writes it: 32-bit words in hexadecimal, the highest first (`1,00000003`). `None`
     /// for anything else, and for CPUs above [`MAX_CPU`].
-    #[must_use]
     pub fn from_mask(text: &str) -> Option<Self> {
         let mut cpus = BTreeSet::new();
         for (place, word) in text.trim().rsplit(',').enumerate() {
@@ -46,7 +42,6 @@ impl CpuList {
     }
 
     /// The CPUs as a mask that the kernel reads: 32-bit words in hexadecimal, the highest first and without leading zeros.
-    #[must_use]
     pub fn to_mask(&self) -> String {
         let words = self.0.last().map_or(1, |last| last / 32 + 1);
         let word =
@@ -61,31 +56,26 @@ impl CpuList {
     }
 
     /// The CPUs of either list.
-    #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         Self(&self.0 | &other.0)
     }
 
     /// The CPUs of both lists.
-    #[must_use]
     pub fn common(&self, other: &Self) -> Self {
         Self(&self.0 & &other.0)
     }
 
     /// The CPUs of this list that the other does not name.
-    #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         Self(&self.0 - &other.0)
     }
 
     /// Whether the other list names all CPUs of this one.
-    #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         self.0.is_subset(&other.0)
     }
 
     /// Whether the lists share a CPU.
-    #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         !self.0.is_disjoint(&other.0)
     }

@@ -54,7 +54,6 @@ pub struct IdleDescriptors {
 
 impl IdleDescriptors {
     /// How many there are in all.
-    #[must_use]
     pub fn total(&self) -> u32 {
         [self.pipes, self.unix_datagrams, self.unix_streams, self.udp, self.tcp_connected, self.tcp_listening]
             .into_iter()

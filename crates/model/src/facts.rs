@@ -26,14 +26,12 @@ words! {
 }
 
 /// Whether a preemption model, as in [`MachineFacts::preemption`], is that of a real-time kernel.
-#[must_use]
 pub fn is_preempt_rt(preemption: Option<&str>) -> bool {
     preemption.and_then(|model| model.split(' ').next()) == Some("PREEMPT_RT")
 }
 
 impl Substrate {
     /// Whether this is among the allowed ones. `simulated` allows simulated time too.
-    #[must_use]
     pub fn is_among(self, allowed: &[Self]) -> bool {
         allowed.contains(&self) || (self == Self::SimulatedTime && allowed.contains(&Self::Simulated))
     }

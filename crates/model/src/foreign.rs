@@ -60,7 +60,6 @@ pub struct ForeignTask {
 
 impl ForeignTask {
     /// What the specification says, without the peer.
-    #[must_use]
     pub fn of(spec: &ProbeSpec, size: u32) -> Self {
         let has_peer = spec.probe() == Probe::Pingpong;
         Self {
@@ -154,7 +153,6 @@ impl ForeignLine {
 }
 
 /// Whether a name may stand in factors and file names.
-#[must_use]
 pub fn is_name(name: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     !name.is_empty() && name.len() <= 40 && name.chars().all(plain)

@@ -96,14 +96,12 @@ const OF_THE_BUILD: [&str; 18] = [
 ];
 
 /// The lines of a configuration that set something (`CONFIG_HZ=250`), in their order, each with a newline.
-#[must_use]
 pub fn set_lines(text: &str) -> String {
     let set = text.lines().map(str::trim).filter(|line| line.starts_with("CONFIG_") && line.contains('='));
     set.fold(String::new(), |lines, line| lines + line + "\n")
 }
 
 /// A name of 16 hexadecimal digits that configurations with the same options share (FNV-1a over the sorted lines).
-#[must_use]
 pub fn id(text: &str) -> String {
     let set = set_lines(text);
     let lines: BTreeSet<&str> = set.lines().collect();
@@ -127,7 +125,6 @@ pub struct OptionDifference<'a> {
 
 /// What two configurations set differently: first what matters for latency, in the order of its table, then the others by
 /// name. What differs between any two builds (versions of compilers, keys) is left out.
-#[must_use]
 pub fn differences<'a>(a: &'a str, b: &'a str) -> Vec<OptionDifference<'a>> {
     let now = |name| RENAMED.iter().find(|(before, _)| *before == name).map_or(name, |(_, now)| *now);
     let options = |text: &'a str| -> BTreeMap<&'a str, &'a str> {
@@ -157,7 +154,6 @@ pub fn differences<'a>(a: &'a str, b: &'a str) -> Vec<OptionDifference<'a>> {
 
 /// The same for people, in lines of what it is and its value in each: the options that matter for latency with why, and a last
 /// line that counts the others, where there are some.
-#[must_use]
 pub fn in_words(a: &str, b: &str) -> Vec<[String; 3]> {
     let all = differences(a, b);
     let value = |value: Option<&str>| value.unwrap_or("not set").trim_matches('"').to_owned();

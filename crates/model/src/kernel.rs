@@ -118,7 +118,6 @@ pub const DRIVERS: [DriverRule; 6] = [
 
 impl KernelDriver {
     /// What it takes and does.
-    #[must_use]
     pub const fn rule(self) -> &'static DriverRule {
         // Both lists have one order, which a test checks.
         &DRIVERS[self as usize]
@@ -139,14 +138,12 @@ pub struct KernelChoice {
 
 impl KernelChoice {
     /// The setting that it is, where it needs no boot (`windhover tune`).
-    #[must_use]
     pub fn setting(&self) -> Option<Setting> {
         let is_setting = self.driver == KernelDriver::Preempt;
         is_setting.then(|| Setting { key: PREEMPT_KEY.to_owned(), value: self.what.clone() })
     }
 
     /// Whether each visit of it is a new boot.
-    #[must_use]
     pub const fn boots(&self) -> bool {
         self.driver.rule().boots
     }

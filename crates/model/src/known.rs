@@ -44,7 +44,6 @@ struct File {
 }
 
 /// Version and patch level of a kernel's release: `6.1.0-49-amd64` is (6, 1).
-#[must_use]
 pub fn version(release: &str) -> Option<(u32, u32)> {
     let (major, rest) = release.split_once('.')?;
     let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
@@ -80,7 +79,6 @@ pub fn fitting(
 
 impl KnownChange {
     /// It as a sentence's end, with what it is known from: `this kernel …; remedy (source; caveat)`.
-    #[must_use]
     pub fn sentence(&self) -> String {
         format!("{}. Remedy: {} ({}; {}).", self.what, self.remedy, self.source, self.caveat)
     }

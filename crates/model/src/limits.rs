@@ -64,7 +64,6 @@ impl Default for Limits {
 
 impl Limits {
     /// For an endpoint that serves one measurement of ours: nobody else has its key.
-    #[must_use]
     pub fn trusted() -> Self {
         Self {
             max_session_s: 3600,
@@ -76,7 +75,6 @@ impl Limits {
     }
 
     /// Payload bits a second that a stream may carry in one direction; absent: no limit.
-    #[must_use]
     pub fn stream_bps(&self, datagrams: bool, down: bool) -> Option<u64> {
         let sent = self.max_sent_bps.filter(|_| datagrams && down);
         [self.max_bandwidth_bps, sent].into_iter().flatten().min()

@@ -43,7 +43,6 @@ pub struct LoadSpec {
 
 impl LoadSpec {
     /// A profile with its defaults.
-    #[must_use]
     pub fn new(profile: LoadProfile) -> Self {
         Self { profile, jobs: None, cpus: None, command: None, directory: None }
     }

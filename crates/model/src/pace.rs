@@ -42,7 +42,6 @@ pub enum Shape {
 
 impl Shape {
     /// Messages that are due at once.
-    #[must_use]
     pub fn burst(&self) -> u32 {
         if let Self::Burst { count } = self { (*count).max(1) } else { 1 }
     }

@@ -32,7 +32,6 @@ pub struct Participants(Vec<(Role, EndReport)>);
 
 impl Participants {
     /// One that starts messages, and those that send them back.
-    #[must_use]
     pub fn new(initiator: EndReport, reflectors: impl IntoIterator<Item = EndReport>) -> Self {
         let reflectors = reflectors.into_iter().map(|end| (Role::Reflector, end));
         Self(std::iter::once((Role::Initiator, initiator)).chain(reflectors).collect())
@@ -54,13 +53,11 @@ impl Participants {
     }
 
     /// The first one of a role.
-    #[must_use]
     pub fn first(&self, role: Role) -> Option<&EndReport> {
         self.of(role).next()
     }
 
     /// The one on a host, where its role has several.
-    #[must_use]
     pub fn on(&self, role: Role, host: &str) -> Option<&EndReport> {
         self.of(role).find(|end| end.host.as_deref() == Some(host))
     }

@@ -42,19 +42,16 @@ impl PeerProgram {
     }
 
     /// Whether it is ours.
-    #[must_use]
     pub fn is_own(&self) -> bool {
         self.traits().is_none()
     }
 
     /// The port of another tool's server, unless told otherwise; `None`: it is ours.
-    #[must_use]
     pub fn port(self) -> Option<u16> {
         self.traits().map(|traits| traits.port)
     }
 
     /// How another tool's server is started; empty: it is ours.
-    #[must_use]
     pub fn command(self) -> &'static str {
         self.traits().map_or("", |traits| traits.command)
     }

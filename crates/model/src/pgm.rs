@@ -66,7 +66,6 @@ impl PgmFec {
     const BLOCK: u16 = 255;
 
     /// Parity on demand over groups of so many packets.
-    #[must_use]
     pub fn new(group_packets: u16) -> Self {
         Self { group_packets, proactive_packets: 0, on_demand: true, pause_us: None }
     }
@@ -184,7 +183,6 @@ defaults! {
 
 impl PgmSpec {
     /// The defaults, on a group.
-    #[must_use]
     pub fn new(group: IpAddr) -> Self {
         Self {
             group,
@@ -209,7 +207,6 @@ impl PgmSpec {
     }
 
     /// The group that reflectors publish on.
-    #[must_use]
     pub fn reply_group(&self) -> IpAddr {
         self.reply_group.unwrap_or(match self.group {
             IpAddr::V4(group) => IpAddr::V4(Ipv4Addr::from(u32::from(group).wrapping_add(1))),
@@ -219,7 +216,6 @@ impl PgmSpec {
 
     /// The longest message in bytes: RFC 3208 lets a message have 65,535, and these cut it in pieces (each less 24 bytes of
     /// header and 20 of the fragment option; with parity 38 of options), at most half a window of them.
-    #[must_use]
     pub fn max_size(&self) -> u32 {
         let head = if self.fec.is_some() { 62 } else { 44 };
         let piece = u64::from(self.packet_bytes.saturating_sub(head));
@@ -424,13 +420,11 @@ pub struct PgmReport {
 
 impl PgmReport {
     /// The messages of a fate, all reflectors together.
-    #[must_use]
     pub fn fate(&self, fate: Fate) -> Option<&PgmFate> {
         self.fates.iter().find(|one| one.host.is_none() && one.fate == fate)
     }
 
     /// The sum of a count over all ends.
-    #[must_use]
     pub fn sum(&self, pick: fn(&PgmCounts) -> u64) -> u64 {
         self.ends.iter().map(|end| pick(&end.counts)).sum()
     }

@@ -23,13 +23,11 @@ pub enum Policy {
 
 impl Policy {
     /// Whether the policy is one of the real-time classes.
-    #[must_use]
     pub fn is_real_time(self) -> bool {
         self.priority().is_some()
     }
 
     /// The real-time priority, 1 to 99; none of the other classes.
-    #[must_use]
     pub fn priority(self) -> Option<u8> {
         match self {
             Self::Fifo(priority) | Self::Rr(priority) => Some(priority),

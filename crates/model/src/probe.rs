@@ -141,31 +141,26 @@ impl Probe {
     }
 
     /// What it measures, below the heading of a table: "one message at a time".
-    #[must_use]
     pub fn about(self) -> &'static str {
         self.traits().about
     }
 
     /// What its results count, in the plural; `None` for bytes.
-    #[must_use]
     pub fn samples(self) -> Option<&'static str> {
         self.traits().samples
     }
 
     /// Whether a plan or command has to say over which protocol.
-    #[must_use]
     pub fn names_protocol(self) -> bool {
         self.has_reflector()
     }
 
     /// Whether it sends messages.
-    #[must_use]
     pub const fn has_peer(self) -> bool {
         self.traits().has_peer
     }
 
     /// How many hosts may have a role beside the initiator.
-    #[must_use]
     pub const fn most_hosts(self, role: Role) -> u32 {
         let (others, mut at) = (self.traits().others, 0);
         while at < others.len() {
@@ -178,19 +173,16 @@ impl Probe {
     }
 
     /// Whether several hosts may take part as reflectors.
-    #[must_use]
     pub const fn has_several_reflectors(self) -> bool {
         self.most_hosts(Role::Reflector) > 1
     }
 
     /// Whether messages leave by a schedule, whatever comes back.
-    #[must_use]
     pub fn is_open_loop(self) -> bool {
         self.traits().pattern == Pattern::Schedule
     }
 
     /// Whether it sends bulk data.
-    #[must_use]
     pub fn is_bulk(self) -> bool {
         self.traits().pattern == Pattern::Bulk
     }
@@ -201,13 +193,11 @@ impl Probe {
     }
 
     /// Whether a process of ours sends messages back.
-    #[must_use]
     pub const fn has_reflector(self) -> bool {
         self.most_hosts(Role::Reflector) > 0
     }
 
     /// What its times are shown as; `rtt`: RTT was asked for in place of RTT/2.
-    #[must_use]
     pub fn latency_kind(self, rtt: bool) -> LatencyKind {
         match self.traits().latency {
             LatencyKind::RttHalf if rtt => LatencyKind::Rtt,
@@ -216,7 +206,6 @@ impl Probe {
     }
 
     /// The quantities that a comparison of its cells is about, unless a plan says it.
-    #[must_use]
     pub fn compared(self) -> &'static [&'static str] {
         self.traits().compared
     }

@@ -30,7 +30,6 @@ pub enum LatencyKind {
 
 impl LatencyKind {
     /// The word in CSV files and documents.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::RttHalf => "rtt_half",
@@ -41,7 +40,6 @@ impl LatencyKind {
     }
 
     /// How tables head such a column.
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::RttHalf => "RTT/2",
@@ -375,26 +373,22 @@ pub struct ResultDocument {
 
 impl ResultDocument {
     /// The message size in bytes, from the factors.
-    #[must_use]
     pub fn size(&self) -> Option<u64> {
         self.factors.get("size").and_then(serde_json::Value::as_u64)
     }
 
     /// Whether another tool measured it: what its ends were told and what disturbed them is not known.
-    #[must_use]
     pub fn is_imported(&self) -> bool {
         self.source.as_ref().is_some_and(|source| source.kind == crate::SourceKind::Imported)
     }
 
     /// Whether a participant was told how to wait and where to run: a server of another tool was not.
-    #[must_use]
     pub fn is_told(&self, role: Role) -> bool {
         let is_own = self.factor("peer").is_none_or(|peer| peer == PeerProgram::Windhover.word());
         role == Role::Initiator || (self.probe.has_reflector() && is_own)
     }
 
     /// A factor as people write it: strings bare, everything else as JSON.
-    #[must_use]
     pub fn factor(&self, name: &str) -> Option<String> {
         self.factors.get(name).map(|value| match value {
             serde_json::Value::String(text) => text.clone(),

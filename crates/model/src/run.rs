@@ -63,7 +63,6 @@ pub struct KernelImage {
 
 impl KernelImage {
     /// What a machine runs instead, in words; `None` where it runs this one.
-    #[must_use]
     pub fn differs(&self, machine: &MachineFacts) -> Option<String> {
         for (what, wanted, runs) in
             [("kernel", &self.release, &machine.kernel_release), ("build", &self.version, &machine.kernel_version)]

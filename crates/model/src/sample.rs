@@ -25,7 +25,6 @@ impl SampleFlags {
     pub const PASSED: Self = Self(128);
 
     /// Whether all bits of `other` are set.
-    #[must_use]
     #[inline]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -89,7 +88,6 @@ pub struct Repaired {
 
 impl Repaired {
     /// From times in ns; longer ones than a `u32` holds are cut.
-    #[must_use]
     #[inline]
     pub fn new(repair_ns: u64, held_ns: u64) -> Self {
         let cut = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
@@ -97,21 +95,18 @@ impl Repaired {
     }
 
     /// Both times in one word, as messages and rings carry it.
-    #[must_use]
     #[inline]
     pub fn word(self) -> u64 {
         u64::from(self.repair_ns) << 32 | u64::from(self.held_ns)
     }
 
     /// From a word.
-    #[must_use]
     #[inline]
     pub fn from_word(word: u64) -> Self {
         Self::new(word >> 32, word & u64::from(u32::MAX))
     }
 
     /// All that repairs cost it, in ns.
-    #[must_use]
     #[inline]
     pub fn ns(self) -> u64 {
         u64::from(self.repair_ns) + u64::from(self.held_ns)

@@ -17,20 +17,17 @@ pub struct RateList(Vec<f64>);
 
 impl RateList {
     /// The rates in order.
-    #[must_use]
     pub fn rates(&self) -> &[f64] {
         &self.0
     }
 }
 
 /// A rate as people write it: whole numbers without a fraction.
-#[must_use]
 pub fn rate_word(rate_pps: f64) -> String {
     if rate_pps.fract() == 0.0 { format!("{rate_pps:.0}") } else { rate_pps.to_string() }
 }
 
 /// A rate as documents and plans hold it: a whole number where it is one.
-#[must_use]
 pub fn rate_value(rate_pps: f64) -> serde_json::Value {
     rate_word(rate_pps).parse::<u64>().map_or_else(|_| serde_json::Value::from(rate_pps), serde_json::Value::from)
 }
@@ -115,7 +112,6 @@ pub fn times(what: &str, text: &str) -> Result<Vec<u64>, ModelError> {
 }
 
 /// The mean rate of a schedule that [`times`] read, repeated with its last time as the period.
-#[must_use]
 pub fn rate_of(times: &[u64]) -> f64 {
     let period_ns = times.last().copied().unwrap_or(0).max(1);
     times.len() as f64 * 1e9 / period_ns as f64

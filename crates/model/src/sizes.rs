@@ -18,14 +18,12 @@ pub struct SizeList(Vec<u32>);
 
 impl SizeList {
     /// A list of one size.
-    #[must_use]
     pub fn one(size: u32) -> Self {
         Self(vec![size])
     }
 
     /// The default list of a protocol: streams 1 to 65536 doubling (17 sizes); datagrams 0, 1 to 1024 doubling,
     /// 1472 and 1473 (either side of the 1500-byte MTU), 2048 to 32768 doubling (19 sizes).
-    #[must_use]
     pub fn default_for(protocol: Option<Protocol>) -> Self {
         let doubling = |from: u32, to: u32| (from..=to).map(|bit| 1u32 << bit);
         if protocol.is_some_and(Protocol::is_stream) {
@@ -44,19 +42,16 @@ impl SizeList {
     }
 
     /// How many sizes there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there is none (never, for a list that was parsed).
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The largest size; 0 for an empty list.
-    #[must_use]
     pub fn max(&self) -> u32 {
         self.iter().max().unwrap_or(0)
     }

@@ -181,86 +181,72 @@ impl Protocol {
     }
 
     /// What it is, for help texts.
-    #[must_use]
     pub fn about(self) -> &'static str {
         self.traits().about
     }
 
     /// Whether messages have no borders, so that a receiver counts bytes.
-    #[must_use]
     pub fn is_stream(self) -> bool {
         self.traits().is_stream
     }
 
     /// Whether an answer that does not come in time counts as lost, and messages above a limit may be dropped. Else nothing is lost
     /// on the way, and silence is a broken path.
-    #[must_use]
     pub fn counts_losses(self) -> bool {
         self.traits().counts_losses
     }
 
     /// The shortest message in bytes: of what loses nothing a message of 0 bytes cannot be sent.
-    #[must_use]
     pub fn min_size(self) -> u32 {
         u32::from(!self.counts_losses())
     }
 
     /// Whether it is asked for by its name: of the others the probe says enough.
-    #[must_use]
     pub fn is_named(self) -> bool {
         self.traits().ends != Ends::Kernel
     }
 
     /// The protocol of a probe that nobody names, because it has no other.
-    #[must_use]
     pub fn only_of(probe: Probe) -> Option<Self> {
         Self::ALL.into_iter().find(|one| !one.is_named() && one.carries(probe))
     }
 
     /// The word of what carries the messages, in results, keys of cells and tasks of foreign workers.
-    #[must_use]
     pub fn word_of(protocol: Option<Self>) -> &'static str {
         protocol.map_or(crate::probe::NO_PROTOCOL, Self::word)
     }
 
     /// Whether both ends are processes of one machine without a network between them.
-    #[must_use]
     pub fn is_local(self) -> bool {
         self.traits().ends == Ends::Inherit
     }
 
     /// Whether select, poll and epoll can wait for a message.
-    #[must_use]
     pub fn is_pollable(self) -> bool {
         !matches!(self, Self::Shm | Self::Frame)
     }
 
     /// Whether its messages are datagrams to an address, the source of which anybody may forge.
-    #[must_use]
     pub fn is_addressed(self) -> bool {
         self.traits().ends == Ends::Address
     }
 
     /// Whether the initiator connects over the network to where the reflector listens.
-    #[must_use]
     pub fn is_connection(self) -> bool {
         matches!(self.traits().ends, Ends::Connect { .. })
     }
 
     /// Bytes of a full segment's header behind IP's, of a connection over the network.
-    #[must_use]
     pub fn segment_header_bytes(self) -> Option<u32> {
         if let Ends::Connect { header_bytes } = self.traits().ends { Some(header_bytes) } else { None }
     }
 
     /// Whether each transaction may have a connection of its own.
-    #[must_use]
     pub fn connects_each(self) -> bool {
         self.is_connection() && self.is_stream()
     }
 
     /// The number of what carries it among IP's protocols (IANA); of frames, that of the UDP that they look like.
-    #[must_use]
     pub fn ip_number(self) -> u8 {
         match self {
             Self::Sctp | Self::SctpSeqpacket => 132,
@@ -271,32 +257,27 @@ impl Protocol {
     }
 
     /// Whether a reflector serves it over the network.
-    #[must_use]
     pub fn is_served(self) -> bool {
         matches!(self.traits().ends, Ends::Connect { .. } | Ends::Address)
     }
 
     /// Whether its packets pass the kernel's network stack, where captures see them.
-    #[must_use]
     pub fn passes_kernel(self) -> bool {
         !self.is_local() && self != Self::Frame
     }
 
     /// Whether a probe runs over it.
-    #[must_use]
     pub fn carries(self, probe: Probe) -> bool {
         let Traits { ends, patterns, .. } = self.traits();
         probe.has_peer() && probe.has_reflector() != (ends == Ends::Kernel) && patterns.contains(&probe.pattern())
     }
 
     /// The words of the protocols that carry a probe: `tcp, udp or pgm`.
-    #[must_use]
     pub fn words_for(probe: Probe) -> String {
         Self::words_of(|one| one.carries(probe))
     }
 
     /// The words of those that are meant: `tcp or mptcp`.
-    #[must_use]
     pub fn words_of(is_meant: impl Fn(Self) -> bool) -> String {
         words::listed(&Self::ALL.into_iter().filter(|one| is_meant(*one)).map(Self::word).collect::<Vec<_>>())
     }
@@ -305,7 +286,6 @@ impl Protocol {
     /// 20-byte IP header). PGM: as UDP; its packets
     /// are shorter, so it fragments. UNIX datagrams: what a default socket buffer of 212,992 bytes carries. Streams: 16 MiB.
     /// SCTP: as UDP, so that the two can be compared.
-    #[must_use]
     pub fn max_size(self) -> u32 {
         self.traits().max_size
     }
@@ -394,7 +374,6 @@ defaults! { yes: bool = true; }
 
 impl SocketSpec {
     /// The defaults of a protocol: TCP_NODELAY on, UDP sockets connected.
-    #[must_use]
     pub fn new(protocol: Protocol) -> Self {
         Self {
             protocol,

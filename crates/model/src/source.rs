@@ -36,14 +36,12 @@ pub struct Source {
 
 impl Source {
     /// The value of [`FACTOR`].
-    #[must_use]
     pub fn factor(&self) -> String {
         format!("{}:{}", self.kind, self.tool)
     }
 }
 
 /// A value of [`FACTOR`] in words: `imported from cyclictest`, `foreign worker udp-pingpong`.
-#[must_use]
 pub fn in_words(factor: &str) -> String {
     let leads = [(SourceKind::Imported, "imported from"), (SourceKind::Foreign, "foreign worker")];
     let of = |(kind, words): (SourceKind, &str)| {

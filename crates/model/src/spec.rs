@@ -124,7 +124,6 @@ pub enum ProbeOptions {
 
 impl ProbeOptions {
     /// The defaults of a kind.
-    #[must_use]
     pub fn new(probe: Probe) -> Self {
         match probe {
             Probe::Pingpong => Self::Pingpong,
@@ -200,7 +199,6 @@ defaults! { one: u32 = 1; second: u32 = 1000; }
 
 impl ProbeSpec {
     /// A measurement with the defaults of its protocol, where it sends messages, and a single size of 32 bytes, the papers' size.
-    #[must_use]
     pub fn new(probe: Probe, protocol: impl Into<Option<Protocol>>) -> Self {
         Self {
             options: ProbeOptions::new(probe),
@@ -229,7 +227,6 @@ impl ProbeSpec {
     }
 
     /// The kind of measurement.
-    #[must_use]
     pub fn probe(&self) -> Probe {
         match self.options {
             ProbeOptions::Pingpong => Probe::Pingpong,
@@ -242,7 +239,6 @@ impl ProbeSpec {
     }
 
     /// What the participant of a role is told.
-    #[must_use]
     pub fn end(&self, role: Role) -> &EndSpec {
         match role {
             Role::Initiator => &self.initiator,
@@ -264,26 +260,22 @@ impl ProbeSpec {
     }
 
     /// Whether any end spins for its messages.
-    #[must_use]
     pub fn spins(&self) -> bool {
         self.ends().any(|end| end.receive == Receive::Spin)
     }
 
     /// The CPU that several ends are pinned to.
-    #[must_use]
     pub fn shared_cpu(&self) -> Option<u32> {
         let mut taken = std::collections::BTreeSet::new();
         self.ends().filter_map(|end| end.cpu).find(|cpu| !taken.insert(*cpu))
     }
 
     /// The options of `rr`.
-    #[must_use]
     pub fn rr(&self) -> Option<&RrSpec> {
         if let ProbeOptions::Rr(rr) = &self.options { Some(rr) } else { None }
     }
 
     /// The schedule of `pace`.
-    #[must_use]
     pub fn pace(&self) -> Option<&PaceSpec> {
         if let ProbeOptions::Pace { pace } = &self.options { Some(pace) } else { None }
     }
@@ -294,37 +286,31 @@ impl ProbeSpec {
     }
 
     /// The data of `stream`.
-    #[must_use]
     pub fn stream(&self) -> Option<&StreamSpec> {
         if let ProbeOptions::Stream { stream } = &self.options { Some(stream) } else { None }
     }
 
     /// The threads of `wake`.
-    #[must_use]
     pub fn wake(&self) -> Option<&WakeSpec> {
         if let ProbeOptions::Wake { wake } = &self.options { Some(wake) } else { None }
     }
 
     /// Whether endpoints of ours take part, which are told how to run and report.
-    #[must_use]
     pub fn has_session(&self) -> bool {
         self.probe().has_reflector() && self.peer.is_own()
     }
 
     /// What carries the messages; `None`: nothing is sent.
-    #[must_use]
     pub fn protocol(&self) -> Option<Protocol> {
         self.socket.as_ref().map(|socket| socket.protocol)
     }
 
     /// Whether both ends are processes of one machine without a network between them.
-    #[must_use]
     pub fn is_local(&self) -> bool {
         self.protocol().is_some_and(Protocol::is_local)
     }
 
     /// As [`Protocol::counts_losses`].
-    #[must_use]
     pub fn counts_losses(&self) -> bool {
         self.protocol().is_none_or(Protocol::counts_losses)
     }

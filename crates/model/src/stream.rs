@@ -20,13 +20,11 @@ words! {
 
 impl Direction {
     /// The role that sends, of one direction.
-    #[must_use]
     pub fn sender(self) -> Role {
         if self == Self::Down { Role::Reflector } else { Role::Initiator }
     }
 
     /// The role that receives, of one direction.
-    #[must_use]
     pub fn receiver(self) -> Role {
         if self == Self::Down { Role::Initiator } else { Role::Reflector }
     }
@@ -99,7 +97,6 @@ impl StreamSpec {
 pub const MIN_DATAGRAM: u32 = 16;
 
 /// The size of a datagram or write unless another is asked for: what an Ethernet frame carries over IPv4, or 128 KiB.
-#[must_use]
 pub fn default_size(protocol: Option<Protocol>) -> u32 {
     if protocol == Some(Protocol::Udp) { 1472 } else { 128 << 10 }
 }
@@ -226,32 +223,27 @@ pub struct StreamSent {
 
 impl StreamSpec {
     /// Whether data goes from the initiator to the far end.
-    #[must_use]
     pub fn goes_up(&self) -> bool {
         self.direction != Direction::Down
     }
 
     /// Whether data goes from the far end to the initiator.
-    #[must_use]
     pub fn goes_down(&self) -> bool {
         self.direction != Direction::Up
     }
 
     /// Data sockets: `flows` for each direction; the first ones go up.
-    #[must_use]
     pub fn sockets(&self) -> u32 {
         self.flows * if self.direction == Direction::Both { 2 } else { 1 }
     }
 
     /// Whether the data socket of a number goes up.
-    #[must_use]
     pub fn is_up(&self, socket: u32) -> bool {
         self.goes_up() && socket < self.flows
     }
 
     /// Datagrams that one system call may carry with `gso`: what fits a UDP datagram's length, at most 64
     /// (UDP_MAX_SEGMENTS of Linux); 1 without.
-    #[must_use]
     pub fn segments(&self, size: u32) -> u32 {
         const ROOM: u32 = 65_507;
         const MOST: u32 = 64;
@@ -259,7 +251,6 @@ impl StreamSpec {
     }
 
     /// The rate of one flow in messages (datagrams, or writes) of `size` bytes a second; `None`: as fast as it goes.
-    #[must_use]
     pub fn flow_pps(&self, size: u32) -> Option<f64> {
         let all = self.rate_pps.or_else(|| self.rate_bps.map(|bits| bits as f64 / 8.0 / f64::from(size.max(1))))?;
         Some(all / f64::from(self.flows.max(1)))

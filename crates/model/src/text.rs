@@ -11,7 +11,6 @@ fn acts(letter: char) -> bool {
 
 /// Text as it may be printed: such characters stand there as `\u001b`. Line ends and tabs stay. JSON stays the same value,
 /// because it has these characters in strings only, and this is how it writes them.
-#[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut done = 0;
@@ -33,13 +32,11 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// The same on one line: ends of lines and tabs become blanks, so that nothing of it looks like a line of ours.
-#[must_use]
 pub fn visible_line(text: &str) -> String {
     visible(&text.replace("\r\n", " ").replace(['\n', '\t'], " ")).into_owned()
 }
 
 /// The beginning of a text of others, on one line, in at most `most` letters; "…" where it goes on.
-#[must_use]
 pub fn excerpt(text: &str, most: usize) -> String {
     // What is shown of a letter is longer than the letter.
     let start: String = text.trim().chars().take(most + 1).collect();
@@ -51,7 +48,6 @@ pub fn excerpt(text: &str, most: usize) -> String {
 }
 
 /// A host's name as it can stand in a tag of an interval log: without what parts the fields and lines of a log.
-#[must_use]
 pub fn tag(name: &str) -> String {
     let parts = |letter: &char| *letter == ',' || letter.is_whitespace() || letter.is_control();
     name.chars().map(|letter| if parts(&letter) { '_' } else { letter }).collect()

@@ -55,7 +55,6 @@ pub struct EndUsage {
 impl EndUsage {
     /// CPU utilisation of the whole machine in percent, in netperf's definition: 100 less the idle share averaged over
     /// all CPUs, iowait and steal counted as busy.
-    #[must_use]
     pub fn machine_percent(&self) -> Option<f64> {
         let capacity = self.elapsed_ns as f64 * f64::from(self.cpus);
         (capacity > 0.0).then(|| (100.0 * self.machine_busy_ns as f64 / capacity).min(100.0))
@@ -63,19 +62,16 @@ impl EndUsage {
 
     /// netperf's service demand: µs of machine CPU a transaction. `measured`, the result's own count of transactions,
     /// stands in where this end has no count for its own time, here and below. Absent when nothing was counted.
-    #[must_use]
     pub fn service_demand_us(&self, measured: u64) -> Option<f64> {
         self.us_each(self.machine_busy_ns, measured)
     }
 
     /// µs of the measuring process' own CPU a transaction.
-    #[must_use]
     pub fn process_us(&self, measured: u64) -> Option<f64> {
         self.us_each(self.process_user_ns + self.process_system_ns, measured)
     }
 
     /// µs of machine-wide softirq a transaction.
-    #[must_use]
     pub fn softirq_us(&self, measured: u64) -> Option<f64> {
         self.us_each(self.machine_softirq_ns, measured)
     }

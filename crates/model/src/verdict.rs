@@ -92,13 +92,11 @@ findings! {
 
 impl FindingId {
     /// Whether the figure cannot be trusted when this was found.
-    #[must_use]
     pub fn is_invalid(self) -> bool {
         self.row().0 == List::Invalid
     }
 
     /// All of them as a document.
-    #[must_use]
     pub fn markdown() -> String {
         let mut out = String::from(
             "# Findings\n\nMade by `cargo xtask generate` from the list of findings; [measuring.md](../measuring.md#verdict) says what the \
@@ -127,13 +125,11 @@ pub struct Finding {
 
 impl Finding {
     /// A finding that belongs to no single end.
-    #[must_use]
     pub fn new(id: FindingId, detail: impl Into<String>) -> Self {
         Self { id, end: None, detail: detail.into() }
     }
 
     /// A finding seen at one end.
-    #[must_use]
     pub fn at(id: FindingId, end: impl AsRef<str>, detail: impl Into<String>) -> Self {
         Self { id, end: Some(end.as_ref().to_owned()), detail: detail.into() }
     }

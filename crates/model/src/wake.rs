@@ -68,7 +68,6 @@ pub(crate) fn check(spec: &ProbeSpec, wake: &WakeSpec) -> Result<(), ModelError>
 }
 
 /// Deadlines of each thread, as the stop rule has it.
-#[must_use]
 pub fn deadlines(spec: &ProbeSpec) -> u64 {
     let interval_us = u64::from(spec.interval_us.unwrap_or(INTERVAL_US)).max(1);
     let by_time =

@@ -40,7 +40,6 @@ macro_rules! words {
             $vis const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
             /// The word in flags, plans and documents.
-            #[must_use]
             $vis const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
@@ -74,7 +73,6 @@ where
 }
 
 /// The answer to an unknown word: `use a, b or c`.
-#[must_use]
 pub fn unknown(what: &'static str, given: &str, known: &[&str]) -> ModelError {
     ModelError::UnknownWord { what, given: given.to_owned(), accepted: listed(known) }
 }

@@ -42,7 +42,6 @@ pub struct ProbeTask {
 
 impl ProbeTask {
     /// A measurement against one endpoint, without factors and told only at its end.
-    #[must_use]
     pub fn new(spec: ProbeSpec, target: Target) -> Self {
         Self { spec, target, factors: BTreeMap::new(), live: false, others: Vec::new() }
     }
@@ -140,7 +139,6 @@ pub struct Measured {
 
 impl Measured {
     /// A result with nothing beside it.
-    #[must_use]
     pub fn new(result: ResultDocument) -> Self {
         Self { result, hlog: String::new(), outliers: Vec::new(), events: Vec::new(), raw: None, capture: None }
     }
@@ -175,7 +173,6 @@ pub enum WorkerEvent {
 impl WorkerEvent {
     /// The event as a line of the contract, newline included. It begins with a newline of its own, so that half a line
     /// printed by somebody else does not swallow it.
-    #[must_use]
     pub fn line(&self) -> String {
         let body = serde_json::to_string(self).unwrap_or_default();
         format!("\n{LINE_MARK}{body}\n")

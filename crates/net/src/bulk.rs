@@ -47,19 +47,16 @@ pub struct Gauge {
 
 impl Gauge {
     /// Nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Payload so far.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
     /// Datagrams so far; of TCP, calls.
-    #[must_use]
     pub fn messages(&self) -> u64 {
         self.messages.load(Ordering::Relaxed)
     }
@@ -84,7 +81,6 @@ pub struct TcpFigures {
 }
 
 /// Reads tcp_info; `None` where the socket is no TCP or a preloaded stack does not tell.
-#[must_use]
 pub fn tcp_figures(socket: &DataSocket) -> Option<TcpFigures> {
     // linux/tcp.h: eight bytes of flags and states (two words), then 32-bit fields, in this order.
     const SEND_MSS: usize = 2 + 2;
@@ -104,7 +100,6 @@ pub fn tcp_figures(socket: &DataSocket) -> Option<TcpFigures> {
 }
 
 /// The congestion control of a TCP socket (TCP_CONGESTION, tcp(7)).
-#[must_use]
 pub fn congestion(socket: &DataSocket) -> Option<String> {
     if !socket.protocol().is_connection() {
         return None;
@@ -116,7 +111,6 @@ pub fn congestion(socket: &DataSocket) -> Option<String> {
 }
 
 /// Payload that TCP has not had acknowledged yet (SIOCOUTQ, tcp(7)).
-#[must_use]
 pub fn unacknowledged(socket: &DataSocket) -> Option<u64> {
     sys::output_queue(socket.read_fd()).ok()
 }
@@ -139,7 +133,6 @@ fn mtu(fd: RawFd, v6: bool) -> Result<u32, NetError> {
 }
 
 /// Bytes of IP and UDP headers in front of a datagram's payload.
-#[must_use]
 pub fn udp_headers(v6: bool) -> u32 {
     if v6 { 48 } else { 28 }
 }

@@ -32,7 +32,6 @@ impl Fallback {
     }
 
     /// Counts data sockets.
-    #[must_use]
     pub fn of<'a>(sockets: impl IntoIterator<Item = &'a DataSocket>) -> Self {
         let mut counted = Self::default();
         sockets.into_iter().for_each(|socket| counted.count(socket.protocol(), socket.read_fd()));

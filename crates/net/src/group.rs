@@ -156,7 +156,6 @@ impl GroupSocket {
     }
 
     /// Where packets go: to a group, or to another end's own address.
-    #[must_use]
     pub fn target(&self, address: IpAddr) -> Target {
         Target::new(self.place(address, true))
     }

@@ -94,13 +94,11 @@ impl<'a> EchoSocket<'a> {
     }
 
     /// Whether this is a raw socket: the unprivileged kind was not permitted.
-    #[must_use]
     pub fn is_raw(&self) -> bool {
         self.raw
     }
 
     /// The identifier in each request and reply (RFC 792, RFC 4443).
-    #[must_use]
     pub fn identifier(&self) -> u16 {
         self.identifier
     }

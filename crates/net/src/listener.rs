@@ -69,7 +69,6 @@ impl DataListener {
     }
 
     /// Where it listens, with the port that was given.
-    #[must_use]
     pub fn local_address(&self) -> SocketAddr {
         self.local
     }

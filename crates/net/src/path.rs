@@ -59,7 +59,6 @@ pub enum PathError {
 
 impl PathError {
     /// Whether the peer ended, rather than something here.
-    #[must_use]
     pub fn peer_is_gone(self) -> bool {
         matches!(self, Self::Closed | Self::Refused)
     }

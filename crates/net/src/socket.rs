@@ -258,25 +258,21 @@ impl DataSocket {
     }
 
     /// The descriptor to read and, for pipes, the one to write; for passing on to a child.
-    #[must_use]
     pub fn into_fds(self) -> (OwnedFd, Option<OwnedFd>) {
         (self.read, self.write)
     }
 
     /// What carries the messages.
-    #[must_use]
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
     /// The bound address; `None` for UNIX sockets and pipes. With port 0 asked for, this has the port that was given.
-    #[must_use]
     pub fn local_address(&self) -> Option<SocketAddr> {
         own_address(self.read_fd()).ok().flatten()
     }
 
     /// The peer's address, when it is known and has one.
-    #[must_use]
     pub fn peer_address(&self) -> Option<SocketAddr> {
         self.peer
     }
@@ -284,7 +280,6 @@ impl DataSocket {
     /// Datagrams that this socket dropped since it was made, for want of buffer space or with a wrong checksum: the
     /// counter that SO_RXQ_OVFL reports (socket(7)), read once through SO_MEMINFO instead of with each message.
     /// `None` where the kernel or a preloaded stack does not tell, and for streams and pipes, which lose nothing.
-    #[must_use]
     pub fn dropped(&self) -> Option<u32> {
         // Indices of include/uapi/linux/sock_diag.h: SK_MEMINFO_DROPS is the ninth.
         const DROPS: usize = 8;
@@ -298,7 +293,6 @@ impl DataSocket {
 
     /// Send and receive buffer in bytes as the kernel counts them: twice what was asked for (socket(7)). `None` for
     /// pipes.
-    #[must_use]
     pub fn buffers(&self) -> Option<(u32, u32)> {
         if matches!(self.kind, SocketKind::Pipe | SocketKind::Memory | SocketKind::Frame) {
             return None;
@@ -423,7 +417,6 @@ impl DataSocket {
     }
 
     /// What carries the frames of `frame`, once the peer is known.
-    #[must_use]
     pub fn frame_backend(&self) -> Option<FrameBackend> {
         self.frames.as_ref().map(|frames| frames.backend)
     }

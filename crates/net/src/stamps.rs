@@ -148,7 +148,6 @@ impl DataSocket {
     }
 
     /// What the stamps are of; absent when none were asked for.
-    #[must_use]
     pub fn stamp_clock(&self) -> Option<StampClock> {
         let stamping = self.stamps.as_ref()?;
         let (stamps, clock) = match &stamping.reader {

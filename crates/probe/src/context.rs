@@ -158,7 +158,6 @@ impl fmt::Debug for LiveSink {
 
 impl Context {
     /// A context for a program whose hidden command `worker` serves inherited descriptors.
-    #[must_use]
     pub fn new(worker_program: PathBuf, tool: impl Into<String>) -> Self {
         Self {
             stop: Arc::new(AtomicBool::new(false)),
@@ -223,7 +222,6 @@ impl Context {
     }
 
     /// Whether the program was asked to end.
-    #[must_use]
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -242,7 +240,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// The design's exit code: 130 when interrupted, 4 when a figure cannot be trusted, else 0.
-    #[must_use]
     pub fn exit_code(self) -> u8 {
         if self.interrupted {
             130

@@ -118,7 +118,6 @@ impl ProbeError {
     }
 
     /// Whether the endpoint was there and is not any more. What hangs up during the handshake was perhaps none.
-    #[must_use]
     pub fn is_lost_host(&self) -> bool {
         match self {
             Self::PeerVanished { .. } | Self::SilentToo(_) | Self::Control { .. } => true,
@@ -148,7 +147,6 @@ impl ProbeError {
 
     /// The design's exit code: 2 for what is wrong with the task itself, 5 for an endpoint that was lost, 1 for what else
     /// went wrong while running.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         use net::NetError;
         use task::TaskError;

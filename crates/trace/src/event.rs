@@ -57,7 +57,6 @@ pub enum EventKind {
 ///
 /// The form is `TASK-TID [CPU] flags SECONDS.MICROSECONDS: NAME: FIELDS`. A task's name may hold anything, so the
 /// line is taken apart from its first ` [NNN] ` that is followed by flags and a time.
-#[must_use]
 pub fn parse_line(line: &str) -> Option<TraceEvent> {
     if line.starts_with('#') {
         return None;

@@ -26,7 +26,6 @@ pub struct Options {
 impl Options {
     /// Everything that takes a CPU away from a thread: switches, device interrupts, softirqs and the architecture's
     /// vectors.
-    #[must_use]
     pub fn visitors(cpus: CpuList) -> Self {
         let events = [
             "sched/sched_switch",
@@ -97,7 +96,6 @@ impl Instance {
     }
 
     /// Events that this kernel does not have.
-    #[must_use]
     pub fn missing(&self) -> &[String] {
         &self.missing
     }

@@ -32,7 +32,6 @@ pub struct ClientConfig {
 
 impl ClientConfig {
     /// The configuration of this build.
-    #[must_use]
     pub fn new(key: Option<Key>, nonce: [u8; 32]) -> Self {
         Self { versions: Versions::OURS, tool_version: env!("CARGO_PKG_VERSION").to_owned(), key, nonce: Nonce(nonce) }
     }
@@ -80,7 +79,6 @@ pub type ClientSession = Session<Client>;
 
 impl ClientSession {
     /// A session that waits for the reflector's hello.
-    #[must_use]
     pub fn new(config: ClientConfig) -> Self {
         Self::begin(Client { config, hello: None })
     }
@@ -102,7 +100,6 @@ impl ClientSession {
     }
 
     /// What the reflector is and allows, once it said so.
-    #[must_use]
     pub fn server(&self) -> Option<&ServerHello> {
         self.role.hello.as_ref().map(|(_, hello, _)| hello.as_ref())
     }
@@ -154,7 +151,6 @@ impl ClientSession {
     }
 
     /// Whether the reflector listens for [`ClientSession::alive`].
-    #[must_use]
     pub fn hears_heartbeats(&self) -> bool {
         let word = |known: &String| known == capability::HEARTBEAT;
         self.server().is_some_and(|hello| hello.capabilities.iter().any(word))

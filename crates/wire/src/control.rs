@@ -50,7 +50,6 @@ impl Versions {
     pub const OURS: Self = Self { min: 1, max: 1 };
 
     /// The newest version that both ranges hold.
-    #[must_use]
     pub fn common(self, other: Self) -> Option<u32> {
         let newest = self.max.min(other.max);
         (newest >= self.min.max(other.min)).then_some(newest)
@@ -80,7 +79,6 @@ pub struct Token(#[serde(with = "hex::array")] pub [u8; 16]);
 
 impl Token {
     /// The value that tags this session's data messages; it does not betray the token.
-    #[must_use]
     pub fn tag(&self) -> u64 {
         proof::tag(self)
     }
@@ -330,7 +328,6 @@ pub enum ClientMessage {
 
 impl ClientMessage {
     /// The message's name, for errors.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::ClientHello { .. } => "client-hello",
@@ -382,7 +379,6 @@ pub enum ServerMessage {
 
 impl ServerMessage {
     /// The message's name, for errors.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::ServerHello(_) => "server-hello",
@@ -426,7 +422,6 @@ pub(crate) fn limit<T>(reason: impl Into<String>) -> Result<T, Refusal> {
 
 impl OpenRequest {
     /// One message out and one back over a protocol, of at most `max_size` bytes; the reflector's settings are the usual ones.
-    #[must_use]
     pub fn new(probe: Probe, protocol: Protocol, max_size: u32) -> Self {
         Self {
             probe,

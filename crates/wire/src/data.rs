@@ -42,7 +42,6 @@ pub enum Tier {
 
 impl Tier {
     /// What a message of `size` bytes carries.
-    #[must_use]
     #[inline]
     pub const fn for_size(size: usize) -> Self {
         match size {
@@ -55,14 +54,12 @@ impl Tier {
     }
 
     /// What both a request and its answer carry: the answer is cut from the request's bytes.
-    #[must_use]
     #[inline]
     pub const fn for_exchange(request: usize, answer: usize) -> Self {
         Self::for_size(if request < answer { request } else { answer })
     }
 
     /// Bytes at the start of a message that this tier uses.
-    #[must_use]
     #[inline]
     pub const fn bytes(self) -> usize {
         match self {
@@ -74,7 +71,6 @@ impl Tier {
     }
 
     /// The bits of a sequence number that the tier keeps.
-    #[must_use]
     #[inline]
     pub const fn mask(self) -> u64 {
         match self {
@@ -100,7 +96,6 @@ pub fn write(seq: u64, tag: u64, message: &mut [u8]) {
 
 /// Reads the sequence number as far as `tier` keeps it. `None` for a message shorter than the tier, for a stray (another
 /// tag), and for [`Tier::Nothing`].
-#[must_use]
 #[inline]
 pub fn read(tier: Tier, tag: u64, message: &[u8]) -> Option<u64> {
     match tier {
@@ -168,7 +163,6 @@ pub fn write_tx_stamp(told: TxStamp, message: &mut [u8]) {
 }
 
 /// Reads when an earlier answer was sent; nothing where it has no room.
-#[must_use]
 #[inline]
 pub fn read_tx_stamp(message: &[u8]) -> TxStamp {
     if message.len() < TX_STAMP_BYTES {
@@ -212,14 +206,12 @@ pub fn write_repaired(repaired: Repaired, message: &mut [u8]) {
 }
 
 /// Reads what repairs cost a message on its way to the reflector; nothing where it has no room.
-#[must_use]
 #[inline]
 pub fn read_repaired(message: &[u8]) -> Repaired {
     Repaired::from_word(word(message, WALL_BYTES))
 }
 
 /// Reads a reflector's stamps: its ticks, and with `wall` its wall-clock times; 0 for what has no room.
-#[must_use]
 #[inline]
 pub fn read_stamps(message: &[u8], wall: bool) -> FarStamps {
     let word = |at| word(message, at);
@@ -235,7 +227,6 @@ pub fn read_stamps(message: &[u8], wall: bool) -> FarStamps {
 }
 
 /// The full sequence number nearest to `near` whose kept bits are `kept`.
-#[must_use]
 #[inline]
 pub fn expand(tier: Tier, kept: u64, near: u64) -> u64 {
     let mask = tier.mask();
@@ -256,7 +247,6 @@ pub const PROVE_BYTES: usize = 20;
 /// The datagram (or the first bytes of a TCP data connection) that proves a path the client's. A reflector never
 /// answers it on the data path: the answer, `proved`, goes over the control connection, so that forged sources get
 /// nothing. Send it again each 100 ms until `proved` comes.
-#[must_use]
 pub fn prove(token: &Token) -> [u8; PROVE_BYTES] {
     let mut datagram = [0; PROVE_BYTES];
     datagram[..4].copy_from_slice(&PROVE_MAGIC);
@@ -265,7 +255,6 @@ pub fn prove(token: &Token) -> [u8; PROVE_BYTES] {
 }
 
 /// The token of a proving datagram; `None` for any other bytes.
-#[must_use]
 pub fn read_prove(datagram: &[u8]) -> Option<Token> {
     let whole: &[u8; PROVE_BYTES] = datagram.try_into().ok()?;
     let token = whole.strip_prefix(&PROVE_MAGIC)?;

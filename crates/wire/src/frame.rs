@@ -43,7 +43,6 @@ pub struct Decoder {
 
 impl Decoder {
     /// A decoder of frames without MAC whose payloads have at most `limit` bytes.
-    #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { limit, key: None, buffer: Vec::new(), read: 0 }
     }
@@ -100,7 +99,6 @@ impl Decoder {
     }
 
     /// Bytes held back for a frame that is not whole yet.
-    #[must_use]
     pub fn buffered(&self) -> usize {
         self.buffer.len() - self.read
     }

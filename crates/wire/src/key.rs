@@ -11,7 +11,6 @@ pub struct Key([u8; 32]);
 
 impl Key {
     /// A key from random bytes.
-    #[must_use]
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -45,7 +44,6 @@ impl Key {
     }
 
     /// The text of a key file.
-    #[must_use]
     pub fn to_file(&self) -> String {
         format!(
             "# windhover shared key: give this file to both ends with --key-file, and keep it secret\n{}\n",
@@ -54,7 +52,6 @@ impl Key {
     }
 
     /// The key as 64 hexadecimal digits.
-    #[must_use]
     pub fn to_hex(&self) -> String {
         hex::encode(&self.0)
     }

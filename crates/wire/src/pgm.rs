@@ -60,7 +60,6 @@ mod tag {
 }
 
 /// What the settings say of a source; its `first` and what else they do not know has its default.
-#[must_use]
 pub fn source(spec: &PgmSpec, tsi: Tsi, group: IpAddr, local: IpAddr) -> SourceConfig {
     let ambient_ns = u64::from(spec.ambient_ms) * 1000 * US;
     let heartbeat_min_ns = u64::from(spec.heartbeat_us) * US;
@@ -86,7 +85,6 @@ pub fn source(spec: &PgmSpec, tsi: Tsi, group: IpAddr, local: IpAddr) -> SourceC
 }
 
 /// What the settings say of a receiver of a group.
-#[must_use]
 pub fn receiver(spec: &PgmSpec, group: IpAddr, sources: usize, seed: u64) -> ReceiverConfig {
     ReceiverConfig {
         window_packets: spec.window_packets,
@@ -107,7 +105,6 @@ pub fn receiver(spec: &PgmSpec, group: IpAddr, sources: usize, seed: u64) -> Rec
 }
 
 /// What one end's source and receiver counted between an earlier look and this one, as results have it.
-#[must_use]
 pub fn counts(
     (source, receiver): (&SourceCounts, &Counts),
     (was_source, was_receiver): (&SourceCounts, &Counts),

@@ -121,7 +121,6 @@ impl ServerSession {
     }
 
     /// Whether the client's handshake is done.
-    #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.state != State::Hello
     }

@@ -95,7 +95,6 @@ impl<R: Role> Session<R> {
     }
 
     /// Whether the session is over.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }

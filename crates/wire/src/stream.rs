@@ -44,7 +44,6 @@ const GRO_BYTES: u64 = 65_536;
 
 impl StreamRequest {
     /// Memory that all sockets' messages take at one end, in bytes.
-    #[must_use]
     pub fn memory(&self, size: u32, datagrams: bool) -> u64 {
         if !datagrams {
             return u64::from(self.spec.sockets()) * u64::from(size);
@@ -133,7 +132,6 @@ pub fn write(seq: u64, tag: u64, stamp_ns: u64, message: &mut [u8]) {
 }
 
 /// Reads the head of a datagram: its number and, where there is room, the sender's time. `None` for a stray.
-#[must_use]
 #[inline]
 pub fn read(tag: u64, message: &[u8]) -> Option<(u64, Option<u64>)> {
     let (seq, rest) = message.split_first_chunk::<8>()?;
@@ -151,7 +149,6 @@ pub const PROVE_MAGIC: [u8; 4] = *b"WHst";
 pub const PROVE_BYTES: usize = 24;
 
 /// The datagram, or the first bytes of a connection, that proves a flow the client's and says which one it is.
-#[must_use]
 pub fn prove(token: &Token, socket: u32) -> [u8; PROVE_BYTES] {
     let mut shown = [0; PROVE_BYTES];
     shown[..4].copy_from_slice(&PROVE_MAGIC);
@@ -161,7 +158,6 @@ pub fn prove(token: &Token, socket: u32) -> [u8; PROVE_BYTES] {
 }
 
 /// The token and the number of a proof; `None` for any other bytes.
-#[must_use]
 pub fn read_prove(shown: &[u8]) -> Option<(Token, u32)> {
     let whole: &[u8; PROVE_BYTES] = shown.try_into().ok()?;
     let rest = whole.strip_prefix(&PROVE_MAGIC)?;

@@ -40,7 +40,6 @@ pub enum Scope {
 
 impl Scope {
     /// Whether a change costs so much that cells with the same value are measured together.
-    #[must_use]
     pub fn is_costly(self) -> bool {
         self > Self::Cell
     }
@@ -200,13 +199,11 @@ impl Factor {
     }
 
     /// What it is called above a column.
-    #[must_use]
     pub fn title(&self) -> String {
         if self.shown.title.is_empty() { capitalised(self.recorded_as) } else { self.shown.title.to_owned() }
     }
 
     /// A value in a short label: `load build`, `no load`, `CPU 1`, `spin`.
-    #[must_use]
     pub fn label(&self, value: &str) -> String {
         let own = self.shown.labels.iter().find(|(known, _)| *known == value);
         match (own, self.shown.title) {
@@ -218,13 +215,11 @@ impl Factor {
     }
 
     /// Whether a value is what others are compared with.
-    #[must_use]
     pub fn is_baseline(&self, value: &str) -> bool {
         self.shown.values.iter().take(self.shown.baselines).any(|known| *known == value)
     }
 
     /// What it does.
-    #[must_use]
     pub fn description(&self) -> String {
         match self.flags.first() {
             Some(flag) if self.text.is_empty() => format!("{}.", flag.help),
@@ -233,20 +228,17 @@ impl Factor {
     }
 
     /// Whether each end has a value of its own.
-    #[must_use]
     pub fn is_two_ended(&self) -> bool {
         matches!(self.sets, Sets::Ends(_))
     }
 
     /// Whether it says anything to cells of a probe over a protocol.
-    #[must_use]
     pub fn applies(&self, probe: Probe, protocol: Option<Protocol>) -> bool {
         let goes = |protocol| self.protocols.contains(&protocol);
         self.probes.contains(&probe) && (self.protocols.is_empty() || protocol.is_some_and(goes))
     }
 
     /// Whether a value is of the right type.
-    #[must_use]
     pub fn takes(&self, value: &Value) -> bool {
         match value {
             Value::String(text) if self.is_two_ended() => {
@@ -258,7 +250,6 @@ impl Factor {
     }
 
     /// Whether a grid may have one value of it, which is no axis.
-    #[must_use]
     pub fn may_be_single(&self) -> bool {
         self.record == Record::Listed
     }
@@ -321,7 +312,6 @@ impl Factor {
     }
 
     /// What a result says of this value, if anything; `varied` where a grid varies it, `named` where the plan names it.
-    #[must_use]
     pub fn recorded(&self, value: Option<&Value>, named: bool, varied: bool) -> Option<Value> {
         let default = || self.default.and_then(|text| self.read(text).ok());
         let shown = match (self.record, value) {
@@ -353,7 +343,6 @@ fn two_ends(text: &str) -> (&str, &str) {
 }
 
 /// A name as a title.
-#[must_use]
 pub fn capitalised(name: &str) -> String {
     let mut letters = name.chars();
     let title: String = letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect());
@@ -361,7 +350,6 @@ pub fn capitalised(name: &str) -> String {
 }
 
 /// A value as people write it.
-#[must_use]
 pub fn word(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -381,26 +369,22 @@ pub fn all() -> impl Iterator<Item = &'static Factor> {
 }
 
 /// A factor by its key in plans.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Factor> {
     all().find(|factor| factor.name == name)
 }
 
 /// A factor by its name in results.
-#[must_use]
 pub fn recorded(name: &str) -> Option<&'static Factor> {
     all().find(|factor| factor.recorded_as == name)
 }
 
 /// What sorts axes by what a reader asks first; `os` and `nic` are labels of runs.
-#[must_use]
 pub fn asked_first(axis: &str) -> usize {
     const FIRST: [&str; 8] = ["load", "os", "shield", "policy", "stack", "receive", "knob", "nic"];
     FIRST.iter().position(|name| *name == axis).unwrap_or(FIRST.len())
 }
 
 /// What sorts values of an axis: the baseline first, then in the order that the field has, then numbers by size, then by name.
-#[must_use]
 pub fn rank(axis: &str, value: &str) -> (usize, String) {
     let listed = recorded(axis).map_or(&[][..], |factor| factor.shown.values);
     let place = listed.iter().position(|known| *known == value).unwrap_or_else(|| {

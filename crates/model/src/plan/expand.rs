@@ -37,13 +37,11 @@ pub struct Cell {
 
 impl Cell {
     /// Whether a process of another host has to have a role.
-    #[must_use]
     pub fn needs(&self, role: Role) -> bool {
         self.spec.probe().most_hosts(role) > 0 && self.has_peer()
     }
 
     /// Whether it sends messages to another host.
-    #[must_use]
     pub fn has_peer(&self) -> bool {
         self.spec.probe().has_peer() && !self.spec.is_local()
     }
@@ -156,7 +154,6 @@ impl Plan {
 
     /// Whether the plan names a factor at all: a cell of one that does not name shields has none, and its key says nothing
     /// of them.
-    #[must_use]
     pub fn names(&self, name: &str) -> bool {
         self.measure.get(name).is_some() || self.is_axis(name)
     }

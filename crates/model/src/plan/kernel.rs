@@ -31,7 +31,6 @@ const FEWEST_VISITS: u32 = 3;
 
 impl Plan {
     /// How hosts come to kernels.
-    #[must_use]
     pub fn kernels(&self) -> KernelsPlan {
         self.kernels.clone().unwrap_or_default()
     }
@@ -42,14 +41,12 @@ impl Plan {
     }
 
     /// How often each kernel is visited by these cells of it.
-    #[must_use]
     pub fn kernel_visits(&self, cells: &[Cell]) -> u32 {
         let rounds = cells.iter().map(|cell| cell.repetitions).max().unwrap_or_default();
         rounds.div_ceil(self.kernels().per_boot.max(1))
     }
 
     /// What is wrong with the visits of a plan of several kernels, which may be measured all the same: one line.
-    #[must_use]
     pub fn too_few_visits(&self, cells: &[Cell]) -> Option<String> {
         let kernels: BTreeSet<&KernelChoice> = cells.iter().filter_map(|cell| cell.kernel.as_ref()).collect();
         let (visits, per_boot) = (self.kernel_visits(cells), self.kernels().per_boot);

@@ -139,7 +139,6 @@ defaults! { two: u32 = 2; }
 
 impl LabPlan {
     /// A lab with two hosts and nothing else said.
-    #[must_use]
     pub fn new(kind: LabKind) -> Self {
         let (ports, kernel, mode, cpus, memory_mb, nic) = (Vec::new(), None, None, None, None, None);
         Self { kind, name: None, hosts: 2, ports, kernel, mode, cpus, memory_mb, nic }
@@ -252,7 +251,6 @@ pub struct Roles {
 
 impl Roles {
     /// The hosts of a role.
-    #[must_use]
     pub fn hosts(&self, role: Role) -> &[String] {
         match role {
             Role::Initiator => std::slice::from_ref(&self.initiator),
@@ -261,7 +259,6 @@ impl Roles {
     }
 
     /// The first role that a host has.
-    #[must_use]
     pub fn role_of(&self, host: &str) -> Option<Role> {
         Role::ALL.into_iter().find(|role| self.hosts(*role).iter().any(|one| one == host))
     }
@@ -442,7 +439,6 @@ impl Plan {
     }
 
     /// The names of all hosts: those of the lab (`a`, `b` …; both ends of a loopback lab are one machine) or of `[hosts]`.
-    #[must_use]
     pub fn host_names(&self) -> Vec<String> {
         match &self.lab {
             Some(lab) => ('a'..='z').take(lab.hosts.min(26) as usize).map(String::from).collect(),

@@ -5,7 +5,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What PGM adds to the factors of a result.
-#[must_use]
 pub fn pgm_factors(spec: &ProbeSpec) -> BTreeMap<String, Value> {
     let mut factors = BTreeMap::new();
     let Some(pgm) = spec.socket.as_ref().and_then(|socket| socket.pgm.as_ref()) else { return factors };

@@ -46,7 +46,6 @@ pub struct CellShield {
 
 impl CellShield {
     /// The shield of a machine whose ends are pinned to these CPUs.
-    #[must_use]
     pub fn spec(&self, ends: &CpuList) -> ShieldSpec {
         let cpus = self.plan.cpus.clone().unwrap_or_else(|| ends.clone());
         ShieldSpec {

@@ -78,13 +78,11 @@ const TABLE_SIZE: u64 = 32;
 
 impl Question {
     /// The values of an axis in all cells, each with its baseline.
-    #[must_use]
     pub fn of_axis(axis: &str) -> Self {
         Self { axis: axis.to_owned(), values: Vec::new(), quantity: jitter_and_tail(), filter: BTreeMap::new() }
     }
 
     /// The values that are compared, the first with each other one; `cells` are all of the run.
-    #[must_use]
     pub fn compared(&self, cells: &[&Factors]) -> Vec<String> {
         if !self.values.is_empty() {
             return self.values.clone();
@@ -97,19 +95,16 @@ impl Question {
     }
 
     /// Whether kernels are compared: a boot is one observation then, however many repetitions it has.
-    #[must_use]
     pub fn is_of_kernels(&self) -> bool {
         self.axis == factor::KERNEL.name
     }
 
     /// Whether a cell has the values that `where` names.
-    #[must_use]
     pub fn chooses(&self, cell: &Factors) -> bool {
         self.filter.iter().all(|(axis, wanted)| has(cell, axis, wanted))
     }
 
     /// The places of the cells that are compared: of each value with the first one, those that differ in nothing else.
-    #[must_use]
     pub fn pairs(&self, cells: &[&Factors]) -> Vec<[usize; 2]> {
         let values = self.compared(cells);
         let Some((base, others)) = values.split_first() else { return Vec::new() };
@@ -144,7 +139,6 @@ fn has(cell: &Factors, axis: &str, wanted: &str) -> bool {
 
 /// The question of a run that names none: the axis that a reader asks for first, its baseline with each other value, in the
 /// cells of the first probe that have the size of the tables. None where the cells differ in nothing but the message.
-#[must_use]
 pub fn default_question<'a>(cells: impl IntoIterator<Item = &'a Factors>) -> Vec<Question> {
     let mut cells: Vec<&Factors> = cells.into_iter().collect();
     let mut seen = BTreeSet::new();
@@ -177,7 +171,6 @@ pub fn default_question<'a>(cells: impl IntoIterator<Item = &'a Factors>) -> Vec
 
 impl Plan {
     /// What is tested: what the plan asks, or [`default_question`]; `cells` are the plan's.
-    #[must_use]
     pub fn questions(&self, cells: &[Cell]) -> Vec<Question> {
         match self.ask.is_empty() {
             true => default_question(cells.iter().map(|cell| &cell.factors)),

@@ -51,7 +51,6 @@ pub struct Key {
 }
 
 /// All tables of a plan.
-#[must_use]
 pub fn sections() -> &'static [Section] {
     static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
         let schema = schemars::schema_for!(Plan).to_value();
@@ -213,7 +212,6 @@ fn fits(pattern: &[String], path: &[&str]) -> bool {
 }
 
 /// The key at a path such as `["measure", "seconds"]`.
-#[must_use]
 pub fn find(path: &[&str]) -> Option<Key> {
     let (last, parent) = path.split_last()?;
     let section = sections().iter().find(|section| fits(&section.path, parent))?;
@@ -221,7 +219,6 @@ pub fn find(path: &[&str]) -> Option<Key> {
 }
 
 /// The keys and tables that a table may have.
-#[must_use]
 pub fn names(path: &[&str]) -> Vec<String> {
     let sections = sections();
     let own = sections.iter().filter(|section| fits(&section.path, path)).flat_map(|section| &section.keys);
@@ -235,7 +232,6 @@ pub fn names(path: &[&str]) -> Vec<String> {
 }
 
 /// The reference as a Markdown document.
-#[must_use]
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Plan reference\n\nMade by `cargo xtask generate` from the types that read plans. A plan is a TOML file for \

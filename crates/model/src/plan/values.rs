@@ -50,7 +50,6 @@ fn known(name: &str) -> Option<&'static str> {
 
 impl Measure {
     /// The shared value of a factor.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(name)
     }
@@ -65,7 +64,6 @@ impl Measure {
 
 impl Grid {
     /// The values of an axis.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&AxisValues> {
         self.axes.get(name)
     }

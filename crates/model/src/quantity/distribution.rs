@@ -17,7 +17,6 @@ pub enum Times<'a> {
 
 impl Times<'_> {
     /// Messages counted.
-    #[must_use]
     pub fn count(&self) -> u64 {
         match self {
             Self::Latency(times) => times.count,
@@ -27,7 +26,6 @@ impl Times<'_> {
     }
 
     /// What the figures are.
-    #[must_use]
     pub fn kind(&self) -> LatencyKind {
         match self {
             Self::Latency(times) => times.kind,
@@ -37,7 +35,6 @@ impl Times<'_> {
     }
 
     /// A statistic in ns; `None` where it is not known.
-    #[must_use]
     pub fn statistic(&self, statistic: Statistic) -> Option<f64> {
         match self {
             Self::Latency(times) => statistic.of(times),
@@ -74,19 +71,16 @@ pub struct Distribution {
 
 impl Distribution {
     /// The summary in a result; with a host that of one of several reflectors.
-    #[must_use]
     pub fn times<'a>(&self, result: &'a ResultDocument, host: Option<&str>) -> Option<Times<'a>> {
         (self.read)(result, host)
     }
 
     /// What its statistics stand with.
-    #[must_use]
     pub fn group(&self) -> Group {
         self.group
     }
 
     /// What heads it in a table: `RTT/2 actual`.
-    #[must_use]
     pub fn heading(&self, kind: LatencyKind) -> String {
         match self.group {
             Group::Latency | Group::Intended | Group::Corrected => format!("{} {}", kind.title(), self.title),
@@ -96,7 +90,6 @@ impl Distribution {
 
     /// What a statistic of a result is multiplied by to be of the kind that is shown: RTT where `rtt` is set and of open
     /// loops, else RTT/2.
-    #[must_use]
     pub fn scale(&self, result: &ResultDocument, times: Times<'_>, rtt: bool) -> f64 {
         match self.group {
             Group::Latency | Group::Corrected => scale(result.probe, times.kind(), rtt).0,
@@ -107,7 +100,6 @@ impl Distribution {
 }
 
 /// What a result's own latency is multiplied by to become the kind that is shown, and that kind.
-#[must_use]
 pub fn scale(probe: Probe, stored: LatencyKind, rtt: bool) -> (f64, LatencyKind) {
     let wanted = probe.latency_kind(rtt);
     match (stored, wanted) {

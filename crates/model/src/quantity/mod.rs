@@ -81,7 +81,6 @@ pub enum Combine {
 
 impl Combine {
     /// As the documentation has it.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Sum => "sum",
@@ -226,14 +225,12 @@ pub struct Quantity {
 
 impl Quantity {
     /// Its figure in a result, as stored there; `None` where it is not known.
-    #[must_use]
     pub fn of(&self, result: &ResultDocument) -> Option<f64> {
         self.parts(result, None).map(|[part, whole]| part / whole)
     }
 
     /// The same as a part and what it is divided by: 1 of all that is no ratio. With a host the figure of that reflector alone,
     /// where it has one.
-    #[must_use]
     pub fn parts(&self, result: &ResultDocument, host: Option<&str>) -> Option<[f64; 2]> {
         // Of another tool's result 0 in these groups means that nobody counted.
         let uncounted = result.source.is_some() && matches!(self.group, Group::Tool | Group::Cpu | Group::Drops);
@@ -277,14 +274,12 @@ impl Quantity {
     }
 
     /// What a figure of a result is multiplied by to be of the kind that is shown, see [`Distribution::scale`].
-    #[must_use]
     pub fn scale(&self, result: &ResultDocument, rtt: bool) -> f64 {
         let Read::Time(distribution, _) = self.read else { return 1.0 };
         distribution.times(result, None).map_or(1.0, |times| distribution.scale(result, times, rtt))
     }
 
     /// The distribution that it is a statistic of, and which one.
-    #[must_use]
     pub fn statistic(&self) -> Option<(&'static Distribution, Statistic)> {
         match self.read {
             Read::Time(distribution, statistic) => Some((distribution, statistic)),
@@ -293,7 +288,6 @@ impl Quantity {
     }
 
     /// What it is called in a sentence, where latency is of this kind.
-    #[must_use]
     pub fn name(&self, kind: LatencyKind) -> String {
         match self.read {
             Read::Time(distribution, statistic) if distribution.id.is_empty() => {
@@ -304,7 +298,6 @@ impl Quantity {
     }
 
     /// Whether a result can have it at all: what is about parity needs parity.
-    #[must_use]
     pub fn concerns(&self, result: &ResultDocument) -> bool {
         !matches!(self.id.as_str(), "rebuilt" | "parity") || result.pgm.as_ref().is_some_and(|pgm| pgm.fec.is_some())
     }
@@ -313,7 +306,6 @@ impl Quantity {
 static CATALOGUE: LazyLock<Vec<Quantity>> = LazyLock::new(table::all);
 
 /// All quantities, in the order of tables.
-#[must_use]
 pub fn all() -> &'static [Quantity] {
     &CATALOGUE
 }
@@ -324,13 +316,11 @@ pub fn of_group(group: Group) -> impl Iterator<Item = &'static Quantity> {
 }
 
 /// The quantity with this id.
-#[must_use]
 pub fn find(id: &str) -> Option<&'static Quantity> {
     all().iter().find(|quantity| quantity.id == id)
 }
 
 /// The catalogue as a document: a table a group.
-#[must_use]
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Quantities\n\nMade by `cargo xtask generate` from the catalogue. Each figure of a result: its id is what `compare` and gates \

@@ -45,7 +45,6 @@ impl Statistic {
     ];
 
     /// The share of messages that a percentile is the upper end of; `None` for what is no percentile.
-    #[must_use]
     pub fn quantile(self) -> Option<f64> {
         match self {
             Self::P50 => Some(0.5),
@@ -59,7 +58,6 @@ impl Statistic {
     }
 
     /// The figure in ns, in the kind that the summary has; `None` where it is not known.
-    #[must_use]
     pub fn of(self, latency: &Latency) -> Option<f64> {
         let whole = |ns: Option<u64>| ns.map(|ns| ns as f64);
         match self {
@@ -77,7 +75,6 @@ impl Statistic {
     }
 
     /// The same of what an open loop would see: percentiles alone.
-    #[must_use]
     pub fn of_corrected(self, times: &LatencyCorrected) -> Option<f64> {
         let whole = match self {
             Self::P50 => times.p50_ns,
@@ -92,7 +89,6 @@ impl Statistic {
     }
 
     /// The same of one-way times, which have fewer quantiles.
-    #[must_use]
     pub fn of_signed(self, times: &Signed) -> Option<f64> {
         let whole = |ns: Option<i64>| ns.map(|ns| ns as f64);
         match self {

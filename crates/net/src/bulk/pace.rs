@@ -23,7 +23,6 @@ pub struct Rate {
 
 impl Rate {
     /// As a specification asks for it at one size, of one flow among the others; absent: as fast as the flow can.
-    #[must_use]
     pub fn new(spec: &StreamSpec, size: u32, flow: u32) -> Option<Self> {
         let flows = spec.flows.max(1);
         let phase = f64::from(flow % flows) / f64::from(flows);
@@ -32,7 +31,6 @@ impl Rate {
 }
 
 /// Waits until all that take part are ready; `false`: stopped before.
-#[must_use]
 pub fn wait_for_go(go: &AtomicBool, stop: &AtomicBool) -> bool {
     while !go.load(Ordering::Acquire) {
         if stop.load(Ordering::Acquire) {

@@ -16,7 +16,6 @@ pub struct TcpWatch<'a> {
 
 impl<'a> TcpWatch<'a> {
     /// Begins with what was sent again so far (a SYN, say). Connections that are not TCP are left out.
-    #[must_use]
     pub fn new(sockets: impl IntoIterator<Item = &'a DataSocket>) -> Self {
         let sockets: Vec<_> = sockets.into_iter().filter(|socket| tcp_figures(socket).is_some()).collect();
         let mut watch = Self { sockets, before: 0, began: 0, seconds: Vec::new() };
@@ -51,7 +50,6 @@ impl<'a> TcpWatch<'a> {
     }
 
     /// What was sent again so far.
-    #[must_use]
     pub fn retransmits(&self) -> u64 {
         self.before - self.began
     }

@@ -34,7 +34,6 @@ impl Live {
     }
 
     /// What it listens to.
-    #[must_use]
     pub fn link(&self) -> LiveLink {
         LiveLink { name: self.link.name.clone(), link: u32::from(self.link.head.number()) }
     }

@@ -125,7 +125,6 @@ impl Capture {
     }
 
     /// What became of the packets so far. Those of the last moments may not be written yet.
-    #[must_use]
     pub fn counts(&self) -> CaptureCounts {
         let (answer, heard) = sync_channel(1);
         self.send(Command::Count(answer));
@@ -156,7 +155,6 @@ fn check_permission() -> Result<(), NetError> {
 }
 
 /// The kernel, for a file's head: `Linux 6.1.0`.
-#[must_use]
 pub fn system() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {}", release.trim()).trim_end().to_owned()
@@ -193,7 +191,6 @@ pub struct CaptureLoop {
 
 impl CaptureLoop {
     /// Captures until told to stop, or until every handle is gone. Returns what became of the packets.
-    #[must_use]
     pub fn run(mut self) -> CaptureCounts {
         let mut end = None;
         loop {

@@ -12,7 +12,6 @@ pub struct Writer {
 
 impl Writer {
     /// An empty file: who wrote it, on which system, and what it holds.
-    #[must_use]
     pub fn new(application: &str, system: &str, comment: &str) -> Self {
         let mut bytes = Vec::new();
         section(&mut bytes, application, system, comment);

@@ -36,7 +36,6 @@ pub struct ReceiveBatch {
 
 impl ReceiveBatch {
     /// Room for `count` datagrams of up to `packet_bytes`, IP's header not counted.
-    #[must_use]
     pub fn new(count: usize, packet_bytes: usize) -> Self {
         // IP's header with options has up to 60 bytes.
         let batch = Batch::new(count, packet_bytes + 64, true, true);
@@ -65,7 +64,6 @@ impl ReceiveBatch {
 
     /// Whether datagrams are left.
     #[inline]
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.next >= self.held
     }

@@ -85,7 +85,6 @@ pub struct SendBatch {
 
 impl SendBatch {
     /// Room for `count` packets of up to `packet_bytes`, to be sent by `socket`.
-    #[must_use]
     pub fn new(socket: &GroupSocket, count: usize, packet_bytes: usize) -> Self {
         let one: c_int = 1;
         let controls = if socket.v6 {
@@ -136,7 +135,6 @@ impl SendBatch {
 
     /// Packets that wait to be sent.
     #[inline]
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.held - self.sent
     }

@@ -27,7 +27,6 @@ pub enum Carrier {
 
 impl Carrier {
     /// The longest packet that goes into an IP packet of `mtu` bytes.
-    #[must_use]
     pub fn room(self, mtu: u32, v6: bool, router_alert: bool) -> usize {
         let ip = if v6 { IPV6_BYTES } else { IPV4_BYTES };
         let udp = if matches!(self, Self::Udp { .. }) { UDP_BYTES } else { 0 };

@@ -77,7 +77,6 @@ impl GroupWait {
     }
 
     /// Whether [`Self::wait`] returns at once: the owner polls.
-    #[must_use]
     pub fn spins(&self) -> bool {
         matches!(self.kind, WaitSet::Spin)
     }

@@ -25,7 +25,6 @@ pub struct EchoReply {
 
 /// Reads an ICMP message; `None` when it is no echo reply, is cut short, or (ICMP) has a wrong checksum. The kernel
 /// checks ICMPv6's, which covers addresses that are not here.
-#[must_use]
 pub fn parse_echo_reply(message: &[u8]) -> Option<EchoReply> {
     let &[kind, code, _, _, id_high, id_low, sequence_high, sequence_low, ref payload @ ..] = message else {
         return None;
@@ -49,7 +48,6 @@ pub fn parse_echo_reply(message: &[u8]) -> Option<EchoReply> {
 }
 
 /// The TTL of an IPv4 packet and what follows its header (RFC 791 section 3.1); `None` when it is no IPv4 packet.
-#[must_use]
 pub fn strip_ipv4_header(packet: &[u8]) -> Option<(u8, &[u8])> {
     let first = *packet.first()?;
     let length = usize::from(first & 0x0f) * 4;
@@ -77,7 +75,6 @@ pub fn write_echo_request(request: &mut [u8], v6: bool, identifier: u16, sequenc
 }
 
 /// The Internet checksum (RFC 1071): the complement of the ones' complement sum of big-endian 16-bit words.
-#[must_use]
 pub fn checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0u64;
     let mut words = bytes.chunks_exact(2);

@@ -30,7 +30,6 @@ pub enum Link {
 
 impl Link {
     /// By the number in a capture file; `None` for those that are not decoded.
-    #[must_use]
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
             1 => Some(Self::Ethernet),
@@ -69,7 +68,6 @@ pub struct TcpHead {
 
 impl TcpHead {
     /// The flags as letters, as packet tools print them: `S.` for SYN and ACK.
-    #[must_use]
     pub fn letters(self) -> String {
         let all = [(2, 'S'), (1, 'F'), (4, 'R'), (8, 'P'), (32, 'U'), (16, '.')];
         all.iter().filter(|(bit, _)| self.flags & bit != 0).map(|(_, letter)| letter).collect()

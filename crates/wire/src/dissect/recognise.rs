@@ -111,7 +111,6 @@ pub struct Recogniser {
 
 impl Recogniser {
     /// `ports` are those whose UDP datagrams are taken for data messages without a proof.
-    #[must_use]
     pub fn new(ports: Vec<u16>) -> Self {
         Self { ports, ..Self::default() }
     }
