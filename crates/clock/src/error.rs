@@ -4,10 +4,8 @@
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum ClockError {
-    /// The kernel has no CLOCK_MONOTONIC_RAW (Linux has it since 2.6.28).
     #[error("CLOCK_MONOTONIC_RAW cannot be read: {cause}; windhover needs Linux with that clock")]
     NoRawClock { cause: std::io::Error },
-    /// The raw clock does not move, so nothing can be timed.
     #[error("CLOCK_MONOTONIC_RAW stood still over {span_ns} ns of sleep: this machine's clock is broken")]
     Standstill { span_ns: u64 },
 }

@@ -10,23 +10,18 @@ pub enum EndpointError {
     /// The address to bind does not name one.
     #[error("--bind {given}: {cause}")]
     Address { given: String, cause: net::NetError },
-    /// An address that others can reach, without a key.
     #[error(
         "binding {address} needs a key, because others can reach it: make one with `windhover key > F` and give --key-file F at both ends"
     )]
     KeyNeeded { address: SocketAddr },
-    /// An address that others can reach, for clients that can prove no key.
     #[error(
         "others can reach {address}, and clients of other tools prove no key: bind 127.0.0.1, or let anybody have answers with --open"
     )]
     OpenToOthers { address: SocketAddr },
-    /// The key does not parse.
     #[error("the shared key cannot be used: {0}")]
     Key(#[from] wire::KeyError),
-    /// The port is taken.
     #[error("port {} on {} is in use: choose another with --bind ADDR:PORT, or end the program that has it ('ss -ltnp')", address.port(), address.ip())]
     InUse { address: SocketAddr },
-    /// Binding failed otherwise.
     #[error("binding {address} failed: {cause}: use an address of this host ('ip address')")]
     Bind { address: SocketAddr, cause: io::Error },
     /// A clock could not be calibrated.

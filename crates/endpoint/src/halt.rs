@@ -8,7 +8,6 @@ use task::Interrupter;
 /// Between two signals to a reflector that has not come out.
 const REPEAT: Duration = Duration::from_millis(1);
 
-/// Shared by a session's two threads.
 #[derive(Debug, Default)]
 pub(crate) struct Halt {
     /// What the loop looks at.
@@ -21,7 +20,6 @@ pub(crate) struct Halt {
 }
 
 impl Halt {
-    /// Names the thread to wake.
     pub(crate) fn attach(&self, target: Interrupter) {
         *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(target);
     }
@@ -43,7 +41,6 @@ impl Halt {
         self.busy.store(false, Ordering::Release);
     }
 
-    /// Whether the session is over.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }

@@ -45,7 +45,6 @@ impl PendingClient {
         true
     }
 
-    /// Ends it with a reason.
     pub(crate) fn refuse(mut self, code: RefuseCode, reason: &str) {
         self.machine.refuse(code, reason);
         self.flush();
@@ -72,7 +71,6 @@ pub(crate) struct Handshakes {
 }
 
 impl Handshakes {
-    /// Adds a client.
     pub(crate) fn admit(&mut self, stream: TcpStream, peer: SocketAddr, machine: ServerSession) {
         if stream.set_nonblocking(true).is_err() {
             return;

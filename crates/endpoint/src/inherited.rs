@@ -22,7 +22,6 @@ pub enum InheritedData {
 }
 
 impl InheritedData {
-    /// Whether these descriptors carry a protocol.
     pub(crate) fn fits(&self, protocol: Protocol) -> bool {
         match self {
             Self::Socket(_) => matches!(protocol, Protocol::UnixStream | Protocol::UnixDgram),

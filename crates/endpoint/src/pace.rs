@@ -23,7 +23,6 @@ const HELD_BACK: Duration = Duration::from_millis(1);
 /// Drains before a size begins give up after so many messages.
 const MOST_STALE: u32 = 100_000;
 
-/// What one size asks of the loop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoopShape {
     pub(crate) size: usize,
@@ -76,7 +75,6 @@ impl RateBudget {
     }
 }
 
-/// The loop over one size.
 pub(crate) struct AnswerLoop<'a, F> {
     pub(crate) shape: LoopShape,
     pub(crate) clock: Clock,
@@ -212,7 +210,6 @@ fn receive<I: Inbox>(inbox: &mut I, buffer: &mut [u8], halt: &Halt) -> Result<Op
     }
 }
 
-/// What became of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerSent {
     Sent,
@@ -222,7 +219,6 @@ enum AnswerSent {
     Not,
 }
 
-/// Sends one answer.
 #[inline(always)]
 fn give<O: Outbox>(outbox: &mut O, answer: &[u8], halt: &Halt) -> Result<AnswerSent, PathError> {
     let mut given = AnswerSent::Sent;

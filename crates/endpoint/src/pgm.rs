@@ -131,7 +131,6 @@ fn unsupported(error: &PgmIoError) -> Failure {
     (RefuseCode::Unsupported, error.to_string())
 }
 
-/// A unique source.
 fn tsi() -> Result<Tsi, Failure> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(failed)?;
@@ -166,7 +165,6 @@ fn prove(way: &mut PgmSocket, token: &Token, buffer: &mut [u8], link: &SessionLi
     Ok(shown.is_some())
 }
 
-/// What PGM did over one size.
 fn far_end(
     way: &PgmSocket,
     (before, after): (&PgmSocketCounts, &PgmSocketCounts),
@@ -189,7 +187,6 @@ fn far_end(
     }
 }
 
-/// The repair of one of the session's messages.
 fn repair(note: &RepairNote, clock: Clock, tag: u64) -> Option<FarRepair> {
     let repair = note.repair?;
     let number = data::read(Tier::Tagged, tag, &note.head)?;

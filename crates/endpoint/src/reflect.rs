@@ -16,12 +16,10 @@ use wire::{StopReport, Tier};
 
 /// Rounds between two looks at the clock.
 const BATCH: u32 = 1024;
-/// Where a message's tag is.
 pub(crate) const TAG: std::ops::Range<usize> = 8..16;
 /// Longest single sleep of a stream that is held back.
 const SLEEP: Duration = Duration::from_millis(5);
 
-/// What one size asks of the loop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoopShape {
     pub(crate) size: usize,
@@ -50,7 +48,6 @@ pub(crate) fn wanted_tag(size: usize, tag: u64) -> Option<[u8; 8]> {
     (Tier::for_size(size) == Tier::Tagged).then(|| tag.to_le_bytes())
 }
 
-/// What a loop counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MessageCounts {
     pub(crate) received: u64,
@@ -59,7 +56,6 @@ pub(crate) struct MessageCounts {
     pub(crate) over_rate: u64,
 }
 
-/// What one size left behind.
 #[derive(Debug, Default)]
 pub(crate) struct SizeOutcome {
     pub(crate) counts: MessageCounts,
@@ -104,7 +100,6 @@ impl RateLimiter {
         Some(earliest)
     }
 
-    /// Whether a tick is still to come.
     #[inline]
     pub(crate) fn is_before(&self, tick: u64) -> bool {
         self.clock.now().wrapping_sub(tick) >= u64::MAX / 2
@@ -119,7 +114,6 @@ impl RateLimiter {
     }
 }
 
-/// The loop over one size.
 pub(crate) struct ReflectLoop<'a, F> {
     pub(crate) shape: LoopShape,
     pub(crate) pace: RateLimiter,
@@ -133,7 +127,6 @@ pub(crate) struct Around<'a, F> {
     pub(crate) observers: &'a mut dyn PassObserver,
     /// Message size in bytes.
     pub(crate) size: u32,
-    /// The CPU that the thread is pinned to.
     pub(crate) cpu: Option<u32>,
     /// Called when messages are waited for.
     pub(crate) started: F,

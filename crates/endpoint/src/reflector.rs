@@ -37,22 +37,17 @@ pub(crate) const STACK_TOUCHED: usize = 128 << 10;
 /// What a spinning real-time reflector may use beyond the longest session before the kernel ends the process.
 const SPARE: Duration = Duration::from_secs(60);
 
-/// Where data comes from.
 pub(crate) enum DataSource {
-    /// The network.
     Network {
         /// Our address on the control connection, with port 0.
         local: SocketAddr,
-        /// The client's address on it.
         peer: IpAddr,
         /// Whether data may come from another address than the client's.
         anywhere: bool,
     },
-    /// Descriptors from the parent.
     Inherited(InheritedData),
 }
 
-/// What a reflector is to do.
 pub(crate) struct ReflectorConfig {
     pub(crate) request: OpenRequest,
     pub(crate) source: DataSource,
@@ -64,13 +59,11 @@ pub(crate) struct ReflectorConfig {
 }
 
 impl ReflectorConfig {
-    /// The longest session.
     pub(crate) fn longest(&self) -> Duration {
         Duration::from_secs(u64::from(self.limits.max_session_s))
     }
 }
 
-/// What a reflector says.
 pub(crate) enum ReflectorEvent {
     Opened(Opened),
     Proved(Option<SocketAddr>),
@@ -123,7 +116,6 @@ impl Reflector {
         Ok(Self { commands: Some(commands), reports, wake, halt, thread: Some(thread) })
     }
 
-    /// Begins a size.
     pub(crate) fn start(&self, size: u32, response_size: u32) {
         self.halt.enter();
         let command = StartCommand { size, response_size };
@@ -138,7 +130,6 @@ impl Reflector {
         self.halt.halt(timeout)
     }
 
-    /// Its next event.
     pub(crate) fn next_event(&mut self) -> Option<ReflectorEvent> {
         // First the signals, then the report: a signal between the two is read the next time.
         let mut signals = [0; 16];
@@ -171,7 +162,6 @@ impl Drop for Reflector {
     }
 }
 
-/// The reflector's side.
 pub(crate) struct SessionLink {
     reports: mpsc::Sender<ReflectorEvent>,
     wake_up: UnixStream,
@@ -185,7 +175,6 @@ impl SessionLink {
         let _ = (&self.wake_up).write(&[1]);
     }
 
-    /// Reports where data is taken.
     pub(crate) fn opened(
         &self,
         token: &Token,
@@ -224,7 +213,6 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> Failure {
     (RefuseCode::Failed, error.to_string())
 }
 
-/// What carries the messages once it is proved.
 enum DataPath {
     Socket(DataSocket),
     Transactions { listener: DataListener, client: IpAddr },
@@ -364,7 +352,6 @@ pub(crate) fn summary(outcome: SizeOutcome, notes: &[Finding], clock: Clock) -> 
 }
 
 impl DataPath {
-    /// What it stamps with.
     fn stamp_clock(&self) -> Option<StampClock> {
         match self {
             Self::Socket(socket) => socket.stamp_clock(),
@@ -372,7 +359,6 @@ impl DataPath {
         }
     }
 
-    /// What carries its frames.
     fn frame_backend(&self) -> Option<FrameBackend> {
         match self {
             Self::Socket(socket) => socket.frame_backend(),
@@ -468,7 +454,6 @@ pub(crate) fn place_thread(request: &OpenRequest, longest: Duration) -> Result<(
     task::apply_policy(end.policy).map_err(words)
 }
 
-/// Whose data is answered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Client {
     pub(crate) address: IpAddr,

@@ -6,14 +6,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What comes next.
 pub(crate) enum Act {
     Message(Vec<u8>),
     Fail(PathError),
     Interrupt,
 }
 
-/// A message with its header.
 pub(crate) fn tagged(number: u64, tag: u64, size: usize) -> Act {
     let mut message = vec![0; size];
     wire::data::write(number, tag, &mut message);

@@ -26,7 +26,6 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Rest after a failed accept: the usual cause is that descriptors ran out, and they come back.
 const REST: Duration = Duration::from_millis(50);
 
-/// What all sessions of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
@@ -67,7 +66,6 @@ impl Shared {
         waited == Ok(0) && is_idle
     }
 
-    /// Number of the next session.
     pub(crate) fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -78,7 +76,6 @@ impl Shared {
 pub(crate) struct SessionSlot(Arc<Shared>);
 
 impl SessionSlot {
-    /// Takes a slot unless all are taken.
     fn take(shared: &Arc<Shared>) -> Option<Self> {
         let more = |taken: u32| (taken < shared.limits.max_sessions).then_some(taken + 1);
         let taken = shared.sessions.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
@@ -215,7 +212,6 @@ impl Endpoint {
         }
     }
 
-    /// Accepts the next connection.
     fn accept(&self, handshakes: &mut Handshakes) {
         match self.listener.accept() {
             Ok((stream, peer)) => {
@@ -233,7 +229,6 @@ impl Endpoint {
         }
     }
 
-    /// Gives a client its session.
     fn begin(&self, client: PendingClient, stop: &Stop) -> Option<JoinHandle<()>> {
         let Some(slot) = SessionSlot::take(&self.shared) else {
             let most = self.shared.limits.max_sessions;

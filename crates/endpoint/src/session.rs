@@ -39,22 +39,16 @@ const HALT: Duration = Duration::from_secs(5);
 /// Bytes read at once.
 const PORTION: usize = 16 << 10;
 
-/// Where a session's client and data are.
 pub(crate) enum ClientConnection {
-    /// Behind a control connection over TCP.
     Network {
-        /// Our address on it.
         local: SocketAddr,
-        /// The client's.
         peer: SocketAddr,
         /// Whether the client has proved the shared key.
         keyed: bool,
     },
-    /// In the parent process.
     Inherited(Option<InheritedData>),
 }
 
-/// What the control thread needs of a connection.
 pub(crate) trait Connection: Read + Write + AsFd {}
 impl<T: Read + Write + AsFd> Connection for T {}
 
@@ -91,7 +85,6 @@ pub(crate) fn run_client(client: PendingClient, shared: &Shared, stop: &Stop) {
     }
 }
 
-/// Runs a session to its end.
 fn run(
     connection: impl Connection,
     client: ClientConnection,
@@ -391,7 +384,6 @@ fn data_address(control: SocketAddr) -> SocketAddr {
     }
 }
 
-/// A session of its own for inherited descriptors.
 pub(crate) fn run_inherited(
     control: std::os::unix::net::UnixStream,
     data: InheritedData,

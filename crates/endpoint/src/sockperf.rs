@@ -42,7 +42,6 @@ pub struct SockperfServer {
     address: SocketAddr,
 }
 
-/// A connection.
 struct Client {
     stream: TcpStream,
     incoming: Incoming,
@@ -80,7 +79,6 @@ impl Client {
         true
     }
 
-    /// What is waited for.
     fn awaited(&self) -> EpollFlags {
         if self.out.is_empty() { EpollFlags::EPOLLIN } else { EpollFlags::EPOLLOUT }
     }

@@ -37,7 +37,6 @@ struct Stream<'a> {
     notes: &'a [Finding],
 }
 
-/// Serves a session with a stream.
 pub(crate) fn run(
     plan: ReflectorConfig,
     orders: &mpsc::Receiver<StartCommand>,
@@ -67,7 +66,6 @@ fn bad(reason: &str) -> Failure {
 }
 
 impl Stream<'_> {
-    /// One stream from its start to its end.
     fn once(&self, sockets: &[DataSocket], size: u32, link: &SessionLink) -> Result<StopReport, Failure> {
         let control = FlowControl::default();
         let flows: Vec<FlowProgress> = sockets.iter().map(|_| FlowProgress::default()).collect();

@@ -5,13 +5,13 @@ use std::ops::RangeInclusive;
 
 /// A value that cannot be used, with what it was and what would be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum ModelError {
     /// A word that is not one of the accepted ones.
     #[error("{what} '{given}' is not known: use {accepted}")]
     UnknownWord {
         /// What kind of value it is ("policy").
         what: &'static str,
-        /// What was given.
         given: String,
         /// The accepted forms, for people.
         accepted: String,
@@ -21,7 +21,6 @@ pub enum ModelError {
     OutOfRange {
         /// What kind of value it is ("priority").
         what: &'static str,
-        /// What was given.
         given: String,
         /// The accepted range, for people.
         accepted: String,
@@ -31,37 +30,22 @@ pub enum ModelError {
     Grammar {
         /// What kind of value it is ("size list").
         what: &'static str,
-        /// What was given.
         given: String,
-        /// What is wrong with it.
         why: String,
     },
     /// Two settings that cannot both hold, with the remedy.
     #[error("{what}: {remedy}")]
-    Conflict {
-        /// What contradicts what.
-        what: String,
-        /// What to change.
-        remedy: String,
-    },
+    Conflict { what: String, remedy: String },
     /// A plan or document that does not parse.
     #[error("{what}: {why}")]
     Document {
-        /// Which document.
         what: String,
         /// The parser's words, on one line.
         why: String,
     },
     /// A document of a newer format than this version reads.
     #[error("{what} has format {found}, this version reads up to {known}: use a newer windhover")]
-    NewerFormat {
-        /// Which document.
-        what: String,
-        /// Its format number.
-        found: u32,
-        /// The newest one known here.
-        known: u32,
-    },
+    NewerFormat { what: String, found: u32, known: u32 },
 }
 
 impl ModelError {
@@ -81,7 +65,6 @@ impl ModelError {
     }
 }
 
-/// Refuses a number outside its range.
 pub(crate) fn within<T: PartialOrd + Display>(
     what: &'static str,
     given: T,

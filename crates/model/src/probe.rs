@@ -43,7 +43,6 @@ struct Traits {
     compared: &'static [&'static str],
 }
 
-/// How messages follow one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pattern {
     /// Each waits for the answer to the one before.
@@ -81,11 +80,8 @@ macro_rules! with {
 }
 
 impl Probe {
-    /// Those that send messages.
     pub(crate) const WITH_PEER: &[Self] = with!(has_peer);
-    /// Those that a process of ours answers.
     pub(crate) const WITH_REFLECTOR: &[Self] = with!(has_reflector);
-    /// Those that may have several reflectors.
     pub(crate) const WITH_SEVERAL_REFLECTORS: &[Self] = with!(has_several_reflectors);
 
     const fn traits(self) -> Traits {
@@ -187,7 +183,6 @@ impl Probe {
         self.traits().pattern == Pattern::Bulk
     }
 
-    /// How messages follow one another.
     pub(crate) fn pattern(self) -> Pattern {
         self.traits().pattern
     }

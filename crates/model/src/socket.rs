@@ -42,12 +42,10 @@ struct Traits {
     /// What it is, for help texts.
     about: &'static str,
     ends: Ends,
-    /// Whether messages have no borders.
     is_stream: bool,
     /// Whether an answer that does not come in time counts as lost.
     counts_losses: bool,
     max_size: u32,
-    /// What it carries.
     patterns: &'static [Pattern],
 }
 

@@ -447,7 +447,6 @@ impl ProbeSpec {
         Ok(())
     }
 
-    /// PGM needs its groups.
     fn check_pgm(&self, socket: &SocketSpec) -> Result<(), ModelError> {
         let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(what, remedy));
         let protocol = socket.protocol;

@@ -61,13 +61,11 @@ impl Batch {
         Self { bytes, length, stride, names, controls, parts, heads, held: count }
     }
 
-    /// How many messages there is room for.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.heads.len()
     }
 
-    /// The whole room of one message.
     #[inline]
     pub(crate) fn room(&mut self, at: usize) -> &mut [u8] {
         let begin = at * self.stride;
@@ -147,7 +145,6 @@ impl Batch {
         self.heads[at].msg_hdr.msg_flags & libc::MSG_TRUNC != 0
     }
 
-    /// Who sent a received message.
     #[inline]
     pub(crate) fn sender(&self, at: usize) -> Option<&RawAddress> {
         self.names.get(at)

@@ -171,7 +171,6 @@ fn segment(socket: &DataSocket, size: usize) -> Result<(), NetError> {
     options::int(socket.write_fd(), libc::SOL_UDP, UDP_SEGMENT, "UDP_SEGMENT", value)
 }
 
-/// Makes the kernel join datagrams of one flow.
 fn join(socket: &DataSocket) -> Result<(), NetError> {
     options::int(socket.read_fd(), libc::SOL_UDP, UDP_GRO, "UDP_GRO", 1)
 }

@@ -191,7 +191,6 @@ impl<O: Outbox, T: Transport + Send, V: DuplexVisitor> Waiting for Halves<'_, O,
     }
 }
 
-/// The sending half of one socket.
 struct Out<T>(T);
 
 impl<T: Transport + Send> Outbox for Out<T> {

@@ -8,22 +8,16 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum NetError {
-    /// A text that is no address and no host name.
     #[error("address '{given}' cannot be read: {why}")]
     Address { given: String, why: &'static str },
-    /// A name that the system's resolver does not know.
     #[error("host '{host}' is not known: {cause}: use an address, or add the name to DNS or /etc/hosts")]
     UnknownHost { host: String, cause: io::Error },
-    /// A name that has no address of the family asked for.
     #[error("host '{host}' has no {family} address: leave the family out, or use another name")]
     NoAddressOfFamily { host: String, family: &'static str },
-    /// A network interface that does not exist here.
     #[error("network interface '{name}' does not exist: see 'ip link' for those that do")]
     NoInterface { name: String },
-    /// A way to wait that Linux does not have.
     #[error("receive mode {mode} is for winpoint, on Windows: use epoll here")]
     OnlyWindows { mode: Receive },
-    /// An address that no interface of this namespace has.
     #[error("no network interface has the address {address}: see 'ip address' for those that exist")]
     NoInterfaceWithAddress { address: IpAddr },
     /// Time stamps that the system does not take.
@@ -41,16 +35,12 @@ pub enum NetError {
     /// An interface that gives no frames.
     #[error(transparent)]
     Frames(xsk::XskError),
-    /// Another peer has the interface's frames.
     #[error("{interface}: the frame session of {holder} has its frames, and one at a time can: wait for its end")]
     FramesHeld { interface: String, holder: SocketAddr },
-    /// A kernel that lacks a protocol.
     #[error("this kernel makes no {name} socket ({cause}): {remedy}")]
     NotInKernel { name: &'static str, cause: io::Error, remedy: &'static str },
-    /// No more descriptors.
     #[error("making {what} failed: {cause}: ask for fewer idle descriptors, or raise 'ulimit -n'")]
     Descriptors { what: &'static str, cause: io::Error },
-    /// An idle descriptor that could not be made.
     #[error(
         "making idle descriptors ({what}) failed: {cause}: the loopback interface must be up ('ip link set lo up')"
     )]
@@ -58,32 +48,24 @@ pub enum NetError {
     /// A socket option that was refused.
     #[error("setting {option} to {value} failed: {cause}")]
     Option { option: &'static str, value: String, cause: io::Error },
-    /// SO_BUSY_POLL without the capability that raising it takes.
     #[error(
         "setting SO_BUSY_POLL to {microseconds} us needs CAP_NET_ADMIN: run as root, or raise net.core.busy_read instead"
     )]
     BusyPoll { microseconds: u32 },
-    /// A buffer that the system's limit made smaller than asked for.
     #[error("{option} of {asked} bytes was cut to {got}: raise {sysctl} to at least {asked}")]
     BufferCut { option: &'static str, asked: u32, got: u32, sysctl: &'static str },
-    /// SO_BINDTODEVICE failed.
     #[error(
         "binding to network device '{device}' failed: {cause}: see 'ip link'; before Linux 5.7 it needs CAP_NET_RAW"
     )]
     Device { device: String, cause: io::Error },
-    /// A port that somebody else has.
     #[error("{protocol} address {address} is in use: choose another port, or end the program that has it ('ss -lpn')")]
     InUse { protocol: &'static str, address: SocketAddr },
-    /// Binding failed otherwise.
     #[error("binding {protocol} address {address} failed: {cause}: use an address of this host ('ip address')")]
     Bind { protocol: &'static str, address: SocketAddr, cause: io::Error },
-    /// Nothing listens at the peer.
     #[error("{address} refused the connection: is 'windhover serve' running there?")]
     Refused { address: SocketAddr },
-    /// The peer did not answer in time.
     #[error("{address} did not answer within {milliseconds} ms: check the address, the route and the firewall")]
     ConnectTimeout { address: SocketAddr, milliseconds: u128 },
-    /// No local port is left for one more connection to the same peer.
     #[error(
         "no local port is left for a connection to {address}: widen net.ipv4.ip_local_port_range, or wait a minute"
     )]
@@ -91,10 +73,8 @@ pub enum NetError {
     /// Connecting failed otherwise.
     #[error("connecting to {address} failed: {cause}")]
     Connect { address: SocketAddr, cause: io::Error },
-    /// Accepting failed.
     #[error("accepting a data connection at {address} failed: {cause}")]
     Accept { address: SocketAddr, cause: io::Error },
-    /// Joining a multicast group failed.
     #[error("joining multicast group {group} on {interface} failed: {cause}: check that the interface is up")]
     Join { group: IpAddr, interface: String, cause: io::Error },
     /// The group cannot be reached through the interface: usually IPv6, whose groups need a route for each interface, which
@@ -103,16 +83,12 @@ pub enum NetError {
         "there is no route to multicast group {group} on {interface}: add one with 'ip -6 route add {kind} ff00::/8 dev {interface} table local'"
     )]
     NoGroupRoute { group: IpAddr, interface: String, kind: &'static str },
-    /// Two addresses of different families where one family is needed.
     #[error("{one} and {other} are of different families: use two IPv4 or two IPv6 addresses")]
     FamilyMismatch { one: IpAddr, other: IpAddr },
-    /// A descriptor that select(2) cannot hold.
     #[error("select cannot watch descriptor {fd}: it ends at 1023: use fewer idle descriptors, or poll or epoll")]
     SelectLimit { fd: i32 },
-    /// A set to wait on could not be made.
     #[error("making the epoll set failed: {cause}")]
     Epoll { cause: io::Error },
-    /// An inherited descriptor that is not what it should be.
     #[error("inherited descriptor {fd} is not usable as {protocol}: {cause}")]
     Inherited { fd: i32, protocol: model::Protocol, cause: io::Error },
     /// Something that this protocol cannot do.
@@ -122,21 +98,16 @@ pub enum NetError {
         /// What is not possible, with the remedy.
         why: &'static str,
     },
-    /// An IP protocol of its own without the capability for it.
     #[error(
         "IP protocol {protocol} needs CAP_NET_RAW: run as root, let systemd give it (AmbientCapabilities=CAP_NET_RAW), or use UDP"
     )]
     RawNotPermitted { protocol: u8 },
-    /// IPv6's router alert without the capability for it.
     #[error("the IPv6 router alert needs CAP_NET_RAW: run as root, or do without it")]
     RouterAlertNotPermitted,
-    /// The peer of an unconnected socket is not known yet.
     #[error("the data socket has no peer yet")]
     NoPeer,
-    /// A message outside the measured loop could not be sent or received.
     #[error("{call} outside the measured loop failed: {cause}")]
     Exchange { call: &'static str, cause: io::Error },
-    /// Capturing without the capability for it.
     #[error(
         "capturing packets needs CAP_NET_RAW: run as root, or let systemd give it (AmbientCapabilities=CAP_NET_RAW)"
     )]
@@ -144,16 +115,13 @@ pub enum NetError {
     /// A capture that could not be set up.
     #[error("capturing on {interface} failed: {what}: {cause}")]
     Capture { interface: String, what: &'static str, cause: io::Error },
-    /// A capture's file that could not be made.
     #[error("the capture file {} cannot be written: {cause}", path.display())]
     CaptureFile { path: std::path::PathBuf, cause: io::Error },
     /// A read-out that the kernel refused.
     #[error("reading {what} failed: {cause}")]
     ReadOut { what: &'static str, cause: io::Error },
-    /// No route to an address.
     #[error("there is no route to {address}: {cause}: check 'ip route get {address}'")]
     NoRoute { address: IpAddr, cause: io::Error },
-    /// Neither a ping socket nor a raw socket may be opened.
     #[error(
         "ICMP echo is not permitted here: run as root, or allow this group with 'sysctl net.ipv4.ping_group_range=\"0 2147483647\"'"
     )]

@@ -102,11 +102,9 @@ const V6: Layout = Layout { ether_type: [0x86, 0xdd], protocol_at: 20, addresses
 /// Room for the headers of IPv6, the longer ones.
 const LONGEST_HEADER: usize = V6.udp_at + UDP_HEADER;
 
-/// One end's frames to one peer.
 #[derive(Debug)]
 pub(crate) struct Frames {
     port: Port,
-    /// What carries them.
     pub(crate) backend: FrameBackend,
     layout: Layout,
     header: [u8; LONGEST_HEADER],
@@ -242,7 +240,6 @@ fn open_port(interface: &Interface, asked: Option<FrameBackend>) -> Result<(Fram
     Err(reason.unwrap_or_else(missing))
 }
 
-/// A measuring loop's way over frames.
 pub(crate) struct FrameTransport<'a> {
     frames: &'a mut Frames,
     wait: Vec<libc::pollfd>,

@@ -50,7 +50,6 @@ impl Idle {
         Ok(Self { watched, _others: others })
     }
 
-    /// The descriptors to put into the set.
     pub(crate) fn watched(&self) -> impl Iterator<Item = RawFd> + '_ {
         self.watched.iter().map(AsRawFd::as_raw_fd)
     }

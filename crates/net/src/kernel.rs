@@ -73,7 +73,6 @@ pub(crate) fn set_nodelay(fd: RawFd, protocol: Protocol) -> Result<(), NetError>
     row(protocol).nodelay.map_or(Ok(()), |(level, name, option)| options::int(fd, level, name, option, 1))
 }
 
-/// A socket of a protocol.
 pub(crate) fn socket(protocol: Protocol, v6: bool) -> Result<OwnedFd, NetError> {
     let Row { name, over: [v4_name, v6_name], kind, number, remedy, .. } = row(protocol);
     sys::socket(sys::domain(v6), kind, number).map_err(|cause| match cause.raw_os_error() {

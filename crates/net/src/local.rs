@@ -78,7 +78,6 @@ impl DataSocket {
     }
 }
 
-/// Whether a descriptor is what the protocol needs.
 fn check_kind(protocol: Protocol, kind: SocketKind, fd: BorrowedFd<'_>) -> Result<(), NetError> {
     let wrong = |cause| NetError::Inherited { fd: fd.as_raw_fd(), protocol, cause };
     let is_right = match kind {

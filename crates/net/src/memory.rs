@@ -98,7 +98,6 @@ impl Drop for Channel {
     }
 }
 
-/// Both directions of one end.
 pub(crate) struct Memory {
     read_fd: RawFd,
     inbox: Channel,

@@ -226,7 +226,6 @@ enum Sending {
     Stream(Stream),
 }
 
-/// The sending halves of several sockets.
 pub(crate) struct FanoutSender(Vec<Sending>);
 
 impl FanoutSender {

@@ -37,7 +37,6 @@ pub(crate) fn apply(fd: RawFd, v6: bool, spec: &SocketSpec, end: &EndSpec) -> Re
     Ok(())
 }
 
-/// Sets an integer option.
 pub(crate) fn int(fd: RawFd, level: c_int, name: c_int, option: &'static str, value: c_int) -> Result<(), NetError> {
     sys::set_option(fd, level, name, &value).map_err(|cause| NetError::Option {
         option,

@@ -26,21 +26,16 @@ pub enum Received {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum PathError {
-    /// The peer closed its end (end of file, ECONNRESET or EPIPE).
     #[error("the peer closed the data connection: see what ended it there")]
     Closed,
-    /// Nothing receives at the peer's port any more (ECONNREFUSED on a datagram socket).
     #[error("the peer is gone, its data port is closed (ECONNREFUSED): see what ended it there")]
     Refused,
-    /// A signal interrupted a send that had to wait; calling again with the same message goes on where it stopped.
     #[error("sending was interrupted by a signal: the peer does not take the data")]
     Interrupted,
-    /// A datagram that is too large for the path (EMSGSIZE).
     #[error(
         "a datagram of {bytes} bytes is too large for the path (EMSGSIZE): use a smaller --size or a larger buffer"
     )]
     TooLarge { bytes: usize },
-    /// A datagram that the socket's own send buffer has no room for (EMSGSIZE, ENOBUFS).
     #[error(
         "a datagram of {bytes} bytes does not fit the send buffer of {buffer} bytes (EMSGSIZE, ENOBUFS): raise --send-buffer, or use a smaller --size"
     )]
@@ -49,10 +44,8 @@ pub enum PathError {
         /// The buffer, as asked for: half of what the kernel counts.
         buffer: u32,
     },
-    /// No local port is left for one more connection (EADDRNOTAVAIL).
     #[error("no local port is left for one more connection: widen net.ipv4.ip_local_port_range")]
     NoPort,
-    /// Any other failure of a call.
     #[error("{call} on the data socket failed: {}", std::io::Error::from_raw_os_error(*errno))]
     Failed { call: &'static str, errno: i32 },
 }

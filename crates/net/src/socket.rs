@@ -14,18 +14,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Which calls carry the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SocketKind {
     /// A call for each message, on a socket with a peer.
     Connected,
     /// Datagrams with an address each.
     Unconnected,
-    /// A stream socket.
     Stream,
-    /// Two pipes.
     Pipe,
-    /// Shared memory.
     Memory,
     /// Bare frames; the socket only holds the port.
     Frame,
@@ -431,7 +427,6 @@ impl DataSocket {
 }
 
 impl AsFd for DataSocket {
-    /// The descriptor that messages are received on.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
     }

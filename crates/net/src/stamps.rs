@@ -29,14 +29,12 @@ pub use sent::SentStamps;
 /// How long a stream's peer may take to acknowledge what was sent before: longer than acknowledgements are held back.
 const ACKNOWLEDGED: Duration = Duration::from_secs(2);
 
-/// Where and when a message came.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
     pub(crate) from: u16,
     pub(crate) stack_ns: u64,
 }
 
-/// What a socket was asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Stamping {
     pub(crate) reader: Reader,

@@ -15,7 +15,6 @@ pub(crate) fn errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// The last error with its text.
 pub(crate) fn last() -> io::Error {
     io::Error::last_os_error()
 }
@@ -94,7 +93,6 @@ pub(crate) fn poll(set: &mut [libc::pollfd], timeout_ms: c_int) -> c_int {
     unsafe { libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, timeout_ms) }
 }
 
-/// The domain of an IP socket.
 pub(crate) fn domain(v6: bool) -> c_int {
     if v6 { libc::AF_INET6 } else { libc::AF_INET }
 }
@@ -193,7 +191,6 @@ pub(crate) fn output_queue(fd: RawFd) -> io::Result<u64> {
     if done == 0 { Ok(u64::try_from(value).unwrap_or(0)) } else { Err(last()) }
 }
 
-/// Sets or clears O_NONBLOCK.
 pub(crate) fn set_nonblocking(fd: RawFd, on: bool) -> io::Result<()> {
     // SAFETY: no pointers.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };

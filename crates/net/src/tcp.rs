@@ -25,7 +25,6 @@ pub fn connect(
     open(&SocketSpec::new(Protocol::Tcp), &end, address, timeout).map(TcpStream::from)
 }
 
-/// A socket with all options of the spec.
 pub(crate) fn socket(spec: &SocketSpec, end: &EndSpec, v6: bool) -> Result<OwnedFd, NetError> {
     let socket = kernel::socket(spec.protocol, v6)?;
     options::apply(socket.as_raw_fd(), v6, spec, end)?;

@@ -20,7 +20,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// What one step of a transaction came to.
 enum Part {
     Done,
     Ended(Received),

@@ -7,7 +7,6 @@ use crate::sys;
 use libc::c_int;
 use std::os::fd::RawFd;
 
-/// What one receive call brought.
 pub(crate) enum ReceiveStep {
     /// A whole message of so many bytes.
     Whole(usize),
@@ -15,13 +14,10 @@ pub(crate) enum ReceiveStep {
     More,
     /// Nothing is there (only when not waiting).
     Nothing,
-    /// A signal came first.
     Interrupted,
-    /// The path is broken.
     Broken(PathError),
 }
 
-/// Sends and receives over one kind of descriptor.
 pub(crate) trait Transport {
     fn read_fd(&self) -> RawFd;
     fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError>;
@@ -208,7 +204,6 @@ fn drain<T: Transport>(transport: &mut T, scratch: &mut [u8]) -> Result<u64, Pat
     }
 }
 
-/// Whom an unconnected socket talks to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Addressing {
     /// Where messages go: the peer, or a multicast group at the peer's port.

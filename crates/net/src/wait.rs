@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// recv costs some 100 ns, so a deadline is seen within about 10 µs.
 const POLLS_PER_LOOK: u32 = 64;
 
-/// A way to wait for one message.
 pub(crate) trait Waiter {
     fn receive<T: Transport>(&mut self, transport: &mut T, buffer: &mut [u8]) -> Result<Received, PathError>;
 }
@@ -108,7 +107,6 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// How long one spinning wait has lasted.
 pub(crate) struct Waited<'a> {
     patience: Patience<'a>,
     polls: u32,
@@ -178,7 +176,6 @@ impl Waiter for Spin<'_> {
     }
 }
 
-/// What a call that waits for readiness said.
 pub(crate) enum Ready {
     Now,
     Interrupted,

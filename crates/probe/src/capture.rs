@@ -36,7 +36,6 @@ pub struct Recording {
     thread: Mutex<Option<JoinHandle<CaptureCounts>>>,
     /// Packets lost before the present pass.
     dropped: AtomicU64,
-    /// What to do about lost packets.
     remedy: &'static str,
 }
 

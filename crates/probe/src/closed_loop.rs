@@ -21,7 +21,6 @@ use std::time::Duration;
 use task::{Interrupter, Progress, Watchdog};
 use wire::Tier;
 
-/// Measures each size.
 pub(crate) fn measure(
     task: &ProbeTask,
     context: &Context,

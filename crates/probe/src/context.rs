@@ -45,7 +45,6 @@ pub struct Context {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct LiveProgress {
-    /// Sizes begun.
     sizes: AtomicU32,
     /// Bytes of the present one.
     size: AtomicU32,
@@ -59,7 +58,6 @@ pub(crate) struct LiveProgress {
 }
 
 impl LiveProgress {
-    /// The measured part of a size begins.
     pub(crate) fn begin(&self, size: u32) {
         self.size.store(size, Ordering::Relaxed);
         self.percentiles([0; 2]);
@@ -181,7 +179,6 @@ impl Context {
         )
     }
 
-    /// The same of a data path.
     pub(crate) fn capture_data(
         &self,
         spec: &ProbeSpec,

@@ -12,7 +12,6 @@ use record::{EndEvidence, Evidence, PathFacts, Recorded};
 use std::collections::BTreeMap;
 use wire::StopReport;
 
-/// Everything known about one measured pass.
 pub(crate) struct Parts {
     /// Addresses of both ends.
     pub path_info: PathInfo,
@@ -34,7 +33,6 @@ pub(crate) struct Parts {
     pub source: Option<Source>,
 }
 
-/// A participant that sends messages back.
 #[derive(Default)]
 pub(crate) struct Other {
     /// Its name, where there are several.
@@ -53,17 +51,13 @@ impl Other {
         Self { name: None, address: path.peer.clone(), one_machine: path.one_machine, report: None }
     }
 
-    /// What findings call it.
     fn named(&self) -> &str {
         self.name.as_deref().unwrap_or(Role::Reflector.word())
     }
 }
 
-/// What a pass measured.
 pub(crate) enum Figures {
-    /// Timed messages.
     Timed(Box<TimedResult>),
-    /// Bulk data.
     Stream(Box<crate::stream::StreamResult>),
 }
 
@@ -101,7 +95,6 @@ pub(crate) struct PathInfo {
     pub frame_backend: Option<FrameBackend>,
 }
 
-/// Puts the document together and judges it.
 pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measured {
     let spec = &task.spec;
     for other in &parts.others {
@@ -229,7 +222,6 @@ fn end_report(spec: &EndSpec, host: Option<String>, address: Option<String>, rep
 }
 
 impl TimedResult {
-    /// Fills in the figures of timed messages.
     fn fill(self, measured: &mut Measured, spec: &ProbeSpec, size: u32, rate: TickRate) {
         let Self { recorded, rates, pgm, events, wake, .. } = self;
         recorded.fill(measured, spec, rate);

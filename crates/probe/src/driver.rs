@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::StopReport;
 
-/// Raw samples kept at most.
 const MOST_RAW: u64 = 4_000_000;
 /// What a real-time thread may run without blocking beyond its longest pass, before the kernel ends it.
 pub(crate) const RT_SLACK: Duration = Duration::from_secs(30);
@@ -30,7 +29,6 @@ pub(crate) struct Pass {
     pub first: bool,
 }
 
-/// What an engine leaves behind after a pass.
 pub(crate) struct PassDone {
     pub parts: Parts,
     /// Why the run cannot go on.
@@ -45,7 +43,6 @@ pub(crate) trait Engine {
     /// program was asked to end before anything was measured.
     fn run(&mut self, pass: Pass, observers: &mut dyn PassObserver) -> Result<Option<PassDone>, ProbeError>;
 
-    /// Ends the sessions.
     fn close(self);
 }
 
@@ -145,15 +142,11 @@ fn measure(
 /// How a pass ended, as seen at this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PassEnd {
-    /// By its stop rule or schedule.
     Done,
-    /// The program was asked to end.
     Stopped,
-    /// A control connection ended.
     PeerEnded,
     /// Nothing came back for so many ms: a stream for the whole time-out, or datagrams were lost one after the other.
     Silent(u64),
-    /// The data path failed.
     Broken(PathError),
 }
 
@@ -242,7 +235,6 @@ pub(crate) fn vanished(failure: Option<&ProbeError>, found: &mut Vec<Finding>) -
     }
 }
 
-/// The initiator's data path failed.
 pub(crate) fn broken_path(cause: PathError) -> Finding {
     Finding::at(FindingId::PathBroken, Role::Initiator, format!("the initiator's data path broke: {cause}"))
 }
@@ -310,7 +302,6 @@ pub(crate) fn startup_ns(context: &Context, clock: Clock, first_message: u64) ->
     since_start.saturating_sub(since_message)
 }
 
-/// Raw samples to take memory for.
 pub(crate) fn raw_capacity(spec: &ProbeSpec) -> usize {
     let raw = if spec.raw { spec.stop.max_count.min(MOST_RAW) } else { 0 };
     usize::try_from(raw).unwrap_or(usize::MAX)

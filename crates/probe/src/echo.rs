@@ -12,7 +12,6 @@ pub(crate) fn buffer_bytes(payload_bytes: usize) -> usize {
     payload_bytes.max(usize::from(NUMBER_BYTES))
 }
 
-/// Echo requests of one size.
 pub(crate) struct EchoPath<'a> {
     socket: EchoSocket<'a>,
     payload_bytes: usize,

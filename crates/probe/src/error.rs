@@ -17,7 +17,6 @@ pub enum ProbeError {
     /// The task contradicts what this machine or the peer is, found before the first message.
     #[error("{what}: {remedy}")]
     Conflict { what: String, remedy: String },
-    /// A key that cannot be used.
     #[error("the shared key cannot be used: {0}")]
     Key(#[from] wire::KeyError),
     /// No clock.
@@ -35,19 +34,14 @@ pub enum ProbeError {
     /// The PGM transport.
     #[error(transparent)]
     Pgm(#[from] pgm_io::PgmIoError),
-    /// The program was asked to end before anything was measured.
     #[error("interrupted before anything was measured")]
     Interrupted,
-    /// A system without random numbers.
     #[error("the system gives no random numbers: {0}")]
     Random(getrandom::Error),
-    /// The control connection was refused.
     #[error("nothing listens at {0}: start `windhover serve` there")]
     NothingListens(String),
-    /// The control connection was not answered.
     #[error("{0} does not answer: check the address and that no firewall drops its TCP port")]
     NoAnswer(String),
-    /// No route to the endpoint.
     #[error(
         "there is no route to {address} ({cause}): check the address, 'ip route get' and that the link is up, on both hosts"
     )]
@@ -55,28 +49,23 @@ pub enum ProbeError {
     /// The control connection could not be made.
     #[error("connecting to {address} failed: {cause}")]
     Connect { address: String, cause: std::io::Error },
-    /// The control connection failed.
     #[error("the control connection to {address} failed: {cause}")]
     Control { address: String, cause: std::io::Error },
     /// The control session ended: wrong key or version, a refusal, a peer that hung up.
     #[error("{address}: {cause}")]
     Session { address: String, cause: SessionError },
-    /// The endpoint took too long over an answer.
     #[error("{address} did not answer within {seconds} s while {during}: is it a windhover endpoint, and is it alive?")]
     Silent { address: String, during: &'static str, seconds: u64 },
     /// The data path is broken, and the control connection is silent as well.
     #[error("the control connection to {0} is silent too: look at the link and the other host")]
     SilentToo(String),
-    /// The endpoint answered something else.
     #[error("{address} answered out of order while {during}: use the same windhover at both ends")]
     OutOfOrder { address: String, during: &'static str },
-    /// The data path's first messages never reached the endpoint.
     #[error("{address} never saw our {protocol} messages: check that no firewall drops {protocol} between the hosts")]
     NotProved { address: String, protocol: Protocol },
     /// No ICMP echo was answered. The count of those sent is kept.
     #[error("{0} answered no echo: check the address, and that no firewall drops ICMP between the hosts")]
     NoEcho(String),
-    /// Another tool's server answered nothing.
     #[error("{address} answered nothing as {program} does: start one there ({}), and let no firewall drop its port", program.command())]
     SilentServer { address: String, program: PeerProgram },
     /// The peer ended, or all of a sudden nothing came back any more. What was measured before is kept.
@@ -85,7 +74,6 @@ pub enum ProbeError {
     /// The reflector's end of the data path failed. What was measured before is kept.
     #[error("measuring {size} bytes with {address}: {why}")]
     Reflector { address: String, size: u32, why: String },
-    /// The run may last longer than the endpoint's owner lets a session last.
     #[error(
         "{address} ends a session after {limit_s} s, and this run may take {wanted_s} s: shorten it (--seconds, --count, fewer sizes), or have --max-session raised there"
     )]

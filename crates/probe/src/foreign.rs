@@ -41,7 +41,6 @@ const MOST_SAMPLES: usize = 20_000_000;
 const SPAN_PERCENT: u64 = 5;
 const SPAN_NS: u64 = 10_000_000;
 
-/// Measures with the program that the task names.
 pub(crate) fn measure(
     task: &ProbeTask,
     context: &Context,
@@ -58,7 +57,6 @@ struct Foreign<'a> {
     clock: Clock,
 }
 
-/// What a worker that has ended left.
 #[derive(Debug)]
 struct WorkerReport {
     name: String,
@@ -178,7 +176,6 @@ impl WorkerReport {
     }
 }
 
-/// The samples as those of an own initiator.
 fn recorded(spec: &ProbeSpec, said: &WorkerReport) -> record::Recorded {
     let timeout = said.rate.ticks(u64::from(spec.timeout_ms) * 1_000_000);
     let is_wake = spec.probe() == Probe::Wake;
@@ -269,7 +266,6 @@ fn missing(spec: &ProbeSpec, said: &WorkerReport) -> Option<String> {
     })
 }
 
-/// What comes from a worker's standard output.
 #[derive(Debug)]
 enum Heard {
     Event(ForeignEvent),
@@ -366,7 +362,6 @@ impl Worker {
         }
     }
 
-    /// Waits until it is ready.
     fn ready(&mut self) -> Result<WorkerReport, ProbeError> {
         let heard = match self.heard.recv_timeout(READY) {
             Ok(heard) => heard,

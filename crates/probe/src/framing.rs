@@ -7,8 +7,10 @@ use wire::{Tier, data};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Ours: as much of the number and of the session's tag as there is room for.
-    Own { tier: Tier, tag: u64 },
-    /// sockperf's.
+    Own {
+        tier: Tier,
+        tag: u64,
+    },
     Sockperf,
 }
 

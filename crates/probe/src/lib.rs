@@ -67,7 +67,6 @@ pub fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) 
     if task.spec.capture { capture::kept(task, context, sink, &mut run) } else { run(context, sink) }
 }
 
-/// Measures what a task asks for.
 type Measure = fn(&ProbeTask, &Context, clock::Clock, &mut dyn FnMut(Measured)) -> Result<Outcome, ProbeError>;
 
 /// What measures, and whether it needs a thread of its own for that: others start theirs, or a program, themselves.

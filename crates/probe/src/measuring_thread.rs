@@ -15,7 +15,6 @@ const NUDGE: Duration = Duration::from_millis(1);
 
 /// Says something from the measuring thread to the calling one.
 enum StageMessage {
-    /// Who measures.
     Measuring(Interrupter),
     /// A result; the measuring thread waits until it is handed on.
     Result(Box<Measured>),

@@ -8,7 +8,6 @@ use std::time::Duration;
 /// How often the program's stop flag is looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// Fails once the program is asked to end.
 pub(crate) fn check(stop: &AtomicBool) -> Result<(), ProbeError> {
     if stop.load(Ordering::Relaxed) { Err(ProbeError::Interrupted) } else { Ok(()) }
 }

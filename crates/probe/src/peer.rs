@@ -16,13 +16,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How long the token may take to leave.
 pub(crate) const SHOW: Duration = Duration::from_secs(1);
 
-/// How messages reach the peer.
 pub(crate) enum DataPath {
-    /// A data socket to a reflector.
     Data(Box<DataSocket>),
-    /// A connection for each transaction with a reflector.
     ConnectEach(SocketAddr),
-    /// Echo requests to a kernel.
     Echo(SocketAddr),
 }
 
@@ -51,7 +47,6 @@ impl DataPath {
 }
 
 impl Peer {
-    /// The peer as people write it.
     pub(crate) fn name(&self) -> String {
         match (&self.session, &self.path_info.peer) {
             (Some(session), _) => session.name.clone(),
@@ -151,7 +146,6 @@ pub(crate) fn request_path(
     Ok(UnprovedPath { session, opened, address, one_machine })
 }
 
-/// What the reflector is asked for.
 pub(crate) fn request(spec: &ProbeSpec) -> Result<OpenRequest, ProbeError> {
     let rr = spec.rr().cloned().unwrap_or_default();
     Ok(OpenRequest {
@@ -213,7 +207,6 @@ fn over_network(spec: &ProbeSpec, context: &Context, unproved: UnprovedPath) -> 
     Ok(Peer { session: Some(session), data_path: DataPath::Data(Box::new(socket)), tag, path_info, _child: None })
 }
 
-/// The socket of a data path.
 pub(crate) fn connect_data(
     socket: &SocketSpec,
     end: &EndSpec,
@@ -249,7 +242,6 @@ pub(crate) fn local_address(socket: &DataSocket) -> Option<SocketAddr> {
     socket.local_address().filter(|own| !own.ip().is_unspecified())
 }
 
-/// The host's name as the kernel has it.
 pub(crate) fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())

@@ -9,7 +9,6 @@
 /// count as duplicates.
 const REMEMBERED: usize = 256;
 
-/// A round that was given up.
 #[derive(Debug, Clone, Copy, Default)]
 struct PendingRound {
     /// Its number on the wire.
@@ -20,11 +19,9 @@ struct PendingRound {
     sent: u64,
     /// Answers that have not come; 0: the entry is free.
     missing: u32,
-    /// Whether it was a timed round.
     timed: bool,
 }
 
-/// What an answer turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It belongs to the round in flight, and more answers are to come.
@@ -39,16 +36,13 @@ pub(crate) enum Answer {
         sent: u64,
         /// Whether a later round had been answered before.
         reordered: bool,
-        /// Whether the round was a timed one.
         timed: bool,
     },
     /// It belongs to a lost round that still misses other answers.
     LatePart,
-    /// Its round had been answered already.
     Duplicate,
 }
 
-/// The rounds of one size.
 #[derive(Debug)]
 pub(crate) struct RoundMatcher {
     mask: u64,
@@ -76,7 +70,6 @@ impl RoundMatcher {
         }
     }
 
-    /// Whether messages carry any part of the number.
     pub(crate) fn numbered(&self) -> bool {
         self.mask != 0
     }

@@ -30,7 +30,6 @@ const SILENT_NS: u64 = 5_000_000_000;
 /// Time-outs after which draining a path that does not fall silent is given up.
 const MOST_DRAINS: u32 = 8;
 
-/// What a round is made of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     /// Messages out.
@@ -59,7 +58,6 @@ pub(crate) struct Plan {
     pub pace_ns: u64,
 }
 
-/// How long a batch may be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
     /// Rounds.
@@ -77,14 +75,12 @@ impl Limit {
     }
 }
 
-/// What the rounds of a batch are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Warm-up: not timed, and without gaps, which would only draw it out.
     WarmUp,
     /// After a pause for recording: not timed, and like a timed one otherwise.
     Again,
-    /// Timed.
     Timed,
 }
 

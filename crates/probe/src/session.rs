@@ -28,7 +28,6 @@ const LAST_REPORT: Duration = Duration::from_millis(500);
 /// The step in which a data path is asked for.
 pub(crate) const OPENING: &str = "opening the data path";
 
-/// An open control session.
 #[derive(Debug)]
 pub(crate) struct Session {
     /// A TCP connection, or one end of a pair to a child.
@@ -47,7 +46,6 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Connects and makes the handshake.
     pub(crate) fn connect(address: SocketAddr, key: Option<Key>, stop: &Arc<AtomicBool>) -> Result<Self, ProbeError> {
         let name = address.to_string();
         let failed = |cause: std::io::Error| match cause.kind() {
@@ -140,7 +138,6 @@ impl Session {
         self.flush()
     }
 
-    /// Asks for a data path.
     pub(crate) fn open(&mut self, mut request: OpenRequest) -> Result<Opened, ProbeError> {
         if let Some(stream) = request.stream.as_mut().filter(|_| !self.machine.hears_heartbeats()) {
             stream.heartbeat_ms = None;

@@ -237,7 +237,6 @@ impl SizeLoop<'_, '_> {
     }
 }
 
-/// What was answered in one pass.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pass {
     answered: u64,
@@ -246,7 +245,6 @@ struct Pass {
 }
 
 impl Pass {
-    /// Answered rounds a second.
     fn rate(self, clock: Clock) -> f64 {
         let seconds = clock.ns(self.active_ticks) as f64 / 1e9;
         if seconds > 0.0 { self.answered as f64 / seconds } else { 0.0 }

@@ -8,7 +8,6 @@ pub(crate) const BATCH_ROUNDS: u64 = 1024;
 /// Longest batch in ns, so that a slow path (an idle gap, a time-out) is looked at often enough too.
 pub(crate) const BATCH_NS: u64 = 100_000_000;
 
-/// What a size has behind it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Progress {
     /// Since the first timed message, in ns.
@@ -19,23 +18,16 @@ pub(crate) struct Progress {
     pub width_percent: Option<f64>,
 }
 
-/// Whether the size goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Another batch, limited by rounds and by ns.
-    Batch {
-        /// Rounds.
-        rounds: u64,
-        /// Time.
-        ns: u64,
-    },
+    Batch { rounds: u64, ns: u64 },
     /// Done: the time or count asked for is used up.
     Full,
     /// Done: the interval asked for is narrow enough.
     Narrow,
 }
 
-/// Decides.
 pub(crate) fn next(rule: &StopRule, progress: Progress) -> Next {
     let max_ns = u64::from(rule.max_ms) * 1_000_000;
     let min_ns = u64::from(rule.min_ms) * 1_000_000;
@@ -73,7 +65,6 @@ pub(crate) struct RateInterval {
     pub half_width_percent: Option<f64>,
 }
 
-/// Summarises the rates of passes.
 pub(crate) fn rate_interval(rates: &[f64]) -> RateInterval {
     let mean = if rates.is_empty() { 0.0 } else { rates.iter().sum::<f64>() / rates.len() as f64 };
     let half_width_percent = (rates.len() >= MIN_PASSES && mean > 0.0)

@@ -44,7 +44,6 @@ const DRAIN: Duration = Duration::from_secs(3);
 /// Between two signs of life.
 const HEARTBEAT_MS: u32 = 1000;
 
-/// Measures each size.
 pub(crate) fn measure(
     task: &ProbeTask,
     context: &Context,
@@ -81,7 +80,6 @@ fn longest(task: &ProbeTask) -> Duration {
     Duration::from_millis(u64::from(task.spec.stop.max_ms))
 }
 
-/// A stream about to run.
 struct Stream<'a> {
     task: &'a ProbeTask,
     context: &'a Context,
@@ -90,17 +88,14 @@ struct Stream<'a> {
     opened: &'a mut OpenStream,
 }
 
-/// What a stream left.
 struct StreamRun {
     ends: Vec<FlowResult>,
-    /// What was observed around it.
     own: StopReport,
     map: model::ClockMap,
     managed: Managed,
     interrupted: bool,
 }
 
-/// What the manager of a stream took down.
 #[derive(Default)]
 struct Managed {
     started_ns: u64,
@@ -229,7 +224,6 @@ impl Managed {
         }
     }
 
-    /// What came of the ping-pong beside the stream.
     fn beside(&mut self, found: Result<(Latency, String), ProbeError>) -> Result<(), ProbeError> {
         match found {
             Ok(found) => self.working = Some(found),
@@ -259,7 +253,6 @@ fn await_tail(tcp: bool, senders: &[&DataSocket], flows: &[FlowProgress], spec: 
     }
 }
 
-/// What the manager looks at while data flows.
 struct StreamWatch<'a> {
     context: &'a Context,
     clock: Clock,
@@ -271,11 +264,9 @@ struct StreamWatch<'a> {
     longest: Duration,
 }
 
-/// What the live view has got so far.
 #[derive(Debug, Default)]
 struct LiveState<'a> {
     before: FlowTotals,
-    /// The round trips of the ping-pong beside.
     recent_rtts: Option<Consumer<'a, 1>>,
     /// A second that was reported before the endpoint's report of it had come.
     unsettled: Option<LiveInterval>,
@@ -339,7 +330,6 @@ impl StreamWatch<'_> {
         Ok(())
     }
 
-    /// A second is over at this end.
     fn second(&self, began: Instant, before: &mut LiveState<'_>, watch: &mut TcpWatch<'_>) {
         watch.sample();
         if !self.spec.goes_up() {
@@ -404,7 +394,6 @@ impl LiveState<'_> {
     }
 }
 
-/// What this end counted so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct FlowTotals {
     at_ns: u64,
@@ -431,7 +420,6 @@ impl FlowTotals {
 }
 
 impl StreamRun {
-    /// Puts all that is known together.
     fn finish(self, clock: Clock, size: u32, opened: &OpenStream, idle: Option<Latency>) -> PassDone {
         let spec = &opened.stream;
         let Managed { started_ns, tcp, report, intervals, working, vanished } = self.managed;

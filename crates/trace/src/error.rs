@@ -7,13 +7,11 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum TraceError {
-    /// No tracefs is mounted, and none may be.
     #[error("no tracefs: it is not mounted at /sys/kernel/tracing and opening one failed ({0}); it needs root")]
     NoTracefs(io::Error),
     /// A step on a file of the instance failed.
     #[error("{path}: cannot {step}: {cause}")]
     Step { path: PathBuf, step: &'static str, cause: io::Error },
-    /// None of the events that were asked for exists on this kernel.
     #[error("this kernel has none of the trace events {0}")]
     NoEvents(String),
 }

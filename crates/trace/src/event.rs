@@ -17,23 +17,18 @@ pub struct TraceEvent {
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum EventKind {
     /// Another task was switched in (sched:sched_switch).
     Switch {
         /// Its id; 0 for idle.
         next_tid: i32,
-        /// Its name.
         next: String,
         /// Its kernel priority: 0 to 98 real time, 120 for nice 0.
         next_priority: i32,
     },
     /// A device interrupt was handled (irq:irq_handler_entry).
-    Interrupt {
-        /// Its number.
-        irq: u32,
-        /// The name of its action.
-        name: String,
-    },
+    Interrupt { irq: u32, name: String },
     /// A vector of the architecture (irq_vectors:NAME_entry): `local_timer`, `reschedule`, `call_function`.
     Vector {
         /// The event's name without `_entry`.
@@ -45,12 +40,7 @@ pub enum EventKind {
         name: String,
     },
     /// Any other event.
-    Other {
-        /// The event's name.
-        name: String,
-        /// The rest of the line.
-        rest: String,
-    },
+    Other { name: String, rest: String },
 }
 
 /// Reads one line of a `trace` or `trace_pipe` file; `None` for comments and lines that are no event.

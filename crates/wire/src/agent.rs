@@ -33,10 +33,10 @@ pub struct LaunchSpec {
 /// What the runner asks of an agent.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum Request {
     /// The first request.
     Hello {
-        /// Hash of the runner's binary.
         build: String,
         /// [`PROTOCOL`] of the runner.
         protocol: u32,
@@ -45,46 +45,33 @@ pub enum Request {
     Facts,
     /// Starts an endpoint as a worker; answered by [`Reply::EndpointReady`].
     StartEndpoint {
-        /// What it is told.
         task: EndpointTask,
-        /// How it is started.
         #[serde(default)]
         launch: LaunchSpec,
     },
     /// Stops an endpoint; answered by [`Reply::EndpointStopped`].
-    StopEndpoint {
-        /// As [`Reply::EndpointReady`] named it.
-        id: u32,
-    },
+    StopEndpoint { id: u32 },
     /// Runs a probe as a worker; answered by [`Reply::Interval`] while it runs where the task asks for them, by any number of
     /// [`Reply::Measured`] once it is over, then [`Reply::Done`] or [`Reply::Failed`].
     RunProbe {
-        /// What it is told.
         task: Box<ProbeTask>,
-        /// How it is started.
         #[serde(default)]
         launch: LaunchSpec,
     },
     /// Starts a load and waits until it is steady; answered by [`Reply::LoadSteady`].
     StartLoad {
-        /// What it does.
         spec: LoadSpec,
         /// Longest wait for steadiness in ms.
         #[serde(default = "steady_ms")]
         timeout_ms: u32,
     },
     /// Stops a load; answered by [`Reply::LoadReport`].
-    StopLoad {
-        /// As [`Reply::LoadSteady`] named it.
-        id: u32,
-    },
+    StopLoad { id: u32 },
     /// Changes this machine's settings; answered by [`Reply::Prepared`]. What an earlier request changed and this one
     /// does not ask for is put back first. The agent undoes all of it when it ends, in whatever way.
     Prepare {
-        /// The shield to put up.
         #[serde(default)]
         shield: Option<ShieldSpec>,
-        /// Settings by key.
         #[serde(default)]
         settings: Vec<Setting>,
         /// The network device that keys beginning with `nic.` mean.
@@ -97,15 +84,9 @@ pub enum Request {
     /// Puts back everything that [`Request::Prepare`] changed; answered by [`Reply::Restored`].
     Restore,
     /// Asks whether this machine can come to a kernel; answered by [`Reply::Kernel`]. Changes nothing.
-    CheckKernel {
-        /// Which.
-        kernel: KernelChoice,
-    },
+    CheckKernel { kernel: KernelChoice },
     /// Brings this machine to a kernel; answered by [`Reply::GoingDown`] just before the machine goes down.
-    EnterKernel {
-        /// Which.
-        kernel: KernelChoice,
-    },
+    EnterKernel { kernel: KernelChoice },
     /// Stops the probe that runs, which is answered by what it measured so far, then [`Reply::Failed`] with code 130; and
     /// the load that is not steady yet, which is answered by the latter alone.
     Cancel,
@@ -121,41 +102,28 @@ fn steady_ms() -> u32 {
 /// megabytes, and the agent need not read it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum Reply {
     /// Who it is.
     Hello {
-        /// Hash of its binary.
         build: String,
         /// [`PROTOCOL`] of the agent.
         protocol: u32,
-        /// Boot id of its machine.
         boot_id: String,
-        /// Host name.
         hostname: String,
-        /// User id that it runs as.
         uid: u32,
-        /// Its process.
         pid: u32,
     },
     /// What its machine and host are.
-    Facts {
-        /// The machine.
-        machine: Box<MachineFacts>,
-        /// The host.
-        host: Box<HostFacts>,
-    },
+    Facts { machine: Box<MachineFacts>, host: Box<HostFacts> },
     /// An endpoint listens.
     EndpointReady {
-        /// Names it in later requests.
         id: u32,
         /// Address and port of its control connection.
         address: String,
     },
     /// An endpoint is gone.
-    EndpointStopped {
-        /// Which.
-        id: u32,
-    },
+    EndpointStopped { id: u32 },
     /// An interval of the probe that runs, forwarded.
     #[serde(skip)]
     Interval(Box<LiveInterval>),
@@ -169,7 +137,6 @@ pub enum Reply {
     Done,
     /// A load works.
     LoadSteady {
-        /// Names it in later requests.
         id: u32,
         /// Whether it is steady; otherwise the time for that ran out.
         steady: bool,
@@ -177,18 +144,11 @@ pub enum Reply {
         steady_after_ns: u64,
     },
     /// A load is gone.
-    LoadReport {
-        /// Which.
-        id: u32,
-        /// What it delivered.
-        report: Box<LoadReport>,
-    },
+    LoadReport { id: u32, report: Box<LoadReport> },
     /// The machine is as asked for.
     Prepared {
-        /// The shield that is up.
         #[serde(default)]
         shield: Option<ShieldReport>,
-        /// Settings that were changed.
         changed: u32,
         /// What is worth knowing: one line each.
         notes: Vec<String>,
@@ -199,10 +159,7 @@ pub enum Reply {
         problems: Vec<String>,
     },
     /// The machine can come to a kernel.
-    Kernel {
-        /// What that will say that it is.
-        image: KernelImage,
-    },
+    Kernel { image: KernelImage },
     /// The machine goes down.
     GoingDown,
     /// The request failed; the agent goes on.

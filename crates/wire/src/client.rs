@@ -39,14 +39,10 @@ impl ClientConfig {
 
 /// What the reflector said.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum ClientEvent {
     /// The handshake is done: call [`ClientSession::open`].
-    Ready {
-        /// What the reflector is and allows.
-        hello: Box<ServerHello>,
-        /// Number of the session at the reflector.
-        session: u64,
-    },
+    Ready { hello: Box<ServerHello>, session: u64 },
     /// Show the token on the data path until `Proved` comes.
     Opened(Opened),
     /// The data path is ours: call [`ClientSession::start`].

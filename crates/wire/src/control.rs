@@ -295,15 +295,13 @@ pub struct StopReport {
 /// What an initiator says.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum ClientMessage {
     /// Answers the reflector's hello.
     ClientHello {
-        /// The version chosen from the reflector's range.
         version: u32,
-        /// Version of the tool.
         #[serde(default)]
         tool_version: String,
-        /// The client's part of the handshake's randomness.
         nonce: Nonce,
         /// Proof of the key; absent without one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -343,6 +341,7 @@ impl ClientMessage {
 /// What a reflector says.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum ServerMessage {
     /// What it is and allows.
     ServerHello(Box<ServerHello>),
@@ -351,12 +350,10 @@ pub enum ServerMessage {
         /// Proof of the key; absent without one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         proof: Option<Proof>,
-        /// Number of the session, for logs.
         session: u64,
     },
     /// The session ends here.
     Refused {
-        /// Why, for programs.
         code: RefuseCode,
         /// Why, for people: one line with the remedy.
         reason: String,

@@ -4,13 +4,11 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum KeyError {
-    /// The text holds no key.
     #[error("no key in it: it needs one line of 64 hexadecimal digits; make one with `windhover key > F`")]
     Empty,
     /// A line that is neither a comment nor 64 hexadecimal digits. The line itself is not repeated: it may be a secret.
     #[error("line {line} is no key: expected 64 hexadecimal digits; make one with `windhover key > F`")]
     Malformed { line: usize },
-    /// More than one key.
     #[error("line {line} holds a second key: keep one")]
     Second { line: usize },
 }
@@ -19,7 +17,6 @@ pub enum KeyError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum FrameError {
-    /// A frame longer than its connection allows.
     #[error("a frame of {length} bytes is above the limit of {limit} bytes")]
     TooLong { length: u64, limit: usize },
     /// A frame whose MAC does not fit: altered, repeated, out of order, or under another key.
@@ -28,10 +25,8 @@ pub enum FrameError {
         /// Number of the frame in its direction, from 0.
         counter: u64,
     },
-    /// The connection ended inside a frame.
     #[error("the connection ended inside a frame, {missing} bytes short")]
     Truncated { missing: u64 },
-    /// A payload that is not the JSON expected.
     #[error("a frame does not hold {what}: {why}")]
     Payload { what: &'static str, why: String },
 }
@@ -46,16 +41,12 @@ pub enum SessionError {
     /// The key differs, or one end has none and answered all the same.
     #[error("wrong key: both ends need the same --key-file")]
     WrongKey,
-    /// The reflector wants a key and the client has none.
     #[error("the reflector needs a key: give the --key-file that it was started with")]
     KeyRequired,
-    /// The client has a key and the reflector cannot prove that it has it too.
     #[error("the reflector has no key: start it with the same --key-file, or give none at both ends")]
     KeyNotExpected,
-    /// No version in common.
     #[error("the reflector speaks version {theirs}, this windhover speaks {ours}: use the same windhover at both ends")]
     Version { theirs: String, ours: String },
-    /// The reflector is of a build that lacks a word of [`crate::control::capability`].
     #[error(
         "the reflector ({theirs}) does not know '{capability}', which this {ours} asks for: use the same windhover at both ends"
     )]
@@ -63,13 +54,11 @@ pub enum SessionError {
     /// The far end said no; `code` says why for programs.
     #[error("the reflector refuses: {reason}")]
     Refused { code: crate::RefuseCode, reason: String },
-    /// A message that does not fit the state of the session.
     #[error("control connection: {message} came {state}, out of order")]
     OutOfOrder { message: &'static str, state: &'static str },
     /// A call that does not fit the state of the session; an error of the program, not of the peer.
     #[error("{call} was called {state}")]
     Misuse { call: &'static str, state: &'static str },
-    /// The far end hung up.
     #[error("the far end closed the control connection {state}")]
     Closed { state: &'static str },
 }

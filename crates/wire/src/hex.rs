@@ -1,6 +1,5 @@
 //! Hexadecimal text for the byte strings that travel in JSON.
 
-/// Writes lower-case digits.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 15)]);

@@ -60,7 +60,6 @@ impl Transcript<'_> {
     }
 }
 
-/// Which way a frame goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     ToServer,

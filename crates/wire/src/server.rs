@@ -39,12 +39,10 @@ pub struct ServerConfig {
 
 /// What a client asked for. Each but `Accepted`, `Alive` and `Closed` waits for the answer named.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub enum ServerEvent {
     /// The handshake is done; nothing to answer.
-    Accepted {
-        /// Version of the client's tool, as it says.
-        tool_version: String,
-    },
+    Accepted { tool_version: String },
     /// Answer with [`ServerSession::opened`], then [`ServerSession::proved`], or [`ServerSession::refuse`].
     Open(Box<OpenRequest>),
     /// Answer with [`ServerSession::started`] or [`ServerSession::refuse`].

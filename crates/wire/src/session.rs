@@ -32,7 +32,6 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// As errors call it.
     pub(crate) fn words<R: Role>(self) -> &'static str {
         match self {
             Self::Hello | Self::Welcome => "before the handshake was done",
@@ -54,7 +53,6 @@ impl State {
 pub struct Session<R: Role> {
     pub(crate) role: R,
     pub(crate) state: State,
-    /// What was asked for.
     pub(crate) open: Option<Box<OpenRequest>>,
     decoder: Decoder,
     encoder: Encoder,
@@ -103,7 +101,6 @@ impl<R: Role> Session<R> {
         self.decoder.feed(bytes);
     }
 
-    /// The next whole payload.
     pub(crate) fn pop(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
         self.decoder.pop()
     }
@@ -143,12 +140,10 @@ impl<R: Role> Session<R> {
     }
 }
 
-/// A message as JSON.
 pub(crate) fn to_payload(message: &impl Serialize, what: &'static str) -> Result<Vec<u8>, FrameError> {
     serde_json::to_vec(message).map_err(|error| FrameError::Payload { what, why: error.to_string() })
 }
 
-/// A message from JSON.
 pub(crate) fn from_payload<T: DeserializeOwned>(payload: &[u8], what: &'static str) -> Result<T, FrameError> {
     serde_json::from_slice(payload).map_err(|error| FrameError::Payload { what, why: error.to_string() })
 }

@@ -24,7 +24,6 @@ impl TxStampFeedback {
         Self { stamps, notes: StampQueue::new(held) }
     }
 
-    /// What the next answer reports.
     #[inline]
     pub(super) fn next(&mut self) -> TxStamp {
         self.notes.waiting.pop_front().unwrap_or_default()

@@ -63,7 +63,6 @@ pub(super) const OUTPUT: &str = "Output";
 pub const HEADINGS: [&str; 9] = ["", MESSAGES, DATA, SCHEDULE, STOP, ENDS, SOCKET, IDLE, OUTPUT];
 
 impl Flag {
-    /// A flag with a value.
     pub(super) const fn value(
         long: &'static str,
         on: &'static [Probe],
@@ -87,7 +86,6 @@ impl Flag {
         }
     }
 
-    /// A flag without one.
     pub(super) const fn switch(
         long: &'static str,
         on: &'static [Probe],

@@ -235,7 +235,6 @@ fn checking_by(what: &str, text: &str, error: &ModelError, check: Check<'_>) -> 
     }
 }
 
-/// Whether an error names this value in quotes.
 fn is_named(entry: &Entry, text: &str, words: &str) -> bool {
     let value = text.get(entry.value.clone()).unwrap_or_default();
     entry.plain && value.starts_with(['"', '\'']) && words.contains(&format!("'{}'", value.trim_matches(['"', '\''])))

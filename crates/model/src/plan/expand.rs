@@ -147,7 +147,6 @@ impl Plan {
         }
     }
 
-    /// Whether any grid names an axis.
     fn is_axis(&self, name: &str) -> bool {
         self.grid.iter().any(|grid| grid.get(name).is_some())
     }

@@ -25,7 +25,6 @@ const NAME: &str = "NAME";
 pub struct Section {
     /// `[measure]`, `[[grid]]`, `[hosts.NAME]`; empty for keys before any table.
     pub heading: String,
-    /// Its path.
     path: Vec<String>,
     /// What it is for.
     pub about: String,
@@ -158,7 +157,6 @@ fn named_like(a: &Value, b: &Value) -> bool {
     a["description"] == b["description"] && a["properties"] == b["properties"] && a["properties"].is_object()
 }
 
-/// The lines of a comment as one.
 fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

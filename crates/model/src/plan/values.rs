@@ -97,7 +97,6 @@ pub(super) fn expanded(
     }
 }
 
-/// The values that one value stands for.
 pub(super) fn single(factor: &Factor, value: &Value, protocol: Option<Protocol>) -> Result<Vec<Value>, ModelError> {
     let rates = |rates: &[f64]| rates.iter().copied().map(crate::schedule::rate_value).collect();
     Ok(match (factor.kind, value) {

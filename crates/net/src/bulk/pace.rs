@@ -133,7 +133,6 @@ impl Limit {
         wait_until(self.clock, self.free, stop)
     }
 
-    /// Counts what was sent or taken.
     pub(super) fn took(&mut self, amount: u64) {
         let floor = self.clock.now().saturating_sub(self.slack);
         let ticks = amount as f64 * self.ticks_each + self.rest;

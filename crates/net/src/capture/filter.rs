@@ -42,7 +42,6 @@ pub struct GroupFlow {
     pub groups: Vec<IpAddr>,
 }
 
-/// What a filter lets through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FlowFilter {
     One(Flow),
@@ -200,7 +199,6 @@ pub(crate) fn program(flows: &[FlowFilter], link: u32, payload: u32) -> Vec<Inst
     program
 }
 
-/// An address as the words that are compared.
 fn words(address: IpAddr) -> Vec<u32> {
     match address.to_canonical() {
         IpAddr::V4(v4) => vec![v4.to_bits()],

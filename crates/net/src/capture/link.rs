@@ -3,7 +3,6 @@
 use crate::{interface, sys};
 use std::io;
 
-/// What the frames of an interface begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Head {
     /// An Ethernet header. Loopback has one too.
@@ -30,7 +29,6 @@ impl Head {
     }
 }
 
-/// An interface as it is found.
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub(crate) name: String,
@@ -43,7 +41,6 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Looks an interface up by name or number.
     pub(crate) fn named(name: &str) -> Result<Self, crate::NetError> {
         let index = interface::index_of(name)?;
         let name = interface::name_of(index)?;

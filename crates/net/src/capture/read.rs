@@ -12,16 +12,12 @@ const MOST_INTERFACES: usize = 1 << 16;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum CaptureError {
-    /// Not a capture.
     #[error("it is no pcap and no pcapng file: it begins with {0}")]
     NotACapture(String),
-    /// It ends in the middle of something.
     #[error("it ends at byte {at}, inside {what}: the capture was cut off")]
     Truncated { at: u64, what: &'static str },
-    /// The record or block that begins there contradicts itself.
     #[error("at byte {at}: {what}: the file is damaged")]
     Damaged { at: u64, what: String },
-    /// Reading failed.
     #[error("reading at byte {at} failed: {cause}")]
     Read { at: u64, cause: std::io::Error },
 }

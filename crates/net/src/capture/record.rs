@@ -168,7 +168,6 @@ fn interface_to(far: SocketAddr, device: Option<&str>) -> Result<String, NetErro
     }
 }
 
-/// An interface that is captured on.
 struct Port {
     link: Link,
     ring: Ring,
@@ -336,7 +335,6 @@ struct Sink {
 }
 
 impl Sink {
-    /// A new interface of the file.
     fn interface(&mut self, link: &Link, hardware: bool) -> u32 {
         let description = if hardware { "time stamps of the NIC's clock" } else { "time stamps of the system's clock" };
         // The longest headers: Ethernet with a tag, IPv6, TCP with options; or what a group-based protocol has of its own.

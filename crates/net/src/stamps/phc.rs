@@ -25,7 +25,6 @@ const PRECISE_NS: u64 = 100;
 /// A NIC's clock that runs further off than this is not one (a stepped one looks so).
 const MOST_RATE: f64 = 1e-3;
 
-/// One comparison of the two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Comparison {
     pub(super) device_ns: u64,
@@ -179,7 +178,6 @@ fn basic(told: &libc::ptp_sys_offset) -> impl Iterator<Item = Comparison> {
     (0..count).filter_map(around)
 }
 
-/// What the comparisons so far say.
 #[derive(Debug)]
 struct History {
     source: Box<dyn Compare>,

@@ -16,7 +16,6 @@ const SILENT_MESSAGES: u64 = 10;
 const SILENT_NS: u64 = 5_000_000_000;
 pub(crate) const SILENT: PassEnd = PassEnd::Silent(SILENT_NS / 1_000_000);
 
-/// Counts one phase.
 pub(crate) struct PhaseCounter<'a> {
     /// Absent while warming up.
     paced: Option<&'a mut Paced>,
@@ -58,7 +57,6 @@ impl<'a> PhaseCounter<'a> {
         }
     }
 
-    /// Reports the intervals that are over.
     fn report(&mut self, seen: PhaseProgress) {
         let (Some(paced), Some(live)) = (&mut self.paced, self.live) else { return };
         paced.look(seen.now, seen.known, seen.all_sent);
@@ -89,7 +87,6 @@ impl<'a> PhaseCounter<'a> {
         self.ended.is_some()
     }
 
-    /// The schedule begins at this tick.
     pub(crate) fn begin(&mut self, tick: u64) {
         if let Some(paced) = &mut self.paced {
             paced.begin(tick);

@@ -21,7 +21,6 @@ const SERVE: Duration = Duration::from_millis(10);
 /// How long the end of the session is announced.
 const CLOSE: Duration = Duration::from_millis(300);
 
-/// The PGM transport.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub way: PgmSocket,
@@ -30,7 +29,6 @@ pub(crate) struct Group {
     pub spec: PgmSpec,
 }
 
-/// A finished pass and its reports.
 pub(super) struct PgmPass<'a> {
     /// The counts when it began.
     pub before: PgmSocketCounts,
@@ -46,7 +44,6 @@ pub(super) struct PgmPass<'a> {
     pub same_ticks: &'a [bool],
 }
 
-/// What the protocol did in a pass.
 #[derive(Debug, Default)]
 pub(super) struct PgmOutcome {
     pub ends: Vec<PgmEnd>,
@@ -114,7 +111,6 @@ pub(super) fn open(
 }
 
 impl Group {
-    /// A pass begins.
     pub(super) fn begin(&mut self) -> PgmSocketCounts {
         self.way.clear_log();
         self.way.counts()

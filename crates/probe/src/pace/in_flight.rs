@@ -34,13 +34,11 @@ enum State {
     Waiting,
     Answered,
     Lost,
-    /// It came after all.
     Late,
     /// No answer was asked for.
     Unasked,
 }
 
-/// One message to one reflector.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     seq: u64,
@@ -72,7 +70,6 @@ pub(crate) struct InFlightCounts {
     pub late: u64,
 }
 
-/// The messages of one run.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     config: InFlightConfig,
@@ -129,7 +126,6 @@ impl InFlight {
         self.slots.get_mut(at).filter(|slot| slot.seq == seq)
     }
 
-    /// A message was sent.
     pub(crate) fn sent(&mut self, entry: &SentEntry, out: &mut Vec<PacedSample>) {
         let [number, whom, intended, sent, sent_ns, held] = *entry;
         let seq = number.saturating_sub(self.config.first_number);
@@ -337,7 +333,6 @@ impl InFlight {
         (self.counts.waiting + self.counts.lost).saturating_sub(self.counts.late)
     }
 
-    /// Reflectors that a send entry addresses.
     pub(crate) fn addressed(&self, whom: u64) -> u64 {
         if whom == ALL { u64::from(self.config.peers.max(1)) } else { 1 }
     }
@@ -352,7 +347,6 @@ impl InFlight {
     }
 }
 
-/// The one reflector of a number.
 fn one(whom: u64) -> std::ops::Range<u16> {
     u16::try_from(whom).map_or(0..0, |peer| peer..peer.saturating_add(1))
 }

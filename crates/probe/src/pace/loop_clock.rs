@@ -11,7 +11,6 @@ pub(crate) const HYBRID_NS: u64 = 50_000;
 /// Spins between two looks at the halt flag.
 const SPINS: u32 = 64;
 
-/// What the loops know of time.
 pub(crate) trait LoopClock {
     /// The present time in ticks.
     fn now(&self) -> u64;
@@ -27,7 +26,6 @@ pub(crate) trait LoopClock {
     fn wait_until(&mut self, tick: u64, halt: &AtomicBool) -> bool;
 }
 
-/// The machine's.
 #[derive(Debug)]
 pub(crate) struct SystemClock {
     clock: Clock,

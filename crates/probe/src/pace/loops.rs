@@ -31,7 +31,6 @@ pub(crate) const SENT_WORDS: usize = 6;
 pub(crate) type ReceivedEntry = [u64; 14];
 pub(crate) const RECEIVED_WORDS: usize = 14;
 
-/// Settings of both loops.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopConfig {
     /// When the schedule begins, in ticks.
@@ -52,26 +51,21 @@ pub(crate) struct LoopConfig {
     pub repairs: bool,
 }
 
-/// Why a loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Ended {
     /// All is sent; a receiver never ends so.
     #[default]
     Done,
-    /// It was halted.
     Halted,
-    /// The path is broken.
     Broken(PathError),
 }
 
 impl Ended {
-    /// What broke the path.
     pub(crate) fn broken(self) -> Option<PathError> {
         if let Self::Broken(error) = self { Some(error) } else { None }
     }
 }
 
-/// What a sender leaves behind.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SendDone {
     pub ended: Ended,
@@ -103,7 +97,6 @@ impl SendDone {
     }
 }
 
-/// What a receiver leaves behind.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ReceiveDone {
     pub ended: Ended,
@@ -113,7 +106,6 @@ pub(crate) struct ReceiveDone {
     pub dropped: u64,
 }
 
-/// Sends what is due.
 pub(crate) struct Sender<'a, O> {
     config: &'a LoopConfig,
     outbox: &'a mut O,
@@ -286,7 +278,6 @@ impl<O: Outbox> Sender<'_, O> {
     }
 }
 
-/// Takes what comes.
 pub(crate) struct Receiver<'a, I> {
     config: &'a LoopConfig,
     inbox: &'a mut I,
@@ -305,7 +296,6 @@ impl<'a, I: Inbox> Receiver<'a, I> {
         Self { config, inbox, ring, buffer: pattern(config.bytes), tier, foreign: 0, foreign_before }
     }
 
-    /// Receives until it is halted.
     pub(crate) fn run<T: LoopClock>(mut self, time: &T, halt: &AtomicBool, mut between: impl FnMut()) -> ReceiveDone {
         let mut count = 0_u64;
         let ended = loop {

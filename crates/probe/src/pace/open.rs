@@ -16,7 +16,6 @@ use wire::{OpenRequest, Token, data};
 /// Reflectors at most: each has a session, and a slot for each message in flight.
 pub(crate) const MOST_PEERS: usize = 256;
 
-/// One reflector.
 pub(crate) struct Remote {
     pub session: Session,
     pub path_info: PathInfo,
@@ -24,7 +23,6 @@ pub(crate) struct Remote {
     pub _child: Option<local::Reflector>,
 }
 
-/// The data sockets.
 pub(crate) struct Sockets {
     pub list: Vec<DataSocket>,
     /// The tags that messages carry: one each, or one for all where one message goes to all.
@@ -35,7 +33,6 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Whether stamps were asked for.
     pub(crate) fn stamped(&self) -> bool {
         self.stamps != Stamps::None
     }
@@ -51,7 +48,6 @@ impl Sockets {
         Ok(all)
     }
 
-    /// What this end's stamps are of.
     pub(crate) fn stamp_clock(&self) -> Option<StampClock> {
         let clocks = self.list.iter().filter_map(DataSocket::stamp_clock);
         clocks.max_by_key(|clock| (clock.stamps == Stamps::Kernel, clock.error_ns))
@@ -67,7 +63,6 @@ pub(crate) struct PacePaths {
     link: Option<Link>,
 }
 
-/// The link that messages leave through.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     bits_per_second: f64,
@@ -93,7 +88,6 @@ impl PacePaths {
         )
     }
 
-    /// Ends the sessions.
     pub(crate) fn close(self) {
         if let Some(group) = self.group {
             group.close();
@@ -104,7 +98,6 @@ impl PacePaths {
     }
 }
 
-/// Opens what the task asks for.
 pub(crate) fn open(task: &ProbeTask, context: &Context, clock: Clock) -> Result<PacePaths, ProbeError> {
     let spec = &task.spec;
     let options = spec.socket()?;

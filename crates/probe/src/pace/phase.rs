@@ -34,7 +34,6 @@ const GRACE_NS: u64 = 50_000_000;
 /// Samples passed on at once, about.
 const SAMPLES: usize = 16_384;
 
-/// What the counting thread sees every few milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PhaseProgress {
     pub now: u64,
@@ -47,7 +46,6 @@ pub(crate) struct PhaseProgress {
     pub all_sent: bool,
 }
 
-/// What a phase leaves behind.
 #[derive(Debug)]
 pub(crate) struct PhaseDone {
     pub send: SendDone,
@@ -65,7 +63,6 @@ pub(crate) struct PhaseDone {
     pub answered: u64,
 }
 
-/// One phase.
 pub(crate) struct Phase<'a> {
     pub clock: Clock,
     pub placement: &'a ThreadPlacement,
@@ -195,7 +192,6 @@ fn spawn<'scope, T: Send + 'scope>(
     builder.spawn_scoped(scope, work).map_err(|cause| ProbeError::Task(task::TaskError::Thread { name, cause }))
 }
 
-/// What the measuring threads share.
 struct LoopContext<'a> {
     clock: Clock,
     placement: &'a ThreadPlacement,
@@ -266,14 +262,12 @@ impl LoopContext<'_> {
     }
 }
 
-/// The measuring threads.
 enum MeasuringThreads<'scope> {
     One(ScopedJoinHandle<'scope, BothResult>),
     Two(ScopedJoinHandle<'scope, SendResult>, ScopedJoinHandle<'scope, ReceiveResult>),
 }
 
 impl MeasuringThreads<'_> {
-    /// Whether the sender has nothing more to send.
     fn have_sent(&self, work: &LoopContext<'_>) -> bool {
         match self {
             Self::One(both) => work.sent_all.load(Ordering::Acquire) || both.is_finished(),
@@ -312,7 +306,6 @@ impl MeasuringThreads<'_> {
     }
 }
 
-/// State of the counting thread.
 struct Collector<'a> {
     clock: Clock,
     sent_stamps: Vec<SentStamps>,
@@ -402,7 +395,6 @@ impl<'a> Collector<'a> {
         end
     }
 
-    /// Reads both rings.
     fn collect(&mut self) {
         // The sends of answers up to here are in the ring already; send entries and stamps come first.
         let until = self.received.written();

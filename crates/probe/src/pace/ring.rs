@@ -14,9 +14,7 @@ struct CacheLine(AtomicU64);
 pub(crate) struct Ring<const W: usize> {
     slots: Box<[[AtomicU64; W]]>,
     mask: u64,
-    /// Entries ever written.
     written: CacheLine,
-    /// Entries ever read.
     read: CacheLine,
 }
 
@@ -44,12 +42,10 @@ impl<const W: usize> Ring<W> {
     }
 }
 
-/// The writing end.
 #[derive(Debug)]
 pub(crate) struct Producer<'a, const W: usize> {
     ring: &'a Ring<W>,
     written: u64,
-    /// What was last seen of the reader.
     read: u64,
     /// Entries that found no room.
     pub dropped: u64,
@@ -88,7 +84,6 @@ impl Producer<'_, 1> {
     }
 }
 
-/// The reading end.
 #[derive(Debug)]
 pub(crate) struct Consumer<'a, const W: usize> {
     ring: &'a Ring<W>,

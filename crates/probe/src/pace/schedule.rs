@@ -7,9 +7,7 @@ use stats::SplitMix64;
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule<'a> {
     pattern: Pattern<'a>,
-    /// Messages so far.
     number: u64,
-    /// Messages at most.
     most: u64,
     /// No message is meant to be sent at or after this time.
     end_ns: u64,

@@ -101,7 +101,6 @@ impl StartBarrier {
         Some(begin)
     }
 
-    /// Cancels the phase.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
     }

@@ -6,7 +6,6 @@ use model::{Direction, Finding, Latency, Messages, Participants, Role, StreamRep
 use record::stream::FlowEnds;
 use wire::{StopReport, StreamEnd};
 
-/// What a stream of one size measured.
 pub(crate) struct StreamResult {
     pub(super) spec: StreamSpec,
     pub(super) size: u32,
@@ -18,7 +17,6 @@ pub(crate) struct StreamResult {
     pub(super) received: Option<StreamReceived>,
     /// Intervals that the endpoint reported while it ran.
     pub(super) intervals: Vec<StreamInterval>,
-    /// What the endpoint sent and received.
     pub(super) endpoint: StreamEnd,
     pub(super) idle: Option<Latency>,
     pub(super) working: Option<Latency>,
@@ -34,7 +32,6 @@ impl StreamResult {
         }
     }
 
-    /// Both ends' counts of each direction.
     fn sides(&self) -> Vec<FlowEnds<'_>> {
         let side = |direction, sent, received| FlowEnds {
             direction,
@@ -50,7 +47,6 @@ impl StreamResult {
         up.into_iter().chain(down).collect()
     }
 
-    /// Findings about each direction.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         self.sides().iter().flat_map(record::stream::findings).collect()
     }
@@ -75,7 +71,6 @@ impl StreamResult {
         }
     }
 
-    /// Fills in the figures of the stream.
     pub(crate) fn fill(self, measured: &mut Measured) {
         let result = &mut measured.result;
         let (asked_bps, asked_pps) = record::stream::asked(&self.spec, self.size, self.datagrams);

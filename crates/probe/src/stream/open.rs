@@ -13,7 +13,6 @@ use wire::{OpenRequest, StreamRequest};
 
 /// From this part of a limit on, the limit and not the network may have been what held a stream back.
 const NEARLY: f64 = 0.8;
-/// A session with its sockets.
 pub(super) struct OpenStream {
     pub(super) session: Session,
     pub(super) sockets: Vec<DataSocket>,
@@ -23,7 +22,6 @@ pub(super) struct OpenStream {
     pub(super) path_info: PathInfo,
 }
 
-/// Opens the session and all sockets.
 pub(super) fn open(task: &ProbeTask, context: &Context, size: u32) -> Result<OpenStream, ProbeError> {
     let spec = &task.spec;
     let stream = spec.stream().cloned().unwrap_or_default();

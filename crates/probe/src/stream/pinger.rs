@@ -35,12 +35,10 @@ const RECENT: usize = 4096;
 /// The newest round trips in ns that the live view has not got yet.
 pub(super) type RecentRtts = Ring<1>;
 
-/// Room for those of some seconds.
 pub(super) fn recent_rtts() -> RecentRtts {
     Ring::new(RECENT)
 }
 
-/// The ping-pong.
 pub(super) struct Pinger {
     session: Option<Session>,
     socket: DataSocket,

@@ -5,7 +5,6 @@ use crate::pace::ring::Consumer;
 use model::{ClockMap, LatencyKind, Sample, SampleFlags, WakeReport, WakeThread};
 use record::{Distribution, Recorded, Recorder, RecorderConfig};
 
-/// Counts on the counting thread.
 pub(super) struct Counter {
     recorder: Recorder,
     interval_ns: u64,
@@ -59,12 +58,10 @@ impl Counter {
         self.first
     }
 
-    /// Deadlines counted.
     pub(super) fn count(&self) -> u64 {
         self.recorder.received()
     }
 
-    /// The largest latency so far.
     pub(super) fn max_ns(&self) -> u64 {
         self.max_ns
     }

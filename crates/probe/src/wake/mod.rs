@@ -41,7 +41,6 @@ const ROOM_NS: u64 = 10_000_000_000;
 /// Share of wake-ups after the next deadline, in percent, beyond which the interval is shorter than practically any of them.
 const OVERSLEPT_PERCENT: f64 = 90.0;
 
-/// Measures what the task asks for.
 pub(crate) fn measure(
     task: &ProbeTask,
     context: &Context,
@@ -63,12 +62,10 @@ struct WakeUps<'a> {
     cpus: Vec<Option<u32>>,
 }
 
-/// What the threads left.
 struct SleepersReport {
     sleepers: Vec<SleeperReport>,
     end: PassEnd,
     begin: u64,
-    /// What was observed around them.
     own: StopReport,
     map: model::ClockMap,
     /// The width of the interval that ended it.
@@ -221,7 +218,6 @@ fn recorder_config(spec: &ProbeSpec, clock: Clock) -> RecorderConfig {
     }
 }
 
-/// What all threads cost together.
 fn usage(sleepers: &[SleeperReport]) -> EndUsage {
     let all = sleepers.iter().filter_map(|one| one.usage.clone());
     all.reduce(|first, next| together(&first, &next, 0)).unwrap_or_default()

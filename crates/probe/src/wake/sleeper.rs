@@ -23,7 +23,6 @@ const BATCH: u64 = 1024;
 /// From the end of the warm-up to the first measured deadline: time for the figures that are read before it.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// What all threads do.
 pub(super) struct Sleeper<'a> {
     pub policy: Policy,
     /// Timer slack to set.
@@ -37,7 +36,6 @@ pub(super) struct Sleeper<'a> {
     pub barrier: &'a StartBarrier,
 }
 
-/// What a thread leaves behind.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SleeperReport {
     /// Absent where it never began.
@@ -116,7 +114,6 @@ impl Sleeper<'_> {
     }
 }
 
-/// The first deadline that is still to come.
 #[inline]
 fn next(due: u64, now: u64, interval_ns: u64) -> u64 {
     due + interval_ns * (now.saturating_sub(due) / interval_ns + 1)

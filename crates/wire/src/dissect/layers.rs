@@ -212,7 +212,6 @@ fn ipv6(vlan: Option<u16>, ip: &[u8], sent: usize) -> Result<Packet<'_>, Undecod
     base.transport(next, after, inside, later)
 }
 
-/// What IP tells.
 struct Base {
     vlan: Option<u16>,
     source: IpAddr,

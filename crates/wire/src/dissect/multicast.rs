@@ -37,7 +37,6 @@ pub struct Carried {
     pub far: Option<FarStamps>,
 }
 
-/// What is known of one source.
 #[derive(Debug, Default)]
 struct SourceState {
     id: u32,

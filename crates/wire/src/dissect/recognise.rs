@@ -69,7 +69,6 @@ pub struct Recognised<'a> {
     pub again: bool,
 }
 
-/// What a flow was found to carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FlowKind {
     Unknown,
@@ -87,7 +86,6 @@ struct StreamPoint {
     next: Option<u32>,
     /// The last number and tag, and how many before fitted.
     guess: Option<(u64, u64, u8)>,
-    /// The highest number.
     highest: u64,
 }
 
