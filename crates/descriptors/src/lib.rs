@@ -1,12 +1,20 @@
-//! What the preload library knows of descriptors, as state machines without system calls and without unsafe code.
+//! What the preload library knows of descriptors, as state machines without system calls and without unsafe code. Their owner
+//! says what the program called and what happened to sockets, and does what they answer.
 //!
-//! Now there is one: [`Sets`], epoll instances with sockets of the stack among their members. Its owner says what the
-//! program called and what happened to sockets; it says what the program gets, and what the kernel's instances are to be
-//! told ([`Change`]).
+//! - [`table::Table`]: what each number is, which of them are one open file, and what a close, a copy or a fork makes of it.
+//! - [`Visit`]: a thread that spins on a number which another thread closes.
+//! - [`Sockets`]: the sockets on the stack, and which of them leave it before another process gets their descriptors.
+//! - [`Sets`]: epoll instances with sockets of the stack among their members. They say what the program gets, and what the
+//!   kernel's instances are to be told ([`Change`]).
 
 mod epoll;
+mod sockets;
+pub mod table;
+mod visit;
 
 pub use epoll::{Change, Event, Member, Sets, What, kernel_events};
+pub use sockets::{Kind, Leaving, Sockets, Transfer};
+pub use visit::Visit;
 
 /// The bits of epoll(7) that this crate gives a meaning to, as `<sys/epoll.h>` has them.
 mod bits {
