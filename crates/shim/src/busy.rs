@@ -1,10 +1,10 @@
 //! Busy polling: the kernel asks the network device itself when a call would wait. It acts only where packets come through
 //! a NAPI instance, so nothing is set before a packet has shown one.
 
-use crate::table::{self, Entry};
-use crate::{errno, page, real, settings};
+use crate::{errno, kernel, page, real, settings};
 use bypass_abi::Key;
-use libc::{SOL_SOCKET, c_int, c_ulong, c_void, socklen_t};
+use descriptors::table::{BUSY_POLL_SET, Entry};
+use libc::{SOL_SOCKET, c_int, c_ulong};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Packets that one busy poll takes at most: SO_BUSY_POLL_BUDGET of drivers' usual weight.
@@ -16,28 +16,24 @@ static SEEN: AtomicBool = AtomicBool::new(false);
 /// Asks for busy polling on a socket that has just received something, once.
 #[inline(always)]
 pub(crate) fn look_up(fd: c_int, entry: &Entry) {
-    if !entry.has(table::BUSY_POLL_SET) {
+    if !entry.has(BUSY_POLL_SET) {
         set_socket(fd, entry);
     }
 }
 
 #[cold]
 fn set_socket(fd: c_int, entry: &Entry) {
-    entry.set(table::BUSY_POLL_SET);
+    entry.set(BUSY_POLL_SET);
     let us = settings::value(Key::BusyPoll);
     if us == 0 {
         return;
     }
     let errno = errno::get();
-    let mut napi: u32 = 0;
-    let mut size: socklen_t = 4;
-    // SAFETY: the kernel writes no more than `size` bytes, which is the size of `napi`.
-    unsafe { libc::getsockopt(fd, SOL_SOCKET, libc::SO_INCOMING_NAPI_ID, (&raw mut napi).cast(), &raw mut size) };
+    let napi = kernel::option(fd, SOL_SOCKET, libc::SO_INCOMING_NAPI_ID).unwrap_or(0);
     if napi != 0 {
         let set = |option: c_int, value: u64| {
             let value = c_int::try_from(value).unwrap_or(c_int::MAX);
-            // SAFETY: the kernel reads an int.
-            unsafe { real::setsockopt.get()(fd, SOL_SOCKET, option, (&raw const value).cast::<c_void>(), 4) == 0 }
+            kernel::set_option(fd, SOL_SOCKET, option, &value)
         };
         // More than the system's default needs a capability: without it the socket stays as it is.
         if set(libc::SO_BUSY_POLL, us) {
@@ -64,10 +60,10 @@ const EPIOCSPARAMS: c_ulong = 0x4008_8A01;
 
 /// Asks for busy polling on an epoll instance with a busy-polled socket, once.
 pub(crate) fn set_epoll(fd: c_int, entry: &Entry) {
-    if !SEEN.load(Relaxed) || entry.has(table::BUSY_POLL_SET) {
+    if !SEEN.load(Relaxed) || entry.has(BUSY_POLL_SET) {
         return;
     }
-    entry.set(table::BUSY_POLL_SET);
+    entry.set(BUSY_POLL_SET);
     let errno = errno::get();
     let us = u32::try_from(settings::value(Key::BusyPoll)).unwrap_or(0);
     let parameters = EpollParams { busy_poll_usecs: us, busy_poll_budget: PACKETS, prefer_busy_poll: 1, pad: 0 };

@@ -1,20 +1,18 @@
 //! Descriptors of this library's own. They have high numbers: programs count on the lowest free ones for theirs.
 
-use crate::{real, table};
+use crate::table::{OWN, TABLE};
+use crate::{kernel, table, time};
+use descriptors::table::Entry;
 use libc::{EFD_CLOEXEC, EFD_NONBLOCK, F_DUPFD_CLOEXEC, c_int};
 
 /// Where programs do not expect their next descriptor.
 const HIGH: c_int = 900;
 
-fn copy_above(fd: c_int, least: c_int) -> c_int {
-    // SAFETY: takes numbers only.
-    unsafe { real::fcntl.get()(fd, F_DUPFD_CLOEXEC, least) }
-}
-
 /// A copy of a descriptor; at the lowest number where RLIMIT_NOFILE allows no high one. -1: none.
 pub(crate) fn copy(fd: c_int) -> c_int {
-    let copy = Some(copy_above(fd, HIGH)).filter(|copy| *copy >= 0).unwrap_or_else(|| copy_above(fd, 3));
-    table::open(copy, table::OWN);
+    let above = |least| Some(kernel::fcntl(fd, F_DUPFD_CLOEXEC, least)).filter(|copy| *copy >= 0);
+    let copy = above(HIGH).or_else(|| above(3)).unwrap_or(-1);
+    table::open(copy, OWN);
     copy
 }
 
@@ -22,20 +20,52 @@ pub(crate) fn copy(fd: c_int) -> c_int {
 pub(crate) fn wake_fd() -> c_int {
     // SAFETY: takes numbers only.
     let low = unsafe { libc::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
-    let mut wake_fd = copy_above(low, HIGH);
-    if wake_fd < 0 {
-        wake_fd = low;
-    } else {
-        // SAFETY: made above, and used nowhere else.
-        unsafe { real::close.get()(low) };
+    let high = kernel::fcntl(low, F_DUPFD_CLOEXEC, HIGH);
+    if high >= 0 {
+        kernel::close(low);
     }
-    table::open(wake_fd, table::OWN);
+    let wake_fd = if high < 0 { low } else { high };
+    table::open(wake_fd, OWN);
     wake_fd
 }
 
-/// Closes one of this library's own.
+/// Closes one of this library's own; errno stays.
 pub(crate) fn close(fd: c_int) {
     table::open(fd, 0);
-    // SAFETY: the caller's own, which nobody else uses.
-    unsafe { real::close.get()(fd) };
+    kernel::close(fd);
+}
+
+/// Gives back what [`descriptors::table::Table::inherit`] gave.
+pub(crate) fn release(heir: c_int) {
+    if table::entry(heir).is_some_and(Entry::release) {
+        close(heir);
+    }
+}
+
+/// Lets the threads that spin on a descriptor go on with a copy of it, and waits until none uses the number any more.
+#[cold]
+pub(crate) fn leave_heir(fd: c_int, entry: &Entry) {
+    /// Longer than a spinning thread takes for one attempt, and than it waits for a CPU; after that one call of it may hit another file.
+    const PATIENCE_NS: u64 = 3_000_000_000;
+    let errno = crate::errno::get();
+    let heir = copy(fd);
+    let known = table::entry(heir);
+    entry.begin_closing(known.map(|known| (heir, known)));
+    let end = time::now_ns() + PATIENCE_NS;
+    while entry.is_visited() && time::now_ns() < end {
+        time::pause();
+    }
+    entry.end_closing();
+    if known.is_some() {
+        release(heir);
+    } else if heir >= 0 {
+        // Without an entry it has no users.
+        close(heir);
+    }
+    crate::errno::set(errno);
+}
+
+/// In a forked child.
+pub(crate) fn forked() {
+    TABLE.fork(close, table::list);
 }

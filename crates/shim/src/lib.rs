@@ -17,13 +17,16 @@ mod busy;
 mod calls;
 mod descriptor;
 mod errno;
+mod kernel;
 mod page;
+mod pending;
 mod real;
 mod settings;
 mod signal;
 mod spin;
 mod table;
 mod thread;
+mod time;
 mod user;
 
 /// The loader calls it before the program begins.
@@ -45,7 +48,7 @@ extern "C-unwind" fn init() {
     real::find_all();
     settings::init(thread::cpus());
     page::init();
-    thread::init();
+    thread::init(thread_ended);
     // SAFETY: a function that lives as long as the process, for the library is never unloaded. The two types of function
     // pointers differ only in whether the compiler guards the function against unwinding.
     unsafe {
@@ -58,14 +61,29 @@ extern "C-unwind" fn init() {
 extern "C-unwind" fn fini() {
     if user::is_enabled() {
         calls::flush();
+    }
+    end();
+}
+
+/// Ends what the process has of this library.
+fn end() {
+    if user::is_enabled() {
         user::end();
     }
-    page::remove();
+    // A sandbox may end the process for it; whoever looks next removes it.
+    if !table::TABLE.has_left() {
+        page::remove();
+    }
+}
+
+extern "C-unwind" fn thread_ended(_: *mut libc::c_void) {
+    thread::ended();
+    user::ended();
 }
 
 extern "C-unwind" fn forked() {
     thread::forked();
     page::forked();
     user::forked();
-    table::forked();
+    descriptor::forked();
 }

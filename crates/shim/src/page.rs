@@ -1,8 +1,9 @@
 //! The status page of this process: counters in memory, and a file that they are mapped from as soon as the process has a
 //! socket. Its layout is [`bypass_abi::page`].
 
-use crate::{errno, real, settings, table};
+use crate::{errno, real, settings};
 use bypass_abi::page::{self, Kind, Outcome, Reason, at_kind, at_socket};
+use descriptors::table::{Entry, IPV6, NONBLOCK, STREAM};
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 use std::sync::atomic::{
@@ -37,9 +38,9 @@ fn add(at: usize, count: u64) {
 
 /// Counts a call.
 #[inline(always)]
-pub(crate) fn count(kind: Kind, entry: Option<&table::Entry>, outcome: Outcome, times: u64) {
+pub(crate) fn count(kind: Kind, entry: Option<&Entry>, outcome: Outcome, times: u64) {
     add(at_kind(kind, outcome), times);
-    if let Some(record) = entry.and_then(table::Entry::record) {
+    if let Some(record) = entry.and_then(Entry::record) {
         add(at_socket(record) + 1 + outcome as usize, times);
     }
 }
@@ -47,9 +48,9 @@ pub(crate) fn count(kind: Kind, entry: Option<&table::Entry>, outcome: Outcome, 
 /// Notes why a socket or a call was left to the kernel. Where that is a failure and sockets are required to be accelerated,
 /// the process ends.
 #[cold]
-pub(crate) fn fall_back(entry: Option<&table::Entry>, reason: Reason) {
+pub(crate) fn fall_back(entry: Option<&Entry>, reason: Reason) {
     add(page::AT_REASONS + reason as usize, 1);
-    if let Some(word) = entry.and_then(table::Entry::record).and_then(|record| words().get(at_socket(record))) {
+    if let Some(word) = entry.and_then(Entry::record).and_then(|record| words().get(at_socket(record))) {
         let mask = (1_u64 << page::REASON_SHIFT) - 1;
         let state = word.load(Relaxed) & mask;
         word.store(state | (reason as u64 + 1) << page::REASON_SHIFT, Relaxed);
@@ -61,7 +62,7 @@ pub(crate) fn fall_back(entry: Option<&table::Entry>, reason: Reason) {
 
 /// Notes that a connection of the stack was left behind in another process: in its page, too, where this one has it by a fork.
 #[cold]
-pub(crate) fn left_behind(entry: &table::Entry, reason: Reason) {
+pub(crate) fn left_behind(entry: &Entry, reason: Reason) {
     let parents = PARENTS.load(Acquire);
     if !parents.is_null() {
         // SAFETY: a mapping of this size that is never removed.
@@ -73,7 +74,7 @@ pub(crate) fn left_behind(entry: &table::Entry, reason: Reason) {
 
 /// Notes that the kernel has a socket of the stack from now on.
 #[cold]
-pub(crate) fn handed_over(entry: &table::Entry, reason: Reason) {
+pub(crate) fn handed_over(entry: &Entry, reason: Reason) {
     if settings::is_verbose() {
         say(&["windhover: not accelerated, because ", reason.what(), "\n"]);
     }
@@ -89,7 +90,7 @@ fn say(parts: &[&str]) {
 }
 
 /// Notes that a socket is accelerated again.
-pub(crate) fn accelerated(entry: &table::Entry) {
+pub(crate) fn accelerated(entry: &Entry) {
     if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
         word.fetch_and((1 << page::REASON_SHIFT) - 1, Relaxed);
     }
@@ -108,12 +109,12 @@ fn end(reason: Reason) -> ! {
 pub(crate) fn list(fd: c_int, flags: u32) -> Option<usize> {
     make();
     let mut state = u64::from(fd.unsigned_abs()) + 1;
-    for (flag, bit) in [(table::STREAM, page::STREAM), (table::IPV6, page::IPV6)] {
+    for (flag, bit) in [(STREAM, page::STREAM), (IPV6, page::IPV6)] {
         if flags & flag != 0 {
             state |= bit;
         }
     }
-    if flags & table::NONBLOCK != 0 {
+    if flags & NONBLOCK != 0 {
         state |= (Reason::NonBlocking as u64 + 1) << page::REASON_SHIFT;
     }
     let words = words();
@@ -137,7 +138,7 @@ pub(crate) fn unlist(record: usize) {
 }
 
 /// Notes that a socket is on the stack in this process.
-pub(crate) fn on_stack(entry: &table::Entry) {
+pub(crate) fn on_stack(entry: &Entry) {
     accelerated(entry);
     if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
         word.fetch_or(page::ON_STACK, Relaxed);
@@ -145,7 +146,7 @@ pub(crate) fn on_stack(entry: &table::Entry) {
 }
 
 /// Notes that the kernel has a socket again.
-pub(crate) fn off_stack(entry: &table::Entry) {
+pub(crate) fn off_stack(entry: &Entry) {
     if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
         word.fetch_and(!page::ON_STACK, Relaxed);
     }
@@ -224,7 +225,7 @@ pub(crate) fn end_capture(request: u64, refused: c_int) {
 }
 
 /// Notes that a socket is busy-polled.
-pub(crate) fn busy_polled(entry: &table::Entry) {
+pub(crate) fn busy_polled(entry: &Entry) {
     if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
         word.fetch_or(page::BUSY_POLLED, Relaxed);
     }
@@ -283,9 +284,7 @@ fn make() {
 pub(crate) fn remove() {
     let is_mapped = !std::ptr::eq(WORDS.load(Relaxed), &raw const LOCAL);
     let mut path = [0; PATH];
-    // A sandbox may end the process for it; whoever looks next removes it.
     if is_mapped
-        && !table::has_left()
         && is_own_process()
         && let Some(path) = path_of_page(&mut path)
     {

@@ -1,7 +1,6 @@
 //! The functions that this library stands in front of, found once by dlsym(RTLD_NEXT): the C library's, or those of a
 //! library that was preloaded after this one.
 
-use crate::calls::Functions;
 use libc::{
     FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t,
     pid_t, pollfd, posix_spawn_file_actions_t as Actions, posix_spawnattr_t as Attributes, sigaction as Action,
@@ -12,6 +11,16 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 type Strings = *const *mut c_char;
+
+/// `cookie_io_functions_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Functions {
+    pub(crate) read: unsafe extern "C-unwind" fn(*mut c_void, *mut c_char, size_t) -> ssize_t,
+    pub(crate) write: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, size_t) -> ssize_t,
+    pub(crate) seek: unsafe extern "C-unwind" fn(*mut c_void, *mut i64, c_int) -> c_int,
+    pub(crate) close: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
+}
 
 /// One function, `F` its pointer type.
 pub(crate) struct Real<F> {

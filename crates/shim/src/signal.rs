@@ -1,13 +1,11 @@
 //! Signal handlers of the program, each behind one of ours that counts: a spin has to end where the kernel's sleep would
 //! have ended with EINTR.
 
-use crate::{errno, real, thread};
+use crate::{errno, pending, real, thread};
 use libc::{
     SA_RESETHAND, SA_RESTART, SA_SIGINFO, SIG_DFL, SIG_ERR, SIG_IGN, c_int, c_void, sigaction as Action, sighandler_t,
     siginfo_t,
 };
-use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
@@ -32,55 +30,6 @@ fn handler(signal: c_int) -> Option<&'static Handler> {
     HANDLERS.get(usize::try_from(signal).ok()?)
 }
 
-/// Signals that came while a thread was in the stack, with what came with them: they are sent to it again.
-const WAITING: usize = 16;
-
-struct Waiting {
-    signal: AtomicI32,
-    thread: AtomicI32,
-    info: UnsafeCell<MaybeUninit<siginfo_t>>,
-}
-
-// SAFETY: who takes a free place (`thread` from 0 to -1) is alone with it until `thread` is that thread's number, and from
-// then on that thread is.
-unsafe impl Sync for Waiting {}
-
-static WAIT: [Waiting; WAITING] = [const {
-    Waiting { signal: AtomicI32::new(0), thread: AtomicI32::new(0), info: UnsafeCell::new(MaybeUninit::uninit()) }
-}; WAITING];
-
-/// Lets a signal wait until the thread has left the stack; false where there is no room.
-unsafe fn keep(signal: c_int, info: *const siginfo_t) -> bool {
-    // SAFETY: takes nothing; the place is this thread's from the exchange on.
-    unsafe {
-        let thread = libc::gettid();
-        let Some(place) = WAIT.iter().find(|place| place.thread.compare_exchange(0, -1, Acquire, Relaxed).is_ok())
-        else {
-            return false;
-        };
-        place.signal.store(signal, Relaxed);
-        (*place.info.get()).write(info.read());
-        place.thread.store(thread, Release);
-    }
-    thread::signal_waits();
-    true
-}
-
-/// Sends the signals that waited to the calling thread again.
-#[cold]
-pub(crate) fn handle_pending() {
-    // SAFETY: the places that hold this thread's number are its own; what they hold was written by `keep`.
-    unsafe {
-        let thread = libc::gettid();
-        for place in WAIT.iter().filter(|place| place.thread.load(Acquire) == thread) {
-            let info = (*place.info.get()).assume_init_read();
-            let signal = place.signal.load(Relaxed);
-            place.thread.store(0, Release);
-            libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), thread, signal, &raw const info);
-        }
-    }
-}
-
 /// Runs in the place of the program's handler, and calls it.
 unsafe extern "C-unwind" fn counting(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some(handler) = handler(signal) else { return };
@@ -90,7 +39,8 @@ unsafe extern "C-unwind" fn counting(signal: c_int, info: *mut siginfo_t, contex
         libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGTRAP | libc::SIGABRT | libc::SIGSYS
     );
     // SAFETY: as the kernel gave it.
-    if thread::is_in_stack() && !is_fault && unsafe { keep(signal, info) } {
+    if thread::is_in_stack() && !is_fault && unsafe { pending::keep(signal, info) } {
+        thread::signal_waits();
         return;
     }
     let flags = handler.flags.load(Relaxed);

@@ -1,10 +1,11 @@
 //! The spin: the same call again and again, none of which waits, until it has a result or its budget is used up.
 
-use crate::table::{self, Entry, Visit};
+use crate::table::{self, Entry, TABLE};
 use crate::thread::{self, Handled};
-use crate::{page, settings};
+use crate::{descriptor, page, settings, time};
 use bypass_abi::Key;
 use bypass_abi::page::{Kind, Outcome, Reason};
+use descriptors::Visit;
 
 /// Attempts between two looks at the clock.
 const ROUND: u32 = 8;
@@ -71,7 +72,7 @@ impl Call {
             self.count(Outcome::NotSpun);
             return Spun::Spent;
         }
-        let began = thread::now_ns();
+        let began = time::now_ns();
         let reason = if thread::is_contended(began) {
             Some(Reason::Contention)
         } else if !thread::start_spinning(settings::spinners()) {
@@ -85,7 +86,8 @@ impl Call {
             return Spun::Spent;
         }
         // Sockets that are on the stack, or may come there, know by themselves when they are closed.
-        let visit = self.entry.filter(|entry| !entry.has_any(table::ON_STACK | table::CANDIDATE)).map(Visit::begin);
+        let visit =
+            self.entry.filter(|entry| !entry.has_any(table::ON_STACK | table::CANDIDATE)).map(thread::begin_visit);
         let mut attempts = 0;
         let limits = Limits { began, budget_ns, timeout_ns, by_any_signal };
         let spun = self.rounds(&limits, visit.as_ref(), &mut attempts, &mut attempt);
@@ -93,7 +95,7 @@ impl Call {
         if let Some(visit) = visit
             && !matches!(spun, Spun::Closed)
         {
-            visit.end();
+            thread::end_visit(visit);
         }
         page::count(self.kind, self.entry, Outcome::Attempts, attempts);
         self.count(match spun {
@@ -109,7 +111,7 @@ impl Call {
     fn rounds<T>(
         &self,
         limits: &Limits,
-        visit: Option<&Visit>,
+        visit: Option<&Visit<'_>>,
         attempts: &mut u64,
         attempt: &mut impl FnMut() -> Option<T>,
     ) -> Spun<T> {
@@ -134,7 +136,7 @@ impl Call {
                     return Spun::Interrupted;
                 }
             }
-            let now = thread::now_ns();
+            let now = time::now_ns();
             let elapsed = now.saturating_sub(limits.began);
             if elapsed >= limits.timeout_ns {
                 return Spun::TimedOut;
@@ -152,8 +154,8 @@ impl Call {
             last = now;
             if elapsed >= yield_ns {
                 let before = switches.get_or_insert_with(thread::switches);
-                thread::yield_cpu();
-                last = thread::now_ns();
+                time::yield_cpu();
+                last = time::now_ns();
                 is_last_round |= thread::lost_cpu(now, last, Some(before), contention_ns);
             }
         }
@@ -163,14 +165,14 @@ impl Call {
     pub(crate) fn sleep<T>(&self, fd: libc::c_int, closed: bool, call: impl FnOnce(libc::c_int) -> T) -> T {
         let heir = if closed { thread::take_visit() } else { None };
         let result = match heir.and_then(|visit| {
-            let heir = visit.inherit();
+            let heir = TABLE.inherit(&visit);
             visit.leave();
             heir
         }) {
             Some(heir) => {
                 page::fall_back(None, Reason::Closed);
                 let result = call(heir);
-                crate::table::release(heir);
+                descriptor::release(heir);
                 result
             }
             None => call(fd),

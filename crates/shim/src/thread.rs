@@ -1,7 +1,8 @@
 //! What each thread keeps for itself, and time.
 
-use crate::table::Visit;
-use libc::{c_int, c_void, timespec};
+use descriptors::Visit;
+use descriptors::table::Entry;
+use libc::{c_int, c_void};
 use std::cell::Cell;
 use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicU64,
@@ -15,7 +16,7 @@ static KEY: AtomicI32 = AtomicI32::new(-1);
 
 struct Thread {
     /// The socket that it spins on.
-    visit: Cell<Option<Visit>>,
+    visit: Cell<Option<Visit<'static>>>,
     /// Whether it is counted in [`SPINNERS`].
     spins: Cell<bool>,
     /// Whether [`KEY`]'s destructor knows it.
@@ -56,37 +57,10 @@ thread_local! {
     };
 }
 
-/// CLOCK_MONOTONIC, ns.
-#[expect(clippy::cast_sign_loss, reason = "the clock starts at 0")]
-pub(crate) fn now_ns() -> u64 {
-    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the time to `now`.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// Sleeps for a moment, so that a thread of lower priority on the same CPU gets on, too.
-pub(crate) fn pause() {
-    sleep_ns(20_000);
-}
-
-/// Sleeps so long, or until a signal.
-pub(crate) fn sleep_ns(ns: u64) {
-    let time = crate::calls::to_timespec(ns);
-    // SAFETY: reads `time`; the rest of an interrupted sleep is not asked for.
-    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
-}
-
 /// The kernel's number of this thread.
 pub(crate) fn id() -> c_int {
     // SAFETY: takes nothing.
     unsafe { libc::gettid() }
-}
-
-/// Offers the CPU to others.
-pub(crate) fn yield_cpu() {
-    // SAFETY: takes nothing.
-    unsafe { libc::sched_yield() };
 }
 
 /// CPUs that this process may run on.
@@ -102,8 +76,8 @@ pub(crate) fn cpus() -> u32 {
     count.unsigned_abs().max(1)
 }
 
-/// Makes sure that a thread that is cancelled in a spin is not counted for ever.
-pub(crate) fn init() {
+/// Makes sure that `ended` is called at the end of each thread that is registered, also of one that is cancelled.
+pub(crate) fn init(ended: extern "C-unwind" fn(*mut c_void)) {
     let mut key = 0;
     // SAFETY: writes the key; the destructor takes what pthread_setspecific gave. The two types of function pointers differ
     // only in whether the compiler guards the function against unwinding.
@@ -116,34 +90,39 @@ pub(crate) fn init() {
     }
 }
 
-extern "C-unwind" fn ended(_: *mut c_void) {
+/// Clears up after a thread: one that is cancelled in a spin is not counted for ever.
+pub(crate) fn ended() {
     stop_spinning();
     if let Some(visit) = THREAD.with(|thread| thread.visit.take()) {
         visit.leave();
     }
-    crate::user::wait::ended();
 }
 
-/// Notes what the thread spins on.
-pub(crate) fn visit(now: Option<Visit>) {
-    // One that is there was left by longjmp out of a signal handler, or that handler waits for something itself.
-    let before = THREAD.with(|thread| thread.visit.replace(now));
-    if let (Some(before), Some(_)) = (before, now) {
+/// Notes that the thread spins on a descriptor. What a signal handler's longjmp left is ended by the next one, or by the close.
+pub(crate) fn begin_visit(entry: &'static Entry) -> Visit<'static> {
+    let visit = Visit::begin(entry);
+    // One that is there was left by longjmp, or a signal handler waits for something itself.
+    if let Some(before) = THREAD.with(|thread| thread.visit.replace(Some(visit))) {
         before.leave();
     }
-    if now.is_some() {
-        register();
-    }
+    register();
+    visit
+}
+
+/// Ends it.
+pub(crate) fn end_visit(visit: Visit<'_>) {
+    THREAD.with(|thread| thread.visit.set(None));
+    visit.leave();
 }
 
 /// Takes what the thread spins on, for whoever ends that by himself.
-pub(crate) fn take_visit() -> Option<Visit> {
+pub(crate) fn take_visit() -> Option<Visit<'static>> {
     THREAD.with(|thread| thread.visit.take())
 }
 
-/// Whether the thread, below a signal handler, spins on something.
-pub(crate) fn visits(what: impl Fn(&Visit) -> bool) -> bool {
-    THREAD.with(|thread| thread.visit.get().is_some_and(|visit| what(&visit)))
+/// Whether the thread, below a signal handler, spins on a descriptor.
+pub(crate) fn visits(entry: &Entry) -> bool {
+    THREAD.with(|thread| thread.visit.get().is_some_and(|visit| visit.is_of(entry)))
 }
 
 /// Counts the thread among those that spin, unless there are `most` already.
@@ -203,7 +182,7 @@ pub(crate) fn leave_stack() {
     });
     if is_due {
         THREAD.with(|thread| thread.pending.set(0));
-        crate::signal::handle_pending();
+        crate::pending::handle();
     }
 }
 
@@ -261,7 +240,7 @@ impl Handled {
 
 /// Notes that the thread has slept.
 pub(crate) fn slept() {
-    THREAD.with(|thread| thread.slept_ns.set(now_ns()));
+    THREAD.with(|thread| thread.slept_ns.set(crate::time::now_ns()));
 }
 
 /// Whether the thread should sleep soon: RLIMIT_RTTIME ends real-time threads that never do.

@@ -1,76 +1,20 @@
 //! accept and connect: both wait for something that no call can try without waiting, so they spin on poll(2).
 
-use super::receive::{is_blocking, timeout_ns};
-use crate::spin::{Call, Spun};
-use crate::table::{self, Entry};
-use crate::{errno, page, real, user};
+use super::until_ready::{spin_until_ready, when_ready};
+use crate::spin::Call;
+use crate::table::{self, TABLE};
+use crate::{errno, kernel, page, real, user};
 use bypass_abi::page::{Kind, Outcome, Reason};
-use libc::{POLLIN, POLLOUT, c_int, c_short, pollfd, sockaddr, socklen_t};
-
-/// Makes a call once the descriptor is ready, and spins until then. `option` is the socket's own time-out, which the call
-/// would start anew.
-#[inline(always)]
-pub(super) fn when_ready<T: From<i8>>(
-    fd: c_int,
-    entry: &'static Entry,
-    kind: Kind,
-    option: c_int,
-    real: impl FnOnce(c_int) -> T,
-) -> T {
-    let errno = errno::get();
-    let call = Call::new(kind, Some(entry));
-    let ready = is_ready(fd, POLLIN);
-    errno::set(errno);
-    if ready {
-        call.count(Outcome::Ready);
-        return real(fd);
-    }
-    if !is_blocking(fd, entry) {
-        return real(fd);
-    }
-    if timeout_ns(fd, option) != u64::MAX {
-        page::fall_back(None, Reason::Timeout);
-        call.count(Outcome::NotSpun);
-        return real(fd);
-    }
-    spin_until_ready(fd, &call, POLLIN, errno, real)
-}
-
-fn is_ready(fd: c_int, events: c_short) -> bool {
-    let mut one = pollfd { fd, events, revents: 0 };
-    // SAFETY: one entry; does not wait.
-    unsafe { real::poll.get()(&raw mut one, 1, 0) != 0 }
-}
-
-#[inline(always)]
-fn spin_until_ready<T: From<i8>>(
-    fd: c_int,
-    call: &Call,
-    events: c_short,
-    errno: c_int,
-    real: impl FnOnce(c_int) -> T,
-) -> T {
-    let spun = call.spin(u64::MAX, false, || is_ready(fd, events).then_some(()));
-    errno::set(errno);
-    match spun {
-        Spun::Found(()) => real(fd),
-        Spun::Interrupted => {
-            errno::set(libc::EINTR);
-            T::from(-1)
-        }
-        Spun::TimedOut | Spun::Spent => call.sleep(fd, false, real),
-        Spun::Closed => call.sleep(fd, true, real),
-    }
-}
+use libc::{POLLOUT, c_int, sockaddr, socklen_t};
 
 #[inline(always)]
 fn accept_any(fd: c_int, flags: c_int, real: impl Fn(c_int) -> c_int) -> c_int {
-    let accepted = match table::spinning(fd) {
+    let accepted = match TABLE.spinning(fd) {
         None => real(fd),
         Some(entry) => when_ready(fd, entry, Kind::Accept, libc::SO_RCVTIMEO, real),
     };
     if accepted >= 0 {
-        super::descriptors::accepted(fd, accepted, flags);
+        table::accepted(fd, accepted, flags);
     }
     accepted
 }
@@ -108,7 +52,7 @@ unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, size: sockle
             return done;
         }
     }
-    let Some(entry) = table::spinning(fd).filter(|entry| entry.has(table::STREAM)) else { return real(fd) };
+    let Some(entry) = TABLE.spinning(fd).filter(|entry| entry.has(table::STREAM)) else { return real(fd) };
     let errno = errno::get();
     let call = Call::new(Kind::Connect, Some(entry));
     if entry.has(table::SHARED) {
@@ -117,7 +61,7 @@ unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, size: sockle
         call.count(Outcome::NotSpun);
         return real(fd);
     }
-    if timeout_ns(fd, libc::SO_SNDTIMEO) != u64::MAX {
+    if kernel::timeout_ns(fd, libc::SO_SNDTIMEO) != u64::MAX {
         page::fall_back(None, Reason::Timeout);
         call.count(Outcome::NotSpun);
         return real(fd);
@@ -137,20 +81,17 @@ unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, size: sockle
 
 /// Begins a connection without waiting for it: no flag of connect says so, so the socket is non-blocking for a moment.
 fn begin(fd: c_int, connect: &impl Fn(c_int) -> c_int) -> Option<c_int> {
-    // SAFETY: takes numbers only.
-    let flags = unsafe { real::fcntl.get()(fd, libc::F_GETFL) };
+    let flags = kernel::fcntl(fd, libc::F_GETFL, 0);
     if flags < 0 || flags & libc::O_NONBLOCK != 0 {
         return None;
     }
-    // SAFETY: takes numbers only.
-    if unsafe { real::fcntl.get()(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) } != 0 {
+    if kernel::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) != 0 {
         return None;
     }
     let before = errno::get();
     let begun = connect(fd);
     let after = if begun == 0 { before } else { errno::get() };
-    // SAFETY: takes numbers only.
-    unsafe { real::fcntl.get()(fd, libc::F_SETFL, flags) };
+    kernel::fcntl(fd, libc::F_SETFL, flags);
     errno::set(after);
     Some(begun)
 }

@@ -1,12 +1,13 @@
 //! Calls that name, set and end sockets: passed on, but for what only the stack in this process knows.
 
-use crate::{errno, page, real, table, user};
+use crate::table::{self, EPOLL, INSTANCE, TABLE};
+use crate::{errno, page, real, user};
 use bypass_abi::page::Reason;
 use libc::{c_int, c_long, c_ulong, c_void, sockaddr, sockaddr_in, socklen_t};
 
 /// The entry of a socket that might come to the stack.
 fn socket(fd: c_int) -> Option<&'static table::Entry> {
-    table::entry(fd).filter(|entry| user::is_enabled() && entry.has(table::SOCKET))
+    table::socket(fd).filter(|_| user::is_enabled())
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -33,7 +34,7 @@ unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
     if done == 0
         && let Some(entry) = socket(fd).filter(|entry| entry.has(table::STREAM) && entry.on_stack().is_none())
     {
-        table::listens(entry, backlog);
+        TABLE.listens(entry, backlog);
         // At once: a connection that the kernel makes meanwhile is the kernel's.
         user::listens(fd, entry);
     }
@@ -72,12 +73,22 @@ unsafe extern "C-unwind" fn getpeername(fd: c_int, to: *mut sockaddr, size: *mut
     unsafe { user::name(fd, true, to, size).unwrap_or_else(|| real::getpeername.get()(fd, to, size)) }
 }
 
+/// Leaves all sockets to the kernel, but for those that are on the stack in this process already, and those to come.
+#[cold]
+fn leave_all() {
+    if page::is_own_process() {
+        // Instances may have sockets of the stack.
+        let kept = if user::is_enabled() { INSTANCE | EPOLL } else { INSTANCE };
+        TABLE.leave_all(kept, |entry| page::fall_back(Some(entry), Reason::Sandbox));
+    }
+}
+
 /// A process that gives up system calls may be ended by one that only this library makes. (PR_SET_NO_NEW_PRIVS comes before a
 /// filter, but haproxy and others set it alone.)
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn prctl(what: c_int, one: c_ulong, two: c_ulong, three: c_ulong, four: c_ulong) -> c_int {
     if what == libc::PR_SET_SECCOMP {
-        table::leave_all();
+        leave_all();
     }
     // SAFETY: passed on as they came; unused arguments hold whatever the registers hold.
     unsafe { real::prctl.get()(what, one, two, three, four) }
@@ -97,7 +108,7 @@ unsafe extern "C-unwind" fn syscall(
 ) -> c_long {
     let sets = [libc::SECCOMP_SET_MODE_STRICT, libc::SECCOMP_SET_MODE_FILTER];
     if number == libc::SYS_seccomp && sets.iter().any(|mode| c_ulong::from(*mode) == one) {
-        table::leave_all();
+        leave_all();
     }
     if number == libc::SYS_io_uring_setup && user::is_enabled() {
         page::fall_back(None, Reason::IoUring);
@@ -111,10 +122,7 @@ unsafe extern "C-unwind" fn syscall(
 /// The end of the process without the C library's other duties.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn _exit(code: c_int) {
-    if user::is_enabled() {
-        user::end();
-    }
-    page::remove();
+    crate::end();
     // SAFETY: passed on as it came.
     unsafe { real::_exit.get()(code) };
 }

@@ -1,12 +1,11 @@
 //! poll, ppoll and the waiting calls of epoll: the same call with a time-out of 0, then with what is left of its own.
 
 use crate::spin::{Call, Spun};
-use crate::table::{self, Entry};
+use crate::table::{self, Entry, TABLE};
+use crate::time::{self, NOW, from_ms, from_timespec, ms_of, sleep_for};
 use crate::{busy, errno, real, thread, user};
 use bypass_abi::page::{Kind, Outcome};
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
-
-pub(super) static NOW: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Waits for several descriptors: `attempt` does not wait, `sleep` does so for the rest of the call's time in ns (`u64::MAX`:
 /// without end).
@@ -24,7 +23,7 @@ pub(super) fn wait(
         call.count(Outcome::Ready);
         return first;
     }
-    let began = thread::now_ns();
+    let began = time::now_ns();
     match call.spin(timeout_ns, true, || Some(attempt()).filter(|ready| *ready != 0)) {
         Spun::Found(ready) => {
             if ready > 0 {
@@ -40,32 +39,13 @@ pub(super) fn wait(
             errno::set(errno);
             let rest = match timeout_ns {
                 u64::MAX => u64::MAX,
-                _ => timeout_ns.saturating_sub(thread::now_ns().saturating_sub(began)),
+                _ => timeout_ns.saturating_sub(time::now_ns().saturating_sub(began)),
             };
             let ready = sleep(rest);
             thread::slept();
             ready
         }
     }
-}
-
-/// A time of `u64::MAX` ns has no use here: those calls take a null pointer.
-#[expect(clippy::cast_possible_wrap, reason = "at most 18 thousand million seconds, and less than a second")]
-pub(crate) fn to_timespec(ns: u64) -> timespec {
-    timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
-}
-
-/// In ns, `u64::MAX` for a null pointer; nothing where the kernel would refuse it.
-pub(super) unsafe fn from_timespec(time: *const timespec) -> Option<u64> {
-    // SAFETY: null or a time, as of the calls that take it.
-    let Some(time) = (unsafe { time.as_ref() }) else { return Some(u64::MAX) };
-    let (s, ns) =
-        (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok().filter(|ns| *ns < 1_000_000_000)?);
-    Some(s.saturating_mul(1_000_000_000).saturating_add(ns).min(u64::MAX - 1))
-}
-
-fn from_ms(ms: c_int) -> u64 {
-    u64::try_from(ms).map_or(u64::MAX, |ms| ms * 1_000_000)
 }
 
 /// Whether one of the descriptors is a socket of ours.
@@ -75,7 +55,7 @@ unsafe fn has_socket(fds: *const pollfd, count: nfds_t) -> bool {
     }
     // SAFETY: `count` entries, as of poll(2).
     let fds = usize::try_from(count).map(|count| unsafe { std::slice::from_raw_parts(fds, count) });
-    fds.is_ok_and(|fds| fds.iter().any(|one| table::is_socket(one.fd)))
+    fds.is_ok_and(|fds| fds.iter().any(|one| TABLE.is_socket(one.fd)))
 }
 
 /// poll with sockets of the stack in this process among the descriptors.
@@ -146,15 +126,6 @@ unsafe fn ppoll_any(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, m
     }
 }
 
-/// Calls with the time as a pointer, null for one without end.
-pub(super) fn sleep_for(rest: u64, call: impl FnOnce(*const timespec) -> c_int) -> c_int {
-    if rest == u64::MAX {
-        return call(std::ptr::null());
-    }
-    let rest = to_timespec(rest);
-    call(&raw const rest)
-}
-
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ppoll(
     fds: *mut pollfd,
@@ -186,7 +157,7 @@ unsafe extern "C-unwind" fn __ppoll_chk(
 /// The entry of an epoll instance that has a socket of ours.
 #[inline(always)]
 fn epoll(fd: c_int) -> Option<&'static Entry> {
-    table::entry(fd).filter(|entry| entry.has(table::EPOLL) && !table::has_left())
+    table::entry(fd).filter(|entry| entry.has(table::EPOLL) && !TABLE.has_left())
 }
 
 /// The waiting calls of epoll. `real` gets a time-out in ms, negative for none.
@@ -228,11 +199,6 @@ fn attempt_epoll(mask: *const sigset_t, call: impl FnOnce() -> c_int) -> c_int {
     }
     // SAFETY: no descriptors, a time, and the caller's mask.
     unsafe { real::ppoll.get()(std::ptr::null_mut(), 0, &raw const NOW, mask) }
-}
-
-/// The next whole ms, for kernels that know nothing finer.
-fn ms_of(ns: u64) -> c_int {
-    c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX)
 }
 
 /// The waiting calls of epoll where sockets of the stack in this process may be in the instance, or may come to be.

@@ -1,10 +1,12 @@
 //! recv and its relatives: attempts that do not wait, then the call itself.
 
+use super::inherit::{each_in, inherited};
+use super::until_ready::{is_blocking, when_ready};
 use crate::spin::{Call, Spun};
-use crate::table::{self, Entry};
+use crate::table::{self, Entry, TABLE};
 use crate::user::{self, Control, Incoming};
-use crate::{busy, errno, page, real, thread};
-use bypass_abi::page::{Kind, Outcome, Reason};
+use crate::{busy, errno, kernel, real, time};
+use bypass_abi::page::{Kind, Outcome};
 use libc::{
     MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_WAITALL, MSG_WAITFORONE, POLLIN, c_int, c_uint, c_void, iovec, mmsghdr,
     msghdr, pollfd, size_t, sockaddr, socklen_t, ssize_t, timespec,
@@ -40,7 +42,7 @@ fn receive(
 fn failed(fd: c_int, entry: &'static Entry, errno: c_int, first: ssize_t, real: impl Fn(c_int) -> ssize_t) -> ssize_t {
     if errno::get() == libc::ENOTSOCK {
         errno::set(errno);
-        table::not_a_socket(entry);
+        table::forget(entry);
         return real(fd);
     }
     first
@@ -59,8 +61,8 @@ fn wait(
         errno::set(libc::EAGAIN);
         return -1;
     }
-    let timeout_ns = timeout_ns(fd, libc::SO_RCVTIMEO);
-    let began = if timeout_ns == u64::MAX { 0 } else { thread::now_ns() };
+    let timeout_ns = kernel::timeout_ns(fd, libc::SO_RCVTIMEO);
+    let began = if timeout_ns == u64::MAX { 0 } else { time::now_ns() };
     let spun = call.spin(timeout_ns, timeout_ns != u64::MAX, || {
         let got = attempt(fd);
         (got >= 0 || !errno::would_wait()).then_some(got)
@@ -92,38 +94,11 @@ fn fail(error: c_int) -> ssize_t {
     -1
 }
 
-/// Whether the socket blocks: other descriptors and processes may have changed that.
-pub(super) fn is_blocking(fd: c_int, entry: &Entry) -> bool {
-    // SAFETY: takes numbers only.
-    let flags = unsafe { real::fcntl.get()(fd, libc::F_GETFL) };
-    if flags >= 0 && flags & libc::O_NONBLOCK != 0 {
-        entry.set(table::NONBLOCK);
-        page::fall_back(Some(entry), Reason::NonBlocking);
-        return false;
-    }
-    true
-}
-
-/// SO_RCVTIMEO or SO_SNDTIMEO in ns; `u64::MAX` without one.
-#[expect(clippy::cast_sign_loss, reason = "the kernel gives no negative times")]
-pub(crate) fn timeout_ns(fd: c_int, option: c_int) -> u64 {
-    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    let mut size: socklen_t = 16;
-    // SAFETY: the kernel writes no more than `size` bytes, which is the size of `time`.
-    let done = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, option, (&raw mut time).cast(), &raw mut size) };
-    let ns = (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000);
-    if done != 0 || ns == 0 { u64::MAX } else { ns }
-}
-
 /// Sleeps until there is something to receive, or until the socket's own time-out, a part of which the spin has used.
 fn rest_of_timeout(fd: c_int, end_ns: u64, errno: c_int, attempt: impl Fn(c_int) -> ssize_t) -> ssize_t {
     loop {
-        let rest = end_ns.saturating_sub(thread::now_ns());
-        let timeout = super::poll::to_timespec(rest);
-        let mut one = pollfd { fd, events: POLLIN, revents: 0 };
-        // SAFETY: one entry, and a time.
-        let ready = unsafe { real::ppoll.get()(&raw mut one, 1, &raw const timeout, std::ptr::null()) };
-        if ready < 0 {
+        let rest = end_ns.saturating_sub(time::now_ns());
+        if kernel::poll(&mut [pollfd { fd, events: POLLIN, revents: 0 }], rest) < 0 {
             return -1;
         }
         let got = attempt(fd);
@@ -140,7 +115,7 @@ fn rest_of_timeout(fd: c_int, end_ns: u64, errno: c_int, attempt: impl Fn(c_int)
 /// until there is something at all.
 #[inline(always)]
 fn receive_when_ready(fd: c_int, entry: &'static Entry, real: impl Fn(c_int) -> ssize_t) -> ssize_t {
-    super::establish::when_ready(fd, entry, Kind::Recv, libc::SO_RCVTIMEO, real)
+    when_ready(fd, entry, Kind::Recv, libc::SO_RCVTIMEO, real)
 }
 
 /// Whether the call waits until its buffer is full.
@@ -150,7 +125,7 @@ fn fills(entry: &Entry, flags: c_int) -> bool {
 
 #[inline(always)]
 fn receiving(fd: c_int, flags: c_int) -> Option<&'static Entry> {
-    table::spinning(fd).filter(|_| flags & NEVER_WAITS == 0)
+    TABLE.spinning(fd).filter(|_| flags & NEVER_WAITS == 0)
 }
 
 #[inline(always)]
@@ -278,7 +253,7 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
             let got = with(fd, flags);
             if got >= 0 {
                 // SAFETY: the kernel has just filled it.
-                unsafe { super::descriptors::each_in(message, super::descriptors::inherited) };
+                unsafe { each_in(message, inherited) };
             }
             got
         }
@@ -350,7 +325,7 @@ unsafe fn receive_messages(
 ) -> Option<c_int> {
     user::entry(fd)?;
     // SAFETY: null or a time, as of recvmmsg(2).
-    let end = unsafe { super::poll::from_timespec(timeout) }.map(|ns| thread::now_ns().saturating_add(ns));
+    let end = unsafe { time::from_timespec(timeout) }.map(|ns| time::now_ns().saturating_add(ns));
     let mut got = 0;
     for at in 0..count.min(1024) as usize {
         // SAFETY: `count` messages, as of recvmmsg(2).
@@ -370,7 +345,7 @@ unsafe fn receive_messages(
         if flags & MSG_WAITFORONE != 0 {
             flags |= MSG_DONTWAIT;
         }
-        if !timeout.is_null() && end.is_some_and(|end| thread::now_ns() >= end) {
+        if !timeout.is_null() && end.is_some_and(|end| time::now_ns() >= end) {
             break;
         }
     }
@@ -414,7 +389,7 @@ unsafe fn read_any(fd: c_int, data: *mut c_void, size: size_t) -> ssize_t {
             return got;
         }
     }
-    match table::spinning(fd) {
+    match TABLE.spinning(fd) {
         // Of nothing, read gives 0 at once where recv waits.
         Some(entry) if size > 0 => receive(
             fd,
@@ -466,8 +441,7 @@ unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) 
             return got;
         }
     }
-    let Some(entry) = table::spinning(fd).filter(|_| (1..=libc::UIO_MAXIOV).contains(&count) && !parts.is_null())
-    else {
+    let Some(entry) = TABLE.spinning(fd).filter(|_| (1..=libc::UIO_MAXIOV).contains(&count) && !parts.is_null()) else {
         return real(fd);
     };
     let length = count.unsigned_abs() as usize;

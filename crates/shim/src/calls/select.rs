@@ -1,7 +1,9 @@
 //! select and pselect. Each attempt writes to the sets of descriptors, so they are kept and put back.
 
-use super::poll::{NOW, from_timespec, sleep_for, wait};
-use crate::{page, real, table, thread, user};
+use super::poll::wait;
+use crate::table::TABLE;
+use crate::time::{self, NOW, from_timespec, sleep_for};
+use crate::{page, real, user};
 use bypass_abi::page::{Kind, Reason};
 use libc::{
     POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, c_int, c_short, fd_set, pollfd, sigset_t, timespec, timeval,
@@ -41,7 +43,7 @@ impl CallSets {
             let mut bits = self.bits.iter().filter_map(|bits| bits.get(word)).fold(0, |all, bits| all | bits);
             while bits != 0 {
                 let fd = word * 64 + bits.trailing_zeros() as usize;
-                if fd < count && c_int::try_from(fd).is_ok_and(table::is_socket) {
+                if fd < count && c_int::try_from(fd).is_ok_and(|fd| TABLE.is_socket(fd)) {
                     return true;
                 }
                 bits &= bits - 1;
@@ -141,7 +143,7 @@ unsafe extern "C-unwind" fn select(
         let Some(kept) = CallSets::new(count, [read, write, except]) else {
             return real::select.get()(count, read, write, except, timeout);
         };
-        let began = thread::now_ns();
+        let began = time::now_ns();
         let mask = std::ptr::null();
         let ready = match kept.on_stack(timeout_ns, mask) {
             Some(ready) => ready,
@@ -150,7 +152,7 @@ unsafe extern "C-unwind" fn select(
         };
         if let Some(timeout) = timeout.as_mut() {
             // Linux leaves there what was not waited.
-            let rest = super::poll::to_timespec(timeout_ns.saturating_sub(thread::now_ns().saturating_sub(began)));
+            let rest = time::to_timespec(timeout_ns.saturating_sub(time::now_ns().saturating_sub(began)));
             *timeout = timeval { tv_sec: rest.tv_sec, tv_usec: rest.tv_nsec / 1000 };
         }
         ready

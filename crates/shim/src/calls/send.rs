@@ -1,7 +1,7 @@
 //! The send family. On kernel sockets it is passed on: it seldom waits. Sockets on the stack in this process send there.
 
 use crate::user::{self, Outgoing};
-use crate::{errno, real, thread};
+use crate::{errno, kernel, real, time};
 use bypass_abi::page::Reason;
 use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use std::ptr::null;
@@ -71,7 +71,7 @@ unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int) -> Optio
         // SAFETY: a message, as of sendmsg(2).
         unsafe {
             if user::is_enabled() && message.as_ref().is_some_and(|message| message.msg_controllen > 0) {
-                super::descriptors::each_in(message, |fd| user::to_kernel(fd, Reason::Passed));
+                super::inherit::each_in(message, |fd| user::to_kernel(fd, Reason::Passed));
             }
         }
         return None;
@@ -226,15 +226,12 @@ fn is_pipe(fd: c_int) -> bool {
 
 /// What a pipe is ready for; waits for that where the pipe blocks, or sets EAGAIN.
 fn pipe_ready(fd: c_int, events: libc::c_short, waits: bool) -> Option<libc::c_short> {
-    // SAFETY: takes numbers only.
-    let blocks = waits && unsafe { real::fcntl.get()(fd, libc::F_GETFL) } & libc::O_NONBLOCK == 0;
-    let mut one = libc::pollfd { fd, events, revents: 0 };
-    // SAFETY: one entry.
-    let ready = unsafe { real::poll.get()(&raw mut one, 1, if blocks { -1 } else { 0 }) };
+    let blocks = waits && !kernel::is_nonblocking(fd);
+    let ready = kernel::poll_one(fd, events, if blocks { -1 } else { 0 });
     if ready == 0 {
         errno::set(libc::EAGAIN);
     }
-    (ready > 0).then_some(one.revents)
+    libc::c_short::try_from(ready).ok().filter(|ready| *ready > 0)
 }
 
 /// Each piece leaves the connection when the pipe has room for it.
@@ -244,8 +241,7 @@ unsafe fn to_pipe(from: c_int, to: c_int, data: *mut u8, size: size_t, waits: bo
         let Some(ready) = pipe_ready(to, libc::POLLOUT, waits && done == 0) else { break };
         if ready & libc::POLLERR != 0 {
             // Nobody reads it.
-            // SAFETY: a signal to the calling thread, as the kernel sends it.
-            unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE) };
+            kernel::raise_pipe();
             errno::set(libc::EPIPE);
             break;
         }
@@ -267,9 +263,7 @@ unsafe fn to_pipe(from: c_int, to: c_int, data: *mut u8, size: size_t, waits: bo
                 Ok(put) => written += put,
                 // Another thread has filled it meanwhile: what has left the connection waits for room.
                 Err(_) if matches!(errno::get(), libc::EAGAIN | libc::EINTR) => {
-                    let mut one = libc::pollfd { fd: to, events: libc::POLLOUT, revents: 0 };
-                    // SAFETY: one entry.
-                    unsafe { real::poll.get()(&raw mut one, 1, -1) };
+                    kernel::poll_one(to, libc::POLLOUT, -1);
                 }
                 Err(_) => return if done + written > 0 { (done + written).cast_signed() } else { -1 },
             }
@@ -308,7 +302,7 @@ unsafe fn from_pipe(from: c_int, to: c_int, data: *mut u8, size: size_t, flags: 
             match usize::try_from(done) {
                 Ok(done) => sent += done,
                 // Another thread took the room: what has left the pipe goes on.
-                Err(_) if matches!(errno::get(), libc::EAGAIN | libc::EINTR) => thread::pause(),
+                Err(_) if matches!(errno::get(), libc::EAGAIN | libc::EINTR) => time::pause(),
                 Err(_) if sent == 0 => return -1,
                 Err(_) => break,
             }

@@ -1,20 +1,11 @@
 //! Streams of stdio on sockets. The C library's own read and write past everything that stands in front of it, so sockets that may be
 //! on the stack in this process get streams whose functions are this library's.
 
-use crate::{real, table, user};
+use crate::real::{self, Functions};
+use crate::{table, user};
 use libc::{FILE, c_char, c_int, c_void, size_t, ssize_t};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
-
-/// `cookie_io_functions_t`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct Functions {
-    read: unsafe extern "C-unwind" fn(*mut c_void, *mut c_char, size_t) -> ssize_t,
-    write: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, size_t) -> ssize_t,
-    seek: unsafe extern "C-unwind" fn(*mut c_void, *mut i64, c_int) -> c_int,
-    close: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
-}
 
 const FUNCTIONS: Functions = Functions { read: get, write: put, seek, close };
 /// Where glibc's FILE has its descriptor: behind flags, eleven pointers into buffers, markers, and the next of all streams. Programs that
@@ -74,12 +65,12 @@ unsafe extern "C-unwind" fn close(cookie: *mut c_void) -> c_int {
     let fd = fd_of(cookie);
     user::streams(|streams| streams.retain(|one| one.1 != fd));
     // SAFETY: the stream's own descriptor.
-    unsafe { super::descriptors::close(fd) }
+    unsafe { super::close::close(fd) }
 }
 
 /// Whether a descriptor is a socket that is, or may come to be, on the stack in this process.
 fn is_ours(fd: c_int) -> bool {
-    user::is_enabled() && table::entry(fd).is_some_and(|entry| entry.has(table::SOCKET))
+    user::is_enabled() && table::socket(fd).is_some()
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]

@@ -1,7 +1,7 @@
 //! Socket addresses of the C library to those of the standard library and back, and what the kernel's sockets have.
 
-use crate::real;
-use libc::{AF_INET, AF_INET6, c_int, c_void, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
+use crate::{kernel, real};
+use libc::{AF_INET, AF_INET6, c_int, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// Reads an address; IPv4 in IPv6's form becomes IPv4. Link-local addresses keep their scope. None: another family, or too short.
@@ -46,7 +46,7 @@ pub(super) fn on_link(address: SocketAddr, interface: u32) -> Option<SocketAddr>
 
 /// Whether a kernel socket is bound to no device, or to this one.
 pub(super) fn is_on_link(fd: c_int, interface: u32) -> bool {
-    let bound = option(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX).unwrap_or(0).unsigned_abs();
+    let bound = kernel::option(fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX).unwrap_or(0).unsigned_abs();
     bound == 0 || bound == interface
 }
 
@@ -133,13 +133,4 @@ pub(super) fn any(is_v6: bool) -> SocketAddr {
     } else {
         SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0)
     }
-}
-
-/// An option of a kernel socket that is an int.
-pub(super) fn option(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
-    let mut value: c_int = 0;
-    let mut size: socklen_t = 4;
-    // SAFETY: the kernel writes no more than the size.
-    let done = unsafe { real::getsockopt.get()(fd, level, name, (&raw mut value).cast::<c_void>(), &raw mut size) };
-    (done == 0).then_some(value)
 }

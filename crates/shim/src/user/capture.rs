@@ -1,8 +1,8 @@
 //! Copies of frames for `bypass capture`. Another process makes a ring and asks on the status page, or `bypass run --capture` did
 //! before the program began. Threads of the program only copy; all else is done by the service thread.
 
-use super::lock;
-use crate::{page, settings, thread};
+use super::state::lock;
+use crate::{page, settings, time};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use user_stack::Engine;
 use xsk::Tap;
@@ -32,7 +32,7 @@ pub(super) fn look() {
         0 => settings::capture(),
         asked => asked,
     };
-    let now = thread::now_ns();
+    let now = time::now_ns();
     if asked == 0 || asked == settings::capture() && now < RETRY.load(Relaxed) {
         return;
     }

@@ -1,6 +1,6 @@
 //! Control data of datagrams that are received from the stack: what a socket asked to be told of each (ip(7), ipv6(7), socket(7)).
 
-use super::address;
+use crate::kernel;
 use libc::{IPPROTO_IP, IPPROTO_IPV6, MSG_CTRUNC, SOL_SOCKET, c_int, c_void, cmsghdr, timespec};
 use stack::Received;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ pub(super) struct Wanted(u8);
 impl Wanted {
     /// Asks the kernel's socket.
     pub(super) fn read(fd: c_int) -> Self {
-        let is_on = |(level, name)| address::option(fd, level, name).is_some_and(|value| value != 0);
+        let is_on = |(level, name)| kernel::option(fd, level, name).is_some_and(|value| value != 0);
         let bit = |(at, option): (usize, &(c_int, c_int))| u8::from(is_on(*option)) << at;
         Self(OPTIONS.iter().enumerate().map(bit).fold(0, |all, bit| all | bit))
     }

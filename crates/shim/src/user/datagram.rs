@@ -1,55 +1,21 @@
 //! Datagrams.
 
+use super::address;
 use super::control::Wanted;
-use super::socket::{Incoming, Socket};
+use super::copied::both_families;
+use super::messages::{Incoming, Outgoing, bytes};
+use super::release::give_back;
+use super::socket::{Handle, Socket};
+use super::state::{entry, lock};
 use super::wait::{For, Waited, finish, wait};
-use super::{Handle, State, address, close, entry, lock, take};
+use crate::errno;
 use crate::spin::Call;
 use crate::table::{self, Entry};
-use crate::{errno, page};
-use bypass_abi::page::{Kind, Reason};
-use libc::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, c_int, iovec, sockaddr, socklen_t, ssize_t};
+use bypass_abi::page::Kind;
+use libc::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, c_int, ssize_t};
 use stack::{Error, UdpSocket};
 use std::net::SocketAddr;
 use user_stack::{Engine, Route, Sending};
-use xsk::Addresses;
-
-/// A send call.
-pub(crate) struct Outgoing {
-    pub(crate) parts: *const iovec,
-    pub(crate) count: usize,
-    pub(crate) flags: c_int,
-    pub(crate) name: *const sockaddr,
-    pub(crate) name_size: socklen_t,
-    /// It has control data, which only the kernel understands.
-    pub(crate) has_control: bool,
-}
-
-impl Outgoing {
-    /// The parts of the message.
-    pub(super) fn parts(&self) -> &[iovec] {
-        if self.count == 0 || self.parts.is_null() {
-            return &[];
-        }
-        // SAFETY: the caller's promise: `count` parts.
-        unsafe { std::slice::from_raw_parts(self.parts, self.count) }
-    }
-
-    /// The address; none without, or where it is none of IPv4 or IPv6.
-    pub(super) unsafe fn to(&self) -> Option<SocketAddr> {
-        // SAFETY: the caller's promise: an address of this size, or null.
-        unsafe { address::read(self.name, self.name_size) }
-    }
-}
-
-/// The bytes of a part.
-pub(super) unsafe fn bytes<'a>(part: &iovec) -> &'a [u8] {
-    if part.iov_len == 0 || part.iov_base.is_null() {
-        return &[];
-    }
-    // SAFETY: the caller's promise: a buffer of this length.
-    unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) }
-}
 
 /// Receives one.
 #[inline]
@@ -101,7 +67,7 @@ pub(super) unsafe fn send(
         errno::set(libc::EAGAIN);
         return Some(-1);
     }
-    let timeout_ns = lock().socket(id).map_or(u64::MAX, |socket| socket.send_ns);
+    let timeout_ns = lock().sockets.get(id).map_or(u64::MAX, |socket| socket.send_ns);
     let call = Call::new(Kind::Send, Some(entry));
     match wait(&call, &For::one(id, &[], timeout_ns), |_| attempt()) {
         Waited::Done(None) => None,
@@ -168,7 +134,7 @@ pub(crate) fn reconnected(fd: c_int) {
     // What has come so far came before.
     state.poll();
     if !state.both(id).is_some_and(|(engine, socket)| follow(fd, engine, socket)) {
-        close::give_back(&mut state, fd, id, table::CANDIDATE, 0);
+        give_back(&mut state, fd, id, table::CANDIDATE, 0);
     }
     errno::set(before);
 }
@@ -180,48 +146,6 @@ fn follow(fd: c_int, engine: &mut Engine, socket: &Socket) -> bool {
     let on_link = |address| address::on_link(address, interface);
     let (Some(local), peer) = (address::of_socket(fd).and_then(on_link), address::of_peer(fd)) else { return false };
     let remote = peer.and_then(on_link).filter(|remote| engine.route(remote.ip()) != Route::Elsewhere);
-    let both = take::both_families(fd, socket.is_v6);
+    let both = both_families(fd, socket.is_v6);
     remote.is_some() == peer.is_some() && engine.rebind(handle, local, both, remote).is_ok()
-}
-
-/// The kernel has a socket again, and with it all others that share an address of its port: their frames go there or here, whichever socket
-/// they are for.
-pub(super) fn leave_port(state: &mut State, id: u32, reason: Reason) {
-    let Some((port, is_udp)) = state.socket(id).map(|socket| (socket.port, matches!(socket.handle, Handle::Udp(_))))
-    else {
-        return;
-    };
-    let own = table::of_stack(id).and_then(|(fd, _)| addresses(fd));
-    let is_same =
-        |(handle, other): (&Handle, &u32)| (matches!(handle, Handle::Udp(_)) || *other == id).then_some(*other);
-    let others: Vec<u32> = state.by_handle.iter().filter_map(is_same).collect();
-    for other in others {
-        if other == id || is_udp && state.socket(other).is_some_and(|socket| socket.port == port) {
-            let Some((fd, entry)) = table::of_stack(other) else { continue };
-            if other != id && own.zip(addresses(fd)).is_some_and(|(own, other)| !own.meets(other)) {
-                continue;
-            }
-            close::give_back(state, fd, other, 0, table::CANDIDATE);
-            page::fall_back(Some(entry), reason);
-        }
-    }
-}
-
-/// Whether the kernel carries another datagram socket, or listener ([`table::LISTENS`]), of this process with this port of one of these
-/// addresses.
-pub(super) fn kernel_has(fd: c_int, port: u16, of: Addresses, kind: u32) -> bool {
-    let has_port = |other| address::of_socket(other).is_some_and(|local| local.port() == port);
-    table::kernels(fd, kind).any(|other| has_port(other) && addresses(other).is_some_and(|other| other.meets(of)))
-}
-
-/// The addresses of a socket.
-fn addresses(fd: c_int) -> Option<Addresses> {
-    let is_v6 = table::entry(fd).is_some_and(|entry| entry.has(table::IPV6));
-    Some(Addresses::of(address::of_socket(fd)?.ip(), take::both_families(fd, is_v6)))
-}
-
-/// Why the kernel carries a datagram socket.
-pub(super) fn not_taken(entry: &'static Entry, reason: Reason) {
-    table::set_all(entry, 0, table::CANDIDATE | table::ON_STACK);
-    page::fall_back(Some(entry), reason);
 }

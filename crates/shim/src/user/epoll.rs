@@ -1,64 +1,39 @@
 //! The calls of epoll, where instances have sockets of the stack among their members. What these instances are is a machine of
 //! the crate `descriptors`.
 
-use super::ready::readiness;
-use super::wait::{CARRIER_CHANGED, For, Waited, finish, wait};
-use super::{State, TURNS, Wakes, lock, take};
+use super::readiness::in_kernel;
+use super::state::{TURNS, Wakes, lock};
+use super::take::{self, take_members};
+use super::wait::{CARRIER_CHANGED, For, Waited, again_where_turned, wait};
 use crate::spin::Call;
-use crate::table::{self, Entry};
-use crate::{errno, real, thread};
+use crate::table::{self, Entry, TABLE};
+use crate::time::{self, NOW};
+use crate::{errno, real};
 use bypass_abi::page::{Kind, Outcome};
-use descriptors::{Change, Event, Member, What, kernel_events};
+use descriptors::{Member, kernel_events};
 use libc::{
     EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLOUT,
-    EPOLLRDNORM, EPOLLWAKEUP, EPOLLWRNORM, POLLIN, c_int, c_short, epoll_event, pollfd, sigset_t, timespec,
+    EPOLLRDNORM, EPOLLWAKEUP, EPOLLWRNORM, POLLIN, c_int, epoll_event, pollfd, sigset_t,
 };
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What may be asked for together with EPOLLEXCLUSIVE.
 const EXCLUSIVE_WITH: c_int =
     EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
-static NOW: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
-
-/// Changes a member of the kernel's instance.
-fn in_kernel(set: c_int, what: c_int, fd: c_int, events: u32, data: u64) -> c_int {
-    let mut event = epoll_event { events, u64: data };
-    // SAFETY: an event.
-    unsafe { real::epoll_ctl.get()(set, what, fd, &raw mut event) }
-}
-
-/// The members of a kernel's instance that have reported with EPOLLONESHOT: only the bits that ask for no event are left of them
-/// (EP_PRIVATE_BITS; proc(5), /proc/pid/fdinfo).
-fn spent_in_kernel(set: c_int) -> Vec<c_int> {
-    const PRIVATE: u32 = 0xf000_0000;
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{set}")).unwrap_or_default();
-    let members = text.lines().filter_map(|line| {
-        let mut words = line.strip_prefix("tfd:")?.split_ascii_whitespace();
-        let fd = words.next()?.parse().ok()?;
-        let events = u32::from_str_radix(words.nth(1)?, 16).ok()?;
-        (events & !PRIVATE == 0).then_some(fd)
-    });
-    members.collect()
-}
-
-/// Bits of poll(2) as those of epoll, which are the same.
-fn bits(events: c_short) -> u32 {
-    u32::from(events.cast_unsigned())
-}
 
 /// epoll_ctl. None: as it is, in the kernel.
 pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const epoll_event) -> Option<c_int> {
     if crate::thread::is_in_stack() {
         return None;
     }
-    let is_socket = table::entry(fd).is_some_and(|entry| entry.has(table::SOCKET));
-    let inner = table::instance(fd).unwrap_or(0);
+    let is_socket = table::socket(fd).is_some();
+    let inner = TABLE.instance(fd).unwrap_or(0);
     if what == EPOLL_CTL_ADD && is_socket {
         table::entry(fd).inspect(|entry| take::left(entry));
     }
     let mut locked = lock();
     let state = &mut *locked;
-    let number = table::instance(set);
+    let number = TABLE.instance(set);
     if !is_socket && inner == 0 {
         if let Some(number) = number.filter(|_| what == EPOLL_CTL_ADD) {
             state.sets.add_other(number, set);
@@ -84,7 +59,7 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
         return Some(-1);
     }
     table::add_to_epoll(set);
-    let number = table::instance(set)?;
+    let number = TABLE.instance(set)?;
     let exclusive = EPOLLEXCLUSIVE.cast_unsigned();
     // SAFETY: null or an event, as of epoll_ctl(2).
     let (events, data) = unsafe { event.as_ref() }.map_or((0, 0), |event| (event.events, event.u64));
@@ -110,7 +85,7 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
         state.tell_kernel();
         return Some(0);
     }
-    let connected = table::entry(fd).is_some_and(|entry| entry.has(table::STREAM) && !entry.has(table::LISTENS));
+    let connected = table::entry(fd).is_some_and(Entry::is_connection);
     if let Some(entry) = table::entry(fd).filter(|entry| entry.has(table::LISTENS)) {
         entry.set(table::USED);
     }
@@ -123,81 +98,6 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
     Some(0)
 }
 
-impl State {
-    /// Tells the kernel's instances what has changed.
-    fn tell_kernel(&mut self) {
-        while let Some(Change { set, what, fd, events, data }) = self.sets.poll_change() {
-            let what = match what {
-                What::Add => EPOLL_CTL_ADD,
-                What::Modify => EPOLL_CTL_MOD,
-                What::Delete => EPOLL_CTL_DEL,
-            };
-            in_kernel(set, what, fd, events, data);
-        }
-    }
-
-    /// Notes a change of a member that is the kernel's so far, or of an instance among the members.
-    fn note(&mut self, set: c_int, what: c_int, (fd, inner): (c_int, u32), (events, data): (u32, u64)) {
-        let Some(number) = table::instance(set) else { return };
-        if what == EPOLL_CTL_DEL {
-            self.sets.remove(number, fd, false);
-        } else if self.sets.insert((number, set), fd, Member { id: 0, inner, events, data, in_kernel: true }) {
-            self.turned();
-        }
-    }
-
-    /// A socket came to the stack: epoll instances that have it ask there from now on.
-    pub(super) fn watch(&mut self, id: u32, entry: &'static Entry) {
-        let connected = entry.has(table::STREAM) && !entry.has(table::LISTENS);
-        self.sets.to_stack(id, connected, |fd| table::entry(fd).and_then(Entry::on_stack) == Some(id));
-        self.tell_kernel();
-    }
-
-    /// A socket leaves the stack: the kernel's instances have it again, and all that was asked for.
-    pub(super) fn unwatched(&mut self, id: u32) {
-        self.sets.to_kernel(id);
-        self.tell_kernel();
-    }
-
-    /// Before a descriptor is closed: no epoll instance has it any more. One that is an instance itself may have others.
-    pub(super) fn unwatch(&mut self, fd: c_int) {
-        let own = table::instance(fd).filter(|number| self.sets.has(*number));
-        self.sets.close(fd, own.map(|number| (number, table::other_instance(number, fd))));
-    }
-
-    /// What an instance is ready for by its members on the stack.
-    pub(super) fn instance_events(&mut self, number: u32) -> c_short {
-        let Self { sets, engine, places, .. } = self;
-        let events = sets.instance_events(number, 0, &mut |id| bits(readiness(engine, places, id)));
-        // All of them are bits of poll(2).
-        c_short::try_from(events).unwrap_or(POLLIN)
-    }
-
-    /// Writes what is ready to the caller's list; how many.
-    fn collect(&mut self, number: u32, events: &mut [epoll_event]) -> usize {
-        let Self { sets, engine, places, .. } = self;
-        let most = events.len();
-        let mut slots = events.iter_mut();
-        let found = sets.collect(number, most, &mut |id| bits(readiness(engine, places, id)), &mut |event| {
-            if let Some(slot) = slots.next() {
-                *slot = epoll_event { events: event.events, u64: event.data };
-            }
-        });
-        self.tell_kernel();
-        found
-    }
-
-    /// Notes that the kernel's instance has reported members with EPOLLONESHOT.
-    fn spend(&mut self, number: u32, reported: &[epoll_event]) {
-        if !self.sets.has_one_shot(number) {
-            return;
-        }
-        let reported: Vec<Event> =
-            reported.iter().map(|event| Event { events: event.events, data: event.u64 }).collect();
-        self.sets.spend(number, &reported, spent_in_kernel);
-    }
-}
-
 /// The waiting calls of epoll, where the instance has sockets of the stack or may get some. None: the kernel's.
 pub(crate) unsafe fn wait_epoll(
     set: c_int,
@@ -207,14 +107,14 @@ pub(crate) unsafe fn wait_epoll(
     mask: *const sigset_t,
 ) -> Option<c_int> {
     let most = usize::try_from(most).ok().filter(|most| *most > 0 && !events.is_null())?;
-    let number = table::instance(set)?;
+    let number = TABLE.instance(set)?;
     // SAFETY: the caller's promise: room for `most` events.
     let events = unsafe { std::slice::from_raw_parts_mut(events, most) };
     again_where_turned(timeout_ns, |timeout_ns| {
         let mut turns = TURNS.load(Relaxed);
         take_members(number, 0);
         let is_kernels = lock().sets.is_kernels(number, 0);
-        if is_kernels && (timeout_ns == 0 || table::has_left()) {
+        if is_kernels && (timeout_ns == 0 || TABLE.has_left()) {
             return None;
         }
         let call = Call::new(Kind::Epoll, None);
@@ -234,27 +134,6 @@ pub(crate) unsafe fn wait_epoll(
         let what = For { wakes, spins, kernel: &kernel, mask, timeout_ns, by_any_signal: true };
         Some(wait(&call, &what, attempt))
     })
-}
-
-/// Makes a call that waits for several, and makes it again for the rest of its time where others have to be asked meanwhile. What it
-/// returns; none: the kernel's.
-pub(super) fn again_where_turned(
-    timeout_ns: u64,
-    mut call: impl FnMut(u64) -> Option<Waited<Result<c_int, c_int>>>,
-) -> Option<c_int> {
-    let before = errno::get();
-    let began = if matches!(timeout_ns, 0 | u64::MAX) { 0 } else { thread::now_ns() };
-    let mut rest_ns = timeout_ns;
-    loop {
-        match call(rest_ns)? {
-            Waited::Done(Err(CARRIER_CHANGED)) if timeout_ns == u64::MAX => {}
-            Waited::Done(Err(CARRIER_CHANGED)) => {
-                rest_ns = timeout_ns.saturating_sub(thread::now_ns().saturating_sub(began));
-            }
-            Waited::TimedOut => return Some(finish(Waited::Done(Ok(0)), before, 0)),
-            waited => return Some(finish(waited, before, 0)),
-        }
-    }
 }
 
 /// An attempt where the kernel's instance has all members.
@@ -288,18 +167,6 @@ fn let_signals_in(mask: *const sigset_t) -> Option<Result<c_int, c_int>> {
     is_handled.then(|| Err(errno::get()))
 }
 
-/// Takes over the members that may be.
-pub(super) fn take_members(number: u32, depth: u32) {
-    let members = lock().sets.not_on_stack(number, depth);
-    for (fd, inner) in members {
-        if inner != 0 {
-            take_members(inner, depth + 1);
-        } else if let Some(entry) = super::entry(fd) {
-            let _ = take::used(fd, entry);
-        }
-    }
-}
-
 fn attempt_once(
     (fd, number): (c_int, u32),
     events: &mut [epoll_event],
@@ -312,7 +179,7 @@ fn attempt_once(
     if !locked.sets.has(number) {
         return Some(Err(libc::EBADF));
     }
-    let asks = locked.sets.asks_kernel(number, found, asks, !mask.is_null(), thread::now_ns);
+    let asks = locked.sets.asks_kernel(number, found, asks, !mask.is_null(), time::now_ns);
     drop(locked);
     let count = |found: usize| c_int::try_from(found).unwrap_or(c_int::MAX);
     if !asks || found == events.len() {

@@ -4,9 +4,12 @@
 //! The order: frames of the connection stay with the stack, which is locked and takes none, until the kernel's socket is complete. That
 //! one hears nothing until then (a filter). Frames that come meanwhile are dropped, by the stack or by the filter: TCP sends them again.
 
-use super::options::inherited;
-use super::{Handle, State, address};
-use crate::table::{self, Entry};
+use super::address;
+use super::copied::inherited;
+use super::socket::Handle;
+use super::state::State;
+use crate::kernel::{self, set_option};
+use crate::table::{self, Entry, TABLE};
 use crate::{errno, page, real};
 use bypass_abi::page::Reason;
 use libc::{
@@ -33,28 +36,19 @@ const PIECE: usize = 16_384;
 const BESIDE: usize = 65_536;
 /// How long bytes wait for room that should be there, ms.
 const PATIENCE_MS: c_int = 1000;
-/// The most rounds of frames before connections move.
-const MOST_ROUNDS: u32 = 16;
-
-fn set<T>(fd: c_int, level: c_int, name: c_int, value: &T) -> bool {
-    let size = libc::socklen_t::try_from(size_of::<T>()).unwrap_or(0);
-    // SAFETY: a plain value of this size.
-    unsafe { real::setsockopt.get()(fd, level, name, std::ptr::from_ref(value).cast(), size) == 0 }
-}
 
 /// A socket of the kernel that is being made; closed where it does not come to an end. In repair that sends nothing.
 struct New(c_int);
 
 impl Drop for New {
     fn drop(&mut self) {
-        // SAFETY: made by this module, and used nowhere else.
-        unsafe { real::close.get()(self.0) };
+        kernel::close(self.0);
     }
 }
 
 impl New {
-    fn tcp<T>(&self, name: c_int, value: &T) -> Option<()> {
-        set(self.0, IPPROTO_TCP, name, value).then_some(())
+    fn tcp<T: Copy>(&self, name: c_int, value: &T) -> Option<()> {
+        set_option(self.0, IPPROTO_TCP, name, value).then_some(())
     }
 
     /// Fills the queue that is selected, or sends. Where there is no room, it waits for it.
@@ -67,9 +61,7 @@ impl New {
             match usize::try_from(sent) {
                 Ok(sent) => rest = rest.get(sent..)?,
                 Err(_) if errno::get() == libc::EAGAIN => {
-                    let mut one = libc::pollfd { fd: self.0, events: libc::POLLOUT, revents: 0 };
-                    // SAFETY: one entry.
-                    if unsafe { real::poll.get()(&raw mut one, 1, PATIENCE_MS) } <= 0 {
+                    if kernel::poll_one(self.0, libc::POLLOUT, PATIENCE_MS) <= 0 {
                         return None;
                     }
                 }
@@ -82,14 +74,10 @@ impl New {
 
 /// Makes a socket of the kernel with the state of a connection: in repair, and deaf.
 fn rebuild(snapshot: &TcpSnapshot, is_v6: bool, interface: u32) -> Option<New> {
-    let family = if is_v6 { libc::AF_INET6 } else { libc::AF_INET };
-    // SAFETY: takes numbers only.
-    let new = New(unsafe { real::socket.get()(family, SOCK_STREAM | SOCK_CLOEXEC, 0) });
+    let new = New(kernel::socket(is_v6, SOCK_STREAM | SOCK_CLOEXEC));
     // The first: it needs CAP_NET_ADMIN, and lets the address be bound that the socket beside and a listener have.
     new.tcp(TCP_REPAIR, &1)?;
-    let mut drops = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
-    let program = libc::sock_fprog { len: 1, filter: &raw mut drops };
-    set(new.0, SOL_SOCKET, libc::SO_ATTACH_FILTER, &program).then_some(())?;
+    kernel::attach_filter(new.0, &mut [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }]).then_some(())?;
     address::bind(new.0, snapshot.local, is_v6, interface).then_some(())?;
     let unread = u32::try_from(snapshot.unread.len()).ok()?;
     new.tcp(TCP_REPAIR_QUEUE, &SEND_QUEUE)?;
@@ -101,7 +89,7 @@ fn rebuild(snapshot: &TcpSnapshot, is_v6: bool, interface: u32) -> Option<New> {
         [(SO_SNDBUFFORCE, snapshot.sent.len() + snapshot.unsent.len()), (SO_RCVBUFFORCE, snapshot.unread.len())]
     {
         if bytes > 0 {
-            let _ = set(new.0, SOL_SOCKET, name, &c_int::try_from(2 * bytes + BESIDE).unwrap_or(c_int::MAX));
+            let _ = set_option(new.0, SOL_SOCKET, name, &c_int::try_from(2 * bytes + BESIDE).unwrap_or(c_int::MAX));
         }
     }
     let (raw, length) = address::raw(snapshot.remote, is_v6, interface);
@@ -140,10 +128,10 @@ fn rebuild(snapshot: &TcpSnapshot, is_v6: bool, interface: u32) -> Option<New> {
 fn awake(new: &New, snapshot: &TcpSnapshot, beside: c_int, is_v6: bool) {
     let _ = if snapshot.is_over {
         // No FIN of it may leave, and nothing for it comes: a new connection may have the same ends. Loopback does not lead there.
-        set(new.0, SOL_SOCKET, libc::SO_BINDTOIFINDEX, &LOOPBACK);
+        set_option(new.0, SOL_SOCKET, libc::SO_BINDTOIFINDEX, &LOOPBACK);
         new.tcp(TCP_REPAIR, &OFF_WITHOUT_PROBE)
     } else {
-        super::take::unfilter(new.0);
+        kernel::detach_filter(new.0);
         // It asks the other end what it has, by a window probe.
         new.tcp(TCP_REPAIR, &0)
     };
@@ -151,24 +139,20 @@ fn awake(new: &New, snapshot: &TcpSnapshot, beside: c_int, is_v6: bool) {
     // The FIN of the other end has come already: to the program this is the same.
     for (is_due, how) in [(snapshot.is_receive_finished, libc::SHUT_RD), (snapshot.is_send_finished, libc::SHUT_WR)] {
         if is_due {
-            // SAFETY: takes numbers only.
-            unsafe { real::shutdown.get()(new.0, how) };
+            kernel::shut_down(new.0, how);
         }
     }
     // Queues were made to fit: from now on they grow and shrink by themselves, unless the program has set them.
-    let _ = set(new.0, SOL_SOCKET, SO_BUF_LOCK, &0);
+    let _ = set_option(new.0, SOL_SOCKET, SO_BUF_LOCK, &0);
     inherited(beside, is_v6).iter().for_each(|option| option.give(new.0));
-    // SAFETY: takes numbers only.
-    unsafe {
-        let status = real::fcntl.get()(beside, libc::F_GETFL);
-        real::fcntl.get()(new.0, libc::F_SETFL, status & (libc::O_NONBLOCK | libc::O_ASYNC));
-    }
+    let status = kernel::fcntl(beside, libc::F_GETFL, 0);
+    kernel::fcntl(new.0, libc::F_SETFL, status & (libc::O_NONBLOCK | libc::O_ASYNC));
 }
 
 impl State {
     /// Gives a connection to the kernel, under the same descriptors; false where it stays.
     pub(super) fn hand_over(&mut self, id: u32) -> bool {
-        let fds: Vec<(c_int, &'static Entry)> = table::all_of_stack(id).collect();
+        let fds: Vec<(c_int, &'static Entry)> = TABLE.all_of_stack(id).collect();
         let Some((beside, entry)) = fds.first().copied() else { return false };
         let Some((engine, socket)) = self.both(id) else { return false };
         let Handle::Tcp(handle) = socket.handle else { return false };
@@ -180,35 +164,17 @@ impl State {
         }
         engine.withdraw(port);
         awake(&new, &snapshot, beside, is_v6);
-        table::set_all(entry, 0, table::ON_STACK);
+        TABLE.set_all(entry, 0, table::ON_STACK);
         for (fd, _) in &fds {
+            let flags = if kernel::closes_on_exec(*fd) { libc::O_CLOEXEC } else { 0 };
             // SAFETY: takes numbers only. The number is the program's, and stays so.
-            unsafe {
-                let closes = real::fcntl.get()(*fd, libc::F_GETFD) & libc::FD_CLOEXEC != 0;
-                real::dup3.get()(new.0, *fd, if closes { libc::O_CLOEXEC } else { 0 });
-            }
+            unsafe { real::dup3.get()(new.0, *fd, flags) };
         }
         self.unwatched(id);
-        let _ = self.remove(id);
+        let _ = self.sockets.remove(id);
         self.wake(id);
         self.turned();
         page::handed_over(entry, Reason::HandedOver);
         true
-    }
-
-    /// Gives all connections to the kernel that `are_meant` by one of their descriptors.
-    pub(super) fn hand_over_all(&mut self, are_meant: impl Fn(c_int) -> bool) {
-        let is_connection = |(handle, id): (&Handle, &u32)| matches!(handle, Handle::Tcp(_)).then_some(*id);
-        let ids: Vec<u32> = self.by_handle.iter().filter_map(is_connection).collect();
-        if ids.is_empty() {
-            return;
-        }
-        // What has come by now is part of what moves. A flood of frames does not keep the lock.
-        let _ = (0..MOST_ROUNDS).take_while(|_| self.poll()).count();
-        for id in ids {
-            if table::all_of_stack(id).any(|(fd, _)| are_meant(fd)) {
-                self.hand_over(id);
-            }
-        }
     }
 }

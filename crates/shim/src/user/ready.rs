@@ -1,67 +1,23 @@
 //! poll, and select by way of it, where sockets of the stack are among the descriptors.
 
-use super::epoll::{again_where_turned, take_members};
-use super::wait::{CARRIER_CHANGED, For, Waited, wait};
-use super::{Handle, Place, State, TURNS, Wakes, both, lock, take};
+use super::state::{TURNS, Wakes, entry, is_enabled, lock};
+use super::take::{self, take_members};
+use super::wait::{CARRIER_CHANGED, For, Waited, again_where_turned, wait};
 use crate::spin::Call;
-use crate::table;
+use crate::table::{self, TABLE};
+use crate::time::NOW;
 use crate::{errno, real};
 use bypass_abi::page::{Kind, Outcome};
-use libc::{
-    POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, c_int, c_short, pollfd,
-    sigset_t, timespec,
-};
-use stack::Readiness;
+use libc::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLWRNORM, c_int, c_short, pollfd, sigset_t};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
-use user_stack::Engine;
 
 /// Entries that are kept on the stack; more need memory.
 const FEW: usize = 128;
-static NOW: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
 /// Attempts between two that ask the kernel.
 const ATTEMPTS_A_KERNEL: u32 = 32;
 /// Calls of this process so far: calls that do not wait ask the kernel as often as attempts of one that does.
 static CALLS: AtomicU32 = AtomicU32::new(0);
-
-/// What poll reports of a readiness.
-pub(super) fn events_of(ready: &Readiness) -> c_short {
-    [
-        (ready.readable, POLLIN | POLLRDNORM),
-        (ready.writable, POLLOUT | POLLWRNORM),
-        (ready.read_closed, POLLRDHUP),
-        (ready.hang_up, POLLHUP),
-        (ready.error, POLLERR),
-        (ready.urgent, POLLPRI),
-    ]
-    .into_iter()
-    .filter(|(is, _)| *is)
-    .fold(0, |all, (_, events)| all | events)
-}
-
-/// What a socket is ready for; POLLNVAL where it is closed.
-pub(super) fn readiness(engine: &mut Option<Engine>, places: &mut [Place], id: u32) -> c_short {
-    let Some((engine, socket)) = both(engine, places, id) else { return POLLNVAL };
-    let stack = engine.stack();
-    let ready = match socket.handle {
-        Handle::Udp(handle) => stack.udp_readiness(handle),
-        Handle::Tcp(handle) => stack.tcp_readiness(handle).map(|mut ready| {
-            if socket.least > 1 && !ready.read_closed && !ready.error {
-                ready.readable &= stack.tcp_info(handle).is_ok_and(|info| info.unread as usize >= socket.least);
-            }
-            ready
-        }),
-        Handle::Listener(handle) => stack.listener_readiness(handle),
-    };
-    ready.map_or(POLLNVAL, |ready| events_of(&ready))
-}
-
-impl State {
-    /// The same, of a socket by its number alone.
-    pub(super) fn readiness(&mut self, id: u32) -> c_short {
-        readiness(&mut self.engine, &mut self.places, id)
-    }
-}
 
 /// One of the descriptors that a call waits for.
 #[derive(Clone, Copy)]
@@ -101,22 +57,22 @@ pub(crate) struct Polled<'a> {
 fn take_all(fds: &[pollfd]) -> Option<bool> {
     let (mut is_any, mut may_later) = (false, false);
     for one in fds {
-        if let Some(entry) = super::entry(one.fd) {
+        if let Some(entry) = entry(one.fd) {
             is_any |= take::used(one.fd, entry).is_some();
             may_later |= entry.has(table::CANDIDATE);
-        } else if let Some(number) = table::instance(one.fd) {
+        } else if let Some(number) = TABLE.instance(one.fd) {
             take_members(number, 0);
             is_any |= !lock().sets.is_kernels(number, 0);
             may_later = true;
         }
     }
-    (is_any || may_later && !table::has_left()).then_some(is_any)
+    (is_any || may_later && !TABLE.has_left()).then_some(is_any)
 }
 
 /// Whether others have to be asked than when the call looked.
 fn has_turned(fds: &[pollfd], watched: &[Watched], is_kernels: bool) -> bool {
     fds.iter().zip(watched).any(|(fd, one)| {
-        let entry = table::entry(fd.fd).filter(|entry| entry.has(table::SOCKET) && entry.file() == one.file);
+        let entry = table::socket(fd.fd).filter(|entry| entry.file() == one.file);
         entry.is_some_and(|entry| entry.on_stack().unwrap_or(0) != one.id)
             || is_kernels && one.instance != 0 && !lock().sets.is_kernels(one.instance, 0)
     })
@@ -124,7 +80,7 @@ fn has_turned(fds: &[pollfd], watched: &[Watched], is_kernels: bool) -> bool {
 
 /// poll where sockets of the stack are among the descriptors, or may come to be. None: the kernel's.
 pub(crate) fn poll(polled: &mut Polled<'_>) -> Option<c_int> {
-    if !super::is_enabled() {
+    if !is_enabled() {
         return None;
     }
     again_where_turned(polled.timeout_ns, |timeout_ns| poll_until(polled, timeout_ns))
@@ -150,16 +106,15 @@ fn poll_until(polled: &mut Polled<'_>, timeout_ns: u64) -> Option<Waited<Result<
     for (one, fd) in watched.iter_mut().zip(polled.fds.iter()) {
         one.kernel = pollfd { fd: fd.fd, events: fd.events, revents: 0 };
         one.ends = ends(fd.events, polled.kind);
-        let entry = super::entry(fd.fd);
+        let entry = entry(fd.fd);
         one.file = entry.map_or(0, table::Entry::file);
         one.id = entry.and_then(table::Entry::on_stack).unwrap_or(0);
-        one.instance = table::instance(fd.fd).unwrap_or(0);
-        spins |= table::is_socket(fd.fd);
+        one.instance = TABLE.instance(fd.fd).unwrap_or(0);
+        spins |= TABLE.is_socket(fd.fd);
         if one.id != 0 {
             one.kernel.events &= !(POLLOUT | POLLWRNORM);
             // Of a connection the kernel knows nothing; a listener has brought one if it is readable.
-            let connected = entry.is_some_and(|entry| entry.has(table::STREAM) && !entry.has(table::LISTENS));
-            if connected {
+            if entry.is_some_and(table::Entry::is_connection) {
                 one.kernel.fd = -1;
             }
         } else {
@@ -244,4 +199,19 @@ fn from_kernel(fds: &mut [pollfd], watched: &mut [Watched], mask: *const sigset_
         state.hint = state.hint.wrapping_add(1);
     }
     (ready > 0).then_some(Ok(ready))
+}
+
+/// Waits for a connection to take bytes, as a send call does. Sets errno where it does not come.
+pub(crate) fn wait_for_room(fd: c_int) -> bool {
+    let nonblocking = entry(fd).is_some_and(|entry| entry.has(table::NONBLOCK));
+    let id = entry(fd).and_then(table::Entry::on_stack).unwrap_or(0);
+    let send_ns = lock().sockets.get(id).map_or(u64::MAX, |socket| socket.send_ns);
+    let timeout_ns = if nonblocking { 0 } else { send_ns };
+    let mut fds = [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }];
+    let kind = Kind::Poll;
+    let ready = poll(&mut Polled { fds: &mut fds, timeout_ns, mask: std::ptr::null(), kind });
+    if ready == Some(0) {
+        errno::set(libc::EAGAIN);
+    }
+    ready.is_none_or(|ready| ready > 0)
 }

@@ -1,7 +1,9 @@
 //! The thread that runs timers and takes frames while no thread of the program does.
 
-use super::{ROUNDS, lock, take};
-use crate::{descriptor, page, real, table, thread};
+use super::listed::connections;
+use super::socket::{Handle, Socket, state_number};
+use super::state::{ROUNDS, State, lock};
+use crate::{descriptor, kernel, page, table, thread, time};
 use libc::{POLLIN, pollfd};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
@@ -30,7 +32,7 @@ static WAKE_FD: AtomicI32 = AtomicI32::new(-1);
 pub(super) fn wake() {
     let wake_fd = WAKE_FD.load(Relaxed);
     if wake_fd >= 0 {
-        super::wait::wake(wake_fd);
+        kernel::wake(wake_fd);
     }
 }
 
@@ -71,12 +73,12 @@ fn run() {
         table::open(refresh.descriptor(), table::OWN);
     }
     let (mut seen, mut tick) = (0, TICK_NS);
-    let (mut refreshed, mut forgot, mut shown) = (thread::now_ns(), thread::now_ns(), 0);
+    let (mut refreshed, mut forgot, mut shown) = (time::now_ns(), time::now_ns(), 0);
     // Something has happened since the status page was written.
     let mut is_stale = true;
     let mut fds = Vec::new();
     loop {
-        let now = thread::now_ns();
+        let now = time::now_ns();
         let rounds = ROUNDS.load(Relaxed);
         let is_idle = rounds == seen;
         is_stale |= !is_idle;
@@ -105,7 +107,7 @@ fn run() {
         }
         if !is_idle {
             seen = rounds;
-            sleep(&mut [], tick);
+            kernel::poll(&mut [], tick);
             tick = (tick * 2).min(MOST_TICK_NS);
             continue;
         }
@@ -126,14 +128,12 @@ fn run() {
         };
         let show = shown + if is_stale { SHOW_NS } else { SHOW_IDLE_NS };
         let until = timer.min(refreshed + REFRESH_NS).min(show);
-        sleep(&mut fds, until.saturating_sub(thread::now_ns()));
+        kernel::poll(&mut fds, until.saturating_sub(time::now_ns()));
         if let Some(wake_fd) = fds.first().filter(|wake_fd| wake_fd.revents != 0) {
-            let mut count: u64 = 0;
-            // SAFETY: reads the eight bytes of an eventfd.
-            unsafe { libc::syscall(libc::SYS_read, wake_fd.fd, &raw mut count, 8) };
+            kernel::take_wake(wake_fd.fd);
         }
         // Whoever sleeps for these frames gets them first.
-        sleep(&mut [], TICK_NS / 20);
+        kernel::poll(&mut [], TICK_NS / 20);
     }
 }
 
@@ -143,25 +143,19 @@ fn forget() {
     if listed.is_empty() {
         return;
     }
-    let living: HashSet<_> = take::connections().iter().map(|one| (one.local, one.remote)).collect();
+    let living: HashSet<_> = connections().iter().map(|one| (one.local, one.remote)).collect();
     if let Some(engine) = &mut lock().engine {
         let over = listed.into_iter().filter(|ends| !living.contains(ends));
         over.for_each(|(local, remote)| engine.forget_detached(local, remote));
     }
 }
 
-fn sleep(fds: &mut [pollfd], ns: u64) {
-    let time = crate::calls::to_timespec(ns);
-    // SAFETY: entries, a time, no mask.
-    unsafe { real::ppoll.get()(fds.as_mut_ptr(), fds.len() as _, &raw const time, std::ptr::null()) };
-}
-
-impl super::State {
+impl State {
     /// Writes what is known of each connection to the status page.
     fn show(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         page::show_engine(engine);
-        for socket in self.places.iter().filter_map(|place| place.socket.as_ref()) {
+        for socket in self.sockets.all().map(|(_, socket)| socket) {
             show_socket(engine, socket);
         }
     }
@@ -174,10 +168,10 @@ impl super::State {
     }
 }
 
-fn show_socket(engine: &mut Engine, socket: &super::Socket) {
-    if let (super::Handle::Tcp(handle), Some(record)) = (socket.handle, socket.record)
+fn show_socket(engine: &mut Engine, socket: &Socket) {
+    if let (Handle::Tcp(handle), Some(record)) = (socket.handle, socket.record)
         && let Ok(info) = engine.stack().tcp_info(handle)
     {
-        page::show_connection(record, super::options::state_number(info.state), socket.ends, &info);
+        page::show_connection(record, state_number(info.state), socket.ends, &info);
     }
 }

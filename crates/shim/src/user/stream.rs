@@ -1,14 +1,18 @@
 //! Connections and listeners.
 
-use super::socket::{Incoming, Socket, visit};
-use super::take::{self, Not, quiet, tcp_options};
-use super::wait::{CARRIER_CHANGED, For, Waited, finish, is_kernels_again, wait, wait_beside};
-use super::{Handle, State, address, datagram, entry, lock};
+use super::address;
+use super::copied::tcp_options;
+use super::messages::{Incoming, Outgoing, bytes};
+use super::quiet::quiet;
+use super::release::give_back;
+use super::socket::{Handle, Socket};
+use super::state::{Not, State, entry, lock};
+use super::take::{self, elsewhere};
+use super::wait::{CARRIER_CHANGED, For, Waited, finish, is_kernels_again, visit, wait, wait_beside};
 use crate::spin::Call;
-use crate::table::{self, Entry};
-use crate::{errno, page, real};
+use crate::table::{self, Entry, TABLE};
+use crate::{errno, kernel, page, real, thread};
 use bypass_abi::page::{Kind, Outcome, Reason};
-use datagram::Outgoing;
 use libc::{
     MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, POLLIN, SOCK_CLOEXEC,
     SOCK_NONBLOCK, c_int, pollfd, sockaddr, socklen_t, ssize_t,
@@ -93,7 +97,7 @@ pub(super) unsafe fn send((fd, entry): (c_int, &'static Entry), id: u32, outgoin
         }
         None if nonblocking => Waited::Done(Err(libc::EAGAIN)),
         None => {
-            let timeout_ns = lock().socket(id).map_or(u64::MAX, |socket| socket.send_ns);
+            let timeout_ns = lock().sockets.get(id).map_or(u64::MAX, |socket| socket.send_ns);
             wait(&call, &For::one(id, &[], timeout_ns), |_| attempt())
         }
     };
@@ -106,8 +110,7 @@ pub(super) unsafe fn send((fd, entry): (c_int, &'static Entry), id: u32, outgoin
         return if done > 0 { Some(unsafe { send_rest(fd, outgoing, done) }) } else { None };
     }
     if matches!(waited, Waited::Done(Err(libc::EPIPE))) && outgoing.flags & MSG_NOSIGNAL == 0 {
-        // SAFETY: a signal to the calling thread, as the kernel sends it.
-        unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE) };
+        kernel::raise_pipe();
     }
     Some(finish(waited, before, libc::EAGAIN))
 }
@@ -118,7 +121,7 @@ unsafe fn send_rest(fd: c_int, outgoing: &Outgoing, mut done: usize) -> ssize_t 
     let mut skip = done;
     for part in outgoing.parts() {
         // SAFETY: the caller's promises about the buffers.
-        let bytes = unsafe { datagram::bytes(part) };
+        let bytes = unsafe { bytes(part) };
         let mut rest = bytes.get(skip..).unwrap_or_default();
         skip = skip.saturating_sub(bytes.len());
         while !rest.is_empty() {
@@ -138,7 +141,7 @@ unsafe fn push(engine: &mut Engine, socket: TcpSocket, outgoing: &Outgoing, done
     let mut is_empty = true;
     for part in outgoing.parts() {
         // SAFETY: the caller's promises about the buffers.
-        let bytes = unsafe { datagram::bytes(part) };
+        let bytes = unsafe { bytes(part) };
         if skip >= bytes.len() {
             skip -= bytes.len();
             continue;
@@ -165,7 +168,7 @@ unsafe fn push(engine: &mut Engine, socket: TcpSocket, outgoing: &Outgoing, done
 /// connect of a stream socket. None: the kernel connects it.
 pub(crate) unsafe fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) -> Option<c_int> {
     let entry = table::entry(fd).filter(|entry| entry.has(table::SOCKET | table::STREAM))?;
-    if crate::thread::is_in_stack() {
+    if thread::is_in_stack() {
         return None;
     }
     // SAFETY: the caller's promise: an address of this size.
@@ -195,9 +198,8 @@ pub(crate) unsafe fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) ->
             Err(None) => {
                 if is_again && state.engine.as_ref().is_some_and(|engine| engine.backend() == Backend::Packet) {
                     // It listens since the connection before, and hears nothing: see below.
-                    take::unfilter(fd);
-                    // SAFETY: takes numbers only.
-                    unsafe { real::shutdown.get()(fd, libc::SHUT_RD) };
+                    kernel::detach_filter(fd);
+                    kernel::shut_down(fd, libc::SHUT_RD);
                 }
                 return None;
             }
@@ -217,7 +219,7 @@ pub(crate) unsafe fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) ->
     if let Some(result) = attempt() {
         return Some(finish(Waited::Done(result), before, 0));
     }
-    let timeout_ns = lock().socket(id).map_or(u64::MAX, |socket| socket.send_ns);
+    let timeout_ns = lock().sockets.get(id).map_or(u64::MAX, |socket| socket.send_ns);
     Some(finish(wait(&call, &For::one(id, &[], timeout_ns), |_| attempt()), before, libc::EINPROGRESS))
 }
 
@@ -246,7 +248,7 @@ fn again(state: &mut State, fd: c_int, entry: &'static Entry, id: u32) -> Result
     match engine.stack().tcp_take_error(handle) {
         Ok(Some(error)) => Err(Some(error.errno())),
         _ if ready.hang_up => {
-            super::close::give_back(state, fd, id, 0, 0);
+            give_back(state, fd, id, 0, 0);
             Err(None)
         }
         _ if ready.writable || !socket.is_connecting => {
@@ -280,7 +282,7 @@ fn begin(
     let interface = engine.interface().index;
     let Some(remote) = address::on_link(remote, interface) else { return Err(not(Not::Ever(Reason::Route))) };
     if engine.route(remote.ip()) == Route::Elsewhere {
-        return Err(not(Not::Ever(super::take::elsewhere(engine, remote.ip()))));
+        return Err(not(Not::Ever(elsewhere(engine, remote.ip()))));
     }
     if !address::is_on_link(fd, interface) {
         return Err(not(Not::Ever(Reason::OtherInterface)));
@@ -357,7 +359,7 @@ pub(crate) unsafe fn accept(fd: c_int, from: *mut sockaddr, size: *mut socklen_t
         errno::set(libc::EAGAIN);
         return Some(-1);
     }
-    let timeout_ns = lock().socket(id).map_or(u64::MAX, |socket| socket.receive_ns);
+    let timeout_ns = lock().sockets.get(id).map_or(u64::MAX, |socket| socket.receive_ns);
     let kernel = [pollfd { fd, events: POLLIN, revents: 0 }];
     let waited = wait(&call, &For::one(id, &kernel, timeout_ns), attempt);
     if is_kernels_again(&waited, entry, file) {
@@ -373,12 +375,12 @@ unsafe fn accept_beside(
     (from, size): (*mut sockaddr, *mut socklen_t),
     flags: c_int,
 ) -> Option<c_int> {
-    if !entry.has(table::CANDIDATE) || entry.has(table::NONBLOCK) || table::has_left() {
+    if !entry.has(table::CANDIDATE) || entry.has(table::NONBLOCK) || TABLE.has_left() {
         return None;
     }
     let before = errno::get();
     let call = Call::new(Kind::Accept, Some(entry));
-    let timeout_ns = crate::calls::timeout_ns(fd, libc::SO_RCVTIMEO);
+    let timeout_ns = kernel::timeout_ns(fd, libc::SO_RCVTIMEO);
     // SAFETY: the caller's promises about the address.
     let attempt = || unsafe { accept_in_kernel(fd, from, size, flags) }.filter(|got| *got != Err(libc::EAGAIN));
     match wait_beside(&call, (fd, entry), timeout_ns, attempt) {
@@ -386,7 +388,7 @@ unsafe fn accept_beside(
         Waited::Done(Err(CARRIER_CHANGED)) => unsafe { accept(fd, from, size, flags) },
         waited => {
             if let Waited::Done(Ok(new)) = waited {
-                crate::calls::accepted(fd, new, flags);
+                table::accepted(fd, new, flags);
             }
             Some(finish(waited, before, libc::EAGAIN))
         }
@@ -420,13 +422,13 @@ unsafe fn accept_once(
     // SAFETY: the caller's promises about the address.
     let got = if visit.is_some() { unsafe { accept_in_kernel(fd, from, size, flags) } } else { None };
     if let Some(visit) = visit {
-        visit.end();
+        thread::end_visit(visit);
     }
-    if let Some(socket) = lock().socket(id) {
+    if let Some(socket) = lock().sockets.get(id) {
         socket.is_asked = false;
     }
     if let Some(Ok(new)) = got {
-        crate::calls::accepted(fd, new, flags);
+        table::accepted(fd, new, flags);
     }
     got.filter(|got| *got != Err(libc::EAGAIN))
 }
@@ -441,17 +443,14 @@ unsafe fn accept_on_stack(
 ) -> Result<c_int, c_int> {
     let (engine, socket) = state.both(id).ok_or(libc::EBADF)?;
     let (is_v6, port) = (socket.is_v6, socket.port);
-    let (family, of_family) = if is_v6 { (libc::AF_INET6, table::IPV6) } else { (libc::AF_INET, 0) };
-    let kind = libc::SOCK_STREAM | flags & (SOCK_CLOEXEC | SOCK_NONBLOCK);
-    // SAFETY: takes numbers only.
-    let new = unsafe { real::socket.get()(family, kind, 0) };
+    let of_family = if is_v6 { table::IPV6 } else { 0 };
+    let new = kernel::socket(is_v6, libc::SOCK_STREAM | flags & (SOCK_CLOEXEC | SOCK_NONBLOCK));
     if new < 0 {
         return Err(errno::get());
     }
     let fail = |error| {
         table::open(new, 0);
-        // SAFETY: made above.
-        unsafe { real::close.get()(new) };
+        kernel::close(new);
         Err(error)
     };
     // A number that the table does not have: the connection waits, as where none is free.
@@ -469,7 +468,7 @@ unsafe fn accept_on_stack(
     let interface = engine.interface().index;
     let mut socket = Socket::new(Handle::Tcp(handle), port, is_v6);
     socket.ends = Some(ends);
-    if let Some(listener) = state.socket(id) {
+    if let Some(listener) = state.sockets.get(id) {
         listener.inherited.iter().for_each(|option| option.give(new));
         (socket.receive_ns, socket.send_ns) = (listener.receive_ns, listener.send_ns);
         (socket.linger_s, socket.least) = (listener.linger_s, listener.least);
@@ -520,7 +519,7 @@ pub(crate) fn shut_down(fd: c_int, how: c_int) -> Option<c_int> {
         let listens = matches!(socket.handle, Handle::Listener(_));
         if listens {
             // It listens no more: the kernel's socket does the same.
-            super::close::give_back(&mut locked, fd, id, 0, table::LISTENS);
+            give_back(&mut locked, fd, id, 0, table::LISTENS);
         }
         return None;
     };

@@ -1,11 +1,12 @@
 //! Waiting for what the stack brings: spin as for kernel sockets, then sleep on the interface's descriptors, an eventfd of this
 //! thread and the kernel's own socket.
 
-use super::{State, Waiter, Wakes, lock};
+use super::state::{State, Waiter, Wakes, lock};
 use crate::spin::{Call, Spun};
 use crate::table::{self, Entry};
 use crate::thread::{self, Handled};
-use crate::{descriptor, errno, real};
+use crate::{descriptor, errno, kernel, real, time};
+use descriptors::Visit;
 use libc::{POLLIN, c_int, pollfd, sigset_t};
 use std::cell::Cell;
 
@@ -51,13 +52,6 @@ impl<'a> For<'a> {
     }
 }
 
-/// Wakes a thread by its eventfd.
-pub(super) fn wake(wake_fd: c_int) {
-    let one: u64 = 1;
-    // SAFETY: eight bytes, which is what an eventfd takes.
-    unsafe { libc::syscall(libc::SYS_write, wake_fd, &raw const one, 8) };
-}
-
 fn wake_fd() -> c_int {
     WAKE_FD.with(|wake_fd| {
         if wake_fd.get() < 0 {
@@ -89,7 +83,7 @@ pub(super) fn forked() {
 /// descriptors in any case.
 #[inline(always)]
 pub(super) fn wait<T>(call: &Call, what: &For<'_>, mut attempt: impl FnMut(bool) -> Option<T>) -> Waited<T> {
-    let began = thread::now_ns();
+    let began = time::now_ns();
     let spun = if what.spins { call.spin(what.timeout_ns, what.by_any_signal, || attempt(false)) } else { Spun::Spent };
     match spun {
         Spun::Found(found) => return Waited::Done(found),
@@ -127,14 +121,14 @@ fn sleep<T>(what: &For<'_>, handled: Handled, began: u64, mut attempt: impl FnMu
         let fds = if used > FEW { &mut many[..used] } else { &mut few[..used] };
         // What came since the last attempt woke nobody.
         let found = attempt(true);
-        let now = thread::now_ns();
+        let now = time::now_ns();
         let rest = match what.timeout_ns {
             u64::MAX => u64::MAX,
             timeout => timeout.saturating_sub(now.saturating_sub(began)),
         };
         let (mut slept, mut error) = (0, 0);
         if found.is_none() && rest > 0 {
-            let time = crate::calls::to_timespec(rest.min(timer.saturating_sub(now)).min(MOST_NS));
+            let time = crate::time::to_timespec(rest.min(timer.saturating_sub(now)).min(MOST_NS));
             // SAFETY: entries, a time and the caller's mask.
             slept = unsafe { real::ppoll.get()(fds.as_mut_ptr(), fds.len() as _, &raw const time, what.mask) };
             error = errno::get();
@@ -142,9 +136,7 @@ fn sleep<T>(what: &For<'_>, handled: Handled, began: u64, mut attempt: impl FnMu
         }
         lock().waiters.retain(|waiter| waiter.fd != wake_fd);
         if fds.first().is_some_and(|wake_fd| wake_fd.revents != 0) {
-            let mut count: u64 = 0;
-            // SAFETY: reads the eight bytes of an eventfd.
-            unsafe { libc::syscall(libc::SYS_read, wake_fd, &raw mut count, 8) };
+            kernel::take_wake(wake_fd);
         }
         if let Some(found) = found.or_else(|| attempt(true)) {
             return Waited::Done(found);
@@ -183,6 +175,12 @@ pub(super) fn wait_beside<T>(
     })
 }
 
+/// Begins a call of the kernel's socket beside, with the lock held: whoever closes its number meanwhile waits until the call is over.
+/// None: the number is another's already.
+pub(super) fn visit(entry: &'static Entry, id: u32) -> Option<Visit<'static>> {
+    (entry.on_stack() == Some(id)).then(|| thread::begin_visit(entry))
+}
+
 /// Whether a call found its socket no longer on the stack because the kernel has it again, and not because it was closed.
 pub(super) fn is_kernels_again<T>(waited: &Waited<Result<T, c_int>>, entry: &Entry, file: u32) -> bool {
     matches!(waited, Waited::Done(Err(libc::EBADF)))
@@ -215,4 +213,25 @@ pub(super) fn finish<T: From<i8>>(waited: Waited<Result<T, c_int>>, before: c_in
     };
     errno::set(error);
     T::from(-1)
+}
+
+/// Makes a call that waits for several, and makes it again for the rest of its time where others have to be asked meanwhile. What it
+/// returns; none: the kernel's.
+pub(super) fn again_where_turned(
+    timeout_ns: u64,
+    mut call: impl FnMut(u64) -> Option<Waited<Result<c_int, c_int>>>,
+) -> Option<c_int> {
+    let before = errno::get();
+    let began = if matches!(timeout_ns, 0 | u64::MAX) { 0 } else { time::now_ns() };
+    let mut rest_ns = timeout_ns;
+    loop {
+        match call(rest_ns)? {
+            Waited::Done(Err(CARRIER_CHANGED)) if timeout_ns == u64::MAX => {}
+            Waited::Done(Err(CARRIER_CHANGED)) => {
+                rest_ns = timeout_ns.saturating_sub(time::now_ns().saturating_sub(began));
+            }
+            Waited::TimedOut => return Some(finish(Waited::Done(Ok(0)), before, 0)),
+            waited => return Some(finish(waited, before, 0)),
+        }
+    }
 }
