@@ -87,6 +87,47 @@ pub enum What {
     Delete,
 }
 
+/// Why epoll_ctl refuses a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// EFAULT: it has no event.
+    Fault,
+    /// EEXIST: it is a member already.
+    Exists,
+    /// ENOENT: it is none.
+    Missing,
+    /// EINVAL: not so with EPOLLEXCLUSIVE, or no change at all.
+    Invalid,
+}
+
+/// Whether a change of a member (`known`, where it is one) is refused; `events`: what is asked for, where the program gave it.
+#[must_use]
+pub fn refusal(what: Option<What>, known: Option<&Member>, events: Option<u32>) -> Option<Refusal> {
+    /// What may be asked for together with EPOLLEXCLUSIVE.
+    const EXCLUSIVE_WITH: u32 = bits::IN
+        | bits::OUT
+        | bits::ERR
+        | bits::HUP
+        | bits::RDNORM
+        | bits::WRNORM
+        | bits::WAKEUP
+        | bits::ET
+        | bits::EXCLUSIVE;
+    let asked = events.unwrap_or(0);
+    let is_exclusive = |events: u32| events & bits::EXCLUSIVE != 0;
+    match (what, known) {
+        (Some(What::Add | What::Modify), _) if events.is_none() => Some(Refusal::Fault),
+        (Some(What::Add), Some(_)) => Some(Refusal::Exists),
+        (Some(What::Modify | What::Delete), None) => Some(Refusal::Missing),
+        (Some(What::Add), None) => (is_exclusive(asked) && asked & !EXCLUSIVE_WITH != 0).then_some(Refusal::Invalid),
+        (Some(What::Modify), Some(known)) => {
+            (is_exclusive(asked) || is_exclusive(known.events)).then_some(Refusal::Invalid)
+        }
+        (Some(What::Delete), Some(_)) => None,
+        (None, _) => Some(Refusal::Invalid),
+    }
+}
+
 /// A change that the kernel's instance is to be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {

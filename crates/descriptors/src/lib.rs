@@ -6,13 +6,16 @@
 //! - [`Sockets`]: the sockets on the stack, and which of them leave it before another process gets their descriptors.
 //! - [`Sets`]: epoll instances with sockets of the stack among their members. They say what the program gets, and what the
 //!   kernel's instances are to be told ([`Change`]).
+//! - [`Watched`], [`Asking`]: the descriptors of a call of poll or select, and when it asks the kernel.
 
 mod epoll;
+mod poll;
 mod sockets;
 pub mod table;
 mod visit;
 
-pub use epoll::{Change, Event, Member, Sets, What, kernel_events};
+pub use epoll::{Change, Event, Member, Refusal, Sets, What, kernel_events, refusal};
+pub use poll::{Asking, Bits, MOST_SELECTED, Watched, selected, to_sets};
 pub use sockets::{Kind, Leaving, Sockets, Transfer};
 pub use visit::Visit;
 
@@ -32,6 +35,8 @@ mod bits {
     pub(crate) const WRNORM: u32 = 0x100;
     /// One of several waiting instances is woken; set by EPOLL_CTL_ADD alone.
     pub(crate) const EXCLUSIVE: u32 = 1 << 28;
+    /// No suspend while it is handled (CAP_BLOCK_SUSPEND).
+    pub(crate) const WAKEUP: u32 = 1 << 29;
     /// One event, then silence until EPOLL_CTL_MOD.
     pub(crate) const ONESHOT: u32 = 1 << 30;
     /// Events rather than levels.

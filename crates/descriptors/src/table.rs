@@ -222,6 +222,12 @@ impl<const SIZE: usize> Table<SIZE> {
         self.entries.get(usize::try_from(fd).ok()?)
     }
 
+    /// The entry of an internet socket.
+    #[inline(always)]
+    pub fn socket(&self, fd: i32) -> Option<&Entry> {
+        self.entry(fd).filter(|entry| entry.has(SOCKET))
+    }
+
     /// The entry of a blocking socket that spins before it sleeps. This is all that a call of another descriptor pays for.
     #[inline(always)]
     pub fn spinning(&self, fd: i32) -> Option<&Entry> {

@@ -22,7 +22,7 @@ pub(crate) fn entry(fd: c_int) -> Option<&'static Entry> {
 /// The entry of an internet socket.
 #[inline(always)]
 pub(crate) fn socket(fd: c_int) -> Option<&'static Entry> {
-    entry(fd).filter(|entry| entry.has(SOCKET))
+    TABLE.socket(fd)
 }
 
 /// Notes a new descriptor with its flags; [`ON_STACK`]: it is to come there at once.

@@ -40,6 +40,27 @@ fn errors_are_reported_unasked() {
     assert_eq!(wait(&mut sets, 100, 8, &|_| IN | bits::ERR | bits::HUP), [(7, bits::ERR | bits::HUP)]);
 }
 
+#[test]
+fn changes_are_refused_as_epoll_ctl_does() {
+    let member = on_stack(1, IN, 7);
+    let exclusive = Member { events: IN | bits::EXCLUSIVE, ..member };
+    for (what, known, events, expected) in [
+        (Some(What::Add), None, Some(IN | bits::EXCLUSIVE | bits::ET), None),
+        (Some(What::Add), None, Some(IN | bits::EXCLUSIVE | bits::ONESHOT), Some(Refusal::Invalid)),
+        (Some(What::Add), None, None, Some(Refusal::Fault)),
+        (Some(What::Add), Some(&member), Some(IN), Some(Refusal::Exists)),
+        (Some(What::Modify), None, Some(IN), Some(Refusal::Missing)),
+        (Some(What::Modify), Some(&member), Some(OUT), None),
+        (Some(What::Modify), Some(&member), Some(IN | bits::EXCLUSIVE), Some(Refusal::Invalid)),
+        (Some(What::Modify), Some(&exclusive), Some(IN), Some(Refusal::Invalid)),
+        (Some(What::Delete), Some(&exclusive), None, None),
+        (Some(What::Delete), None, None, Some(Refusal::Missing)),
+        (None, Some(&member), Some(IN), Some(Refusal::Invalid)),
+    ] {
+        assert_eq!(refusal(what, known, events), expected, "{what:?} {known:?} {events:?}");
+    }
+}
+
 /// Two members of the kernel with EPOLLONESHOT and the same data: an event says the data alone, so that without asking which
 /// of them the kernel has silenced both would stay silent.
 #[test]

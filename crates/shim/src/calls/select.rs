@@ -5,14 +5,8 @@ use crate::table::TABLE;
 use crate::time::{self, NOW, from_timespec, sleep_for};
 use crate::{page, real, user};
 use bypass_abi::page::{Kind, Reason};
-use libc::{
-    POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, c_int, c_short, fd_set, pollfd, sigset_t, timespec, timeval,
-};
-
-/// Descriptors of a set that is kept; larger ones wait in the kernel.
-const MOST: usize = 1024;
-/// Words of a set.
-type Bits = [u64; MOST / 64];
+use descriptors::{Bits, MOST_SELECTED, selected, to_sets};
+use libc::{c_int, fd_set, pollfd, sigset_t, timespec, timeval};
 
 /// The three sets of a call as they came.
 struct CallSets {
@@ -26,8 +20,8 @@ impl CallSets {
     #[inline(always)]
     unsafe fn new(count: c_int, sets: [*mut fd_set; 3]) -> Option<Self> {
         let count = usize::try_from(count).ok().filter(|count| *count > 0)?;
-        let mut kept = Self { sets, bits: [[0; MOST / 64]; 3], words: count.div_ceil(64) };
-        if count > MOST {
+        let mut kept = Self { sets, bits: [[0; MOST_SELECTED / 64]; 3], words: count.div_ceil(64) };
+        if count > MOST_SELECTED {
             page::fall_back(None, Reason::LargeSet);
             return None;
         }
@@ -60,30 +54,13 @@ impl CallSets {
         }
     }
 
-    /// The descriptors as poll takes them, and their number.
-    fn polled(&self, fds: &mut [pollfd; MOST]) -> usize {
-        let mut count = 0;
-        for at in 0..self.words * 64 {
-            let is_in = |set: usize| self.bits[set][at / 64] >> (at % 64) & 1 != 0;
-            let events = [(0, POLLIN), (1, POLLOUT), (2, POLLPRI)].into_iter().filter(|(set, _)| is_in(*set));
-            let events = events.fold(0, |all, (_, event)| all | event);
-            if events != 0 {
-                fds[count] = pollfd { fd: c_int::try_from(at).unwrap_or(-1), events, revents: 0 };
-                count += 1;
-            }
-        }
-        count
-    }
-
     /// select where sockets of the stack in this process are in the sets.
     unsafe fn on_stack(&self, timeout_ns: u64, mask: *const sigset_t) -> Option<c_int> {
-        const READ: c_short = POLLIN | POLLHUP | POLLERR;
-        const WRITE: c_short = POLLOUT | POLLERR;
         if !user::is_enabled() {
             return None;
         }
-        let mut fds = [pollfd { fd: -1, events: 0, revents: 0 }; MOST];
-        let count = self.polled(&mut fds);
+        let mut fds = [pollfd { fd: -1, events: 0, revents: 0 }; MOST_SELECTED];
+        let count = fds.iter_mut().zip(selected(&self.bits)).map(|(one, asked)| (one.fd, one.events) = asked).count();
         let polled = fds.get_mut(..count)?;
         // SAFETY: entries and the caller's mask.
         let ready =
@@ -92,21 +69,10 @@ impl CallSets {
             self.put_back();
             return Some(ready);
         }
-        if polled.iter().any(|one| one.revents & POLLNVAL != 0) {
+        let Some((bits, found)) = to_sets(polled.iter().map(|one| (one.fd, one.events, one.revents))) else {
             crate::errno::set(libc::EBADF);
             return Some(-1);
-        }
-        let mut found = 0;
-        let mut bits: [Bits; 3] = [[0; MOST / 64]; 3];
-        for one in polled.iter() {
-            let at = usize::try_from(one.fd).unwrap_or(0);
-            for (set, asked, means) in [(0, POLLIN, READ), (1, POLLOUT, WRITE), (2, POLLPRI, POLLPRI)] {
-                if one.events & asked != 0 && one.revents & means != 0 {
-                    bits[set][at / 64] |= 1 << (at % 64);
-                    found += 1;
-                }
-            }
-        }
+        };
         Self { bits, ..*self }.put_back();
         Some(found)
     }

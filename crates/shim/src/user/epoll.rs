@@ -10,16 +10,9 @@ use crate::table::{self, Entry, TABLE};
 use crate::time::{self, NOW};
 use crate::{errno, real};
 use bypass_abi::page::{Kind, Outcome};
-use descriptors::{Member, kernel_events};
-use libc::{
-    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLOUT,
-    EPOLLRDNORM, EPOLLWAKEUP, EPOLLWRNORM, POLLIN, c_int, epoll_event, pollfd, sigset_t,
-};
+use descriptors::{Member, Refusal, What, kernel_events, refusal};
+use libc::{EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, POLLIN, c_int, epoll_event, pollfd, sigset_t};
 use std::sync::atomic::Ordering::Relaxed;
-
-/// What may be asked for together with EPOLLEXCLUSIVE.
-const EXCLUSIVE_WITH: c_int =
-    EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 
 /// epoll_ctl. None: as it is, in the kernel.
 pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const epoll_event) -> Option<c_int> {
@@ -60,24 +53,17 @@ pub(crate) unsafe fn control(set: c_int, what: c_int, fd: c_int, event: *const e
     }
     table::add_to_epoll(set);
     let number = TABLE.instance(set)?;
-    let exclusive = EPOLLEXCLUSIVE.cast_unsigned();
     // SAFETY: null or an event, as of epoll_ctl(2).
     let (events, data) = unsafe { event.as_ref() }.map_or((0, 0), |event| (event.events, event.u64));
-    let is_refused = match what {
-        EPOLL_CTL_ADD => events & exclusive != 0 && events & !EXCLUSIVE_WITH.cast_unsigned() != 0,
-        EPOLL_CTL_MOD => events & exclusive != 0 || known.is_some_and(|known| known.events & exclusive != 0),
-        EPOLL_CTL_DEL => false,
-        _ => true,
-    };
-    let error = match (what, known) {
-        (EPOLL_CTL_ADD | EPOLL_CTL_MOD, _) if event.is_null() => libc::EFAULT,
-        (EPOLL_CTL_ADD, Some(_)) => libc::EEXIST,
-        (EPOLL_CTL_MOD | EPOLL_CTL_DEL, None) => libc::ENOENT,
-        _ if is_refused => libc::EINVAL,
-        _ => 0,
-    };
-    if error != 0 {
-        errno::set(error);
+    let change = [(EPOLL_CTL_ADD, What::Add), (EPOLL_CTL_MOD, What::Modify), (EPOLL_CTL_DEL, What::Delete)];
+    let change = change.into_iter().find(|(number, _)| *number == what).map(|(_, change)| change);
+    if let Some(refusal) = refusal(change, known.as_ref(), (!event.is_null()).then_some(events)) {
+        errno::set(match refusal {
+            Refusal::Fault => libc::EFAULT,
+            Refusal::Exists => libc::EEXIST,
+            Refusal::Missing => libc::ENOENT,
+            Refusal::Invalid => libc::EINVAL,
+        });
         return Some(-1);
     }
     if what == EPOLL_CTL_DEL {

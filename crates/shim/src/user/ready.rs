@@ -8,42 +8,16 @@ use crate::table::{self, TABLE};
 use crate::time::NOW;
 use crate::{errno, real};
 use bypass_abi::page::{Kind, Outcome};
-use libc::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLWRNORM, c_int, c_short, pollfd, sigset_t};
+use descriptors::{Asking, Watched};
+use libc::{c_int, pollfd, sigset_t};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Entries that are kept on the stack; more need memory.
 const FEW: usize = 128;
-/// Attempts between two that ask the kernel.
-const ATTEMPTS_A_KERNEL: u32 = 32;
+const NOTHING: pollfd = pollfd { fd: -1, events: 0, revents: 0 };
 /// Calls of this process so far: calls that do not wait ask the kernel as often as attempts of one that does.
 static CALLS: AtomicU32 = AtomicU32::new(0);
-
-/// One of the descriptors that a call waits for.
-#[derive(Clone, Copy)]
-struct Watched {
-    /// Its open file, where it is a socket.
-    file: u32,
-    /// Its number on the stack; 0: none.
-    id: u32,
-    /// That of an epoll instance; 0: none.
-    instance: u32,
-    /// What the kernel is asked of it.
-    kernel: pollfd,
-    /// What ends the call: the events asked for, and those that do so unasked.
-    ends: c_short,
-}
-
-const NOTHING: Watched =
-    Watched { file: 0, id: 0, instance: 0, kernel: pollfd { fd: -1, events: 0, revents: 0 }, ends: 0 };
-
-/// What ends a call that asks for events: to poll errors and the end of a connection are told in any case, to select only
-/// those that its sets stand for.
-fn ends(events: c_short, kind: Kind) -> c_short {
-    let is_asked = |asked: c_short| kind != Kind::Select || events & asked != 0;
-    let of_itself = [(POLLIN, POLLHUP), (POLLIN | POLLOUT, POLLERR)];
-    of_itself.iter().filter(|(asked, _)| is_asked(*asked)).fold(events | POLLNVAL, |all, (_, event)| all | event)
-}
 
 /// Descriptors that a call waits for.
 pub(crate) struct Polled<'a> {
@@ -72,9 +46,8 @@ fn take_all(fds: &[pollfd]) -> Option<bool> {
 /// Whether others have to be asked than when the call looked.
 fn has_turned(fds: &[pollfd], watched: &[Watched], is_kernels: bool) -> bool {
     fds.iter().zip(watched).any(|(fd, one)| {
-        let entry = table::socket(fd.fd).filter(|entry| entry.file() == one.file);
-        entry.is_some_and(|entry| entry.on_stack().unwrap_or(0) != one.id)
-            || is_kernels && one.instance != 0 && !lock().sets.is_kernels(one.instance, 0)
+        let is_instance = is_kernels && one.instance != 0;
+        one.has_turned(&TABLE, fd.fd) || is_instance && !lock().sets.is_kernels(one.instance, 0)
     })
 }
 
@@ -92,42 +65,18 @@ fn poll_until(polled: &mut Polled<'_>, timeout_ns: u64) -> Option<Waited<Result<
     if is_kernels && timeout_ns == 0 {
         return None;
     }
-    let mut spins = false;
-    let mut few = [NOTHING; FEW];
+    let mut few = [Watched::NOTHING; FEW];
     let mut many = Vec::new();
-    let watched: &mut [Watched] = if polled.fds.len() <= FEW {
-        few.get_mut(..polled.fds.len())?
-    } else {
-        many.resize(polled.fds.len(), NOTHING);
-        &mut many
-    };
-    let mut in_kernel = false;
-    let mut kernels_own = false;
+    let watched = few_or_many(&mut few, &mut many, polled.fds.len(), Watched::NOTHING);
     for (one, fd) in watched.iter_mut().zip(polled.fds.iter()) {
-        one.kernel = pollfd { fd: fd.fd, events: fd.events, revents: 0 };
-        one.ends = ends(fd.events, polled.kind);
-        let entry = entry(fd.fd);
-        one.file = entry.map_or(0, table::Entry::file);
-        one.id = entry.and_then(table::Entry::on_stack).unwrap_or(0);
-        one.instance = TABLE.instance(fd.fd).unwrap_or(0);
-        spins |= TABLE.is_socket(fd.fd);
-        if one.id != 0 {
-            one.kernel.events &= !(POLLOUT | POLLWRNORM);
-            // Of a connection the kernel knows nothing; a listener has brought one if it is readable.
-            if entry.is_some_and(table::Entry::is_connection) {
-                one.kernel.fd = -1;
-            }
-        } else {
-            kernels_own |= fd.fd >= 0;
-        }
-        in_kernel |= one.kernel.fd >= 0;
+        *one = Watched::new(&TABLE, (fd.fd, fd.events), polled.kind == Kind::Select);
     }
-    // The call's own mask lets signals in only in the kernel.
-    in_kernel |= !polled.mask.is_null();
+    let spins = polled.fds.iter().any(|fd| TABLE.is_socket(fd.fd));
+    let mut asking = Asking::new(watched, !polled.mask.is_null(), || CALLS.fetch_add(1, Relaxed));
+    let Asking { in_kernel, kernels_own, .. } = asking;
     let call = Call::new(polled.kind, None);
-    let mut kernel_in = if kernels_own { 0 } else { CALLS.fetch_add(1, Relaxed) % (ATTEMPTS_A_KERNEL + 1) };
     let (fds, mask) = (&mut *polled.fds, polled.mask);
-    let mut attempt = |watched: &mut [Watched], asks: bool| {
+    let mut attempt = |watched: &[Watched], asks: bool| {
         fds.iter_mut().for_each(|fd| fd.revents = 0);
         let ready = if is_kernels { 0 } else { from_stack(fds, watched) };
         // Behind it: one that has left the stack is not closed.
@@ -138,8 +87,7 @@ fn poll_until(polled: &mut Polled<'_>, timeout_ns: u64) -> Option<Waited<Result<
         if is_kernels {
             return from_kernel(fds, watched, mask);
         }
-        kernel_in = if kernel_in == 0 { ATTEMPTS_A_KERNEL } else { kernel_in - 1 };
-        if ready > 0 && !kernels_own || !in_kernel || !asks && kernel_in != ATTEMPTS_A_KERNEL {
+        if !asking.asks_kernel(ready > 0, asks) {
             return (ready > 0).then_some(Ok(ready));
         }
         from_kernel(fds, watched, mask)
@@ -149,10 +97,25 @@ fn poll_until(polled: &mut Polled<'_>, timeout_ns: u64) -> Option<Waited<Result<
         call.count(Outcome::Ready);
         return Some(Waited::Done(first.unwrap_or(Ok(0))));
     }
-    let kernel: Vec<pollfd> = if in_kernel { watched.iter().map(|one| one.kernel).collect() } else { Vec::new() };
+    let kernel: Vec<pollfd> = if in_kernel { watched.iter().map(asked).collect() } else { Vec::new() };
     let wakes = if is_kernels { Wakes::Turns } else { Wakes::Any };
     let what = For { wakes, spins, kernel: &kernel, mask, timeout_ns, by_any_signal: true };
     Some(wait(&call, &what, |asks| attempt(watched, asks)))
+}
+
+/// Room for entries: memory where they are many.
+fn few_or_many<'a, T: Copy>(few: &'a mut [T; FEW], many: &'a mut Vec<T>, count: usize, empty: T) -> &'a mut [T] {
+    match few.get_mut(..count) {
+        Some(few) => few,
+        None => {
+            many.resize(count, empty);
+            many
+        }
+    }
+}
+
+fn asked(one: &Watched) -> pollfd {
+    pollfd { fd: one.kernel_fd, events: one.kernel_events, revents: 0 }
 }
 
 /// What the stack says; how many are ready.
@@ -172,24 +135,19 @@ fn from_stack(fds: &mut [pollfd], watched: &[Watched]) -> c_int {
 }
 
 /// Adds what the kernel says; none where nothing is ready.
-fn from_kernel(fds: &mut [pollfd], watched: &mut [Watched], mask: *const sigset_t) -> Option<Result<c_int, c_int>> {
-    let mut few = [NOTHING.kernel; FEW];
+fn from_kernel(fds: &mut [pollfd], watched: &[Watched], mask: *const sigset_t) -> Option<Result<c_int, c_int>> {
+    let mut few = [NOTHING; FEW];
     let mut many = Vec::new();
-    let asked: &mut [pollfd] = if fds.len() <= FEW {
-        &mut few[..fds.len()]
-    } else {
-        many.resize(fds.len(), NOTHING.kernel);
-        &mut many
-    };
-    asked.iter_mut().zip(watched.iter()).for_each(|(slot, one)| *slot = one.kernel);
+    let asked_of = few_or_many(&mut few, &mut many, fds.len(), NOTHING);
+    asked_of.iter_mut().zip(watched).for_each(|(slot, one)| *slot = asked(one));
     // SAFETY: entries, a time and the caller's mask.
-    let done = unsafe { real::ppoll.get()(asked.as_mut_ptr(), asked.len() as _, &raw const NOW, mask) };
+    let done = unsafe { real::ppoll.get()(asked_of.as_mut_ptr(), asked_of.len() as _, &raw const NOW, mask) };
     if done < 0 {
         return Some(Err(errno::get()));
     }
     let mut from_sockets = false;
     let mut ready = 0;
-    for ((fd, asked), one) in fds.iter_mut().zip(asked.iter()).zip(watched) {
+    for ((fd, asked), one) in fds.iter_mut().zip(asked_of.iter()).zip(watched) {
         fd.revents |= asked.revents & one.ends;
         from_sockets |= asked.revents != 0 && one.id != 0;
         ready += c_int::from(fd.revents != 0);
