@@ -13,6 +13,18 @@
 #![expect(unsafe_code, reason = "it takes the place of C functions")]
 #![cfg_attr(test, allow(dead_code, reason = "under test the functions keep the C library's names free"))]
 
+/// Functions that programs call in the place of the C library's of the same names.
+macro_rules! exports {
+    ($($(#[$about:meta])* $visible:vis fn $name:ident($($given:ident: $kind:ty),* $(,)?) $(-> $result:ty)? $body:block)*) => {$(
+        $(#[$about])*
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        $visible unsafe extern "C-unwind" fn $name($($given: $kind),*) $(-> $result)? {
+            // SAFETY: the caller promises what the C library's function of this name asks for; it is passed on as it came.
+            unsafe { $body }
+        }
+    )*};
+}
+
 mod busy;
 mod calls;
 mod descriptor;

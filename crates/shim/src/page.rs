@@ -36,6 +36,11 @@ fn add(at: usize, count: u64) {
     }
 }
 
+/// The first word of a socket's record.
+fn state_of(entry: &Entry) -> Option<&'static AtomicU64> {
+    words().get(at_socket(entry.record()?))
+}
+
 /// Counts a call.
 #[inline(always)]
 pub(crate) fn count(kind: Kind, entry: Option<&Entry>, outcome: Outcome, times: u64) {
@@ -50,7 +55,7 @@ pub(crate) fn count(kind: Kind, entry: Option<&Entry>, outcome: Outcome, times: 
 #[cold]
 pub(crate) fn fall_back(entry: Option<&Entry>, reason: Reason) {
     add(page::AT_REASONS + reason as usize, 1);
-    if let Some(word) = entry.and_then(Entry::record).and_then(|record| words().get(at_socket(record))) {
+    if let Some(word) = entry.and_then(state_of) {
         let mask = (1_u64 << page::REASON_SHIFT) - 1;
         let state = word.load(Relaxed) & mask;
         word.store(state | (reason as u64 + 1) << page::REASON_SHIFT, Relaxed);
@@ -91,7 +96,7 @@ fn say(parts: &[&str]) {
 
 /// Notes that a socket is accelerated again.
 pub(crate) fn accelerated(entry: &Entry) {
-    if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
+    if let Some(word) = state_of(entry) {
         word.fetch_and((1 << page::REASON_SHIFT) - 1, Relaxed);
     }
 }
@@ -140,14 +145,14 @@ pub(crate) fn unlist(record: usize) {
 /// Notes that a socket is on the stack in this process.
 pub(crate) fn on_stack(entry: &Entry) {
     accelerated(entry);
-    if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
+    if let Some(word) = state_of(entry) {
         word.fetch_or(page::ON_STACK, Relaxed);
     }
 }
 
 /// Notes that the kernel has a socket again.
 pub(crate) fn off_stack(entry: &Entry) {
-    if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
+    if let Some(word) = state_of(entry) {
         word.fetch_and(!page::ON_STACK, Relaxed);
     }
 }
@@ -226,7 +231,7 @@ pub(crate) fn end_capture(request: u64, refused: c_int) {
 
 /// Notes that a socket is busy-polled.
 pub(crate) fn busy_polled(entry: &Entry) {
-    if let Some(word) = entry.record().and_then(|record| words().get(at_socket(record))) {
+    if let Some(word) = state_of(entry) {
         word.fetch_or(page::BUSY_POLLED, Relaxed);
     }
 }

@@ -3,14 +3,14 @@
 
 use libc::{
     FILE, c_char, c_int, c_long, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t,
-    pid_t, pollfd, posix_spawn_file_actions_t as Actions, posix_spawnattr_t as Attributes, sigaction as Action,
-    sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+    pid_t, pollfd, sigaction as Action, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
+pub(crate) use libc::{posix_spawn_file_actions_t as Actions, posix_spawnattr_t as Attributes};
 use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-type Strings = *const *mut c_char;
+pub(crate) type Strings = *const *mut c_char;
 
 /// `cookie_io_functions_t`.
 #[derive(Clone, Copy)]

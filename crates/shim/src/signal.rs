@@ -79,12 +79,6 @@ fn reset(signal: c_int, flags: c_int) {
     }
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
-    // SAFETY: the caller's promises about the pointers are those of sigaction(2).
-    unsafe { change(signal, new, old) }
-}
-
 unsafe fn change(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     let Some(handler) = handler(signal).filter(|_| signal > 0) else {
         // SAFETY: passed on as they came.
@@ -138,56 +132,53 @@ fn simple(signal: c_int, function: sighandler_t, flags: c_int) -> sighandler_t {
     }
 }
 
-fn bsd(signal: c_int, function: sighandler_t) -> sighandler_t {
-    if function == SIG_ERR || handler(signal).is_none_or(|_| signal < 1) {
+/// signal(3): with `system_v` a handler is for one signal, and may be interrupted by the next; otherwise it stays.
+fn set(signal: c_int, function: sighandler_t, system_v: bool) -> sighandler_t {
+    let Some(handler) = handler(signal).filter(|_| function != SIG_ERR && signal > 0) else {
         errno::set(libc::EINVAL);
         return SIG_ERR;
+    };
+    let flags = match (system_v, handler.interrupts.load(Relaxed)) {
+        (true, _) => SA_RESETHAND | libc::SA_NODEFER,
+        (false, true) => 0,
+        (false, false) => SA_RESTART,
+    };
+    simple(signal, function, flags)
+}
+
+exports! {
+    fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+        change(signal, new, old)
     }
-    let interrupts = handler(signal).is_some_and(|handler| handler.interrupts.load(Relaxed));
-    simple(signal, function, if interrupts { 0 } else { SA_RESTART })
-}
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-extern "C-unwind" fn signal(signal: c_int, function: sighandler_t) -> sighandler_t {
-    bsd(signal, function)
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-extern "C-unwind" fn bsd_signal(signal: c_int, function: sighandler_t) -> sighandler_t {
-    bsd(signal, function)
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-extern "C-unwind" fn ssignal(signal: c_int, function: sighandler_t) -> sighandler_t {
-    bsd(signal, function)
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-extern "C-unwind" fn sysv_signal(signal: c_int, function: sighandler_t) -> sighandler_t {
-    if function == SIG_ERR || handler(signal).is_none_or(|_| signal < 1) {
-        errno::set(libc::EINVAL);
-        return SIG_ERR;
-    }
-    simple(signal, function, SA_RESETHAND | libc::SA_NODEFER)
-}
-
-/// What programs that are compiled for System V call.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-extern "C-unwind" fn __sysv_signal(signal: c_int, function: sighandler_t) -> sighandler_t {
-    sysv_signal(signal, function)
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int {
-    // SAFETY: takes numbers only.
-    let done = unsafe { real::siginterrupt.get()(signal, interrupts) };
-    if let Some(handler) = handler(signal).filter(|_| done == 0) {
-        handler.interrupts.store(interrupts != 0, Relaxed);
-        if interrupts == 0 {
-            handler.flags.fetch_or(SA_RESTART, Relaxed);
-        } else {
-            handler.flags.fetch_and(!SA_RESTART, Relaxed);
+    fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int {
+        let done = real::siginterrupt.get()(signal, interrupts);
+        if let Some(handler) = handler(signal).filter(|_| done == 0) {
+            handler.interrupts.store(interrupts != 0, Relaxed);
+            if interrupts == 0 {
+                handler.flags.fetch_or(SA_RESTART, Relaxed);
+            } else {
+                handler.flags.fetch_and(!SA_RESTART, Relaxed);
+            }
         }
+        done
     }
-    done
+}
+
+/// The names of signal(3), each with whether it is System V's.
+macro_rules! signals {
+    ($($name:ident $system_v:literal;)*) => {$(
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        extern "C-unwind" fn $name(signal: c_int, function: sighandler_t) -> sighandler_t {
+            set(signal, function, $system_v)
+        }
+    )*};
+}
+
+signals! {
+    signal false;
+    bsd_signal false;
+    ssignal false;
+    sysv_signal true;
+    __sysv_signal true;
 }

@@ -29,36 +29,62 @@ fn closing(fd: c_int) {
     table::forget(entry);
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
-    if table::entry(fd).is_some_and(|entry| entry.has_any(OWN)) && !thread::is_in_stack() {
-        // Programs close all numbers that there may be.
-        errno::set(libc::EBADF);
-        return -1;
+exports! {
+    pub(super) fn close(fd: c_int) -> c_int {
+        if table::entry(fd).is_some_and(|entry| entry.has_any(OWN)) && !thread::is_in_stack() {
+            // Programs close all numbers that there may be.
+            errno::set(libc::EBADF);
+            return -1;
+        }
+        closing(fd);
+        real::close.get()(fd)
     }
-    closing(fd);
-    // SAFETY: passed on as it came.
-    unsafe { real::close.get()(fd) }
-}
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    // SAFETY: passed on as they came, but for this library's own.
-    let real = |first, last| unsafe { real::close_range.get()(first, last, flags) };
-    let only_marks = flags & libc::CLOSE_RANGE_CLOEXEC.cast_signed() != 0;
-    if only_marks || first > last || !page::is_own_process() {
-        return real(first, last);
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+        let real = |first, last| real::close_range.get()(first, last, flags);
+        let only_marks = flags & libc::CLOSE_RANGE_CLOEXEC.cast_signed() != 0;
+        if only_marks || first > last || !page::is_own_process() {
+            return real(first, last);
+        }
+        // What the kernel refuses closes nothing. No descriptor has the highest number.
+        if real(c_uint::MAX, c_uint::MAX) != 0 {
+            return -1;
+        }
+        between_own(first, last, real)
     }
-    // What the kernel refuses closes nothing. No descriptor has the highest number.
-    if real(c_uint::MAX, c_uint::MAX) != 0 {
-        return -1;
+
+    fn closefrom(first: c_int) {
+        if !page::is_own_process() {
+            return real::closefrom.get()(first);
+        }
+        between_own(u32::try_from(first).unwrap_or(0), c_uint::MAX, |first, last| {
+            if last == c_uint::MAX {
+                real::closefrom.get()(first.cast_signed());
+            } else {
+                (first..=last).for_each(|fd| _ = real::close.get()(fd.cast_signed()));
+            }
+            0
+        });
     }
-    TABLE.closing(first, last).for_each(closing);
-    between_own(first, last, real)
+
+    fn dup(fd: c_int) -> c_int {
+        let new = real::dup.get()(fd);
+        duplicate(fd, new);
+        new
+    }
+
+    fn dup2(fd: c_int, to: c_int) -> c_int {
+        replace(fd, to, || real::dup2.get()(fd, to))
+    }
+
+    fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+        replace(fd, to, || real::dup3.get()(fd, to, flags))
+    }
 }
 
 /// Closes a range, less what is this library's own in it.
 fn between_own(first: c_uint, last: c_uint, close: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
+    TABLE.closing(first, last).for_each(closing);
     let mut from = first;
     for own in TABLE.own(first, last) {
         if own > from && close(from, own - 1) != 0 {
@@ -67,52 +93,6 @@ fn between_own(first: c_uint, last: c_uint, close: impl Fn(c_uint, c_uint) -> c_
         from = own + 1;
     }
     if from <= last { close(from, last) } else { 0 }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn closefrom(first: c_int) {
-    let first = u32::try_from(first).unwrap_or(0);
-    if page::is_own_process() {
-        TABLE.closing(first, c_uint::MAX).for_each(closing);
-        between_own(first, c_uint::MAX, |first, last| {
-            // SAFETY: takes numbers only.
-            unsafe {
-                if last == c_uint::MAX {
-                    real::closefrom.get()(first.cast_signed());
-                } else {
-                    (first..=last).for_each(|fd| _ = real::close.get()(fd.cast_signed()));
-                }
-            }
-            0
-        });
-        return;
-    }
-    // SAFETY: takes a number.
-    unsafe { real::closefrom.get()(first.cast_signed()) };
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
-    // SAFETY: passed on as it came.
-    let new = unsafe { real::dup.get()(fd) };
-    duplicate(fd, new);
-    new
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn dup2(fd: c_int, to: c_int) -> c_int {
-    replace(fd, to, || {
-        // SAFETY: passed on as they came.
-        unsafe { real::dup2.get()(fd, to) }
-    })
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
-    replace(fd, to, || {
-        // SAFETY: passed on as they came.
-        unsafe { real::dup3.get()(fd, to, flags) }
-    })
 }
 
 /// A copy that takes the place of another descriptor.

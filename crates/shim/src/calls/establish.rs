@@ -2,8 +2,9 @@
 
 use super::until_ready::{spin_until_ready, when_ready};
 use crate::spin::Call;
-use crate::table::{self, TABLE};
-use crate::{errno, kernel, page, real, user};
+use crate::table::{self, Entry, TABLE};
+use crate::user::{self, NameBuffer};
+use crate::{errno, kernel, page, real};
 use bypass_abi::page::{Kind, Outcome, Reason};
 use libc::{POLLOUT, c_int, sockaddr, socklen_t};
 
@@ -19,50 +20,43 @@ fn accept_any(fd: c_int, flags: c_int, real: impl Fn(c_int) -> c_int) -> c_int {
     accepted
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn accept(fd: c_int, from: *mut sockaddr, size: *mut socklen_t) -> c_int {
-    // SAFETY: passed on as they came.
-    let real = |fd: c_int| unsafe { real::accept.get()(fd, from, size) };
-    // SAFETY: the caller's promises about the address.
-    let on_stack = unsafe { user::accept(fd, from, size, 0) };
-    on_stack.unwrap_or_else(|| accept_any(fd, 0, real))
-}
+exports! {
+    fn accept(fd: c_int, from: *mut sockaddr, size: *mut socklen_t) -> c_int {
+        let on_stack = user::accept(fd, NameBuffer::new(from, size), 0);
+        on_stack.unwrap_or_else(|| accept_any(fd, 0, |fd| real::accept.get()(fd, from, size)))
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn accept4(fd: c_int, from: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int {
-    // SAFETY: passed on as they came.
-    let real = |fd: c_int| unsafe { real::accept4.get()(fd, from, size, flags) };
-    // SAFETY: the caller's promises about the address.
-    let on_stack = unsafe { user::accept(fd, from, size, flags) };
-    on_stack.unwrap_or_else(|| accept_any(fd, flags, real))
-}
+    fn accept4(fd: c_int, from: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int {
+        let on_stack = user::accept(fd, NameBuffer::new(from, size), flags);
+        on_stack.unwrap_or_else(|| accept_any(fd, flags, |fd| real::accept4.get()(fd, from, size, flags)))
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) -> c_int {
-    // SAFETY: passed on as they came.
-    let real = |fd: c_int| unsafe { real::connect.get()(fd, to, size) };
-    if user::is_enabled() {
-        // SAFETY: the caller's promises about the address.
-        if let Some(done) = unsafe { user::connect(fd, to, size) } {
-            return done;
+    fn connect(fd: c_int, to: *const sockaddr, size: socklen_t) -> c_int {
+        let real = |fd: c_int| real::connect.get()(fd, to, size);
+        if user::is_enabled() {
+            if let Some(done) = user::connect(fd, to, size) {
+                return done;
+            }
+            if user::entry(fd).is_some_and(|entry| !entry.has(table::STREAM)) {
+                let done = real(fd);
+                user::reconnected(fd);
+                return done;
+            }
         }
-        if user::entry(fd).is_some_and(|entry| !entry.has(table::STREAM)) {
-            let done = real(fd);
-            user::reconnected(fd);
-            return done;
+        match TABLE.spinning(fd).filter(|entry| entry.has(table::STREAM)) {
+            Some(entry) => connect_spinning(fd, entry, real),
+            None => real(fd),
         }
     }
-    let Some(entry) = TABLE.spinning(fd).filter(|entry| entry.has(table::STREAM)) else { return real(fd) };
+}
+
+fn connect_spinning(fd: c_int, entry: &'static Entry, real: impl Fn(c_int) -> c_int) -> c_int {
     let errno = errno::get();
     let call = Call::new(Kind::Connect, Some(entry));
-    if entry.has(table::SHARED) {
-        // It must not be non-blocking for others, not even for a moment.
-        page::fall_back(None, Reason::SharedConnect);
-        call.count(Outcome::NotSpun);
-        return real(fd);
-    }
-    if kernel::timeout_ns(fd, libc::SO_SNDTIMEO) != u64::MAX {
-        page::fall_back(None, Reason::Timeout);
+    // One that others have must not be non-blocking, not even for a moment.
+    let is_shared = entry.has(table::SHARED);
+    if is_shared || kernel::timeout_ns(fd, libc::SO_SNDTIMEO) != u64::MAX {
+        page::fall_back(None, if is_shared { Reason::SharedConnect } else { Reason::Timeout });
         call.count(Outcome::NotSpun);
         return real(fd);
     }

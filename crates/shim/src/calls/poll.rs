@@ -6,6 +6,7 @@ use crate::time::{self, NOW, from_ms, from_timespec, ms_of, sleep_for};
 use crate::{busy, errno, real, thread, user};
 use bypass_abi::page::{Kind, Outcome};
 use libc::{c_int, epoll_event, nfds_t, pollfd, sigset_t, size_t, timespec};
+use std::ptr::null;
 
 /// Waits for several descriptors: `attempt` does not wait, `sleep` does so for the rest of the call's time in ns (`u64::MAX`:
 /// without end).
@@ -74,84 +75,9 @@ pub(super) unsafe fn poll_stack(
     user::poll(&mut user::Polled { fds, timeout_ns, mask, kind })
 }
 
-#[inline(always)]
-unsafe fn poll_any(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
-    // SAFETY: the caller's promises about the pointer are those of poll(2).
-    unsafe {
-        if let Some(ready) = poll_stack(fds, count, from_ms(timeout), std::ptr::null(), Kind::Poll) {
-            return ready;
-        }
-        if timeout == 0 || !has_socket(fds, count) {
-            return real::poll.get()(fds, count, timeout);
-        }
-        let sleep = |time| real::ppoll.get()(fds, count, time, std::ptr::null());
-        wait(Kind::Poll, from_ms(timeout), || real::poll.get()(fds, count, 0), |rest| sleep_for(rest, sleep))
-    }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
-    // SAFETY: passed on as they came.
-    unsafe { poll_any(fds, count, timeout) }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, room: size_t) -> c_int {
-    // SAFETY: passed on as they came.
-    unsafe {
-        if !fits(count, room) {
-            return real::__poll_chk.get()(fds, count, timeout, room);
-        }
-        poll_any(fds, count, timeout)
-    }
-}
-
 /// Whether the buffer of `room` bytes holds so many entries.
 fn fits(count: nfds_t, room: size_t) -> bool {
     usize::try_from(count).is_ok_and(|count| room / size_of::<pollfd>() >= count)
-}
-
-#[inline(always)]
-unsafe fn ppoll_any(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
-    // SAFETY: the caller's promises about the pointers are those of ppoll(2).
-    unsafe {
-        let real = |timeout: *const timespec| real::ppoll.get()(fds, count, timeout, mask);
-        if let Some(ready) = from_timespec(timeout).and_then(|ns| poll_stack(fds, count, ns, mask, Kind::Poll)) {
-            return ready;
-        }
-        let Some(timeout_ns) = from_timespec(timeout).filter(|ns| *ns > 0 && has_socket(fds, count)) else {
-            return real(timeout);
-        };
-        wait(Kind::Poll, timeout_ns, || real(&raw const NOW), |rest| sleep_for(rest, real))
-    }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn ppoll(
-    fds: *mut pollfd,
-    count: nfds_t,
-    timeout: *const timespec,
-    mask: *const sigset_t,
-) -> c_int {
-    // SAFETY: passed on as they came.
-    unsafe { ppoll_any(fds, count, timeout, mask) }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn __ppoll_chk(
-    fds: *mut pollfd,
-    count: nfds_t,
-    timeout: *const timespec,
-    mask: *const sigset_t,
-    room: size_t,
-) -> c_int {
-    // SAFETY: passed on as they came.
-    unsafe {
-        if !fits(count, room) {
-            return real::__ppoll_chk.get()(fds, count, timeout, mask, room);
-        }
-        ppoll_any(fds, count, timeout, mask)
-    }
 }
 
 /// The entry of an epoll instance that has a socket of ours.
@@ -160,34 +86,34 @@ fn epoll(fd: c_int) -> Option<&'static Entry> {
     table::entry(fd).filter(|entry| entry.has(table::EPOLL) && !TABLE.has_left())
 }
 
-/// The waiting calls of epoll. `real` gets a time-out in ms, negative for none.
+/// The waiting calls of epoll with a time-out in ms, negative for none, which `real` gets.
 #[inline(always)]
-unsafe fn epoll_any(
+unsafe fn epoll_ms(
     fd: c_int,
     events: *mut epoll_event,
     most: c_int,
-    timeout_ns: u64,
+    timeout: c_int,
     mask: *const sigset_t,
     real: impl Fn(c_int) -> c_int,
 ) -> c_int {
-    if let Some(entry) = epoll(fd) {
-        busy::set_epoll(fd, entry);
+    let timeout_ns = from_ms(timeout);
+    // SAFETY: the caller's promises about the pointers are those of epoll_pwait(2).
+    if let Some(ready) = unsafe { epoll_stack(fd, events, most, timeout_ns, mask) } {
+        return ready;
     }
-    wait(
-        Kind::Epoll,
-        timeout_ns,
-        || attempt_epoll(mask, || real(0)),
-        |rest| match rest {
-            u64::MAX => real(-1),
-            // In whole ms it would be longer or shorter than asked for.
-            _ if real::epoll_pwait2.exists() => {
-                // SAFETY: the caller's promises about the pointers are those of epoll_pwait(2).
-                let done = sleep_for(rest, |rest| unsafe { real::epoll_pwait2.get()(fd, events, most, rest, mask) });
-                if done < 0 && errno::get() == libc::ENOSYS { real(ms_of(rest)) } else { done }
-            }
-            _ => real(ms_of(rest)),
-        },
-    )
+    let Some(entry) = epoll(fd).filter(|_| timeout != 0) else { return real(timeout) };
+    busy::set_epoll(fd, entry);
+    let attempt = || attempt_epoll(mask, || real(0));
+    wait(Kind::Epoll, timeout_ns, attempt, |rest| match rest {
+        u64::MAX => real(-1),
+        // In whole ms it would be longer or shorter than asked for.
+        _ if real::epoll_pwait2.exists() => {
+            // SAFETY: as above.
+            let done = sleep_for(rest, |rest| unsafe { real::epoll_pwait2.get()(fd, events, most, rest, mask) });
+            if done < 0 && errno::get() == libc::ENOSYS { real(ms_of(rest)) } else { done }
+        }
+        _ => real(ms_of(rest)),
+    })
 }
 
 /// A call of epoll that does not wait. Unlike ppoll it lets no signal in that only the call's own mask allows.
@@ -219,52 +145,56 @@ unsafe fn epoll_stack(
     unsafe { user::wait_epoll(fd, events, most, timeout_ns, mask) }
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn epoll_wait(fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int) -> c_int {
-    // SAFETY: the caller's promises about the pointer are those of epoll_wait(2).
-    unsafe {
-        let real = |timeout: c_int| real::epoll_wait.get()(fd, events, most, timeout);
-        if let Some(ready) = epoll_stack(fd, events, most, from_ms(timeout), std::ptr::null()) {
+exports! {
+    fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+        if let Some(ready) = poll_stack(fds, count, from_ms(timeout), null(), Kind::Poll) {
             return ready;
         }
-        if timeout == 0 || epoll(fd).is_none() {
-            return real(timeout);
+        if timeout == 0 || !has_socket(fds, count) {
+            return real::poll.get()(fds, count, timeout);
         }
-        epoll_any(fd, events, most, from_ms(timeout), std::ptr::null(), real)
+        let sleep = |time| real::ppoll.get()(fds, count, time, null());
+        wait(Kind::Poll, from_ms(timeout), || real::poll.get()(fds, count, 0), |rest| sleep_for(rest, sleep))
     }
-}
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn epoll_pwait(
-    fd: c_int,
-    events: *mut epoll_event,
-    most: c_int,
-    timeout: c_int,
-    mask: *const sigset_t,
-) -> c_int {
-    // SAFETY: the caller's promises about the pointers are those of epoll_pwait(2).
-    unsafe {
-        let real = |timeout: c_int| real::epoll_pwait.get()(fd, events, most, timeout, mask);
-        if let Some(ready) = epoll_stack(fd, events, most, from_ms(timeout), mask) {
+    fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, room: size_t) -> c_int {
+        if !fits(count, room) {
+            return real::__poll_chk.get()(fds, count, timeout, room);
+        }
+        poll(fds, count, timeout)
+    }
+
+    fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
+        let real = |timeout: *const timespec| real::ppoll.get()(fds, count, timeout, mask);
+        if let Some(ready) = from_timespec(timeout).and_then(|ns| poll_stack(fds, count, ns, mask, Kind::Poll)) {
             return ready;
         }
-        if timeout == 0 || epoll(fd).is_none() {
+        let Some(timeout_ns) = from_timespec(timeout).filter(|ns| *ns > 0 && has_socket(fds, count)) else {
             return real(timeout);
-        }
-        epoll_any(fd, events, most, from_ms(timeout), mask, real)
+        };
+        wait(Kind::Poll, timeout_ns, || real(&raw const NOW), |rest| sleep_for(rest, real))
     }
-}
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn epoll_pwait2(
-    fd: c_int,
-    events: *mut epoll_event,
-    most: c_int,
-    timeout: *const timespec,
-    mask: *const sigset_t,
-) -> c_int {
-    // SAFETY: the caller's promises about the pointers are those of epoll_pwait2(2).
-    unsafe {
+    fn __ppoll_chk(
+        fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t, room: size_t,
+    ) -> c_int {
+        if !fits(count, room) {
+            return real::__ppoll_chk.get()(fds, count, timeout, mask, room);
+        }
+        ppoll(fds, count, timeout, mask)
+    }
+
+    fn epoll_wait(fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int) -> c_int {
+        epoll_ms(fd, events, most, timeout, null(), |timeout| real::epoll_wait.get()(fd, events, most, timeout))
+    }
+
+    fn epoll_pwait(fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int, mask: *const sigset_t) -> c_int {
+        epoll_ms(fd, events, most, timeout, mask, |timeout| real::epoll_pwait.get()(fd, events, most, timeout, mask))
+    }
+
+    fn epoll_pwait2(
+        fd: c_int, events: *mut epoll_event, most: c_int, timeout: *const timespec, mask: *const sigset_t,
+    ) -> c_int {
         let real = |timeout: *const timespec| real::epoll_pwait2.get()(fd, events, most, timeout, mask);
         if let Some(ready) = from_timespec(timeout).and_then(|ns| epoll_stack(fd, events, most, ns, mask)) {
             return ready;

@@ -1,9 +1,8 @@
 //! Calls that start programs: before, the kernel gets what the other process shares. (fork has its own place: pthread_atfork.)
 
+use crate::real::{Actions, Attributes, Strings};
 use crate::{real, user};
-use libc::{FILE, c_char, c_int, c_void, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
-
-type Strings = *const *mut c_char;
+use libc::{FILE, c_char, c_int, c_void, pid_t};
 
 /// A child of vfork has the memory of its parent, but descriptors of its own, which it may put elsewhere before it runs a program.
 extern "C-unwind" fn prepare_vfork() -> *const c_void {
@@ -42,81 +41,57 @@ extern "C" fn vfork() -> pid_t {
     )
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn posix_spawn(
-    child: *mut pid_t,
-    path: *const c_char,
-    actions: *const posix_spawn_file_actions_t,
-    attributes: *const posix_spawnattr_t,
-    arguments: Strings,
-    environment: Strings,
-) -> c_int {
-    user::before_spawn(!actions.is_null());
-    // SAFETY: passed on as they came.
-    unsafe { real::posix_spawn.get()(child, path, actions, attributes, arguments, environment) }
-}
+exports! {
+    fn posix_spawn(
+        child: *mut pid_t, path: *const c_char, actions: *const Actions, attributes: *const Attributes, given: Strings,
+        environment: Strings,
+    ) -> c_int {
+        user::before_spawn(!actions.is_null());
+        real::posix_spawn.get()(child, path, actions, attributes, given, environment)
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn posix_spawnp(
-    child: *mut pid_t,
-    name: *const c_char,
-    actions: *const posix_spawn_file_actions_t,
-    attributes: *const posix_spawnattr_t,
-    arguments: Strings,
-    environment: Strings,
-) -> c_int {
-    user::before_spawn(!actions.is_null());
-    // SAFETY: passed on as they came.
-    unsafe { real::posix_spawnp.get()(child, name, actions, attributes, arguments, environment) }
-}
+    fn posix_spawnp(
+        child: *mut pid_t, name: *const c_char, actions: *const Actions, attributes: *const Attributes, given: Strings,
+        environment: Strings,
+    ) -> c_int {
+        user::before_spawn(!actions.is_null());
+        real::posix_spawnp.get()(child, name, actions, attributes, given, environment)
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
-    user::before_spawn(false);
-    // SAFETY: passed on as it came.
-    unsafe { real::system.get()(command) }
-}
+    fn system(command: *const c_char) -> c_int {
+        user::before_spawn(false);
+        real::system.get()(command)
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
-    user::before_spawn(false);
-    // SAFETY: passed on as they came.
-    unsafe { real::popen.get()(command, mode) }
-}
+    fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
+        user::before_spawn(false);
+        real::popen.get()(command, mode)
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
-    user::before_exec();
-    // SAFETY: passed on as they came.
-    unsafe { real::execve.get()(path, arguments, environment) }
-}
+    fn execve(path: *const c_char, given: Strings, environment: Strings) -> c_int {
+        user::before_exec();
+        real::execve.get()(path, given, environment)
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn execv(path: *const c_char, arguments: Strings) -> c_int {
-    user::before_exec();
-    // SAFETY: passed on as they came.
-    unsafe { real::execv.get()(path, arguments) }
-}
+    fn execv(path: *const c_char, given: Strings) -> c_int {
+        user::before_exec();
+        real::execv.get()(path, given)
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn execvp(name: *const c_char, arguments: Strings) -> c_int {
-    user::before_exec();
-    // SAFETY: passed on as they came.
-    unsafe { real::execvp.get()(name, arguments) }
-}
+    fn execvp(name: *const c_char, given: Strings) -> c_int {
+        user::before_exec();
+        real::execvp.get()(name, given)
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int {
-    user::before_exec();
-    // SAFETY: passed on as they came.
-    unsafe { real::execvpe.get()(name, arguments, environment) }
-}
+    fn execvpe(name: *const c_char, given: Strings, environment: Strings) -> c_int {
+        user::before_exec();
+        real::execvpe.get()(name, given, environment)
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int {
-    user::before_exec();
-    // SAFETY: passed on as they came.
-    unsafe { real::fexecve.get()(fd, arguments, environment) }
+    fn fexecve(fd: c_int, given: Strings, environment: Strings) -> c_int {
+        user::before_exec();
+        real::fexecve.get()(fd, given, environment)
+    }
 }
 
 /// A call with a list of arguments, which are passed on as they lie in registers and on the stack.

@@ -4,7 +4,7 @@ use super::inherit::{each_in, inherited};
 use super::until_ready::{is_blocking, when_ready};
 use crate::spin::{Call, Spun};
 use crate::table::{self, Entry, TABLE};
-use crate::user::{self, Control, Incoming};
+use crate::user::{self, Control, Incoming, NameBuffer};
 use crate::{busy, errno, kernel, real, time};
 use bypass_abi::page::{Kind, Outcome};
 use libc::{
@@ -128,137 +128,31 @@ fn receiving(fd: c_int, flags: c_int) -> Option<&'static Entry> {
     TABLE.spinning(fd).filter(|_| flags & NEVER_WAITS == 0)
 }
 
+/// A receive call with flags: on the stack in this process, or spinning. `call` is the C library's, with flags.
 #[inline(always)]
-unsafe fn recv_any(
+unsafe fn receive_any(
     fd: c_int,
-    data: *mut c_void,
-    size: size_t,
+    (parts, count): (*const iovec, usize),
+    name: NameBuffer,
     flags: c_int,
-    real: impl Fn(c_int) -> ssize_t,
+    call: impl Fn(c_int, c_int) -> ssize_t,
 ) -> ssize_t {
     if user::entry(fd).is_some() && flags & MSG_ERRQUEUE == 0 {
-        let part = iovec { iov_base: data, iov_len: size };
-        let mut incoming = one(&part, flags);
-        // SAFETY: the caller's promises about the buffer.
-        let got = unsafe { user::receive(fd, &mut incoming, |more| real::recv.get()(fd, data, size, flags | more)) };
-        if let Some(got) = got {
+        // SAFETY: the caller's promises about buffers and address.
+        let mut incoming = unsafe { Incoming::new(parts, count, flags, name, Control::NONE) };
+        if let Some(got) = user::receive(fd, &mut incoming, |more| call(fd, flags | more)) {
             return got;
         }
     }
-    match receiving(fd, flags) {
-        None => real(fd),
-        Some(entry) if fills(entry, flags) => receive_when_ready(fd, entry, real),
-        Some(entry) => receive(
-            fd,
-            entry,
-            // SAFETY: the caller's promises about the buffer are those of recv(2).
-            |fd| unsafe { real::recv.get()(fd, data, size, flags | MSG_DONTWAIT) },
-            real,
-        ),
-    }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub(super) unsafe extern "C-unwind" fn recv(fd: c_int, data: *mut c_void, size: size_t, flags: c_int) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe { recv_any(fd, data, size, flags, |fd| real::recv.get()(fd, data, size, flags)) }
-}
-
-/// recv of programs compiled with checks of buffers (_FORTIFY_SOURCE). Where the check fails the C library ends the process.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn __recv_chk(
-    fd: c_int,
-    data: *mut c_void,
-    size: size_t,
-    room: size_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe {
-        if size > room {
-            return real::__recv_chk.get()(fd, data, size, room, flags);
-        }
-        recv_any(fd, data, size, flags, |fd| real::recv.get()(fd, data, size, flags))
-    }
+    receive_from_kernel(fd, flags, call)
 }
 
 #[inline(always)]
-unsafe fn recvfrom_any(
-    fd: c_int,
-    data: *mut c_void,
-    size: size_t,
-    flags: c_int,
-    from: *mut sockaddr,
-    from_size: *mut socklen_t,
-) -> ssize_t {
-    // SAFETY: the caller's promises about the pointers are those of recvfrom(2).
-    let with = |fd: c_int, flags: c_int| unsafe { real::recvfrom.get()(fd, data, size, flags, from, from_size) };
-    if user::entry(fd).is_some() && flags & MSG_ERRQUEUE == 0 {
-        let part = iovec { iov_base: data, iov_len: size };
-        let mut incoming = Incoming { name: from, name_size: from_size, ..one(&part, flags) };
-        // SAFETY: the caller's promises about buffer and address.
-        if let Some(got) = unsafe { user::receive(fd, &mut incoming, |more| with(fd, flags | more)) } {
-            return got;
-        }
-    }
+fn receive_from_kernel(fd: c_int, flags: c_int, call: impl Fn(c_int, c_int) -> ssize_t) -> ssize_t {
     match receiving(fd, flags) {
-        None => with(fd, flags),
-        Some(entry) if fills(entry, flags) => receive_when_ready(fd, entry, |fd| with(fd, flags)),
-        Some(entry) => receive(fd, entry, |fd| with(fd, flags | MSG_DONTWAIT), |fd| with(fd, flags)),
-    }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn recvfrom(
-    fd: c_int,
-    data: *mut c_void,
-    size: size_t,
-    flags: c_int,
-    from: *mut sockaddr,
-    from_size: *mut socklen_t,
-) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe { recvfrom_any(fd, data, size, flags, from, from_size) }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn __recvfrom_chk(
-    fd: c_int,
-    data: *mut c_void,
-    size: size_t,
-    room: size_t,
-    flags: c_int,
-    from: *mut sockaddr,
-    from_size: *mut socklen_t,
-) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe {
-        if size > room {
-            return real::__recvfrom_chk.get()(fd, data, size, room, flags, from, from_size);
-        }
-        recvfrom_any(fd, data, size, flags, from, from_size)
-    }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: the caller's promises about the pointer are those of recvmsg(2).
-    let with = |fd: c_int, flags: c_int| unsafe { real::recvmsg.get()(fd, message, flags) };
-    // SAFETY: as above.
-    if let Some(got) = unsafe { receive_message(fd, message, flags) } {
-        return got;
-    }
-    match receiving(fd, flags) {
-        None => {
-            let got = with(fd, flags);
-            if got >= 0 {
-                // SAFETY: the kernel has just filled it.
-                unsafe { each_in(message, inherited) };
-            }
-            got
-        }
-        Some(entry) if fills(entry, flags) => receive_when_ready(fd, entry, |fd| with(fd, flags)),
-        Some(entry) => receive(fd, entry, |fd| with(fd, flags | MSG_DONTWAIT), |fd| with(fd, flags)),
+        None => call(fd, flags),
+        Some(entry) if fills(entry, flags) => receive_when_ready(fd, entry, |fd| call(fd, flags)),
+        Some(entry) => receive(fd, entry, |fd| call(fd, flags | MSG_DONTWAIT), |fd| call(fd, flags)),
     }
 }
 
@@ -269,49 +163,21 @@ unsafe fn receive_message(fd: c_int, message: *mut msghdr, flags: c_int) -> Opti
     }
     user::entry(fd)?;
     // SAFETY: a message, as of recvmsg(2).
-    let message = unsafe { message.as_mut() }?;
-    let mut incoming = Incoming {
-        parts: message.msg_iov,
-        count: message.msg_iovlen,
-        flags,
-        name: message.msg_name.cast(),
-        name_size: &raw mut message.msg_namelen,
-        control: Control::of(message.msg_control, message.msg_controllen),
-        message_flags: 0,
-        is_kernels: false,
-    };
-    let whole = std::ptr::from_mut(message);
-    // SAFETY: the caller's promises about the message.
-    let got = unsafe { user::receive(fd, &mut incoming, |more| real::recvmsg.get()(fd, whole, flags | more)) }?;
-    if got >= 0 && !incoming.is_kernels {
-        // SAFETY: as above.
-        unsafe {
-            (*whole).msg_flags = incoming.message_flags;
-            (*whole).msg_controllen = incoming.control.used() as _;
-            if (*whole).msg_name.is_null() || !is_datagram(fd) {
-                (*whole).msg_namelen = 0;
+    unsafe {
+        let given = message.as_mut()?;
+        let name = NameBuffer::new(given.msg_name.cast(), &raw mut given.msg_namelen);
+        let control = Control::new(given.msg_control, given.msg_controllen);
+        let mut incoming = Incoming::new(given.msg_iov, given.msg_iovlen, flags, name, control);
+        let got = user::receive(fd, &mut incoming, |more| real::recvmsg.get()(fd, message, flags | more))?;
+        if got >= 0 && !incoming.is_kernels {
+            (*message).msg_flags = incoming.message_flags;
+            (*message).msg_controllen = incoming.control.used() as _;
+            let is_datagram = table::entry(fd).is_some_and(|entry| !entry.has(table::STREAM));
+            if (*message).msg_name.is_null() || !is_datagram {
+                (*message).msg_namelen = 0;
             }
         }
-    }
-    Some(got)
-}
-
-fn is_datagram(fd: c_int) -> bool {
-    table::entry(fd).is_some_and(|entry| !entry.has(table::STREAM))
-}
-
-/// A receive call with one buffer.
-fn one(part: &iovec, flags: c_int) -> Incoming {
-    let parts = std::ptr::from_ref(part);
-    Incoming {
-        parts,
-        count: 1,
-        flags,
-        name: std::ptr::null_mut(),
-        name_size: std::ptr::null_mut(),
-        control: Control::NONE,
-        message_flags: 0,
-        is_kernels: false,
+        Some(got)
     }
 }
 
@@ -352,112 +218,118 @@ unsafe fn receive_messages(
     Some(got)
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn recvmmsg(
-    fd: c_int,
-    messages: *mut mmsghdr,
-    count: c_uint,
-    flags: c_int,
-    timeout: *mut timespec,
-) -> c_int {
-    // SAFETY: the caller's promises about the pointers are those of recvmmsg(2).
-    if let Some(got) = unsafe { receive_messages(fd, messages, count, flags, timeout) } {
-        return got;
+/// recvmsg into parts, without anything else: readv that need not wait.
+unsafe fn receive_parts(fd: c_int, parts: *const iovec, count: usize, flags: c_int) -> ssize_t {
+    // SAFETY: a message is plain data; the caller's promises about the parts, which are only read.
+    unsafe {
+        let mut message: msghdr = std::mem::zeroed();
+        message.msg_iov = parts.cast_mut();
+        message.msg_iovlen = count as _;
+        real::recvmsg.get()(fd, &raw mut message, flags)
     }
-    // SAFETY: as above.
-    let with = |fd: c_int, flags: c_int| unsafe { real::recvmmsg.get()(fd, messages, count, flags, timeout) };
-    // Its own time-out is only looked at after each message: the kernel knows best.
-    let Some(entry) = receiving(fd, flags).filter(|_| timeout.is_null() && count > 0) else { return with(fd, flags) };
-    let wide = |fd: c_int, flags: c_int| with(fd, flags) as ssize_t;
-    let got = if (count == 1 || flags & MSG_WAITFORONE != 0) && !fills(entry, flags) {
-        receive(fd, entry, |fd| wide(fd, flags | MSG_DONTWAIT), |fd| wide(fd, flags))
-    } else {
-        receive_when_ready(fd, entry, |fd| wide(fd, flags))
-    };
-    c_int::try_from(got).unwrap_or(-1)
 }
 
-#[inline(always)]
-unsafe fn read_any(fd: c_int, data: *mut c_void, size: size_t) -> ssize_t {
-    // SAFETY: the caller's promises about the buffer are those of read(2).
-    let real = |fd: c_int| unsafe { real::read.get()(fd, data, size) };
-    if user::entry(fd).is_some() && size > 0 {
+exports! {
+    pub(super) fn recv(fd: c_int, data: *mut c_void, size: size_t, flags: c_int) -> ssize_t {
         let part = iovec { iov_base: data, iov_len: size };
-        // SAFETY: as above.
-        let got = unsafe { user::receive(fd, &mut one(&part, 0), |more| real::recv.get()(fd, data, size, more)) };
-        if let Some(got) = got {
+        receive_any(fd, (&raw const part, 1), NameBuffer::NONE, flags, |fd, flags| real::recv.get()(fd, data, size, flags))
+    }
+
+    /// recv of programs compiled with checks of buffers (_FORTIFY_SOURCE). Where the check fails the C library ends the process.
+    fn __recv_chk(fd: c_int, data: *mut c_void, size: size_t, room: size_t, flags: c_int) -> ssize_t {
+        if size > room {
+            return real::__recv_chk.get()(fd, data, size, room, flags);
+        }
+        recv(fd, data, size, flags)
+    }
+
+    fn recvfrom(
+        fd: c_int, data: *mut c_void, size: size_t, flags: c_int, from: *mut sockaddr, from_size: *mut socklen_t,
+    ) -> ssize_t {
+        let part = iovec { iov_base: data, iov_len: size };
+        let call = |fd, flags| real::recvfrom.get()(fd, data, size, flags, from, from_size);
+        receive_any(fd, (&raw const part, 1), NameBuffer::new(from, from_size), flags, call)
+    }
+
+    fn __recvfrom_chk(
+        fd: c_int, data: *mut c_void, size: size_t, room: size_t, flags: c_int, from: *mut sockaddr, from_size: *mut socklen_t,
+    ) -> ssize_t {
+        if size > room {
+            return real::__recvfrom_chk.get()(fd, data, size, room, flags, from, from_size);
+        }
+        recvfrom(fd, data, size, flags, from, from_size)
+    }
+
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+        if let Some(got) = receive_message(fd, message, flags) {
             return got;
         }
+        let spins = receiving(fd, flags).is_some();
+        let got = receive_from_kernel(fd, flags, |fd, flags| real::recvmsg.get()(fd, message, flags));
+        if got >= 0 && !spins {
+            each_in(message, inherited);
+        }
+        got
     }
-    match TABLE.spinning(fd) {
+
+    fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int {
+        if let Some(got) = receive_messages(fd, messages, count, flags, timeout) {
+            return got;
+        }
+        let call = |fd: c_int, flags: c_int| real::recvmmsg.get()(fd, messages, count, flags, timeout);
+        // Its own time-out is only looked at after each message: the kernel knows best.
+        let Some(entry) = receiving(fd, flags).filter(|_| timeout.is_null() && count > 0) else { return call(fd, flags) };
+        let wide = |fd: c_int, flags: c_int| call(fd, flags) as ssize_t;
+        let got = if (count == 1 || flags & MSG_WAITFORONE != 0) && !fills(entry, flags) {
+            receive(fd, entry, |fd| wide(fd, flags | MSG_DONTWAIT), |fd| wide(fd, flags))
+        } else {
+            receive_when_ready(fd, entry, |fd| wide(fd, flags))
+        };
+        c_int::try_from(got).unwrap_or(-1)
+    }
+
+    pub(super) fn read(fd: c_int, data: *mut c_void, size: size_t) -> ssize_t {
+        let call = |fd: c_int| real::read.get()(fd, data, size);
         // Of nothing, read gives 0 at once where recv waits.
-        Some(entry) if size > 0 => receive(
-            fd,
-            entry,
-            // SAFETY: as above.
-            |fd| unsafe { real::recv.get()(fd, data, size, MSG_DONTWAIT) },
-            real,
-        ),
-        _ => real(fd),
+        if size == 0 {
+            return call(fd);
+        }
+        if user::entry(fd).is_some() {
+            let part = iovec { iov_base: data, iov_len: size };
+            let mut incoming = Incoming::new(&raw const part, 1, 0, NameBuffer::NONE, Control::NONE);
+            if let Some(got) = user::receive(fd, &mut incoming, |more| real::recv.get()(fd, data, size, more)) {
+                return got;
+            }
+        }
+        match TABLE.spinning(fd) {
+            Some(entry) => receive(fd, entry, |fd| real::recv.get()(fd, data, size, MSG_DONTWAIT), call),
+            None => call(fd),
+        }
     }
-}
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub(super) unsafe extern "C-unwind" fn read(fd: c_int, data: *mut c_void, size: size_t) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe { read_any(fd, data, size) }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn __read_chk(fd: c_int, data: *mut c_void, size: size_t, room: size_t) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe {
+    fn __read_chk(fd: c_int, data: *mut c_void, size: size_t, room: size_t) -> ssize_t {
         if size > room {
             return real::__read_chk.get()(fd, data, size, room);
         }
-        read_any(fd, data, size)
+        read(fd, data, size)
     }
-}
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: the caller's promises about the pointers are those of readv(2).
-    let real = |fd: c_int| unsafe { real::readv.get()(fd, parts, count) };
-    if user::entry(fd).is_some()
-        && let Some(count) = usize::try_from(count).ok().filter(|count| (1..=1024).contains(count))
-    {
-        let nothing = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let mut incoming = Incoming { parts, count, ..one(&nothing, 0) };
-        // SAFETY: as above; a message is plain data.
-        let got = unsafe {
-            user::receive(fd, &mut incoming, |more| {
-                let mut message: msghdr = std::mem::zeroed();
-                message.msg_iov = parts.cast_mut();
-                message.msg_iovlen = count as _;
-                real::recvmsg.get()(fd, &raw mut message, more)
-            })
-        };
-        if let Some(got) = got {
-            return got;
+    fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+        let call = |fd: c_int| real::readv.get()(fd, parts, count);
+        let length = count.unsigned_abs() as usize;
+        if !(1..=libc::UIO_MAXIOV).contains(&count) || parts.is_null() {
+            return call(fd);
+        }
+        if user::entry(fd).is_some() {
+            let mut incoming = Incoming::new(parts, length, 0, NameBuffer::NONE, Control::NONE);
+            if let Some(got) = user::receive(fd, &mut incoming, |more| receive_parts(fd, parts, length, more)) {
+                return got;
+            }
+        }
+        let is_empty = || std::slice::from_raw_parts(parts, length).iter().all(|part| part.iov_len == 0);
+        match TABLE.spinning(fd) {
+            Some(entry) if !is_empty() => receive(fd, entry, |fd| receive_parts(fd, parts, length, MSG_DONTWAIT), call),
+            _ => call(fd),
         }
     }
-    let Some(entry) = TABLE.spinning(fd).filter(|_| (1..=libc::UIO_MAXIOV).contains(&count) && !parts.is_null()) else {
-        return real(fd);
-    };
-    let length = count.unsigned_abs() as usize;
-    // SAFETY: `count` parts, as of readv(2).
-    let is_empty = unsafe { std::slice::from_raw_parts(parts, length) }.iter().all(|part| part.iov_len == 0);
-    if is_empty {
-        return real(fd);
-    }
-    let attempt = |fd: c_int| {
-        // SAFETY: a message is plain data; the parts are only read.
-        unsafe {
-            let mut message: msghdr = std::mem::zeroed();
-            message.msg_iov = parts.cast_mut();
-            message.msg_iovlen = length as _;
-            real::recvmsg.get()(fd, &raw mut message, MSG_DONTWAIT)
-        }
-    };
-    receive(fd, entry, attempt, real)
 }

@@ -93,38 +93,6 @@ impl CallSets {
     }
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn select(
-    count: c_int,
-    read: *mut fd_set,
-    write: *mut fd_set,
-    except: *mut fd_set,
-    timeout: *mut timeval,
-) -> c_int {
-    // SAFETY: the caller's promises about the pointers are those of select(2).
-    unsafe {
-        let Some(timeout_ns) = from_timeval(timeout).filter(|ns| *ns > 0 || user::is_enabled()) else {
-            return real::select.get()(count, read, write, except, timeout);
-        };
-        let Some(kept) = CallSets::new(count, [read, write, except]) else {
-            return real::select.get()(count, read, write, except, timeout);
-        };
-        let began = time::now_ns();
-        let mask = std::ptr::null();
-        let ready = match kept.on_stack(timeout_ns, mask) {
-            Some(ready) => ready,
-            None if timeout_ns == 0 => return real::select.get()(count, read, write, except, timeout),
-            None => kept.wait(timeout_ns, |time| real::pselect.get()(count, read, write, except, time, mask)),
-        };
-        if let Some(timeout) = timeout.as_mut() {
-            // Linux leaves there what was not waited.
-            let rest = time::to_timespec(timeout_ns.saturating_sub(time::now_ns().saturating_sub(began)));
-            *timeout = timeval { tv_sec: rest.tv_sec, tv_usec: rest.tv_nsec / 1000 };
-        }
-        ready
-    }
-}
-
 /// In ns, `u64::MAX` for a null pointer; nothing where the kernel would refuse it or round it.
 unsafe fn from_timeval(time: *const timeval) -> Option<u64> {
     // SAFETY: null or a time, as of select(2).
@@ -134,17 +102,33 @@ unsafe fn from_timeval(time: *const timeval) -> Option<u64> {
     Some(s.saturating_mul(1_000_000_000).saturating_add(us * 1000).min(u64::MAX - 1))
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn pselect(
-    count: c_int,
-    read: *mut fd_set,
-    write: *mut fd_set,
-    except: *mut fd_set,
-    timeout: *const timespec,
-    mask: *const sigset_t,
-) -> c_int {
-    // SAFETY: the caller's promises about the pointers are those of pselect(2).
-    unsafe {
+exports! {
+    fn select(
+        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval,
+    ) -> c_int {
+        let real = || real::select.get()(count, read, write, except, timeout);
+        let timeout_ns = from_timeval(timeout).filter(|ns| *ns > 0 || user::is_enabled());
+        let Some(timeout_ns) = timeout_ns else { return real() };
+        let Some(kept) = CallSets::new(count, [read, write, except]) else { return real() };
+        let began = time::now_ns();
+        let mask = std::ptr::null();
+        let ready = match kept.on_stack(timeout_ns, mask) {
+            Some(ready) => ready,
+            None if timeout_ns == 0 => return real(),
+            None => kept.wait(timeout_ns, |time| real::pselect.get()(count, read, write, except, time, mask)),
+        };
+        if let Some(timeout) = timeout.as_mut() {
+            // Linux leaves there what was not waited.
+            let rest = time::to_timespec(timeout_ns.saturating_sub(time::now_ns().saturating_sub(began)));
+            *timeout = timeval { tv_sec: rest.tv_sec, tv_usec: rest.tv_nsec / 1000 };
+        }
+        ready
+    }
+
+    fn pselect(
+        count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec,
+        mask: *const sigset_t,
+    ) -> c_int {
         let real = |time: *const timespec| real::pselect.get()(count, read, write, except, time, mask);
         let timeout_ns = from_timespec(timeout).filter(|ns| *ns > 0 || user::is_enabled());
         let Some(timeout_ns) = timeout_ns else { return real(timeout) };

@@ -10,59 +10,77 @@ use std::ptr::null;
 #[inline(always)]
 unsafe fn send_any(
     fd: c_int,
-    data: *const c_void,
-    size: size_t,
+    (data, size): (*const c_void, size_t),
     flags: c_int,
-    (name, name_size): (*const sockaddr, socklen_t),
+    name: (*const sockaddr, socklen_t),
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     if user::entry(fd).is_none() {
         return real();
     }
     let part = iovec { iov_base: data.cast_mut(), iov_len: size };
-    let outgoing = Outgoing { parts: &raw const part, count: 1, flags, name, name_size, has_control: false };
     // SAFETY: the caller's promises about the buffer and the address.
-    unsafe { user::send(fd, &outgoing) }.unwrap_or_else(real)
+    user::send(fd, &unsafe { Outgoing::new(&raw const part, 1, flags, name, false) }).unwrap_or_else(real)
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn send(fd: c_int, data: *const c_void, size: size_t, flags: c_int) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe { send_any(fd, data, size, flags, (null(), 0), || real::send.get()(fd, data, size, flags)) }
-}
+exports! {
+    fn send(fd: c_int, data: *const c_void, size: size_t, flags: c_int) -> ssize_t {
+        send_any(fd, (data, size), flags, (null(), 0), || real::send.get()(fd, data, size, flags))
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn sendto(
-    fd: c_int,
-    data: *const c_void,
-    size: size_t,
-    flags: c_int,
-    to: *const sockaddr,
-    to_size: socklen_t,
-) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe { send_any(fd, data, size, flags, (to, to_size), || real::sendto.get()(fd, data, size, flags, to, to_size)) }
-}
+    fn sendto(
+        fd: c_int, data: *const c_void, size: size_t, flags: c_int, to: *const sockaddr, to_size: socklen_t,
+    ) -> ssize_t {
+        send_any(fd, (data, size), flags, (to, to_size), || real::sendto.get()(fd, data, size, flags, to, to_size))
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub(super) unsafe extern "C-unwind" fn write(fd: c_int, data: *const c_void, size: size_t) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe { send_any(fd, data, size, 0, (null(), 0), || real::write.get()(fd, data, size)) }
-}
+    pub(super) fn write(fd: c_int, data: *const c_void, size: size_t) -> ssize_t {
+        send_any(fd, (data, size), 0, (null(), 0), || real::write.get()(fd, data, size))
+    }
 
-/// Sends several buffers, by the stack where the socket is there.
-unsafe fn send_parts(fd: c_int, parts: *const iovec, count: c_int) -> Option<ssize_t> {
-    user::entry(fd)?;
-    let count = usize::try_from(count).ok().filter(|count| (1..=1024).contains(count))?;
-    let outgoing = Outgoing { parts, count, flags: 0, name: null(), name_size: 0, has_control: false };
-    // SAFETY: the caller's promises about the buffers.
-    unsafe { user::send(fd, &outgoing) }
-}
+    fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+        let on_stack = || {
+            user::entry(fd)?;
+            let count = usize::try_from(count).ok().filter(|count| (1..=1024).contains(count))?;
+            user::send(fd, &Outgoing::new(parts, count, 0, (null(), 0), false))
+        };
+        on_stack().unwrap_or_else(|| real::writev.get()(fd, parts, count))
+    }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe { send_parts(fd, parts, count).unwrap_or_else(|| real::writev.get()(fd, parts, count)) }
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+        send_message(fd, message, flags).unwrap_or_else(|| real::sendmsg.get()(fd, message, flags))
+    }
+
+    fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+        let most = count.min(1024) as usize;
+        if user::entry(fd).is_none() {
+            (0..most).for_each(|at| _ = send_message(fd, &raw const (*messages.add(at)).msg_hdr, flags));
+            return real::sendmmsg.get()(fd, messages, count, flags);
+        }
+        for at in 0..most {
+            let one = messages.add(at);
+            let Ok(done) = u32::try_from(sendmsg(fd, &raw const (*one).msg_hdr, flags)) else {
+                return if at > 0 { c_int::try_from(at).unwrap_or(0) } else { -1 };
+            };
+            (*one).msg_len = done;
+        }
+        c_int::try_from(most).unwrap_or(0)
+    }
+
+    fn sendfile(to: c_int, from: c_int, offset: *mut off_t, size: size_t) -> ssize_t {
+        send_file(to, from, offset, size).unwrap_or_else(|| real::sendfile.get()(to, from, offset, size))
+    }
+
+    fn sendfile64(to: c_int, from: c_int, offset: *mut off_t, size: size_t) -> ssize_t {
+        send_file(to, from, offset, size).unwrap_or_else(|| real::sendfile64.get()(to, from, offset, size))
+    }
+
+    fn splice(
+        from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, size: size_t, flags: c_uint,
+    ) -> ssize_t {
+        let on_stack = splice_pipe((from, from_offset), (to, to_offset), size, flags);
+        on_stack.unwrap_or_else(|| real::splice.get()(from, from_offset, to, to_offset, size, flags))
+    }
 }
 
 /// Sends a message by the stack. Others may take descriptors of the stack's sockets to another process.
@@ -78,51 +96,10 @@ unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int) -> Optio
     }
     // SAFETY: as above.
     let message = unsafe { message.as_ref() }?;
-    let outgoing = Outgoing {
-        parts: message.msg_iov,
-        count: message.msg_iovlen,
-        flags,
-        name: message.msg_name.cast(),
-        name_size: message.msg_namelen,
-        has_control: message.msg_controllen > 0,
-    };
+    let name = (message.msg_name.cast_const().cast(), message.msg_namelen);
+    let has_control = message.msg_controllen > 0;
     // SAFETY: the caller's promises about the buffers.
-    unsafe { user::send(fd, &outgoing) }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe { send_message(fd, message, flags).unwrap_or_else(|| real::sendmsg.get()(fd, message, flags)) }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
-    if user::entry(fd).is_none() {
-        // SAFETY: `count` messages, as of sendmmsg(2); passed on as they came.
-        return unsafe {
-            (0..count.min(1024) as usize)
-                .for_each(|at| _ = send_message(fd, &raw const (*messages.add(at)).msg_hdr, flags));
-            real::sendmmsg.get()(fd, messages, count, flags)
-        };
-    }
-    let mut sent = 0;
-    for at in 0..count.min(1024) as usize {
-        // SAFETY: `count` messages, as of sendmmsg(2).
-        let done = unsafe {
-            let one = messages.add(at);
-            let done = sendmsg(fd, &raw const (*one).msg_hdr, flags);
-            if done >= 0 {
-                (*one).msg_len = u32::try_from(done).unwrap_or(u32::MAX);
-            }
-            done
-        };
-        if done < 0 {
-            return if sent > 0 { sent } else { -1 };
-        }
-        sent += 1;
-    }
-    sent
+    user::send(fd, &unsafe { Outgoing::new(message.msg_iov, message.msg_iovlen, flags, name, has_control) })
 }
 
 /// sendfile to a connection on the stack: the file is read piece by piece.
@@ -168,18 +145,6 @@ unsafe fn send_file(to: c_int, from: c_int, offset: *mut off_t, size: size_t) ->
         }
     }
     Some(sent.cast_signed())
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn sendfile(to: c_int, from: c_int, offset: *mut off_t, size: size_t) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe { send_file(to, from, offset, size).unwrap_or_else(|| real::sendfile.get()(to, from, offset, size)) }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn sendfile64(to: c_int, from: c_int, offset: *mut off_t, size: size_t) -> ssize_t {
-    // SAFETY: passed on as they came.
-    unsafe { send_file(to, from, offset, size).unwrap_or_else(|| real::sendfile64.get()(to, from, offset, size)) }
 }
 
 /// splice between a pipe and a connection on the stack: copied piece by piece.
@@ -309,21 +274,4 @@ unsafe fn from_pipe(from: c_int, to: c_int, data: *mut u8, size: size_t, flags: 
         }
         sent.cast_signed()
     }
-}
-
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn splice(
-    from: c_int,
-    from_offset: *mut off_t,
-    to: c_int,
-    to_offset: *mut off_t,
-    size: size_t,
-    flags: c_uint,
-) -> ssize_t {
-    // SAFETY: takes numbers, and whether there are offsets.
-    if let Some(done) = unsafe { splice_pipe((from, from_offset), (to, to_offset), size, flags) } {
-        return done;
-    }
-    // SAFETY: passed on as they came.
-    unsafe { real::splice.get()(from, from_offset, to, to_offset, size, flags) }
 }

@@ -73,24 +73,6 @@ fn is_ours(fd: c_int) -> bool {
     user::is_enabled() && table::socket(fd).is_some()
 }
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
-    if !is_ours(fd) {
-        // SAFETY: passed on as they came.
-        return unsafe { real::fdopen.get()(fd, mode) };
-    }
-    let cookie = std::ptr::without_provenance_mut(fd.unsigned_abs() as usize);
-    // SAFETY: the caller's mode; the stream is the C library's, and its descriptor an int at this place.
-    unsafe {
-        let stream = real::fopencookie.get()(cookie, mode, FUNCTIONS);
-        if !stream.is_null() {
-            stream.cast::<u8>().add(AT_DESCRIPTOR).cast::<c_int>().write(fd);
-            user::streams(|streams| streams.push((AtomicPtr::new(stream), fd)));
-        }
-        stream
-    }
-}
-
 /// Before the process ends: what streams still hold goes to their sockets. The C library does so when the sockets are closed already.
 pub(crate) fn flush() {
     ENDS.store(true, Relaxed);
@@ -105,32 +87,35 @@ pub(crate) fn flush() {
     }
 }
 
-/// vdprintf; a list of arguments is passed by address on all architectures that this library runs on.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
-    let mut text = null_mut();
-    // SAFETY: the caller's promises about format and arguments; the text is freed once.
-    unsafe {
+exports! {
+    fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+        if !is_ours(fd) {
+            return real::fdopen.get()(fd, mode);
+        }
+        let cookie = std::ptr::without_provenance_mut(fd.unsigned_abs() as usize);
+        // The stream is the C library's, and its descriptor an int at this place.
+        let stream = real::fopencookie.get()(cookie, mode, FUNCTIONS);
+        if !stream.is_null() {
+            stream.cast::<u8>().add(AT_DESCRIPTOR).cast::<c_int>().write(fd);
+            user::streams(|streams| streams.push((AtomicPtr::new(stream), fd)));
+        }
+        stream
+    }
+
+    /// A list of arguments is passed by address on all architectures that this library runs on.
+    fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
         if !is_ours(fd) {
             return real::vdprintf.get()(fd, format, arguments);
         }
+        let mut text = null_mut();
         let length = vasprintf(&raw mut text, format, arguments);
         let Ok(size) = usize::try_from(length) else { return -1 };
         let sent = write_all(fd, text.cast(), size);
         libc::free(text.cast());
         if sent == size { length } else { -1 }
     }
-}
 
-#[cfg_attr(not(test), unsafe(no_mangle))]
-unsafe extern "C-unwind" fn __vdprintf_chk(
-    fd: c_int,
-    flag: c_int,
-    format: *const c_char,
-    arguments: *mut c_void,
-) -> c_int {
-    // SAFETY: passed on as they came.
-    unsafe {
+    fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
         if is_ours(fd) {
             vdprintf(fd, format, arguments)
         } else {

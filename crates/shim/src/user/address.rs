@@ -84,17 +84,39 @@ pub(super) fn raw(address: SocketAddr, is_v6: bool, interface: u32) -> (Raw, soc
     (all, 28)
 }
 
-/// Writes an address where a call returns one; cut where there is less room, as the kernel does.
-pub(super) unsafe fn write(address: SocketAddr, is_v6: bool, interface: u32, to: *mut sockaddr, size: *mut socklen_t) {
-    if to.is_null() || size.is_null() {
-        return;
+/// Where a call returns an address.
+#[derive(Clone, Copy)]
+pub(crate) struct NameBuffer {
+    to: *mut sockaddr,
+    size: *mut socklen_t,
+}
+
+impl NameBuffer {
+    /// Nowhere.
+    pub(crate) const NONE: Self = Self { to: std::ptr::null_mut(), size: std::ptr::null_mut() };
+
+    /// The caller's promise: both are null, or there are `*size` bytes.
+    pub(crate) unsafe fn new(to: *mut sockaddr, size: *mut socklen_t) -> Self {
+        Self { to, size }
     }
-    let (raw, length) = raw(address, is_v6, interface);
-    // SAFETY: `*size` bytes are there, as of the calls that return addresses.
-    unsafe {
-        let room = size.read_unaligned().min(length) as usize;
-        std::ptr::copy_nonoverlapping((&raw const raw).cast::<u8>(), to.cast::<u8>(), room);
-        size.write_unaligned(length);
+
+    /// What it was made of.
+    pub(super) fn pointers(self) -> (*mut sockaddr, *mut socklen_t) {
+        (self.to, self.size)
+    }
+
+    /// Writes an address; cut where there is less room, as the kernel does.
+    pub(super) fn write(self, address: SocketAddr, is_v6: bool, interface: u32) {
+        if self.to.is_null() || self.size.is_null() {
+            return;
+        }
+        let (raw, length) = raw(address, is_v6, interface);
+        // SAFETY: `*size` bytes are there, by the promise of `new`.
+        unsafe {
+            let room = self.size.read_unaligned().min(length) as usize;
+            std::ptr::copy_nonoverlapping((&raw const raw).cast::<u8>(), self.to.cast::<u8>(), room);
+            self.size.write_unaligned(length);
+        }
     }
 }
 

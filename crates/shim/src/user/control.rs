@@ -51,7 +51,7 @@ impl Control {
     pub(crate) const NONE: Self = Self { at: std::ptr::null_mut(), room: 0, used: 0 };
 
     /// The caller's promise: there are `room` bytes, or null.
-    pub(crate) fn of(at: *mut c_void, room: usize) -> Self {
+    pub(crate) unsafe fn new(at: *mut c_void, room: usize) -> Self {
         Self { at, room: if at.is_null() { 0 } else { room }, used: 0 }
     }
 
@@ -61,7 +61,7 @@ impl Control {
     }
 
     /// Adds a message, cut where the room ends, as the kernel does (MSG_CTRUNC). Flags of the whole.
-    unsafe fn put(&mut self, level: c_int, kind: c_int, bytes: &[u8]) -> c_int {
+    fn put(&mut self, level: c_int, kind: c_int, bytes: &[u8]) -> c_int {
         const HEAD: usize = size_of::<cmsghdr>();
         let rest = self.room - self.used;
         if rest < HEAD {
@@ -69,7 +69,7 @@ impl Control {
         }
         let length = (HEAD + bytes.len()).min(rest);
         let head = cmsghdr { cmsg_len: length as _, cmsg_level: level, cmsg_type: kind };
-        // SAFETY: `length` bytes, at most `rest`, lie behind what was used.
+        // SAFETY: `length` bytes, at most `rest`, lie behind what was used, by the promise of `new`.
         unsafe {
             let to = self.at.cast::<u8>().add(self.used);
             to.cast::<cmsghdr>().write_unaligned(head);
@@ -81,15 +81,14 @@ impl Control {
 
     /// Tells of a datagram that came by an interface; flags of the message.
     #[cold]
-    pub(super) unsafe fn tell(&mut self, wanted: Wanted, received: &Received, interface: u32) -> c_int {
+    pub(super) fn tell(&mut self, wanted: Wanted, received: &Received, interface: u32) -> c_int {
         let mut flags = 0;
         for (at, (level, name)) in OPTIONS.into_iter().enumerate() {
             if wanted.0 >> at & 1 == 0 {
                 continue;
             }
             if let Some((kind, bytes, length)) = value((level, name), received, interface) {
-                // SAFETY: the caller's promise about the room.
-                flags |= unsafe { self.put(level, kind, bytes.get(..length).unwrap_or_default()) };
+                flags |= self.put(level, kind, bytes.get(..length).unwrap_or_default());
             }
         }
         flags

@@ -2,18 +2,18 @@
 
 use super::messages::{Incoming, Outgoing};
 use super::state::{State, entry, lock};
-use super::wait::{CARRIER_CHANGED, For, Waited, finish, is_kernels_again, visit, wait, wait_beside};
+use super::wait::{CARRIER_CHANGED, Waited, attempt_or_wait, finish, is_kernels_again, visit, wait_beside};
 use super::{datagram, socket::Handle, stream, take};
 use crate::spin::Call;
 use crate::table::{self, Entry, TABLE};
 use crate::{errno, kernel, thread};
-use bypass_abi::page::{Kind, Outcome};
+use bypass_abi::page::Kind;
 use libc::{MSG_DONTWAIT, MSG_WAITALL, POLLIN, c_int, pollfd, ssize_t};
 use stack::Error;
 
 /// A receive call on a socket of the stack. `real` is the kernel's call with more flags. None: the kernel carries this socket.
 #[inline]
-pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c_int) -> ssize_t) -> Option<ssize_t> {
+pub(crate) fn receive(fd: c_int, incoming: &mut Incoming<'_>, real: impl Fn(c_int) -> ssize_t) -> Option<ssize_t> {
     let entry = entry(fd)?;
     let before = errno::get();
     let file = entry.file();
@@ -24,8 +24,7 @@ pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c
         return Some(-1);
     }
     let Some(id) = taken else {
-        // SAFETY: the caller's promises about the buffers.
-        return unsafe { receive_beside(fd, entry, incoming, real) };
+        return receive_beside(fd, entry, incoming, real);
     };
     let nonblocking = entry.has(table::NONBLOCK) || incoming.flags & MSG_DONTWAIT != 0;
     if nonblocking {
@@ -34,42 +33,27 @@ pub(crate) unsafe fn receive(fd: c_int, incoming: &mut Incoming, real: impl Fn(c
     }
     let call = Call::new(Kind::Recv, Some(entry));
     let mut done = 0;
-    // SAFETY: the caller's promises about the buffers.
-    let mut attempt = |asks| unsafe { receive_once(entry, id, incoming, &mut done, asks, &real) };
-    if let Some(result) = attempt(false).map(Waited::Done) {
-        if is_kernels_again(&result, entry, file) {
-            // SAFETY: as above.
-            return unsafe { receive(fd, incoming, real) };
-        }
-        call.count(Outcome::Ready);
-        return Some(finish(result, before, 0));
-    }
-    if nonblocking {
-        errno::set(libc::EAGAIN);
-        return Some(-1);
-    }
-    let timeout_ns = lock().sockets.get(id).map_or(u64::MAX, |socket| socket.receive_ns);
+    let attempt = |asks| receive_once(entry, id, incoming, &mut done, asks, &real);
     // The kernel's socket of a connection brings nothing.
     let kernel = [pollfd { fd: if entry.has(table::STREAM) { -1 } else { fd }, events: POLLIN, revents: 0 }];
-    let waited = wait(&call, &For::one(id, &kernel, timeout_ns), attempt);
+    let waited = attempt_or_wait(&call, (id, !nonblocking), |socket| socket.receive_ns, &kernel, attempt);
     // What a call with MSG_WAITALL has got so far is its result; also where the kernel has the rest.
     if done > 0 && (!matches!(waited, Waited::Done(_)) || is_kernels_again(&waited, entry, file)) {
         errno::set(before);
         return Some(done.cast_signed());
     }
     if is_kernels_again(&waited, entry, file) {
-        // SAFETY: as above.
-        return unsafe { receive(fd, incoming, real) };
+        return receive(fd, incoming, real);
     }
     Some(finish(waited, before, libc::EAGAIN))
 }
 
 /// The same of a socket that may come to the stack, by a call of another thread.
 #[cold]
-unsafe fn receive_beside(
+fn receive_beside(
     fd: c_int,
     entry: &'static Entry,
-    incoming: &mut Incoming,
+    incoming: &mut Incoming<'_>,
     real: impl Fn(c_int) -> ssize_t,
 ) -> Option<ssize_t> {
     let nonblocking = entry.has(table::NONBLOCK) || incoming.flags & MSG_DONTWAIT != 0;
@@ -83,8 +67,7 @@ unsafe fn receive_beside(
         _ => Some(errno::get()).filter(|error| *error != libc::EAGAIN).map(Err),
     };
     match wait_beside(&call, (fd, entry), kernel::timeout_ns(fd, libc::SO_RCVTIMEO), attempt) {
-        // SAFETY: as above.
-        Waited::Done(Err(CARRIER_CHANGED)) => unsafe { receive(fd, incoming, real) },
+        Waited::Done(Err(CARRIER_CHANGED)) => receive(fd, incoming, real),
         waited => {
             incoming.is_kernels = true;
             Some(finish(waited, before, libc::EAGAIN))
@@ -94,21 +77,19 @@ unsafe fn receive_beside(
 
 /// An attempt: the result, or none where the call has to wait. `done`: bytes that it has got already.
 #[inline]
-unsafe fn receive_once(
+fn receive_once(
     entry: &'static Entry,
     id: u32,
-    incoming: &mut Incoming,
+    incoming: &mut Incoming<'_>,
     done: &mut usize,
     asks: bool,
     real: &impl Fn(c_int) -> ssize_t,
 ) -> Option<Result<ssize_t, c_int>> {
     let mut locked = lock();
     let state = &mut *locked;
-    // SAFETY: the caller's promises about the buffers.
-    let mut taken = unsafe { take_bytes(state, id, incoming, done) };
+    let mut taken = take_bytes(state, id, incoming, done);
     if taken.is_none() && state.poll() {
-        // SAFETY: as above.
-        taken = unsafe { take_bytes(state, id, incoming, done) };
+        taken = take_bytes(state, id, incoming, done);
     }
     if taken.is_some() {
         return taken;
@@ -137,20 +118,17 @@ unsafe fn receive_once(
 }
 
 #[inline]
-unsafe fn take_bytes(
+fn take_bytes(
     state: &mut State,
     id: u32,
-    incoming: &mut Incoming,
+    incoming: &mut Incoming<'_>,
     done: &mut usize,
 ) -> Option<Result<ssize_t, c_int>> {
     let Some((engine, socket)) = state.both(id) else { return Some(Err(libc::EBADF)) };
-    // SAFETY: the caller's promises about the buffers.
-    let taken = unsafe {
-        match socket.handle {
-            Handle::Udp(handle) => datagram::receive(engine, handle, (socket.is_v6, socket.wanted), incoming),
-            Handle::Tcp(handle) => stream::receive(engine, handle, incoming, (done, socket.least)),
-            Handle::Listener(_) => Err(Error::NotConnected),
-        }
+    let taken = match socket.handle {
+        Handle::Udp(handle) => datagram::receive(engine, handle, (socket.is_v6, socket.wanted), incoming),
+        Handle::Tcp(handle) => stream::receive(engine, handle, incoming, (done, socket.least)),
+        Handle::Listener(_) => Err(Error::NotConnected),
     };
     match taken {
         Ok(length) => Some(Ok(length.cast_signed())),
@@ -161,22 +139,18 @@ unsafe fn take_bytes(
 
 /// A send call on a socket of the stack. None: the kernel carries it.
 #[inline]
-pub(crate) unsafe fn send(fd: c_int, outgoing: &Outgoing) -> Option<ssize_t> {
+pub(crate) fn send(fd: c_int, outgoing: &Outgoing<'_>) -> Option<ssize_t> {
     let entry = entry(fd)?;
     if entry.has(table::STREAM) {
         let Some(id) = entry.on_stack() else {
             take::left(entry);
             return None;
         };
-        // SAFETY: the caller's promises about the buffers.
-        return unsafe { stream::send((fd, entry), id, outgoing) };
+        return stream::send((fd, entry), id, outgoing);
     }
-    // SAFETY: as above.
-    let to = unsafe { outgoing.to() };
-    if !outgoing.name.is_null() && to.is_none() {
+    if outgoing.has_name && outgoing.to.is_none() {
         return None;
     }
-    let id = take::sends(fd, entry, to)?;
-    // SAFETY: as above.
-    unsafe { datagram::send(entry, id, to, outgoing) }
+    let id = take::sends(fd, entry, outgoing.to)?;
+    datagram::send(entry, id, outgoing)
 }

@@ -3,7 +3,7 @@
 use super::address;
 use super::control::Wanted;
 use super::copied::both_families;
-use super::messages::{Incoming, Outgoing, bytes};
+use super::messages::{Incoming, Outgoing};
 use super::release::give_back;
 use super::socket::{Handle, Socket};
 use super::state::{entry, lock};
@@ -14,31 +14,26 @@ use crate::table::{self, Entry};
 use bypass_abi::page::Kind;
 use libc::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, c_int, ssize_t};
 use stack::{Error, UdpSocket};
-use std::net::SocketAddr;
 use user_stack::{Engine, Route, Sending};
 
 /// Receives one.
 #[inline]
-pub(super) unsafe fn receive(
+pub(super) fn receive(
     engine: &mut Engine,
     socket: UdpSocket,
     (is_v6, wanted): (bool, Wanted),
-    incoming: &mut Incoming,
+    incoming: &mut Incoming<'_>,
 ) -> Result<usize, Error> {
     let interface = engine.interface().index;
     let (received, payload) = engine.stack().udp_front(socket)?;
-    // SAFETY: the caller's promises about the buffers.
-    let copied = unsafe {
-        address::write(received.source, is_v6, interface, incoming.name, incoming.name_size);
-        incoming.fill(0, payload)
-    };
+    incoming.name.write(received.source, is_v6, interface);
+    let copied = incoming.fill(0, payload);
     let is_cut = copied < received.length;
     if is_cut {
         incoming.message_flags |= MSG_TRUNC;
     }
     if !wanted.is_empty() {
-        // SAFETY: the caller's promise about the room for control data.
-        incoming.message_flags |= unsafe { incoming.control.tell(wanted, &received, interface) };
+        incoming.message_flags |= incoming.control.tell(wanted, &received, interface);
     }
     if incoming.flags & MSG_PEEK == 0 {
         engine.stack().udp_pop(socket)?;
@@ -48,18 +43,12 @@ pub(super) unsafe fn receive(
 
 /// Sends one. None: through the kernel.
 #[inline]
-pub(super) unsafe fn send(
-    entry: &'static Entry,
-    id: u32,
-    to: Option<SocketAddr>,
-    outgoing: &Outgoing,
-) -> Option<ssize_t> {
+pub(super) fn send(entry: &'static Entry, id: u32, outgoing: &Outgoing<'_>) -> Option<ssize_t> {
     if outgoing.has_control || outgoing.flags & libc::MSG_MORE != 0 {
         return None;
     }
     let before = errno::get();
-    // SAFETY: the caller's promises about the buffers.
-    let attempt = || unsafe { send_once(id, to, outgoing) };
+    let attempt = || send_once(id, outgoing);
     if let Some(result) = attempt() {
         return result.map(|result| finish(Waited::Done(result), before, 0));
     }
@@ -79,21 +68,19 @@ pub(super) unsafe fn send(
 
 /// An attempt: none where there is no room; `Some(None)` where the kernel has to carry it.
 #[inline]
-unsafe fn send_once(id: u32, to: Option<SocketAddr>, outgoing: &Outgoing) -> Option<Option<Result<ssize_t, c_int>>> {
+fn send_once(id: u32, outgoing: &Outgoing<'_>) -> Option<Option<Result<ssize_t, c_int>>> {
     let mut locked = lock();
     let state = &mut *locked;
     let mut scratch = std::mem::take(&mut state.scratch);
-    // SAFETY: the caller's promises about the buffers.
-    let payload = unsafe {
-        match outgoing.parts() {
-            [part] => bytes(part),
-            parts => {
-                scratch.clear();
-                parts.iter().for_each(|part| scratch.extend_from_slice(bytes(part)));
-                &scratch
-            }
+    let payload = match outgoing.whole() {
+        Some(whole) => whole,
+        None => {
+            scratch.clear();
+            outgoing.parts().for_each(|part| scratch.extend_from_slice(part));
+            &scratch
         }
     };
+    let to = outgoing.to;
     let mut sent = Err(Sending::Failed(Error::BadHandle));
     if let Some((engine, socket)) = state.both(id)
         && let Handle::Udp(handle) = socket.handle

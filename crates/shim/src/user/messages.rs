@@ -1,17 +1,16 @@
-//! The messages of receive and send calls: the program's buffers, addresses and control data.
+//! The messages of receive and send calls: the program's buffers, addresses and control data. Who makes one promises what the call
+//! of that kind asks for (recvmsg(2), sendmsg(2)); its methods rely on it.
 
-use super::address;
+use super::address::{self, NameBuffer};
 use super::control::Control;
 use libc::{c_int, iovec, sockaddr, socklen_t};
 use std::net::SocketAddr;
 
 /// A receive call: where the bytes go, and what it returns besides.
-pub(crate) struct Incoming {
-    pub(crate) parts: *const iovec,
-    pub(crate) count: usize,
+pub(crate) struct Incoming<'a> {
+    parts: &'a [iovec],
     pub(crate) flags: c_int,
-    pub(crate) name: *mut sockaddr,
-    pub(crate) name_size: *mut socklen_t,
+    pub(super) name: NameBuffer,
     pub(crate) control: Control,
     /// Flags of the message that was received.
     pub(crate) message_flags: c_int,
@@ -19,31 +18,41 @@ pub(crate) struct Incoming {
     pub(crate) is_kernels: bool,
 }
 
-impl Incoming {
-    /// The parts of the buffer.
-    pub(super) fn parts(&self) -> &[iovec] {
-        if self.count == 0 || self.parts.is_null() {
-            return &[];
-        }
-        // SAFETY: the caller's promise: `count` parts.
-        unsafe { std::slice::from_raw_parts(self.parts, self.count) }
+/// `count` parts of the caller's promise; none where there is no list.
+unsafe fn list<'a>(parts: *const iovec, count: usize) -> &'a [iovec] {
+    // SAFETY: the caller's promise: `count` parts.
+    if count == 0 || parts.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(parts, count) } }
+}
+
+impl Incoming<'_> {
+    /// The caller's promise: `parts` are `count` buffers to write to.
+    pub(crate) unsafe fn new(
+        parts: *const iovec,
+        count: usize,
+        flags: c_int,
+        name: NameBuffer,
+        control: Control,
+    ) -> Self {
+        // SAFETY: as above.
+        let parts = unsafe { list(parts, count) };
+        Self { parts, flags, name, control, message_flags: 0, is_kernels: false }
     }
 
     /// Bytes of room.
     pub(super) fn room(&self) -> usize {
-        self.parts().iter().map(|part| part.iov_len).sum()
+        self.parts.iter().map(|part| part.iov_len).sum()
     }
 
     /// Copies bytes into the parts, from byte `skip` of them on; how many fitted.
-    pub(super) unsafe fn fill(&self, mut skip: usize, mut bytes: &[u8]) -> usize {
+    pub(super) fn fill(&self, mut skip: usize, mut bytes: &[u8]) -> usize {
         let before = bytes.len();
-        for part in self.parts() {
+        for part in self.parts {
             if skip >= part.iov_len {
                 skip -= part.iov_len;
                 continue;
             }
             let length = (part.iov_len - skip).min(bytes.len());
-            // SAFETY: the caller's promise: each part is a buffer of its length.
+            // SAFETY: each part is a buffer of its length, by the promise of `new`.
             unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), part.iov_base.cast::<u8>().add(skip), length);
             }
@@ -58,38 +67,48 @@ impl Incoming {
 }
 
 /// A send call.
-pub(crate) struct Outgoing {
-    pub(crate) parts: *const iovec,
-    pub(crate) count: usize,
-    pub(crate) flags: c_int,
-    pub(crate) name: *const sockaddr,
-    pub(crate) name_size: socklen_t,
-    /// It has control data, which only the kernel understands.
-    pub(crate) has_control: bool,
-}
-
-impl Outgoing {
-    /// The parts of the message.
-    pub(super) fn parts(&self) -> &[iovec] {
-        if self.count == 0 || self.parts.is_null() {
-            return &[];
-        }
-        // SAFETY: the caller's promise: `count` parts.
-        unsafe { std::slice::from_raw_parts(self.parts, self.count) }
-    }
-
+pub(crate) struct Outgoing<'a> {
+    parts: &'a [iovec],
+    pub(super) flags: c_int,
+    pub(super) has_name: bool,
     /// The address; none without, or where it is none of IPv4 or IPv6.
-    pub(super) unsafe fn to(&self) -> Option<SocketAddr> {
-        // SAFETY: the caller's promise: an address of this size, or null.
-        unsafe { address::read(self.name, self.name_size) }
-    }
+    pub(super) to: Option<SocketAddr>,
+    /// It has control data, which only the kernel understands.
+    pub(super) has_control: bool,
 }
 
-/// The bytes of a part.
-pub(super) unsafe fn bytes<'a>(part: &iovec) -> &'a [u8] {
-    if part.iov_len == 0 || part.iov_base.is_null() {
-        return &[];
+impl<'a> Outgoing<'a> {
+    /// The caller's promise: `parts` are `count` buffers, `name` is null or an address of `name_size` bytes.
+    pub(crate) unsafe fn new(
+        parts: *const iovec,
+        count: usize,
+        flags: c_int,
+        (name, name_size): (*const sockaddr, socklen_t),
+        has_control: bool,
+    ) -> Self {
+        // SAFETY: as above.
+        let (parts, to) = unsafe { (list(parts, count), address::read(name, name_size)) };
+        Self { parts, flags, has_name: !name.is_null(), to, has_control }
     }
-    // SAFETY: the caller's promise: a buffer of this length.
-    unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) }
+
+    /// The bytes, part by part.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.parts.iter().map(|part| {
+            if part.iov_len == 0 || part.iov_base.is_null() {
+                return &[][..];
+            }
+            // SAFETY: a buffer of this length, by the promise of `new`.
+            unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) }
+        })
+    }
+
+    /// Bytes of all parts.
+    pub(super) fn length(&self) -> usize {
+        self.parts().map(<[u8]>::len).sum()
+    }
+
+    /// The bytes of a message of one part.
+    pub(super) fn whole(&self) -> Option<&'a [u8]> {
+        self.parts().next().filter(|_| self.parts.len() == 1)
+    }
 }

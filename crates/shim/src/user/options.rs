@@ -1,6 +1,6 @@
 //! Options and names of sockets on the stack. The kernel's socket beside keeps all options too, so most calls go there.
 
-use super::address;
+use super::address::{self, NameBuffer};
 use super::control::Wanted;
 use super::copied::{COPIED, inherited, is_inherited, tcp_options};
 use super::processes::to_kernel;
@@ -10,7 +10,7 @@ use super::state::{entry, lock};
 use crate::table;
 use crate::{errno, page};
 use bypass_abi::page::Reason;
-use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, c_int, c_ulong, c_void, sockaddr, socklen_t};
+use libc::{IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, SOL_SOCKET, c_int, c_ulong, c_void, socklen_t};
 use stack::{TcpInfo, TcpState};
 use user_stack::now;
 
@@ -208,7 +208,7 @@ fn kernel_info(info: &TcpInfo) -> libc::tcp_info {
 }
 
 /// getsockname or, with `peer`, getpeername of a connection. None: the kernel's answer.
-pub(crate) unsafe fn name(fd: c_int, peer: bool, to: *mut sockaddr, size: *mut socklen_t) -> Option<c_int> {
+pub(crate) fn name(fd: c_int, peer: bool, to: NameBuffer) -> Option<c_int> {
     let id = entry(fd)?.on_stack()?;
     let mut locked = lock();
     let (engine, socket) = locked.both(id)?;
@@ -223,8 +223,7 @@ pub(crate) unsafe fn name(fd: c_int, peer: bool, to: *mut sockaddr, size: *mut s
             return Some(-1);
         }
     }
-    // SAFETY: the caller's promises about the address.
-    unsafe { address::write(if peer { remote } else { local }, is_v6, interface, to, size) };
+    to.write(if peer { remote } else { local }, is_v6, interface);
     Some(0)
 }
 

@@ -1,18 +1,18 @@
 //! Connections and listeners.
 
-use super::address;
+use super::address::{self, NameBuffer};
 use super::copied::tcp_options;
-use super::messages::{Incoming, Outgoing, bytes};
+use super::messages::{Incoming, Outgoing};
 use super::quiet::quiet;
 use super::release::give_back;
 use super::socket::{Handle, Socket};
 use super::state::{Not, State, entry, lock};
 use super::take::{self, elsewhere};
-use super::wait::{CARRIER_CHANGED, For, Waited, finish, is_kernels_again, visit, wait, wait_beside};
+use super::wait::{CARRIER_CHANGED, For, Waited, attempt_or_wait, finish, is_kernels_again, visit, wait, wait_beside};
 use crate::spin::Call;
 use crate::table::{self, Entry, TABLE};
 use crate::{errno, kernel, page, real, thread};
-use bypass_abi::page::{Kind, Outcome, Reason};
+use bypass_abi::page::{Kind, Reason};
 use libc::{
     MSG_DONTWAIT, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, POLLIN, SOCK_CLOEXEC,
     SOCK_NONBLOCK, c_int, pollfd, sockaddr, socklen_t, ssize_t,
@@ -23,10 +23,10 @@ use xsk::Backend;
 
 /// Receives bytes. `done`: how many a call that waits for more has got before; `least`: how many it waits for without MSG_WAITALL.
 #[inline]
-pub(super) unsafe fn receive(
+pub(super) fn receive(
     engine: &mut Engine,
     socket: TcpSocket,
-    incoming: &mut Incoming,
+    incoming: &mut Incoming<'_>,
     (done, least): (&mut usize, usize),
 ) -> Result<usize, Error> {
     if incoming.flags & MSG_OOB != 0 {
@@ -50,11 +50,8 @@ pub(super) unsafe fn receive(
     let copied = if incoming.flags & MSG_TRUNC != 0 {
         (first.len() + second.len()).min(room - *done)
     } else {
-        // SAFETY: the caller's promises about the buffers.
-        unsafe {
-            let copied = incoming.fill(*done, first);
-            copied + if copied == first.len() { incoming.fill(*done + copied, second) } else { 0 }
-        }
+        let copied = incoming.fill(*done, first);
+        copied + if copied == first.len() { incoming.fill(*done + copied, second) } else { 0 }
     };
     if incoming.flags & MSG_PEEK != 0 {
         return if is_end || copied >= target { Ok(copied) } else { Err(Error::WouldBlock) };
@@ -66,9 +63,9 @@ pub(super) unsafe fn receive(
 }
 
 /// Sends bytes. None: the kernel has the connection by now.
-pub(super) unsafe fn send((fd, entry): (c_int, &'static Entry), id: u32, outgoing: &Outgoing) -> Option<ssize_t> {
+pub(super) fn send((fd, entry): (c_int, &'static Entry), id: u32, outgoing: &Outgoing<'_>) -> Option<ssize_t> {
     let (before, file) = (errno::get(), entry.file());
-    let total: usize = outgoing.parts().iter().map(|part| part.iov_len).sum();
+    let total = outgoing.length();
     let (mut done, mut is_woken) = (0, true);
     let nonblocking = entry.has(table::NONBLOCK) || outgoing.flags & MSG_DONTWAIT != 0;
     let mut attempt = || -> Option<Result<ssize_t, c_int>> {
@@ -78,8 +75,7 @@ pub(super) unsafe fn send((fd, entry): (c_int, &'static Entry), id: u32, outgoin
         }
         let Some((engine, socket)) = locked.both(id) else { return Some(Err(libc::EBADF)) };
         let Handle::Tcp(handle) = socket.handle else { return Some(Err(libc::ENOTCONN)) };
-        // SAFETY: the caller's promises about the buffers.
-        let pushed = unsafe { push(engine, handle, outgoing, &mut done) };
+        let pushed = push(engine, handle, outgoing, &mut done);
         engine.flush();
         match pushed {
             Ok(()) if done == total => Some(Ok(done.cast_signed())),
@@ -90,24 +86,13 @@ pub(super) unsafe fn send((fd, entry): (c_int, &'static Entry), id: u32, outgoin
         }
     };
     let call = Call::new(Kind::Send, Some(entry));
-    let waited = match attempt() {
-        Some(result) => {
-            call.count(Outcome::Ready);
-            Waited::Done(result)
-        }
-        None if nonblocking => Waited::Done(Err(libc::EAGAIN)),
-        None => {
-            let timeout_ns = lock().sockets.get(id).map_or(u64::MAX, |socket| socket.send_ns);
-            wait(&call, &For::one(id, &[], timeout_ns), |_| attempt())
-        }
-    };
+    let waited = attempt_or_wait(&call, (id, !nonblocking), |socket| socket.send_ns, &[], |_| attempt());
     if done > 0 && !matches!(waited, Waited::Done(_)) {
         errno::set(before);
         return Some(done.cast_signed());
     }
     if is_kernels_again(&waited, entry, file) {
-        // SAFETY: the caller's promises about the buffers.
-        return if done > 0 { Some(unsafe { send_rest(fd, outgoing, done) }) } else { None };
+        return if done > 0 { Some(send_rest(fd, outgoing, done)) } else { None };
     }
     if matches!(waited, Waited::Done(Err(libc::EPIPE))) && outgoing.flags & MSG_NOSIGNAL == 0 {
         kernel::raise_pipe();
@@ -117,11 +102,9 @@ pub(super) unsafe fn send((fd, entry): (c_int, &'static Entry), id: u32, outgoin
 
 /// Sends what is left of a message, which the kernel carries by now; how much was sent with what the stack took.
 #[cold]
-unsafe fn send_rest(fd: c_int, outgoing: &Outgoing, mut done: usize) -> ssize_t {
+fn send_rest(fd: c_int, outgoing: &Outgoing<'_>, mut done: usize) -> ssize_t {
     let mut skip = done;
-    for part in outgoing.parts() {
-        // SAFETY: the caller's promises about the buffers.
-        let bytes = unsafe { bytes(part) };
+    for bytes in outgoing.parts() {
         let mut rest = bytes.get(skip..).unwrap_or_default();
         skip = skip.saturating_sub(bytes.len());
         while !rest.is_empty() {
@@ -136,12 +119,10 @@ unsafe fn send_rest(fd: c_int, outgoing: &Outgoing, mut done: usize) -> ssize_t 
 }
 
 /// Hands over what there is room for.
-unsafe fn push(engine: &mut Engine, socket: TcpSocket, outgoing: &Outgoing, done: &mut usize) -> Result<(), Error> {
+fn push(engine: &mut Engine, socket: TcpSocket, outgoing: &Outgoing<'_>, done: &mut usize) -> Result<(), Error> {
     let mut skip = *done;
     let mut is_empty = true;
-    for part in outgoing.parts() {
-        // SAFETY: the caller's promises about the buffers.
-        let bytes = unsafe { bytes(part) };
+    for bytes in outgoing.parts() {
         if skip >= bytes.len() {
             skip -= bytes.len();
             continue;
@@ -341,51 +322,34 @@ fn begin(
 }
 
 /// accept. None: the kernel's.
-pub(crate) unsafe fn accept(fd: c_int, from: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> Option<c_int> {
+pub(crate) fn accept(fd: c_int, from: NameBuffer, flags: c_int) -> Option<c_int> {
     let entry = entry(fd).filter(|entry| entry.has(table::STREAM))?;
     let Some(id) = take::used(fd, entry) else {
-        // SAFETY: as above.
-        return unsafe { accept_beside((fd, entry), (from, size), flags) };
+        return accept_beside((fd, entry), from, flags);
     };
     let (before, file) = (errno::get(), entry.file());
     let call = Call::new(Kind::Accept, Some(entry));
-    // SAFETY: the caller's promises about the address.
-    let attempt = |asks| unsafe { accept_once((fd, entry), id, (from, size), flags, asks) };
-    if let Some(result) = attempt(false) {
-        call.count(Outcome::Ready);
-        return Some(finish(Waited::Done(result), before, 0));
-    }
-    if entry.has(table::NONBLOCK) {
-        errno::set(libc::EAGAIN);
-        return Some(-1);
-    }
-    let timeout_ns = lock().sockets.get(id).map_or(u64::MAX, |socket| socket.receive_ns);
+    let attempt = |asks| accept_once((fd, entry), id, from, flags, asks);
     let kernel = [pollfd { fd, events: POLLIN, revents: 0 }];
-    let waited = wait(&call, &For::one(id, &kernel, timeout_ns), attempt);
+    let waits = !entry.has(table::NONBLOCK);
+    let waited = attempt_or_wait(&call, (id, waits), |socket| socket.receive_ns, &kernel, attempt);
     if is_kernels_again(&waited, entry, file) {
-        // SAFETY: as above.
-        return unsafe { accept(fd, from, size, flags) };
+        return accept(fd, from, flags);
     }
     Some(finish(waited, before, libc::EAGAIN))
 }
 
 /// accept of a listener that may come to the stack. None: the kernel's.
-unsafe fn accept_beside(
-    (fd, entry): (c_int, &'static Entry),
-    (from, size): (*mut sockaddr, *mut socklen_t),
-    flags: c_int,
-) -> Option<c_int> {
+fn accept_beside((fd, entry): (c_int, &'static Entry), from: NameBuffer, flags: c_int) -> Option<c_int> {
     if !entry.has(table::CANDIDATE) || entry.has(table::NONBLOCK) || TABLE.has_left() {
         return None;
     }
     let before = errno::get();
     let call = Call::new(Kind::Accept, Some(entry));
     let timeout_ns = kernel::timeout_ns(fd, libc::SO_RCVTIMEO);
-    // SAFETY: the caller's promises about the address.
-    let attempt = || unsafe { accept_in_kernel(fd, from, size, flags) }.filter(|got| *got != Err(libc::EAGAIN));
+    let attempt = || accept_in_kernel(fd, from, flags).filter(|got| *got != Err(libc::EAGAIN));
     match wait_beside(&call, (fd, entry), timeout_ns, attempt) {
-        // SAFETY: as above.
-        Waited::Done(Err(CARRIER_CHANGED)) => unsafe { accept(fd, from, size, flags) },
+        Waited::Done(Err(CARRIER_CHANGED)) => accept(fd, from, flags),
         waited => {
             if let Waited::Done(Ok(new)) = waited {
                 table::accepted(fd, new, flags);
@@ -395,10 +359,10 @@ unsafe fn accept_beside(
     }
 }
 
-unsafe fn accept_once(
+fn accept_once(
     (fd, entry): (c_int, &'static Entry),
     id: u32,
-    (from, size): (*mut sockaddr, *mut socklen_t),
+    from: NameBuffer,
     flags: c_int,
     asks: bool,
 ) -> Option<Result<c_int, c_int>> {
@@ -408,8 +372,7 @@ unsafe fn accept_once(
     let Some((engine, socket)) = locked.both(id) else { return Some(Err(libc::EBADF)) };
     let Handle::Listener(listener) = socket.handle else { return Some(Err(libc::EINVAL)) };
     if engine.stack().listener_readiness(listener).is_ok_and(|ready| ready.readable) {
-        // SAFETY: as above.
-        return Some(unsafe { accept_on_stack(&mut locked, id, listener, (from, size), flags) });
+        return Some(accept_on_stack(&mut locked, id, listener, from, flags));
     }
     let asks = socket.asks_kernel(hint) || asks;
     // Two threads could both find one connection; the second would then wait for the next of the kernel's alone.
@@ -419,8 +382,7 @@ unsafe fn accept_once(
     socket.is_asked = true;
     let visit = visit(entry, id);
     drop(locked);
-    // SAFETY: the caller's promises about the address.
-    let got = if visit.is_some() { unsafe { accept_in_kernel(fd, from, size, flags) } } else { None };
+    let got = if visit.is_some() { accept_in_kernel(fd, from, flags) } else { None };
     if let Some(visit) = visit {
         thread::end_visit(visit);
     }
@@ -434,11 +396,11 @@ unsafe fn accept_once(
 }
 
 /// Takes a connection that the stack has, with a socket of the kernel beside.
-unsafe fn accept_on_stack(
+fn accept_on_stack(
     state: &mut State,
     id: u32,
     listener: Listener,
-    (from, size): (*mut sockaddr, *mut socklen_t),
+    from: NameBuffer,
     flags: c_int,
 ) -> Result<c_int, c_int> {
     let (engine, socket) = state.both(id).ok_or(libc::EBADF)?;
@@ -483,23 +445,18 @@ unsafe fn accept_on_stack(
         }
         return fail(libc::ENOBUFS);
     }
-    // SAFETY: the caller's promises about the address.
-    unsafe { address::write(ends.1, is_v6, interface, from, size) };
+    from.write(ends.1, is_v6, interface);
     Ok(new)
 }
 
 /// Takes a connection that the kernel has. Not by the C library's calls: at those the thread may be cancelled, and
 /// [`Socket::is_asked`] would stay.
-unsafe fn accept_in_kernel(
-    fd: c_int,
-    from: *mut sockaddr,
-    size: *mut socklen_t,
-    flags: c_int,
-) -> Option<Result<c_int, c_int>> {
+fn accept_in_kernel(fd: c_int, from: NameBuffer, flags: c_int) -> Option<Result<c_int, c_int>> {
     const NO_MASK: usize = 0;
     let mut one = pollfd { fd, events: POLLIN, revents: 0 };
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: one entry and a time; then the caller's promises about the address.
+    let (from, size) = from.pointers();
+    // SAFETY: one entry and a time; then room for an address, by the promise of who made it.
     let got = unsafe {
         if libc::syscall(libc::SYS_ppoll, &raw mut one, 1, &raw mut time, NO_MASK, NO_MASK) <= 0 {
             return None;

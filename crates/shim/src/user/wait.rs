@@ -1,11 +1,13 @@
 //! Waiting for what the stack brings: spin as for kernel sockets, then sleep on the interface's descriptors, an eventfd of this
 //! thread and the kernel's own socket.
 
+use super::socket::Socket;
 use super::state::{State, Waiter, Wakes, lock};
 use crate::spin::{Call, Spun};
 use crate::table::{self, Entry};
 use crate::thread::{self, Handled};
 use crate::{descriptor, errno, kernel, real, time};
+use bypass_abi::page::Outcome;
 use descriptors::Visit;
 use libc::{POLLIN, c_int, pollfd, sigset_t};
 use std::cell::Cell;
@@ -148,6 +150,31 @@ fn sleep<T>(what: &For<'_>, handled: Handled, began: u64, mut attempt: impl FnMu
         }
         if rest == 0 {
             return Waited::TimedOut;
+        }
+    }
+}
+
+/// Makes a call of one socket: an attempt, and then waiting, where it waits. `kernel` are the kernel's descriptors beside.
+#[inline(always)]
+pub(super) fn attempt_or_wait<T>(
+    call: &Call,
+    (id, waits): (u32, bool),
+    timeout_ns: fn(&Socket) -> u64,
+    kernel: &[pollfd],
+    mut attempt: impl FnMut(bool) -> Option<Result<T, c_int>>,
+) -> Waited<Result<T, c_int>> {
+    match attempt(false) {
+        Some(result) => {
+            // One that is closed, or the kernel's again, had none.
+            if !matches!(result, Err(libc::EBADF)) {
+                call.count(Outcome::Ready);
+            }
+            Waited::Done(result)
+        }
+        None if !waits => Waited::Done(Err(libc::EAGAIN)),
+        None => {
+            let timeout_ns = lock().sockets.get(id).map_or(u64::MAX, |socket| timeout_ns(socket));
+            wait(call, &For::one(id, kernel, timeout_ns), attempt)
         }
     }
 }
