@@ -105,9 +105,6 @@ impl Stack {
 
     /// Takes a connection out without a segment: another TCP has it. Its segments are passed by from now on, as those of no socket,
     /// until a SYN begins a new connection between these ends. The handle is invalid.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn tcp_detach(&mut self, socket: TcpSocket) -> Result<(), Error> {
         let connection = self.connections.get_mut(socket.0).filter(|one| !one.orphan).ok_or(Error::BadHandle)?;
         let (flow, is_over) = (connection.flow, matches!(connection.state, TcpState::TimeWait | TcpState::Closed));

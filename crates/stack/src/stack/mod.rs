@@ -43,7 +43,8 @@ enum Sender {
     Udp(u32),
 }
 
-/// UDP and TCP of one network interface. The [crate](crate) says how to drive it.
+/// UDP and TCP of one network interface. The [crate](crate) says how to drive it. Of a closed socket all calls return
+/// [`Error::BadHandle`].
 #[derive(Debug)]
 pub struct Stack {
     config: Config,

@@ -118,18 +118,12 @@ impl Stack {
     }
 
     /// Address and port of a listener.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn listener_address(&self, listener: Listener) -> Result<SocketAddr, Error> {
         let listening = self.listeners.get(listener.0).ok_or(Error::BadHandle)?;
         Ok(SocketAddr::new(listening.local.ip(), listening.port))
     }
 
     /// Closes a listener; connections that were not accepted are reset.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn listener_close(&mut self, listener: Listener) -> Result<(), Error> {
         let places: Vec<Flow> = self.listeners.get(listener.0).ok_or(Error::BadHandle)?.places().collect();
         for place in places {
@@ -212,18 +206,12 @@ impl Stack {
     }
 
     /// What was sent so far ends with urgent data (MSG_OOB; the receiver finds them among the others).
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn tcp_mark_urgent(&mut self, socket: TcpSocket) -> Result<(), Error> {
         self.connection_mut(socket)?.mark_urgent();
         Ok(())
     }
 
     /// Bytes until the end of urgent data among what is not yet received; none without.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn tcp_urgent(&self, socket: TcpSocket) -> Result<Option<u32>, Error> {
         Ok(self.connection(socket)?.urgent())
     }
@@ -268,9 +256,6 @@ impl Stack {
     }
 
     /// Drops bytes that were received.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn tcp_consume(&mut self, socket: TcpSocket, count: usize) -> Result<(), Error> {
         self.connection_mut(socket)?.consume(count);
         self.enqueue(socket.0);
@@ -289,9 +274,6 @@ impl Stack {
 
     /// Closes the socket. What was sent still goes out, and its end; what was received and not read is lost, which resets
     /// the connection. The handle is invalid from now on.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn tcp_close(&mut self, now: Instant, socket: TcpSocket) -> Result<(), Error> {
         self.connection_mut(socket)?.close(now);
         self.settle(socket.0.index);
@@ -299,9 +281,6 @@ impl Stack {
     }
 
     /// Closes the socket and resets the connection (SO_LINGER with 0). The handle is invalid from now on.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn tcp_abort(&mut self, socket: TcpSocket) -> Result<(), Error> {
         self.connection_mut(socket)?.abort();
         self.settle(socket.0.index);
@@ -309,9 +288,6 @@ impl Stack {
     }
 
     /// What the socket is ready for. Where it is not writable, the next room counts as an edge.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn tcp_readiness(&mut self, socket: TcpSocket) -> Result<Readiness, Error> {
         let connection = self.connection_mut(socket)?;
         let readiness = connection.readiness();
@@ -321,17 +297,11 @@ impl Stack {
     }
 
     /// Takes the error that waits (SO_ERROR).
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn tcp_take_error(&mut self, socket: TcpSocket) -> Result<Option<Error>, Error> {
         Ok(self.connection_mut(socket)?.error.take())
     }
 
     /// Figures of a connection.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn tcp_info(&self, socket: TcpSocket) -> Result<TcpInfo, Error> {
         Ok(self.connection(socket)?.info())
     }
@@ -355,18 +325,12 @@ impl Stack {
     }
 
     /// Local and remote end.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn tcp_addresses(&self, socket: TcpSocket) -> Result<(SocketAddr, SocketAddr), Error> {
         let flow = self.connection(socket)?.flow;
         Ok((flow.local_socket(), flow.remote_socket()))
     }
 
     /// Options of a connection.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn tcp_options(&self, socket: TcpSocket) -> Result<TcpOptions, Error> {
         Ok(self.connection(socket)?.options)
     }
@@ -421,9 +385,6 @@ impl Stack {
     }
 
     /// Options of a listener.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn listener_options(&self, listener: Listener) -> Result<TcpOptions, Error> {
         Ok(self.listeners.get(listener.0).ok_or(Error::BadHandle)?.options)
     }

@@ -228,27 +228,18 @@ impl Stack {
     }
 
     /// Drops the oldest datagram.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn udp_pop(&mut self, socket: UdpSocket) -> Result<(), Error> {
         self.udp_socket_mut(socket)?.inbox.pop();
         Ok(())
     }
 
     /// Datagrams and bytes that wait to be received, and datagrams that were dropped because there was no room.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn udp_queue(&self, socket: UdpSocket) -> Result<(usize, usize, u64), Error> {
         let one = self.udp_socket(socket)?;
         Ok((one.inbox.len(), one.inbox.bytes(), one.dropped))
     }
 
     /// What the socket is ready for.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn udp_readiness(&mut self, socket: UdpSocket) -> Result<Readiness, Error> {
         let one = self.udp_socket_mut(socket)?;
         Ok(Readiness {
@@ -262,17 +253,11 @@ impl Stack {
     }
 
     /// Takes the error that waits (SO_ERROR).
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn udp_take_error(&mut self, socket: UdpSocket) -> Result<Option<Error>, Error> {
         Ok(self.udp_socket_mut(socket)?.error.take())
     }
 
     /// Local end, and remote end where it is connected.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn udp_addresses(&self, socket: UdpSocket) -> Result<(SocketAddr, Option<SocketAddr>), Error> {
         let one = self.udp_socket(socket)?;
         let remote = one.remote.map(|(address, port)| SocketAddr::new(address.ip(), port));
@@ -293,9 +278,6 @@ impl Stack {
     }
 
     /// Closes the socket. Datagrams that wait are dropped: call [`Stack::poll_transmit`] before.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`].
     pub fn udp_close(&mut self, socket: UdpSocket) -> Result<(), Error> {
         let flows: Vec<Flow> = self.udp_socket(socket)?.flows().collect();
         for flow in flows {
