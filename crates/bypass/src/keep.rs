@@ -16,7 +16,6 @@ const LOOK: Duration = Duration::from_millis(100);
 /// When a peer is asked once more: Linux answers such segments of one connection twice a second.
 const AGAIN: Duration = Duration::from_millis(700);
 
-/// A process with a page.
 struct WatchedProcess {
     page: File,
     started: u64,

@@ -65,7 +65,6 @@ pub(crate) fn leave_heir(fd: c_int, entry: &Entry) {
     crate::errno::set(errno);
 }
 
-/// In a forked child.
 pub(crate) fn forked() {
     TABLE.fork(close, table::list);
 }

@@ -45,7 +45,6 @@ pub(crate) fn poll_one(fd: c_int, events: c_short, ms: c_int) -> c_int {
     if ready > 0 { c_int::from(one.revents) } else { ready }
 }
 
-/// Waits for descriptors.
 pub(crate) fn poll(fds: &mut [pollfd], ns: u64) -> c_int {
     let time = time::to_timespec(ns);
     // SAFETY: entries, a time, no mask.

@@ -15,7 +15,6 @@ type Words = [AtomicU64; page::WORDS];
 
 /// Where the counters are while there is no file.
 static LOCAL: Words = [const { AtomicU64::new(0) }; page::WORDS];
-/// Where the counters are.
 static WORDS: AtomicPtr<Words> = AtomicPtr::new((&raw const LOCAL).cast_mut());
 /// The page of the process that forked this one, where it has a file.
 static PARENTS: AtomicPtr<Words> = AtomicPtr::new(std::ptr::null_mut());
@@ -41,7 +40,6 @@ fn state_of(entry: &Entry) -> Option<&'static AtomicU64> {
     words().get(at_socket(entry.record()?))
 }
 
-/// Counts a call.
 #[inline(always)]
 pub(crate) fn count(kind: Kind, entry: Option<&Entry>, outcome: Outcome, times: u64) {
     add(at_kind(kind, outcome), times);
@@ -86,7 +84,6 @@ pub(crate) fn handed_over(entry: &Entry, reason: Reason) {
     fall_back(Some(entry), reason);
 }
 
-/// Writes to standard error.
 fn say(parts: &[&str]) {
     for part in parts {
         // SAFETY: writes the bytes of the text.
@@ -110,7 +107,6 @@ fn end(reason: Reason) -> ! {
     unsafe { libc::_exit(OURS) }
 }
 
-/// Takes a record for a socket.
 pub(crate) fn list(fd: c_int, flags: u32) -> Option<usize> {
     make();
     let mut state = u64::from(fd.unsigned_abs()) + 1;
@@ -135,7 +131,6 @@ pub(crate) fn list(fd: c_int, flags: u32) -> Option<usize> {
     None
 }
 
-/// Frees a record.
 pub(crate) fn unlist(record: usize) {
     if let Some(word) = words().get(at_socket(record)) {
         word.store(0, Relaxed);
@@ -229,7 +224,6 @@ pub(crate) fn end_capture(request: u64, refused: c_int) {
     }
 }
 
-/// Notes that a socket is busy-polled.
 pub(crate) fn busy_polled(entry: &Entry) {
     if let Some(word) = state_of(entry) {
         word.fetch_or(page::BUSY_POLLED, Relaxed);
@@ -246,7 +240,6 @@ fn process() -> u32 {
     unsafe { libc::getpid() }.unsigned_abs()
 }
 
-/// At the start of a process.
 pub(crate) fn init() {
     PROCESS.store(process(), Relaxed);
 }

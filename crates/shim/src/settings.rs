@@ -22,7 +22,6 @@ static INTERFACE: [AtomicU8; 16] = [const { AtomicU8::new(0) }; 16];
 /// Path of the status pages' folder, then zeros.
 static FOLDER: [AtomicU8; LONGEST] = [const { AtomicU8::new(0) }; LONGEST];
 
-/// Reads [`VARIABLE`].
 pub(crate) fn init(cpus: u32) {
     const NAME: &[u8] = VARIABLE.as_bytes();
     let mut name = [0; NAME.len() + 1];
@@ -49,7 +48,6 @@ pub(crate) fn init(cpus: u32) {
     }
 }
 
-/// All values, for the status page.
 pub(crate) fn values() -> Values {
     VALUES.each_ref().map(|value| value.load(Relaxed))
 }
@@ -98,7 +96,6 @@ pub(crate) fn capture() -> u64 {
     CAPTURE.load(Relaxed)
 }
 
-/// That capture is over.
 pub(crate) fn end_capture() {
     CAPTURE.store(0, Relaxed);
 }

@@ -20,7 +20,6 @@ pub(crate) struct Call {
     pub(crate) handled: Handled,
 }
 
-/// How a spin ended.
 pub(crate) enum Spun<T> {
     /// An attempt had this result.
     Found(T),

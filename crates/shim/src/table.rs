@@ -19,7 +19,6 @@ pub(crate) fn entry(fd: c_int) -> Option<&'static Entry> {
     TABLE.entry(fd)
 }
 
-/// The entry of an internet socket.
 #[inline(always)]
 pub(crate) fn socket(fd: c_int) -> Option<&'static Entry> {
     TABLE.socket(fd)
@@ -43,7 +42,6 @@ pub(crate) fn show(fd: c_int, shown: &Shown<'_>) {
     }
 }
 
-/// Gives a socket a record.
 pub(crate) fn list(fd: c_int, entry: &Entry) {
     entry.set_record(page::list(fd, entry.flags()));
 }

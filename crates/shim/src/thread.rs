@@ -57,7 +57,6 @@ thread_local! {
     };
 }
 
-/// The kernel's number of this thread.
 pub(crate) fn id() -> c_int {
     // SAFETY: takes nothing.
     unsafe { libc::gettid() }
@@ -109,7 +108,6 @@ pub(crate) fn begin_visit(entry: &'static Entry) -> Visit<'static> {
     visit
 }
 
-/// Ends it.
 pub(crate) fn end_visit(visit: Visit<'_>) {
     THREAD.with(|thread| thread.visit.set(None));
     visit.leave();
@@ -238,7 +236,6 @@ impl Handled {
     }
 }
 
-/// Notes that the thread has slept.
 pub(crate) fn slept() {
     THREAD.with(|thread| thread.slept_ns.set(crate::time::now_ns()));
 }

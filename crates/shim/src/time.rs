@@ -25,7 +25,6 @@ pub(crate) fn sleep_ns(ns: u64) {
     unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }
 
-/// Offers the CPU to others.
 pub(crate) fn yield_cpu() {
     // SAFETY: takes nothing.
     unsafe { libc::sched_yield() };

@@ -13,7 +13,6 @@ const WORTH_KEEPING: usize = 1 << 15;
 #[derive(Default)]
 pub(crate) struct Ring {
     bytes: Box<[u8]>,
-    /// Bytes that it takes at most.
     most: usize,
     start: usize,
     length: usize,
@@ -121,7 +120,6 @@ impl Ring {
         (self.bytes.get(first..first + long).unwrap_or_default(), self.bytes.get(..rest).unwrap_or_default())
     }
 
-    /// Drops bytes from the start.
     pub(crate) fn consume(&mut self, count: usize) {
         let count = count.min(self.length);
         self.start = self.place(count);

@@ -13,7 +13,6 @@ struct Place<T> {
     value: Option<T>,
 }
 
-/// Values under [`Key`]s.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,

@@ -21,7 +21,5 @@ impl Instant {
     }
 }
 
-/// A millisecond in nanoseconds.
 pub(crate) const MS: u64 = 1_000_000;
-/// A second in nanoseconds.
 pub(crate) const SECOND: u64 = 1_000_000_000;

@@ -8,7 +8,6 @@ use crate::{Error, Instant, UdpOptions};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Bytes of a UDP header.
 pub(crate) const HEADER: usize = 8;
 
 /// A datagram that was received.
@@ -97,13 +96,11 @@ impl DatagramQueue {
         true
     }
 
-    /// The oldest datagram.
     pub(crate) fn front(&self) -> Option<(QueuedDatagram, &[u8])> {
         let datagram = *self.datagrams.front()?;
         Some((datagram, self.bytes.get(datagram.offset..datagram.offset + datagram.length)?))
     }
 
-    /// Drops the oldest datagram.
     pub(crate) fn pop(&mut self) {
         let Some(datagram) = self.datagrams.pop_front() else { return };
         if self.datagrams.front().is_none_or(|next| next.offset < datagram.offset) {
@@ -111,13 +108,11 @@ impl DatagramQueue {
         }
     }
 
-    /// Bytes of all datagrams.
     pub(crate) fn bytes(&self) -> usize {
         self.datagrams.iter().map(|datagram| datagram.length).sum()
     }
 }
 
-/// A UDP socket.
 #[derive(Debug)]
 pub(crate) struct Udp {
     pub(crate) local: Address,

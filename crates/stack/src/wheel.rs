@@ -21,7 +21,6 @@ struct Node {
     hangs: Option<(u8, u8)>,
 }
 
-/// One timer for each index.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     heads: [[u32; SLOTS]; LEVELS],

@@ -5,22 +5,17 @@ use xsk::XskError;
 
 /// A step that failed, with its operand and the remedy.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages tell what each field is")]
 pub enum EngineError {
     /// Several interfaces, and no default route says which.
     #[error("{} network interfaces are up ({}), and there is no default route: name one with --interface", names.len(), names.join(", "))]
-    Ambiguous {
-        /// Their names.
-        names: Vec<String>,
-    },
+    Ambiguous { names: Vec<String> },
     /// Loopback only.
     #[error("no network interface but loopback is up: set one up ('ip link set IF up')")]
     NoInterface,
     /// Nobody can send to an interface without an address.
     #[error("{interface} has no IP address: give it one ('ip address add ADDRESS/LENGTH dev {interface}')")]
-    NoAddress {
-        /// The interface.
-        interface: String,
-    },
+    NoAddress { interface: String },
     /// The frames cannot be reached.
     #[error(transparent)]
     Port(#[from] XskError),
@@ -29,10 +24,5 @@ pub enum EngineError {
     Socket(#[from] stack::Error),
     /// The kernel's tables cannot be read.
     #[error("the kernel does not tell its {what} over netlink: {cause}")]
-    Kernel {
-        /// Addresses, routes …
-        what: &'static str,
-        /// Its answer.
-        cause: io::Error,
-    },
+    Kernel { what: &'static str, cause: io::Error },
 }

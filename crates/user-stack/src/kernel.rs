@@ -44,7 +44,6 @@ pub(crate) enum Resolution {
     Here { path: Path, source: IpAddr, mac: [u8; 6] },
 }
 
-/// The kernel's tables.
 #[derive(Debug)]
 pub(crate) struct Kernel(Socket);
 
@@ -71,7 +70,6 @@ impl Kernel {
         Some((link.mac?, link.mtu))
     }
 
-    /// Addresses of an interface.
     pub(crate) fn addresses(&self, interface: u32) -> Result<Vec<IpAddr>, EngineError> {
         /// Not usable yet, or not at all: another host has it.
         const TENTATIVE_OR_FAILED: u8 = 0x40 | 0x08;
@@ -123,7 +121,6 @@ impl Kernel {
         }
     }
 
-    /// Its socket.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.0.as_raw_fd()
     }

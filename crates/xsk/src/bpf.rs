@@ -17,7 +17,6 @@ const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 /// The largest attribute that is used here: that of BPF_PROG_LOAD.
 const ATTRIBUTE_BYTES: usize = 128;
 
-/// What a map is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MapKind {
     /// Keys are found by their hash.
@@ -78,7 +77,6 @@ impl Attribute {
 #[repr(C, align(8))]
 struct Aligned([u8; ATTRIBUTE_BYTES]);
 
-/// Makes a map.
 pub(crate) fn map(kind: MapKind, key_bytes: u32, value_bytes: u32, entries: u32) -> io::Result<OwnedFd> {
     let (number, flags) = match kind {
         MapKind::Hash => (1, 0),
@@ -96,7 +94,6 @@ pub(crate) fn insert(map: &OwnedFd, key: &[u8], value: &[u8]) -> io::Result<()> 
     attribute.call(BPF_MAP_UPDATE_ELEM).map(|_| ())
 }
 
-/// Removes a value from a map.
 pub(crate) fn remove(map: &OwnedFd, key: &[u8]) -> io::Result<()> {
     Attribute::new().fd(0, map).pointer(8, key.as_ptr()).call(BPF_MAP_DELETE_ELEM).map(|_| ())
 }

@@ -34,7 +34,6 @@ const QUEUE_PATIENCE: Duration = Duration::from_secs(2);
 const ATTACH_GENERIC: u32 = 1 << 1;
 const ATTACH_DRIVER: u32 = 1 << 2;
 
-/// One queue's socket.
 #[derive(Debug)]
 struct Queue {
     fd: OwnedFd,

@@ -98,7 +98,6 @@ pub(crate) fn send(fd: RawFd, frame: &[u8]) -> Result<(), c_int> {
     if done >= 0 { Ok(()) } else { Err(errno()) }
 }
 
-/// This thread's errno.
 #[inline]
 pub(crate) fn errno() -> c_int {
     // SAFETY: glibc and musl return a valid pointer to this thread's errno.
@@ -177,7 +176,6 @@ impl Mapping {
         unsafe { self.start.as_ptr().add(at) }
     }
 
-    /// Its length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }

@@ -98,7 +98,6 @@ fn capacity(words: usize) -> Option<u64> {
     words.checked_sub(HEAD_WORDS).filter(|records| records.is_power_of_two()).map(|records| records as u64)
 }
 
-/// The writing end.
 #[derive(Debug)]
 struct Writer<W> {
     words: W,
@@ -183,7 +182,6 @@ pub struct TappedFrame {
 #[error("the ring of frames is damaged: the program, or its memory, is broken")]
 pub struct DamagedRing;
 
-/// The reading end.
 #[derive(Debug)]
 struct Reading<W> {
     words: W,

@@ -92,7 +92,6 @@ pub(crate) struct NameBuffer {
 }
 
 impl NameBuffer {
-    /// Nowhere.
     pub(crate) const NONE: Self = Self { to: std::ptr::null_mut(), size: std::ptr::null_mut() };
 
     /// The caller's promise: both are null, or there are `*size` bytes.
@@ -141,7 +140,6 @@ pub(super) fn of_peer(fd: c_int) -> Option<SocketAddr> {
     asked(|address, size| unsafe { real::getpeername.get()(fd, address, size) })
 }
 
-/// Binds a kernel socket.
 pub(super) fn bind(fd: c_int, address: SocketAddr, is_v6: bool, interface: u32) -> bool {
     let (raw, length) = raw(address, is_v6, interface);
     // SAFETY: an address and its length.

@@ -47,7 +47,6 @@ pub(super) struct Inherited {
 }
 
 impl Inherited {
-    /// Sets it on a kernel socket.
     pub(super) fn give(&self, fd: c_int) {
         let ((level, name), (bytes, size)) = (self.name, &self.value);
         // SAFETY: so many bytes are there.
@@ -77,7 +76,6 @@ pub(super) fn is_inherited(level: c_int, name: c_int) -> bool {
     inheritable().any(|one| one == (level, name)) || level == SOL_SOCKET && ALSO.contains(&name)
 }
 
-/// What connections have from a listener.
 pub(super) fn inherited(fd: c_int, is_v6: bool) -> Vec<Inherited> {
     let all = inheritable().zip(&DEFAULTS[usize::from(is_v6)]);
     let mut differ: Vec<Inherited> = all

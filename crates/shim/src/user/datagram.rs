@@ -16,7 +16,6 @@ use libc::{MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC, c_int, ssize_t};
 use stack::{Error, UdpSocket};
 use user_stack::{Engine, Route, Sending};
 
-/// Receives one.
 #[inline]
 pub(super) fn receive(
     engine: &mut Engine,

@@ -38,7 +38,6 @@ impl Incoming<'_> {
         Self { parts, flags, name, control, message_flags: 0, is_kernels: false }
     }
 
-    /// Bytes of room.
     pub(super) fn room(&self) -> usize {
         self.parts.iter().map(|part| part.iov_len).sum()
     }
@@ -66,7 +65,6 @@ impl Incoming<'_> {
     }
 }
 
-/// A send call.
 pub(crate) struct Outgoing<'a> {
     parts: &'a [iovec],
     pub(super) flags: c_int,
@@ -102,7 +100,6 @@ impl<'a> Outgoing<'a> {
         })
     }
 
-    /// Bytes of all parts.
     pub(super) fn length(&self) -> usize {
         self.parts().map(<[u8]>::len).sum()
     }

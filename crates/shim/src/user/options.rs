@@ -180,7 +180,6 @@ unsafe fn give<T>(from: &T, value: *mut c_void, size: *mut socklen_t) {
     }
 }
 
-/// TCP_INFO of linux/tcp.h.
 fn kernel_info(info: &TcpInfo) -> libc::tcp_info {
     // SAFETY: a structure of integers.
     let mut out: libc::tcp_info = unsafe { std::mem::zeroed() };

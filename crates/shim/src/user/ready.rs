@@ -19,7 +19,6 @@ const NOTHING: pollfd = pollfd { fd: -1, events: 0, revents: 0 };
 /// Calls of this process so far: calls that do not wait ask the kernel as often as attempts of one that does.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
-/// Descriptors that a call waits for.
 pub(crate) struct Polled<'a> {
     pub(crate) fds: &'a mut [pollfd],
     pub(crate) timeout_ns: u64,

@@ -24,7 +24,6 @@ pub(super) enum Port {
     Kept,
 }
 
-/// Closes a socket of the stack.
 pub(super) fn end_socket(state: &mut State, id: u32, port: Port) {
     let Some(socket) = state.sockets.remove(id) else { return };
     let Some(engine) = &mut state.engine else { return };
@@ -162,7 +161,6 @@ pub(super) fn kernel_has(fd: c_int, port: u16, of: Addresses, kind: u32) -> bool
     TABLE.kernels(fd, kind).any(|other| has_port(other) && addresses(other).is_some_and(|other| other.meets(of)))
 }
 
-/// The addresses of a socket.
 fn addresses(fd: c_int) -> Option<Addresses> {
     let is_v6 = table::entry(fd).is_some_and(|entry| entry.has(table::IPV6));
     Some(Addresses::of(address::of_socket(fd)?.ip(), both_families(fd, is_v6)))

@@ -36,7 +36,6 @@ pub(super) fn wake() {
     }
 }
 
-/// Starts it, once a process.
 pub(super) fn start() {
     if RUNS.swap(true, Relaxed) {
         return;

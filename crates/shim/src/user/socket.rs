@@ -8,7 +8,6 @@ use libc::{SOL_SOCKET, c_int};
 use stack::{Listener, TcpSocket, TcpState, UdpSocket};
 use std::net::SocketAddr;
 
-/// A socket of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Handle {
     Udp(UdpSocket),
@@ -30,7 +29,6 @@ impl Handle {
 /// multicast, and errors that ICMP reports.
 pub(super) const ATTEMPTS_A_KERNEL: u32 = 64;
 
-/// A socket.
 pub(super) struct Socket {
     pub(super) handle: Handle,
     pub(super) port: u16,

@@ -21,7 +21,6 @@ pub(super) struct Waiter {
     pub(super) is_woken: bool,
 }
 
-/// What wakes a thread that sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wakes {
     /// Something happens to this socket.
@@ -53,7 +52,6 @@ pub(crate) struct State {
     /// What [`Engine::descriptors`] gives.
     pub(super) descriptors: Vec<c_int>,
     pub(super) sockets: Sockets<Handle, Socket>,
-    /// The epoll instances.
     pub(super) sets: Sets,
     pub(super) waiters: Vec<Waiter>,
     pub(super) orphans: Vec<Orphan>,
@@ -125,7 +123,6 @@ impl Drop for Locked {
     }
 }
 
-/// Locks the state.
 pub(crate) fn lock() -> Locked {
     let locked = lock_state();
     match locked.ended_by {
@@ -236,7 +233,6 @@ impl State {
         }
     }
 
-    /// Engine and socket.
     #[inline]
     pub(super) fn both(&mut self, id: u32) -> Option<(&mut Engine, &mut Socket)> {
         Some((self.engine.as_mut()?, self.sockets.get(id)?))

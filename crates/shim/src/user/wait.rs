@@ -23,14 +23,12 @@ const FEW: usize = 64;
 /// In the place of an error number: another has to be asked from now on, the kernel or the stack.
 pub(super) const CARRIER_CHANGED: c_int = -1;
 
-/// How waiting ended.
 pub(super) enum Waited<T> {
     Done(T),
     Interrupted,
     TimedOut,
 }
 
-/// What is waited for.
 #[derive(Clone, Copy)]
 pub(super) struct For<'a> {
     pub(super) wakes: Wakes,

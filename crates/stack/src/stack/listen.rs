@@ -15,7 +15,6 @@ use std::collections::VecDeque;
 /// How long after the last cookie an acknowledgment may be one's answer.
 const COOKIES_LAST: u64 = 128 * SECOND;
 
-/// A socket that listens.
 #[derive(Debug)]
 pub(super) struct Listening {
     pub(super) local: Address,
@@ -23,7 +22,6 @@ pub(super) struct Listening {
     pub(super) both: bool,
     pub(super) backlog: usize,
     pub(super) options: TcpOptions,
-    /// Connections that wait to be accepted.
     pub(super) queue: VecDeque<u32>,
     pub(super) read_edges: u32,
     pub(super) announced: bool,

@@ -52,7 +52,6 @@ pub struct Stack {
     secret: Secret,
     hops: Hops,
     connections: Slab<Box<Connection>>,
-    /// Connections by their flow.
     flows: Table<Flow, u32>,
     listeners: Slab<Listening>,
     listening: Places,
@@ -414,7 +413,6 @@ impl Stack {
         self.ends.keys().any(|(_, used)| *used == port)
     }
 
-    /// Queues a reply.
     fn reply(&mut self, reply: Option<Reply>) {
         let Some(reply) = reply else { return };
         if self.replies.len() >= MAX_REPLIES {

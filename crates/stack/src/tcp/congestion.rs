@@ -2,7 +2,6 @@
 //! counting (RFC 3465). CUBIC differs from it only where the window is large and the round trip long (RFC 9438, section
 //! 4.3), which a network of microseconds is not.
 
-/// The congestion window, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Congestion {
     /// cwnd.

@@ -16,7 +16,6 @@ const COOKIE_LASTS: u64 = 64 * SECOND;
 /// Bits of a time stamp that tell window scale (four) and SACK (one).
 const STAMPED: u32 = 5;
 const STAMPED_MASK: u32 = (1 << STAMPED) - 1;
-/// No window scale.
 const NO_SCALE: u32 = 15;
 
 /// The secret of a stack.

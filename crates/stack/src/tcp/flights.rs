@@ -15,7 +15,6 @@ pub(crate) enum Fate {
     Lost,
 }
 
-/// One segment that was sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flight {
     pub(crate) start: Seq,

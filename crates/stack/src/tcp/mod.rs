@@ -121,7 +121,6 @@ pub(crate) struct SendSide {
     pub(crate) small_end: Seq,
     /// More data follow soon, as the application said.
     pub(crate) more: bool,
-    /// The end of urgent data.
     pub(crate) urgent: Option<Seq>,
     pub(crate) last_sent: Instant,
     /// The application met a full buffer and waits for room.
@@ -167,7 +166,6 @@ pub(crate) enum Purpose {
     Reordering,
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) flow: Flow,

@@ -20,7 +20,6 @@ pub(crate) struct Range {
     newest: u32,
 }
 
-/// What is received.
 #[derive(Debug)]
 pub(crate) struct ReceiveSide {
     pub(crate) buffer: Ring,
@@ -41,7 +40,6 @@ pub(crate) struct ReceiveSide {
     pub(crate) fin_received: bool,
     /// The application receives no more.
     pub(crate) shut: bool,
-    /// The end of urgent data.
     pub(crate) urgent: Option<Seq>,
     /// An acknowledgment is due at once.
     pub(crate) ack_now: bool,

@@ -11,7 +11,6 @@ const DUPLICATES: usize = 3;
 /// Recoveries for which a widened reordering window is kept.
 const WINDOW_PERSISTS: u8 = 16;
 
-/// A recovery in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Recovery {
     /// SND.NXT when it began: its acknowledgment ends it.

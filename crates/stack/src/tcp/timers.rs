@@ -16,7 +16,6 @@ const PROBE_SLACK_ALONE: u64 = 50 * MS;
 const ORPHAN_PATIENCE: u64 = 100 * SECOND;
 
 impl Connection {
-    /// Does what is due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.timers.ack <= now {
             self.timers.ack = Instant::NEVER;

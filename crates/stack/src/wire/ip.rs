@@ -5,7 +5,6 @@ use crate::PassedBy;
 use crate::address::Address;
 use crate::number::short;
 
-/// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 /// Bytes of the longest header that is written: Ethernet and IPv6.
 const LONGEST: usize = ETHERNET + 40;

@@ -15,12 +15,10 @@ pub(crate) const PROTOCOL_TCP: u8 = 6;
 pub(crate) const PROTOCOL_UDP: u8 = 17;
 pub(crate) const PROTOCOL_ICMP_V6: u8 = 58;
 
-/// Two bytes in network order.
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|pair| u16::from_be_bytes(*pair))
 }
 
-/// Four bytes in network order.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|four| u32::from_be_bytes(*four))
 }

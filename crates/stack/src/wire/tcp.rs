@@ -17,7 +17,6 @@ pub(crate) const PSH: u8 = 0x08;
 pub(crate) const ACK: u8 = 0x10;
 pub(crate) const URG: u8 = 0x20;
 
-/// A received segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment<'a> {
     pub(crate) source_port: u16,

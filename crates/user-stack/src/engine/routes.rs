@@ -14,7 +14,6 @@ const RESOLVE_FOR_NS: u64 = 3_000_000_000;
 /// For how long it is remembered that an address is not reached through the interface.
 const ELSEWHERE_NS: u64 = 1_000_000_000;
 
-/// Addresses that are remembered.
 const MOST_REMEMBERED: usize = 4096;
 
 impl Engine {
