@@ -17,7 +17,7 @@ mod visit;
 pub use epoll::{Change, Event, Member, Refusal, Sets, What, kernel_events, refusal};
 pub use poll::{Asking, Bits, MOST_SELECTED, Watched, selected, to_sets};
 pub use sockets::{Kind, Leaving, Sockets, Transfer};
-pub use visit::Visit;
+pub use visit::{Visit, Visitors};
 
 /// The bits of epoll(7) that this crate gives a meaning to, as `<sys/epoll.h>` has them.
 mod bits {

@@ -4,7 +4,7 @@
 //! A descriptor can be closed and opened behind this table's back (by the C library itself, or by a direct system call). So
 //! an entry only says what is worth trying: each use of it gives the kernel's result also where the entry is wrong.
 
-use crate::visit::Visitors;
+use crate::visit::{Visit, Visitors};
 use std::sync::atomic::{
     AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -59,7 +59,8 @@ pub enum Backend {
 pub struct Entry {
     /// Flags above; 0: nothing to accelerate.
     state: AtomicU32,
-    pub(crate) visitors: Visitors,
+    /// Threads that spin on it.
+    pub visitors: Visitors,
     /// Record in the status page, plus 1.
     record: AtomicU32,
     /// Number of its socket on the stack.
@@ -425,6 +426,13 @@ impl<const SIZE: usize> Table<SIZE> {
                 list(fd, entry);
             }
         }
+    }
+
+    /// Another descriptor for the same socket, where the closing thread left one; it has one user more.
+    pub fn inherit(&self, visit: &Visit<'_>) -> Option<i32> {
+        let heir = visit.heir();
+        self.entry(heir)?.visitors.add_user();
+        Some(heir)
     }
 
     /// Entries of the program's descriptors.

@@ -2,15 +2,14 @@
 //! a spin makes call after call, and the number may become another file's between two of them.
 //!
 //! So a thread that spins is noted at the entry ([`Visit`]). Who closes the number leaves a copy of the descriptor, the heir,
-//! says so ([`Entry::begin_closing`]), and closes when no visitor is left; each of them goes on with the heir, which the last
-//! one closes ([`Entry::release`]).
+//! says so ([`Visitors::begin_closing`]), and closes when no visitor is left; each of them goes on with the heir, which the last
+//! one closes ([`Visitors::release`]).
 
-use crate::table::{Entry, Table};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::SeqCst};
 
-/// The visitors of an entry, and, of a copy, its users.
+/// The visitors of a descriptor, and, of a copy, its users.
 #[derive(Debug)]
-pub(crate) struct Visitors {
+pub struct Visitors {
     /// Generation in the upper 16 bits, spinning threads below; [`CLOSING`] while a thread closes it.
     state: AtomicU32,
     /// While it is being closed: a copy of the descriptor for those that spin on it, plus 1.
@@ -28,6 +27,37 @@ impl Visitors {
         Self { state: AtomicU32::new(0), heir: AtomicI32::new(0), users: AtomicU32::new(0) }
     }
 
+    /// Whether threads spin on it.
+    pub fn is_visited(&self) -> bool {
+        self.state.load(SeqCst) & COUNT > 0
+    }
+
+    /// A thread closes it: those that spin on it leave it, and go on with `heir`, a copy, where it has an entry. The closing thread is
+    /// the copy's first user.
+    pub fn begin_closing(&self, heir: Option<(i32, &Self)>) {
+        if let Some((fd, heir)) = heir {
+            heir.users.store(1, SeqCst);
+            self.heir.store(fd + 1, SeqCst);
+        }
+        self.state.fetch_or(CLOSING, SeqCst);
+    }
+
+    /// It is closed: who visits it from now on visits another file.
+    pub fn end_closing(&self) {
+        let before = self.state.load(SeqCst) & !COUNT & !CLOSING;
+        self.state.store(before.wrapping_add(GENERATION), SeqCst);
+        self.heir.store(0, SeqCst);
+    }
+
+    /// One user less of a copy. Whether it was the last: the copy is to be closed.
+    pub fn release(&self) -> bool {
+        self.users.fetch_sub(1, SeqCst) == 1
+    }
+
+    pub(crate) fn add_user(&self) {
+        self.users.fetch_add(1, SeqCst);
+    }
+
     /// In a child the threads of its parent are no visitors. Whether the descriptor has users.
     pub(crate) fn fork(&self) -> bool {
         self.state.store(0, SeqCst);
@@ -38,74 +68,41 @@ impl Visitors {
 /// A thread's presence on a socket while it spins.
 #[derive(Debug, Clone, Copy)]
 pub struct Visit<'t> {
-    entry: &'t Entry,
+    visitors: &'t Visitors,
     generation: u32,
 }
 
 impl<'t> Visit<'t> {
     /// Begins one.
-    pub fn begin(entry: &'t Entry) -> Self {
-        let before = entry.visitors.state.fetch_add(1, SeqCst);
-        Self { entry, generation: before & !COUNT }
+    pub fn begin(visitors: &'t Visitors) -> Self {
+        let before = visitors.state.fetch_add(1, SeqCst);
+        Self { visitors, generation: before & !COUNT }
     }
 
     /// Whether the descriptor still is what it was.
     #[inline(always)]
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.entry.visitors.state.load(SeqCst) & !COUNT == self.generation && self.generation & CLOSING == 0
+        self.visitors.state.load(SeqCst) & !COUNT == self.generation && self.generation & CLOSING == 0
     }
 
     /// Ends it.
     pub fn leave(self) {
-        let _ = self.entry.visitors.state.fetch_update(SeqCst, SeqCst, |now| {
+        let _ = self.visitors.state.fetch_update(SeqCst, SeqCst, |now| {
             let same = now & !COUNT & !CLOSING == self.generation & !CLOSING;
             (same && now & COUNT > 0).then(|| now - 1)
         });
     }
 
-    /// Whether it is of this entry.
+    /// Whether it is of this descriptor.
     #[must_use]
-    pub fn is_of(&self, entry: &Entry) -> bool {
-        std::ptr::eq(self.entry, entry)
-    }
-}
-
-impl Entry {
-    /// Whether threads spin on it.
-    pub fn is_visited(&self) -> bool {
-        self.visitors.state.load(SeqCst) & COUNT > 0
+    pub fn is_of(&self, visitors: &Visitors) -> bool {
+        std::ptr::eq(self.visitors, visitors)
     }
 
-    /// A thread closes it: those that spin on it leave it, and go on with `heir`, a copy, where it has an entry. The closing thread is
-    /// the copy's first user.
-    pub fn begin_closing(&self, heir: Option<(i32, &Self)>) {
-        if let Some((fd, heir)) = heir {
-            heir.visitors.users.store(1, SeqCst);
-            self.visitors.heir.store(fd + 1, SeqCst);
-        }
-        self.visitors.state.fetch_or(CLOSING, SeqCst);
-    }
-
-    /// It is closed: who visits it from now on visits another file.
-    pub fn end_closing(&self) {
-        let before = self.visitors.state.load(SeqCst) & !COUNT & !CLOSING;
-        self.visitors.state.store(before.wrapping_add(GENERATION), SeqCst);
-        self.visitors.heir.store(0, SeqCst);
-    }
-
-    /// One user less of a copy. Whether it was the last: the copy is to be closed.
-    pub fn release(&self) -> bool {
-        self.visitors.users.fetch_sub(1, SeqCst) == 1
-    }
-}
-
-impl<const SIZE: usize> Table<SIZE> {
-    /// Another descriptor for the same socket, where the closing thread left one; it has one user more.
-    pub fn inherit(&self, visit: &Visit<'_>) -> Option<i32> {
-        let heir = visit.entry.visitors.heir.load(SeqCst) - 1;
-        self.entry(heir)?.visitors.users.fetch_add(1, SeqCst);
-        Some(heir)
+    /// The copy that the closing thread left; negative: none.
+    pub(crate) fn heir(&self) -> i32 {
+        self.visitors.heir.load(SeqCst) - 1
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn close(fd: c_int) {
 
 /// Gives back what [`descriptors::table::Table::inherit`] gave.
 pub(crate) fn release(heir: c_int) {
-    if table::entry(heir).is_some_and(Entry::release) {
+    if table::entry(heir).is_some_and(|heir| heir.visitors.release()) {
         close(heir);
     }
 }
@@ -50,12 +50,12 @@ pub(crate) fn leave_heir(fd: c_int, entry: &Entry) {
     let errno = crate::errno::get();
     let heir = copy(fd);
     let known = table::entry(heir);
-    entry.begin_closing(known.map(|known| (heir, known)));
+    entry.visitors.begin_closing(known.map(|known| (heir, &known.visitors)));
     let end = time::now_ns() + PATIENCE_NS;
-    while entry.is_visited() && time::now_ns() < end {
+    while entry.visitors.is_visited() && time::now_ns() < end {
         time::pause();
     }
-    entry.end_closing();
+    entry.visitors.end_closing();
     if known.is_some() {
         release(heir);
     } else if heir >= 0 {

@@ -99,7 +99,7 @@ pub(crate) fn ended() {
 
 /// Notes that the thread spins on a descriptor. What a signal handler's longjmp left is ended by the next one, or by the close.
 pub(crate) fn begin_visit(entry: &'static Entry) -> Visit<'static> {
-    let visit = Visit::begin(entry);
+    let visit = Visit::begin(&entry.visitors);
     // One that is there was left by longjmp, or a signal handler waits for something itself.
     if let Some(before) = THREAD.with(|thread| thread.visit.replace(Some(visit))) {
         before.leave();
@@ -120,7 +120,7 @@ pub(crate) fn take_visit() -> Option<Visit<'static>> {
 
 /// Whether the thread, below a signal handler, spins on a descriptor.
 pub(crate) fn visits(entry: &Entry) -> bool {
-    THREAD.with(|thread| thread.visit.get().is_some_and(|visit| visit.is_of(entry)))
+    THREAD.with(|thread| thread.visit.get().is_some_and(|visit| visit.is_of(&entry.visitors)))
 }
 
 /// Counts the thread among those that spin, unless there are `most` already.

@@ -353,11 +353,11 @@ fn a_childs_own_descriptors_are_closed_and_its_sockets_listed() {
     }
     table.put_on_stack(noted(&table, 4), 1);
     // A call goes on with this copy, below the handler of a signal that forks.
-    noted(&table, 3).begin_closing(Some((21, noted(&table, 21))));
+    noted(&table, 3).visitors.begin_closing(Some((21, &noted(&table, 21).visitors)));
     let (closed, listed) = (std::cell::RefCell::new(Vec::new()), std::cell::RefCell::new(Vec::new()));
     table.off_stack();
     table.fork(|fd| closed.borrow_mut().push(fd), |fd, entry| listed.borrow_mut().push((fd, entry.has(SHARED))));
     assert_eq!((closed.into_inner(), listed.into_inner()), (vec![20], vec![(3, true), (4, true)]));
     assert_eq!(noted(&table, 4).flags(), SOCKET | STREAM | SHARED | LEFT);
-    assert!(!noted(&table, 3).is_visited());
+    assert!(!noted(&table, 3).visitors.is_visited());
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::table::{OWN, SOCKET};
+use crate::table::{OWN, SOCKET, Table};
 use random::SplitMix64;
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn spin(table: &'static Table<16>, linux: &mut Linux, thread: Spin, random: &mut
     let entry = table.entry(3).unwrap();
     match thread {
         Spin::Away => {
-            let visit = Visit::begin(entry);
+            let visit = Visit::begin(&entry.visitors);
             // The number may become another file's between the call's first attempt and this.
             if visit.is_valid() { Spin::Spins(visit, linux.fds[&3]) } else { Spin::Spins(visit, u32::MAX) }
         }
@@ -61,7 +61,7 @@ fn spin(table: &'static Table<16>, linux: &mut Linux, thread: Spin, random: &mut
 }
 
 fn release(table: &Table<16>, linux: &mut Linux, heir: i32) {
-    if table.entry(heir).unwrap().release() {
+    if table.entry(heir).unwrap().visitors.release() {
         let _ = table.open(heir, 0);
         assert!(linux.fds.remove(&heir).is_some(), "closed twice");
     }
@@ -70,18 +70,18 @@ fn release(table: &Table<16>, linux: &mut Linux, heir: i32) {
 fn close(table: &'static Table<16>, linux: &mut Linux, closing: Close) -> Close {
     let entry = table.entry(3).unwrap();
     match closing {
-        Close::Begins if !entry.is_visited() => Close::Ended,
+        Close::Begins if !entry.visitors.is_visited() => Close::Ended,
         Close::Begins => {
             let heir = (4..).find(|fd| !linux.fds.contains_key(fd)).unwrap();
             let file = linux.fds[&3];
             linux.fds.insert(heir, file);
             let _ = table.open(heir, OWN);
-            entry.begin_closing(table.entry(heir).map(|of_heir| (heir, of_heir)));
+            entry.visitors.begin_closing(table.entry(heir).map(|of_heir| (heir, &of_heir.visitors)));
             Close::Waits(heir)
         }
-        Close::Waits(_) if entry.is_visited() => closing,
+        Close::Waits(_) if entry.visitors.is_visited() => closing,
         Close::Waits(heir) => {
-            entry.end_closing();
+            entry.visitors.end_closing();
             release(table, linux, heir);
             Close::Ended
         }
@@ -137,7 +137,7 @@ fn random_spins_and_closes_hit_the_file_that_they_began_with() {
             }
         }
         assert_eq!(linux.fds.keys().copied().collect::<Vec<_>>(), [3], "seed {seed}");
-        assert!(!table.entry(3).unwrap().is_visited(), "seed {seed}");
+        assert!(!table.entry(3).unwrap().visitors.is_visited(), "seed {seed}");
     }
 }
 
@@ -145,15 +145,17 @@ fn random_spins_and_closes_hit_the_file_that_they_began_with() {
 fn what_a_longjmp_left_of_a_visit_does_not_count_in_the_next_generation() {
     let table = Box::leak(Box::new(Table::<16>::new()));
     let entry = table.entry(3).unwrap();
-    let left = Visit::begin(entry);
-    assert!(entry.is_visited() && left.is_of(entry) && !left.is_of(table.entry(4).unwrap()));
-    entry.begin_closing(None);
+    let left = Visit::begin(&entry.visitors);
+    assert!(
+        entry.visitors.is_visited() && left.is_of(&entry.visitors) && !left.is_of(&table.entry(4).unwrap().visitors)
+    );
+    entry.visitors.begin_closing(None);
     assert!(!left.is_valid() && table.inherit(&left).is_none());
     // The close loses patience.
-    entry.end_closing();
-    let next = Visit::begin(entry);
+    entry.visitors.end_closing();
+    let next = Visit::begin(&entry.visitors);
     left.leave();
-    assert!(entry.is_visited() && next.is_valid() && !left.is_valid());
+    assert!(entry.visitors.is_visited() && next.is_valid() && !left.is_valid());
     next.leave();
-    assert!(!entry.is_visited());
+    assert!(!entry.visitors.is_visited());
 }

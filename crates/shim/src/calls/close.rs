@@ -23,7 +23,7 @@ fn closing(fd: c_int) {
     } else if !entry.has_any(OWN) {
         user::forgotten(fd, entry);
     }
-    if entry.is_visited() && !thread::visits(entry) {
+    if entry.visitors.is_visited() && !thread::visits(entry) {
         descriptor::leave_heir(fd, entry);
     }
     table::forget(entry);
