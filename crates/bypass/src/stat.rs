@@ -9,8 +9,9 @@ use host::tasks::parse_stat;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use user_stack::listed_end;
 
 /// How often each thing became of a kind of call, or of a socket's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
@@ -321,21 +322,7 @@ fn line(text: &str) -> Option<(u64, KernelSocket)> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let [_, local, remote, state, _, _, _, _, _, inode, ..] = words.as_slice() else { return None };
     let state = usize::from_str_radix(state, 16).ok()?;
-    Some((inode.parse().ok()?, KernelSocket { local: address(local)?, remote: address(remote)?, state }))
-}
-
-/// `0100007F:1F90`: words of the address in the machine's order, the port in hexadecimal.
-fn address(text: &str) -> Option<SocketAddr> {
-    let (address, port) = text.split_once(':')?;
-    let mut octets = Vec::new();
-    for at in (0..address.len()).step_by(8) {
-        octets.extend(u32::from_str_radix(address.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
-    }
-    let ip = match <[u8; 4]>::try_from(octets.as_slice()) {
-        Ok(four) => IpAddr::V4(Ipv4Addr::from(four)),
-        Err(_) => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?)).to_canonical(),
-    };
-    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+    Some((inode.parse().ok()?, KernelSocket { local: listed_end(local)?, remote: listed_end(remote)?, state }))
 }
 
 #[cfg(test)]
@@ -354,15 +341,15 @@ mod tests {
             (seen.local.to_string(), seen.remote.to_string()),
             ("127.0.0.1:8080".into(), "127.0.0.2:50000".into())
         );
-        let six = address("00000000000000000000000001000000:0016").unwrap();
+        let six = listed_end("00000000000000000000000001000000:0016").unwrap();
         assert_eq!(six.to_string(), "[::1]:22");
-        assert_eq!(address("0000000000000000FFFF00000100007F:0016").unwrap().to_string(), "127.0.0.1:22");
+        assert_eq!(listed_end("0000000000000000FFFF00000100007F:0016").unwrap().to_string(), "127.0.0.1:22");
         assert!(
             line("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode")
                 .is_none()
         );
         for broken in ["", ":", "01:1", "0100007F:1F901", "0100007F01:1", "xxxxxxxx:1"] {
-            assert_eq!(address(broken), None, "{broken}");
+            assert_eq!(listed_end(broken), None, "{broken}");
         }
     }
 

@@ -8,10 +8,12 @@
 mod engine;
 mod error;
 mod kernel;
+mod listed;
 mod probe;
 mod refresh;
 
 pub use engine::{Engine, Route, Sending, now};
 pub use error::EngineError;
+pub use listed::listed_end;
 pub use probe::probe_peer;
 pub use refresh::{Answers, Refresh, Snapshot};

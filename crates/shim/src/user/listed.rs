@@ -1,6 +1,7 @@
 //! The connections that the kernel lists.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use user_stack::listed_end;
 
 /// A connection that the kernel has or is making.
 pub(super) struct Connection {
@@ -23,21 +24,11 @@ pub(super) fn connections() -> Vec<Connection> {
             if OF_NOBODY.contains(&state) {
                 return None;
             }
-            Some(Connection { local: end(local)?, remote: end(remote)?, is_handshake: state == HANDSHAKE })
+            Some(Connection {
+                local: listed_end(local)?,
+                remote: listed_end(remote)?,
+                is_handshake: state == HANDSHAKE,
+            })
         })
         .collect()
-}
-
-/// An end as the kernel's tables have it: the words of the address as they are in memory, and the port.
-fn end(text: &str) -> Option<SocketAddr> {
-    let (address, port) = text.split_once(':')?;
-    let word = |at| Some(u32::from_str_radix(address.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
-    let ip = match address.len() {
-        8 => IpAddr::from(word(0)?),
-        _ => {
-            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
-            IpAddr::from(<[u8; 16]>::try_from(words.concat()).ok()?).to_canonical()
-        }
-    };
-    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
 }
