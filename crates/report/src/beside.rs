@@ -1,9 +1,9 @@
 //! Round trip and wake-up side by side: a row a combination of the factors that both have.
 
 use crate::columns::{Room, cell, heading};
-use crate::digest::info::{CellInfo, Mark};
-use crate::digest::names::label_word;
 use crate::layout::{Column, Grid};
+use digest::names::label_word;
+use digest::{CellInfo, Mark};
 use model::{Probe, factor};
 
 /// What stands of each of them.
@@ -85,7 +85,7 @@ fn agree(trip: &CellInfo, wake: &CellInfo) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::info::{Figure, Figures};
+    use digest::{Figure, Figures};
     use model::{LatencyKind, Substrate};
     use std::collections::BTreeMap;
 

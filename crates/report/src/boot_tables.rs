@@ -1,8 +1,8 @@
 //! The boots of kernels as a table.
 
-use crate::digest::boots::{BootFigures, BootMode, BootSpread, VISIT};
 use crate::layout::{Column, Grid};
 use crate::units::{counted, percent, us_or_dash};
+use digest::boots::{BootFigures, BootMode, BootSpread, VISIT};
 use model::factor::capitalised;
 use std::collections::BTreeSet;
 

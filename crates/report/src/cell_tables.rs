@@ -1,10 +1,10 @@
 //! Tables of cells: which quantities stand in them, in which order. Titles, units and values come from the catalogue.
 
 use crate::columns::{self, Room, heading};
-use crate::digest::info::{CellInfo, Figures};
 use crate::document::Document;
 use crate::layout::{Band, Column, Grid};
 use crate::{beside, boot_tables};
+use digest::{CellInfo, Figures};
 use model::Probe;
 use model::quantity::{self, Group};
 

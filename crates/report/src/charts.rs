@@ -1,12 +1,12 @@
 //! Every figure of a report as a file of its own: PNG, SVG, PDF, CSV. `windhover plot` writes them.
 
-use crate::compare::KEPT;
 use crate::draw::figure::Figure;
 pub use crate::draw::figure::Font;
 use crate::draw::heat::{self, Heat, Layout, Look, Map, Titles};
 use crate::draw::plots::{self, Picture};
 use crate::units::{each_once, list, plain};
 use crate::{Options, Report, ReportError};
+use digest::compare::KEPT;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a chart shows.

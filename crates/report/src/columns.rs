@@ -1,7 +1,7 @@
 //! The heading and the cells of a quantity, as every table has them.
 
-use crate::digest::info::Figures;
 use crate::units::{self, bits, commas, span, three_digits, us_or_dash, us_short};
+use digest::Figures;
 use model::quantity::{self, Unit};
 
 /// How much room a table has.

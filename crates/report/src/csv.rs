@@ -2,9 +2,9 @@
 //! figure. An empty field means that there is no figure.
 
 use crate::Report;
-use crate::digest::info::CellInfo;
 use crate::document::Headline;
 use crate::papers::{COLUMNS as COLUMNS_OF_PAPERS, columns};
+use digest::CellInfo;
 use model::quantity::{self, Combine, Group, Quantity, Unit};
 use model::{LatencyKind, Probe};
 use std::collections::BTreeSet;

@@ -4,16 +4,16 @@
 //! each set of figures whether it is RTT or RTT/2.
 
 use crate::ReportError;
-use crate::digest::boots::BootSpread;
-use crate::digest::info::{CellInfo, Mark};
-use crate::digest::names::cell_word;
 use crate::error::json_text;
+use digest::boots::BootSpread;
+use digest::names::cell_word;
+use digest::{CellInfo, Mark};
 use model::{LatencyKind, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The JSON schemas of [`Document`] and of [`crate::compare::Comparisons`] by file name, as `store::schemas` has those of
+/// The JSON schemas of [`Document`] and of [`digest::compare::Comparisons`] by file name, as `store::schemas` has those of
 /// stored documents.
 ///
 /// # Errors
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 pub fn schemas() -> Result<Vec<(&'static str, String)>, ReportError> {
     Ok(vec![
         ("report.schema.json", json_text(&schemars::schema_for!(Document))?),
-        ("compare.schema.json", json_text(&schemars::schema_for!(crate::compare::Comparisons))?),
+        ("compare.schema.json", json_text(&schemars::schema_for!(digest::compare::Comparisons))?),
     ])
 }
 

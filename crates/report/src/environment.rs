@@ -1,10 +1,10 @@
 //! What the figures were measured on, in pairs of name and value: machines, hosts, NICs, loads, own cost; and what stands
 //! behind a single cell.
 
-use crate::RunInput;
-use crate::digest::combine::{middle, spread};
-use crate::digest::names::measured_on;
 use crate::units::{each_once, plain, span, utc};
+use digest::RunInput;
+use digest::combine::{middle, spread};
+use digest::names::measured_on;
 use model::factor::capitalised;
 use model::result::EndReport;
 use model::{MachineFacts, NicFacts, Prepared, ResultDocument, Role, Source};
@@ -43,7 +43,7 @@ impl Facts {
 
 /// What was measured on, run by run: its name, and all that is known.
 pub(crate) fn of(inputs: &[RunInput]) -> Vec<(String, Vec<Facts>)> {
-    crate::digest::cells::run_names(inputs).into_iter().zip(inputs.iter().map(parts)).collect()
+    digest::cells::run_names(inputs).into_iter().zip(inputs.iter().map(parts)).collect()
 }
 
 fn parts(run: &RunInput) -> Vec<Facts> {

@@ -1,9 +1,9 @@
 //! The percentile ladder of a measurement: from the body of a distribution to its far tail.
 
-use crate::digest::cells::merged;
 use crate::layout::{Column, Grid};
 use crate::result_tables::Keys;
 use crate::units::{commas, us_or_dash};
+use digest::cells::merged;
 use model::result::Rung;
 use model::{LatencyKind, ResultDocument};
 use stats::Histogram;

@@ -1,21 +1,22 @@
 //! The papers' table: which rows there are, and what stands in their columns.
 
-use crate::compare::Comparisons;
-use crate::digest::boots;
-use crate::digest::cells::{Cell, collect, run_names};
-use crate::digest::info::{CellInfo, Mark};
-use crate::digest::names::{ROW_AXES, label_word, measured_on, rank};
+use crate::Options;
 use crate::document::{Block, Document, Headline, Headlines, RunInfo, TableRow};
 use crate::reference::{PublishedRow, published};
 use crate::say::{answer, notes, summary};
 use crate::units::{each_once, plain, range, utc};
-use crate::{Options, RunInput};
+use digest::RunInput;
+use digest::boots;
+use digest::cells::{Cell, collect, run_names};
+use digest::compare::Comparisons;
+use digest::names::{ROW_AXES, label_word, measured_on, rank};
+use digest::{CellInfo, Mark};
 use model::{LatencyKind, Probe, Substrate, source};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Digests runs into cells and the document. `compared`: the comparisons of the same runs, for the summary.
 pub(crate) fn digest(inputs: &[RunInput], options: &Options, compared: &[Comparisons]) -> (Vec<Cell>, Document) {
-    let (mut cells, mut remarks) = collect(inputs, options);
+    let (mut cells, mut remarks) = collect(inputs, options.rtt);
     let (axes, mut fixed) = axes(&cells);
     let rows = number_rows(&mut cells, &axes);
     cells.sort_by_cached_key(|cell| {

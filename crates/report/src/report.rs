@@ -1,12 +1,38 @@
 //! A report over one or several runs: what every form is written from.
 
-use crate::compare::Comparisons;
-use crate::digest::cells::Cell;
+use crate::compare;
 use crate::document::Document;
 use crate::draw::plots::Plotted;
 use crate::error::json_text;
-use crate::{Options, ReportError, RunInput, papers};
+use crate::{Options, ReportError, papers};
+use digest::RunInput;
+use digest::cells::Cell;
+use digest::compare::Comparisons;
+use model::ResultDocument;
+use model::run::RunStep;
 use std::collections::BTreeSet;
+
+/// A stored run as a report takes it.
+#[must_use]
+pub fn run_input(run: store::Run) -> RunInput {
+    let name = run.name();
+    let with_factors = |(step, mut result): (RunStep, ResultDocument)| {
+        for (axis, value) in &step.factors {
+            result.factors.entry(axis.clone()).or_insert_with(|| value.clone());
+        }
+        (step, result)
+    };
+    let (steps, results) = run.results.into_iter().map(with_factors).unzip();
+    RunInput {
+        name,
+        document: run.run,
+        results,
+        failed: run.failed.into_iter().map(|(step, why)| (step.cell, why)).collect(),
+        problems: run.problems,
+        folder: Some(run.path),
+        steps,
+    }
+}
 
 /// A report as one HTML file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,14 +56,14 @@ impl Report {
     /// Digests stored runs; see [`Report::from_inputs`].
     #[must_use]
     pub fn from_runs(runs: impl IntoIterator<Item = store::Run>, options: &Options) -> Self {
-        Self::from_inputs(runs.into_iter().map(RunInput::from).collect(), options)
+        Self::from_inputs(runs.into_iter().map(run_input).collect(), options)
     }
 
     /// Digests runs. Several runs (two NICs, two kernels) stand in one table where their substrates agree and in
     /// separate blocks where they do not.
     #[must_use]
     pub fn from_inputs(inputs: Vec<RunInput>, options: &Options) -> Self {
-        let compared = Comparisons::for_report(&inputs, options.rtt);
+        let compared = compare::for_report(&inputs, options.rtt);
         let (cells, document) = papers::digest(&inputs, options, &compared);
         Self { document, cells, inputs, compared }
     }

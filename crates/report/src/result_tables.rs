@@ -2,9 +2,9 @@
 //! is to show, and what it is called, comes from the catalogue.
 
 use crate::columns::{Room, text, unit};
-use crate::digest::names::hosts;
 use crate::layout::{Column, Grid};
 use crate::units::{plain, us_or_dash};
+use digest::names::hosts;
 use model::quantity::{self, DISTRIBUTIONS, Distribution, Group, Quantity, Times};
 use model::{ResultDocument, Role, Statistic};
 use std::borrow::Borrow;

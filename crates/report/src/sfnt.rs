@@ -6,8 +6,8 @@
 //! rounded rather than cut, the mean and the standard deviation come from exact sums, and halving follows the statistics instead of
 //! preceding them.
 
-use crate::digest::cells::merged;
 use crate::units::plain;
+use digest::cells::merged;
 use model::{Latency, LatencyKind, MachineFacts, ResultDocument, Role};
 
 /// What the header says beside what the results know themselves. All of it may be absent.

@@ -1,11 +1,11 @@
 //! The results of one measurement typed by hand: text, Markdown and CSV. Figures are in the kind that the results have.
 
-use crate::digest::cells::shown;
 use crate::layout::paragraph;
 use crate::markdown::{filled_table, quote};
 use crate::parts::{Part, setting};
 use crate::units::{plain, whole};
 use crate::{ladder, view};
+use digest::cells::shown;
 use model::result::EndReport;
 use model::{ClockSource, Finding, LatencyKind, ResultDocument, Role, source};
 use std::collections::BTreeSet;

@@ -1,11 +1,11 @@
 //! The results of `pace` typed by hand, as text and Markdown: a summary in sentences first, then rates, latencies from
 //! both send times, one-way times, segments and reflectors.
 
-use crate::digest::names::label_word;
 use crate::layout::Column;
 use crate::parts::Part;
 use crate::result_tables::{About, Keys, Shape, rows, times};
 use crate::units::{commas, each_once, percent, plain, pps, span, us_or_dash};
+use digest::names::label_word;
 use model::factor::{self, Factor, Sets, ValueType};
 use model::quantity::{Group, Times};
 use model::result::Latency;

@@ -4,12 +4,12 @@ use crate::Report;
 use crate::cell_tables;
 use crate::columns::{self, Room};
 use crate::compare;
-use crate::digest::info::{CellInfo, Mark};
-use crate::digest::names::{axis_title, label_word};
 use crate::document::{Block, Document, Headline, TableRow};
 use crate::layout::{Band, Column, Grid, paragraph};
 use crate::papers::{caption, columns};
 use crate::units::list;
+use digest::names::{axis_title, label_word};
+use digest::{CellInfo, Mark};
 use std::collections::BTreeSet;
 
 /// A figure with its mark; `!` names its notes, `*` stands alone.
@@ -216,7 +216,7 @@ impl Report {
                 first.protocol,
                 first.label,
                 first.kind.title(),
-                crate::digest::names::measured_on(first.substrate)
+                digest::names::measured_on(first.substrate)
             );
             out.push_str(&paragraph("", &heading, width));
             out.push_str(&cell_grid(group).text(width));

@@ -1,5 +1,7 @@
 //! Figures as people read them. No figure changes its meaning here: only unit, rounding and grouping.
 
+pub use digest::text::commas;
+pub(crate) use digest::text::{counted, each_once, grouped, list, plain, size, whole};
 use model::quantity::Unit;
 use std::collections::BTreeSet;
 
@@ -80,29 +82,6 @@ pub(crate) fn count_tick(count: f64) -> String {
     short(value) + unit
 }
 
-/// A count in groups of three, separated by narrow no-break spaces: for HTML.
-pub(crate) fn grouped(count: u64) -> String {
-    in_threes(count, '\u{202f}')
-}
-
-/// A count in groups of three, separated by commas: for sentences.
-#[must_use]
-pub fn commas(count: u64) -> String {
-    in_threes(count, ',')
-}
-
-fn in_threes(count: u64, separator: char) -> String {
-    let digits = count.to_string();
-    let mut out = String::with_capacity(digits.len() * 2);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(separator);
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// Bits a second with the unit that suits them: `942 Mbit/s`.
 pub(crate) fn bits(per_second: f64) -> String {
     let (value, unit) = scaled(per_second, &[(1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")], 1.0);
@@ -134,24 +113,6 @@ pub(crate) fn pps(rate: f64) -> String {
     if rate < 100.0 && rate.fract() != 0.0 { format!("{rate:.2}") } else { commas(whole(rate)) }
 }
 
-/// Each of some things once, in the order found.
-pub(crate) fn each_once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut kept: Vec<T> = Vec::new();
-    for one in all {
-        if !kept.contains(&one) {
-            kept.push(one);
-        }
-    }
-    kept
-}
-
-/// The nearest whole number; 0 of what is below.
-pub(crate) fn whole(value: f64) -> u64 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count; `as` saturates")]
-    let whole = value.round().max(0.0) as u64;
-    whole
-}
-
 /// A share in percent, or in millionths where that would be zeros.
 fn share(value: f64) -> String {
     let percent = value * 100.0;
@@ -178,17 +139,6 @@ pub(crate) fn percent(part: f64, whole: f64) -> String {
     format!("{percent:.digits$} %")
 }
 
-/// A size in bytes as axis labels have it (`32`, `1k`, `64k`, `1M`).
-pub(crate) fn size(bytes: u64) -> String {
-    if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) {
-        format!("{}M", bytes >> 20)
-    } else if bytes >= 1024 && bytes.is_multiple_of(1024) {
-        format!("{}k", bytes >> 10)
-    } else {
-        bytes.to_string()
-    }
-}
-
 /// The smallest and the largest of some counts: `3`, `3 to 5`; empty of none.
 pub(crate) fn range(counts: impl IntoIterator<Item = usize>) -> String {
     let counts: BTreeSet<usize> = counts.into_iter().collect();
@@ -198,27 +148,12 @@ pub(crate) fn range(counts: impl IntoIterator<Item = usize>) -> String {
     }
 }
 
-/// `1 repetition`, `3 repetitions`.
-pub(crate) fn counted(count: usize, word: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {word}{plural}")
-}
-
 /// A wall-clock time since 1970 for people: `2026-11-21 21:43:04 UTC`.
 pub(crate) fn utc(ns: u64) -> String {
     let text = store::utc_text(ns);
     let part = |from: usize, to: usize| text.get(from..to).unwrap_or("");
     let date = [part(0, 4), part(4, 6), part(6, 8)].join("-");
     format!("{date} {} UTC", [part(9, 11), part(11, 13), part(13, 15)].join(":"))
-}
-
-/// Joins words as a sentence does: `a, b and c`.
-pub(crate) fn list(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
 }
 
 /// Escapes text for HTML and SVG, attributes included.
@@ -236,9 +171,6 @@ pub(crate) fn escape(text: &str) -> String {
     }
     out
 }
-
-/// What came from outside must not steer a terminal or break a table.
-pub(crate) use model::text::visible_line as plain;
 
 #[cfg(test)]
 mod tests {

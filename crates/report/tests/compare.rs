@@ -5,12 +5,14 @@
 #[path = "../examples/sample/mod.rs"]
 mod sample;
 
+use digest::compare::{CompareError, CompareOptions, Comparisons, Outcome, Sample};
+use digest::{Metric, RunInput};
 use model::{
     CellBoot, Fate, Finding, FindingId, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, Probe, ResultDocument, Substrate,
 };
 use sample::{Chance, Recipe, Shape};
-use windhover_report::compare::{CompareError, CompareOptions, Comparisons, Metric, Outcome, Sample, csv_columns};
-use windhover_report::{Options, Report, RunInput};
+use windhover_report::compare::{self, Written as _, csv_columns};
+use windhover_report::{Options, Report};
 
 const EMPTY: Recipe = Recipe {
     name: "a-20261121T214304Z",
@@ -123,12 +125,9 @@ fn by(factor: f64) -> Vec<(&'static str, u64, f64)> {
 fn a_run_with_itself_never_differs() {
     for repetitions in [1, 3, 5, 8] {
         let own = run("a", repetitions, &SIZES, u64::from(repetitions));
-        let made = Comparisons::new(
-            std::slice::from_ref(&own),
-            std::slice::from_ref(&own),
-            &gated(&["p99 > +0%", "p99 < -0%"]),
-        )
-        .unwrap();
+        let made =
+            compare::of(std::slice::from_ref(&own), std::slice::from_ref(&own), &gated(&["p99 > +0%", "p99 < -0%"]))
+                .unwrap();
         assert_eq!(claims(&made), 0);
         assert!(!made.broken());
         let text = made.text(100, true);
@@ -145,7 +144,7 @@ fn what_does_not_differ_is_seldom_said_to() {
     let wrong = (0..200)
         .filter(|seed| {
             let (a, b) = (runs("a", 6, &SIZES, 2 * seed), runs("b", 6, &SIZES, 2 * seed + 1));
-            claims(&Comparisons::new(&a, &b, &options()).unwrap()) > 0
+            claims(&compare::of(&a, &b, &options()).unwrap()) > 0
         })
         .count();
     assert!(wrong <= 28, "{wrong} of 200 comparisons of equals claim a difference");
@@ -154,21 +153,21 @@ fn what_does_not_differ_is_seldom_said_to() {
 #[test]
 fn what_differs_is_said_with_its_evidence() {
     let (a, b) = (runs("a", 7, &SIZES, 1), runs("b", 7, &by(1.12), 2));
-    let made = Comparisons::new(&a, &b, &options()).unwrap();
+    let made = compare::of(&a, &b, &options()).unwrap();
     let comparison = &made.comparisons[0];
     let figure = comparison.overall[0].metrics.iter().find(|figure| figure.metric == "p99").unwrap();
     assert_eq!(figure.outcome, Outcome::Higher);
     let [low, high] = figure.ratio_ci95.unwrap();
     assert!(low < 1.12 && high > 1.12 && low > 1.05, "{low} {high}");
     insta::assert_snapshot!(made.text(100, false));
-    assert_eq!(made.text(100, true), Comparisons::new(&a, &b, &options()).unwrap().text(100, true));
+    assert_eq!(made.text(100, true), compare::of(&a, &b, &options()).unwrap().text(100, true));
 }
 
 #[test]
 fn three_repetitions_cannot_tell_and_it_is_said_why() {
     // Twice as slow in every repetition, and still 3 against 3 is one dealing in ten.
     let (a, b) = (runs("a", 3, &SIZES[..1], 1), runs("b", 3, &by(2.0)[..1], 2));
-    let made = Comparisons::new(&a, &b, &options()).unwrap();
+    let made = compare::of(&a, &b, &options()).unwrap();
     assert_eq!(claims(&made), 0);
     let figure = &made.comparisons[0].cells[0].metrics[0];
     assert_eq!(figure.outcome, Outcome::TooFew);
@@ -177,7 +176,7 @@ fn three_repetitions_cannot_tell_and_it_is_said_why() {
     assert!(text.contains("cannot bring p below 0.10, 4 each could"), "{text}");
     // Four can.
     let (a, b) = (runs("a", 4, &SIZES[..1], 1), runs("b", 4, &by(2.0)[..1], 2));
-    assert!(claims(&Comparisons::new(&a, &b, &options()).unwrap()) > 0);
+    assert!(claims(&compare::of(&a, &b, &options()).unwrap()) > 0);
 }
 
 #[test]
@@ -190,7 +189,7 @@ fn one_repetition_has_no_interval_unless_asked_for() {
     }
     let of = |batches: bool| {
         let options = CompareOptions { batches, ..options() };
-        Comparisons::new(&a, &b, &options).unwrap().comparisons[0].cells[0].metrics[0].clone()
+        compare::of(&a, &b, &options).unwrap().comparisons[0].cells[0].metrics[0].clone()
     };
     assert_eq!((of(false).ratio_ci95, of(false).interval_over), (None, None));
     let figure = of(true);
@@ -211,7 +210,7 @@ fn cells_that_cannot_be_trusted_are_named_and_claim_nothing() {
     {
         result.verdict.add(Finding::at(FindingId::Migrated, "initiator", "it moved"));
     }
-    let made = Comparisons::new(&a, &b, &options()).unwrap();
+    let made = compare::of(&a, &b, &options()).unwrap();
     let comparison = &made.comparisons[0];
     let excluded = comparison.cells.iter().find(|cell| cell.excluded.is_some()).unwrap();
     assert!(excluded.metrics.iter().all(|figure| figure.outcome == Outcome::Untrusted));
@@ -224,7 +223,7 @@ fn cells_that_cannot_be_trusted_are_named_and_claim_nothing() {
     let whole = &comparison.overall[0];
     assert_eq!((whole.cells, whole.metrics[0].b_values.len()), (2, 5), "rounds that a cell lacks do not count");
     // A gate that is about nothing else than such cells is no pass.
-    let error = Comparisons::new(&a, &b, &gated(&["p99 > +10% @ size=32"])).unwrap_err();
+    let error = compare::of(&a, &b, &gated(&["p99 > +10% @ size=32"])).unwrap_err();
     assert_eq!(error.exit_code(), 4, "{error}");
 }
 
@@ -232,12 +231,12 @@ fn cells_that_cannot_be_trusted_are_named_and_claim_nothing() {
 fn sizes_and_probes_are_never_mixed_silently() {
     let a = runs("a", 4, &SIZES[..1], 1);
     let b = runs("b", 4, &[("other", 64, 1.0)], 2);
-    let error = Comparisons::new(&a, &b, &options()).unwrap_err();
+    let error = compare::of(&a, &b, &options()).unwrap_err();
     assert!(matches!(&error, CompareError::Apart { factor, .. } if factor == "size"), "{error}");
     assert!(error.to_string().contains("--where size=") && error.exit_code() == 2);
     let wheres = |size: &str| vec![("size".to_owned(), size.to_owned())];
     let named = CompareOptions { wheres: wheres("32"), wheres_b: wheres("64"), ..options() };
-    let text = Comparisons::new(&a, &b, &named).unwrap().text(100, false);
+    let text = compare::of(&a, &b, &named).unwrap().text(100, false);
     assert!(text.contains("Different messages are compared, as asked for: size 32 with size 64"), "{text}");
 }
 
@@ -248,7 +247,7 @@ fn substrates_are_never_mixed_silently() {
         run.document.substrate = Substrate::Metal;
         run.document.labels.insert("site".into(), "elsewhere".into());
     }
-    let made = Comparisons::new(&a, &b, &options()).unwrap();
+    let made = compare::of(&a, &b, &options()).unwrap();
     let text = made.text(100, false).replace("\n  ", " ");
     assert!(
         text.contains("The sides are of different substrates: A was measured between network namespaces"),
@@ -264,7 +263,7 @@ fn comparisons_in_simulated_time_say_so_at_each_figure() {
     for run in a.iter_mut().chain(&mut b) {
         run.document.substrate = Substrate::SimulatedTime;
     }
-    let made = Comparisons::new(&a, &b, &options()).unwrap();
+    let made = compare::of(&a, &b, &options()).unwrap();
     let text = made.text(400, true);
     assert!(text.contains("in simulated time, by counted instructions"), "{text}");
     assert!(made.csv().lines().skip(1).all(|line| line.contains("simulated-time")), "{}", made.csv());
@@ -282,7 +281,7 @@ fn options_of_the_kernel_that_differ_stand_beside_the_effect() {
     set(&mut a, Some("CONFIG_HZ=250\nCONFIG_VETH=m\nCONFIG_ACPI=y\n"), "a");
     set(&mut b, Some("CONFIG_HZ=250\nCONFIG_PREEMPT_RT=y\nCONFIG_VETH=y\nCONFIG_ACPI=y\n"), "b");
     let lines = |a: &[RunInput], b: &[RunInput]| -> Vec<String> {
-        let made = Comparisons::new(a, b, &options()).unwrap();
+        let made = compare::of(a, b, &options()).unwrap();
         let all = made.comparisons[0].differences.iter().filter(|one| one.what.contains("kernel "));
         all.map(|one| format!("{}: {:?} {:?}", one.what, one.a, one.b)).collect()
     };
@@ -304,9 +303,9 @@ fn options_of_the_kernel_that_differ_stand_beside_the_effect() {
 #[test]
 fn a_report_compares_runs_of_one_substrate_alone() {
     let (mut a, b) = (run("a", 4, &SIZES, 1), run("b", 4, &SIZES, 2));
-    assert_eq!(Comparisons::for_report(&[a.clone(), b.clone()], false)[0].comparisons.len(), 1);
+    assert_eq!(compare::for_report(&[a.clone(), b.clone()], false)[0].comparisons.len(), 1);
     a.document.substrate = Substrate::Metal;
-    assert_eq!(Comparisons::for_report(&[a, b], false), []);
+    assert_eq!(compare::for_report(&[a, b], false), []);
 }
 
 #[test]
@@ -315,17 +314,17 @@ fn cells_of_one_run() {
         [("other", 32, 1.0), ("fifo:50", 32, 0.5), ("other", 64, 1.0), ("fifo:50", 64, 0.5), ("rr:50", 32, 0.5)];
     let own = run("a", 5, &cells, 1);
     let axis = |axis: &str| CompareOptions { axis: Some(axis.to_owned()), ..options() };
-    let made = Comparisons::new(std::slice::from_ref(&own), &[], &axis("policy")).unwrap();
+    let made = compare::of(std::slice::from_ref(&own), &[], &axis("policy")).unwrap();
     let names: Vec<String> = made.comparisons.iter().map(|one| format!("{} / {}", one.a.name, one.b.name)).collect();
     assert_eq!(names, ["policy other / fifo:50", "policy other / rr:50", "fifo:50 / rr:50"]);
     assert!(made.comparisons[0].interleaved && made.comparisons[1].unmatched[0].contains("64 B"));
     let wheres = |value: &str| vec![("policy".to_owned(), value.to_owned())];
     let two = CompareOptions { wheres: wheres("other"), wheres_b: wheres("fifo:50"), ..options() };
-    let made = Comparisons::new(std::slice::from_ref(&own), &[], &two).unwrap();
+    let made = compare::of(std::slice::from_ref(&own), &[], &two).unwrap();
     assert_eq!((made.comparisons.len(), made.comparisons[0].cells.len()), (1, 2));
     assert!(made.text(100, false).contains("fifo:50 is faster than policy other by"), "{}", made.text(100, false));
     let error =
-        |options: &CompareOptions| Comparisons::new(std::slice::from_ref(&own), &[], options).unwrap_err().to_string();
+        |options: &CompareOptions| compare::of(std::slice::from_ref(&own), &[], options).unwrap_err().to_string();
     assert!(error(&axis("colour")).contains("no factor 'colour'"));
     assert!(error(&axis("load")).contains("only one value of load (none)"));
     assert!(error(&options()).contains("--axis"));
@@ -348,7 +347,7 @@ fn a_filter_takes_the_word_of_the_plan() {
     let compared = |shield: &str, gate: &str| {
         let wheres = |value: &str| vec![("shield".to_owned(), value.to_owned())];
         let options = CompareOptions { wheres: wheres("off"), wheres_b: wheres(shield), ..gated(&[gate]) };
-        Comparisons::new(std::slice::from_ref(&own), &[], &options)
+        compare::of(std::slice::from_ref(&own), &[], &options)
     };
     let (recorded, plan) = ("auto (v1)", "auto");
     for word in [recorded, plan] {
@@ -402,7 +401,7 @@ fn two_kernels_of_one_run_are_compared_with_their_options() {
         }
     }
     let axis = CompareOptions { axis: Some("kernel".to_owned()), ..options() };
-    let made = Comparisons::new(std::slice::from_ref(&run), &[], &axis).unwrap();
+    let made = compare::of(std::slice::from_ref(&run), &[], &axis).unwrap();
     let differences = &made.comparisons[0].differences;
     let of = |what: &str| {
         differences.iter().find(|one| one.what.contains(what)).unwrap_or_else(|| panic!("{differences:#?}"))
@@ -427,7 +426,7 @@ fn two_kernels_of_one_run_are_compared_with_their_options() {
 fn kernels_are_compared_by_boots_and_a_kernel_does_not_differ_from_itself() {
     let options = CompareOptions { axis: Some("kernel".to_owned()), ..options() };
     let claims = |run: &RunInput| {
-        let made = Comparisons::new(std::slice::from_ref(run), &[], &options).unwrap();
+        let made = compare::of(std::slice::from_ref(run), &[], &options).unwrap();
         let figures = made.comparisons[0].cells.iter().flat_map(|cell| &cell.metrics);
         figures.filter(|figure| matches!(figure.outcome, Outcome::Higher | Outcome::Lower)).count()
     };
@@ -445,14 +444,14 @@ fn kernels_are_compared_by_boots_and_a_kernel_does_not_differ_from_itself() {
         by_repetitions >= 5,
         "repetitions of one boot are no evidence: only {by_repetitions} of 20 pairs were claimed"
     );
-    let made = Comparisons::new(&[of_kernels(6, 0.5, 1)], &[], &options).unwrap();
+    let made = compare::of(&[of_kernels(6, 0.5, 1)], &[], &options).unwrap();
     let comparison = &made.comparisons[0];
     assert_eq!((comparison.sample, comparison.cells[0].a.runs), (Sample::Boot, 1));
     assert_eq!((comparison.cells[0].metrics[0].a_values.len(), comparison.cells[0].a.repetitions), (6, 24));
     let text = made.text(100, true).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("6 boots a side, 24 repetitions of each cell on a side"), "{text}");
     // Too few boots, however many repetitions they have.
-    let made = Comparisons::new(&[of_kernels(3, 0.5, 1)], &[], &options).unwrap();
+    let made = compare::of(&[of_kernels(3, 0.5, 1)], &[], &options).unwrap();
     let few = |outcome: Outcome| matches!(outcome, Outcome::TooFew | Outcome::Same);
     assert!(made.comparisons[0].cells[0].metrics.iter().all(|figure| few(figure.outcome)));
     let text = made.text(100, true).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -465,7 +464,7 @@ fn kernels_are_compared_by_boots_and_a_kernel_does_not_differ_from_itself() {
     });
     loads.results.extend(more);
     let by_load = CompareOptions { axis: Some("load".to_owned()), ..CompareOptions::default() };
-    let made = Comparisons::new(&[loads], &[], &by_load).unwrap();
+    let made = compare::of(&[loads], &[], &by_load).unwrap();
     assert_eq!(made.comparisons[0].sample, Sample::Repetition);
 }
 
@@ -501,7 +500,7 @@ fn gates_break_on_the_estimate_and_tell_the_evidence() {
     let (a, b) = (runs("a", 6, &SIZES, 1), runs("b", 6, &by(1.3), 2));
     let broken = |gates: &[&str], significant: bool| {
         let options = CompareOptions { significant, ..gated(gates) };
-        Comparisons::new(&a, &b, &options).unwrap()
+        compare::of(&a, &b, &options).unwrap()
     };
     assert!(broken(&["p99 > +10%"], false).broken() && broken(&["p99 > +10%"], true).broken());
     assert!(!broken(&["p99 > +50%"], false).broken());
@@ -517,16 +516,15 @@ fn gates_break_on_the_estimate_and_tell_the_evidence() {
     assert!(text.contains("the evidence is significant"), "{text}");
     // Few runs: the estimate breaks it; evidence cannot, and that is no pass.
     let (a, b) = (runs("a", 3, &SIZES, 1), runs("b", 3, &by(1.3), 2));
-    let of = |significant: bool| {
-        Comparisons::new(&a, &b, &CompareOptions { significant, ..gated(&["p99 > +10%"]) }).unwrap()
-    };
+    let of =
+        |significant: bool| compare::of(&a, &b, &CompareOptions { significant, ..gated(&["p99 > +10%"]) }).unwrap();
     assert!(of(false).broken() && !of(true).broken() && of(true).undecided() && !of(false).undecided());
     let text = of(true).text(100, false).replace("\n  ", " ");
     assert!(text.contains("gate 'p99 > +10%': UNDECIDED") && text.contains("5 runs a side would decide"), "{text}");
     // What judges nothing is an error and no pass.
     for (gate, word) in [("p99.9 > +10%", "p99.9"), ("p99 > +10% @ load=cpu", "load=none"), ("bits < 1Mbit/s", "bits")]
     {
-        let error = Comparisons::new(&a, &b, &gated(&[gate])).unwrap_err();
+        let error = compare::of(&a, &b, &gated(&[gate])).unwrap_err();
         assert!(error.to_string().contains(word) && error.exit_code() == 2, "{error}");
     }
 }
@@ -534,7 +532,7 @@ fn gates_break_on_the_estimate_and_tell_the_evidence() {
 #[test]
 fn every_form_tells_the_same() {
     let (a, b) = (runs("a", 5, &SIZES, 1), runs("b", 5, &by(1.3), 2));
-    let made = Comparisons::new(&a, &b, &gated(&["loss > 1%"])).unwrap();
+    let made = compare::of(&a, &b, &gated(&["loss > 1%"])).unwrap();
     let csv = made.csv();
     let lines: Vec<&str> = csv.split("\r\n").filter(|line| !line.is_empty()).collect();
     assert_eq!(lines[0], csv_columns().join(","));
@@ -547,7 +545,7 @@ fn every_form_tells_the_same() {
     let markdown = made.markdown();
     assert!(markdown.contains("| p99 |") && markdown.contains("## B against A"), "{markdown}");
     let only = CompareOptions { metrics: vec!["p99".parse::<Metric>().unwrap()], ..options() };
-    let made = Comparisons::new(&a, &b, &only).unwrap();
+    let made = compare::of(&a, &b, &only).unwrap();
     assert!(made.comparisons[0].cells.iter().all(|cell| cell.metrics.len() == 1));
 }
 
@@ -555,13 +553,13 @@ fn every_form_tells_the_same() {
 fn what_a_report_compares_by_itself() {
     let cells = [("other", 32, 1.0), ("fifo:50", 32, 0.5), ("other", 64, 1.0), ("fifo:50", 64, 0.5)];
     let own = run("a", 5, &cells, 1);
-    let of_one = Comparisons::for_report(std::slice::from_ref(&own), false);
+    let of_one = compare::for_report(std::slice::from_ref(&own), false);
     let titles: Vec<&str> = of_one.iter().map(|one| one.title.as_str()).collect();
     assert_eq!(titles, ["The primary comparisons", "What policy is worth: measured, not tested"]);
     let other = run("b", 5, &cells, 2);
-    let of_two = Comparisons::for_report(&[own, other], false);
+    let of_two = compare::for_report(&[own, other], false);
     assert_eq!((of_two.len(), of_two[0].comparisons[0].cells.len()), (1, 4));
-    assert!(Comparisons::for_report(&[], false).is_empty());
+    assert!(compare::for_report(&[], false).is_empty());
 }
 
 /// What a million messages a repetition come to over PGM; `worse` scales all that loss and repair cost.
@@ -621,7 +619,7 @@ fn more_loss_over_pgm_is_called_worse_and_scheduling_is_left_out_of_it() {
     let gates = ["repaired > +0.04%", "naks > +20%", "given-up > 0", "repaired.p50 > 600us", "untouched.p99 > +20%"];
     let options = CompareOptions { metrics, ..gated(&gates) };
     let (a, b) = (apart(&over_pgm("a", 6, 1.0, 1)), apart(&over_pgm("b", 6, 1.5, 2)));
-    let made = Comparisons::new(&a, &b, &options).unwrap();
+    let made = compare::of(&a, &b, &options).unwrap();
     let outcome = |name: &str| {
         let of = made.comparisons[0].cells[0].metrics.iter().find(|figure| figure.metric == name).unwrap();
         (of.outcome, of.unit.as_str())
@@ -654,7 +652,7 @@ fn more_loss_over_pgm_is_called_worse_and_scheduling_is_left_out_of_it() {
         assert!(text.contains(words), "{words}: {text}");
     }
     // The other way round everything is better.
-    let turned = Comparisons::new(&b, &a, &options).unwrap();
+    let turned = compare::of(&b, &a, &options).unwrap();
     let lower = turned.comparisons[0].cells[0].metrics.iter().filter(|figure| figure.outcome == Outcome::Lower);
     assert_eq!((lower.count(), turned.broken()), (6, false));
 }
@@ -662,7 +660,7 @@ fn more_loss_over_pgm_is_called_worse_and_scheduling_is_left_out_of_it() {
 #[test]
 fn figures_of_pgm_are_compared_by_themselves_where_there_is_pgm() {
     let (a, b) = (apart(&over_pgm("a", 4, 1.0, 1)), apart(&over_pgm("b", 4, 1.0, 2)));
-    let made = Comparisons::new(&a, &b, &options()).unwrap();
+    let made = compare::of(&a, &b, &options()).unwrap();
     let names = |made: &Comparisons| -> Vec<String> {
         made.comparisons[0].cells[0].metrics.iter().map(|figure| figure.metric.clone()).collect()
     };
@@ -672,9 +670,9 @@ fn figures_of_pgm_are_compared_by_themselves_where_there_is_pgm() {
     let given_up = made.comparisons[0].cells[0].metrics.last().unwrap();
     assert_eq!((given_up.outcome, given_up.a), (Outcome::Same, 0.0), "nothing is lost on either side");
     let (a, b) = (runs("a", 4, &SIZES[..1], 1), runs("b", 4, &SIZES[..1], 2));
-    let without = names(&Comparisons::new(&a, &b, &options()).unwrap());
+    let without = names(&compare::of(&a, &b, &options()).unwrap());
     assert!(!own.iter().any(|name| without.contains(&(*name).to_owned())), "{without:?}");
-    let error = Comparisons::new(&a, &b, &gated(&["naks > 0"])).unwrap_err();
+    let error = compare::of(&a, &b, &gated(&["naks > 0"])).unwrap_err();
     assert!(error.to_string().contains("naks") && error.exit_code() == 2, "{error}");
 }
 
@@ -708,7 +706,7 @@ fn parity_is_compared_where_either_run_used_it() {
     let plain = counted(over_pgm("a", 6, 1.0, 1));
     let [sixteen, eight] = [16, 8].map(|group| counted(with_parity("b", group, 2)));
     let figures = |a: &[RunInput], b: &[RunInput], gates: &[&str]| {
-        let mut made = Comparisons::new(a, b, &gated(gates)).unwrap();
+        let mut made = compare::of(a, b, &gated(gates)).unwrap();
         let broken: Vec<bool> = made.gates.iter().map(|gate| gate.broken).collect();
         let mut figures = made.comparisons.remove(0).cells.remove(0).metrics;
         figures.retain(|figure| ["rebuilt", "parity"].contains(&figure.metric.as_str()));
@@ -730,7 +728,7 @@ fn parity_is_compared_where_either_run_used_it() {
     assert_eq!((both.len(), both[1].outcome), (2, Outcome::Higher));
     // Without parity on either side there is no such figure.
     assert!(figures(&plain, &counted(over_pgm("b", 6, 1.0, 3)), &[]).0.is_empty());
-    let error = Comparisons::new(&plain[..1], &plain[..1], &gated(&["parity > 0%"])).unwrap_err();
+    let error = compare::of(&plain[..1], &plain[..1], &gated(&["parity > 0%"])).unwrap_err();
     assert!(error.to_string().contains("parity") && error.exit_code() == 2, "{error}");
     // Nor is there a share of repairs where nothing was repaired.
     let mut quiet = sixteen;
@@ -758,7 +756,7 @@ fn a_figure_that_a_short_repetition_lacks_asks_for_longer_ones() {
         significant: true,
         ..options()
     };
-    let made = Comparisons::new(std::slice::from_ref(&own), &[], &options).unwrap();
+    let made = compare::of(std::slice::from_ref(&own), &[], &options).unwrap();
     let cell = made.comparisons[0].cells.iter().find(|cell| cell.label.contains("32 B")).unwrap();
     let figure = &cell.metrics[0];
     assert_eq!(figure.outcome, Outcome::TooFew);
@@ -785,7 +783,7 @@ fn what_is_significant_in_one_cell_alone_is_said_first() {
     for size in [64, 128, 256] {
         run.results.extend(self::run("r", 2, &[("other", size, 1.0), ("fifo:1", size, 1.0)], size).results);
     }
-    let made = Comparisons::new(&[run], &[], &CompareOptions { axis: Some("policy".to_owned()), ..options() }).unwrap();
+    let made = compare::of(&[run], &[], &CompareOptions { axis: Some("policy".to_owned()), ..options() }).unwrap();
     let said = made.comparisons[0].summary[1..3].join(" ");
     assert!(said.starts_with("Pingpong udp 32 B: ") && said.contains("jitter"), "{said}");
     let text = made.text(120, false);

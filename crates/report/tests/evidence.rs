@@ -5,13 +5,12 @@
 #[path = "../examples/sample/mod.rs"]
 mod sample;
 
+use digest::compare::{CompareOptions, Comparisons, MetricComparison, Outcome, Sample, Siblings};
+use digest::{Metric, RunInput};
 use model::{Probe, ResultDocument, Substrate};
 use sample::{Chance, Recipe, Shape};
 use stats::Looks;
-use windhover_report::RunInput;
-use windhover_report::compare::{
-    CompareOptions, Comparisons, Metric, MetricComparison, Outcome, Sample, Siblings, TwoSettings,
-};
+use windhover_report::compare::{self, TwoSettings, Written as _};
 
 const EMPTY: Recipe = Recipe {
     name: "a-20261121T214304Z",
@@ -123,7 +122,7 @@ fn identical_campaigns_seldom_differ_when_runs_are_the_samples() {
             .filter(|seed| {
                 let mut noise = Chance::new(*seed);
                 let (a, b) = (campaign.runs("a", 5, &mut noise), campaign.runs("b", 5, &mut noise));
-                claims(&Comparisons::new(&a, &b, &options(&[], false)).unwrap())
+                claims(&compare::of(&a, &b, &options(&[], false)).unwrap())
             })
             .count()
     };
@@ -134,7 +133,7 @@ fn identical_campaigns_seldom_differ_when_runs_are_the_samples() {
     // What differs is still found.
     let mut noise = Chance::new(1);
     let (a, b) = (ORDINARY.runs("a", 5, &mut noise), Campaign { by: 1.3, ..ORDINARY }.runs("b", 5, &mut noise));
-    let made = Comparisons::new(&a, &b, &options(&["p99 > +10%"], true)).unwrap();
+    let made = compare::of(&a, &b, &options(&["p99 > +10%"], true)).unwrap();
     assert!(claims(&made) && made.broken() && made.comparisons[0].sample == Sample::Run);
     assert!(figures(&made).all(|figure| figure.a_values.len() == 5 && figure.b_values.len() == 5));
 }
@@ -146,13 +145,13 @@ fn one_run_a_side_claims_nothing_and_says_so_first() {
     for (at, a) in all.iter().enumerate() {
         for b in all.iter().skip(at + 1) {
             let (a, b) = (std::slice::from_ref(a), std::slice::from_ref(b));
-            let made = Comparisons::new(a, b, &options(&["p50 > +15%", "p99 > +15%"], false)).unwrap();
+            let made = compare::of(a, b, &options(&["p50 > +15%", "p99 > +15%"], false)).unwrap();
             assert!(!claims(&made) && !made.broken() && made.undecided());
         }
     }
     // However far apart they lie.
     let slow = Campaign { by: 4.0, ..ORDINARY }.run("slow", &mut noise);
-    let made = Comparisons::new(&all[..1], &[slow], &options(&["p50 > +15%", "p99 > 20us"], false)).unwrap();
+    let made = compare::of(&all[..1], &[slow], &options(&["p50 > +15%", "p99 > 20us"], false)).unwrap();
     assert!(!claims(&made) && made.gates[0].undecided && !made.gates[0].broken);
     assert!(made.gates[1].broken, "a limit of the second side alone asks nothing of the first: {:?}", made.gates[1]);
     let text = flat(&made.text(100, false));
@@ -176,7 +175,7 @@ fn siblings_widen_the_interval_of_one_run_a_side() {
     let of = |siblings: &[RunInput]| {
         let siblings = Siblings { groups: vec![siblings.to_vec()], place: "runs".to_owned() };
         let options = CompareOptions { siblings, ..options(&[], false) };
-        Comparisons::new(&all[..1], &all[1..2], &options).unwrap()
+        compare::of(&all[..1], &all[1..2], &options).unwrap()
     };
     let width = |made: &Comparisons| {
         let figure = made.comparisons[0].cells[0].metrics.iter().find(|figure| figure.metric == "p50").unwrap();
@@ -207,7 +206,7 @@ fn with_the_spread_between_runs_the_interval_covers_equality() {
             let all = Campaign { cells: 1, ..ORDINARY }.runs("r", 10, &mut noise);
             let siblings = Siblings { groups: vec![all[2..].to_vec()], place: "runs".to_owned() };
             let options = CompareOptions { siblings, metrics: two(), ..options(&[], false) };
-            let made = Comparisons::new(&all[..1], &all[1..2], &options).unwrap();
+            let made = compare::of(&all[..1], &all[1..2], &options).unwrap();
             let [low, high] = made.comparisons[0].cells[0].metrics[0].ratio_ci95.unwrap();
             low <= 1.0 && high >= 1.0
         })
@@ -233,7 +232,7 @@ fn a_gate_that_cannot_decide_is_no_pass() {
         for (gate, by) in [("p50 > +15%", 3.3), ("p99 > +15%", 71.0), ("p50 > +1us", 3.0), ("p50 > +15%", 1.0)] {
             let run = interleaved(repetitions, by);
             let options = CompareOptions { axis: Some("policy".to_owned()), ..options(&[gate], true) };
-            let made = Comparisons::new(&[run], &[], &options).unwrap();
+            let made = compare::of(&[run], &[], &options).unwrap();
             assert!(made.undecided() && !made.broken(), "{gate} at {by} times: {:?}", made.gates);
             assert_eq!(made.gates[0].needed.as_deref(), Some(needed));
             // Who asks with a gate reads its answer first.
@@ -247,12 +246,12 @@ fn a_gate_that_cannot_decide_is_no_pass() {
     // Enough of them decide, either way.
     for (by, broken) in [(3.3, true), (1.0, false)] {
         let options = CompareOptions { axis: Some("policy".to_owned()), ..options(&["p50 > +15%"], true) };
-        let made = Comparisons::new(&[interleaved([4, 4], by)], &[], &options).unwrap();
+        let made = compare::of(&[interleaved([4, 4], by)], &[], &options).unwrap();
         assert_eq!((made.broken(), made.undecided()), (broken, false), "{:?}", made.gates);
     }
     // A limit of one side, too: a single repetition has no interval.
     let options = CompareOptions { axis: Some("policy".to_owned()), ..options(&["p50 > 6us"], true) };
-    let made = Comparisons::new(&[interleaved([3, 1], 3.3)], &[], &options).unwrap();
+    let made = compare::of(&[interleaved([3, 1], 3.3)], &[], &options).unwrap();
     assert!(made.undecided() && made.gates[0].needed.as_deref() == Some("3 repetitions a side"), "{:?}", made.gates);
 }
 
@@ -262,7 +261,7 @@ fn a_figure_that_a_repetition_lacks_is_said_to_be_lacking() {
     let mut run = interleaved([8, 8], 3.0);
     run.results[0].latency.as_mut().unwrap().p99_ns = None;
     let options = CompareOptions { axis: Some("policy".to_owned()), ..options(&["p99 > +15%"], true) };
-    let gate = Comparisons::new(&[run], &[], &options).unwrap().gates.remove(0);
+    let gate = compare::of(&[run], &[], &options).unwrap().gates.remove(0);
     assert!(gate.undecided);
     assert_eq!(gate.needed.as_deref(), Some("repetitions that all have the figure"));
     assert!(gate.cells[0].sentence.contains("not every repetition has this figure"), "{}", gate.cells[0].sentence);
@@ -278,13 +277,13 @@ fn absolute_gates_over_many_cells_are_corrected() {
             let run = campaign.run("r", &mut Chance::new(*seed));
             let run = std::slice::from_ref(&run);
             let options = CompareOptions { metrics: two(), ..options(&["p50 > 5us"], true) };
-            Comparisons::new(run, run, &options).unwrap().broken()
+            compare::of(run, run, &options).unwrap().broken()
         })
         .count();
     assert!(broken <= 24, "{broken} of 300 runs at the limit broke it");
     // What is beyond breaks it still.
     let run = Campaign { by: 1.1, ..campaign }.run("r", &mut Chance::new(1));
-    let made = Comparisons::new(std::slice::from_ref(&run), std::slice::from_ref(&run), &options(&["p50 > 5us"], true));
+    let made = compare::of(std::slice::from_ref(&run), std::slice::from_ref(&run), &options(&["p50 > 5us"], true));
     assert!(made.unwrap().broken());
 }
 
@@ -299,7 +298,7 @@ fn intervals_have_one_unit() {
             for (place, run) in sides.iter_mut().flatten().enumerate() {
                 run.name = format!("r{place}");
             }
-            let made = Comparisons::new(&sides[0], &sides[1], &options(&["p50 > +15%"], false)).unwrap();
+            let made = compare::of(&sides[0], &sides[1], &options(&["p50 > +15%"], false)).unwrap();
             let gates = made.gates.iter().flat_map(|gate| &gate.cells).map(|cell| cell.sentence.clone());
             for sentence in figures(&made).map(|figure| figure.sentence.clone()).chain(gates) {
                 let body = sentence.replace("95 %", "");

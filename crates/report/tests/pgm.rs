@@ -5,12 +5,13 @@
 #[path = "../examples/sample/mod.rs"]
 mod sample;
 
+use digest::RunInput;
 use model::{
     Fate, Latency, LatencyKind, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, Probe, ReflectorReport, ResultDocument,
     Substrate,
 };
 use sample::{Recipe, Shape};
-use windhover_report::{Options, Report, RunInput, single_text};
+use windhover_report::{Options, Report, single_text};
 
 const EMPTY: Recipe = Recipe {
     name: "a-20261121T214304Z",

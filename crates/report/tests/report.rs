@@ -3,10 +3,12 @@
 #[path = "../examples/sample/mod.rs"]
 mod sample;
 
+use digest::compare::{CompareOptions, Outcome};
+use digest::{Mark, RunInput};
 use model::{Finding, FindingId, LatencyKind, Probe, Role, Substrate};
 use sample::{Recipe, Shape};
-use windhover_report::compare::{CompareOptions, Comparisons, Outcome};
-use windhover_report::{Mark, Options, Report, RunInput, SfntFacts, csv_columns};
+use windhover_report::compare::{self, Written as _};
+use windhover_report::{Options, Report, SfntFacts, csv_columns};
 
 const SMALL: Recipe = Recipe {
     name: "small-20261121T214304Z",
@@ -396,7 +398,7 @@ fn sentences_are_never_stronger_than_the_evidence() {
     assert!(first.contains("load build raises jitter by ") && first.contains("(95 % "), "{text}");
     assert!(text.contains("comparisons are decided (p") && text.contains("after correction"), "{text}");
     // The values of a sentence are those of the comparison, and those of the table above it.
-    let compared = Comparisons::for_report(&[run], false);
+    let compared = compare::for_report(&[run], false);
     let jitter = compared[0].comparisons[0].cells[0].metrics.iter().find(|figure| figure.metric == "stdev").unwrap();
     let rows = &enough.document().answer.rows;
     let values = [jitter.a, jitter.b];
@@ -463,7 +465,7 @@ fn what_a_plan_asks_is_answered_and_nothing_else_is_tested() {
     let answer = &report(&[lacking]).document().answer.clone();
     assert!(answer.sentences[1].ends_with("; p99.99 not known: too few messages for it."), "{answer:#?}");
     assert!(answer.sentences.last().unwrap().contains("1 of 4 comparisons show a difference"), "{answer:#?}");
-    let compared = Comparisons::for_report(&[run], false);
+    let compared = compare::for_report(&[run], false);
     assert_eq!(compared[0].tests, 2, "one figure of two pairs of cells");
     let described = compared[1..].iter().flat_map(|all| &all.comparisons).flat_map(|one| &one.cells);
     let mut figures = described.flat_map(|cell| &cell.metrics).peekable();
@@ -485,7 +487,7 @@ fn a_value_that_differs_in_more_than_its_axis_is_not_tested() {
         }));
     }
     run.document.ask = Vec::new();
-    let compared = Comparisons::for_report(&[run], false);
+    let compared = compare::for_report(&[run], false);
     let names: Vec<&str> = compared[0].comparisons.iter().map(|one| one.b.name.as_str()).collect();
     assert_eq!(names, ["load cpu"]);
 }
@@ -507,7 +509,7 @@ fn faster_under_load_names_the_sleeping_cpus() {
             latency.p50_ns = latency.p50_ns.map(|ns| ns * by);
         }
         let options = CompareOptions { axis: Some("load".into()), ..CompareOptions::default() };
-        let compared = Comparisons::new(std::slice::from_ref(&run), &[], &options).unwrap();
+        let compared = compare::of(std::slice::from_ref(&run), &[], &options).unwrap();
         [said(&report(&[run])), compared.text(120, false)]
     };
     // `compare --axis load` says the same.
@@ -782,7 +784,7 @@ fn what_the_schedule_adds_is_of_each_repetition() {
         report(&[run])
     };
     let whole = of([true; 3]);
-    let pace = |report: &Report| -> windhover_report::CellInfo {
+    let pace = |report: &Report| -> digest::CellInfo {
         report.document().cells.iter().find(|cell| cell.value("asked").is_some()).unwrap().clone()
     };
     // 40 of the last 1000 waited, and none of the others.

@@ -6,6 +6,7 @@
 
 pub(crate) mod paced;
 
+use digest::RunInput;
 use model::Participants;
 use model::result::{EndReport, SelfCost, Transactions};
 use model::run::{RunHost, RunStep};
@@ -16,7 +17,6 @@ use model::{
 };
 use stats::SplitMix64;
 use std::collections::BTreeMap;
-use windhover_report::RunInput;
 
 /// What samples draw.
 pub(crate) struct Chance(SplitMix64);

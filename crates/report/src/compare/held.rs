@@ -1,12 +1,12 @@
 //! Whether a gate holds, cell by cell.
 
-use super::gate::{Gate, Limit};
-use super::{
-    CellComparison, CompareError, CompareOptions, Comparison, GateCell, GateOutcome, MetricComparison, Outcome, Sample,
-    evidence, words,
-};
-use crate::digest::cells;
+use super::words;
 use crate::units::figure as figure_of;
+use digest::cells;
+use digest::compare::{
+    CellComparison, CompareError, CompareOptions, Comparison, Comparisons, FEWEST, Gate, GateCell, GateOutcome, LEVEL,
+    Limit, MetricComparison, Outcome, Sample, own, p_against, repetitions_needed,
+};
 use model::LatencyKind;
 use std::collections::BTreeSet;
 
@@ -37,12 +37,9 @@ struct Gated<'c> {
 }
 
 /// All gates over all cells that they fit. What intervals decide is corrected over all of them by Holm.
-pub(super) fn judge(
-    comparisons: &[Comparison],
-    sets: usize,
-    options: &CompareOptions,
-) -> Result<Vec<GateOutcome>, CompareError> {
-    let mut all = options.gates.iter().map(|gate| collect(gate, comparisons)).collect::<Result<Vec<_>, _>>()?;
+pub(super) fn judge(made: &Comparisons, options: &CompareOptions) -> Result<Vec<GateOutcome>, CompareError> {
+    let sets = made.sets;
+    let mut all = options.gates.iter().map(|gate| collect(gate, &made.comparisons)).collect::<Result<Vec<_>, _>>()?;
     let mut judged: Vec<&mut f64> =
         all.iter_mut().flat_map(|gated| &mut gated.found).filter_map(|found| found.p.as_mut()).collect();
     let corrected = stats::holm(&judged.iter().map(|p| **p).collect::<Vec<_>>());
@@ -145,15 +142,15 @@ fn measure<'c>(
         Limit::Change(limit) => (change, limit, change_ci),
         Limit::Difference(limit) => (figure.difference, limit, figure.difference_ci95),
         Limit::Own(limit) => {
-            (figure.b, limit, evidence::own(&figure.b_own, limit, gate.metric.unit()).map(|(interval, _)| interval))
+            (figure.b, limit, own(&figure.b_own, limit, gate.metric.unit()).map(|(interval, _)| interval))
         }
     };
     // Where no change at all would break it too, a difference is no evidence: only the interval is.
     let relative = !matches!(gate.limit, Limit::Own(_));
-    let by_interval = !relative || gate.compare.holds(0.0, limit);
+    let by_interval = !relative || gate.relation.holds(0.0, limit);
     let p = by_interval.then(|| p_of(gate, figure)).flatten();
     // On the right side of the limit there is no evidence against it.
-    let p = p.map(|p| if gate.compare.holds(value, limit) { p } else { 1.0 });
+    let p = p.map(|p| if gate.relation.holds(value, limit) { p } else { 1.0 });
     GateFigure { label, figure, kind, sample, value, limit, interval, by_interval, relative, p }
 }
 
@@ -162,13 +159,13 @@ fn p_of(gate: &Gate, figure: &MetricComparison) -> Option<f64> {
     let ratio = figure.ratio.filter(|_| figure.ratio_ci95.is_some());
     let of_ratio = |limit: f64| {
         let (ratio, error) = (ratio?, figure.error?);
-        Some(if limit > 0.0 { evidence::p_against(ratio.ln(), limit.ln(), error) } else { 0.0 })
+        Some(if limit > 0.0 { p_against(ratio.ln(), limit.ln(), error) } else { 0.0 })
     };
     match gate.limit {
-        Limit::Own(limit) => evidence::own(&figure.b_own, limit, gate.metric.unit()).map(|(_, p)| p),
+        Limit::Own(limit) => own(&figure.b_own, limit, gate.metric.unit()).map(|(_, p)| p),
         Limit::Change(limit) => of_ratio(1.0 + limit),
         Limit::Difference(limit) if ratio.is_some() => of_ratio(1.0 + limit / figure.a),
-        Limit::Difference(limit) => Some(evidence::p_against(figure.difference, limit, figure.error?)),
+        Limit::Difference(limit) => Some(p_against(figure.difference, limit, figure.error?)),
     }
 }
 
@@ -176,24 +173,21 @@ fn p_of(gate: &Gate, figure: &MetricComparison) -> Option<f64> {
 /// compares single runs.
 fn undecided(found: &GateFigure<'_>, sets: usize, options: &CompareOptions) -> Option<(String, String)> {
     let (figure, word) = (found.figure, found.sample.word());
-    let needed = evidence::repetitions_needed(sets);
+    let needed = repetitions_needed(sets);
     let single = found.sample != Sample::Repetition && figure.a_values.len().min(figure.b_values.len()) < 2;
     let relative = found.relative;
     if relative && single {
-        return Some((
-            format!("{needed} {word}s a side"),
-            words::limit_of(figure, found.sample, sets, evidence::LEVEL),
-        ));
+        return Some((format!("{needed} {word}s a side"), words::limit_of(figure, found.sample, sets, LEVEL)));
     }
     if !options.significant {
         return None;
     }
     if found.by_interval {
         return found.p.is_none().then(|| {
-            let (few, least) = (figure.b_own.len(), evidence::FEWEST);
+            let (few, least) = (figure.b_own.len(), FEWEST);
             let word = if relative || figure.b_values.len() > 1 { word } else { "repetition" };
             let few = if relative {
-                words::limit_of(figure, found.sample, sets, evidence::LEVEL)
+                words::limit_of(figure, found.sample, sets, LEVEL)
             } else {
                 format!("{few} {word}s have no interval, {least} have")
             };
@@ -207,18 +201,18 @@ fn undecided(found: &GateFigure<'_>, sets: usize, options: &CompareOptions) -> O
         } else {
             format!("{needed} {word}s a side")
         };
-        (needed, words::limit_of(figure, found.sample, sets, evidence::LEVEL))
+        (needed, words::limit_of(figure, found.sample, sets, LEVEL))
     })
 }
 
 /// A gate in one cell, with how far beyond its limit the figure is (for sorting).
 fn gate_cell(gate: &Gate, found: GateFigure<'_>, sets: usize, options: &CompareOptions) -> (f64, GateCell) {
     let GateFigure { figure, value, limit, interval, by_interval, p, .. } = found;
-    let holds = gate.compare.holds(value, limit);
-    let beyond =
-        interval.is_some_and(|[low, high]| gate.compare.holds(if gate.compare.upwards() { low } else { high }, limit));
+    let holds = gate.relation.holds(value, limit);
+    let beyond = interval
+        .is_some_and(|[low, high]| gate.relation.holds(if gate.relation.upwards() { low } else { high }, limit));
     let differs = matches!(figure.outcome, Outcome::Higher | Outcome::Lower);
-    let significant = if by_interval { p.is_some_and(|p| p <= evidence::LEVEL) } else { differs };
+    let significant = if by_interval { p.is_some_and(|p| p <= LEVEL) } else { differs };
     let why = undecided(&found, sets, options).map(|(_, why)| why);
     let undecided = why.is_some();
     let broken = !undecided && holds && (significant || !options.significant);
@@ -244,7 +238,7 @@ fn gate_cell(gate: &Gate, found: GateFigure<'_>, sets: usize, options: &CompareO
     };
     let name = gate.metric.0.name(found.kind);
     let sentence = format!("{}: {name} {}: {outcome}.", found.label, held(gate, figure));
-    let excess = if gate.compare.upwards() { value - limit } else { limit - value };
+    let excess = if gate.relation.upwards() { value - limit } else { limit - value };
     (excess, GateCell { label: found.label, broken, undecided, significant: holds && significant, sentence })
 }
 

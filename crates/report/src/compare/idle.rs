@@ -1,10 +1,10 @@
 //! Why a path can be faster under load than without: CPUs that sleep between messages wake up late, and a load keeps them
 //! awake. Said only where the facts of the run allow it.
 
-use crate::RunInput;
-use crate::compare::{CellComparison, Comparison, Outcome};
-use crate::digest::names::is_baseline;
 use crate::units::{each_once, list, plain};
+use digest::RunInput;
+use digest::compare::{CellComparison, Comparison, Outcome};
+use digest::names::is_baseline;
 use model::run::RunHost;
 use serde_json::Value;
 

@@ -1,43 +1,52 @@
-//! Comparison of cells and of runs: how far apart, how surely, and whether by more than chance.
-//!
-//! Cells are matched on the factors that both sides share (`sides`). Within one run a sample is a repetition, because the
-//! order of the run mixes both sides. Of two kernels it is a boot: repetitions within one share its page placement. Between runs a sample is a run: the repetitions of a run share its moment, and the
-//! spread within a run does not show how far runs of the same thing lie apart. A side's figure is the geometric mean over
-//! its trusted samples (of shares the mean). The interval is Welch's, over samples; the test permutes the labels of samples,
-//! whatever their figures' distribution is, and is corrected for all figures of all cells: within a cell by step-down maxT,
-//! because its figures move together, and over cells by Holm or, with several figures, by Bonferroni. A sentence claims a
-//! difference only where the corrected p is at most 0.05, the interval excludes zero, and no repetition that cannot be
-//! trusted has a part in it.
+//! Comparisons in words, tables and files. What is compared, and how surely it differs, comes from [`digest::compare`]; a sentence
+//! claims a difference only where that does.
 
-mod differs;
-mod error;
-mod evidence;
-mod gate;
 mod held;
 mod idle;
-mod judge;
-mod options;
-mod outcome;
-mod sides;
 mod two_settings;
 mod words;
 mod write;
 
-pub use crate::digest::metric::{Metric, UnknownMetric};
-pub use error::CompareError;
-pub use gate::Gate;
-pub use options::{CompareOptions, Siblings, Tests};
-pub use outcome::{
-    CellComparison, CellSide, Comparison, Comparisons, Difference, GateCell, GateOutcome, MetricComparison, Outcome,
-    Overall, Sample, Side,
-};
-pub use sides::{Where, known_factors};
 pub use two_settings::TwoSettings;
+pub use write::{Written, csv_columns};
 
-pub(crate) use evidence::repetitions_needed;
 pub(crate) use idle::faster_under_load;
-pub(crate) use outcome::{Over, Set};
-pub(crate) use sides::KEPT;
 pub(crate) use words::{FIGURES, bounds, extent, most, p_word, size, title};
-pub use write::csv_columns;
 pub(crate) use write::{difference, grid};
+
+use digest::RunInput;
+use digest::compare::{CompareError, CompareOptions, Comparisons, Siblings};
+
+/// Compares the runs of two sides or, without a second side, cells of one run, and judges the gates.
+///
+/// # Errors
+/// [`CompareError`].
+pub fn of(a: &[RunInput], b: &[RunInput], options: &CompareOptions) -> Result<Comparisons, CompareError> {
+    let mut made = worded(Comparisons::judged(a, b, options)?, a, &options.siblings);
+    made.gates = held::judge(&made, options)?;
+    Ok(made)
+}
+
+/// What a report shows of its runs; see [`Comparisons::judged_for_report`].
+#[must_use]
+pub fn for_report(runs: &[RunInput], rtt: bool) -> Vec<Comparisons> {
+    let judged = Comparisons::judged_for_report(runs, rtt).into_iter();
+    judged.map(|made| worded(made, runs, &Siblings::default())).collect()
+}
+
+/// The same with its sentences. `a`: the runs of the first side.
+fn worded(mut made: Comparisons, a: &[RunInput], siblings: &Siblings) -> Comparisons {
+    let (tests, sets, level, is_tested) = (made.tests, made.sets, made.level, made.is_tested);
+    for one in &mut made.comparisons {
+        let names = [one.a.name.clone(), one.b.name.clone()];
+        let names = [names[0].as_str(), &names[1]];
+        let context = words::Context { names, tests, sets, level, sample: one.sample, is_tested };
+        let overall = one.overall.iter_mut().map(|all| (all.kind, &mut all.metrics));
+        for (kind, metrics) in overall.chain(one.cells.iter_mut().map(|cell| (cell.kind, &mut cell.metrics))) {
+            metrics.iter_mut().for_each(|figure| figure.sentence = words::sentence(figure, kind, context));
+        }
+        one.summary = words::summary(one, siblings, context);
+        one.summary.extend(a.first().and_then(|run| faster_under_load(run, one)));
+    }
+    made
+}

@@ -1,16 +1,16 @@
 //! The answer to one question typed at the command line: two settings measured in turn, in one sentence and one small table.
 
-use super::words::{FACTOR, invalid, percent, title};
-use super::{
-    CompareError, CompareOptions, Comparison, Comparisons, KEPT, Metric, MetricComparison, Outcome, judge, sides,
-};
-use crate::RunInput;
+use super::worded;
+use super::words::{FACTOR, percent, title};
 use crate::layout::{Column, Grid, paragraph};
 use crate::markdown::{filled_table, quote};
 use crate::units::{counted, figure as figure_of, list};
+use digest::compare::{
+    CellComparison, CompareError, CompareOptions, Comparison, Comparisons, MetricComparison, Outcome, Siblings,
+};
+use digest::{Metric, RunInput};
 use model::{LatencyKind, Probe, ResultDocument};
 use stats::Looks;
-use std::collections::BTreeSet;
 
 /// The figures that are tested together, as far as the results have them; and of a stream, which has no round trips.
 const TESTED: [&str; 3] = ["p50", "stdev", "p99.9"];
@@ -40,8 +40,6 @@ impl TwoSettings {
     /// # Errors
     /// [`CompareError`] where a side has no result, or where they were not measured alike.
     pub fn new(run: &RunInput, names: [String; 2], level: f64) -> Result<Self, CompareError> {
-        let all = sides::of_runs(std::slice::from_ref(run)).ok_or(CompareError::OneSide)?;
-        let [a, b] = ["a", "b"].map(|side| all.filtered(&[(Self::FACTOR.to_owned(), side.to_owned())]));
         let first = run.results.first();
         let is_stream = first.is_some_and(|result| result.probe == Probe::Stream);
         let kind = first.and_then(|result| Some(result.latency.as_ref()?.kind));
@@ -52,11 +50,8 @@ impl TwoSettings {
             level: Some(level),
             ..CompareOptions::default()
         };
-        // What differs is what was asked for, be it a factor of the message.
-        let named: BTreeSet<String> = KEPT.into_iter().chain([Self::FACTOR]).map(str::to_owned).collect();
-        let prepared = judge::prepare(&a?, &b?, [&names[0], &names[1]], &named, &options)?;
-        let title = format!("{} against {}", names[1], names[0]);
-        let comparisons = judge::finish(vec![prepared], title, &options)?;
+        let judged = Comparisons::judged_sides(run, Self::FACTOR, [&names[0], &names[1]], &options)?;
+        let comparisons = worded(judged, std::slice::from_ref(run), &Siblings::default());
         let worst_ns = ["a", "b"].map(|side| worst(&run.results, side, options.rtt));
         Ok(Self { comparisons, worst_ns, names, has_tail: !is_stream, is_interrupted: false })
     }
@@ -94,7 +89,7 @@ impl TwoSettings {
             let sides = [&cell.a, &cell.b].into_iter().zip(&self.names).zip(self.worst_ns);
             sides.into_iter().find_map(|((side, name), worst)| {
                 let (left, all) = (side.left_out, side.left_out + side.repetitions);
-                let why = list(&invalid(side));
+                let why = list(&side.invalid());
                 match worst {
                     // Of a side without a trusted repetition none is left out.
                     None if cell.excluded.is_some() => Some(format!("no repetition {name} can be trusted ({why})")),
@@ -120,7 +115,7 @@ impl TwoSettings {
         found.or_else(few)
     }
 
-    fn cells(&self) -> impl Iterator<Item = &super::CellComparison> {
+    fn cells(&self) -> impl Iterator<Item = &CellComparison> {
         self.comparisons.comparisons.iter().flat_map(|one: &Comparison| &one.cells)
     }
 
@@ -202,7 +197,7 @@ impl TwoSettings {
             for (name, side) in [(&self.names[0], &cell.a), (&self.names[1], &cell.b)] {
                 if side.left_out > 0 {
                     let (left, all) = (side.left_out, side.left_out + side.repetitions);
-                    let why = list(&invalid(side));
+                    let why = list(&side.invalid());
                     out.push(format!(
                         "{left} of {all} repetitions {name} left out, as they cannot be trusted ({why})."
                     ));

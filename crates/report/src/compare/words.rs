@@ -1,15 +1,12 @@
 //! The comparison in sentences, each as strong as its evidence and no stronger.
 
-use super::evidence::repetitions_needed;
-use super::{CellSide, Comparison, KEPT, MetricComparison, Outcome, Over, Sample, Siblings};
-use crate::digest::boots;
-use crate::digest::names::varying;
-use crate::digest::names::{axis_title, measured_on};
 use crate::units::figure as figure_of;
 use crate::units::{counted, list, range};
+use digest::compare::{Comparison, KEPT, MetricComparison, Outcome, Over, Sample, Siblings, Side, repetitions_needed};
+use digest::names::{axis_title, measured_on, varying};
 use model::factor::capitalised;
 use model::quantity::Unit;
-use model::{FindingId, LatencyKind, Substrate};
+use model::{LatencyKind, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was compared, and five sentences.
@@ -54,33 +51,6 @@ pub(super) struct Context<'a> {
     pub(super) sample: Sample,
     /// Whether figures are tested, or only described.
     pub(super) is_tested: bool,
-}
-
-impl Sample {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Repetition => "repetition",
-            Self::Run => "run",
-            Self::Boot => "boot",
-            Self::Visit => boots::VISIT,
-        }
-    }
-}
-
-impl Over {
-    pub(super) fn word(self, sample: Sample) -> &'static str {
-        match (self, sample) {
-            (Self::Samples, Sample::Repetition) => "repetitions",
-            (Self::Samples, Sample::Run) => "runs",
-            (Self::Samples, Sample::Boot) => "boots",
-            (Self::Samples, Sample::Visit) => "visits",
-            (Self::OneRun, Sample::Boot) => "repetitions of one boot each",
-            (Self::OneRun, Sample::Visit) => "repetitions of one visit each",
-            (Self::OneRun, _) => "repetitions of one run each",
-            (Self::Siblings, _) => "one run each and its siblings",
-            (Self::Batches, _) => "batches",
-        }
-    }
 }
 
 /// A change with its sign: `+12 %`, `−8 %`, `3.4 times`.
@@ -262,26 +232,6 @@ pub(super) fn sentence(figure: &MetricComparison, kind: LatencyKind, context: Co
     }
 }
 
-/// The findings of a side for which repetitions cannot be trusted.
-pub(super) fn invalid(side: &CellSide) -> Vec<String> {
-    let is_invalid = |word: &str| FindingId::ALL.iter().any(|id| id.is_invalid() && id.word() == word);
-    side.findings.iter().filter(|word| is_invalid(word)).cloned().collect()
-}
-
-/// Why a pair of cells is excluded from claims.
-pub(super) fn excluded(names: [&str; 2], a: &CellSide, b: &CellSide) -> String {
-    let side = |name: &str, side: &CellSide| {
-        format!("{name} has no repetition that can be trusted ({})", list(&invalid(side)))
-    };
-    // A side that has trusted repetitions says how many it left out; one that has none used all.
-    let words: Vec<String> = [(names[0], a), (names[1], b)]
-        .into_iter()
-        .filter(|(_, own)| own.mark == crate::Mark::Invalid && own.left_out == 0)
-        .map(|(name, own)| side(name, own))
-        .collect();
-    list(&words)
-}
-
 /// What a comparison comes to: what was compared, then effects, how far to trust them, and what else is to be known. The first
 /// [`ON_FIRST_SCREEN`] are read first, so no effect pushes out how far to trust them.
 pub(super) fn summary(comparison: &Comparison, siblings: &Siblings, context: Context<'_>) -> Vec<String> {
@@ -397,7 +347,7 @@ fn opening(comparison: &Comparison) -> String {
     let both = if comparison.interleaved {
         format!("{} against {} in {}", b.name, a.name, a.run)
     } else {
-        let word = |side: &super::Side, factor: &str| side.factors.get(factor).cloned().unwrap_or("none".to_owned());
+        let word = |side: &Side, factor: &str| side.factors.get(factor).cloned().unwrap_or("none".to_owned());
         let differing: BTreeSet<&String> = a.factors.keys().chain(b.factors.keys()).collect();
         let others: Vec<String> = differing
             .into_iter()
@@ -558,13 +508,6 @@ fn untrusted(comparison: &Comparison) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_makes_figures_invalid_is_why_they_cannot_be_trusted() {
-        let findings = ["generator-late", "periodic-stalls", "of-a-newer-version"].map(str::to_owned).to_vec();
-        let side = CellSide { runs: 1, repetitions: 0, left_out: 2, mark: crate::Mark::Invalid, findings };
-        assert_eq!(invalid(&side), ["generator-late"]);
-    }
 
     #[test]
     fn changes_as_people_say_them() {

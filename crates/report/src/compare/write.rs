@@ -1,12 +1,11 @@
 //! The comparison as text, Markdown and CSV.
 
-use super::evidence::LEVEL;
-use super::words::{ON_FIRST_SCREEN, bounds, p_word, size, title};
-use super::{Comparison, Comparisons, Difference, GateOutcome, MetricComparison, Outcome, Set};
+use super::words::{FIGURES, ON_FIRST_SCREEN, bounds, p_word, size, title};
 use crate::csv::number;
 use crate::layout::{Column, Grid, paragraph};
 use crate::markdown::{filled_table, quote, row};
 use crate::units::figure as figure_of;
+use digest::compare::{Comparison, Comparisons, Difference, GateOutcome, LEVEL, MetricComparison, Outcome, Set};
 use store::csv_line;
 
 /// Sets of figures on the first screen of a comparison.
@@ -20,26 +19,24 @@ fn main_figures(metrics: &[MetricComparison]) -> Vec<MetricComparison> {
     if main.is_empty() { metrics.to_vec() } else { main }
 }
 
-impl Comparison {
-    /// What was compared, and the sentences of the first screen.
-    fn first_screen(&self) -> (&str, &[String]) {
-        let first = self.summary.get(..ON_FIRST_SCREEN.min(self.summary.len())).unwrap_or_default();
-        first.split_first().map_or(("", &[]), |(opening, sentences)| (opening.as_str(), sentences))
-    }
+/// What was compared, and the sentences of the first screen.
+fn first_screen(one: &Comparison) -> (&str, &[String]) {
+    let first = one.summary.get(..ON_FIRST_SCREEN.min(one.summary.len())).unwrap_or_default();
+    first.split_first().map_or(("", &[]), |(opening, sentences)| (opening.as_str(), sentences))
+}
 
-    /// The sets of the first screen: those with a difference in front.
-    fn first_sets(&self) -> Vec<Set<'_>> {
-        let mut sets: Vec<Set<'_>> = self.sets().collect();
-        sets.sort_by_key(|set| !set.metrics.iter().any(|figure| figure.outcome.is_claim()));
-        sets.truncate(MOST_SETS);
-        sets
-    }
+/// The sets of the first screen: those with a difference in front.
+fn first_sets(one: &Comparison) -> Vec<Set<'_>> {
+    let mut sets: Vec<Set<'_>> = one.sets().collect();
+    sets.sort_by_key(|set| !set.metrics.iter().any(|figure| figure.outcome.is_claim()));
+    sets.truncate(MOST_SETS);
+    sets
 }
 
 /// One figure of a set in a comparison.
 type Row<'c> = (&'c Comparison, &'c Set<'c>, &'c MetricComparison);
 
-/// The columns of [`Comparisons::csv`], with their meaning:
+/// The columns of [`Written::csv`], with their meaning:
 ///
 /// | column | meaning |
 /// |---|---|
@@ -169,18 +166,34 @@ fn gate_head(gate: &GateOutcome) -> String {
     format!("gate '{}': {verdict}, judged in {cells}{}", gate.gate, needed.unwrap_or_default())
 }
 
-impl Comparisons {
+/// Comparisons as text and files.
+pub trait Written {
     /// As aligned plain text, kept within `width` columns: of each comparison the first screen (what was compared, the figures that
     /// matter, at most five sentences), then the details. `all`: every cell's figures, not only those of all cells together.
-    #[must_use]
-    pub fn text(&self, width: usize, all: bool) -> String {
+    fn text(&self, width: usize, all: bool) -> String;
+
+    /// As Markdown.
+    fn markdown(&self) -> String;
+
+    /// One row a figure (RFC 4180); see [`csv_columns`].
+    fn csv(&self) -> String;
+
+    /// As JSON.
+    ///
+    /// # Errors
+    /// [`crate::ReportError::Json`] when a figure has no JSON form.
+    fn json(&self) -> Result<String, crate::ReportError>;
+}
+
+impl Written for Comparisons {
+    fn text(&self, width: usize, all: bool) -> String {
         let mut out = paragraph("", &self.title, width);
         // Who asks with a gate has its answer first.
         self.gates.iter().for_each(|gate| out.push_str(&paragraph("", &gate_head(gate), width)));
         for comparison in &self.comparisons {
-            let (opening, sentences) = comparison.first_screen();
+            let (opening, sentences) = first_screen(comparison);
             out.push_str(&paragraph("", opening, width));
-            for set in comparison.first_sets() {
+            for set in first_sets(comparison) {
                 out.push_str(&format!("\n{} ({})\n", set.label, set.kind.title()));
                 push(&mut out, &grid(comparison, &main_figures(set.metrics)), width);
             }
@@ -188,7 +201,7 @@ impl Comparisons {
             sentences.iter().for_each(|sentence| out.push_str(&paragraph("", sentence, width)));
         }
         out.push_str("\nDetails\n");
-        out.push_str(&paragraph("", super::FIGURES, width));
+        out.push_str(&paragraph("", FIGURES, width));
         for comparison in &self.comparisons {
             out.push('\n');
             for sentence in comparison.summary.iter().skip(ON_FIRST_SCREEN).chain(&comparison.unmatched) {
@@ -229,22 +242,20 @@ impl Comparisons {
         out
     }
 
-    /// As Markdown.
-    #[must_use]
-    pub fn markdown(&self) -> String {
+    fn markdown(&self) -> String {
         let mut out = format!("# {}\n", quote(&self.title));
         self.gates.iter().for_each(|gate| out.push_str(&format!("\n**{}**\n", quote(&gate_head(gate)))));
         for comparison in &self.comparisons {
-            let (opening, sentences) = comparison.first_screen();
+            let (opening, sentences) = first_screen(comparison);
             out.push_str(&format!("\n{}\n\n", quote(opening)));
-            for set in comparison.first_sets() {
+            for set in first_sets(comparison) {
                 out.push_str(&format!("{} ({})\n\n", quote(set.label), set.kind.title()));
                 out.push_str(&filled_table(&grid(comparison, &main_figures(set.metrics))));
                 out.push('\n');
             }
             out.extend(sentences.iter().map(|sentence| format!("{}\n\n", quote(sentence))));
         }
-        out.push_str(&format!("# Details\n\n{}\n", quote(super::FIGURES)));
+        out.push_str(&format!("# Details\n\n{}\n", quote(FIGURES)));
         for comparison in &self.comparisons {
             let [a, b] = [&comparison.a.name, &comparison.b.name].map(|name| quote(name));
             out.push_str(&format!("\n## {b} against {a}\n\n"));
@@ -280,9 +291,7 @@ impl Comparisons {
         out
     }
 
-    /// One row a figure (RFC 4180); see [`csv_columns`].
-    #[must_use]
-    pub fn csv(&self) -> String {
+    fn csv(&self) -> String {
         let mut out = csv_line(&csv_columns());
         for comparison in &self.comparisons {
             for set in comparison.sets() {
@@ -294,11 +303,7 @@ impl Comparisons {
         out
     }
 
-    /// As JSON.
-    ///
-    /// # Errors
-    /// [`crate::ReportError::Json`] when a figure has no JSON form.
-    pub fn json(&self) -> Result<String, crate::ReportError> {
+    fn json(&self) -> Result<String, crate::ReportError> {
         crate::error::json_text(self)
     }
 }

@@ -1,7 +1,8 @@
 //! Comparisons of cells and of runs as data for the template.
 
 use crate::Report;
-use crate::compare::{self, Comparison, MetricComparison, Outcome};
+use crate::compare;
+use digest::compare::{Comparison, MetricComparison, Outcome, Set};
 use minijinja::{Value, context};
 
 /// All comparisons that a report makes of its runs: an entry an axis, or several runs against the first.
@@ -28,7 +29,7 @@ fn sides(comparison: &Comparison) -> Value {
     }
 }
 
-fn figures(comparison: &Comparison, set: compare::Set<'_>) -> Value {
+fn figures(comparison: &Comparison, set: Set<'_>) -> Value {
     let mut grid = compare::grid(comparison, set.metrics);
     grid.drop_empty();
     let heads: Vec<String> = grid.columns.iter().map(|column| column.heading.concat()).collect();

@@ -10,7 +10,6 @@ mod series;
 mod stills;
 mod table;
 
-use crate::digest::names::axis_title;
 use crate::document::Document;
 use crate::draw::figure::Figure;
 use crate::draw::plots::{self, Picture};
@@ -18,6 +17,7 @@ use crate::environment;
 use crate::papers::caption;
 use crate::text::{answer_grid, fixed_line};
 use crate::{Page, Report, ReportError};
+use digest::names::axis_title;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment as Templates, Value, context};
 use model::Probe;

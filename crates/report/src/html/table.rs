@@ -1,11 +1,11 @@
 //! The papers' table as data for the template.
 
 use super::{FigureCell, data};
-use crate::digest::names::cell_word;
 use crate::document::{Block, Document, Headline, TableRow};
 use crate::layout::{Column, Grid, Span};
 use crate::papers::columns;
 use crate::units::spans;
+use digest::names::cell_word;
 use minijinja::{Value, context};
 
 /// Which of the four pairs of columns any row has a figure for: a probe that nobody ran has no column.

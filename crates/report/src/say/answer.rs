@@ -5,13 +5,14 @@
 mod cause;
 mod effect;
 
-use crate::RunInput;
-use crate::compare::{CellComparison, Comparisons, Outcome, Side, p_word, repetitions_needed};
-use crate::digest::cells::Cell;
-use crate::digest::info::Mark;
-use crate::digest::names::{asked_first, is_baseline, label_word, measured_on, says_nothing, varying};
+use crate::compare::p_word;
 use crate::document::{Answer, AnswerRow, Document};
 use crate::units::{counted, each_once, list, range};
+use digest::Mark;
+use digest::RunInput;
+use digest::cells::Cell;
+use digest::compare::{CellComparison, Comparisons, Outcome, Side, repetitions_needed};
+use digest::names::{asked_first, is_baseline, label_word, measured_on, says_nothing, varying};
 use model::Substrate;
 use model::quantity;
 use std::collections::{BTreeMap, BTreeSet};
@@ -225,7 +226,7 @@ fn seconds(shown: &[&Cell], runs: &[RunInput]) -> Option<f64> {
     let of_cell = |cell: &&Cell| {
         let run = runs.get(cell.run)?;
         let elapsed = |member: &usize| run.results.get(*member).map(|result| result.elapsed_ns as f64 / 1e9);
-        crate::digest::combine::middle(&cell.members.iter().filter_map(elapsed).collect::<Vec<_>>())
+        digest::combine::middle(&cell.members.iter().filter_map(elapsed).collect::<Vec<_>>())
     };
     let all: Vec<f64> = shown.iter().filter_map(of_cell).collect();
     let [low, high] = [f64::min, f64::max].map(|pick| all.iter().copied().reduce(pick));

@@ -1,10 +1,10 @@
 //! Changes of the kernel that are known to move latencies, quoted where the kernel's version and the symptom fit.
 
-use crate::RunInput;
-use crate::digest::cells::Cell;
-use crate::digest::info::CellInfo;
-use crate::digest::info::is_trusted;
 use crate::units::{counted, percent, span};
+use digest::CellInfo;
+use digest::RunInput;
+use digest::cells::Cell;
+use digest::is_trusted;
 use model::factor::capitalised;
 use model::known::{Symptom, fitting};
 use model::{MachineFacts, Role};

@@ -1,9 +1,9 @@
 //! Footnotes: why figures are marked, the same reason of several cells told once.
 
-use crate::digest::cells::Cell;
-use crate::digest::info::{FindingCount, message};
 use crate::document::Note;
 use crate::units::counted;
+use digest::cells::Cell;
+use digest::{FindingCount, message};
 use std::collections::BTreeMap;
 
 /// Numbers the notes, the invalidating ones first, and tells each cell which are its own.

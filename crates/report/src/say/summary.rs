@@ -1,15 +1,15 @@
 //! What the data say beyond the first screen (`answer`), in sentences: what the probes tell of themselves, what is above a bare frame
 //! (`summary_floors`, a plain difference, which claims nothing), known changes of the kernel, and what was found.
 
-use crate::RunInput;
-use crate::compare::Comparisons;
 use crate::compare::faster_under_load;
-use crate::digest::cells::Cell;
-use crate::digest::info::Mark;
-use crate::digest::names::says_nothing;
 use crate::document::Document;
 use crate::say::{known, summary_floors, summary_kernels, summary_pace};
 use crate::units::{commas, counted, list};
+use digest::Mark;
+use digest::RunInput;
+use digest::cells::Cell;
+use digest::compare::Comparisons;
+use digest::names::says_nothing;
 use model::{LatencyKind, source};
 use std::collections::BTreeSet;
 

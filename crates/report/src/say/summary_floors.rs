@@ -1,9 +1,9 @@
 //! Figures beside the least that the machine allows: what sockets, alone and behind a stack, take above a bare frame.
 
-use crate::digest::info::CellInfo;
-use crate::digest::info::is_trusted;
-use crate::digest::names::{is_baseline, label_word};
 use crate::units::{list, span};
+use digest::CellInfo;
+use digest::is_trusted;
+use digest::names::{is_baseline, label_word};
 use model::Probe;
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ fn above(cells: &[&CellInfo], protocol: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::info::{Figure, Figures, Mark};
+    use digest::{Figure, Figures, Mark};
     use model::{LatencyKind, Substrate};
 
     fn cell(protocol: &str, stack: Option<&str>, p50: f64) -> CellInfo {

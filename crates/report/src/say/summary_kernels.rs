@@ -1,13 +1,13 @@
 //! Kernels in words: which of them keeps its tail under load, what that costs without load, and what the policy does to it.
 
-use crate::RunInput;
-use crate::digest::boots;
-use crate::digest::cells::kind_of;
-use crate::digest::cells::{self, Key};
-use crate::digest::metric::Metric;
-use crate::digest::names::varying;
-use crate::digest::names::{is_baseline, label_word, rank};
 use crate::units::{counted, list, three_digits};
+use digest::Metric;
+use digest::RunInput;
+use digest::boots;
+use digest::cells::kind_of;
+use digest::cells::{self, Key};
+use digest::names::varying;
+use digest::names::{is_baseline, label_word, rank};
 use model::{Policy, ResultDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 

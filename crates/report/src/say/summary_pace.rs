@@ -1,11 +1,11 @@
 //! What the data of `pace` say: whether the rates were reached, how the tail lies, and where only the intended send time
 //! shows what messages had to wait; and what PGM repaired.
 
-use crate::digest::info::is_trusted;
-use crate::digest::info::{CellInfo, Mark};
 use crate::document::Document;
 use crate::pgm::{counted_packets, repaired};
 use crate::units::{commas, counted, pps, span};
+use digest::is_trusted;
+use digest::{CellInfo, Mark};
 
 /// So little of the rate may be missing.
 pub(crate) const REACHED: f64 = 0.997;
@@ -163,7 +163,7 @@ fn pgm(document: &Document) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::info::{Figure, Figures, Mark};
+    use digest::{Figure, Figures, Mark};
 
     /// A cell with some figures.
     fn cell(figures: &[(&'static str, f64)]) -> CellInfo {

@@ -11,7 +11,7 @@ pub(super) fn run(command: &Command) -> Result<u8, Failure> {
     }
     if let Command::Compare(arguments) = command {
         for gate in &arguments.gates {
-            gate.parse::<report::compare::Gate>().map_err(Failure::usage)?;
+            gate.parse::<digest::compare::Gate>().map_err(Failure::usage)?;
         }
     }
     Ok(0)

@@ -3,8 +3,10 @@
 use super::report::{same_substrate, unread};
 use crate::cli::compare::{Compare, CompareFormat};
 use crate::output::{Failure, Output, width};
-use report::RunInput;
-use report::compare::{CompareError, CompareOptions, Comparisons, Siblings, Where, known_factors};
+use digest::RunInput;
+use digest::compare::{CompareError, CompareOptions, Siblings, Where, known_factors};
+use report::compare::Written as _;
+use report::run_input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -36,7 +38,7 @@ pub(crate) fn run(arguments: &Compare, output: &Output) -> Result<u8, Failure> {
     if !b.is_empty() && a.len().min(b.len()) == 1 {
         options.siblings = siblings(&a, &b);
     }
-    let made = Comparisons::new(&a, &b, &options).map_err(failure)?;
+    let made = report::compare::of(&a, &b, &options).map_err(failure)?;
     let text = match arguments.form.get() {
         CompareFormat::Text => made.text(width(), arguments.all),
         CompareFormat::Markdown => made.markdown(),
@@ -116,7 +118,7 @@ fn siblings(a: &[RunInput], b: &[RunInput]) -> Siblings {
         .collect();
     paths.drain(..paths.len().saturating_sub(MOST_SIBLINGS));
     let mut groups: Vec<Vec<RunInput>> = Vec::new();
-    for run in paths.iter().filter_map(|path| store::Run::load(path).ok()).map(RunInput::from) {
+    for run in paths.iter().filter_map(|path| store::Run::load(path).ok()).map(run_input) {
         if !sides.iter().any(|side| side.is_sibling(&run)) {
             continue;
         }
@@ -138,7 +140,7 @@ fn load(path: &Path, output: &Output) -> Result<RunInput, Failure> {
     for problem in &run.problems {
         output.warning(problem);
     }
-    Ok(RunInput::from(run))
+    Ok(run_input(run))
 }
 
 fn options(arguments: &Compare) -> Result<CompareOptions, CompareError> {

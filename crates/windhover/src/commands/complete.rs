@@ -71,7 +71,7 @@ fn runs(typed: &str) -> BTreeSet<String> {
 /// The factors of the runs that are named, with their values.
 fn factors(runs: &[String]) -> impl Iterator<Item = (String, BTreeSet<String>)> {
     let runs = runs.iter().filter_map(|run| store::Run::load(Path::new(run)).ok());
-    report::compare::known_factors(&runs.map(report::RunInput::from).collect::<Vec<_>>()).into_iter()
+    digest::compare::known_factors(&runs.map(report::run_input).collect::<Vec<_>>()).into_iter()
 }
 
 fn folder<P: AsRef<Path>>(path: P) -> impl Iterator<Item = PathBuf> + use<P> {

@@ -6,9 +6,9 @@ use super::look::{
 use super::single::{LEAST, scale_words};
 use super::titles::place;
 use super::{Bin, Diverging, Layout, Map, ROWS_PER_OCTAVE, Strip, Titles};
-use crate::digest::names::{label_word, rank};
 use crate::draw::figure::{Anchor, Colour, Figure, Pixels, Style, Text, broken, fits, width, words};
 use crate::units::{commas, each_once, span};
+use digest::names::{label_word, rank};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The length of which `most` columns cover the longest strip, as whole columns of it.

@@ -1,7 +1,7 @@
 //! What pictures of maps are called: what tells a cell from the others first, then what all share.
 
 use super::Map;
-use crate::digest::names::{asked_first, label_word};
+use digest::names::{asked_first, label_word};
 use model::Substrate;
 use model::probe::NO_PROTOCOL;
 use std::collections::{BTreeMap, BTreeSet};

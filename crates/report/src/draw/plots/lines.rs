@@ -1,11 +1,11 @@
 //! Quantities against message size and against the rate asked for, with a band for the range over repetitions.
 
 use super::{Panel, Picture, Plotted, panels};
-use crate::digest::cells::Cell;
-use crate::digest::info::{CellInfo, Mark};
-use crate::digest::names::rate_word;
 use crate::draw::chart::{Chart, Domain, Dot, Series, Ticks};
 use crate::units::{count_tick, counted, figure, size, tick};
+use digest::cells::Cell;
+use digest::names::rate_word;
+use digest::{CellInfo, Mark};
 use model::quantity::{self, Quantity, Unit};
 use model::{LatencyKind, Probe};
 use std::collections::BTreeSet;

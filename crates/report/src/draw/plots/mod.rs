@@ -11,11 +11,11 @@ pub(crate) use lines::{by_rate, by_size};
 pub(crate) use shares::{functions, tails};
 pub(crate) use strips::strips;
 
-use crate::digest::cells::Cell;
-use crate::digest::info::CellInfo;
-use crate::digest::names::{label_word, measured_on, rank, rate_word};
 use crate::draw::figure::Figure;
 use crate::units::{size as size_word, span};
+use digest::CellInfo;
+use digest::cells::Cell;
+use digest::names::{label_word, measured_on, rank, rate_word};
 use model::{LatencyKind, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 

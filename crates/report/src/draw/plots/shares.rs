@@ -3,11 +3,11 @@
 //! function). Where fewer than 10 messages lie beyond, a tail is thin: such a figure is chance.
 
 use super::{Apart, Panel, Picture, Plotted, panels, tip};
-use crate::digest::cells::Cell;
-use crate::digest::info::CellInfo;
 use crate::draw::chart::{Chart, Domain, Dot, Series, Ticks};
 use crate::draw::figure::Polyline;
 use crate::units::tick;
+use digest::CellInfo;
+use digest::cells::Cell;
 use model::{LatencyKind, Probe};
 use stats::Histogram;
 

@@ -2,11 +2,11 @@
 //! to p99 as a bar, p99.9 as a stroke, the median as a dot and the mean as a diamond.
 
 use super::{Plotted, tip};
-use crate::digest::info::{CellInfo, Mark};
-use crate::digest::names::{measured_on, rank};
 use crate::draw::chart::{Area, Domain, Marks, axis_x, base, sign};
 use crate::draw::figure::{Anchor, Colour, Figure, Paint, Style, Text, broken, words};
 use crate::units::{span, tick};
+use digest::names::{measured_on, rank};
+use digest::{CellInfo, Mark};
 use model::{Probe, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,7 +9,8 @@ mod panels;
 
 use crate::draw::heat::{self, Heat, Map};
 use crate::units::plain;
-use crate::{Report, ReportError, RunInput};
+use crate::{Report, ReportError};
+use digest::RunInput;
 use model::Probe;
 use model::result::Outlier;
 use panels::Panels;

@@ -1,9 +1,9 @@
 //! The small multiples: which maps stand in which row and column, and what tells them from each other.
 
 use super::CellMaps;
-use crate::digest::cells::Cell;
-use crate::digest::names::rate_word;
 use crate::units::each_once;
+use digest::cells::Cell;
+use digest::names::rate_word;
 use minijinja::{Value, context};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

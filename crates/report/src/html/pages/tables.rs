@@ -1,11 +1,11 @@
 //! The figures of each repetition of a cell, as tables.
 
-use crate::RunInput;
 use crate::draw::heat;
 use crate::html::heat::CellMaps;
 use crate::layout::{Column, Grid};
 use crate::result_tables::{self, About, Keys, Shape, rows};
 use crate::units::{commas, plain, span, us_or_dash};
+use digest::RunInput;
 use model::quantity::Group;
 use model::result::Outlier;
 use model::{OneWay, OneWayMethod, ResultDocument, Statistic};

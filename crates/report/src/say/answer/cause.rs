@@ -2,13 +2,13 @@
 //! where nothing was found.
 
 use super::{Labels, place_of};
-use crate::RunInput;
 use crate::compare::faster_under_load;
-use crate::compare::{CellComparison, Comparison, Comparisons, Outcome};
-use crate::digest::cells::Cell;
-use crate::digest::info::FindingCount;
 use crate::say::known;
 use crate::units::counted;
+use digest::FindingCount;
+use digest::RunInput;
+use digest::cells::Cell;
+use digest::compare::{CellComparison, Comparison, Comparisons, Outcome};
 use model::quantity::Better;
 
 /// `places`: the cells of the first table.

@@ -1,14 +1,13 @@
 //! What the primary comparisons came to, a sentence each.
 
 use super::{Labels, place_of};
-use crate::RunInput;
-use crate::compare::{
-    CellComparison, Comparison, Comparisons, MetricComparison, Outcome, bounds, extent, most, size, title,
-};
-use crate::digest::cells::Cell;
+use crate::compare::{bounds, extent, most, size, title};
 use crate::document::Document;
 use crate::say::{summary_kernels, summary_pace};
 use crate::units::{counted, figure as figure_of, spans};
+use digest::RunInput;
+use digest::cells::Cell;
+use digest::compare::{CellComparison, Comparison, Comparisons, MetricComparison, Outcome};
 use model::LatencyKind;
 use model::factor::capitalised;
 use model::quantity::{self, Unit};

@@ -2,8 +2,7 @@
 
 use super::gate::Gate;
 use super::sides::Where;
-use crate::RunInput;
-use crate::digest::metric::Metric;
+use crate::{Metric, RunInput};
 
 /// What is compared.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -3,8 +3,8 @@
 
 use super::Difference;
 use crate::RunInput;
-use crate::digest::names::data_nic;
-use crate::units::{each_once, plain};
+use crate::names::data_nic;
+use crate::text::{each_once, plain};
 use model::run::RunHost;
 use model::{MachineFacts, ResultDocument, kconfig};
 use serde_json::{Map, Value};

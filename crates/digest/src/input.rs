@@ -51,25 +51,3 @@ impl RunInput {
             && hosts(own) == hosts(its)
     }
 }
-
-impl From<store::Run> for RunInput {
-    fn from(run: store::Run) -> Self {
-        let name = run.name();
-        let with_factors = |(step, mut result): (RunStep, ResultDocument)| {
-            for (axis, value) in &step.factors {
-                result.factors.entry(axis.clone()).or_insert_with(|| value.clone());
-            }
-            (step, result)
-        };
-        let (steps, results) = run.results.into_iter().map(with_factors).unzip();
-        Self {
-            name,
-            document: run.run,
-            results,
-            failed: run.failed.into_iter().map(|(step, why)| (step.cell, why)).collect(),
-            problems: run.problems,
-            folder: Some(run.path),
-            steps,
-        }
-    }
-}

@@ -1,6 +1,6 @@
 //! Why nothing can be compared.
 
-use crate::digest::metric::UnknownMetric;
+use crate::UnknownMetric;
 use thiserror::Error;
 
 /// Why nothing can be compared. Each is one line and names the remedy; all but [`CompareError::GateUntrusted`] are usage errors.

@@ -1,13 +1,14 @@
 //! What the repetitions of two sides say about one figure: how far apart, how surely, and whether by more than chance.
 
-use super::{Metric, MetricComparison, Outcome, Over};
-use crate::digest::combine::{by_ratio, compared, mean};
+use super::{MetricComparison, Outcome, Over};
+use crate::Metric;
+use crate::combine::{by_ratio, compared, mean};
 use model::quantity::Unit;
-pub(super) use stats::LEVEL;
+pub use stats::LEVEL;
 use stats::t_quantile;
 
 /// Fewer samples than this have no interval: two figures do not tell how far a third may lie.
-pub(super) const FEWEST: usize = 3;
+pub const FEWEST: usize = 3;
 
 /// An interval of a ratio that reaches further than this, or below its reciprocal, does not show that there is no difference.
 pub(super) const NARROW: f64 = 1.5;
@@ -130,13 +131,13 @@ fn standard_error(x: &[f64], y: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// Two-sided p of a mean (with its standard error and degrees of freedom) against a limit.
-pub(super) fn p_against(mean: f64, limit: f64, (error, df): (f64, f64)) -> f64 {
+pub fn p_against(mean: f64, limit: f64, (error, df): (f64, f64)) -> f64 {
     let distance = (mean - limit).abs();
     if error > 0.0 { 2.0 * stats::t_tail(distance / error, df) } else { f64::from(u8::from(distance == 0.0)) }
 }
 
 /// The figure of one side alone against a limit: its 95 % interval, and its two-sided p; absent with fewer than 3 values.
-pub(super) fn own(values: &[f64], limit: f64, unit: Unit) -> Option<([f64; 2], f64)> {
+pub fn own(values: &[f64], limit: f64, unit: Unit) -> Option<([f64; 2], f64)> {
     let logs = by_ratio(values, &[], unit);
     let (mean, half) = stats::interval_of(&compared(values, logs))?;
     let df = values.len() as f64 - 1.0;
@@ -149,7 +150,7 @@ pub(super) fn own(values: &[f64], limit: f64, unit: Unit) -> Option<([f64; 2], f
 }
 
 /// The smallest number of samples a side with which `tests` corrected comparisons can reach the level at all.
-pub(crate) fn repetitions_needed(tests: usize) -> usize {
+pub fn repetitions_needed(tests: usize) -> usize {
     stats::samples_needed(tests, LEVEL)
 }
 

@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// One quantity that is compared. Its word is what flags, gates and documents say: `p99`, `intended.p99.9`, `working.p50`,
 /// `far-kernel.p99`, `loss`, `up.retransmits`, `initiator.demand`; see [`model::quantity`].
 #[derive(Clone, Copy)]
-pub struct Metric(pub(crate) &'static Quantity);
+pub struct Metric(pub &'static Quantity);
 
 impl PartialEq for Metric {
     fn eq(&self, other: &Self) -> bool {
@@ -55,7 +55,7 @@ impl Metric {
     }
 
     /// Those that sentences speak of.
-    pub(crate) fn is_headline(self) -> bool {
+    pub fn is_headline(self) -> bool {
         self.0.compared == Compared::Headline
     }
 
@@ -89,22 +89,23 @@ impl Metric {
         )
     }
 
-    pub(crate) fn unit(self) -> Unit {
+    /// What its figures are in.
+    pub fn unit(self) -> Unit {
         self.0.unit
     }
 
     /// Whether it comes from a histogram, whose buckets are up to a thousandth wide.
-    pub(crate) fn is_bucketed(self) -> bool {
+    pub fn is_bucketed(self) -> bool {
         self.0.statistic().is_some_and(|(_, statistic)| statistic.quantile().is_some())
     }
 
     /// Whether there is something to compare: parity, where one of these results used it.
-    pub(crate) fn concerns<'a>(self, results: impl IntoIterator<Item = &'a ResultDocument>) -> bool {
+    pub fn concerns<'a>(self, results: impl IntoIterator<Item = &'a ResultDocument>) -> bool {
         results.into_iter().any(|result| self.0.concerns(result))
     }
 
     /// The figure in a result, in its unit; latency in the kind that `rtt` asks for. `None` where it is not known.
-    pub(crate) fn of(self, result: &ResultDocument, rtt: bool) -> Option<f64> {
+    pub fn of(self, result: &ResultDocument, rtt: bool) -> Option<f64> {
         let value = self.0.of(result)? * self.0.scale(result, rtt);
         // With an estimated offset a one-way time may come out below 0, which is no time to compare.
         let sense = self.0.group != quantity::Group::OneWay || value > 0.0;
@@ -112,7 +113,7 @@ impl Metric {
     }
 
     /// Its 95 % interval within one repetition, from the batches of its messages, where such a one is stored.
-    pub(crate) fn batches(self, result: &ResultDocument, rtt: bool) -> Option<[f64; 2]> {
+    pub fn batches(self, result: &ResultDocument, rtt: bool) -> Option<[f64; 2]> {
         let (distribution, statistic) = self.0.statistic()?;
         let quantity::Times::Latency(latency) = distribution.times(result, None)? else { return None };
         let interval = match statistic {

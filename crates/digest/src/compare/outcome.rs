@@ -1,8 +1,8 @@
 //! What a comparison comes to, as data.
 
-use crate::digest::info::Mark;
-use crate::digest::metric::Metric;
-use model::{LatencyKind, Substrate};
+use crate::boots::VISIT;
+use crate::{Mark, Metric};
+use model::{FindingId, LatencyKind, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -21,9 +21,21 @@ pub enum Sample {
     Visit,
 }
 
+impl Sample {
+    /// What one is called.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Repetition => "repetition",
+            Self::Run => "run",
+            Self::Boot => "boot",
+            Self::Visit => VISIT,
+        }
+    }
+}
+
 /// What an interval is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Over {
+pub enum Over {
     /// The samples of both sides.
     Samples,
     /// The repetitions of one run each; how far runs lie apart is not known.
@@ -32,6 +44,19 @@ pub(crate) enum Over {
     Siblings,
     /// The batches of one repetition each.
     Batches,
+}
+
+impl Over {
+    /// The same in words, where a sample is this.
+    pub fn words(self, sample: Sample) -> String {
+        match (self, sample) {
+            (Self::Samples, sample) => format!("{}s", sample.word()),
+            (Self::OneRun, Sample::Boot | Sample::Visit) => format!("repetitions of one {} each", sample.word()),
+            (Self::OneRun, _) => "repetitions of one run each".to_owned(),
+            (Self::Siblings, _) => "one run each and its siblings".to_owned(),
+            (Self::Batches, _) => "batches".to_owned(),
+        }
+    }
 }
 
 /// What a comparison of one figure comes to.
@@ -58,12 +83,12 @@ pub enum Outcome {
 
 impl Outcome {
     /// Whether a difference is claimed.
-    pub(crate) fn is_claim(self) -> bool {
+    pub fn is_claim(self) -> bool {
         matches!(self, Self::Higher | Self::Lower)
     }
 
     /// Whether the question has an answer: a difference, or that there is none.
-    pub(crate) fn is_decided(self) -> bool {
+    pub fn is_decided(self) -> bool {
         matches!(self, Self::Higher | Self::Lower | Self::NoDifference | Self::Same)
     }
 }
@@ -94,23 +119,24 @@ pub struct MetricComparison {
     /// What the interval is over: `repetitions`, `runs`, `boots`, `visits`, `repetitions of one run each`, `one run each and its siblings` (the
     /// same and the spread between other runs of the plan), or `batches` within one repetition each.
     pub interval_over: Option<String>,
+    /// The same as a quantity.
     #[serde(skip)]
-    pub(crate) quantity: Metric,
+    pub quantity: Metric,
     /// Whether logarithms were compared, so that the ratio is what was tested.
     #[serde(skip)]
-    pub(crate) by_ratio: bool,
+    pub by_ratio: bool,
     /// What the interval is over.
     #[serde(skip)]
-    pub(crate) over: Over,
+    pub over: Over,
     /// Standard error of the difference that was tested (of logarithms where `by_ratio`), and its degrees of freedom.
     #[serde(skip)]
-    pub(crate) error: Option<(f64, f64)>,
+    pub error: Option<(f64, f64)>,
     /// The second side's figure in each of its own samples: its runs or, of one run, its repetitions.
     #[serde(skip)]
-    pub(crate) b_own: Vec<f64>,
+    pub b_own: Vec<f64>,
     /// Whether a sample lacks the figure, so that nothing was tested.
     #[serde(skip)]
-    pub(crate) incomplete: bool,
+    pub incomplete: bool,
     /// p of the permutation test by itself; `null` where nothing was tested.
     pub p: Option<f64>,
     /// p corrected for all tests of the comparison.
@@ -136,6 +162,14 @@ pub struct CellSide {
     pub mark: Mark,
     /// Words of what was found in any of them.
     pub findings: Vec<String>,
+}
+
+impl CellSide {
+    /// The findings for which repetitions cannot be trusted.
+    pub fn invalid(&self) -> Vec<String> {
+        let is_invalid = |word: &str| FindingId::ALL.iter().any(|id| id.is_invalid() && id.word() == word);
+        self.findings.iter().filter(|word| is_invalid(word)).cloned().collect()
+    }
 }
 
 /// Two cells that belong together.
@@ -267,6 +301,12 @@ pub struct Comparisons {
     pub title: String,
     /// Figures that were tested: what the p-values are corrected for.
     pub tests: usize,
+    /// Sets of figures that were tested together ([`Set`]).
+    #[serde(skip)]
+    pub sets: usize,
+    /// Whether figures were tested, or only described.
+    #[serde(skip)]
+    pub is_tested: bool,
     /// The level that corrected p-values are compared with.
     pub level: f64,
     /// The comparisons; several for an axis of more than two values.
@@ -290,19 +330,29 @@ impl Comparisons {
 }
 
 /// The figures that are tested together: those of one pair of cells, or of all pairs of a probe and protocol.
-#[derive(Clone, Copy)]
-pub(crate) struct Set<'c> {
-    pub(crate) label: &'c str,
-    pub(crate) kind: LatencyKind,
+#[derive(Debug, Clone, Copy)]
+pub struct Set<'c> {
+    /// What tells it from the others.
+    pub label: &'c str,
+    /// What latency figures are.
+    pub kind: LatencyKind,
     /// The factors that both cells share; none of all pairs together.
-    pub(crate) factors: Option<&'c BTreeMap<String, String>>,
-    pub(crate) excluded: Option<&'c str>,
-    pub(crate) metrics: &'c [MetricComparison],
+    pub factors: Option<&'c BTreeMap<String, String>>,
+    /// Why nothing is claimed of it.
+    pub excluded: Option<&'c str>,
+    /// Its figures.
+    pub metrics: &'c [MetricComparison],
 }
 
 impl Comparison {
+    /// Of each of [`Self::sets`] whether it is excluded, and its figures.
+    pub(super) fn sets_mut(&mut self) -> impl Iterator<Item = (bool, &mut Vec<MetricComparison>)> {
+        let overall = self.overall.iter_mut().map(|all| (false, &mut all.metrics));
+        overall.chain(self.cells.iter_mut().map(|cell| (cell.excluded.is_some(), &mut cell.metrics)))
+    }
+
     /// All pairs together, as far as there are several, then each pair.
-    pub(crate) fn sets(&self) -> impl Iterator<Item = Set<'_>> {
+    pub fn sets(&self) -> impl Iterator<Item = Set<'_>> {
         let overall = self.overall.iter().map(|all| Set {
             label: &all.label,
             kind: all.kind,
@@ -317,5 +367,17 @@ impl Comparison {
             excluded: cell.excluded.as_deref(),
             metrics: &cell.metrics,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_makes_figures_invalid_is_why_they_cannot_be_trusted() {
+        let findings = ["generator-late", "periodic-stalls", "of-a-newer-version"].map(str::to_owned).to_vec();
+        let side = CellSide { runs: 1, repetitions: 0, left_out: 2, mark: Mark::Invalid, findings };
+        assert_eq!(side.invalid(), ["generator-late"]);
     }
 }

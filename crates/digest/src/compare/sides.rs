@@ -5,16 +5,15 @@
 //! both sides.
 
 use super::{CompareError, Sample};
-use crate::RunInput;
-use crate::digest::boots;
-use crate::digest::cells::{self, Key};
-use crate::digest::names::{axis_title, label_word, rank, rate_word, varying};
-use crate::units::{counted, list, plain, size};
+use crate::cells::{self, Key};
+use crate::names::{axis_title, label_word, rank, rate_word, varying};
+use crate::text::{counted, list, plain, size};
+use crate::{RunInput, boots};
 use model::{CellBoot, Probe, ResultDocument, Substrate, source};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Factors that must agree, whatever the sides are: those of the message.
-pub(crate) const KEPT: [&str; 4] = ["probe", "protocol", "size", "rate"];
+pub const KEPT: [&str; 4] = ["probe", "protocol", "size", "rate"];
 
 /// The factor whose observations are boots.
 const KERNEL: &str = "kernel";

@@ -3,7 +3,7 @@
 use model::quantity::Unit;
 
 /// Smallest and largest value; absent with fewer than two, because one value has no spread.
-pub(crate) fn spread(values: &[f64]) -> Option<[f64; 2]> {
+pub fn spread(values: &[f64]) -> Option<[f64; 2]> {
     if values.len() < 2 {
         return None;
     }
@@ -13,12 +13,12 @@ pub(crate) fn spread(values: &[f64]) -> Option<[f64; 2]> {
 }
 
 /// The mean of some values; absent for none.
-pub(crate) fn mean(values: &[f64]) -> Option<f64> {
+pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The middle one of some values (the mean of the middle two); absent for none.
-pub(crate) fn middle(values: &[f64]) -> Option<f64> {
+pub fn middle(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let half = sorted.len() / 2;
@@ -30,19 +30,19 @@ pub(crate) fn middle(values: &[f64]) -> Option<f64> {
 }
 
 /// The figure of several repetitions of one run: their geometric mean, of shares and of what may be 0 the mean.
-pub(crate) fn centre(values: &[f64], unit: Unit) -> Option<f64> {
+pub fn centre(values: &[f64], unit: Unit) -> Option<f64> {
     let logs = by_ratio(values, &[], unit);
     let mean = mean(&compared(values, logs))?;
     Some(if logs { mean.exp() } else { mean })
 }
 
 /// What the test compares: logarithms of times and rates, shares as they are (they may be 0).
-pub(crate) fn compared(values: &[f64], by_ratio: bool) -> Vec<f64> {
+pub fn compared(values: &[f64], by_ratio: bool) -> Vec<f64> {
     if by_ratio { values.iter().map(|value| value.ln()).collect() } else { values.to_vec() }
 }
 
 /// Whether ratios can be compared: no figure is 0, and none is a share.
-pub(crate) fn by_ratio(a: &[f64], b: &[f64], unit: Unit) -> bool {
+pub fn by_ratio(a: &[f64], b: &[f64], unit: Unit) -> bool {
     unit != Unit::Share && a.iter().chain(b).all(|value| *value > 0.0)
 }
 

@@ -1,11 +1,9 @@
 //! How far boots of a kernel lie apart, and repetitions within a boot: what a difference of two kernels has to exceed.
 
-use super::metric::Metric;
-use super::names::varying;
-use crate::RunInput;
-use crate::digest::cells;
-use crate::digest::info::message;
-use crate::digest::names::label_word;
+use crate::cells;
+use crate::info::message;
+use crate::names::{label_word, varying};
+use crate::{Metric, RunInput};
 use model::{CellBoot, LatencyKind, ResultDocument, Role, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,7 +34,7 @@ pub struct BootSpread {
     pub p99_9_within_percent: Option<f64>,
     /// What a boot is called.
     #[serde(skip)]
-    pub(crate) unit: &'static str,
+    pub unit: &'static str,
 }
 
 /// One of the places at which a figure lies.
@@ -92,7 +90,7 @@ pub struct BootFigures {
 }
 
 /// The boots of all cells of some runs; none of runs that name no kernels.
-pub(crate) fn of(inputs: &[RunInput], rtt: bool) -> Vec<BootSpread> {
+pub fn of(inputs: &[RunInput], rtt: bool) -> Vec<BootSpread> {
     inputs.iter().flat_map(|run| of_run(run, rtt)).collect()
 }
 
@@ -124,7 +122,7 @@ fn of_run(run: &RunInput, rtt: bool) -> Vec<BootSpread> {
             run: run.name.clone(),
             kernel: kernel.clone(),
             label: label.join(" · "),
-            kind: crate::digest::cells::kind_of(&results, rtt),
+            kind: cells::kind_of(&results, rtt),
             p50_modes: modes(&boots),
             boots,
             p50_between_percent: p50_between,
@@ -177,10 +175,10 @@ fn spread<'a>(boots: impl Iterator<Item = &'a Vec<&'a ResultDocument>>, name: &s
 }
 
 /// What stands for a boot where nothing was booted between two of them: kernels that are switched while they run.
-pub(crate) const VISIT: &str = "visit";
+pub const VISIT: &str = "visit";
 
 /// What the observations of kernels are called: of each result its kernel and its boot.
-pub(crate) fn unit<'b>(results: impl Iterator<Item = (Option<String>, Option<&'b CellBoot>)>) -> &'static str {
+pub fn unit<'b>(results: impl Iterator<Item = (Option<String>, Option<&'b CellBoot>)>) -> &'static str {
     let boots = results.filter_map(|(kernel, boot)| Some((kernel, boot?)));
     let (visits, ids): (BTreeSet<_>, BTreeSet<_>) =
         boots.map(|(kernel, boot)| ((kernel, boot.visit), &boot.ids)).unzip();

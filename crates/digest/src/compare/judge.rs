@@ -1,33 +1,27 @@
 //! From matched cells to outcomes: figures, tests, and the correction for many of them.
 
-use super::Difference;
-use super::evidence::{self, FEWEST, LEVEL, NARROW, RESOLUTION};
-use super::idle::faster_under_load;
+use super::evidence::{FEWEST, LEVEL, NARROW, RESOLUTION};
 use super::sides::{self, Cells, Pair, SideCell, Where};
-use super::words::Context;
 use super::{
-    CellComparison, CellSide, CompareError, CompareOptions, Comparison, Comparisons, Metric, MetricComparison, Outcome,
-    Over, Overall, Sample, Side, Tests, differs, held, words,
+    CellComparison, CellSide, CompareError, CompareOptions, Comparison, Comparisons, Difference, MetricComparison,
+    Outcome, Over, Overall, Sample, Side, Tests, differs,
 };
-use crate::RunInput;
-use crate::digest::cells::{kind_of, mark, shown};
-use crate::digest::combine::{by_ratio, centre, compared};
-use crate::digest::names::{asked_first, axis_title, is_baseline};
-use crate::units::{each_once, plain};
+use crate::cells::{kind_of, mark, shown};
+use crate::combine::{by_ratio, centre, compared};
+use crate::names::{asked_first, axis_title, is_baseline};
+use crate::text::{each_once, list, plain};
+use crate::{Mark, Metric, RunInput};
+use model::ResultDocument;
 use model::plan::{Factors, Question, default_question};
 use model::quantity::Combine;
-use model::{LatencyKind, ResultDocument};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Two sides before the correction is known, with the first run of the first side.
-pub(super) type Prepared<'a> = (&'a RunInput, Comparison);
-
 impl Comparisons {
-    /// Compares the runs of two sides or, without a second side, cells of one run.
+    /// Compares the runs of two sides or, without a second side, cells of one run. Sentences are left out, and so are gates.
     ///
     /// # Errors
     /// [`CompareError`].
-    pub fn new(a: &[RunInput], b: &[RunInput], options: &CompareOptions) -> Result<Self, CompareError> {
+    pub fn judged(a: &[RunInput], b: &[RunInput], options: &CompareOptions) -> Result<Self, CompareError> {
         let left = sides::of_runs(a).ok_or(CompareError::OneSide)?;
         let right = sides::of_runs(b);
         let prepared = match (&options.axis, &right) {
@@ -46,13 +40,12 @@ impl Comparisons {
             (None, Some(right)) => format!("{} against {}", right.name(), left.name()),
             (None, None) => format!("Cells of {} compared", left.name()),
         };
-        finish(prepared, title, options)
+        Ok(finish(prepared, title, options))
     }
 
     /// What a report shows of its runs. Of one run: the primary comparisons, tested together, then each axis, each value
     /// against the baseline, described. Of several runs: each one against the first. Empty where there is nothing to compare.
-    #[must_use]
-    pub fn for_report(runs: &[RunInput], rtt: bool) -> Vec<Self> {
+    pub fn judged_for_report(runs: &[RunInput], rtt: bool) -> Vec<Self> {
         let options = CompareOptions { rtt, baseline_only: true, seed: 2012, ..CompareOptions::default() };
         let Some((first, rest)) = runs.split_first() else { return Vec::new() };
         let Some(left) = sides::of_runs(std::slice::from_ref(first)) else { return Vec::new() };
@@ -66,8 +59,8 @@ impl Comparisons {
                     of_two(&left, &right, ["A", &letter.to_string()], &options).ok()
                 })
                 .collect();
-            let made = finish(prepared, "The runs compared".to_owned(), &options).into_iter();
-            return made.filter(|made| !made.comparisons.is_empty()).collect();
+            let made = finish(prepared, "The runs compared".to_owned(), &options);
+            return Some(made).filter(|made| !made.comparisons.is_empty()).into_iter().collect();
         }
         let mut axes: Vec<String> = left.factors().into_iter().collect();
         axes.retain(|axis| !sides::KEPT.contains(&axis.as_str()) && left.values(axis).len() > 1);
@@ -79,15 +72,33 @@ impl Comparisons {
         let of_axis = |axis: &String| {
             let prepared = of_axis(&left, axis, &described).ok()?;
             let title = format!("What {} is worth: measured, not tested", plain(&axis_title(axis).to_lowercase()));
-            finish(prepared, title, &described).ok()
+            Some(finish(prepared, title, &described))
         };
-        let made = primary(&left, &options).into_iter().chain(axes.iter().filter_map(of_axis));
+        let made = std::iter::once(primary(&left, &options)).chain(axes.iter().filter_map(of_axis));
         made.filter(|comparisons| !comparisons.comparisons.is_empty()).collect()
+    }
+
+    /// Compares the two sides of a run that the values `a` and `b` of a factor divide it into, one cell each: what else differs
+    /// was asked for, be it a factor of the message.
+    ///
+    /// # Errors
+    /// [`CompareError`] where a side has no result, or where they were not measured alike.
+    pub fn judged_sides(
+        run: &RunInput,
+        factor: &str,
+        names: [&str; 2],
+        options: &CompareOptions,
+    ) -> Result<Self, CompareError> {
+        let all = sides::of_runs(std::slice::from_ref(run)).ok_or(CompareError::OneSide)?;
+        let [a, b] = ["a", "b"].map(|side| all.filtered(&[(factor.to_owned(), side.to_owned())]));
+        let named: BTreeSet<String> = sides::KEPT.into_iter().chain([factor]).map(str::to_owned).collect();
+        let prepared = prepare(&a?, &b?, names, &named, options)?;
+        Ok(finish(vec![prepared], format!("{} against {}", names[1], names[0]), options))
     }
 }
 
 /// The comparisons that a run's plan asks for, in the order of its questions.
-fn primary(run: &Cells<'_>, options: &CompareOptions) -> Option<Comparisons> {
+fn primary(run: &Cells<'_>, options: &CompareOptions) -> Comparisons {
     let of_question = |question: &Question| {
         let metrics = question.quantity.iter().filter_map(|id| id.parse().ok()).collect();
         let wheres = question.filter.iter().map(|(factor, value)| (factor.clone(), value.clone())).collect();
@@ -96,15 +107,15 @@ fn primary(run: &Cells<'_>, options: &CompareOptions) -> Option<Comparisons> {
         // A plan that was cut short has not measured all that it asks for. Where more than the axis differs, none of its
         // values is the cause alone.
         let found = of_axis(run, &question.axis, &options).unwrap_or_default();
-        found.into_iter().filter(|(_, one)| one.a.factors.len() <= 1).collect::<Vec<_>>()
+        found.into_iter().filter(|one| one.a.factors.len() <= 1).collect::<Vec<_>>()
     };
     let asked = questions(run);
-    let mut prepared: Vec<Prepared<'_>> = asked.iter().flat_map(of_question).collect();
+    let mut prepared: Vec<Comparison> = asked.iter().flat_map(of_question).collect();
     // Nobody asked for what is asked by default and was not measured.
     if run.run.document.ask.is_empty() {
-        prepared.iter_mut().flat_map(|(_, one)| &mut one.cells).for_each(|cell| cell.lacking.clear());
+        prepared.iter_mut().flat_map(|one| &mut one.cells).for_each(|cell| cell.lacking.clear());
     }
-    finish(prepared, "The primary comparisons".to_owned(), options).ok()
+    finish(prepared, "The primary comparisons".to_owned(), options)
 }
 
 /// What a run's plan asks; of a run without a plan, or with one of an older version, what is asked by default.
@@ -143,7 +154,7 @@ fn second(options: &CompareOptions) -> Vec<Where> {
 }
 
 /// All values of an axis of one run with each other, or each with the baseline.
-fn of_axis<'a>(run: &Cells<'a>, axis: &str, options: &CompareOptions) -> Result<Vec<Prepared<'a>>, CompareError> {
+fn of_axis<'a>(run: &Cells<'a>, axis: &str, options: &CompareOptions) -> Result<Vec<Comparison>, CompareError> {
     let run = run.filtered(&options.wheres)?;
     let values = if options.values.is_empty() { run.ranked(axis) } else { options.values.clone() };
     match values.as_slice() {
@@ -180,7 +191,7 @@ fn of_axis<'a>(run: &Cells<'a>, axis: &str, options: &CompareOptions) -> Result<
     Ok(out)
 }
 
-fn of_one<'a>(run: &Cells<'a>, options: &CompareOptions) -> Result<Prepared<'a>, CompareError> {
+fn of_one<'a>(run: &Cells<'a>, options: &CompareOptions) -> Result<Comparison, CompareError> {
     let named = named(options);
     if options.wheres_b.is_empty() || options.wheres_b.iter().any(|(factor, _)| !named.contains(factor)) {
         return Err(CompareError::OneSide);
@@ -200,7 +211,7 @@ fn of_two<'a>(
     right: &Cells<'a>,
     names: [&str; 2],
     options: &CompareOptions,
-) -> Result<Prepared<'a>, CompareError> {
+) -> Result<Comparison, CompareError> {
     let (a, b) = (left.filtered(&options.wheres)?, right.filtered(&second(options))?);
     prepare(&a, &b, names, &named(options), options)
 }
@@ -222,13 +233,13 @@ fn differences<'a>(
     differences
 }
 
-pub(super) fn prepare<'a>(
+fn prepare<'a>(
     a: &Cells<'a>,
     b: &Cells<'a>,
     names: [&str; 2],
     named: &BTreeSet<String>,
     options: &CompareOptions,
-) -> Result<Prepared<'a>, CompareError> {
+) -> Result<Comparison, CompareError> {
     let mut matched = sides::matched(a, b, names, named)?;
     let metrics = metrics(options);
     let interleaved = std::ptr::eq(a.run, b.run) || (a.run == b.run && a.runs.len() == 1 && b.runs.len() == 1);
@@ -241,7 +252,7 @@ pub(super) fn prepare<'a>(
     let cell = |pair: &Pair<'a>| {
         let (side_a, side_b) = (cell_side(&pair.a, sample), cell_side(&pair.b, sample));
         let trusted = [&pair.a, &pair.b].iter().all(|side| side.results().iter().any(|one| one.verdict.trusted));
-        let excluded = (!trusted).then(|| words::excluded(names, &side_a, &side_b));
+        let excluded = (!trusted).then(|| excluded(names, &side_a, &side_b));
         let mut figures = figures(pair, &metrics, sample, options.rtt);
         if let Some(level) = options.level {
             figures.iter_mut().for_each(|figure| figure.widen_to(level));
@@ -296,7 +307,7 @@ pub(super) fn prepare<'a>(
         cells,
         unmatched: matched.unmatched,
     };
-    Ok((a.run, comparison))
+    Ok(comparison)
 }
 
 /// The figures asked for, and those that gates are about.
@@ -402,7 +413,7 @@ fn spread_of_runs(
             freedom += values.len().saturating_sub(1) as f64;
         }
     }
-    (freedom >= evidence::FEWEST as f64 - 1.0).then(|| ((squares / freedom).sqrt(), freedom))
+    (freedom >= FEWEST as f64 - 1.0).then(|| ((squares / freedom).sqrt(), freedom))
 }
 
 /// Tests the figures of a set together: each gets its p alone, and corrected for the others.
@@ -496,16 +507,13 @@ fn rounds(cells: &[&SideCell<'_>], metric: Metric, sample: Sample, rtt: bool) ->
         .collect()
 }
 
-/// Corrects, concludes and words everything.
-pub(super) fn finish(
-    prepared: Vec<Prepared<'_>>,
-    title: String,
-    options: &CompareOptions,
-) -> Result<Comparisons, CompareError> {
+/// Corrects and concludes everything.
+fn finish(mut comparisons: Vec<Comparison>, title: String, options: &CompareOptions) -> Comparisons {
     let level = options.level.unwrap_or(LEVEL);
+    let is_tested = options.tests != Tests::None;
     let tested = |metrics: &[MetricComparison]| metrics.iter().filter_map(|figure| figure.p_corrected).collect();
     let mut p: Vec<Vec<f64>> =
-        prepared.iter().flat_map(|(_, one)| one.sets().map(|set| tested(set.metrics)).collect::<Vec<_>>()).collect();
+        comparisons.iter().flat_map(|one| one.sets().map(|set| tested(set.metrics)).collect::<Vec<_>>()).collect();
     p.retain(|set| !set.is_empty());
     let (sets, tests) = (p.len(), p.iter().map(Vec::len).sum());
     // With one figure a set Holm's correction over sets is valid and sharper; with several only Bonferroni's is.
@@ -514,23 +522,39 @@ pub(super) fn finish(
         Some(raised) => raised.next().unwrap_or(1.0),
         None => (within * sets.max(1) as f64).min(1.0),
     };
-    let mut comparisons = Vec::new();
-    for (run, mut done) in prepared {
-        let is_tested = options.tests != Tests::None;
-        let names = [done.a.name.as_str(), &done.b.name];
-        let context = Context { names, tests, sets, level, sample: done.sample, is_tested };
-        // In the order of `Comparison::sets`.
-        let overall = done.overall.iter_mut().map(|all| (all.kind, false, &mut all.metrics));
-        let cells = done.cells.iter_mut().map(|cell| (cell.kind, cell.excluded.is_some(), &mut cell.metrics));
-        for (kind, excluded, metrics) in overall.chain(cells) {
-            metrics.iter_mut().for_each(|figure| conclude(figure, excluded, kind, context, &mut correct));
+    for done in &mut comparisons {
+        let sample = done.sample;
+        for (excluded, metrics) in done.sets_mut() {
+            for figure in metrics {
+                figure.p_corrected = figure.p_corrected.map(&mut correct);
+                let smallest = least_p(figure.a_values.len(), figure.b_values.len()) * sets.max(1) as f64;
+                figure.smallest_p = smallest.min(1.0);
+                figure.outcome = match (excluded, is_tested) {
+                    (true, _) => Outcome::Untrusted,
+                    (false, true) => outcome(figure, level),
+                    (false, false) if figure.is_same() => Outcome::Same,
+                    (false, false) => Outcome::NotTested,
+                };
+                let has_interval = figure.ratio_ci95.is_some() || figure.difference_ci95.is_some();
+                figure.interval_over = has_interval.then(|| figure.over.words(sample));
+            }
         }
-        done.summary = words::summary(&done, &options.siblings, context);
-        done.summary.extend(faster_under_load(run, &done));
-        comparisons.push(done);
     }
-    let gates = held::judge(&comparisons, sets, options)?;
-    Ok(Comparisons { format: model::FORMAT, title, tests, level, comparisons, gates })
+    Comparisons { format: model::FORMAT, title, tests, sets, is_tested, level, comparisons, gates: Vec::new() }
+}
+
+/// Why a pair of cells is excluded from claims.
+fn excluded(names: [&str; 2], a: &CellSide, b: &CellSide) -> String {
+    let side = |name: &str, side: &CellSide| {
+        format!("{name} has no repetition that can be trusted ({})", list(&side.invalid()))
+    };
+    // A side that has trusted repetitions says how many it left out; one that has none used all.
+    let words: Vec<String> = [(names[0], a), (names[1], b)]
+        .into_iter()
+        .filter(|(_, own)| own.mark == Mark::Invalid && own.left_out == 0)
+        .map(|(name, own)| side(name, own))
+        .collect();
+    list(&words)
 }
 
 fn cell_side(side: &SideCell<'_>, sample: Sample) -> CellSide {
@@ -551,27 +575,6 @@ fn cell_side(side: &SideCell<'_>, sample: Sample) -> CellSide {
 fn least_p(a: usize, b: usize) -> f64 {
     let both = stats::smallest_p(a, b);
     if a == b { both } else { both / 2.0 }
-}
-
-fn conclude(
-    figure: &mut MetricComparison,
-    excluded: bool,
-    kind: LatencyKind,
-    context: Context<'_>,
-    correct: &mut impl FnMut(f64) -> f64,
-) {
-    figure.p_corrected = figure.p_corrected.map(correct);
-    let smallest = least_p(figure.a_values.len(), figure.b_values.len()) * context.sets.max(1) as f64;
-    figure.smallest_p = smallest.min(1.0);
-    figure.outcome = match (excluded, context.is_tested) {
-        (true, _) => Outcome::Untrusted,
-        (false, true) => outcome(figure, context.level),
-        (false, false) if figure.is_same() => Outcome::Same,
-        (false, false) => Outcome::NotTested,
-    };
-    let has_interval = figure.ratio_ci95.is_some() || figure.difference_ci95.is_some();
-    figure.interval_over = has_interval.then(|| figure.over.word(context.sample).to_owned());
-    figure.sentence = words::sentence(figure, kind, context);
 }
 
 fn outcome(figure: &MetricComparison, level: f64) -> Outcome {

@@ -62,7 +62,7 @@ impl Figures {
     /// A count, 0 where it is not known.
     #[must_use]
     pub fn count(&self, id: &str) -> u64 {
-        crate::units::whole(self.value(id).unwrap_or(0.0))
+        crate::text::whole(self.value(id).unwrap_or(0.0))
     }
 }
 
@@ -83,7 +83,7 @@ pub struct FindingCount {
 
 impl FindingCount {
     /// The finding, where it was made, and in how many of all repetitions: `steal at the reflector`, and `2 of 5`.
-    pub(crate) fn words(&self, info: &CellInfo) -> (String, Option<String>) {
+    pub fn words(&self, info: &CellInfo) -> (String, Option<String>) {
         let at = match self.end.as_deref() {
             None => String::new(),
             Some(role) if role.parse::<Role>().is_ok() => format!(" at the {role}"),
@@ -104,7 +104,7 @@ pub struct ReflectorInfo {
 }
 
 /// What was measured: `pingpong udp 32 B`; a timer has no protocol and no size.
-pub(crate) fn message(probe: Probe, protocol: &str, size_bytes: u64) -> String {
+pub fn message(probe: Probe, protocol: &str, size_bytes: u64) -> String {
     if probe.has_peer() { format!("{probe} {protocol} {size_bytes} B") } else { probe.to_string() }
 }
 
@@ -174,6 +174,6 @@ impl CellInfo {
 }
 
 /// Whether any repetition of a cell can be trusted.
-pub(crate) fn is_trusted(info: &&CellInfo) -> bool {
+pub fn is_trusted(info: &&CellInfo) -> bool {
     info.mark != Mark::Invalid || info.left_out > 0
 }

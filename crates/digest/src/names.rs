@@ -2,23 +2,23 @@
 //! the order and short words of factors.
 
 use crate::RunInput;
-use crate::units::{commas, each_once, plain, whole};
+use crate::text::{commas, each_once, plain, whole};
 use model::factor::{self, Factor};
-pub(crate) use model::factor::{asked_first, rank};
+pub use model::factor::{asked_first, rank};
 use model::facts::is_preempt_rt;
 use model::run::RunHost;
 use model::{NicFacts, ResultDocument, Role, Substrate, source};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The axes that lead the papers' rows, in the order of the columns, and whether they are always shown.
-pub(crate) const ROW_AXES: [(&str, bool); 5] =
+pub const ROW_AXES: [(&str, bool); 5] =
     [("nic", true), ("stack", false), ("load", true), ("shield", true), ("os", true)];
 
 /// Factors that are columns or series of their own and never part of a row.
-pub(crate) const CELL_AXES: [&str; 3] = ["probe", "protocol", "size"];
+pub const CELL_AXES: [&str; 3] = ["probe", "protocol", "size"];
 
 /// Where figures come from, as the end of a sentence that begins "measured".
-pub(crate) fn measured_on(substrate: Substrate) -> &'static str {
+pub fn measured_on(substrate: Substrate) -> &'static str {
     match substrate {
         Substrate::Metal => "between separate computers",
         Substrate::Vm => "between virtual machines",
@@ -32,14 +32,14 @@ pub(crate) fn measured_on(substrate: Substrate) -> &'static str {
 }
 
 /// What is said in the place of effects and causes where times mean nothing: emulated CPUs share those of the host.
-pub(crate) fn says_nothing(mut substrates: impl Iterator<Item = Substrate>) -> Option<String> {
+pub fn says_nothing(mut substrates: impl Iterator<Item = Substrate>) -> Option<String> {
     substrates.any(|substrate| substrate == Substrate::Simulated).then(|| {
         "Times on simulated hardware mean nothing: no effect is concluded from them, and no cause is named.".to_owned()
     })
 }
 
 /// How an axis is headed.
-pub(crate) fn axis_title(axis: &str) -> String {
+pub fn axis_title(axis: &str) -> String {
     match axis {
         "nic" => "NIC".to_owned(),
         "os" => "OS".to_owned(),
@@ -48,7 +48,7 @@ pub(crate) fn axis_title(axis: &str) -> String {
 }
 
 /// One value of one axis as the papers' table shows it.
-pub(crate) fn cell_word(axis: &str, value: &str) -> String {
+pub fn cell_word(axis: &str, value: &str) -> String {
     match (axis, value) {
         ("load", "none") | ("shield", "off") => "no".to_owned(),
         (source::FACTOR, _) => source::in_words(&plain(value)),
@@ -57,7 +57,7 @@ pub(crate) fn cell_word(axis: &str, value: &str) -> String {
 }
 
 /// One value of one axis as part of a short label.
-pub(crate) fn label_word(axis: &str, value: &str) -> String {
+pub fn label_word(axis: &str, value: &str) -> String {
     let value = plain(value);
     match (axis, factor::recorded(axis)) {
         ("rate", _) => rate_word(&value),
@@ -69,7 +69,7 @@ pub(crate) fn label_word(axis: &str, value: &str) -> String {
 }
 
 /// A rate in messages a second: `10,000/s`.
-pub(crate) fn rate_word(value: &str) -> String {
+pub fn rate_word(value: &str) -> String {
     match value.parse::<f64>() {
         Ok(rate) if rate.is_finite() && (1.0..=1e12).contains(&rate) && rate.fract() == 0.0 => {
             format!("{}/s", commas(whole(rate)))
@@ -79,12 +79,12 @@ pub(crate) fn rate_word(value: &str) -> String {
 }
 
 /// Whether a value is its axis' baseline, against which the others are compared.
-pub(crate) fn is_baseline(axis: &str, value: &str) -> bool {
+pub fn is_baseline(axis: &str, value: &str) -> bool {
     factor::recorded(axis).is_some_and(|factor| factor.is_baseline(value))
 }
 
 /// The free labels of a run together with the names that facts give when no label does.
-pub(crate) fn run_factors(run: &RunInput) -> BTreeMap<String, String> {
+pub fn run_factors(run: &RunInput) -> BTreeMap<String, String> {
     let mut factors: BTreeMap<String, String> =
         run.document.labels.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
     factors.entry("nic".to_owned()).or_insert_with(|| nic(run));
@@ -114,7 +114,7 @@ fn nic(run: &RunInput) -> String {
 }
 
 /// The device that carries the host's data address, else the first one that is no loopback.
-pub(crate) fn data_nic(host: &RunHost) -> Option<&NicFacts> {
+pub fn data_nic(host: &RunHost) -> Option<&NicFacts> {
     let carries = |nic: &&NicFacts| {
         host.address
             .as_deref()
@@ -155,7 +155,7 @@ fn os(run: &RunInput) -> String {
 }
 
 /// Names of the factors in which some differ.
-pub(crate) fn varying<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>>) -> BTreeSet<String> {
+pub fn varying<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>>) -> BTreeSet<String> {
     let all: Vec<_> = all.collect();
     let names: BTreeSet<&String> = all.iter().flat_map(|factors| factors.keys()).collect();
     let differs = |name: &&&String| all.iter().map(|factors| factors.get(**name)).collect::<BTreeSet<_>>().len() > 1;
@@ -163,7 +163,7 @@ pub(crate) fn varying<'f>(all: impl Iterator<Item = &'f BTreeMap<String, String>
 }
 
 /// Each of several reflectors, or of several threads of `wake`, that a result has figures of by itself.
-pub(crate) fn hosts(result: &ResultDocument) -> Vec<&str> {
+pub fn hosts(result: &ResultDocument) -> Vec<&str> {
     let fates = result.pgm.iter().flat_map(|pgm| &pgm.fates).filter_map(|fate| fate.host.as_deref());
     let threads = result.wake.iter().flat_map(|wake| &wake.threads).map(|thread| thread.name.as_str());
     each_once(result.reflectors.iter().map(|one| one.host.as_str()).chain(fates).chain(threads))

@@ -4,7 +4,7 @@
 //! the second side's own figure; a bare percentage of anything but a share is a change too.
 
 use super::CompareError;
-use crate::digest::metric::{Metric, UnknownMetric};
+use crate::{Metric, UnknownMetric};
 use model::quantity::Unit;
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,18 +12,20 @@ use std::str::FromStr;
 
 /// How a figure is held against a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Compare {
+#[expect(missing_docs, reason = "each is its sign")]
+pub enum Relation {
     More,
     Less,
     AtLeast,
     AtMost,
 }
 
-impl Compare {
+impl Relation {
     const ALL: [(&'static str, Self); 4] =
         [(">=", Self::AtLeast), ("<=", Self::AtMost), (">", Self::More), ("<", Self::Less)];
 
-    pub(crate) fn holds(self, value: f64, limit: f64) -> bool {
+    /// Whether a value is so beside a limit.
+    pub fn holds(self, value: f64, limit: f64) -> bool {
         // Limits are written in decimals: what differs only in the last bits is the same.
         let same = (value - limit).abs() <= limit.abs().max(value.abs()) * 1e-12;
         match (self, value.total_cmp(&limit)) {
@@ -35,18 +37,18 @@ impl Compare {
     }
 
     /// Whether large figures break it.
-    pub(crate) fn upwards(self) -> bool {
+    pub fn upwards(self) -> bool {
         matches!(self, Self::More | Self::AtLeast)
     }
 
     fn word(self) -> &'static str {
-        Self::ALL.into_iter().find(|(_, compare)| *compare == self).map_or(">", |(word, _)| word)
+        Self::ALL.into_iter().find(|(_, known)| *known == self).map_or(">", |(word, _)| word)
     }
 }
 
 /// What the limit is about.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Limit {
+pub enum Limit {
     /// The change from the first side, as a share of it.
     Change(f64),
     /// The difference from the first side: ns, shares or a second.
@@ -58,11 +60,14 @@ pub(crate) enum Limit {
 /// One condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    pub(crate) metric: Metric,
-    pub(crate) compare: Compare,
-    pub(crate) limit: Limit,
+    /// The figure that it is about.
+    pub metric: Metric,
+    /// How the figure lies beside the limit where the gate is broken.
+    pub relation: Relation,
+    /// The limit.
+    pub limit: Limit,
     /// Only cells with these values of these factors.
-    pub(crate) only: Vec<(String, String)>,
+    pub only: Vec<(String, String)>,
     text: String,
 }
 
@@ -87,7 +92,7 @@ impl FromStr for Gate {
                 _ => Err(wrong("after @ stands FACTOR=VALUE, such as @ load=build".to_owned())),
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let (at, (sign, compare)) = Compare::ALL
+        let (at, (sign, relation)) = Relation::ALL
             .into_iter()
             .filter_map(|pair| Some((condition.find(pair.0)?, pair)))
             .min_by_key(|(at, (sign, _))| (*at, std::cmp::Reverse(sign.len())))
@@ -97,11 +102,11 @@ impl FromStr for Gate {
         let (name, rest) = condition.split_at(at);
         let metric: Metric = name.trim().parse().map_err(|error: UnknownMetric| wrong(error.to_string()))?;
         let limit = limit(metric, rest.get(sign.len()..).unwrap_or_default().trim()).map_err(wrong)?;
-        let mut shown = format!("{metric} {} {}", compare.word(), rest.get(sign.len()..).unwrap_or_default().trim());
+        let mut shown = format!("{metric} {} {}", relation.word(), rest.get(sign.len()..).unwrap_or_default().trim());
         for (factor, value) in &only {
             shown.push_str(&format!(" @ {factor}={value}"));
         }
-        Ok(Self { metric, compare, limit, only, text: shown })
+        Ok(Self { metric, relation, limit, only, text: shown })
     }
 }
 
@@ -174,8 +179,8 @@ mod tests {
             assert_eq!(gate(text).limit, limit, "{text}");
         }
         assert_eq!(
-            (gate("p99 > +10%").metric, gate("p99.9 <= 1ms").compare),
-            ("p99".parse().unwrap(), Compare::AtMost)
+            (gate("p99 > +10%").metric, gate("p99.9 <= 1ms").relation),
+            ("p99".parse().unwrap(), Relation::AtMost)
         );
         let filtered = gate("intended.p99 > +10% @ load=build @ size = 32");
         assert_eq!(filtered.only, [("load".to_owned(), "build".to_owned()), ("size".to_owned(), "32".to_owned())]);
@@ -212,7 +217,9 @@ mod tests {
 
     #[test]
     fn limits_hold_at_their_edge() {
-        assert!(Compare::AtLeast.holds(0.1 + 0.2, 0.3) && !Compare::More.holds(0.1 + 0.2, 0.3));
-        assert!(Compare::More.holds(0.31, 0.3) && Compare::Less.holds(-0.31, -0.3) && Compare::AtMost.holds(0.3, 0.3));
+        assert!(Relation::AtLeast.holds(0.1 + 0.2, 0.3) && !Relation::More.holds(0.1 + 0.2, 0.3));
+        assert!(
+            Relation::More.holds(0.31, 0.3) && Relation::Less.holds(-0.31, -0.3) && Relation::AtMost.holds(0.3, 0.3)
+        );
     }
 }

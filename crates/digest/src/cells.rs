@@ -1,40 +1,38 @@
 //! From stored results to cells: repetitions of one combination of factors, combined.
 
-use crate::digest::combine::centre;
-use crate::digest::combine::{mean, middle, spread};
-use crate::digest::info::{CellInfo, Figure, Figures, FindingCount, Mark, ReflectorInfo};
-use crate::digest::names::hosts;
-use crate::digest::names::{CELL_AXES, run_factors};
-use crate::units::{each_once, plain};
-use crate::{Options, RunInput};
-pub(crate) use model::quantity::scale;
-use model::quantity::{self, Combine, DISTRIBUTIONS, Quantity};
+use crate::RunInput;
+use crate::combine::{centre, mean, middle, spread};
+use crate::info::{CellInfo, Figure, Figures, FindingCount, Mark, ReflectorInfo};
+use crate::names::{CELL_AXES, hosts, run_factors};
+use crate::text::{each_once, plain};
+use model::quantity::{self, Combine, DISTRIBUTIONS, Quantity, scale};
 use model::{Finding, FindingId, LatencyKind, Probe, ResultDocument, Substrate, Verdict};
 use stats::Histogram;
 use std::collections::BTreeMap;
 
 /// One cell with what only plots need.
 #[derive(Debug, Clone)]
-pub(crate) struct Cell {
-    pub(crate) info: CellInfo,
+pub struct Cell {
+    /// What is known of it.
+    pub info: CellInfo,
     /// Its row's label without the rate, which charts draw along an axis.
-    pub(crate) series: String,
+    pub series: String,
     /// Its merged histogram: RTT in ns and counts, ascending.
-    pub(crate) points: Vec<(u64, u64)>,
+    pub points: Vec<(u64, u64)>,
     /// The same from the intended send time, where all repetitions have it stored.
-    pub(crate) intended: Vec<(u64, u64)>,
+    pub intended: Vec<(u64, u64)>,
     /// What RTT is multiplied by to get the figures' kind.
-    pub(crate) of_rtt: f64,
+    pub of_rtt: f64,
     /// Messages under a real-time policy that took as long as a stall by throttling.
-    pub(crate) stalls: u64,
-    /// Where its repetitions are: the number of the run among the inputs, and the numbers of its results there, those that
-    /// were left out among them.
-    pub(crate) run: usize,
-    pub(crate) members: Vec<usize>,
+    pub stalls: u64,
+    /// The number of its run among the inputs.
+    pub run: usize,
+    /// The numbers of its results there, those that were left out among them.
+    pub members: Vec<usize>,
 }
 
 /// All cells of all runs; the row number and label are filled in later. Remarks say what could not be read.
-pub(crate) fn collect(inputs: &[RunInput], options: &Options) -> (Vec<Cell>, Vec<String>) {
+pub fn collect(inputs: &[RunInput], rtt: bool) -> (Vec<Cell>, Vec<String>) {
     let mut cells = Vec::new();
     let mut remarks = Vec::new();
     let names = run_names(inputs);
@@ -47,7 +45,7 @@ pub(crate) fn collect(inputs: &[RunInput], options: &Options) -> (Vec<Cell>, Vec
     for (number, ((run, groups), name)) in keyed.iter().zip(&names).enumerate() {
         for (key, members) in groups {
             let results: Vec<&ResultDocument> = members.iter().filter_map(|member| run.results.get(*member)).collect();
-            let mut cell = cell(key, &results, run.document.substrate, name, options, &mut remarks);
+            let mut cell = cell(key, &results, run.document.substrate, name, rtt, &mut remarks);
             cell.run = number;
             cell.members.clone_from(members);
             if same_twice {
@@ -60,7 +58,7 @@ pub(crate) fn collect(inputs: &[RunInput], options: &Options) -> (Vec<Cell>, Vec
 }
 
 /// The names of the runs; two directories of the same name get numbers.
-pub(crate) fn run_names(inputs: &[RunInput]) -> Vec<String> {
+pub fn run_names(inputs: &[RunInput]) -> Vec<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     inputs
         .iter()
@@ -75,30 +73,31 @@ pub(crate) fn run_names(inputs: &[RunInput]) -> Vec<String> {
 
 /// What the repetitions of a cell have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
-    pub(crate) probe: Probe,
-    pub(crate) protocol: String,
-    pub(crate) size: u64,
-    pub(crate) factors: BTreeMap<String, String>,
+#[expect(missing_docs, reason = "fields are those of [`CellInfo`]")]
+pub struct Key {
+    pub probe: Probe,
+    pub protocol: String,
+    pub size: u64,
+    pub factors: BTreeMap<String, String>,
 }
 
 /// What a plan says of a shield whose backend is chosen on the host.
 const AUTO: &str = "auto";
 
 /// The words by which a cell's value of a factor can be asked for: the value, and the plan's word where that is another.
-pub(crate) fn askable(value: &str) -> impl Iterator<Item = &str> {
+pub fn askable(value: &str) -> impl Iterator<Item = &str> {
     let chosen = value.strip_prefix(AUTO).is_some_and(|rest| rest.starts_with(" (") && rest.ends_with(')'));
     std::iter::once(value).chain(chosen.then_some(AUTO))
 }
 
 /// Whether a cell's value of a factor is the one asked for; numbers may be written in any way.
-pub(crate) fn is_asked(value: &str, asked: &str) -> bool {
+pub fn is_asked(value: &str, asked: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
     askable(value).any(|word| word == asked || number(word).is_some_and(|own| number(asked) == Some(own)))
 }
 
 /// The numbers of the results of each combination.
-pub(crate) fn group(run: &RunInput) -> BTreeMap<Key, Vec<usize>> {
+pub fn group(run: &RunInput) -> BTreeMap<Key, Vec<usize>> {
     let shared = run_factors(run);
     let mut groups: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
     for (number, result) in run.results.iter().enumerate() {
@@ -127,7 +126,7 @@ fn cell(
     results: &[&ResultDocument],
     substrate: Substrate,
     run: &str,
-    options: &Options,
+    rtt: bool,
     remarks: &mut Vec<String>,
 ) -> Cell {
     let trusted: Vec<&ResultDocument> = results.iter().copied().filter(|result| result.verdict.trusted).collect();
@@ -135,7 +134,7 @@ fn cell(
     let used: &[&ResultDocument] = if trusted.is_empty() { results } else { &trusted };
     let stored =
         used.iter().find_map(|result| result.latency.as_ref()).map_or(LatencyKind::Rtt, |latency| latency.kind);
-    let kind = scale(key.probe, stored, options.rtt).1;
+    let kind = scale(key.probe, stored, rtt).1;
     let of_rtt = if kind == LatencyKind::RttHalf { 0.5 } else { 1.0 };
     let (tail, damaged) = merged(used.iter().filter_map(|result| result.histogram.as_deref()));
     if damaged > 0 {
@@ -167,8 +166,8 @@ fn cell(
         kind,
         repetitions: used.len(),
         left_out,
-        figures: figures(used, None, options.rtt, &tails),
-        reflectors: reflectors(used, options.rtt),
+        figures: figures(used, None, rtt, &tails),
+        reflectors: reflectors(used, rtt),
         words: words(used),
         mark: mark(results),
         findings: findings(results),
@@ -221,7 +220,7 @@ fn add_throttled(info: &mut CellInfo, used: &[&ResultDocument], stalls: u64) {
             "{} with an RTT of about 50 ms (RTT/2 25 ms) under a real-time policy: the stall that RT throttling \
              (kernel.sched_rt_runtime_us of each second) or, since Linux 6.12, the fair server causes on a CPU that real-time \
              threads keep busy; a shielded CPU with kernel.sched_rt_runtime_us = -1 has neither",
-            crate::units::counted(usize::try_from(stalls).unwrap_or(usize::MAX), "message")
+            crate::text::counted(usize::try_from(stalls).unwrap_or(usize::MAX), "message")
         ),
     });
     if info.mark == Mark::Clean {
@@ -246,7 +245,7 @@ fn mdev(used: &[&ResultDocument]) -> Option<f64> {
 }
 
 /// Stored histograms merged; `None` when there is none. Damaged ones are left out and counted.
-pub(crate) fn merged<'a>(stored: impl Iterator<Item = &'a str>) -> (Option<Histogram>, usize) {
+pub fn merged<'a>(stored: impl Iterator<Item = &'a str>) -> (Option<Histogram>, usize) {
     let mut merged: Option<Histogram> = None;
     let mut damaged = 0;
     for text in stored {
@@ -361,12 +360,12 @@ fn words(used: &[&ResultDocument]) -> BTreeMap<&'static str, String> {
 }
 
 /// The findings that are shown and mark. Older versions had one for a percentile with too few samples, which is a dash.
-pub(crate) fn shown(verdict: &Verdict) -> impl Iterator<Item = &Finding> {
+pub fn shown(verdict: &Verdict) -> impl Iterator<Item = &Finding> {
     verdict.iter().filter(|finding| finding.id != FindingId::FewSamples)
 }
 
 /// The verdict of all repetitions together.
-pub(crate) fn mark(results: &[&ResultDocument]) -> Mark {
+pub fn mark(results: &[&ResultDocument]) -> Mark {
     if results.iter().any(|result| !result.verdict.trusted) {
         return Mark::Invalid;
     }
@@ -375,7 +374,7 @@ pub(crate) fn mark(results: &[&ResultDocument]) -> Mark {
 }
 
 /// What the latency of some results is shown as.
-pub(crate) fn kind_of(results: &[&ResultDocument], rtt: bool) -> LatencyKind {
+pub fn kind_of(results: &[&ResultDocument], rtt: bool) -> LatencyKind {
     let stored = results.iter().find_map(|one| Some((one.probe, one.latency.as_ref()?.kind)));
     let probe = results.first().map_or(Probe::Pingpong, |result| result.probe);
     let (probe, kind) = stored.unwrap_or((probe, LatencyKind::Rtt));
