@@ -31,13 +31,6 @@ pub fn measured_on(substrate: Substrate) -> &'static str {
     }
 }
 
-/// What is said in the place of effects and causes where times mean nothing: emulated CPUs share those of the host.
-pub fn says_nothing(mut substrates: impl Iterator<Item = Substrate>) -> Option<String> {
-    substrates.any(|substrate| substrate == Substrate::Simulated).then(|| {
-        "Times on simulated hardware mean nothing: no effect is concluded from them, and no cause is named.".to_owned()
-    })
-}
-
 /// How an axis is headed.
 pub fn axis_title(axis: &str) -> String {
     match axis {

@@ -3,7 +3,7 @@
 use crate::Options;
 use crate::document::{Block, Document, Headline, Headlines, RunInfo, TableRow};
 use crate::reference::{PublishedRow, published};
-use crate::say::{answer, notes, summary};
+use crate::say::{Facts, answer, notes, summary};
 use crate::units::{each_once, plain, range, utc};
 use digest::RunInput;
 use digest::boots;
@@ -50,8 +50,8 @@ pub(crate) fn digest(inputs: &[RunInput], options: &Options, compared: &[Compari
         notes,
         remarks,
     };
-    document.answer = answer::of(&document, &cells, compared, inputs);
-    document.summary = summary::sentences(&document, &cells, compared, inputs);
+    document.answer = answer::of(&Facts { document: &document, cells: &cells, compared, runs: inputs });
+    document.summary = summary::sentences(&Facts { document: &document, cells: &cells, compared, runs: inputs });
     (cells, document)
 }
 

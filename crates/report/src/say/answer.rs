@@ -7,12 +7,13 @@ mod effect;
 
 use crate::compare::p_word;
 use crate::document::{Answer, AnswerRow, Document};
+use crate::say::Facts;
 use crate::units::{counted, each_once, list, range};
 use digest::Mark;
 use digest::RunInput;
 use digest::cells::Cell;
-use digest::compare::{CellComparison, Comparisons, Outcome, Side, repetitions_needed};
-use digest::names::{asked_first, is_baseline, label_word, measured_on, says_nothing, varying};
+use digest::compare::{CellComparison, Comparisons, Outcome, repetitions_needed};
+use digest::names::{asked_first, is_baseline, label_word, measured_on, varying};
 use model::Substrate;
 use model::quantity;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,63 +29,50 @@ const MOST_SENTENCES: usize = 5;
 const LATENCY: [&str; 4] = ["p50", "stdev", "p99.9", "max"];
 const OTHERS: [&str; 6] = ["bits", "transactions", "achieved", "loss", "up.bits", "down.bits"];
 
-/// The first screen of a report. `compared`: all comparisons of the same runs, the primary ones first.
-pub(crate) fn of(document: &Document, cells: &[Cell], compared: &[Comparisons], runs: &[RunInput]) -> Answer {
-    if cells.is_empty() {
-        return Answer { measured: "No cell has a result yet.".to_owned(), ..Answer::default() };
-    }
-    let primary = compared.first();
-    let places = rows(cells, primary);
-    let shown: Vec<&Cell> = places.iter().filter_map(|place| cells.get(*place)).collect();
-    let labels = Labels::of(&shown, primary);
-    let has = |id: &&str| shown.iter().any(|cell| cell.info.value(id).is_some());
-    let latency: Vec<&'static str> = LATENCY.into_iter().filter(has).collect();
-    let columns = if latency.is_empty() { OTHERS.into_iter().filter(has).take(4).collect() } else { latency };
-    let nothing = says_nothing(document.cells.iter().map(|info| info.substrate));
-    let primary = primary.filter(|_| nothing.is_none());
-    let trust = trust(document, primary);
-    let room = MOST_SENTENCES - 1;
-    let mut sentences = match &nothing {
-        Some(why) => vec![why.clone()],
-        None => effect::sentences(cells, primary, runs, &labels, document),
-    };
-    if sentences.len() < room && nothing.is_none() {
-        sentences.extend(cause::sentence(cells, &places, &labels, compared, runs));
-    }
-    sentences.truncate(room);
-    sentences.push(trust);
-    Answer {
-        measured: measured(document, &shown, &labels, runs),
-        columns,
-        rows: shown
-            .iter()
-            .zip(&places)
-            .map(|(cell, place)| AnswerRow { label: labels.row(cell), cell: *place })
-            .collect(),
-        sentences,
-        next: next(document, primary, runs),
-    }
+/// What the first screen is about: the facts, the cells of its table, and what tells these apart.
+struct Screen<'a> {
+    facts: &'a Facts<'a>,
+    shown: Vec<&'a Cell>,
+    labels: Labels,
 }
 
-/// The cell of a side of a comparison.
-fn place_of(cells: &[Cell], pair: &CellComparison, side: &Side) -> Option<usize> {
-    let is_same =
-        |own: &str, wanted: &str| own == wanted || own.parse::<f64>().is_ok_and(|own| wanted.parse() == Ok(own));
-    cells.iter().position(|cell| {
-        let info = &cell.info;
-        pair.factors.iter().chain(&side.factors).all(|(name, wanted)| match name.as_str() {
-            "probe" => info.probe.word() == wanted,
-            "protocol" => info.protocol == *wanted,
-            "size" => info.size_bytes.to_string() == *wanted,
-            _ => info.factors.get(name).is_none_or(|own| is_same(own, wanted)),
-        }) && (side.runs.len() != 1 || side.runs.first() == Some(&info.run))
-    })
+/// The first screen of a report.
+pub(crate) fn of(facts: &Facts<'_>) -> Answer {
+    if facts.cells.is_empty() {
+        return Answer { measured: "No cell has a result yet.".to_owned(), ..Answer::default() };
+    }
+    let places = rows(facts);
+    let shown: Vec<&Cell> = places.iter().filter_map(|place| facts.cells.get(*place)).collect();
+    let labels = Labels::of(&shown, facts.compared.first());
+    let screen = Screen { facts, shown, labels };
+    let has = |id: &&str| screen.shown.iter().any(|cell| cell.info.value(id).is_some());
+    let latency: Vec<&'static str> = LATENCY.into_iter().filter(has).collect();
+    let columns = if latency.is_empty() { OTHERS.into_iter().filter(has).take(4).collect() } else { latency };
+    let room = MOST_SENTENCES - 1;
+    let mut sentences = match &facts.without_meaning() {
+        Some(why) => vec![why.clone()],
+        None => effect::sentences(&screen),
+    };
+    if sentences.len() < room && facts.without_meaning().is_none() {
+        sentences.extend(cause::sentence(&screen));
+    }
+    sentences.truncate(room);
+    sentences.push(trust(facts));
+    let row = |(cell, place): (&&Cell, &usize)| AnswerRow { label: screen.labels.row(cell), cell: *place };
+    Answer {
+        measured: measured(&screen),
+        columns,
+        rows: screen.shown.iter().zip(&places).map(row).collect(),
+        sentences,
+        next: next(facts),
+    }
 }
 
 /// The cells that the primary comparisons are about, in their order, filled up with cells of the same message.
-fn rows(cells: &[Cell], primary: Option<&Comparisons>) -> Vec<usize> {
-    let sides = primary.iter().flat_map(|all| &all.comparisons).flat_map(|comparison| {
-        let of_cell = |pair| [&comparison.a, &comparison.b].map(|side| place_of(cells, pair, side));
+fn rows(facts: &Facts<'_>) -> Vec<usize> {
+    let cells = facts.cells;
+    let sides = facts.compared.first().into_iter().flat_map(|all| &all.comparisons).flat_map(|comparison| {
+        let of_cell = |pair| [&comparison.a, &comparison.b].map(|side| facts.place_of(pair, side));
         comparison.cells.iter().flat_map(of_cell).flatten().collect::<Vec<_>>()
     });
     // One heading stands above all rows.
@@ -191,7 +179,8 @@ impl Labels {
     }
 }
 
-fn measured(document: &Document, shown: &[&Cell], labels: &Labels, runs: &[RunInput]) -> String {
+fn measured(Screen { facts, shown, labels }: &Screen<'_>) -> String {
+    let document = facts.document;
     let messages = each_once(shown.iter().map(|cell| {
         let info = &cell.info;
         let size = if info.probe.has_peer() {
@@ -206,7 +195,7 @@ fn measured(document: &Document, shown: &[&Cell], labels: &Labels, runs: &[RunIn
     let places: BTreeSet<Substrate> = document.cells.iter().map(|info| info.substrate).collect();
     parts.push(list(&places.iter().map(|place| measured_on(*place).to_owned()).collect::<Vec<_>>()));
     let repetitions = range(shown.iter().map(|cell| cell.info.repetitions + cell.info.left_out));
-    let seconds = seconds(shown, runs).map(|seconds| format!(" of {seconds:.1} s")).unwrap_or_default();
+    let seconds = seconds(shown, facts.runs).map(|seconds| format!(" of {seconds:.1} s")).unwrap_or_default();
     parts.push(match repetitions.as_str() {
         "1" => format!("once each{}", seconds.replace(" of", ",")),
         several => format!("{several} repetitions{seconds} each"),
@@ -234,8 +223,9 @@ fn seconds(shown: &[&Cell], runs: &[RunInput]) -> Option<f64> {
 }
 
 /// How far the comparisons can be trusted, and what the figures are no evidence of.
-fn trust(document: &Document, primary: Option<&Comparisons>) -> String {
-    let mut parts: Vec<String> = primary.and_then(tests).into_iter().collect();
+fn trust(facts: &Facts<'_>) -> String {
+    let document = facts.document;
+    let mut parts: Vec<String> = facts.primary().and_then(tests).into_iter().collect();
     let of = |mark: Mark| document.cells.iter().filter(|info| info.mark == mark).count();
     let all = counted(document.cells.len(), "cell");
     match of(Mark::Invalid) {
@@ -303,11 +293,12 @@ fn tests(primary: &Comparisons) -> Option<String> {
 }
 
 /// Commands to go on with: what decides more, what a person does with the answer, and the rest of the evidence.
-fn next(document: &Document, primary: Option<&Comparisons>, runs: &[RunInput]) -> Vec<String> {
-    let [run] = runs else { return Vec::new() };
+fn next(facts: &Facts<'_>) -> Vec<String> {
+    let document = facts.document;
+    let [run] = facts.runs else { return Vec::new() };
     let path = run.folder.as_ref().map_or_else(|| run.name.clone(), |folder| folder.display().to_string());
     let path = pasted(&path);
-    let comparisons = || primary.iter().flat_map(|all| &all.comparisons);
+    let comparisons = || facts.primary_comparisons();
     let figures = || comparisons().flat_map(|one| &one.cells).flat_map(|cell| &cell.metrics);
     let mut out = Vec::new();
     // What was cut short goes on where it was.

@@ -1,5 +1,6 @@
 //! Changes of the kernel that are known to move latencies, quoted where the kernel's version and the symptom fit.
 
+use crate::say::Facts;
 use crate::units::{counted, percent, span};
 use digest::CellInfo;
 use digest::RunInput;
@@ -51,12 +52,12 @@ fn long_tail(info: &CellInfo) -> Option<(&'static str, f64)> {
 }
 
 /// One sentence a change, about the cell that shows it most: short, and with the remedy and what the change is known from.
-pub(crate) fn sentences(cells: &[Cell], runs: &[RunInput]) -> Vec<[String; 2]> {
+pub(crate) fn sentences(facts: &Facts<'_>) -> Vec<[String; 2]> {
     /// How many cells show a change, and the one that shows it most.
     type Occurrence<'c> = (usize, Observation, &'c Cell, &'c str);
     let mut found: BTreeMap<&str, (Occurrence<'_>, [String; 2])> = BTreeMap::new();
-    for cell in cells.iter().filter(|cell| is_trusted(&&cell.info)) {
-        let Some(run) = runs.get(cell.run) else { continue };
+    for cell in facts.cells.iter().filter(|cell| is_trusted(&&cell.info)) {
+        let Some(run) = facts.runs.get(cell.run) else { continue };
         let mut counted: Vec<&str> = Vec::new();
         for (end, machine) in machines(run, cell) {
             let release = machine.kernel_release.as_deref().unwrap_or_default();

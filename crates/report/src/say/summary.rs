@@ -1,37 +1,32 @@
 //! What the data say beyond the first screen (`answer`), in sentences: what the probes tell of themselves, what is above a bare frame
 //! (`summary_floors`, a plain difference, which claims nothing), known changes of the kernel, and what was found.
 
-use crate::compare::faster_under_load;
 use crate::document::Document;
+use crate::say::facts::{Facts, Rule};
 use crate::say::{known, summary_floors, summary_kernels, summary_pace};
 use crate::units::{commas, counted, list};
 use digest::Mark;
-use digest::RunInput;
-use digest::cells::Cell;
-use digest::compare::Comparisons;
-use digest::names::says_nothing;
-use model::{LatencyKind, source};
+use model::source;
 use std::collections::BTreeSet;
 
+/// What is said where times mean something, in this order.
+const RULES: [Rule; 5] = [
+    summary_kernels::sentences,
+    |facts| summary_pace::sentences(facts.document),
+    |facts| summary_floors::sentences(&facts.document.cells, facts.document.size_bytes),
+    |facts| facts.faster_under_load().into_iter().collect(),
+    |facts| known::sentences(facts).into_iter().map(|[_, whole]| whole).collect(),
+];
+
 /// Sentences below the answer; what it says is not said again.
-pub(crate) fn sentences(
-    document: &Document,
-    cells: &[Cell],
-    compared: &[Comparisons],
-    runs: &[RunInput],
-) -> Vec<String> {
-    if cells.is_empty() {
+pub(crate) fn sentences(facts: &Facts<'_>) -> Vec<String> {
+    let document = facts.document;
+    if document.cells.is_empty() {
         return Vec::new();
     }
-    let mut out: Vec<String> = says_nothing(document.cells.iter().map(|info| info.substrate)).into_iter().collect();
-    if out.is_empty() {
-        out.extend(summary_kernels::sentences(runs, document.kind == LatencyKind::Rtt));
-        out.extend(summary_pace::sentences(document));
-        out.extend(summary_floors::sentences(&document.cells, document.size_bytes));
-        let all = || compared.iter().flat_map(|all| &all.comparisons);
-        out.extend(runs.first().and_then(|run| all().find_map(|one| faster_under_load(run, one))));
-        out.extend(known::sentences(cells, runs).into_iter().map(|[_, whole]| whole));
-    }
+    let without_meaning = facts.without_meaning();
+    let rules = RULES.iter().filter(|_| without_meaning.is_none()).flat_map(|rule| rule(facts));
+    let mut out: Vec<String> = without_meaning.iter().cloned().chain(rules).collect();
     out.extend(of_others(document));
     out.push(verdicts(document));
     out.retain(|sentence| !document.answer.sentences.contains(sentence));

@@ -1,5 +1,6 @@
 //! Kernels in words: which of them keeps its tail under load, what that costs without load, and what the policy does to it.
 
+use crate::say::Facts;
 use crate::units::{counted, list, three_digits};
 use digest::Metric;
 use digest::RunInput;
@@ -8,7 +9,7 @@ use digest::cells::kind_of;
 use digest::cells::{self, Key};
 use digest::names::varying;
 use digest::names::{is_baseline, label_word, rank};
-use model::{Policy, ResultDocument, Substrate};
+use model::{LatencyKind, Policy, ResultDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the tail is read from: the first that all cells have.
@@ -42,8 +43,9 @@ struct Context {
 }
 
 /// At most [`MOST`] sentences for each run with several kernels, and one for those that have no result.
-pub(crate) fn sentences(runs: &[RunInput], rtt: bool) -> Vec<String> {
-    runs.iter().flat_map(|run| of_run(run, rtt)).collect()
+pub(crate) fn sentences(facts: &Facts<'_>) -> Vec<String> {
+    let rtt = facts.document.kind == LatencyKind::Rtt;
+    facts.runs.iter().flat_map(|run| of_run(run, rtt)).collect()
 }
 
 fn of_run(run: &RunInput, rtt: bool) -> Vec<String> {
@@ -270,7 +272,7 @@ impl Ratio {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Latency, LatencyKind, Probe};
+    use model::{Latency, Probe};
 
     fn result(p50: u64, p99: u64) -> ResultDocument {
         let mut result = ResultDocument { probe: Probe::Pingpong, ..ResultDocument::default() };

@@ -1,41 +1,32 @@
 //! What is known of the cause of an effect: what was found on its worse side, or what is known of the kernel. One sentence, and none
 //! where nothing was found.
 
-use super::{Labels, place_of};
-use crate::compare::faster_under_load;
+use super::Screen;
 use crate::say::known;
 use crate::units::counted;
 use digest::FindingCount;
-use digest::RunInput;
-use digest::cells::Cell;
-use digest::compare::{CellComparison, Comparison, Comparisons, Outcome};
+use digest::compare::{CellComparison, Comparison, Outcome};
 use model::quantity::Better;
 
-/// `places`: the cells of the first table.
-pub(super) fn sentence(
-    cells: &[Cell],
-    places: &[usize],
-    labels: &Labels,
-    compared: &[Comparisons],
-    runs: &[RunInput],
-) -> Option<String> {
-    let primary = || compared.iter().take(1).flat_map(|all| &all.comparisons);
-    let all = || compared.iter().flat_map(|all| &all.comparisons);
-    primary()
-        .find_map(|one| found(cells, one, labels))
-        .or_else(|| stalls(cells, places))
-        .or_else(|| known::sentences(cells, runs).into_iter().next().map(|[short, _]| short))
-        .or_else(|| runs.first().and_then(|run| all().find_map(|one| faster_under_load(run, one))))
+/// The first of these that has something to say does.
+const RULES: [fn(&Screen<'_>) -> Option<String>; 4] = [
+    |screen| screen.facts.primary_comparisons().find_map(|one| found(screen, one)),
+    stalls,
+    |screen| known::sentences(screen.facts).into_iter().next().map(|[short, _]| short),
+    |screen| screen.facts.faster_under_load(),
+];
+
+pub(super) fn sentence(screen: &Screen<'_>) -> Option<String> {
+    RULES.iter().find_map(|rule| rule(screen))
 }
 
 /// What was found on the worse side of a decided comparison, and not on the other one, most often.
-fn found(cells: &[Cell], comparison: &Comparison, labels: &Labels) -> Option<String> {
+fn found(screen: &Screen<'_>, comparison: &Comparison) -> Option<String> {
     comparison.cells.iter().find_map(|pair| {
         let is_worse = worse(pair)?;
         let (worse, better) = if is_worse { (&comparison.b, &comparison.a) } else { (&comparison.a, &comparison.b) };
-        let [of_worse, of_better] =
-            [worse, better].map(|side| place_of(cells, pair, side).and_then(|place| cells.get(place)));
-        let (of_worse, of_better) = (&of_worse?.info, &of_better?.info);
+        let (of_worse, of_better) =
+            (&screen.facts.cell_of(pair, worse)?.info, &screen.facts.cell_of(pair, better)?.info);
         let times = |finding: &FindingCount| {
             let own = of_better.findings.iter().filter(|other| other.id == finding.id);
             own.map(|other| other.repetitions).max().unwrap_or(0)
@@ -49,7 +40,7 @@ fn found(cells: &[Cell], comparison: &Comparison, labels: &Labels) -> Option<Str
         let often = often.filter(|_| is_rare).map(|often| format!(", {often} repetitions")).unwrap_or_default();
         // What follows the evidence is the remedy.
         let evidence = finding.detail.split(": ").next().unwrap_or_default().trim_end_matches('.');
-        let conditions = labels.conditions(pair);
+        let conditions = screen.labels.conditions(pair);
         let under = if conditions.is_empty() { String::new() } else { format!(" {}", conditions.join(" ")) };
         let (evidence, join) = evidence.strip_suffix(')').map_or((evidence, " ("), |evidence| (evidence, "; "));
         Some(format!("Seen with {}{under}: {evidence}{join}{name}{often}).", worse.name))
@@ -79,8 +70,8 @@ fn explains(id: &str) -> usize {
 }
 
 /// Stalls of throttling among the cells of the first table.
-fn stalls(cells: &[Cell], places: &[usize]) -> Option<String> {
-    let stalled = places.iter().filter(|place| cells.get(**place).is_some_and(|cell| cell.stalls > 0)).count();
+fn stalls(screen: &Screen<'_>) -> Option<String> {
+    let stalled = screen.shown.iter().filter(|cell| cell.stalls > 0).count();
     let verb = if stalled == 1 { "has" } else { "have" };
     (stalled > 0).then(|| {
         format!(

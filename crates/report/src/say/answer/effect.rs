@@ -1,14 +1,10 @@
 //! What the primary comparisons came to, a sentence each.
 
-use super::{Labels, place_of};
+use super::Screen;
 use crate::compare::{bounds, extent, most, size, title};
-use crate::document::Document;
 use crate::say::{summary_kernels, summary_pace};
 use crate::units::{counted, figure as figure_of, spans};
-use digest::RunInput;
-use digest::cells::Cell;
-use digest::compare::{CellComparison, Comparison, Comparisons, MetricComparison, Outcome};
-use model::LatencyKind;
+use digest::compare::{CellComparison, Comparison, MetricComparison, Outcome};
 use model::factor::capitalised;
 use model::quantity::{self, Unit};
 
@@ -21,34 +17,31 @@ const SLIGHT: f64 = 1.1;
 /// Sentences about effects.
 const MOST: usize = 3;
 
-pub(super) fn sentences(
-    cells: &[Cell],
-    primary: Option<&Comparisons>,
-    runs: &[RunInput],
-    labels: &Labels,
-    document: &Document,
-) -> Vec<String> {
-    let mut out = summary_kernels::sentences(runs, document.kind == LatencyKind::Rtt);
-    out.truncate(MOST);
-    let comparisons: Vec<&Comparison> = primary.iter().flat_map(|all| &all.comparisons).collect();
-    if out.is_empty() {
-        for of_question in comparisons.chunk_by(|a, b| question(a) == question(b)) {
-            if of_question.len() <= MOST_OF_AXIS {
-                out.extend(of_question.iter().filter_map(|one| sentence(cells, one, labels)));
-            } else {
-                out.extend(extremes(cells, of_question, labels));
-            }
-        }
-    }
-    if out.is_empty() {
-        out.extend(summary_pace::sentences(document));
-    }
+/// The first of these that has something to say does.
+const RULES: [fn(&Screen<'_>) -> Vec<String>; 3] = [
+    |screen| summary_kernels::sentences(screen.facts).into_iter().take(MOST).collect(),
+    of_questions,
+    |screen| summary_pace::sentences(screen.facts.document),
+];
+
+pub(super) fn sentences(screen: &Screen<'_>) -> Vec<String> {
+    let mut out = RULES.iter().map(|rule| rule(screen)).find(|said| !said.is_empty()).unwrap_or_default();
     let more = out.len().saturating_sub(MOST);
     out.truncate(MOST);
     if let (Some(last), true) = (out.last_mut(), more > 0) {
         last.push_str(&format!(" {more} more below."));
     }
     out
+}
+
+/// The primary comparisons, question by question.
+fn of_questions(screen: &Screen<'_>) -> Vec<String> {
+    let comparisons: Vec<&Comparison> = screen.facts.primary_comparisons().collect();
+    let of_question = |asked: &[&Comparison]| match asked.len() {
+        0..=MOST_OF_AXIS => asked.iter().filter_map(|one| sentence(screen, one)).collect(),
+        _ => extremes(screen, asked),
+    };
+    comparisons.chunk_by(|a, b| question(a) == question(b)).flat_map(of_question).collect()
 }
 
 /// What tells the comparisons of one question from those of another: only the same figures can be ranked.
@@ -58,9 +51,9 @@ fn question(one: &Comparison) -> (Vec<&String>, Vec<&String>) {
 }
 
 /// The first pair of a comparison: `Under load build, shield auto lowers jitter by 99.4 % (95 % …), from 252 to 1.59 µs; …`.
-fn sentence(cells: &[Cell], comparison: &Comparison, labels: &Labels) -> Option<String> {
+fn sentence(screen: &Screen<'_>, comparison: &Comparison) -> Option<String> {
     let pair = comparison.cells.first()?;
-    let conditions = labels.conditions(pair);
+    let conditions = screen.labels.conditions(pair);
     let conditions = if conditions.is_empty() { String::new() } else { format!("{}, ", conditions.join(", ")) };
     let subject = format!("{conditions}{}", comparison.b.name);
     if let Some(why) = &pair.excluded {
@@ -69,9 +62,9 @@ fn sentence(cells: &[Cell], comparison: &Comparison, labels: &Labels) -> Option<
     let figures = asked(pair);
     let few =
         !figures.is_empty() && figures.iter().all(|figure| figure.outcome == Outcome::TooFew && !figure.incomplete);
-    let mut parts: Vec<String> = figures.iter().map(|figure| clause(cells, comparison, pair, figure)).collect();
+    let mut parts: Vec<String> = figures.iter().map(|figure| clause(screen, comparison, pair, figure)).collect();
     parts.extend(pair.lacking.iter().map(|id| format!("{id} not known: too few messages for it")));
-    parts.extend(typical(cells, comparison, pair));
+    parts.extend(typical(screen, comparison, pair));
     let more = comparison.cells.len() - 1;
     parts.extend((more > 0).then(|| format!("{} below", counted(more, "more pair"))));
     let parts = parts.join("; ");
@@ -99,16 +92,16 @@ fn asked(pair: &CellComparison) -> Vec<&MetricComparison> {
 }
 
 /// Of many values of an axis those with the smallest and the largest of the first figure that is compared.
-fn extremes(cells: &[Cell], comparisons: &[&Comparison], labels: &Labels) -> Vec<String> {
+fn extremes(screen: &Screen<'_>, comparisons: &[&Comparison]) -> Vec<String> {
     let first = |one: &&Comparison| one.cells.first()?.metrics.first()?.ratio;
     let mut ranked: Vec<(f64, &Comparison)> = comparisons.iter().filter_map(|one| Some((first(one)?, *one))).collect();
     ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ends = ranked.first().into_iter().chain(ranked.last().filter(|_| ranked.len() > 1));
-    ends.filter_map(|(_, one)| sentence(cells, one, labels)).collect()
+    ends.filter_map(|(_, one)| sentence(screen, one)).collect()
 }
 
 /// One figure: `raises jitter 98 times (95 % 45 to 188 times), from 10.8 µs to 1.02 ms`.
-fn clause(cells: &[Cell], comparison: &Comparison, pair: &CellComparison, figure: &MetricComparison) -> String {
+fn clause(screen: &Screen<'_>, comparison: &Comparison, pair: &CellComparison, figure: &MetricComparison) -> String {
     let unit = figure.quantity.unit();
     let name = name(figure);
     let both = from_to(unit, figure.a, figure.b);
@@ -129,7 +122,7 @@ fn clause(cells: &[Cell], comparison: &Comparison, pair: &CellComparison, figure
         Outcome::Same => format!("the same {name}, {}", figure_of(unit, figure.a)),
         // What not every repetition has is that of all messages together, as in the tables.
         _ if figure.incomplete => {
-            let both = of_cells(cells, comparison, pair, &figure.metric).unwrap_or(both);
+            let both = of_cells(screen, comparison, pair, &figure.metric).unwrap_or(both);
             let word = comparison.sample.word();
             format!("{name} {both}, not tested because a {word} has too few messages for it")
         }
@@ -157,19 +150,19 @@ fn from_to(unit: Unit, a: f64, b: f64) -> String {
 }
 
 /// A figure of both cells, as tables have it.
-fn of_cells(cells: &[Cell], comparison: &Comparison, pair: &CellComparison, id: &str) -> Option<String> {
-    let figure = |side| cells.get(place_of(cells, pair, side)?)?.info.value(id);
+fn of_cells(screen: &Screen<'_>, comparison: &Comparison, pair: &CellComparison, id: &str) -> Option<String> {
+    let figure = |side| screen.facts.cell_of(pair, side)?.info.value(id);
     let unit = quantity::find(id)?.unit;
     Some(from_to(unit, figure(&comparison.a)?, figure(&comparison.b)?))
 }
 
 /// The typical message, which the question may not be about.
-fn typical(cells: &[Cell], comparison: &Comparison, pair: &CellComparison) -> Option<String> {
+fn typical(screen: &Screen<'_>, comparison: &Comparison, pair: &CellComparison) -> Option<String> {
     let is_asked = pair.metrics.iter().any(|figure| figure.metric == "p50");
-    let p50 = |side| cells.get(place_of(cells, pair, side)?)?.info.value("p50");
+    let p50 = |side| screen.facts.cell_of(pair, side)?.info.value("p50");
     let ratio = p50(&comparison.b)? / p50(&comparison.a)?;
     // The table has it; words are for what changed.
     let matters = !(1.0 / SLIGHT..=SLIGHT).contains(&ratio);
-    let both = of_cells(cells, comparison, pair, "p50").filter(|_| !is_asked && matters)?;
+    let both = of_cells(screen, comparison, pair, "p50").filter(|_| !is_asked && matters)?;
     Some(format!("p50 goes {both}"))
 }
