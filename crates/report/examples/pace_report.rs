@@ -1,7 +1,7 @@
 //! Writes `target/sample-pace.html` from a synthetic run of two policies at four rates, to look at while working on the
 //! page. Argument: seconds of each cell (10 where there is none), or a run directory to report instead.
 
-#[path = "sample/mod.rs"]
+#[path = "../tests/sample/mod.rs"]
 mod sample;
 
 use sample::paced::Cell;

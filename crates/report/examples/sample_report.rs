@@ -2,6 +2,7 @@
 //! Arguments: `reference` adds the published rows, `small` makes a run of one policy and one size, `many` one of
 //! so many rows that panels are split.
 
+#[path = "../tests/sample/mod.rs"]
 mod sample;
 
 use model::{Finding, FindingId, Substrate};

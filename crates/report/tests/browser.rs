@@ -6,7 +6,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "helpers of tests")]
 
-#[path = "../examples/sample/mod.rs"]
 mod sample;
 
 use model::Role;

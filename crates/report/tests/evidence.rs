@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
-#[path = "../examples/sample/mod.rs"]
 mod sample;
 
 use digest::compare::{CompareOptions, Comparisons, MetricComparison, Outcome, Sample, Siblings};

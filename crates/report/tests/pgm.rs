@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-#[path = "../examples/sample/mod.rs"]
 mod sample;
 
 use digest::RunInput;

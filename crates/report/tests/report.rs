@@ -1,6 +1,5 @@
 //! What a report says of synthetic runs, in every form.
 
-#[path = "../examples/sample/mod.rs"]
 mod sample;
 
 use digest::compare::{CompareOptions, Outcome};

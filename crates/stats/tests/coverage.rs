@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "the example uses more of the series")]
 
-#[path = "../examples/coverage/series.rs"]
 mod series;
 
 use series::{Coverage, Series, coverage, median};

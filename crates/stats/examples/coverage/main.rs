@@ -3,6 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example's output")]
 
+#[path = "../../tests/series/mod.rs"]
 mod series;
 
 fn main() {
