@@ -32,7 +32,7 @@ pub use read::{of_input, of_run, of_step};
 pub use rows::{Bin, Layout, ROWS_PER_OCTAVE, Rows};
 pub use stalls::Stall;
 
-pub(crate) use several::{difference, difference_csv, multiples};
+pub(crate) use several::{DIFFERENCE_ROWS, REACH, difference, difference_csv, multiples};
 pub(crate) use single::{ROW_2011_NS, TOP_2011_NS, figure, figure_2011, palette_2011};
 pub(crate) use stalls::{together, way};
 pub(crate) use table::{HEAD as CSV_HEAD, csv, lines as csv_lines};

@@ -128,9 +128,9 @@ pub(crate) fn multiples(maps: &[&Map], look: &Look) -> Option<Figure> {
 /// Columns of a difference at most: few enough that chance does not colour them.
 const DIFFERENCE_COLUMNS: u64 = 80;
 /// Rows of the log layout that become one: eight an octave are left.
-const DIFFERENCE_ROWS: u32 = ROWS_PER_OCTAVE / 8;
+pub(crate) const DIFFERENCE_ROWS: u32 = ROWS_PER_OCTAVE / 8;
 /// Ratio at which colours end: 2^5.
-const REACH: f64 = 5.0;
+pub(crate) const REACH: f64 = 5.0;
 
 /// The messages of two maps in the cells of their difference: column, row, those of the one and of the other.
 struct Pair {

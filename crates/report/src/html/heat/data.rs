@@ -10,18 +10,29 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::{Compression, write::DeflateEncoder};
 use model::result::Outlier;
 use serde::Serialize;
+use stats::HOUR_NS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 
 #[derive(Serialize)]
 pub(super) struct ViewerData {
-    rows_per_octave: u32,
+    /// Where each row begins, up to an hour.
+    edges_ns: Vec<u64>,
+    /// Rows that any map has.
     rows: u32,
+    difference: Difference,
     old: Old,
     /// Lowest and highest time of each quantity over all maps.
     ranges: BTreeMap<&'static str, [u64; 2]>,
     ramps: BTreeMap<&'static str, String>,
     maps: Vec<View>,
+}
+
+/// How many rows are one where two maps are compared, and the ratio at which colours end, as log2.
+#[derive(Serialize)]
+struct Difference {
+    rows: u32,
+    reach: f64,
 }
 
 #[derive(Serialize)]
@@ -101,7 +112,6 @@ struct Mark {
 
 const TAGS: [&str; 3] = ["rtt", "rtt_intended", "lateness"];
 
-/// The tag without the reflector's name.
 fn tag(map: &Map) -> Option<&'static str> {
     let bare = map.tag.split('@').next();
     TAGS.into_iter().find(|tag| Some(*tag) == bare)
@@ -153,8 +163,9 @@ pub(super) fn viewer(report: &Report, by_result: &BTreeMap<(usize, usize), CellM
         }
     }
     let data = ViewerData {
-        rows_per_octave: heat::ROWS_PER_OCTAVE,
+        edges_ns: (0..=Layout::Log.row(HOUR_NS) + 1).map(|row| Layout::Log.low_ns(row)).collect(),
         rows: top + 1,
+        difference: Difference { rows: heat::DIFFERENCE_ROWS, reach: heat::REACH },
         old: Old { step_ns: heat::ROW_2011_NS, rows: old_rows() },
         ranges,
         ramps: ramps(),
@@ -174,7 +185,6 @@ fn ramps() -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// Rows of the pictures of 2011.
 fn old_rows() -> u32 {
     Layout::Linear { step_ns: heat::ROW_2011_NS }.row(heat::TOP_2011_NS) + 1
 }
@@ -274,7 +284,6 @@ fn listed(outliers: &[Outlier]) -> Vec<Worst> {
     listed
 }
 
-/// How many messages the stalls of a list hold.
 fn told(listed: &[Worst]) -> usize {
     listed.iter().map(|worst| (worst.stall, worst.messages)).collect::<BTreeMap<_, _>>().values().sum()
 }

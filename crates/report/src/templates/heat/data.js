@@ -5,21 +5,15 @@ const holder = document.getElementById("heat-data");
 const room = document.getElementById("heat-viewer");
 if (!holder || !room) return;
 const dataset = JSON.parse(holder.textContent);
-// Rows of the maps: each octave cut evenly, below the first octave a row is a nanosecond. A row holds the times from
-// its own edge to just below the next.
-const OCTAVE = dataset.rows_per_octave, BITS = Math.log2(OCTAVE), ROWS = dataset.rows;
-const edge = (row) => {
-  const shift = Math.max(Math.floor(row / OCTAVE) - 1, 0);
-  return (row - shift * OCTAVE) * 2 ** shift;
-};
-const EDGES = Float64Array.from({ length: ROWS + 1 }, (_, row) => edge(row));
+// A row of the maps holds the times from its own edge to just below the next; the edges go on above the last row that is used.
+// Between the edges of a row places grow evenly.
+const EDGES = Float64Array.from(dataset.edges_ns), ROWS = dataset.rows, LAST = EDGES.length - 2;
 const rowsAt = (ns) => {
-  if (ns < OCTAVE) return Math.max(ns, 0);
-  let octave = Math.floor(Math.log2(ns));
-  if (2 ** octave > ns) octave -= 1;
-  return (octave - BITS) * OCTAVE + ns / 2 ** octave * OCTAVE;
+  let row = 0, above = LAST;
+  while (row < above) { const middle = (row + above + 1) >> 1; if (EDGES[middle] <= ns) row = middle; else above = middle - 1; }
+  return Math.max(row + (ns - EDGES[row]) / (EDGES[row + 1] - EDGES[row]), 0);
 };
-const timeOf = (rows) => { const row = Math.floor(rows); return edge(row) + (rows - row) * (edge(row + 1) - edge(row)); };
+const timeOf = (rows) => { const row = Math.min(Math.max(Math.floor(rows), 0), LAST); return EDGES[row] + (rows - row) * (EDGES[row + 1] - EDGES[row]); };
 const maps = new Map(dataset.maps.map((map) => [map.id, map]));
 if (!maps.size) return;
 

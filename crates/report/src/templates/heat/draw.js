@@ -170,9 +170,9 @@ async function drawMain(map, source, other, second, mine) {
 // make no strong colour.
 const logRatio = (a, ofA, b, ofB) => Math.log2((b * (ofA || 1) / (ofB || 1) + 1) / (a + 1));
 // Rows and columns of a difference are coarser: eight an octave, and so many stretches of time.
-const COARSE = OCTAVE / 8, STRETCHES = 120;
+const COARSE = dataset.difference.rows, STRETCHES = 120;
 // The ratio at which its colours end, as log2.
-const REACH = 5;
+const REACH = dataset.difference.reach;
 
 function lane(svg, x, area, picture, counts, top, word, view, kind, most) {
   const group = draw(svg, "g", { class: kind });
