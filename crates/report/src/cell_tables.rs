@@ -33,7 +33,6 @@ pub(crate) struct CellTable {
     pub(crate) marked: bool,
 }
 
-/// A row of a table of cells.
 pub(crate) struct CellRow<'a> {
     pub(crate) number: usize,
     pub(crate) cell: &'a CellInfo,
@@ -43,14 +42,12 @@ pub(crate) struct CellRow<'a> {
 }
 
 impl CellRow<'_> {
-    /// The quantity that stands in a column.
     pub(crate) fn id(&self, id: &str) -> String {
         if self.about == "down" { id.replace("up.", "down.") } else { id.to_owned() }
     }
 }
 
 impl CellTable {
-    /// Its rows, in the order of the cells.
     pub(crate) fn rows<'a>(&self, document: &'a Document) -> Vec<CellRow<'a>> {
         let of_cell = |(number, cell): (usize, &'a CellInfo)| -> Vec<CellRow<'a>> {
             let row = move |about, figures| CellRow { number, cell, about, figures };
@@ -120,7 +117,6 @@ impl CellTable {
     }
 }
 
-/// The cells of `pace`: what of the rate was reached, RTT from both send times, and lateness.
 const PACED: CellTable = CellTable {
     title: "Messages at a rate, geometric mean of the repetitions: RTT from the actual send, from the intended send, and lateness",
     probe: Some(Probe::Pace),
@@ -183,7 +179,6 @@ const WAKE: CellTable = CellTable {
     marked: true,
 };
 
-/// What stands above the table of one-way times and parts: what it has.
 fn one_way_title(document: &Document) -> String {
     let rows = ONE_WAY.rows(document);
     let has = |id: &str| rows.iter().any(|row| row.figures.value(id).is_some());
@@ -210,7 +205,7 @@ pub(crate) fn all(document: &Document) -> Vec<(String, Grid)> {
 }
 
 /// The quantities of a table of all cells: behind those of all probes the rate of `rr`.
-pub(crate) fn whole(cells: &[CellInfo], wide: bool) -> Vec<&'static str> {
+fn whole(cells: &[CellInfo], wide: bool) -> Vec<&'static str> {
     let mut ids = vec!["count", "mean", "stdev", "min", "p50", "p99", "p99.9"];
     ids.extend(wide.then_some("p99.99"));
     ids.extend(["max", "lost"]);
@@ -218,7 +213,17 @@ pub(crate) fn whole(cells: &[CellInfo], wide: bool) -> Vec<&'static str> {
     ids
 }
 
-/// Their columns and cells.
-pub(crate) fn whole_columns(ids: &[&str]) -> impl Iterator<Item = Column> {
-    ids.iter().map(|id| heading(id, true, Room::Wide)).map(|[title, unit]| Column::figures(title, unit))
+/// A column of words or figures about a cell.
+pub(crate) type Lead = (Column, fn(&CellInfo) -> String);
+
+/// A row a cell: what leads it, the quantities of [`whole`], and what ends it.
+pub(crate) fn of_all(cells: &[CellInfo], wide: bool, leads: &[Lead], end: &Lead) -> Grid {
+    let ids = whole(cells, wide);
+    let figures = ids.iter().map(|id| heading(id, true, Room::Wide)).map(|[title, unit]| Column::figures(title, unit));
+    let columns = leads.iter().map(|(column, _)| column.clone()).chain(figures).chain([end.0.clone()]).collect();
+    let row = |info: &CellInfo| {
+        let figures = ids.iter().map(|id| columns::cell(&info.figures, id, Room::Wide));
+        leads.iter().map(|(_, read)| read(info)).chain(figures).chain([end.1(info)]).collect()
+    };
+    Grid { columns, rows: cells.iter().map(row).collect(), ..Grid::default() }
 }

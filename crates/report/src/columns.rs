@@ -4,7 +4,6 @@ use crate::units::{self, bits, commas, span, three_digits, us_or_dash, us_short}
 use digest::Figures;
 use model::quantity::{self, Unit};
 
-/// How much room a table has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Room {
     /// Four significant digits in µs.
@@ -26,7 +25,6 @@ pub(crate) fn heading(id: &str, banded: bool, room: Room) -> [&'static str; 2] {
     }
 }
 
-/// The unit below a heading.
 pub(crate) fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::Ns | Unit::Us => "µs",
@@ -60,7 +58,6 @@ pub(crate) fn text(unit: Unit, value: Option<f64>, room: Room) -> String {
     }
 }
 
-/// A quantity of some figures as text.
 pub(crate) fn cell(figures: &Figures, id: &str, room: Room) -> String {
     // Between clocks of one machine there is no error to show.
     let value = figures.value(id).filter(|value| id != "one-way-error" || *value >= 0.5);

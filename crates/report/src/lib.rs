@@ -37,6 +37,7 @@ mod report;
 mod result_tables;
 mod say;
 mod sfnt;
+mod sheet;
 mod single;
 mod single_closed;
 mod single_pace;

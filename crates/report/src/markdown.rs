@@ -1,8 +1,7 @@
 //! The report as GitHub-flavoured Markdown.
 
 use crate::Report;
-use crate::cell_tables;
-use crate::columns::{self, Room};
+use crate::cell_tables::{self, Lead};
 use crate::document::{Document, Note};
 use crate::layout::{Column, Grid};
 use crate::papers::caption;
@@ -28,11 +27,10 @@ pub(crate) fn quote(text: &str) -> String {
 }
 
 /// One line of a table; the cells are Markdown already.
-pub(crate) fn row(cells: &[String]) -> String {
+fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// A table with all of its columns.
 pub(crate) fn table(grid: &Grid) -> String {
     let quoted = |cells: &[String]| row(&cells.iter().map(|cell| quote(cell)).collect::<Vec<_>>());
     let heads: Vec<String> = grid.columns.iter().map(|column| column.heading.join(" ").trim().to_owned()).collect();
@@ -111,24 +109,14 @@ fn all_cells(document: &Document) -> String {
         return String::new();
     }
     let out = "### All cells\n\nTimes in µs, the geometric mean of the repetitions; each row says whether they are RTT or RTT/2.\n\n".to_owned();
-    let ids = cell_tables::whole(&document.cells, true);
-    let mut grid = Grid::default();
-    grid.columns.extend(["row", "probe", "protocol"].map(Column::words));
-    grid.columns.extend([Column::figures("size", "B"), Column::words("figures"), Column::figures("rep", "")]);
-    grid.columns.extend(cell_tables::whole_columns(&ids));
-    grid.columns.push(Column::words("mark"));
-    for info in &document.cells {
-        let mut cells = vec![
-            info.label.clone(),
-            info.probe.word().to_owned(),
-            info.protocol.clone(),
-            info.size_bytes.to_string(),
-            info.kind.title().to_owned(),
-            info.repetitions.to_string(),
-        ];
-        cells.extend(ids.iter().map(|id| columns::cell(&info.figures, id, Room::Wide)));
-        cells.push(info.mark.sign().to_owned());
-        grid.rows.push(cells);
-    }
-    out + &filled_table(&grid)
+    let leads: [Lead; 6] = [
+        (Column::words("row"), |info| info.label.clone()),
+        (Column::words("probe"), |info| info.probe.word().to_owned()),
+        (Column::words("protocol"), |info| info.protocol.clone()),
+        (Column::figures("size", "B"), |info| info.size_bytes.to_string()),
+        (Column::words("figures"), |info| info.kind.title().to_owned()),
+        (Column::figures("rep", ""), |info| info.repetitions.to_string()),
+    ];
+    let mark: Lead = (Column::words("mark"), |info| info.mark.sign().to_owned());
+    out + &filled_table(&cell_tables::of_all(&document.cells, true, &leads, &mark))
 }

@@ -1,8 +1,7 @@
 //! The results of one measurement typed by hand: text, Markdown and CSV. Figures are in the kind that the results have.
 
-use crate::layout::paragraph;
-use crate::markdown::{filled_table, quote};
 use crate::parts::{Part, setting};
+use crate::sheet::{Form, SENTENCE, Sheet};
 use crate::units::{plain, whole};
 use crate::{ladder, view};
 use digest::cells::shown;
@@ -54,59 +53,45 @@ impl Printed {
 /// a table can be that narrow.
 #[must_use]
 pub fn single_text(results: &[ResultDocument], width: usize) -> String {
-    let Some(printed) = Printed::of(results) else { return NOTHING.to_owned() };
-    let mut out = paragraph("", &printed.heading, width);
-    for (role, words) in &printed.ends {
-        out.push_str(&paragraph(&format!("  {role} "), words, width));
-    }
-    out.push('\n');
-    for sentence in &printed.sentences {
-        out.push_str(&paragraph("", sentence, width));
-    }
-    for part in &printed.parts {
-        if !part.title.is_empty() {
-            out.push_str(&format!("\n{}", paragraph("", &part.title, width)));
-        }
-        out.push_str(&part.grid.text(width));
-        for words in &part.words {
-            out.push_str(&paragraph("", words, width));
-        }
-    }
-    out.extend(results.iter().map(|result| (view::of(result.probe).below)(result)));
-    out.push_str(&format!("\n{}\n", printed.verdict));
-    for (invalid, text) in &printed.findings {
-        out.push_str(&paragraph(if *invalid { "  invalid:   " } else { "  disturbed: " }, text, width));
-    }
-    out + &paragraph("", &printed.own_cost, width)
+    written(results, Form::Terminal(width))
 }
 
 /// The same as Markdown.
 #[must_use]
 pub fn single_markdown(results: &[ResultDocument]) -> String {
+    written(results, Form::Markdown)
+}
+
+fn written(results: &[ResultDocument], form: Form) -> String {
     let Some(printed) = Printed::of(results) else { return NOTHING.to_owned() };
-    let mut out = format!("**{}**\n\n", quote(&printed.heading));
+    let mut sheet = Sheet::new(form);
+    sheet.put("", ["**", "**\n\n"], &printed.heading);
     for (role, words) in &printed.ends {
-        out.push_str(&format!("- {role}: {}\n", quote(words)));
+        sheet.put(&format!("  {role} "), [&format!("- {role}: "), "\n"], words);
     }
-    out.push('\n');
-    for sentence in &printed.sentences {
-        out.push_str(&format!("{}\n\n", quote(sentence)));
-    }
+    sheet.plain("\n", "\n");
+    printed.sentences.iter().for_each(|sentence| sheet.put("", SENTENCE, sentence));
     for part in &printed.parts {
         if !part.title.is_empty() {
-            out.push_str(&format!("{}\n\n", quote(&part.title)));
+            sheet.plain("\n", "");
+            sheet.put("", SENTENCE, &part.title);
         }
-        out.push_str(&filled_table(&part.grid));
-        for words in &part.words {
-            out.push_str(&format!("\n{}\n", quote(words)));
-        }
-        out.push('\n');
+        sheet.table(&part.grid, 0);
+        part.words.iter().for_each(|words| sheet.put("", ["\n", "\n"], words));
+        sheet.plain("", "\n");
     }
-    out.push_str(&format!("- {}\n", quote(&printed.verdict)));
+    for result in results {
+        sheet.plain(&(view::of(result.probe).below)(result), "");
+    }
+    sheet.plain("\n", "");
+    sheet.put("", ["- ", "\n"], &printed.verdict);
     for (invalid, text) in &printed.findings {
-        out.push_str(&format!("  - {}: {}\n", if *invalid { "invalid" } else { "disturbed" }, quote(text)));
+        let (lead, before) =
+            if *invalid { ("  invalid:   ", "  - invalid: ") } else { ("  disturbed: ", "  - disturbed: ") };
+        sheet.put(lead, [before, "\n"], text);
     }
-    out + &format!("- {}\n", quote(&printed.own_cost))
+    sheet.put("", ["- ", "\n"], &printed.own_cost);
+    sheet.finish()
 }
 
 /// `pingpong udp: RTT/2 (round trip divided by two) in µs; stdev is the jitter`.

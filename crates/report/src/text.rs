@@ -1,13 +1,12 @@
 //! The papers' table and the table of all cells as aligned plain text.
 
-use crate::Report;
-use crate::cell_tables;
+use crate::cell_tables::{self, Lead};
 use crate::columns::{self, Room};
-use crate::compare;
 use crate::document::{Block, Document, Headline, TableRow};
 use crate::layout::{Band, Column, Grid, paragraph};
 use crate::papers::{caption, columns};
 use crate::units::list;
+use crate::{Report, compare};
 use digest::names::{axis_title, label_word};
 use digest::{CellInfo, Mark};
 use std::collections::BTreeSet;
@@ -148,7 +147,6 @@ impl Report {
     }
 }
 
-/// The table of the first screen.
 pub(crate) fn answer_grid(document: &Document) -> Grid {
     let answer = &document.answer;
     let cells: Vec<Option<&CellInfo>> = answer.rows.iter().map(|row| document.cells.get(row.cell)).collect();
@@ -171,7 +169,6 @@ pub(crate) fn answer_grid(document: &Document) -> Grid {
     grid
 }
 
-/// Footnotes and remarks.
 fn notes(document: &Document, width: usize) -> String {
     let mut out = String::new();
     if !document.notes.is_empty() || !document.remarks.is_empty() {
@@ -226,17 +223,13 @@ impl Report {
 }
 
 fn cell_grid(group: &[CellInfo]) -> Grid {
-    let ids = cell_tables::whole(group, false);
-    let mut grid = Grid::default();
-    grid.columns.extend([("size", "B"), ("rep", "")].map(|(title, unit)| Column::figures(title, unit)));
-    grid.columns.extend(cell_tables::whole_columns(&ids));
-    grid.columns.push(Column::words(""));
-    for info in group {
-        let mut row = vec![info.size_bytes.to_string(), info.repetitions.to_string()];
-        row.extend(ids.iter().map(|id| columns::cell(&info.figures, id, Room::Wide)));
-        let ids: Vec<&str> = info.findings.iter().filter(|finding| finding.invalid).map(|f| f.id.as_str()).collect();
-        row.push(format!("{} {}", info.mark.sign(), ids.join(", ")).trim().to_owned());
-        grid.rows.push(row);
-    }
-    grid
+    let leads: [Lead; 2] = [
+        (Column::figures("size", "B"), |info| info.size_bytes.to_string()),
+        (Column::figures("rep", ""), |info| info.repetitions.to_string()),
+    ];
+    let found = |info: &CellInfo| {
+        let ids: Vec<&str> = info.findings.iter().filter(|one| one.invalid).map(|one| one.id.as_str()).collect();
+        format!("{} {}", info.mark.sign(), ids.join(", ")).trim().to_owned()
+    };
+    cell_tables::of_all(group, false, &leads, &(Column::words(""), found))
 }

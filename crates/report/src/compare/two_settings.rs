@@ -2,8 +2,8 @@
 
 use super::worded;
 use super::words::{FACTOR, percent, title};
-use crate::layout::{Column, Grid, paragraph};
-use crate::markdown::{filled_table, quote};
+use crate::layout::{Column, Grid};
+use crate::sheet::{Form, SENTENCE, Sheet};
 use crate::units::{counted, figure as figure_of, list};
 use digest::compare::{
     CellComparison, CompareError, CompareOptions, Comparison, Comparisons, MetricComparison, Outcome, Siblings,
@@ -26,7 +26,6 @@ pub struct TwoSettings {
     names: [String; 2],
     /// Whether the results are round trips, of which p99.9 is a figure.
     has_tail: bool,
-    /// Whether it was ended before its time.
     is_interrupted: bool,
 }
 
@@ -137,7 +136,6 @@ impl TwoSettings {
         format!("{}, interleaved{}", self.counts(), if self.is_interrupted { ", interrupted" } else { "" })
     }
 
-    /// What the figures come to, in one sentence.
     fn sentence(&self) -> String {
         if let Some(why) = self.untrusted() {
             return format!("Not decided: {why}.");
@@ -221,23 +219,23 @@ impl TwoSettings {
     /// One sentence, the table, and what to know beside it, at most `width` columns wide.
     #[must_use]
     pub fn text(&self, width: usize) -> String {
-        let mut out = paragraph("", &self.sentence(), width);
-        out.push('\n');
-        out.push_str(&self.table().text(width));
-        let remarks = self.remarks();
-        if !remarks.is_empty() {
-            out.push('\n');
-        }
-        remarks.iter().for_each(|remark| out.push_str(&paragraph("", remark, width)));
-        out
+        self.written(Form::Terminal(width))
     }
 
     /// The same as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let mut out = format!("{}\n\n{}", quote(&self.sentence()), filled_table(&self.table()));
-        self.remarks().iter().for_each(|remark| out.push_str(&format!("\n{}\n", quote(remark))));
-        out
+        self.written(Form::Markdown)
+    }
+
+    fn written(&self, form: Form) -> String {
+        let (mut sheet, remarks) = (Sheet::new(form), self.remarks());
+        sheet.put("", SENTENCE, &self.sentence());
+        sheet.plain("\n", "");
+        sheet.table(&self.table(), 0);
+        sheet.plain(if remarks.is_empty() { "" } else { "\n" }, "");
+        remarks.iter().for_each(|remark| sheet.put("", ["\n", "\n"], remark));
+        sheet.finish()
     }
 }
 
@@ -247,7 +245,6 @@ fn worst(results: &[ResultDocument], side: &str, rtt: bool) -> Option<f64> {
     own.filter(|result| result.verdict.trusted).filter_map(|result| max.of(result, rtt)).reduce(f64::max)
 }
 
-/// A factor with the digits it needs.
 fn factor(ratio: f64) -> String {
     match ratio {
         v if v < 0.095 => format!("{v:.3}"),

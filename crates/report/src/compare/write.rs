@@ -2,8 +2,9 @@
 
 use super::words::{FIGURES, ON_FIRST_SCREEN, bounds, p_word, size, title};
 use crate::csv::number;
-use crate::layout::{Column, Grid, paragraph};
-use crate::markdown::{filled_table, quote, row};
+use crate::layout::{Column, Grid};
+use crate::markdown::quote;
+use crate::sheet::{Form, SENTENCE, Sheet};
 use crate::units::figure as figure_of;
 use digest::compare::{Comparison, Comparisons, Difference, GateOutcome, LEVEL, MetricComparison, Outcome, Set};
 use store::csv_line;
@@ -33,7 +34,6 @@ fn first_sets(one: &Comparison) -> Vec<Set<'_>> {
     sets
 }
 
-/// One figure of a set in a comparison.
 type Row<'c> = (&'c Comparison, &'c Set<'c>, &'c MetricComparison);
 
 /// The columns of [`Written::csv`], with their meaning:
@@ -60,7 +60,6 @@ pub fn csv_columns() -> Vec<&'static str> {
     COLUMNS.iter().map(|(name, _)| *name).collect()
 }
 
-/// The name of a column, and its field in a row.
 type CsvColumn = (&'static str, fn(Row<'_>) -> String);
 
 const COLUMNS: [CsvColumn; 22] = [
@@ -107,7 +106,6 @@ pub(super) fn outcome_word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// The cells of one row of a table of figures.
 fn figure_row(figure: &MetricComparison) -> Vec<String> {
     let dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
     let differs = figure.outcome != Outcome::Same;
@@ -128,21 +126,12 @@ fn heads(comparison: &Comparison) -> [&str; 7] {
     ["figure", &comparison.a.name, &comparison.b.name, "change", "95 %", "p", ""]
 }
 
-/// Some figures as a table.
 pub(crate) fn grid(comparison: &Comparison, figures: &[MetricComparison]) -> Grid {
     let columns = heads(comparison)
         .into_iter()
         .enumerate()
         .map(|(index, title)| Column { right: (1..=5).contains(&index), ..Column::words(title) });
     Grid { columns: columns.collect(), rows: figures.iter().map(figure_row).collect(), ..Grid::default() }
-}
-
-fn push(out: &mut String, grid: &Grid, width: usize) {
-    for line in grid.text(width.saturating_sub(2)).lines() {
-        out.push_str("  ");
-        out.push_str(line);
-        out.push('\n');
-    }
 }
 
 /// Differences whose sides both are short stand on one line.
@@ -185,110 +174,82 @@ pub trait Written {
     fn json(&self) -> Result<String, crate::ReportError>;
 }
 
+/// A table of differences, which a terminal has as lines.
+fn differences(sheet: &mut Sheet, one: &Comparison) {
+    let [a, b] = [&one.a.name, &one.b.name];
+    if one.differences.is_empty() {
+        return;
+    }
+    sheet.plain(&format!("\nWhat else differs ({a} | {b})\n"), "\n### What else differs\n\n");
+    if sheet.is_terminal() {
+        one.differences.iter().for_each(|one| sheet.put("  ", SENTENCE, &difference(one)));
+        return;
+    }
+    let word = |text: &Option<String>| text.clone().unwrap_or("not known".to_owned());
+    let rows = one.differences.iter().map(|one| vec![one.what.clone(), word(&one.a), word(&one.b)]);
+    let columns = ["what", a, b].map(Column::words).to_vec();
+    sheet.table(&Grid { columns, rows: rows.collect(), keeps_empty: true, ..Grid::default() }, 0);
+}
+
+fn written(made: &Comparisons, form: Form, all: bool) -> String {
+    let mut sheet = Sheet::new(form);
+    let head = |set: &Set<'_>| format!("{} ({})", set.label, set.kind.title());
+    sheet.put("", ["# ", "\n"], &made.title);
+    // Who asks with a gate has its answer first.
+    made.gates.iter().for_each(|gate| sheet.put("", ["\n**", "**\n"], &gate_head(gate)));
+    for comparison in &made.comparisons {
+        let (opening, sentences) = first_screen(comparison);
+        sheet.put("", ["\n", "\n\n"], opening);
+        for set in first_sets(comparison) {
+            sheet.plain(&format!("\n{}\n", head(&set)), &format!("{}\n\n", quote(&head(&set))));
+            sheet.table(&grid(comparison, &main_figures(set.metrics)), 2);
+            sheet.plain("", "\n");
+        }
+        sheet.plain("\n", "");
+        sentences.iter().for_each(|sentence| sheet.put("", SENTENCE, sentence));
+    }
+    sheet.plain("\nDetails\n", "# Details\n\n");
+    sheet.put("", ["", "\n"], FIGURES);
+    for comparison in &made.comparisons {
+        let [a, b] = [&comparison.a.name, &comparison.b.name].map(|name| quote(name));
+        sheet.plain("\n", &format!("\n## {b} against {a}\n\n"));
+        for sentence in comparison.summary.iter().skip(ON_FIRST_SCREEN).chain(&comparison.unmatched) {
+            sheet.put("- ", ["- ", "\n"], sentence);
+        }
+        differences(&mut sheet, comparison);
+        // In a terminal single cells, where they are summed up, are shown when asked for.
+        let (overall, cells) = (comparison.overall.len(), comparison.cells.len());
+        let hidden = if all || !sheet.is_terminal() || overall == 0 || cells <= 4 { 0 } else { cells };
+        for set in comparison.sets().take(overall + cells - hidden) {
+            sheet.plain(&format!("\n{}\n", head(&set)), &format!("\n### {}\n\n", quote(&head(&set))));
+            if let Some(why) = set.excluded {
+                sheet.plain("", "**\\!** ");
+                sheet.put("  ! ", SENTENCE, &format!("excluded from claims: {why}"));
+            }
+            sheet.table(&grid(comparison, set.metrics), 2);
+        }
+        if hidden > 0 {
+            sheet.plain(&format!("\n{hidden} pairs of cells one by one: --all, or --format csv.\n"), "");
+        }
+    }
+    if !made.gates.is_empty() {
+        sheet.plain("\n", "");
+    }
+    for gate in &made.gates {
+        sheet.put("", ["\n**", "**\n\n"], &gate_head(gate));
+        gate.cells.iter().for_each(|cell| sheet.put("  ", ["- ", "\n"], &cell.sentence));
+        gate.not_judged.iter().for_each(|line| sheet.put("  not judged: ", ["- not judged: ", "\n"], line));
+    }
+    sheet.finish()
+}
+
 impl Written for Comparisons {
     fn text(&self, width: usize, all: bool) -> String {
-        let mut out = paragraph("", &self.title, width);
-        // Who asks with a gate has its answer first.
-        self.gates.iter().for_each(|gate| out.push_str(&paragraph("", &gate_head(gate), width)));
-        for comparison in &self.comparisons {
-            let (opening, sentences) = first_screen(comparison);
-            out.push_str(&paragraph("", opening, width));
-            for set in first_sets(comparison) {
-                out.push_str(&format!("\n{} ({})\n", set.label, set.kind.title()));
-                push(&mut out, &grid(comparison, &main_figures(set.metrics)), width);
-            }
-            out.push('\n');
-            sentences.iter().for_each(|sentence| out.push_str(&paragraph("", sentence, width)));
-        }
-        out.push_str("\nDetails\n");
-        out.push_str(&paragraph("", FIGURES, width));
-        for comparison in &self.comparisons {
-            out.push('\n');
-            for sentence in comparison.summary.iter().skip(ON_FIRST_SCREEN).chain(&comparison.unmatched) {
-                out.push_str(&paragraph("- ", sentence, width));
-            }
-            if !comparison.differences.is_empty() {
-                out.push_str(&format!("\nWhat else differs ({} | {})\n", comparison.a.name, comparison.b.name));
-                for one in &comparison.differences {
-                    out.push_str(&paragraph("  ", &difference(one), width));
-                }
-            }
-            // Where cells are summed up, single ones are shown when asked for.
-            let (overall, cells) = (comparison.overall.len(), comparison.cells.len());
-            let hidden = if all || overall == 0 || cells <= 4 { 0 } else { cells };
-            for set in comparison.sets().take(overall + cells - hidden) {
-                out.push_str(&format!("\n{} ({})\n", set.label, set.kind.title()));
-                if let Some(why) = set.excluded {
-                    out.push_str(&paragraph("  ! ", &format!("excluded from claims: {why}"), width));
-                }
-                push(&mut out, &grid(comparison, set.metrics), width);
-            }
-            if hidden > 0 {
-                out.push_str(&format!("\n{hidden} pairs of cells one by one: --all, or --format csv.\n"));
-            }
-        }
-        if !self.gates.is_empty() {
-            out.push('\n');
-        }
-        for gate in &self.gates {
-            out.push_str(&paragraph("", &gate_head(gate), width));
-            for cell in &gate.cells {
-                out.push_str(&paragraph("  ", &cell.sentence, width));
-            }
-            for line in &gate.not_judged {
-                out.push_str(&paragraph("  not judged: ", line, width));
-            }
-        }
-        out
+        written(self, Form::Terminal(width), all)
     }
 
     fn markdown(&self) -> String {
-        let mut out = format!("# {}\n", quote(&self.title));
-        self.gates.iter().for_each(|gate| out.push_str(&format!("\n**{}**\n", quote(&gate_head(gate)))));
-        for comparison in &self.comparisons {
-            let (opening, sentences) = first_screen(comparison);
-            out.push_str(&format!("\n{}\n\n", quote(opening)));
-            for set in first_sets(comparison) {
-                out.push_str(&format!("{} ({})\n\n", quote(set.label), set.kind.title()));
-                out.push_str(&filled_table(&grid(comparison, &main_figures(set.metrics))));
-                out.push('\n');
-            }
-            out.extend(sentences.iter().map(|sentence| format!("{}\n\n", quote(sentence))));
-        }
-        out.push_str(&format!("# Details\n\n{}\n", quote(FIGURES)));
-        for comparison in &self.comparisons {
-            let [a, b] = [&comparison.a.name, &comparison.b.name].map(|name| quote(name));
-            out.push_str(&format!("\n## {b} against {a}\n\n"));
-            for sentence in comparison.summary.iter().skip(ON_FIRST_SCREEN).chain(&comparison.unmatched) {
-                out.push_str(&format!("- {}\n", quote(sentence)));
-            }
-            if !comparison.differences.is_empty() {
-                out.push_str("\n### What else differs\n\n");
-                out.push_str(&row(&["what".to_owned(), a, b]));
-                out.push_str(&row(&["---", "---", "---"].map(str::to_owned)));
-                for one in &comparison.differences {
-                    let word = |text: &Option<String>| quote(text.as_deref().unwrap_or("not known"));
-                    out.push_str(&row(&[quote(&one.what), word(&one.a), word(&one.b)]));
-                }
-            }
-            for set in comparison.sets() {
-                out.push_str(&format!("\n### {} ({})\n\n", quote(set.label), set.kind.title()));
-                if let Some(why) = set.excluded {
-                    out.push_str(&format!("**\\!** excluded from claims: {}\n\n", quote(why)));
-                }
-                out.push_str(&filled_table(&grid(comparison, set.metrics)));
-            }
-        }
-        for gate in &self.gates {
-            out.push_str(&format!("\n**{}**\n\n", quote(&gate_head(gate))));
-            for cell in &gate.cells {
-                out.push_str(&format!("- {}\n", quote(&cell.sentence)));
-            }
-            for line in &gate.not_judged {
-                out.push_str(&format!("- not judged: {}\n", quote(line)));
-            }
-        }
-        out
+        written(self, Form::Markdown, true)
     }
 
     fn csv(&self) -> String {
