@@ -1,9 +1,9 @@
 //! How far boots of a kernel lie apart, and repetitions within a boot: what a difference of two kernels has to exceed.
 
-use crate::cells;
+use crate::combine::mean;
 use crate::info::message;
 use crate::names::{label_word, varying};
-use crate::{Metric, RunInput};
+use crate::{Metric, RunInput, cells};
 use model::{CellBoot, LatencyKind, ResultDocument, Role, Substrate};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -137,16 +137,10 @@ fn of_run(run: &RunInput, rtt: bool) -> Vec<BootSpread> {
 }
 
 fn figures(boot: &CellBoot, results: &[&ResultDocument], rtt: bool) -> BootFigures {
-    let centre = |name: &str| {
-        let logs = logarithms(results, name, rtt);
-        (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
-    };
+    let centre = |name: &str| mean(&logarithms(results, name, rtt)).map(f64::exp);
     let largest = values(results, "max", rtt).into_iter().reduce(f64::max);
     let (visit, ids, repetitions) = (boot.visit, boot.ids.clone(), results.len());
-    let share = |end| {
-        let shares = values(results, &format!("{end}.ksoftirqd"), rtt);
-        (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
-    };
+    let share = |end| mean(&values(results, &format!("{end}.ksoftirqd"), rtt));
     let ksoftirqd = Role::ALL.into_iter().filter_map(share).reduce(f64::max);
     let (p50_ns, p99_9_ns) = (centre("p50"), centre("p99.9"));
     BootFigures { visit, ids, repetitions, p50_ns, p99_9_ns, max_ns: largest, ksoftirqd }
@@ -165,10 +159,12 @@ fn logarithms(results: &[&ResultDocument], name: &str, rtt: bool) -> Vec<f64> {
 fn spread<'a>(boots: impl Iterator<Item = &'a Vec<&'a ResultDocument>>, name: &str, rtt: bool) -> [Option<f64>; 2] {
     let boots: Vec<Vec<f64>> =
         boots.map(|results| logarithms(results, name, rtt)).filter(|boot| !boot.is_empty()).collect();
-    let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
-    let squares = |all: &[f64]| all.iter().map(|value| (value - mean(all)).powi(2)).sum::<f64>();
+    let squares = |all: &[f64]| {
+        let mean = mean(all).unwrap_or_default();
+        all.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
+    };
     let deviation = |squares: f64, freedom: usize| (freedom > 0).then(|| 100.0 * (squares / freedom as f64).sqrt());
-    let centres: Vec<f64> = boots.iter().map(|boot| mean(boot)).collect();
+    let centres: Vec<f64> = boots.iter().filter_map(|boot| mean(boot)).collect();
     let freedom = boots.iter().map(|boot| boot.len() - 1).sum();
     let within = boots.iter().map(|boot| squares(boot)).sum();
     [deviation(squares(&centres), centres.len().saturating_sub(1)), deviation(within, freedom)]

@@ -61,6 +61,16 @@ pub fn label_word(axis: &str, value: &str) -> String {
     }
 }
 
+/// The same of any factor, those of the message among them.
+pub fn value_word(axis: &str, value: &str) -> String {
+    match axis {
+        "probe" => value.to_owned(),
+        "protocol" => value.to_uppercase(),
+        "size" => format!("{value} B"),
+        _ => label_word(axis, value),
+    }
+}
+
 /// A rate in messages a second: `10,000/s`.
 pub fn rate_word(value: &str) -> String {
     match value.parse::<f64>() {

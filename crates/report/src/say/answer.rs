@@ -9,21 +9,17 @@ use crate::compare::p_word;
 use crate::document::{Answer, AnswerRow, Document};
 use crate::say::Facts;
 use crate::units::{counted, each_once, list, range};
-use digest::Mark;
-use digest::RunInput;
 use digest::cells::Cell;
 use digest::compare::{CellComparison, Comparisons, Outcome, repetitions_needed};
-use digest::names::{asked_first, is_baseline, label_word, measured_on, varying};
-use model::Substrate;
-use model::quantity;
+use digest::names::{asked_first, is_baseline, measured_on, value_word, varying};
+use digest::{Mark, RunInput};
+use model::{Substrate, quantity};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of the first table: fewer are filled up from the other cells.
 const FEWEST_ROWS: usize = 3;
 const MOST_ROWS: usize = 6;
-/// Commands of the first screen.
 const MOST_COMMANDS: usize = 2;
-/// Sentences of the first screen.
 const MOST_SENTENCES: usize = 5;
 /// What the first table shows of latency, and of what has none.
 const LATENCY: [&str; 4] = ["p50", "stdev", "p99.9", "max"];
@@ -92,7 +88,6 @@ fn rows(facts: &Facts<'_>) -> Vec<usize> {
     places
 }
 
-/// What tells the rows apart, and what they share.
 struct Labels {
     /// Names of the factors in which rows differ, those that a reader asks first in front.
     varying: Vec<String>,
@@ -110,15 +105,6 @@ fn factors(cell: &Cell) -> BTreeMap<String, String> {
         factors.extend(info.probe.has_peer().then(|| (name.to_owned(), value)));
     }
     factors
-}
-
-fn word(name: &str, value: &str) -> String {
-    match name {
-        "probe" => value.to_owned(),
-        "protocol" => value.to_uppercase(),
-        "size" => format!("{value} B"),
-        _ => label_word(name, value),
-    }
 }
 
 impl Labels {
@@ -144,7 +130,8 @@ impl Labels {
     fn row(&self, cell: &Cell) -> String {
         let all = factors(cell);
         let values = self.varying.iter().filter_map(|name| Some((name, all.get(name)?)));
-        let words = values.filter(|(name, value)| self.is_named(name, value)).map(|(name, value)| word(name, value));
+        let words =
+            values.filter(|(name, value)| self.is_named(name, value)).map(|(name, value)| value_word(name, value));
         let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
         if words.is_empty() { cell.info.label.clone() } else { words.join(" · ") }
     }
@@ -157,7 +144,7 @@ impl Labels {
                 .iter()
                 .filter_map(|cell| of_row(&cell))
                 .find(|value| !self.is_named(name, value))
-                .map(|value| word(name, &value))
+                .map(|value| value_word(name, &value))
         };
         self.varying.iter().filter_map(left_out).collect()
     }
@@ -173,9 +160,9 @@ impl Labels {
                 "size" | "rate" => "at",
                 _ => "with",
             };
-            format!("{preposition} {}", word(name, value))
+            format!("{preposition} {}", value_word(name, value))
         };
-        values.filter(|(name, value)| !word(name, value).is_empty()).map(phrase).collect()
+        values.filter(|(name, value)| !value_word(name, value).is_empty()).map(phrase).collect()
     }
 }
 

@@ -2,13 +2,11 @@
 
 use crate::say::Facts;
 use crate::units::{counted, list, three_digits};
-use digest::Metric;
-use digest::RunInput;
-use digest::boots;
-use digest::cells::kind_of;
-use digest::cells::{self, Key};
-use digest::names::varying;
-use digest::names::{is_baseline, label_word, rank};
+use digest::cells::{self, Key, kind_of};
+use digest::combine::centre;
+use digest::names::{is_baseline, label_word, rank, varying};
+use digest::{Metric, RunInput, boots};
+use model::quantity::Unit;
 use model::{LatencyKind, Policy, ResultDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -152,7 +150,9 @@ fn sentence(
     let from_to =
         || format!("{tail} is {} times ({best}) to {} times ({worst}) that without load.", least.words(), most.words());
     let text = if most.ratio / least.ratio >= KEPT && least.high < most.low {
-        let middle = |of: &OfKernel<'_>| mean(&figure(of, idle, "p50").into_values().collect::<Vec<_>>());
+        let middle = |of: &OfKernel<'_>| {
+            centre(&figure(of, idle, "p50").into_values().collect::<Vec<_>>(), Unit::Ns).unwrap_or(1.0)
+        };
         let (fastest, quick) = whole.iter().min_by(|a, b| middle(a.1).total_cmp(&middle(b.1)))?;
         let of_best = whole.iter().find(|(name, _)| name == best)?.1;
         let cost = match Ratio::of(&figure(of_best, idle, "p50"), &figure(quick, idle, "p50"), unit) {
@@ -183,7 +183,6 @@ fn sentence(
     Some((is_real_time, text + &left_out))
 }
 
-/// As a sentence begins.
 fn capitalized(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map(|first| first.to_uppercase().chain(rest).collect()).unwrap_or_default()
@@ -231,27 +230,20 @@ fn by_boot(of: Option<&OfLoad<'_>>, name: &str, rtt: bool) -> BTreeMap<u32, f64>
     let figure = |results: &Vec<&ResultDocument>| {
         let values = results.iter().filter_map(|result| metric.of(result, rtt)).filter(|value| *value > 0.0);
         let values: Vec<f64> = values.collect();
-        (!values.is_empty()).then(|| mean(&values))
+        centre(&values, Unit::Ns)
     };
     boots.into_iter().flatten().filter_map(|(boot, results)| Some((*boot, figure(results)?))).collect()
 }
 
-fn mean(values: &[f64]) -> f64 {
-    (values.iter().map(|value| value.ln()).sum::<f64>() / values.len().max(1) as f64).exp()
-}
-
-/// A ratio over boots.
 struct Ratio {
     ratio: f64,
     low: f64,
     high: f64,
     boots: usize,
-    /// What they are called.
     unit: &'static str,
 }
 
 impl Ratio {
-    /// Of the boots that both have.
     fn of(ours: &BTreeMap<u32, f64>, theirs: &BTreeMap<u32, f64>, unit: &'static str) -> Option<Self> {
         let both = ours.iter().filter_map(|(boot, value)| Some((*value, *theirs.get(boot)?)));
         let (ours, theirs): (Vec<f64>, Vec<f64>) = both.unzip();

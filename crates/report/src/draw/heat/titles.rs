@@ -1,7 +1,7 @@
 //! What pictures of maps are called: what tells a cell from the others first, then what all share.
 
 use super::Map;
-use digest::names::{asked_first, label_word};
+use digest::names::{asked_first, value_word};
 use model::Substrate;
 use model::probe::NO_PROTOCOL;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,6 @@ pub(crate) struct Titles {
 }
 
 impl Titles {
-    /// For pictures of these cells, by their keys.
     pub(crate) fn of<'a>(cells: impl IntoIterator<Item = &'a str>, several_runs: bool) -> Self {
         let cells: BTreeSet<&str> = cells.into_iter().collect();
         let mut values: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
@@ -46,7 +45,6 @@ impl Titles {
         Self { differing, several_runs }
     }
 
-    /// For pictures of these maps.
     pub(crate) fn of_maps(maps: &[&Map]) -> Self {
         let runs: BTreeSet<&str> = maps.iter().map(|map| map.run.as_str()).collect();
         Self::of(maps.iter().map(|map| map.cell.as_str()), runs.len() > 1)
@@ -75,20 +73,9 @@ impl Titles {
     }
 
     fn words(&self, map: &Map, differing: bool) -> Vec<String> {
-        let is_known = |axis: &str| axis == "probe" && !differing;
-        let mut words = Vec::new();
-        for (axis, value) in factors(&map.cell) {
-            if self.differing.contains(axis) != differing || is_known(axis) {
-                continue;
-            }
-            words.push(match axis {
-                "probe" => value.to_owned(),
-                "protocol" => value.to_uppercase(),
-                "size" => format!("{value} B"),
-                _ => label_word(axis, value),
-            });
-        }
-        words
+        let is_meant = |axis: &str| self.differing.contains(axis) == differing && (axis != "probe" || differing);
+        let all = factors(&map.cell).into_iter().filter(|(axis, _)| is_meant(axis));
+        all.map(|(axis, value)| value_word(axis, value)).collect()
     }
 }
 
