@@ -341,7 +341,6 @@ fn reflectors(used: &[&ResultDocument], rtt: bool) -> Vec<ReflectorInfo> {
     each_once(used.iter().flat_map(|result| hosts(result))).into_iter().map(of).collect()
 }
 
-/// What a cell's results tell in words.
 fn words(used: &[&ResultDocument]) -> BTreeMap<&'static str, String> {
     let first = |read: &dyn Fn(&ResultDocument) -> Option<String>| used.iter().find_map(|result| read(result));
     let saturated = first(&|result| {

@@ -6,13 +6,11 @@ use digest::names::label_word;
 use digest::{CellInfo, Mark};
 use model::{Probe, factor};
 
-/// What stands of each of them.
 const FIGURES: [&str; 5] = ["p50", "p99", "p99.9", "max", "stdev"];
 
 const TITLE: &str = "Round trip and timer wake-up side by side: same host, policy and load; a message that is waited for asleep needs a \
      wake-up, too";
 
-/// The table below its title.
 pub(crate) fn table(cells: &[CellInfo]) -> Option<(String, Grid)> {
     Some((TITLE.to_owned(), grid(cells)?))
 }

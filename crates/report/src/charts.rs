@@ -258,7 +258,6 @@ pub fn draw(runs: Vec<store::Run>, wanted: &Wanted) -> Result<Drawings, ReportEr
     Ok(out)
 }
 
-/// What a map needs, where there is none.
 fn needed(runs: &[store::Run], wanted: &Wanted) -> String {
     let tags: BTreeSet<String> = runs.iter().flat_map(heat::tags).collect();
     let tags: Vec<String> = tags.into_iter().collect();
@@ -305,7 +304,6 @@ fn two<'m>(ours: &[&'m Map], wanted: &Wanted) -> Option<(&'m Map, &'m Map)> {
     })
 }
 
-/// The maps of all cells that the pictures need.
 fn read_maps(runs: &[store::Run], wanted: &Wanted, heats: &[String]) -> Heat {
     let kinds = |kind: ChartKind| wanted.wants(kind);
     let mut tags = Vec::new();
@@ -412,7 +410,6 @@ fn maps(runs: &[store::Run], wanted: &Wanted, keys: &[(usize, String)], out: &mu
     }
 }
 
-/// What of the message differs between two cells, in words.
 fn differing_messages(a: &Map, b: &Map) -> Vec<String> {
     KEPT.into_iter()
         .filter(|name| a.factors.get(*name) != b.factors.get(*name))
@@ -420,7 +417,6 @@ fn differing_messages(a: &Map, b: &Map) -> Vec<String> {
         .collect()
 }
 
-/// Of each cell and tag the first repetition.
 fn first_repetitions(maps: Vec<Map>) -> Vec<Map> {
     let mut first: BTreeMap<(String, String), u32> = BTreeMap::new();
     for map in &maps {

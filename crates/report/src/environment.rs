@@ -189,7 +189,6 @@ fn nic_facts(heading: String, nic: &NicFacts) -> Facts {
     pairs
 }
 
-/// How evenly each load ran, over all its repetitions.
 fn load_parts(run: &RunInput) -> Vec<Facts> {
     let mut loads: BTreeMap<String, Vec<&model::LoadReport>> = BTreeMap::new();
     for result in &run.results {
@@ -303,7 +302,6 @@ pub(crate) fn of_cell(run: &RunInput, members: &[(usize, &ResultDocument)]) -> V
     out
 }
 
-/// Who measured, where that was not Windhover itself.
 fn source_facts(source: &Source) -> Facts {
     let mut pairs = Facts::new("Source");
     pairs.push("how", Some(source.kind));
@@ -315,7 +313,6 @@ fn source_facts(source: &Source) -> Facts {
     pairs
 }
 
-/// The settings of an end.
 fn end_facts(role: Role, end: &EndReport, result: &ResultDocument) -> Facts {
     let mut pairs = Facts::new(capitalised(role.word()));
     pairs.push("host", end.host.as_deref());

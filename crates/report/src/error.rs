@@ -8,7 +8,6 @@ pub enum ReportError {
     Template { why: String },
     #[error("no cell '{cell}' has a result: `windhover plot --list` prints all {known} by number and key")]
     NoCell { cell: String, known: usize },
-    /// Several cells have this in their keys.
     #[error("'{cell}' is in the keys of {count} cells: give more of the key, or a number of `windhover plot --list`")]
     SeveralCells { cell: String, count: usize },
     #[error("figure '{figure}' cannot be drawn: it {why}")]

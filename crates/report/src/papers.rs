@@ -5,12 +5,10 @@ use crate::document::{Block, Document, Headline, Headlines, RunInfo, TableRow};
 use crate::reference::{PublishedRow, published};
 use crate::say::{Facts, answer, notes, summary};
 use crate::units::{each_once, plain, range, utc};
-use digest::RunInput;
-use digest::boots;
 use digest::cells::{Cell, collect, run_names};
 use digest::compare::Comparisons;
 use digest::names::{ROW_AXES, label_word, measured_on, rank};
-use digest::{CellInfo, Mark};
+use digest::{CellInfo, Mark, RunInput, boots};
 use model::{LatencyKind, Probe, Substrate, source};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -128,7 +126,6 @@ fn shared<'c>(cells: &'c [Cell], name: &str) -> Option<&'c String> {
     values.first().copied().flatten().filter(|_| values.len() == 1)
 }
 
-/// One row of factors.
 pub(crate) struct RowKey {
     substrate: Substrate,
     values: Vec<String>,
@@ -190,7 +187,6 @@ fn table_size(cells: &[Cell], wanted: u64) -> u64 {
     found.range(wanted..).next().or_else(|| found.last()).copied().unwrap_or(wanted)
 }
 
-/// The sizes that the table can show.
 pub(crate) fn table_sizes(cells: &[Cell]) -> BTreeSet<u64> {
     let all = || cells.iter().map(|cell| &cell.info);
     let found: BTreeSet<u64> = all().filter(|info| info.probe == Probe::Pingpong).map(|info| info.size_bytes).collect();

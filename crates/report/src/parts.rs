@@ -18,13 +18,11 @@ impl Part {
         Self { title: title.to_owned(), grid, words: Vec::new() }
     }
 
-    /// With sentences below it.
     pub(crate) fn with(self, words: Vec<String>) -> Self {
         Self { words, ..self }
     }
 }
 
-/// What tells sizes apart.
 pub(crate) const KEYS: Keys = (
     || vec![Column::figures("size", "B")],
     |result| vec![result.size().map(|size| size.to_string()).unwrap_or_default()],
@@ -42,7 +40,6 @@ pub(crate) fn cpu(results: &[ResultDocument], words: [&str; 4]) -> Grid {
     rows(results, KEYS, shape, &named(&ids.each_ref().map(String::as_str)))
 }
 
-/// A setting of a result in the words of a heading.
 pub(crate) fn setting(result: &ResultDocument, name: &str) -> Option<String> {
     result.factor(name).map(|word| plain(&word))
 }

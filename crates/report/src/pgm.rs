@@ -18,7 +18,6 @@ pub(crate) fn counted_packets(count: u64) -> String {
     if count == 1 { "1 packet".to_owned() } else { format!("{} packets", commas(count)) }
 }
 
-/// A sentence on one result.
 pub(crate) fn sentence(result: &ResultDocument) -> Option<String> {
     let pgm = result.pgm.as_ref()?;
     let (missing, recovered, lost) =
@@ -53,7 +52,6 @@ fn packets(results: &[ResultDocument], keys: Keys) -> Grid {
     all
 }
 
-/// The tables of results typed by hand.
 pub(crate) fn parts(results: &[ResultDocument], keys: Keys) -> Vec<Part> {
     let groups = results.iter().filter_map(|result| result.pgm.as_ref()).map(|pgm| {
         format!(
@@ -72,7 +70,6 @@ pub(crate) fn parts(results: &[ResultDocument], keys: Keys) -> Vec<Part> {
     ]
 }
 
-/// The parity that was used.
 fn parity_words(fec: PgmFec) -> String {
     let PgmFec { group_packets, proactive_packets: unasked, on_demand, .. } = fec;
     let more = if on_demand { ", more on demand" } else { "" };

@@ -19,13 +19,11 @@ pub(crate) struct PublishedRow {
 }
 
 impl PublishedRow {
-    /// The year of publication.
     pub(crate) fn year(&self) -> &'static str {
         if self.source == "redhawk-2012" { "2012" } else { "2019" }
     }
 }
 
-/// All published rows, in the order of the papers.
 pub(crate) fn published() -> Vec<PublishedRow> {
     TABLES.lines().skip(1).filter_map(row).collect()
 }

@@ -1,10 +1,9 @@
 //! A report over one or several runs: what every form is written from.
 
-use crate::compare;
 use crate::document::Document;
 use crate::draw::plots::Plotted;
 use crate::error::json_text;
-use crate::{Options, ReportError, papers};
+use crate::{Options, ReportError, compare, papers};
 use digest::RunInput;
 use digest::cells::Cell;
 use digest::compare::Comparisons;
@@ -68,7 +67,6 @@ impl Report {
         Self { document, cells, inputs, compared }
     }
 
-    /// What its pictures show.
     pub(crate) fn plotted(&self) -> Plotted<'_> {
         Plotted { cells: &self.cells, kind: self.document.kind, size_bytes: self.document.size_bytes }
     }

@@ -12,7 +12,6 @@ use std::borrow::Borrow;
 /// What tells results apart: the columns, and the cells of a result.
 pub(crate) type Keys = (fn() -> Vec<Column>, fn(&ResultDocument) -> Vec<String>);
 
-/// The statistics that a terminal has room for.
 pub(crate) const NARROW: [Statistic; 7] = [
     Statistic::Mean,
     Statistic::Stdev,
@@ -34,7 +33,6 @@ pub(crate) fn distributions<'a>(
     })
 }
 
-/// The count and some statistics of a distribution.
 pub(crate) fn statistics(times: Times<'_>, shown: &[Statistic]) -> Vec<String> {
     let count = std::iter::once(times.count().to_string());
     count.chain(shown.iter().map(|statistic| us_or_dash(times.statistic(*statistic)))).collect()
@@ -61,16 +59,11 @@ pub(crate) fn times(results: &[ResultDocument], (keys, key): Keys, groups: &[Gro
     grid
 }
 
-/// What the rows of a result are about.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum About {
-    /// The result as a whole.
     Whole,
-    /// Each of several reflectors by itself.
     Reflectors,
-    /// The whole, then each of several reflectors.
     WholeAndReflectors,
-    /// Each end of PGM.
     PgmEnds,
     /// What stands before the point in the ids of quantities.
     Ends,

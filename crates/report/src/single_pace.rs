@@ -103,7 +103,6 @@ fn late(result: &ResultDocument) -> Option<String> {
     Some(text)
 }
 
-/// The columns that tell results apart.
 pub(crate) const KEYS: Keys = (
     || vec![Column::figures("rate", "1/s"), Column::figures("size", "B")],
     |result| {
@@ -116,7 +115,6 @@ pub(crate) const KEYS: Keys = (
 /// What the keys of tables say already.
 const IN_KEYS: [&str; 2] = ["asked", "intended"];
 
-/// All tables, each with the line above it.
 pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
     let counts = |about: About, groups: &[Group]| {
         let mut quantities = about.quantities(groups);
@@ -141,7 +139,6 @@ pub(crate) fn parts(results: &[ResultDocument]) -> Vec<Part> {
     parts
 }
 
-/// What one-way times are worth.
 fn bound(way: &OneWay) -> String {
     match way.method {
         OneWayMethod::SameClock => "Both ends read one clock, so one-way times are exact.".to_owned(),
@@ -182,7 +179,6 @@ fn relations(way: &OneWay) -> String {
     format!(" NICs' clocks are related to the wall clock by {}, which is in that.", all.join(" and "))
 }
 
-/// What a part of the round trip is.
 fn segment_words(name: SegmentName) -> &'static str {
     match name {
         SegmentName::Send => "send call to the driver's stamp, here",

@@ -20,7 +20,6 @@ pub(crate) fn settings(result: &ResultDocument) -> Vec<String> {
     known.filter(|(_, value)| value != "1").map(|(words, value)| words.replace("{}", &value)).collect()
 }
 
-/// A sentence a direction.
 pub(crate) fn sentences(results: &[ResultDocument]) -> Vec<String> {
     results.iter().flat_map(|result| flows(result).iter().map(|flow| sentence(result, flow))).collect()
 }
@@ -121,14 +120,12 @@ fn intervals(result: &ResultDocument, flow: &FlowReport) -> Vec<Second> {
         .collect()
 }
 
-/// The whole of a direction as one interval.
 fn total(result: &ResultDocument, flow: &FlowReport) -> Second {
     let of = |(_, word)| quantity::find(&format!("{}.{word}", flow.direction))?.of(result);
     Second { from_s: 0.0, to_s: flow.elapsed_ns as f64 / 1e9, values: SERIES.map(of) }
 }
 
 impl Second {
-    /// The value of a series.
     fn at(&self, quantity: SeriesQuantity) -> Option<f64> {
         SERIES.iter().zip(self.values).find(|((series, _), _)| *series == quantity)?.1
     }

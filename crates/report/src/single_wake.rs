@@ -7,10 +7,8 @@ use model::ResultDocument;
 
 const WHOLE: [&str; 11] = ["count", "mean", "stdev", "min", "p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "max"];
 
-/// There is one result.
 const KEYS: Keys = (Vec::new, |_| Vec::new());
 
-/// The deadlines in words.
 pub(crate) fn sentences(results: &[ResultDocument]) -> Vec<String> {
     let Some(wake) = results.first().and_then(|result| result.wake.as_ref()) else { return Vec::new() };
     let (Some(deadlines), Some(interval_ns)) = (wake.deadlines, wake.interval_ns) else { return Vec::new() };

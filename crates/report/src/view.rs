@@ -12,7 +12,6 @@ use model::{Probe, ResultDocument};
 pub(crate) struct View {
     /// What the heading says of the figures, where it is not what their kind of latency says.
     pub(crate) figures: Option<&'static str>,
-    /// What the heading says of the settings.
     pub(crate) settings: fn(&ResultDocument) -> Vec<String>,
     pub(crate) sentences: fn(&[ResultDocument]) -> Vec<String>,
     pub(crate) tables: fn(&[ResultDocument]) -> Vec<Part>,

@@ -97,7 +97,6 @@ fn object(value: impl serde::Serialize) -> Map<String, Value> {
     }
 }
 
-/// What differs between two runs.
 pub(super) fn of_runs(a: &RunInput, b: &RunInput) -> Vec<Difference> {
     let mut found = Differences::default();
     let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());

@@ -21,18 +21,14 @@ pub enum CompareError {
         "the sides have no common value of {factor} ({a}; {b}): choose one each with --where {factor}=… --where-b {factor}=…"
     )]
     Apart { factor: String, a: String, b: String },
-    /// No pair of cells.
     #[error(
         "no cell of {a} has one of {b} with the same factors: compare runs of the same plan, or choose with --where and --where-b"
     )]
     Nothing { a: String, b: String },
-    /// A gate that fits no cell, or cells without its figure.
     #[error("gate '{gate}' judges nothing: {why}")]
     GateIdle { gate: String, why: String },
-    /// A gate whose cells cannot be trusted.
     #[error("gate '{gate}' judges nothing: no cell that it is about has repetitions on both sides that can be trusted")]
     GateUntrusted { gate: String },
-    /// What two runs on the command line and an axis within one contradict.
     #[error(
         "--axis compares the values of one factor within one run: leave out the second run and --where-b, or leave out --axis"
     )]
@@ -41,10 +37,8 @@ pub enum CompareError {
         "{run} is named twice: name each run once, the runs of the first side before --with and those of the second after it"
     )]
     Both { run: String },
-    /// Several runs without a second side.
     #[error("several runs need two sides: put --with between them, as in compare A1 A2 A3 --with B1 B2 B3")]
     NoSecondSide,
-    /// A run against itself, without a choice of cells.
     #[error(
         "one run alone needs --axis FACTOR, or --where FACTOR=VALUE and --where-b FACTOR=VALUE; with two runs, name both"
     )]

@@ -103,7 +103,6 @@ impl MetricComparison {
         }
     }
 
-    /// Whether every sample of both sides has the same figure.
     pub(super) fn is_same(&self) -> bool {
         let mut all = self.a_values.iter().chain(&self.b_values);
         all.next().is_none_or(|first| all.all(|value| value.total_cmp(first).is_eq()))

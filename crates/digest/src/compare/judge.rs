@@ -216,7 +216,6 @@ fn of_two<'a>(
     prepare(&a, &b, names, &named(options), options)
 }
 
-/// What else differs between the sides.
 fn differences<'a>(
     [a, b]: [&Cells<'a>; 2],
     names: [&str; 2],
@@ -310,7 +309,6 @@ fn prepare<'a>(
     Ok(comparison)
 }
 
-/// The figures asked for, and those that gates are about.
 fn metrics(options: &CompareOptions) -> Vec<Metric> {
     let mut metrics = if options.metrics.is_empty() { Metric::defaults() } else { options.metrics.clone() };
     metrics.extend(options.gates.iter().map(|gate| gate.metric));
@@ -326,12 +324,10 @@ fn used<'a>(side: &SideCell<'a>) -> Vec<Vec<&'a ResultDocument>> {
     side.runs.iter().map(of).collect()
 }
 
-/// A figure in each of some repetitions that has it.
 fn each(results: &[&ResultDocument], metric: Metric, rtt: bool) -> Vec<f64> {
     results.iter().filter_map(|result| metric.of(result, rtt)).collect()
 }
 
-/// The figures of a pair of cells, untested.
 fn figures(pair: &Pair<'_>, metrics: &[Metric], sample: Sample, rtt: bool) -> Vec<MetricComparison> {
     let (a, b) = (used(&pair.a), used(&pair.b));
     let single = b.iter().filter(|run| !run.is_empty()).count() <= 1;
@@ -507,7 +503,6 @@ fn rounds(cells: &[&SideCell<'_>], metric: Metric, sample: Sample, rtt: bool) ->
         .collect()
 }
 
-/// Corrects and concludes everything.
 fn finish(mut comparisons: Vec<Comparison>, title: String, options: &CompareOptions) -> Comparisons {
     let level = options.level.unwrap_or(LEVEL);
     let is_tested = options.tests != Tests::None;
@@ -543,7 +538,6 @@ fn finish(mut comparisons: Vec<Comparison>, title: String, options: &CompareOpti
     Comparisons { format: model::FORMAT, title, tests, sets, is_tested, level, comparisons, gates: Vec::new() }
 }
 
-/// Why a pair of cells is excluded from claims.
 fn excluded(names: [&str; 2], a: &CellSide, b: &CellSide) -> String {
     let side = |name: &str, side: &CellSide| {
         format!("{name} has no repetition that can be trusted ({})", list(&side.invalid()))

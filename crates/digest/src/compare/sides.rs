@@ -30,7 +30,6 @@ pub(super) struct SideCell<'a> {
 }
 
 impl<'a> SideCell<'a> {
-    /// The repetitions of all runs.
     pub(super) fn results(&self) -> Vec<&'a ResultDocument> {
         self.runs.iter().flatten().copied().collect()
     }
@@ -108,7 +107,6 @@ fn word(value: &str) -> String {
 }
 
 impl<'a> Cells<'a> {
-    /// Those that every filter fits.
     pub(super) fn filtered(&self, wanted: &[Where]) -> Result<Self, CompareError> {
         let mut left = self.clone();
         for (factor, value) in wanted {
@@ -130,7 +128,6 @@ impl<'a> Cells<'a> {
         Ok(left)
     }
 
-    /// The error of a factor that no cell has.
     pub(super) fn unknown(&self, factor: &str) -> CompareError {
         let known = self.factors().into_iter().collect::<Vec<_>>().join(", ");
         CompareError::Factor { factor: factor.to_owned(), run: plain(&self.run.name), known }

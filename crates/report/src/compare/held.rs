@@ -29,7 +29,6 @@ struct GateFigure<'c> {
     p: Option<f64>,
 }
 
-/// A gate with the cells that it fits.
 struct Gated<'c> {
     gate: &'c Gate,
     found: Vec<GateFigure<'c>>,
@@ -96,7 +95,6 @@ fn collect<'c>(gate: &'c Gate, comparisons: &'c [Comparison]) -> Result<Gated<'c
     Ok(Gated { gate, found, not_judged })
 }
 
-/// What became of a gate, its p-values corrected.
 fn conclude(gated: Gated<'_>, sets: usize, options: &CompareOptions) -> GateOutcome {
     let Gated { gate, found, not_judged } = gated;
     let needed = found.iter().find_map(|found| undecided(found, sets, options)).map(|(needed, _)| needed);
@@ -124,7 +122,6 @@ fn fits(gate: &Gate, cell: &CellComparison, comparison: &Comparison) -> bool {
     })
 }
 
-/// What a gate holds against its limit in one cell.
 fn measure<'c>(
     gate: &Gate,
     figure: &'c MetricComparison,
@@ -242,7 +239,6 @@ fn gate_cell(gate: &Gate, found: GateFigure<'_>, sets: usize, options: &CompareO
     (excess, GateCell { label: found.label, broken, undecided, significant: holds && significant, sentence })
 }
 
-/// What is held against the limit, in words.
 fn held(gate: &Gate, figure: &MetricComparison) -> String {
     let unit = gate.metric.unit();
     let (a, b) = (figure_of(unit, figure.a), figure_of(unit, figure.b));

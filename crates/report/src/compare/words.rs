@@ -12,10 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What was compared, and five sentences.
 pub(super) const ON_FIRST_SCREEN: usize = 6;
 
-/// What the figures of a side are.
 pub(crate) const FIGURES: &str = "A side's figure is the geometric mean over its repetitions (of shares the mean), and over its runs where it has several.";
 
-/// What tables and sentences call a figure.
 pub(crate) fn title(metric: &str) -> &str {
     match metric {
         "stdev" => "jitter",
@@ -23,7 +21,6 @@ pub(crate) fn title(metric: &str) -> &str {
     }
 }
 
-/// A percentage with as many digits as it needs.
 pub(super) fn percent(share: f64) -> String {
     let value = share.abs() * 100.0;
     match value {
@@ -136,7 +133,6 @@ pub(crate) fn most(figure: &MetricComparison) -> Option<String> {
     }
 }
 
-/// The same as a clause; empty where there is none.
 fn interval(figure: &MetricComparison) -> String {
     let over = match figure.over {
         Over::Batches => ", over the batches of one repetition each",
@@ -255,7 +251,6 @@ pub(super) fn summary(comparison: &Comparison, siblings: &Siblings, context: Con
     out
 }
 
-/// What is part of every difference beside what was compared.
 fn caveats(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Vec<String> {
     let (a, b) = (&comparison.a, &comparison.b);
     let mut out: Vec<String> = one_run(comparison, sets, siblings).into_iter().collect();
@@ -296,7 +291,6 @@ fn caveats(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Vec<Str
     out
 }
 
-/// What has to be said where a side has one run: what it cannot show, and what to do.
 fn one_run(comparison: &Comparison, sets: usize, siblings: &Siblings) -> Option<String> {
     if comparison.sample != Sample::Run || comparison.a.runs.len().min(comparison.b.runs.len()) > 1 {
         return None;
@@ -359,7 +353,6 @@ fn opening(comparison: &Comparison) -> String {
     format!("{both}: {cells} of cells{over}{times}.")
 }
 
-/// A figure with the cell that it is of.
 type Labelled<'c> = (&'c str, &'c MetricComparison);
 
 /// The significant differences of single cells by size: of the headline figures or, where there is none, of all.
@@ -411,7 +404,6 @@ fn headlines(comparison: &Comparison, sets: usize, level: f64) -> Vec<String> {
     out
 }
 
-/// What too few samples show, told at once: as measured, and claimed by nobody.
 fn too_few(
     few: &[(&str, &MetricComparison)],
     comparison: &Comparison,
@@ -436,7 +428,6 @@ fn too_few(
     Some(format!("Measured, not decided: {}; {why}.", groups.join("; ")))
 }
 
-/// How many comparisons came to what.
 fn tally(comparison: &Comparison, sets: usize) -> Option<String> {
     let figures: Vec<&MetricComparison> = comparison.cells.iter().flat_map(|cell| &cell.metrics).collect();
     let count = |wanted: &[Outcome]| figures.iter().filter(|figure| wanted.contains(&figure.outcome)).count();

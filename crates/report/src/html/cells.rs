@@ -1,8 +1,6 @@
 //! The tables of all cells as data for the template.
 
 use super::{FigureCell, data};
-use crate::beside;
-use crate::boot_tables;
 use crate::cell_tables::{self, CellRow, CellTable};
 use crate::columns::{Room, heading, text};
 use crate::document::Document;
@@ -12,12 +10,12 @@ use crate::markdown::unbanded;
 use crate::say::summary_pace::REACHED;
 use crate::units::{each_once, figure, grouped, spans};
 use crate::view::{self, PageTable, View};
+use crate::{beside, boot_tables};
 use digest::{CellInfo, FindingCount};
 use minijinja::{Value, context};
 use model::Probe;
 use model::quantity::{self, Unit};
 
-/// The tables that have a row.
 pub(super) fn tables(document: &Document) -> Vec<Value> {
     let of = |(probe, view, page): (Probe, View, PageTable)| {
         let title = if page.title.is_empty() { probe.word() } else { page.title };
@@ -96,7 +94,6 @@ fn figure_cell(info: &CellInfo, id: &str) -> FigureCell {
     }
 }
 
-/// Words of the findings.
 fn found(info: &CellInfo) -> String {
     // The same may be found at both ends, with others in between.
     each_once(info.findings.iter().map(|finding| finding.id.as_str())).join(", ")
@@ -126,7 +123,6 @@ pub(super) fn grids(document: &Document) -> Vec<Value> {
     pgm.into_iter().chain(others).collect()
 }
 
-/// A heading is its lines.
 fn table([name, about]: [&str; 2], grid: Grid) -> Value {
     let grid = unbanded(grid);
     let lines = |heading: Vec<String>| heading.into_iter().filter(|line| !line.is_empty()).collect();

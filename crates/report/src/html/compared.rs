@@ -1,7 +1,6 @@
 //! Comparisons of cells and of runs as data for the template.
 
-use crate::Report;
-use crate::compare;
+use crate::{Report, compare};
 use digest::compare::{Comparison, MetricComparison, Outcome, Set};
 use minijinja::{Value, context};
 

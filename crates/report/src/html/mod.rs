@@ -13,10 +13,9 @@ mod table;
 use crate::document::Document;
 use crate::draw::figure::Figure;
 use crate::draw::plots::{self, Picture};
-use crate::environment;
 use crate::papers::caption;
 use crate::text::{answer_grid, fixed_line};
-use crate::{Page, Report, ReportError};
+use crate::{Page, Report, ReportError, environment};
 use digest::names::axis_title;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment as Templates, Value, context};
@@ -124,7 +123,6 @@ fn data(value: impl Serialize) -> Value {
     Value::from(Serde(value))
 }
 
-/// The first screen, whose figures are those of the cells.
 fn answer(document: &Document) -> Value {
     let answer = &document.answer;
     let grid = answer_grid(document);

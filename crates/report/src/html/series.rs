@@ -12,10 +12,8 @@ use std::collections::BTreeMap;
 const POINTS: usize = 300;
 /// Fewer intervals than this show nothing.
 const LEAST: usize = 4;
-/// Repetitions that are drawn.
 const REPETITIONS: usize = 3;
 
-/// How neighbouring intervals become one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Join {
     Largest,
@@ -43,7 +41,6 @@ fn drawn_as(quantity: SeriesQuantity) -> Option<(Content, &'static str, Join)> {
     })
 }
 
-/// What a chart shows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Content {
     Times,
@@ -57,7 +54,6 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
-/// The charts of a cell's repetitions.
 pub(super) fn of(results: &[&ResultDocument]) -> Vec<Picture> {
     let mut out = Vec::new();
     for result in results.iter().take(REPETITIONS) {
@@ -158,7 +154,6 @@ fn draw(heading: String, content: Content, curves: &[Curve]) -> Option<Picture> 
     Some(Picture { heading, figure: chart.figure() })
 }
 
-/// A number of an axis.
 fn number(value: f64) -> String {
     let text = if value >= 10.0 { format!("{value:.0}") } else { format!("{value:.2}") };
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }

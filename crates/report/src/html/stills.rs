@@ -15,10 +15,8 @@ const MOST_BYTES: usize = 2 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Stills {
-    /// All RTT maps on one scale.
     pub(super) all: Option<Value>,
     pub(super) by_result: BTreeMap<(usize, usize), Vec<Value>>,
-    /// Maps that found no room.
     pub(super) left_out: usize,
 }
 

@@ -2,10 +2,8 @@
 
 use crate::say::Facts;
 use crate::units::{counted, percent, span};
-use digest::CellInfo;
-use digest::RunInput;
 use digest::cells::Cell;
-use digest::is_trusted;
+use digest::{CellInfo, RunInput, is_trusted};
 use model::factor::capitalised;
 use model::known::{Symptom, fitting};
 use model::{MachineFacts, Role};

@@ -33,7 +33,6 @@ pub(crate) fn sentences(facts: &Facts<'_>) -> Vec<String> {
     out
 }
 
-/// What other tools measured.
 fn of_others(document: &Document) -> Option<String> {
     let others = document.cells.iter().filter_map(|info| info.factors.get(source::FACTOR));
     let others: BTreeSet<String> = others.map(|one| source::in_words(one)).collect();

@@ -1,9 +1,8 @@
 //! Figures beside the least that the machine allows: what sockets, alone and behind a stack, take above a bare frame.
 
 use crate::units::{list, span};
-use digest::CellInfo;
-use digest::is_trusted;
 use digest::names::{is_baseline, label_word};
+use digest::{CellInfo, is_trusted};
 use model::Probe;
 use std::collections::BTreeSet;
 

@@ -4,15 +4,13 @@
 use crate::document::Document;
 use crate::pgm::{counted_packets, repaired};
 use crate::units::{commas, counted, pps, span};
-use digest::is_trusted;
-use digest::{CellInfo, Mark};
+use digest::{CellInfo, Mark, is_trusted};
 
 /// So little of the rate may be missing.
 pub(crate) const REACHED: f64 = 0.997;
 /// From this ratio on the sender's own waiting is worth a sentence.
 const WAITED: f64 = 2.0;
 
-/// None to three sentences.
 pub(crate) fn sentences(document: &Document) -> Vec<String> {
     let cells: Vec<&CellInfo> = document.cells.iter().filter(|info| info.value("asked").is_some()).collect();
     if cells.is_empty() {
@@ -115,7 +113,6 @@ pub(crate) fn extremes<'a>(
     Some(format!("{what}: {figures}{longest}."))
 }
 
-/// One or two sentences on the cells.
 fn pgm(document: &Document) -> Vec<String> {
     let cells: Vec<&CellInfo> = document.cells.iter().filter(|cell| cell.value("pgm.missing").is_some()).collect();
     if cells.is_empty() {

@@ -9,7 +9,6 @@ pub(crate) use scale::{Domain, Ticks};
 use crate::draw::figure::{Anchor, COLOURS, Colour, Figure, Polyline, Style, words};
 use names::{Name, Names};
 
-/// A rectangle that data are drawn in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Area {
     pub(crate) left: f64,
@@ -38,7 +37,6 @@ impl Area {
     }
 }
 
-/// How an axis shows its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marks {
     /// By lines across the area.
@@ -48,7 +46,6 @@ pub(crate) enum Marks {
 }
 
 impl Marks {
-    /// How marks and labels look: a line or stroke, and the size of text.
     fn style(self) -> (Style, f64) {
         match self {
             Self::Grid => (Style::stroke(Colour::HAIR, 1.0), 12.0),
@@ -95,7 +92,6 @@ pub(crate) fn axis_x(figure: &mut Figure, area: &Area, marks: Marks, ticks: &Tic
     }
 }
 
-/// The edge that values stand on, and what they are.
 pub(crate) fn base(figure: &mut Figure, area: &Area, name: &str) {
     figure.line(Style::stroke(Colour::FAINT, 1.0), area.left, area.bottom(), area.right(), area.bottom());
     if !name.is_empty() {
@@ -113,27 +109,23 @@ fn curve(series: usize) -> Style {
     }
 }
 
-/// A sign that is filled, or hollow.
 pub(crate) fn sign(series: usize, filled: bool) -> Style {
     let colour = Colour::series(series);
     let (fill, stroke, width) = if filled { (colour, Colour::PAGE, 1.0) } else { (Colour::PAGE, colour, 1.6) };
     Style { fill: Some(fill.into()), ..Style::stroke(stroke, width) }
 }
 
-/// A sample of a series' line and sign.
 fn sample(figure: &mut Figure, series: usize, x: f64, y: f64, width: f64) {
     figure.line(curve(series), x, y, x + width, y);
     figure.marker(sign(series, true), series, (x + width / 2.0, y), "");
 }
 
-/// The same as a picture of its own, for tables.
 pub(crate) fn swatch(series: usize) -> String {
     let mut figure = Figure::new(28.0, 12.0, String::new(), String::new());
     sample(&mut figure, series, 1.0, 6.0, 26.0);
     figure.in_page("class=\"swatch\" aria-hidden=\"true\"")
 }
 
-/// A sign on a curve.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Dot {
     pub(crate) at: (f64, f64),
@@ -146,7 +138,6 @@ pub(crate) struct Dot {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// The number of its colour.
     pub(crate) style: usize,
     pub(crate) tip: String,
     /// What repetitions span, as an outline or as a stroke at a single place.
@@ -155,7 +146,6 @@ pub(crate) struct Series {
     /// Where the curve is chance.
     pub(crate) thin: Polyline,
     pub(crate) dots: Vec<Dot>,
-    /// Where its name belongs to.
     pub(crate) end: (f64, f64),
 }
 
@@ -163,14 +153,12 @@ pub(crate) struct Series {
 pub(crate) struct Chart {
     pub(crate) title: String,
     pub(crate) description: String,
-    /// Height of the area.
     pub(crate) height: f64,
     pub(crate) ticks_x: Ticks,
     /// Whether they are lines, or strokes below.
     pub(crate) grid_x: bool,
     pub(crate) name_x: String,
     pub(crate) ticks_y: Ticks,
-    /// A line to compare with.
     pub(crate) reference: Polyline,
     pub(crate) series: Vec<Series>,
 }

@@ -57,7 +57,6 @@ fn apart(wanted: &[(f64, f64)], top: f64, bottom: f64) -> Vec<f64> {
     out
 }
 
-/// A name, the number of its colour, and where its curve ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Name<'a> {
     pub(super) text: &'a str,
@@ -72,7 +71,6 @@ impl Name<'_> {
     }
 }
 
-/// Where names stand.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Names {
     /// Beside the ends of the curves, in so much room.
@@ -130,7 +128,6 @@ fn below(figure: &mut Figure, area: &Area, width: f64, columns: usize, names: &[
     }
 }
 
-/// Names at the ends of their curves.
 fn beside(figure: &mut Figure, area: &Area, room: f64, mut names: Vec<Name<'_>>) {
     // Of curves that end at one height the one that ends last has the highest name, so that leaders do not cross.
     names.sort_by(|a, b| b.end.0.total_cmp(&a.end.0));

@@ -70,12 +70,10 @@ impl Domain {
         ticks
     }
 
-    /// The ticks with their labels.
     pub(crate) fn labelled(&self, word: impl Fn(f64) -> String) -> Ticks {
         self.ticks().into_iter().map(|value| (self.at(value), word(value))).collect()
     }
 
-    /// What stands behind the name of its axis.
     pub(crate) fn scale(&self) -> &'static str {
         if self.log { ", log scale" } else { "" }
     }

@@ -28,7 +28,6 @@ impl<T: Into<Colour>> From<T> for Paint {
     }
 }
 
-/// How lines and areas look.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Style {
     pub(crate) fill: Option<Paint>,
@@ -59,7 +58,6 @@ impl Style {
     }
 }
 
-/// Cells by colour number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pixels {
     pub(crate) width: usize,
@@ -120,9 +118,7 @@ pub(crate) struct Figure {
     pub(crate) font: Font,
 }
 
-/// Room that text leaves at the right edge.
 const EDGE: f64 = 14.0;
-/// Lines of one text at most.
 const LINES: usize = 4;
 /// Room above a headed figure for one line of its heading, and around it.
 const HEAD: f64 = 34.0;
@@ -195,12 +191,10 @@ impl Figure {
         y
     }
 
-    /// A text in lines that the picture has room for.
     fn fitting(&self, text: &Text, most: usize) -> Vec<String> {
         broken(&text.text, fits(text.size, text.bold, self.left + self.width - text.x - EDGE), Some(most))
     }
 
-    /// The picture with a margin and a heading above it.
     pub(crate) fn headed(mut self, heading: &str, theme: Theme) -> Self {
         self.theme = theme;
         heading.clone_into(&mut self.title);

@@ -25,7 +25,6 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap_or_default()
 }
 
-/// What a page refers to, as it is drawn.
 #[derive(Default)]
 struct Used<'a> {
     theme: Theme,
@@ -37,7 +36,6 @@ struct Used<'a> {
 }
 
 impl Used<'_> {
-    /// The name of the graphics state with an opacity.
     fn alpha(&mut self, alpha: f64) -> String {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1000")]
         let alpha = (alpha.clamp(0.0, 1.0) * 1000.0).round() as u16;
@@ -53,7 +51,6 @@ fn rgb(colour: Colour, theme: Theme) -> [f32; 3] {
     colour.rgb(theme).map(|part| f32::from(part) / 255.0)
 }
 
-/// Sets colours, line and opacity, calls `outline`, and paints it.
 fn painted(page: &mut Content, used: &mut Used<'_>, style: &Style, outline: impl FnOnce(&mut Content)) {
     page.save_state();
     let alpha = style.fill.or(style.stroke).map_or(1.0, |paint| paint.alpha);
@@ -92,7 +89,6 @@ fn outline(page: &mut Content, line: &Polyline) {
     }
 }
 
-/// A circle of so many corners that no eye sees them.
 fn circle((x, y): (f64, f64), radius: f64) -> Polyline {
     let corner = |number: u32| {
         let angle = f64::from(number % 48) / 48.0 * std::f64::consts::TAU;
@@ -132,7 +128,6 @@ fn text(page: &mut Content, used: &mut Used<'_>, font: &Font, text: &Text) {
     page.restore_state();
 }
 
-/// The numbers of objects, counted up.
 struct Numbers(i32);
 
 impl Numbers {
@@ -143,7 +138,6 @@ impl Numbers {
 }
 
 impl Figure {
-    /// The picture as PDF, so many times as large.
     pub(crate) fn pdf(&self, scale: f64) -> Vec<u8> {
         let points = POINTS * scale;
         let (mut page, mut used) = (Content::new(), Used { theme: self.theme, ..Used::default() });

@@ -161,7 +161,6 @@ fn path(lines: &[Polyline]) -> Option<Path> {
     path.finish()
 }
 
-/// The outlines of letters, one behind the other.
 struct Outline {
     path: PathBuilder,
     x: f32,

@@ -15,7 +15,6 @@ fn xy(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// Lines as path data.
 fn path_data(lines: &[Polyline]) -> String {
     let mut out = String::new();
     for line in lines.iter().filter(|line| line.len() > 1) {
@@ -173,7 +172,6 @@ impl Figure {
         svg.finish()
     }
 
-    /// The whole picture as SVG, so many times as large.
     pub(crate) fn svg(&self, scale: f64) -> String {
         let families = format!("role=\"img\" font-family=\"{}\"", escape(&self.font.families()));
         let mut svg = Writer::new(self, scale, Some(self.theme), &families);

@@ -24,7 +24,6 @@ pub(crate) struct Text {
     pub(crate) text: String,
 }
 
-/// A line of text in the regular weight.
 pub(crate) fn words(x: f64, y: f64, anchor: Anchor, size: f64, colour: Colour, text: impl Into<String>) -> Text {
     Text { x, y, anchor, size, bold: false, colour, halo: false, text: text.into() }
 }

@@ -25,7 +25,6 @@ pub struct Look {
     pub high_ns: Option<u64>,
 }
 
-/// Rows and colours that several maps share.
 #[derive(Debug, Clone)]
 pub(crate) struct Common {
     pub(crate) rows: Rows,
@@ -38,7 +37,6 @@ pub(crate) struct Common {
 const LINEAR_ROWS: u32 = 400;
 
 impl Look {
-    /// The layout that this look shows of a map.
     pub(crate) fn layout(&self, map: &Map) -> Layout {
         match (&map.whole.linear, self.linear) {
             (Some(grid), true) => grid.layout,
@@ -77,7 +75,6 @@ fn colour_of(table: &[Rgb; 256], number: usize) -> Rgb {
 }
 
 impl Common {
-    /// The colour number of a count in `palette`.
     pub(crate) fn colour(&self, count: u64) -> u8 {
         self.scale.level(count).map_or(0, |level| u8::try_from(u16::from(level) * 254 / 255 + 1).unwrap_or(u8::MAX))
     }
@@ -96,7 +93,6 @@ impl Common {
         pixels
     }
 
-    /// A lane of counts as pixels.
     pub(crate) fn lane(&self, counts: &[u64], wide: usize, high: usize) -> Pixels {
         lane(counts, self.palette.clone(), wide, high, |count| self.colour(count))
     }
@@ -120,7 +116,6 @@ pub(crate) fn lost_lane(lost: &[u64], theme: Theme, wide: usize, high: usize) ->
     })
 }
 
-/// Times at the left of a map.
 pub(crate) fn latency_axis(figure: &mut Figure, area: &Area, rows: &Rows, labels: bool) {
     let (low, high) = (rows.low_ns() as f64, rows.high_ns() as f64);
     let ticks = match rows.layout {
@@ -226,7 +221,6 @@ pub(crate) fn framed(figure: &mut Figure, left: f64, top: f64, pixels: Pixels) -
     area
 }
 
-/// What a picture says of itself in its file.
 pub(crate) fn facts(map: &Map, scale: String) -> Vec<(&'static str, String)> {
     vec![
         ("Software", format!("windhover {}", env!("CARGO_PKG_VERSION"))),
@@ -239,7 +233,6 @@ pub(crate) fn facts(map: &Map, scale: String) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Length of a column in words.
 pub(crate) fn length(ns: u64) -> String {
     match ns {
         ns if ns >= 120_000_000_000 && ns % 60_000_000_000 == 0 => format!("{} min", ns / 60_000_000_000),

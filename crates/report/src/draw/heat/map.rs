@@ -114,7 +114,6 @@ pub struct StatisticLine {
     pub values: Vec<Option<u64>>,
 }
 
-/// Messages that must lie beyond a quantile.
 const BEYOND: u64 = stats::Histogram::BEYOND;
 
 impl Strip {
@@ -252,7 +251,6 @@ pub(super) struct Tagged {
     pub(super) at_ns: u64,
     /// This tag's time of it.
     pub(super) value_ns: u64,
-    /// The record.
     pub(super) outlier: Outlier,
 }
 

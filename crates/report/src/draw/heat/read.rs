@@ -24,10 +24,8 @@ const LADDER_MS: [u64; 18] = [
 ];
 /// How much time before and after one of the worst messages a detail shows.
 const DETAIL_NS: u64 = 3_000_000_000;
-/// Columns of a detail at most.
 const DETAIL_COLUMNS: usize = 4000;
 
-/// Damaged lines that are named one by one.
 const NAMED: usize = 3;
 
 /// The tags that the interval logs of a run have, in the order of their names.
@@ -84,7 +82,6 @@ fn of<'a>(
     heat
 }
 
-/// What was read, or nothing and why.
 fn or_problem<T: Default>(read: Result<T, StoreError>, problems: &mut Vec<String>) -> T {
     read.unwrap_or_else(|error| {
         problems.push(error.to_string());
@@ -178,7 +175,6 @@ fn tagged(outliers: &[Outlier], tag: &str) -> Vec<Tagged> {
     tagged
 }
 
-/// One strip to be summed.
 struct Plan<'a> {
     start_ns: u64,
     column_ns: u64,
@@ -302,7 +298,6 @@ fn losses(result: &ResultDocument, tag: &str) -> Vec<(u64, u64)> {
 type Part = (Vec<Summed>, Vec<(usize, String)>);
 
 impl Plan<'_> {
-    /// Sums the columns, in several threads.
     fn strip(&self, options: &Options, all_damaged: &mut Vec<(usize, String)>) -> Strip {
         let each = self.columns.div_ceil(options.threads.clamp(1, 16)).max(1);
         let parts: Vec<Part> = std::thread::scope(|scope| {

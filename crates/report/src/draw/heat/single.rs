@@ -9,18 +9,14 @@ use crate::draw::chart::Area;
 use crate::draw::figure::{Anchor, Colour, Figure, Pixels, Polyline, Style, Text, words};
 use crate::units::{commas, counted, span};
 
-/// What a map's picture is drawn with.
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 108.0;
-/// Pixels that cells should fill.
 const WIDE: usize = 1000;
 const HIGH: usize = 400;
-/// Least width of what is not cells.
 pub(crate) const LEAST: usize = 560;
 /// Stalls that get a ring with a number, and of them those that are told below.
 const MARKED: usize = 10;
 const NAMED: usize = 3;
-/// Top of the pictures of 2011, and width of their rows.
 pub(crate) const TOP_2011_NS: u64 = 2_000_000;
 pub(crate) const ROW_2011_NS: u64 = 10_000;
 const SHADES: u32 = 25;
@@ -36,7 +32,6 @@ fn soft(figure: &mut Figure, x: f64, y: f64, anchor: Anchor, size: f64, text: im
     figure.text(words(x, y, anchor, size, Colour::SOFT, text));
 }
 
-/// What the numbers of a map add up to, in words.
 fn sums(map: &Map) -> String {
     let lost = if map.lost == 0 { "none lost".to_owned() } else { format!("{} lost", commas(map.lost)) };
     format!("{} messages, {lost} · run {}", commas(map.total()), map.run)
@@ -104,7 +99,6 @@ fn shown(map: &Map, rows: &Rows, below: u64, above: u64) -> String {
     words.join(" · ")
 }
 
-/// The scale in words, for the file.
 pub(crate) fn scale_words(common: &Common) -> String {
     format!(
         "{} ns to {} ns, colour {:?}, saturated at {} messages",
@@ -120,7 +114,6 @@ fn describe(map: &Map) -> String {
     format!("{} by time and latency: {}.{worst}", map.quantity(), sums(map))
 }
 
-/// A lane over the whole time.
 fn lane(figure: &mut Figure, top: f64, pixels: Pixels, name: &str) -> Area {
     let area = framed(figure, LEFT, top, pixels);
     soft(figure, LEFT - 8.0, area.bottom() - 1.0, Anchor::End, 11.5, name);
@@ -149,7 +142,6 @@ fn events(figure: &mut Figure, map: &Map, top: f64, width: f64) -> f64 {
     top + 17.0
 }
 
-/// A stroke at each place of a lane.
 fn strokes(figure: &mut Figure, series: usize, places: impl Iterator<Item = f64>, top: f64, high: f64) {
     let strokes = places.map(|x| vec![(LEFT + x, top), (LEFT + x, top + high)]);
     figure.path(Style::stroke(Colour::series(series), 1.5), strokes.collect());

@@ -73,13 +73,11 @@ fn joined(spans: &[(u64, u64)], of: impl Fn(usize) -> Stall) -> Vec<((u64, u64),
     all
 }
 
-/// The stalls of messages that were kept one by one.
 fn kept(tagged: &[Tagged]) -> Vec<((u64, u64), Stall)> {
     let ways: Vec<(u64, u64)> = tagged.iter().map(|one| way(&one.outlier)).collect();
     joined(&ways, |at| Stall { at_ns: tagged[at].at_ns, value_ns: tagged[at].value_ns, messages: Some(1) })
 }
 
-/// The worst of these.
 pub(super) fn worst(tagged: &[Tagged], most: usize) -> Vec<Stall> {
     sorted(kept(tagged).into_iter(), most)
 }

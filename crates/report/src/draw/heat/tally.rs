@@ -14,7 +14,6 @@ fn up_to(bucket: &Bucket, ns: u64) -> u64 {
     u64::try_from((u128::from(bucket.count) * below + width / 2) / width).unwrap_or(bucket.count)
 }
 
-/// Counts by row, and which rows have any.
 #[derive(Default)]
 struct RowCounts {
     counts: Vec<u64>,
@@ -45,7 +44,6 @@ impl RowCounts {
     }
 }
 
-/// What one thread sums one column in.
 pub(super) struct Tally {
     linear_step_ns: Option<u64>,
     log: RowCounts,

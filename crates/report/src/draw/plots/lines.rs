@@ -10,7 +10,6 @@ use model::quantity::{self, Quantity, Unit};
 use model::{LatencyKind, Probe};
 use std::collections::BTreeSet;
 
-/// What a quantity is drawn against.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Against {
     /// Message size of ping-pong in bytes, log2.
@@ -50,7 +49,6 @@ impl Against {
 /// What a value is drawn against, the value, its range over repetitions, the cell.
 type Point<'a> = (f64, f64, Option<[f64; 2]>, &'a CellInfo);
 
-/// The cells of one line before they have a place.
 struct Points<'a> {
     name: String,
     style: usize,
@@ -116,7 +114,6 @@ fn charts(plotted: &Plotted<'_>, against: Against, id: &str) -> Vec<Picture> {
     panels.iter().map(draw).collect()
 }
 
-/// The horizontal axis of a panel.
 enum Across {
     Sizes(BTreeSet<u64>),
     Rates(Domain),
@@ -188,7 +185,6 @@ fn series(line: &Points<'_>, quantity: &Quantity, name: &str, across: &Across, d
     }
 }
 
-/// The picture in words, for those who cannot see it.
 fn describe(lines: &[Points<'_>], quantity: &Quantity, against: Against) -> String {
     let word = |(x, y, ..): &Point<'_>| format!("{} at {}", figure(quantity.unit, *y), against.word(*x));
     let words = lines.iter().filter_map(|line| {

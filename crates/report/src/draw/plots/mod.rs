@@ -19,14 +19,12 @@ use digest::names::{label_word, measured_on, rank, rate_word};
 use model::{LatencyKind, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One picture with what stands above it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Picture {
     pub(crate) heading: String,
     pub(crate) figure: Figure,
 }
 
-/// What is drawn.
 #[derive(Clone, Copy)]
 pub(crate) struct Plotted<'a> {
     pub(crate) cells: &'a [Cell],
@@ -131,7 +129,6 @@ pub(crate) fn in_words(info: &CellInfo, ids: &[&str]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// One distribution in a line.
 pub(crate) fn tip(info: &CellInfo) -> String {
     format!("{}: {} {}", info.label, info.kind.title(), in_words(info, &["p50", "p99", "p99.9", "p99.99", "max"]))
 }

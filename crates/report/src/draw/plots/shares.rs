@@ -11,10 +11,8 @@ use digest::cells::Cell;
 use model::{LatencyKind, Probe};
 use stats::Histogram;
 
-/// A distribution as counts, ascending.
 type Counts = Vec<(f64, u64)>;
 
-/// Which distributions are drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Pingpong,
@@ -22,7 +20,6 @@ enum Source {
     Sent,
     /// `pace`, from the intended send time: what waiting for the sender costs is in it.
     Intended,
-    /// `wake`.
     WakeUp,
 }
 
@@ -68,7 +65,6 @@ fn total(counts: &Counts) -> u64 {
     counts.iter().map(|(_, count)| count).sum()
 }
 
-/// The value below which a share of the messages lies.
 fn quantile(counts: &Counts, share: f64) -> Option<f64> {
     let (total, mut seen) = (total(counts), 0);
     counts.iter().find_map(|(ns, count)| {
@@ -144,7 +140,6 @@ fn functions_of(plotted: &Plotted<'_>, of: Source) -> Option<Vec<Picture>> {
     Some(axes.pictures(plotted, &panels, of, function))
 }
 
-/// What all panels of a kind share.
 struct Axes {
     domain: Domain,
     ticks: Ticks,

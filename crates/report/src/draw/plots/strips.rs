@@ -15,9 +15,7 @@ const ROW: f64 = 24.0;
 const HEAD: f64 = 30.0;
 /// Room for names: as much as the longest needs between these; what is longer still takes several lines.
 const NAMES: (f64, f64) = (330.0, 540.0);
-/// Left and right of a name.
 const BESIDE: f64 = 24.0;
-/// Distance of the lines of a name.
 const LINE: f64 = 15.0;
 const FIGURES: f64 = 200.0;
 
@@ -30,7 +28,6 @@ fn in_lines(name: &str, names: f64) -> Vec<String> {
     broken(name, |text| name_width(text) <= names - BESIDE, Some(usize::MAX))
 }
 
-/// The picture; absent when no cell has figures.
 pub(crate) fn strips(plotted: &Plotted<'_>) -> Option<Figure> {
     let fit = |info: &&CellInfo| {
         let known = ["min", "p50", "mean", "max"].iter().all(|id| info.value(id).is_some());
@@ -71,7 +68,6 @@ pub(crate) fn strips(plotted: &Plotted<'_>) -> Option<Figure> {
     Some(figure)
 }
 
-/// One strip, in a row that begins at `top`.
 fn strip(figure: &mut Figure, area: &Area, domain: Domain, info: &CellInfo, top: f64, high: f64) {
     let y = top + high / 2.0;
     let colour = Colour::series(info.colour);

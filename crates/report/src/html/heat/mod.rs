@@ -23,7 +23,6 @@ const COLUMNS: [usize; 4] = [4000, 2000, 1000, 400];
 /// Worst messages that the page names, and of them lost ones.
 const LISTED: usize = 60;
 const LISTED_LOST: usize = 20;
-/// Reflectors that have maps of their own.
 const REFLECTORS: usize = 8;
 /// Other probes log by the second: with fewer columns there is nothing to see.
 const LEAST_COLUMNS: usize = 8;
@@ -35,7 +34,6 @@ pub(super) struct Page {
     pub(super) panels: Panels,
     /// Maps by run and result: which the cells' pages show.
     pub(super) by_result: BTreeMap<(usize, usize), CellMaps>,
-    /// What is damaged or missing.
     pub(super) problems: Vec<String>,
 }
 
@@ -54,7 +52,6 @@ pub(super) struct CellMaps {
     pub(super) reflectors: Vec<CellMaps>,
 }
 
-/// Reads the logs of all runs.
 pub(super) fn page(report: &Report) -> Result<Page, ReportError> {
     let mut page = Page::default();
     for max_columns in COLUMNS {
@@ -115,7 +112,6 @@ fn sort(outliers: &mut [Outlier]) {
     });
 }
 
-/// The maps of each of several reflectors.
 fn reflectors(run: &RunInput, result: usize, all: &CellMaps, options: &heat::Options) -> Vec<CellMaps> {
     let (Some(folder), Some(document), Some(step)) =
         (run.folder.as_deref(), run.results.get(result), run.steps.get(result))

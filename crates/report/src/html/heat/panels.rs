@@ -8,7 +8,6 @@ use minijinja::{Value, context};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Small multiples: rows and columns of factors.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Panels {
     /// Heads of the columns; empty where the panels are no table.
@@ -22,7 +21,6 @@ pub(crate) struct PanelRow {
     pub(super) panels: Vec<Option<Value>>,
 }
 
-/// What tells maps from each other.
 pub(super) struct Words {
     protocols: bool,
     sizes: bool,

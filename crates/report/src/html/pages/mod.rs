@@ -6,18 +6,15 @@ mod tables;
 use super::heat::{CellMaps, Page as Maps};
 use super::stills::Stills;
 use super::{data, pictures, series};
-use crate::Report;
 use crate::draw::plots::in_words;
-use crate::environment;
 use crate::units::commas;
-use digest::RunInput;
+use crate::{Report, environment};
 use digest::cells::Cell;
-use digest::{CellInfo, FindingCount};
+use digest::{CellInfo, FindingCount, RunInput};
 use minijinja::{Value, context};
 use model::ResultDocument;
 use tables::{counts, distributions, worst};
 
-/// The sections of all cells, in the order of the tables.
 pub(super) fn of(report: &Report, maps: &Maps, stills: &Stills) -> Vec<Value> {
     let cells = report.cells.iter().enumerate();
     cells.filter_map(|(number, cell)| Some(page(number, cell, report.inputs.get(cell.run)?, maps, stills))).collect()
@@ -65,7 +62,6 @@ fn title(info: &CellInfo) -> String {
     format!("{} {} · {} B{label}", info.probe, info.protocol.to_uppercase(), commas(info.size_bytes))
 }
 
-/// The most important figures.
 fn words(info: &CellInfo) -> String {
     let kind = info.kind.title();
     let times = in_words(info, &["p50", "p99", "p99.9", "max"]);
@@ -87,7 +83,6 @@ fn verdict(info: &CellInfo) -> Vec<Value> {
     info.findings.iter().map(found).collect()
 }
 
-/// A repetition's maps in the viewer.
 fn map_link(result: &ResultDocument, of_result: &CellMaps, all: usize, stills: Vec<Value>) -> Value {
     let repetition = result.repetition.filter(|_| all > 1).map(|repetition| format!("repetition {repetition}"));
     let reflector = of_result.reflector.as_ref().map(|host| format!("reflector {host}"));

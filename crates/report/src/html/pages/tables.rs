@@ -12,7 +12,6 @@ use model::{OneWay, OneWayMethod, ResultDocument, Statistic};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Worst messages that a cell names.
 const WORST: usize = 12;
 
 #[derive(Serialize)]
@@ -73,7 +72,6 @@ impl Table {
     }
 }
 
-/// The distributions of all groups.
 const TIMES: [Group; 9] = [
     Group::Latency,
     Group::Intended,
@@ -86,7 +84,6 @@ const TIMES: [Group; 9] = [
     Group::Steps,
 ];
 
-/// All distributions of all repetitions.
 pub(super) fn distributions(results: &[&ResultDocument]) -> Table {
     let mut grid = Grid { columns: [(KEYS.0)(), vec![Column::words("")]].concat(), ..Grid::default() };
     grid.columns.push(Column::figures("messages", ""));

@@ -10,11 +10,9 @@ use model::quantity::{self, Unit};
 
 /// Comparisons of one axis that get a sentence each; of more the first and the last by their first figure.
 const MOST_OF_AXIS: usize = 2;
-/// Figures in a sentence.
 const MOST_FIGURES: usize = 3;
 /// A p50 that changes by less is not worth a word.
 const SLIGHT: f64 = 1.1;
-/// Sentences about effects.
 const MOST: usize = 3;
 
 /// The first of these that has something to say does.
