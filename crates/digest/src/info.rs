@@ -52,18 +52,6 @@ impl Figures {
     pub fn value(&self, id: &str) -> Option<f64> {
         self.0.get(id).map(|figure| figure.value)
     }
-
-    /// The smallest and the largest of the repetitions.
-    #[must_use]
-    pub fn range(&self, id: &str) -> Option<[f64; 2]> {
-        self.0.get(id)?.range
-    }
-
-    /// A count, 0 where it is not known.
-    #[must_use]
-    pub fn count(&self, id: &str) -> u64 {
-        crate::text::whole(self.value(id).unwrap_or(0.0))
-    }
 }
 
 /// How often a finding was made in the repetitions of a cell.
@@ -163,13 +151,13 @@ impl CellInfo {
     /// The smallest and the largest of the repetitions.
     #[must_use]
     pub fn range(&self, id: &str) -> Option<[f64; 2]> {
-        self.figures.range(id)
+        self.figures.0.get(id)?.range
     }
 
     /// A count, 0 where it is not known.
     #[must_use]
     pub fn count(&self, id: &str) -> u64 {
-        self.figures.count(id)
+        crate::text::whole(self.value(id).unwrap_or(0.0))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::columns::{Room, cell, heading};
 use crate::layout::{Column, Grid};
+use digest::CellInfo;
 use digest::names::label_word;
-use digest::{CellInfo, Mark};
 use model::{Probe, factor};
 
 const FIGURES: [&str; 5] = ["p50", "p99", "p99.9", "max", "stdev"];
@@ -48,12 +48,7 @@ fn grid(cells: &[CellInfo]) -> Option<Grid> {
         for info in [trip, wake] {
             cells.extend(FIGURES.map(|id| cell(&info.figures, id, Room::Narrow)));
         }
-        let mark = [trip, wake].into_iter().map(|info| info.mark).max_by_key(|mark| match mark {
-            Mark::Clean => 0,
-            Mark::Disturbed => 1,
-            Mark::Invalid => 2,
-        });
-        cells.push(mark.map_or("", |mark| mark.sign()).to_owned());
+        cells.push(trip.mark.max(wake.mark).sign().to_owned());
         grid.rows.push(cells);
     }
     Some(grid)
@@ -83,7 +78,7 @@ fn agree(trip: &CellInfo, wake: &CellInfo) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use digest::{Figure, Figures};
+    use digest::{Figure, Figures, Mark};
     use model::{LatencyKind, Substrate};
     use std::collections::BTreeMap;
 

@@ -53,15 +53,26 @@ fn rates(cells: &[&CellInfo]) -> String {
     )
 }
 
-/// p99.9 by the intended send, which leaves nothing out; `left_out` cells cannot be trusted.
+/// p99.9 by the intended send, which leaves nothing out: `p99.9 of RTT …: 87.0 µs (best: …) to 1.07 ms (worst: …); maximum 4.97 ms
+/// (…).` `left_out` cells cannot be trusted.
 fn tail(cells: &[&CellInfo], left_out: usize) -> Option<String> {
     let among = match left_out {
         0 => String::new(),
         _ => format!(" ({} that can be trusted)", counted(cells.len(), "cell")),
     };
-    let what = format!("p99.9 of RTT from the intended send{among}");
-    let all = || cells.iter().copied();
-    extremes(&what, all(), "intended.p99.9", all(), "intended.max", place)
+    let of = |id| cells.iter().filter_map(move |info| Some((info.value(id)?, *info)));
+    let mut figures: Vec<(f64, &CellInfo)> = of("intended.p99.9").collect();
+    figures.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let figures = match figures.as_slice() {
+        [] => return None,
+        [(one, info)] => format!("{} ({})", span(*one), place(info)),
+        [(least, best), .., (most, worst)] => {
+            format!("{} (best: {}) to {} (worst: {})", span(*least), place(best), span(*most), place(worst))
+        }
+    };
+    let longest = of("intended.max").max_by(|a, b| a.0.total_cmp(&b.0));
+    let longest = longest.map(|(ns, info)| format!("; maximum {} ({})", span(ns), place(info))).unwrap_or_default();
+    Some(format!("p99.9 of RTT from the intended send{among}: {figures}{longest}."))
 }
 
 /// Where the time from the actual send leaves out what the sender made messages wait.
@@ -87,30 +98,6 @@ fn waiting(cells: &[&CellInfo]) -> Option<String> {
         span(*sent),
         span(*intended)
     ))
-}
-
-/// The best and the worst figure of some cells, and the largest of all: `p99.9 of RTT/2: 87.0 µs (best: …) to 1.07 ms
-/// (worst: …); maximum 4.97 ms (…).`
-pub(crate) fn extremes<'a>(
-    what: &str,
-    cells: impl Iterator<Item = &'a CellInfo>,
-    id: &str,
-    all: impl Iterator<Item = &'a CellInfo>,
-    max: &str,
-    place: impl Fn(&CellInfo) -> String,
-) -> Option<String> {
-    let mut figures: Vec<(f64, &CellInfo)> = cells.filter_map(|info| Some((info.value(id)?, info))).collect();
-    figures.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let figures = match figures.as_slice() {
-        [] => return None,
-        [(one, info)] => format!("{} ({})", span(*one), place(info)),
-        [(least, best), .., (most, worst)] => {
-            format!("{} (best: {}) to {} (worst: {})", span(*least), place(best), span(*most), place(worst))
-        }
-    };
-    let longest = all.filter_map(|info| Some((info.value(max)?, info))).max_by(|a, b| a.0.total_cmp(&b.0));
-    let longest = longest.map(|(ns, info)| format!("; maximum {} ({})", span(ns), place(info))).unwrap_or_default();
-    Some(format!("{what}: {figures}{longest}."))
 }
 
 fn pgm(document: &Document) -> Vec<String> {

@@ -58,12 +58,8 @@ impl Words {
     }
 
     pub(super) fn title(&self, cell: &Cell, repetitions: usize, repetition: Option<u32>) -> String {
-        let (words, rate) = self.split(cell);
-        let rate = if rate.is_empty() {
-            cell.info.factors.get("rate").map(|rate| rate_word(rate)).unwrap_or_default()
-        } else {
-            rate
-        };
+        let (words, _) = self.split(cell);
+        let rate = cell.info.factors.get("rate").map(|rate| rate_word(rate)).unwrap_or_default();
         let again = match repetition {
             Some(repetition) if repetitions > 1 => format!("repetition {repetition}"),
             _ => String::new(),
