@@ -1,11 +1,11 @@
 //! Changes of the kernel that are known to move latencies, quoted where the kernel's version and the symptom fit.
 
 use crate::say::Facts;
-use crate::units::{counted, percent, span};
+use crate::units::{counted, each_once, percent, span};
 use digest::cells::Cell;
 use digest::{CellInfo, RunInput, is_trusted};
 use model::factor::capitalised;
-use model::known::{Symptom, fitting};
+use model::known::{KnownChange, Symptom, fitting};
 use model::{MachineFacts, Role};
 use std::collections::BTreeMap;
 
@@ -49,44 +49,45 @@ fn long_tail(info: &CellInfo) -> Option<(&'static str, f64)> {
     })
 }
 
+/// A change that a cell shows.
+struct Occurrence<'a> {
+    cell: &'a Cell,
+    seen: Observation,
+    release: &'a str,
+    change: &'static KnownChange,
+}
+
 /// One sentence a change, about the cell that shows it most: short, and with the remedy and what the change is known from.
 pub(crate) fn sentences(facts: &Facts<'_>) -> Vec<[String; 2]> {
-    /// How many cells show a change, and the one that shows it most.
-    type Occurrence<'c> = (usize, Observation, &'c Cell, &'c str);
-    let mut found: BTreeMap<&str, (Occurrence<'_>, [String; 2])> = BTreeMap::new();
+    let mut found: BTreeMap<&str, Vec<Occurrence<'_>>> = BTreeMap::new();
     for cell in facts.cells.iter().filter(|cell| is_trusted(&&cell.info)) {
         let Some(run) = facts.runs.get(cell.run) else { continue };
-        let mut counted: Vec<&str> = Vec::new();
         for (end, machine) in machines(run, cell) {
             let release = machine.kernel_release.as_deref().unwrap_or_default();
             for symptom in Symptom::ALL {
-                let Some(own) = seen(cell, symptom, end, machine) else { continue };
+                let Some(seen) = seen(cell, symptom, end, machine) else { continue };
                 for change in fitting(release, machine.preemption.as_deref(), symptom) {
-                    let more = usize::from(!counted.contains(&change.id.as_str()));
-                    counted.push(&change.id);
-                    let entry = found.entry(&change.id);
-                    let ((cells, worst, at, kernel), _) = entry.or_insert_with(|| {
-                        (
-                            (0, (f64::MIN, String::new()), cell, release),
-                            [format!("{}.", change.what), change.sentence()],
-                        )
-                    });
-                    *cells += more;
-                    if own.0 > worst.0 {
-                        (*worst, *at, *kernel) = (own.clone(), cell, release);
-                    }
+                    let one = Occurrence { cell, seen: seen.clone(), release, change };
+                    found.entry(&change.id).or_default().push(one);
                 }
             }
         }
     }
-    let sentence = |((cells, (_, what), cell, kernel), [short, whole]): (Occurrence<'_>, [String; 2])| {
-        let info = &cell.info;
-        let place = format!("{} {}, {}", info.protocol.to_uppercase(), info.probe, info.label);
-        let cells = if cells > 1 { format!(" ({} in all)", counted(cells, "cell")) } else { String::new() };
-        let seen = format!("in {place}{cells} {what}, on Linux {kernel}");
-        [format!("{}: {short}", capitalised(&seen)), format!("A known change of the kernel fits: {seen}: {whole}")]
-    };
-    found.into_values().map(sentence).collect()
+    found.into_values().filter_map(|all| sentence(&all)).collect()
+}
+
+fn sentence(all: &[Occurrence<'_>]) -> Option<[String; 2]> {
+    let Occurrence { cell, seen: (_, what), release, change } =
+        all.iter().reduce(|worst, one| if one.seen.0 > worst.seen.0 { one } else { worst })?;
+    let info = &cell.info;
+    let cells = each_once(all.iter().map(|one| std::ptr::from_ref(one.cell))).len();
+    let cells = if cells > 1 { format!(" ({} in all)", counted(cells, "cell")) } else { String::new() };
+    let place = format!("{} {}, {}", info.protocol.to_uppercase(), info.probe, info.label);
+    let seen = format!("in {place}{cells} {what}, on Linux {release}");
+    Some([
+        format!("{}: {}.", capitalised(&seen), change.what),
+        format!("A known change of the kernel fits: {seen}: {}", change.sentence()),
+    ])
 }
 
 /// The ends of a cell with their machines, in its first boot where these were booted for it.
