@@ -2,7 +2,8 @@
 //!
 //! Floor 2. The stack itself is the preload library (`shim`), which this crate embeds: [`Library`] puts it where the loader
 //! finds it, [`Settings`] says how it shall behave, [`examine`] says whether a program can be accelerated at all, and
-//! [`pages`] reads what the library reports of each process. [`Capture`] reads the frames of a process.
+//! [`pages`] reads what the library reports of each process. [`Capture`] reads the frames of a process. [`measure_ways`] compares the
+//! ways past the kernel, and [`recommend_way`] judges them.
 
 mod audit;
 mod capture;
@@ -13,6 +14,7 @@ mod library;
 mod profile;
 mod program;
 mod stat;
+mod ways;
 
 pub use audit::Audit;
 pub use bypass_abi::{SETTINGS, Setting, Start};
@@ -24,4 +26,7 @@ pub use library::{Library, clear, folder};
 pub use profile::{Effective, Profile, Settings, profiles};
 pub use program::{Obstacle, examine, find};
 pub use stat::{Calls, Carrier, Connection, FallBack, Process, Socket, pages};
+pub use ways::{
+    RoundFigures, Way, WayRounds, WaySettings, floors, measure_ways, open_ways, ratio_words, recommend_way,
+};
 pub use xsk::{Backend, TappedFrame};
