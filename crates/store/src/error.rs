@@ -15,6 +15,10 @@ pub enum StoreError {
     DiskFull(PathBuf),
     #[error("cannot write {}: {cause}", .path.display())]
     Write { path: PathBuf, cause: io::Error },
+    #[error("cannot write {}: {kept} of {all} raw samples are in it, and the figures hold all of them: {cause}", .path.display())]
+    SamplesCut { path: PathBuf, kept: usize, all: usize, cause: io::Error },
+    #[error("--raw {}: there is no folder {}: make it first", .prefix.display(), .folder.display())]
+    NoFolder { prefix: PathBuf, folder: PathBuf },
     /// What is written to a run stays in it.
     #[error("{} is a symbolic link, and a run is not written through one: put the folder or file itself in its place", .0.display())]
     Link(PathBuf),
@@ -78,6 +82,7 @@ impl StoreError {
             | Self::Busy { .. }
             | Self::Name { .. }
             | Self::Link(_)
+            | Self::NoFolder { .. }
             | Self::NoFile(_)
             | Self::TooLarge { .. }
             | Self::NoPlan { .. }

@@ -128,7 +128,7 @@ fn run(
         refuse!("the columns of --format sfnt have no room for --ladder: leave one of them out");
     }
     if let Some(prefix) = &wanted.raw {
-        super::raw::check(prefix)?;
+        store::check_samples(prefix).map_err(|error| Failure::new(error.exit_code(), error))?;
     }
     let stop = signals::stop_flag()?;
     let mut context = identity::probe_context(&stop, started)?;
@@ -248,7 +248,7 @@ impl Results {
     fn keep(&mut self, measured: Measured, wanted: &Wanted, told: bool, output: &Output) {
         // One failure is told; a disk that is full now is so for the next size too.
         if let (Some(prefix), Some(raw), true) = (&wanted.raw, &measured.raw, self.raw.is_ok()) {
-            self.raw = super::raw::write(prefix, &measured.result, raw);
+            self.raw = store::write_samples(prefix, &measured.result, raw).map_err(Failure::from);
         }
         if self.printed.is_ok() && wanted.form.get() == Format::Json && !told {
             let line = serde_json::to_string(&measured.result).map_err(Failure::from);

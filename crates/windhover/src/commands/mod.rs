@@ -30,7 +30,6 @@ mod measuring;
 mod pgm;
 mod plot;
 mod questions;
-mod raw;
 mod report;
 mod serve;
 mod shield;

@@ -1,7 +1,6 @@
 //! Raw samples as lines of text, one file a size.
 
-use crate::output::Failure;
-use anyhow::{Context as _, anyhow};
+use crate::StoreError;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::{Probe, ResultDocument, SampleFlags};
@@ -11,7 +10,10 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 /// Whether files of this prefix have a folder, asked before anything is measured.
-pub(crate) fn check(prefix: &Path) -> Result<(), Failure> {
+///
+/// # Errors
+/// [`StoreError::NoFolder`].
+pub fn check_samples(prefix: &Path) -> Result<(), StoreError> {
     let folder = match prefix.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -19,58 +21,56 @@ pub(crate) fn check(prefix: &Path) -> Result<(), Failure> {
     if folder.is_dir() {
         return Ok(());
     }
-    Err(Failure::usage(anyhow!("--raw {}: there is no folder {}: make it first", prefix.display(), folder.display())))
+    Err(StoreError::NoFolder { prefix: prefix.to_owned(), folder: folder.to_owned() })
 }
 
 /// Writes PREFIX-SIZE.dat: send time since the first timed send and RTT, both in ns, in the order of sending; a lost
 /// message has `-` for its RTT. Of `pace` it is PREFIX-SIZE-RATE.dat with the intended send time before them, and a
 /// message that asked for no answer has `.` for its RTT; where there are several reflectors, the number of each, from 0,
-/// stands behind. Of `wake` it is PREFIX-wake.dat with deadlines and latencies.
+/// is the last column. Of `wake` it is PREFIX-wake.dat with deadlines and latencies. `raw` is what `record` keeps.
 ///
-/// Where the disk is full, what fits stays there, up to its last whole line, and the failure says how much that is.
-pub(crate) fn write(prefix: &Path, result: &ResultDocument, raw: &str) -> Result<(), Failure> {
-    let bytes = STANDARD.decode(raw).context("raw samples")?;
+/// # Errors
+/// [`StoreError::Encode`] for samples that cannot be read, else of the file. Where the disk is full, what fits stays there, up
+/// to its last whole line, and [`StoreError::SamplesCut`] says how much that is.
+pub fn write_samples(prefix: &Path, result: &ResultDocument, raw: &str) -> Result<(), StoreError> {
+    let unreadable = |why: &dyn std::fmt::Display| StoreError::encoding("raw samples", &why);
+    let bytes = STANDARD.decode(raw).map_err(|error| unreadable(&error))?;
     let paced = result.probe == Probe::Pace;
     let head = match result.probe {
         Probe::Pace => "# intended_ns sent_ns rtt_ns",
         Probe::Wake => "# deadline_ns wake_up_ns",
         _ => "# sent_ns rtt_ns",
     };
-    let lines = text(&bytes, head, paced).ok_or_else(|| anyhow!("raw samples of this build cannot be read"))?;
+    let lines = text(&bytes, head, paced).ok_or_else(|| unreadable(&"they are damaged"))?;
     let size = result.size().map_or_else(|| result.probe.to_string(), |size| size.to_string());
     let rate = result.factor("rate").filter(|_| paced).map(|rate| format!("-{rate}")).unwrap_or_default();
     let name = prefix.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let path = prefix.with_file_name(format!("{name}-{size}{rate}.dat"));
-    let cannot = || format!("cannot write {}", path.display());
-    let mut file = File::create(&path).with_context(cannot)?;
+    let failed = |cause| StoreError::Write { path: path.clone(), cause };
+    let mut file = File::create(&path).map_err(failed)?;
     let mut written = 0;
     while written < lines.len() {
         match file.write(&lines.as_bytes()[written..]) {
             Ok(count) if count > 0 => written += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             ended => {
-                let why = ended.err().unwrap_or_else(|| ErrorKind::WriteZero.into());
-                return Err(cut(&file, &lines, written, &path, why));
+                let cause = ended.err().unwrap_or_else(|| ErrorKind::WriteZero.into());
+                return Err(cut(&file, &lines, written, &path, cause));
             }
         }
     }
     // A file system may notice only now that it has no room.
-    file.sync_all().with_context(cannot)?;
-    Ok(())
+    file.sync_all().map_err(failed)
 }
 
 /// Ends the file with its last whole line.
-fn cut(file: &File, lines: &str, written: usize, path: &Path, why: std::io::Error) -> Failure {
+fn cut(file: &File, lines: &str, written: usize, path: &Path, cause: std::io::Error) -> StoreError {
     let samples = |text: &[u8]| text.iter().filter(|&&byte| byte == b'\n').count().saturating_sub(1);
     let kept = lines.as_bytes().get(..written).unwrap_or_default();
     let whole = kept.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     // The half line is then all that is wrong with the file.
     let _ = file.set_len(whole as u64);
-    let (kept, all) = (samples(kept), samples(lines.as_bytes()));
-    Failure::from(anyhow::Error::new(why).context(format!(
-        "cannot write {}: {kept} of {all} raw samples are in it, and the figures hold all of them",
-        path.display()
-    )))
+    StoreError::SamplesCut { path: path.to_owned(), kept: samples(kept), all: samples(lines.as_bytes()), cause }
 }
 
 /// Columns as `record` lays them out: mark, count, seq, intended, sent, received, peer_rx, peer_tx, flags. `pace` keeps
