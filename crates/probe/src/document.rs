@@ -4,12 +4,8 @@ use crate::driver::Pass;
 use crate::stop;
 use model::result::{EndReport, SelfCost, Transactions};
 use model::worker::{Measured, ProbeTask};
-use model::{
-    ClockMap, EndSpec, Event, Finding, FindingId, FrameBackend, Messages, Participants, PgmReport, Probe, ProbeSpec,
-    ResultDocument, Role, RrSpec, Source, TickRate, Verdict, WakeReport, source,
-};
-use record::{EndEvidence, Evidence, PathFacts, Recorded};
-use std::collections::BTreeMap;
+use model::{ClockMap, Event, FrameBackend, PgmReport, Probe, ProbeSpec, RrSpec, Source, WakeReport};
+use record::{FarEnd, Program, Recorded};
 use wire::StopReport;
 
 pub(crate) struct Parts {
@@ -49,10 +45,6 @@ impl Other {
     /// The only one, without a report.
     pub(crate) fn only(path: &PathInfo) -> Self {
         Self { name: None, address: path.peer.clone(), one_machine: path.one_machine, report: None }
-    }
-
-    fn named(&self) -> &str {
-        self.name.as_deref().unwrap_or(Role::Reflector.word())
     }
 }
 
@@ -95,164 +87,72 @@ pub(crate) struct PathInfo {
     pub frame_backend: Option<FrameBackend>,
 }
 
+/// Has the document put together and judged.
 pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measured {
     let spec = &task.spec;
-    for other in &parts.others {
-        let Some(report) = &other.report else { continue };
-        let of_other = |note: &Finding| Finding { end: Some(other.named().to_owned()), ..note.clone() };
-        parts.own.notes.extend(report.notes.iter().map(of_other));
-        parts.own.notes.extend(over_rate(spec, other.named(), report));
-    }
     if let Figures::Stream(streamed) = &mut parts.figures {
         let report = parts.others.first_mut().and_then(|other| other.report.as_mut());
         streamed.add_endpoint(report, parts.vanished.is_some());
         parts.own.notes.extend(streamed.findings());
     }
-    let messages = match &parts.figures {
-        Figures::Timed(timed) => timed.recorded.messages.clone(),
-        Figures::Stream(streamed) => streamed.messages(),
-    };
-    let verdict = judge(spec, &parts, &messages);
-    let Parts { path_info, mut own, others, map, self_cost, interrupted, figures, source, .. } = parts;
+    let Parts { path_info, others, map, mut own, self_cost, vanished, interrupted, .. } = parts;
     own.frame_backend = path_info.frame_backend;
-    let initiator = end_report(&spec.initiator, path_info.host, path_info.local, own);
-    let ends = Participants::new(initiator, others.into_iter().map(|other| reflector_end(spec, other)));
-    let rate = map.rate;
-    let mut factors = factors(task, pass);
-    factors.extend(source.as_ref().map(|source| (source::FACTOR.to_owned(), source.factor().into())));
-    let result = ResultDocument {
-        format: model::FORMAT,
-        probe: spec.probe(),
-        factors,
-        ends,
-        messages,
-        self_cost,
-        // A foreign worker's clock is its own.
-        clock: source.is_none().then_some(map),
-        source,
-        interrupted,
-        verdict,
-        ..ResultDocument::default()
+    let found = std::mem::take(&mut own.notes);
+    // What only some probes have is filled in at the end.
+    type Rest = Box<dyn FnOnce(&mut Measured)>;
+    let (messages, recorded, interval_percent, rest): (_, _, _, Rest) = match parts.figures {
+        Figures::Timed(timed) => {
+            let TimedResult { recorded, rates, width_percent, pgm, events, wake } = *timed;
+            let interval_percent = rate_width(spec, &rates).or(width_percent);
+            let transactions = spec.rr().map(|rr| transactions(rr, pass.size, &rates));
+            let rest = move |measured: &mut Measured| {
+                let result = &mut measured.result;
+                (result.transactions, result.pgm, result.wake) = (transactions, pgm, wake);
+                measured.events = events;
+            };
+            (recorded.messages.clone(), Some(recorded), interval_percent, Box::new(rest))
+        }
+        Figures::Stream(streamed) => {
+            (streamed.messages(), None, None, Box::new(move |measured: &mut Measured| streamed.fill(measured)))
+        }
     };
-    let mut measured = Measured::new(result);
-    match figures {
-        Figures::Timed(timed) => timed.fill(&mut measured, spec, pass.size, rate),
-        Figures::Stream(streamed) => streamed.fill(&mut measured),
-    }
+    let mut measured = record::assemble(record::Pass {
+        spec,
+        program: Program::Windhover,
+        size: pass.size,
+        rate_pps: pass.rate,
+        factors: task.factors.clone(),
+        initiator: own.into_end(spec.initiator.clone(), path_info.host, path_info.local),
+        others: others.into_iter().map(|other| far_end(spec, other)).collect(),
+        is_local: path_info.is_local,
+        loopback_intended: path_info.loopback_intended,
+        tick_rate: map.rate,
+        clock: Some(map),
+        self_cost,
+        found,
+        vanished,
+        interrupted,
+        messages,
+        recorded,
+        interval_percent,
+        source: parts.source,
+    });
+    rest(&mut measured);
     measured
 }
 
-fn judge(spec: &ProbeSpec, parts: &Parts, messages: &Messages) -> Verdict {
-    let timed = match &parts.figures {
-        Figures::Timed(timed) => Some(timed.as_ref()),
-        Figures::Stream(_) => None,
-    };
-    let path = &parts.path_info;
-    let reflectors = parts.others.iter().filter_map(|other| {
-        let (name, report) = (other.named(), other.report.as_ref()?);
-        Some(evidence(spec, Role::Reflector, name, other.one_machine, report))
-    });
-    record::verdict(&Evidence {
-        spec,
-        initiator: evidence(spec, Role::Initiator, Role::Initiator.word(), true, &parts.own),
-        reflectors: reflectors.collect(),
-        clock: Some(&parts.map),
-        messages,
-        recorded: timed.map(|timed| &timed.recorded),
-        path: PathFacts {
-            is_local: path.is_local,
-            loopback_intended: path.loopback_intended,
-            peer: path.peer.as_deref().unwrap_or("this machine"),
-        },
-        found: &parts.own.notes,
-        interval_percent: timed.and_then(|timed| rate_width(spec, &timed.rates).or(timed.width_percent)),
-        peer_vanished: parts.vanished.as_deref(),
-        interrupted: parts.interrupted,
-        load: None,
-    })
-}
-
-/// What an end reported, as the verdict looks at it.
-fn evidence<'a>(
-    spec: &'a ProbeSpec,
-    role: Role,
-    name: &'a str,
-    one_machine: bool,
-    report: &'a StopReport,
-) -> EndEvidence<'a> {
-    let StopReport { usage, counters, preloads, carried, .. } = report;
-    EndEvidence {
-        role,
-        name,
-        one_machine,
-        spec: spec.end(role),
-        usage,
-        counters,
-        preloads,
-        carried: carried.as_deref(),
-    }
-}
-
-fn reflector_end(spec: &ProbeSpec, other: Other) -> EndReport {
-    let Other { name, address, report, .. } = other;
+fn far_end(spec: &ProbeSpec, other: Other) -> FarEnd {
+    let Other { name, address, one_machine, report } = other;
+    let has_reported = report.is_some();
     let mut report = report.unwrap_or_default();
-    if spec.probe() == Probe::Ping || !spec.peer.is_own() {
-        // A kernel or another tool answers, of which only the address is known.
-        return EndReport { address, ..EndReport::default() };
-    }
-    if !spec.probe().is_bulk() {
-        report.usage.transactions = Some(report.received / u64::from(spec.pings.max(1))).filter(|rounds| *rounds > 0);
-    }
-    end_report(&spec.reflector, name, address, report)
-}
-
-/// What an end reported, as results have it.
-fn end_report(spec: &EndSpec, host: Option<String>, address: Option<String>, report: StopReport) -> EndReport {
-    EndReport {
-        spec: spec.clone(),
-        host,
-        address,
-        usage: report.usage,
-        counters: report.counters,
-        stack_environment: report.stack_environment,
-        preloads: report.preloads,
-        frame_backend: report.frame_backend,
-        carried: report.carried,
-    }
-}
-
-impl TimedResult {
-    fn fill(self, measured: &mut Measured, spec: &ProbeSpec, size: u32, rate: TickRate) {
-        let Self { recorded, rates, pgm, events, wake, .. } = self;
-        recorded.fill(measured, spec, rate);
-        let result = &mut measured.result;
-        result.transactions = spec.rr().map(|rr| transactions(rr, size, &rates));
-        (result.pgm, result.wake) = (pgm, wake);
-        measured.events = events;
-    }
-}
-
-/// The task's factors with `protocol` and `size`, and `rate` where there is one; these win over what the task says.
-fn factors(task: &ProbeTask, pass: Pass) -> BTreeMap<String, serde_json::Value> {
-    let mut factors = task.factors.clone();
-    factors.insert("protocol".to_owned(), model::Protocol::word_of(task.spec.protocol()).into());
-    if task.spec.probe().has_peer() {
-        factors.insert("size".to_owned(), pass.size.into());
-    }
-    if !task.spec.peer.is_own() {
-        factors.insert("peer".to_owned(), task.spec.peer.word().into());
-    }
-    if let Some(rate) = pass.rate {
-        factors.insert("rate".to_owned(), number(rate));
-    }
-    factors
-}
-
-/// Whole numbers without a fraction, as people and plans write them.
-fn number(value: f64) -> serde_json::Value {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "compared afterwards")]
-    let whole = value as u64;
-    if (whole as f64 - value).abs() < 1e-9 { whole.into() } else { value.into() }
+    let (notes, received, over_rate) = (std::mem::take(&mut report.notes), report.received, report.over_rate);
+    // Of a kernel or another tool only the address is known.
+    let end = if spec.probe() == Probe::Ping || !spec.peer.is_own() {
+        EndReport { address, ..EndReport::default() }
+    } else {
+        report.into_end(spec.reflector.clone(), name.clone(), address)
+    };
+    FarEnd { name, one_machine, has_reported, end, notes, received, over_rate }
 }
 
 fn transactions(rr: &RrSpec, size: u32, rates: &[f64]) -> Transactions {
@@ -273,25 +173,14 @@ fn rate_width(spec: &ProbeSpec, rates: &[f64]) -> Option<f64> {
     asked.then(|| stop::rate_interval(rates).half_width_percent.map_or(f64::INFINITY, |half| 2.0 * half))
 }
 
-/// The endpoint's owner limits the rate: datagrams above it are not answered, streams are read later.
-fn over_rate(spec: &ProbeSpec, name: &str, report: &StopReport) -> Option<Finding> {
-    let count = report.over_rate;
-    let detail = if spec.counts_losses() {
-        format!("{count} messages came faster than the endpoint's owner allows and were not answered")
-    } else {
-        format!("the endpoint's owner limits the rate, and {count} times it waited before it read on")
-    };
-    let remedy = "leave a gap (--sleep-gap), or have its --max-rate raised";
-    (count > 0).then(|| Finding::at(FindingId::Loss, name, format!("{detail}: {remedy}")))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use clock::{Clock, MapRecorder};
     use model::worker::Target;
-    use model::{Protocol, Sample};
+    use model::{FindingId, Protocol, Role, Sample};
     use record::{Recorder, RecorderConfig};
+    use std::collections::BTreeMap;
 
     /// What a pass of 200 rounds left.
     pub(crate) fn parts(spec: &ProbeSpec, rates: &[f64]) -> Parts {

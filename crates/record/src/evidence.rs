@@ -1,6 +1,7 @@
 //! What the verdict is made from. Plain borrowed data, gathered by whoever ran the measurement.
 
-use crate::{PaceFigures, Recorded};
+use crate::{PaceFigures, Program, Recorded};
+use model::result::EndReport;
 use model::usage::{Carried, Preload};
 use model::{ClockMap, Counters, EndSpec, EndUsage, Finding, LoadReport, Messages, ProbeSpec, Role};
 
@@ -25,7 +26,14 @@ pub struct EndEvidence<'a> {
     pub carried: Option<&'a [Carried]>,
 }
 
-impl EndEvidence<'_> {
+impl<'a> EndEvidence<'a> {
+    /// Of what an end left.
+    pub(crate) fn of(role: Role, name: &'a str, one_machine: bool, end: &'a EndReport) -> Self {
+        let (spec, usage, counters) = (&end.spec, &end.usage, &end.counters);
+        let (preloads, carried) = (&end.preloads[..], end.carried.as_deref());
+        Self { role, name, one_machine, spec, usage, counters, preloads, carried }
+    }
+
     /// In a sentence: roles have an article, hosts have none.
     pub(crate) fn called(&self) -> String {
         if self.name == self.role.word() { format!("the {}", self.name) } else { self.name.to_owned() }
@@ -49,6 +57,8 @@ pub struct PathFacts<'a> {
 pub struct Evidence<'a> {
     /// What was asked for.
     pub spec: &'a ProbeSpec,
+    /// Whose flags remedies name.
+    pub program: Program,
     /// The end that starts messages.
     pub initiator: EndEvidence<'a>,
     /// Those that send them back; none for ICMP echo, and without those that vanished before they told.

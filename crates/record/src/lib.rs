@@ -6,6 +6,7 @@
 
 mod captured;
 mod corrected;
+mod document;
 mod evidence;
 mod fill;
 mod hlog;
@@ -23,6 +24,7 @@ pub mod timeline;
 mod verdict;
 
 pub use corrected::corrected;
+pub use document::{FarEnd, Pass, assemble};
 pub use evidence::{EndEvidence, Evidence, PathFacts};
 pub use latency::{Distribution, latency};
 pub use paced::{
@@ -30,4 +32,5 @@ pub use paced::{
     RepairNote, SenderCounts, lost_for_good, saturated,
 };
 pub use recorder::{Recorded, Recorder, RecorderConfig, Schedule};
+pub use verdict::remedy::Program;
 pub use verdict::verdict;

@@ -9,6 +9,7 @@ use stats::stalls::{Cause, Stall, is_throttling_stall};
 
 mod moves;
 mod pace;
+pub(crate) mod remedy;
 
 /// A clock may be off by this much; NTP never slews faster.
 const CLOCK_PPM: f64 = 500.0;
@@ -153,9 +154,9 @@ fn path_is_local(evidence: &Evidence<'_>) -> Option<String> {
     let wanted = path.loopback_intended || evidence.spec.is_local();
     (path.is_local && !wanted).then(|| {
         format!(
-            "{} is an address of this network namespace, so no message left the host: put the ends on two hosts or in two \
-             namespaces (windhover lab up), or use 127.0.0.1 to measure the loopback on purpose",
-            if path.peer.is_empty() { "the peer" } else { path.peer }
+            "{} is an address of this network namespace, so no message left the host: {}",
+            if path.peer.is_empty() { "the peer" } else { path.peer },
+            remedy::PATH_IS_LOCAL.of(evidence.program)
         )
     })
 }
@@ -355,8 +356,8 @@ fn loss(evidence: &Evidence<'_>) -> Option<String> {
         );
     }
     let full = |end: &EndEvidence<'_>| end.counters.socket_overflow + end.counters.udp_receive_buffer_errors > 0;
-    let remedy = ": raise the receive buffer (--receive-buffer, net.core.rmem_max)";
-    Some(facts.join("; ") + if evidence.ends().any(full) { remedy } else { "" })
+    let remedy = evidence.ends().any(full).then(|| format!(": {}", remedy::RECEIVE_BUFFER_FULL.of(evidence.program)));
+    Some(facts.join("; ") + &remedy.unwrap_or_default())
 }
 
 fn order(evidence: &Evidence<'_>) -> Option<String> {
@@ -445,17 +446,14 @@ fn stalls(evidence: &Evidence<'_>) -> Vec<Finding> {
     }
     let is_reported = !findings.is_empty();
     let others = recorded.stalls.iter().filter(|stall| !(is_reported && stall.cause == Cause::RealTimeThrottling));
+    let remedy = |stall: &Stall| match stall.cause {
+        Cause::TickSlices { .. } => format!("; {}", remedy::TICK_SLICES.of(evidence.program)),
+        Cause::TickPeriod { .. } => "; a nohz_full CPU has hardly any ticks".to_owned(),
+        Cause::RealTimeThrottling => "; look for a real-time task that never sleeps".to_owned(),
+        Cause::Unknown => String::new(),
+    };
     findings.extend(others.map(|stall| Finding::new(FindingId::PeriodicStalls, format!("{stall}{}", remedy(stall)))));
     findings
-}
-
-fn remedy(stall: &Stall) -> &'static str {
-    match stall.cause {
-        Cause::TickSlices { .. } => "; use --policy fifo:1, or keep other tasks off the measuring CPUs",
-        Cause::TickPeriod { .. } => "; a nohz_full CPU has hardly any ticks",
-        Cause::RealTimeThrottling => "; look for a real-time task that never sleeps",
-        Cause::Unknown => "",
-    }
 }
 
 /// What the percentiles of a closed loop hide.

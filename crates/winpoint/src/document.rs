@@ -3,14 +3,11 @@
 use crate::client::Peer;
 use crate::platform::{self, SystemFacts};
 use crate::{Task, WinpointError};
-use model::result::EndReport;
+use model::result::{EndReport, SelfCost};
 use model::run::RunHost;
 use model::worker::Measured;
-use model::{
-    Counters, EndUsage, Finding, FindingId, HostFacts, MachineFacts, Participants, PgmReport, ResultDocument, Role,
-    RunDocument, Source, SourceKind, Substrate, source,
-};
-use record::{EndEvidence, Evidence, PathFacts, Recorded};
+use model::{Finding, FindingId, HostFacts, MachineFacts, PgmReport, Role, RunDocument, Source, SourceKind, Substrate};
+use record::{FarEnd, Pass, Program, Recorded};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,7 +20,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// One measured part: a size, or a rate of a size.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pass {
+pub(crate) struct PassSize {
     pub(crate) size: u32,
     pub(crate) rate: Option<f64>,
 }
@@ -49,8 +46,8 @@ pub fn now_ns() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Puts the document together and judges it.
-pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recorded, seen: PassFacts) -> Measured {
+/// Has the document put together and judged.
+pub(crate) fn assemble(task: &Task, peer: &Peer, pass: PassSize, mut recorded: Recorded, seen: PassFacts) -> Measured {
     let spec = &task.spec;
     let facts = platform::facts();
     recorded.started_ns = seen.started_ns;
@@ -61,67 +58,38 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: Pass, mut recorded: Recor
     );
     let mut found = vec![Finding::at(FindingId::Foreign, Role::Initiator, detail)];
     found.extend(seen.found);
-    let reflector = seen.report.unwrap_or_default();
-    found.extend(reflector.notes.iter().cloned());
-    let (usage, counters) = (EndUsage::default(), Counters::default());
-    let end = |role: Role, spec, usage, counters| {
-        let (name, preloads, carried) = (role.word(), &[][..], None);
-        EndEvidence { role, name, one_machine: false, spec, usage, counters, preloads, carried }
-    };
-    let remote = peer.remote.to_string();
-    let is_local = peer.remote.ip().is_loopback() || peer.local.is_some_and(|local| local.ip() == peer.remote.ip());
-    let told = seen.vanished.is_none().then(|| EndEvidence {
-        preloads: &reflector.preloads,
-        carried: reflector.carried.as_deref(),
-        ..end(Role::Reflector, &spec.reflector, &reflector.usage, &reflector.counters)
-    });
-    let verdict = record::verdict(&Evidence {
+    let has_reported = seen.vanished.is_none();
+    let mut report = seen.report.unwrap_or_default();
+    let (notes, received, over_rate) = (std::mem::take(&mut report.notes), report.received, report.over_rate);
+    let end = report.into_end(spec.reflector.clone(), None, Some(peer.remote.to_string()));
+    let is_loopback = peer.remote.ip().is_loopback();
+    let mut measured = record::assemble(Pass {
         spec,
-        initiator: end(Role::Initiator, &spec.initiator, &usage, &counters),
-        reflectors: told.into_iter().collect(),
+        program: Program::Winpoint,
+        size: pass.size,
+        rate_pps: pass.rate,
+        factors: BTreeMap::new(),
+        initiator: EndReport {
+            spec: spec.initiator.clone(),
+            host: facts.hostname,
+            address: peer.local.map(|local| local.to_string()),
+            ..EndReport::default()
+        },
+        others: vec![FarEnd { end, has_reported, notes, received, over_rate, ..FarEnd::default() }],
+        is_local: is_loopback || peer.local.is_some_and(|local| local.ip() == peer.remote.ip()),
+        loopback_intended: is_loopback,
         clock: None,
-        messages: &recorded.messages,
-        recorded: Some(&recorded),
-        path: PathFacts { is_local, loopback_intended: peer.remote.ip().is_loopback(), peer: &remote },
-        found: &found,
-        interval_percent: None,
-        peer_vanished: seen.vanished.as_deref(),
+        tick_rate: platform::tick_rate(),
+        self_cost: SelfCost::default(),
+        found,
+        vanished: seen.vanished,
         interrupted: false,
-        load: None,
-    });
-    let source = own_source();
-    let mut usage = reflector.usage;
-    usage.transactions = Some(reflector.received).filter(|rounds| *rounds > 0);
-    let result = ResultDocument {
-        format: model::FORMAT,
-        probe: spec.probe(),
-        factors: factors(task, &pass, &source),
-        ends: Participants::new(
-            EndReport {
-                spec: spec.initiator.clone(),
-                host: facts.hostname,
-                address: peer.local.map(|local| local.to_string()),
-                ..EndReport::default()
-            },
-            [EndReport {
-                spec: spec.reflector.clone(),
-                address: Some(remote),
-                usage,
-                counters: reflector.counters,
-                stack_environment: reflector.stack_environment,
-                preloads: reflector.preloads,
-                carried: reflector.carried,
-                ..EndReport::default()
-            }],
-        ),
         messages: recorded.messages.clone(),
-        source: Some(source),
-        pgm: seen.pgm,
-        verdict,
-        ..ResultDocument::default()
-    };
-    let mut measured = Measured::new(result);
-    recorded.fill(&mut measured, spec, platform::tick_rate());
+        recorded: Some(recorded),
+        interval_percent: None,
+        source: Some(own_source()),
+    });
+    measured.result.pgm = seen.pgm;
     measured
 }
 
@@ -135,19 +103,6 @@ fn own_source() -> Source {
         bin_ns: Some(platform::tick_rate().ns(1)).filter(|ns| *ns > 1),
         overflowed: None,
     }
-}
-
-fn factors(task: &Task, pass: &Pass, source: &Source) -> BTreeMap<String, serde_json::Value> {
-    let spec = &task.spec;
-    let mut factors = BTreeMap::new();
-    let mut put = |name: &str, value| factors.insert(name.to_owned(), value);
-    put("protocol", model::Protocol::word_of(spec.protocol()).into());
-    put("size", pass.size.into());
-    put(source::FACTOR, source.factor().into());
-    if let Some(rate) = pass.rate.filter(|_| spec.probe().is_open_loop()) {
-        put("rate", model::schedule::rate_value(rate));
-    }
-    factors
 }
 
 /// What a person says of a run.

@@ -359,6 +359,20 @@ mod tests {
     }
 
     #[test]
+    fn remedies_name_flags_that_there_are() {
+        // A finding that sends its reader to a flag of windhover on Linux.
+        let command = Arguments::command();
+        let commands: Vec<_> = command.get_subcommands().collect();
+        let has =
+            |flag: &str| commands.iter().flat_map(|one| one.get_arguments()).any(|arg| arg.get_long() == Some(flag));
+        for remedy in record::Program::Winpoint.remedies() {
+            let flags =
+                remedy.split(|c: char| !(c.is_alphanumeric() || c == '-')).filter_map(|word| word.strip_prefix("--"));
+            flags.for_each(|flag| assert!(has(flag), "--{flag}: {remedy}"));
+        }
+    }
+
+    #[test]
     fn commands_of_the_documents_parse() {
         // An example that names a flag which there is not.
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/windows.md");

@@ -3,7 +3,7 @@
 
 use crate::client::Peer;
 use crate::data::{DataPath, Received, Sending};
-use crate::document::{self, Pass, PassFacts};
+use crate::document::{self, PassFacts, PassSize};
 use crate::error::data;
 use crate::{Task, WinpointError, platform};
 use model::worker::Measured;
@@ -73,7 +73,7 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
                 let repairs = recorded.pace.as_mut().and_then(|pace| pace.repairs.take()).unwrap_or_default();
                 seen.pgm = Some(repairs.report(pgm, ends));
             }
-            give(document::assemble(task, &peer, Pass { size, rate: Some(rate) }, recorded, seen));
+            give(document::assemble(task, &peer, PassSize { size, rate: Some(rate) }, recorded, seen));
             if let Some(why) = broken {
                 return Err(WinpointError::Vanished { size, why });
             }

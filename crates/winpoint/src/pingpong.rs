@@ -2,7 +2,7 @@
 
 use crate::client::Peer;
 use crate::data::Received;
-use crate::document::{self, Pass, PassFacts};
+use crate::document::{self, PassFacts, PassSize};
 use crate::{Task, WinpointError, platform};
 use model::worker::Measured;
 use model::{ProbeSpec, Sample, SampleFlags};
@@ -45,7 +45,7 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
         let recorded = recorder.finish(None);
         let seen =
             PassFacts { started_ns: rounds.started_ns, report, vanished: broken.clone(), ..PassFacts::default() };
-        give(document::assemble(task, &peer, Pass { size, rate: None }, recorded, seen));
+        give(document::assemble(task, &peer, PassSize { size, rate: None }, recorded, seen));
         if let Some(why) = broken {
             return Err(WinpointError::Vanished { size, why });
         }

@@ -26,6 +26,7 @@ use crate::hex;
 use crate::pgm::{PgmFarEnd, PgmRequest, SourceId};
 use crate::proof;
 use crate::stream::{StreamEnd, StreamRequest};
+use model::result::EndReport;
 use model::stream::StreamInterval;
 use model::usage::{Carried, Counters, EndUsage, Preload};
 use model::{
@@ -290,6 +291,15 @@ pub struct StopReport {
     /// What PGM did at this end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pgm: Option<PgmFarEnd>,
+}
+
+impl StopReport {
+    /// What a result says of this end, which was told `spec` and has the data address `address`.
+    #[must_use]
+    pub fn into_end(self, spec: EndSpec, host: Option<String>, address: Option<String>) -> EndReport {
+        let Self { usage, counters, stack_environment, preloads, frame_backend, carried, .. } = self;
+        EndReport { spec, host, address, usage, counters, stack_environment, preloads, frame_backend, carried }
+    }
 }
 
 /// What an initiator says.

@@ -1,6 +1,6 @@
 //! Rules that only an open loop has: its schedule and its rate.
 
-use super::{OWN_LATE_PERCENT, STEAL_NS, ms, percent};
+use super::{OWN_LATE_PERCENT, STEAL_NS, ms, percent, remedy};
 use crate::Evidence;
 use crate::paced::{PaceFigures, SenderCounts};
 use model::{Bottleneck, Finding, FindingId, Role};
@@ -33,10 +33,11 @@ pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Fi
     let Some(own) = figures(&schedule.own_lateness) else {
         let detail = format!(
             "{}, because the path took no more: {} sends waited {} in all. The latency from the intended time includes that \
-             wait: send less often (--rate), or use a larger --send-buffer",
+             wait: {}",
             figures(&schedule.lateness)?,
             pace.sender.blocked,
-            time(pace.sender.blocked_ns)
+            time(pace.sender.blocked_ns),
+            remedy::PATH_REFUSES.of(evidence.program)
         );
         return Some(Finding::new(FindingId::ScheduleHeldUp, detail));
     };
@@ -46,7 +47,7 @@ pub(super) fn schedule(evidence: &Evidence<'_>, pace: &PaceFigures) -> Option<Fi
             format!("The hypervisor gave the sender's CPU to other guests for {}", time(ns)),
             "give the guest CPUs of its own",
         ),
-        None => ("The sender itself delayed them".to_owned(), "use --policy fifo:1, keep other tasks off its CPU"),
+        None => ("The sender itself delayed them".to_owned(), remedy::SENDER_LATE.of(evidence.program)),
     };
     let own = format!("{own}. {by}{}", preempted(&pace.sender));
     let (id, rest) = if evidence.spec.pace().is_some_and(|pace| pace.sender_measured) {
@@ -85,18 +86,19 @@ pub(super) fn rate_not_reached(evidence: &Evidence<'_>) -> Vec<Finding> {
     let saturated = evidence.pace().and_then(|pace| pace.rate.saturated.as_ref());
     let finding = saturated.map(|saturated| {
         let (who, remedy) = match saturated.who {
-            Bottleneck::Initiator => (
-                "the initiator",
-                "use --policy fifo:1, a faster CPU or --pacer spin on a CPU of its own, a larger --receive-buffer where that was full, or a lower --rate",
-            ),
-            Bottleneck::Reflector => (
-                "the reflector",
-                "raise its receive buffer or its limits, give it a CPU of its own (--remote-cpu, --remote-policy), or lower --rate",
-            ),
-            Bottleneck::Path | Bottleneck::Other => ("the path", "lower --rate or --size, or look at the devices between the hosts"),
+            Bottleneck::Initiator => ("the initiator", remedy::SLOW_INITIATOR.of(evidence.program)),
+            Bottleneck::Reflector => ("the reflector", remedy::SLOW_REFLECTOR.of(evidence.program)),
+            Bottleneck::Path | Bottleneck::Other => {
+                ("the path", "lower --rate or --size, or look at the devices between the hosts")
+            }
         };
-        let end = matches!(saturated.who, Bottleneck::Initiator | Bottleneck::Reflector).then(|| saturated.who.to_string());
-        Finding { id: FindingId::RateNotReached, end, detail: format!("{who} could not keep up: {}: {remedy}", saturated.why) }
+        let end =
+            matches!(saturated.who, Bottleneck::Initiator | Bottleneck::Reflector).then(|| saturated.who.to_string());
+        Finding {
+            id: FindingId::RateNotReached,
+            end,
+            detail: format!("{who} could not keep up: {}: {remedy}", saturated.why),
+        }
     });
     finding.into_iter().collect()
 }

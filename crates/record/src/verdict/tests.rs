@@ -110,6 +110,7 @@ impl Case {
             }
         };
         Evidence {
+            program: crate::Program::Windhover,
             spec: &self.spec,
             initiator: end(0),
             reflectors: vec![end(1)],
