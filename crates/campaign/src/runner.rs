@@ -82,8 +82,7 @@ pub fn run_on(
         ask: plan.questions(&cells),
         labels,
         started_ns,
-        ended_ns: None,
-        outcome: None,
+        ..RunDocument::default()
     };
     let mut dir = RunDir::create(&options.output, &plan.name, started_ns)?;
     let begun = dir.write_plan(&options.plan_text).and_then(|()| dir.write_run(&document)).and_then(|()| {

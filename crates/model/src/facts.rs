@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 words! {
     "substrate";
     /// What the hosts of a run are made of. Runs of different ones stand side by side only where a person names both.
+    #[derive(Default)]
     pub enum Substrate {
         /// Separate computers.
         Metal = "metal",
@@ -21,6 +22,7 @@ words! {
         /// A Windows program on another system (Wine): its times say nothing of Windows.
         Wine = "wine",
         /// An imported result's, unless a person says what it is.
+        #[default]
         Unknown = "unknown",
     }
 }

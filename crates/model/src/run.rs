@@ -102,7 +102,7 @@ pub struct Visit {
 }
 
 /// `run.json`: one execution of a plan.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct RunDocument {
     /// Format number.
     pub format: u32,

@@ -181,20 +181,13 @@ pub fn write_run(
     let document = RunDocument {
         format: model::FORMAT,
         name: labels.name.clone(),
-        title: None,
         tool_version: VERSION.to_owned(),
-        build: None,
-        seed: 0,
-        order: Vec::new(),
         machines: BTreeMap::from([(boot_id, machine)]),
         hosts: BTreeMap::from([(host, run_host)]),
         substrate,
-        lab: None,
-        ask: Vec::new(),
         labels: labelled,
         started_ns,
-        ended_ns: None,
-        outcome: None,
+        ..RunDocument::default()
     };
     let run = WholeRun {
         document,

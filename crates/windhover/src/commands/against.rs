@@ -244,17 +244,9 @@ fn run_input(task: &ProbeTask, names: &[String; 2]) -> Result<RunInput, Failure>
         title: Some(format!("{}, {} and {}", name, names[0], names[1])),
         tool_version: identity::VERSION.to_owned(),
         build: Some(identity::build()?),
-        seed: 0,
-        order: Vec::new(),
-        machines: [].into(),
-        hosts: [].into(),
         substrate: substrate(task),
-        lab: None,
-        ask: Vec::new(),
-        labels: [].into(),
         started_ns: clock::realtime_ns(),
-        ended_ns: None,
-        outcome: None,
+        ..RunDocument::default()
     };
     Ok(RunInput { name, document, results: vec![], failed: vec![], problems: vec![], folder: None, steps: vec![] })
 }

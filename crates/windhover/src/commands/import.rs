@@ -89,19 +89,13 @@ fn document(
     Ok(RunDocument {
         format: model::FORMAT,
         name: name.to_owned(),
-        title: None,
         tool_version: identity::VERSION.to_owned(),
         build: Some(identity::build().map_err(|error| anyhow!(error))?),
-        seed: 0,
-        order: Vec::new(),
         machines: machine.map(|machine| (IMPORTED.to_owned(), machine)).into_iter().collect(),
         hosts: host.map(|host| (IMPORTED.to_owned(), host)).into_iter().collect(),
         substrate: arguments.substrate,
-        lab: None,
-        ask: Vec::new(),
         labels: arguments.labels.iter().cloned().collect(),
         started_ns: now_ns,
-        ended_ns: None,
-        outcome: None,
+        ..RunDocument::default()
     })
 }
