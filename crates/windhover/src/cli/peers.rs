@@ -1,7 +1,8 @@
 //! Flags of other tools that mean something else here or nothing, each with ours. Those that mean the same are aliases at
 //! the flags themselves; docs/measuring.md has whole tables.
 
-/// Commands, separated by spaces; the flag or value, or a flag that they have in another form; whose it is; what to write here.
+/// Commands, separated by spaces; the flags or values, or a flag that they have in another form, with `|` between them; whose they
+/// are; what to write here.
 const PEERS: &[(&str, &str, &str, &str)] = &[
     ("pingpong pace rr", "--spin", "sfnt-pingpong", "--receive spin"),
     ("pingpong pace rr", "--muxer", "sfnt-pingpong", "--receive select, poll, epoll, epoll-mod or epoll-adddel"),
@@ -29,8 +30,7 @@ const PEERS: &[(&str, &str, &str, &str)] = &[
     ("stream pace rr pingpong", "-u", "iperf3", "the word udp: stream udp ADDR"),
     ("stream", "-l", "iperf3 and netperf", "--size BYTES (iperf3's -l) or --seconds S (netperf's)"),
     ("stream", "-d", "iperf", "--bidir"),
-    ("stream", "-n", "iperf3", "--seconds S: a stream ends by its time"),
-    ("stream", "-k", "iperf3", "--seconds S: a stream ends by its time"),
+    ("stream", "-n|-k", "iperf3", "--seconds S: a stream ends by its time"),
     ("stream", "-i", "iperf3", "--jsonl: an interval a second"),
     ("stream", "-w", "iperf3", "--send-buffer BYTES and --receive-buffer BYTES"),
     ("stream", "-A", "iperf3", "--cpu N --remote-cpu N"),
@@ -61,43 +61,25 @@ const PEERS: &[(&str, &str, &str, &str)] = &[
     ("wake", "-t", "cyclictest", "--smp or --cpu LIST, a thread on each CPU; a time is --seconds S"),
     ("wake", "--threads", "cyclictest", "--smp or --cpu LIST, a thread on each CPU"),
     ("wake", "--affinity", "cyclictest", "--cpu LIST, a thread on each CPU"),
-    ("wake", "-d", "cyclictest", "not needed: all threads have the same deadlines, as with -d 0"),
-    ("wake", "--distance", "cyclictest", "not needed: all threads have the same deadlines, as with -d 0"),
-    ("wake", "-A", "cyclictest", "not needed: all threads have the same deadlines"),
-    ("wake", "--secaligned", "cyclictest", "not needed: all threads have the same deadlines"),
-    ("wake", "-b", "cyclictest", "--over US, which keeps each wake-up that was later"),
-    ("wake", "--breaktrace", "cyclictest", "--over US, which keeps each wake-up that was later"),
-    ("wake", "-M", "cyclictest", "not needed: only results are printed"),
-    ("wake", "--refresh_on_max", "cyclictest", "not needed: only results are printed"),
-    ("wake", "-H", "cyclictest", "--histogram US, with all threads in the last column"),
-    ("wake", "--histofall", "cyclictest", "--histogram US, with all threads in the last column"),
-    ("wake", "-N", "cyclictest", "--format json, whose figures are in ns"),
-    ("wake", "--nsecs", "cyclictest", "--format json, whose figures are in ns"),
-    ("wake", "-v", "cyclictest", "--raw PREFIX"),
-    ("wake", "--verbose", "cyclictest", "--raw PREFIX"),
-    ("wake", "-c", "cyclictest", "not supported: the clock is CLOCK_MONOTONIC"),
-    ("wake", "--clock", "cyclictest", "not supported: the clock is CLOCK_MONOTONIC"),
-    ("wake", "-r", "cyclictest", "not supported: threads sleep until absolute times"),
-    ("wake", "--relative", "cyclictest", "not supported: threads sleep until absolute times"),
-    ("wake", "-u", "cyclictest", "not needed: only results are printed"),
-    ("wake", "--unbuffered", "cyclictest", "not needed: only results are printed"),
-    ("wake", "-F", "cyclictest", "not supported: figures are printed at the end"),
-    ("wake", "--fifo", "cyclictest", "not supported: figures are printed at the end"),
-    ("wake", "-o", "cyclictest", "--raw PREFIX, which keeps each wake-up"),
-    ("wake", "--oscope", "cyclictest", "--raw PREFIX, which keeps each wake-up"),
-    ("wake", "-e", "cyclictest", "the setting cpuidle.latency-us=US of 'windhover tune': wake itself changes none"),
+    ("wake", "-d|--distance", "cyclictest", "not needed: all threads have the same deadlines, as with -d 0"),
+    ("wake", "-A|--secaligned", "cyclictest", "not needed: all threads have the same deadlines"),
+    ("wake", "-b|--breaktrace|--spike", "cyclictest", "--over US, which keeps each wake-up that was later"),
+    ("wake", "-M|--refresh_on_max|-u|--unbuffered", "cyclictest", "not needed: only results are printed"),
+    ("wake", "-H|--histofall", "cyclictest", "--histogram US, with all threads in the last column"),
+    ("wake", "-N|--nsecs", "cyclictest", "--format json, whose figures are in ns"),
+    ("wake", "-v|--verbose", "cyclictest", "--raw PREFIX"),
+    ("wake", "-c|--clock", "cyclictest", "not supported: the clock is CLOCK_MONOTONIC"),
+    ("wake", "-r|--relative", "cyclictest", "not supported: threads sleep until absolute times"),
+    ("wake", "-F|--fifo", "cyclictest", "not supported: figures are printed at the end"),
+    ("wake", "-o|--oscope", "cyclictest", "--raw PREFIX, which keeps each wake-up"),
     (
         "wake",
-        "--latency",
+        "-e|--latency",
         "cyclictest",
         "the setting cpuidle.latency-us=US of 'windhover tune': wake itself changes none",
     ),
-    ("wake", "-s", "cyclictest", "not supported: threads sleep by clock_nanosleep"),
-    ("wake", "--system", "cyclictest", "not supported: threads sleep by clock_nanosleep"),
-    ("wake", "-x", "cyclictest", "not supported: threads sleep by clock_nanosleep"),
-    ("wake", "--posix_timers", "cyclictest", "not supported: threads sleep by clock_nanosleep"),
+    ("wake", "-s|--system|-x|--posix_timers", "cyclictest", "not supported: threads sleep by clock_nanosleep"),
     ("wake", "-y", "cyclictest", "--policy POLICY, such as fifo:80 or rr:80"),
-    ("wake", "--spike", "cyclictest", "--over US, which keeps each wake-up that was later"),
     ("wake", "--spike-nodes", "cyclictest", "not needed: --over keeps as many as come"),
     ("wake", "--json FILE", "cyclictest", "--json > FILE"),
     ("wake", "--histfile", "cyclictest", "--histogram US > FILE"),
@@ -113,15 +95,14 @@ const PEERS: &[(&str, &str, &str, &str)] = &[
 
 /// What to write instead of a wrong flag or value of this command.
 pub(super) fn answer(command: &str, wrong: &str) -> Option<String> {
-    PEERS.iter().find(|(commands, flag, ..)| *flag == wrong && commands.split(' ').any(|one| one == command)).map(
-        |(_, flag, tool, ours)| {
-            if ["not ", "the default", "always"].iter().any(|word| ours.starts_with(word)) {
-                format!("{tool}'s '{flag}' is {ours}")
-            } else {
-                format!("instead of {tool}'s '{flag}', use {ours}")
-            }
-        },
-    )
+    let is_one = |all: &str, separator: char, word: &str| all.split(separator).any(|one| one == word);
+    let is_meant = |commands: &str, flags: &str| is_one(flags, '|', wrong) && is_one(commands, ' ', command);
+    let (.., tool, ours) = PEERS.iter().find(|(commands, flags, ..)| is_meant(commands, flags))?;
+    Some(if ["not ", "the default", "always"].iter().any(|word| ours.starts_with(word)) {
+        format!("{tool}'s '{wrong}' is {ours}")
+    } else {
+        format!("instead of {tool}'s '{wrong}', use {ours}")
+    })
 }
 
 #[cfg(test)]
@@ -132,7 +113,7 @@ mod tests {
     /// Whatever is answered here must be unknown to the command; and each answer's own flags known.
     #[test]
     fn answers_are_about_flags_that_we_do_not_have() {
-        for (commands, flag, _, ours) in PEERS {
+        for (commands, flags, _, ours) in PEERS {
             for command in commands.split(' ') {
                 let definition = definition();
                 let command = definition.find_subcommand(command).unwrap();
@@ -142,7 +123,9 @@ mod tests {
                     longs.map(|long| format!("--{long}")).chain(shorts.map(|short| format!("-{short}"))).collect()
                 };
                 let known: Vec<String> = command.get_arguments().flat_map(names).collect();
-                assert!(!known.contains(&(*flag).to_owned()), "{} knows {flag}", command.get_name());
+                for flag in flags.split('|') {
+                    assert!(!known.contains(&flag.to_owned()), "{} knows {flag}", command.get_name());
+                }
                 let said =
                     ours.split(|c: char| c.is_whitespace() || ",;:".contains(c)).filter(|word| word.starts_with("--"));
                 let all: Vec<String> = definition
