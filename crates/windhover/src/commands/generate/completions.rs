@@ -5,48 +5,15 @@ use clap_complete::Shell;
 
 /// What is put before the script of bash. `_windhover` is then the function that it would register; clap's is
 /// `_windhover_static`. Words are split at blanks only: readline splits at = and :, too, and replaces what follows the last one.
-const BASH: &str = r#"
-_windhover() {
-    local line=${COMP_LINE:0:COMP_POINT} words cut
-    read -ra words <<< "$line"
-    [[ $line == *[[:space:]] ]] && words+=("")
-    mapfile -t COMPREPLY < <("$1" complete -- "${words[@]:1}" 2>/dev/null)
-    if (( ${#COMPREPLY[@]} == 0 )); then
-        _windhover_static "$@"
-        return
-    fi
-    cut=${words[${#words[@]}-1]}
-    cut=${cut%"${cut##*[=:]}"}
-    COMPREPLY=("${COMPREPLY[@]#"$cut"}")
-    [[ ${#COMPREPLY[@]} -ne 1 ]] || COMPREPLY=("$(printf %q "${COMPREPLY[0]}")")
-}
-
-"#;
+const BASH: &str = include_str!("known.bash");
 
 /// The same of zsh.
-const ZSH: &str = r#"
-_windhover() {
-    local -a known
-    known=("${(@f)$("$words[1]" complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ -n "$known" ]]; then
-        compadd -U -a known
-    else
-        _windhover_static "$@"
-    fi
-}
-
-"#;
+const ZSH: &str = include_str!("known.zsh");
 
 /// What follows the script of fish, which offers them besides; a line for operands, and one for the values of each flag.
-const FISH: &str = r#"
-function __fish_windhover_known
-    set -l words (commandline -opc) (commandline -ct)
-    $words[1] complete -- $words[2..-1] 2>/dev/null | string replace -r -- '^--[a-z-]*=' ''
-end
-"#;
+const FISH: &str = include_str!("known.fish");
 const FISH_KNOWN: &str = r#"-n 'test -n "$(__fish_windhover_known)"' -f -a '(__fish_windhover_known)'"#;
 
-/// The shells that there are scripts for.
 pub(super) const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
 /// The script of a shell. Hidden commands are not offered.
