@@ -54,7 +54,6 @@ pub(crate) struct Outcome {
     pub(crate) events: Vec<Event>,
 }
 
-/// Why there is none.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Host(HostError),
@@ -99,7 +98,6 @@ pub(crate) fn measure(
     Ok(Outcome { measured, events })
 }
 
-/// A cell that is being measured, with what was started for it.
 struct RunningCell<'a> {
     hosts: &'a mut dyn Hosts,
     participants: &'a Participants,

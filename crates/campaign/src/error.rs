@@ -9,6 +9,7 @@ use store::StoreError;
 
 /// A campaign that could not begin or go on.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum CampaignError {
     /// The plan is wrong.
     #[error(transparent)]
@@ -27,20 +28,10 @@ pub enum CampaignError {
     Host(HostError),
     /// A host cannot come to a kernel of the plan; nothing was changed.
     #[error("kernel '{kernel}': {cause}")]
-    Kernel {
-        /// The kernel.
-        kernel: model::KernelChoice,
-        /// Which host, and why.
-        cause: HostError,
-    },
+    Kernel { kernel: model::KernelChoice, cause: HostError },
     /// The run could not be noted for the next boot.
     #[error("{}: {cause}; without it the run does not go on after a boot: make the folder writable", .link.display())]
-    Link {
-        /// The link.
-        link: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
+    Link { link: PathBuf, cause: io::Error },
     /// No host sends messages back.
     #[error("the plan has no reflector: set roles.reflectors = [\"b\"]")]
     MissingReflector,
@@ -49,64 +40,24 @@ pub enum CampaignError {
     NoAddress(String),
     /// An agent was lost while the campaign ran.
     #[error("{cause}; its agent undoes its changes and ends when its pipe breaks; go on with 'windhover campaign resume {}'", .run.display())]
-    AgentLost {
-        /// The run directory.
-        run: PathBuf,
-        /// Which host, and what was seen.
-        cause: HostError,
-    },
+    AgentLost { run: PathBuf, cause: HostError },
     /// The same failure came again and again.
     #[error("{times} cells in a row failed alike, the last with: {why}; mend that, then 'windhover campaign resume {}' goes on", .run.display())]
-    SameFailure {
-        /// The run directory.
-        run: PathBuf,
-        /// How many cells.
-        times: u32,
-        /// The last one's reason.
-        why: String,
-    },
+    SameFailure { run: PathBuf, times: u32, why: String },
     /// The plan names a CPU that a host does not have.
     #[error("host '{host}' has no CPU {cpu}: use {online} for the {what} in the plan")]
-    NoSuchCpu {
-        /// The host.
-        host: String,
-        /// The CPU asked for.
-        cpu: u32,
-        /// What would run on it: "initiator", "reflector" or "load".
-        what: &'static str,
-        /// The CPUs that are online there.
-        online: CpuList,
-    },
+    NoSuchCpu { host: String, cpu: u32, what: &'static str, online: CpuList },
     /// A run is resumed on other hosts than it began on.
     #[error(
         "host '{host}' is another computer than when the run began ({what}: '{before}' then, '{now}' now): start a new run there"
     )]
-    OtherHost {
-        /// The host.
-        host: String,
-        /// What differs.
-        what: &'static str,
-        /// As recorded.
-        before: String,
-        /// As found.
-        now: String,
-    },
+    OtherHost { host: String, what: &'static str, before: String, now: String },
     /// A run is resumed on another substrate.
     #[error("the run began on {before} and would go on on {now}: start a new run there")]
-    OtherSubstrate {
-        /// As recorded.
-        before: Substrate,
-        /// As found.
-        now: Substrate,
-    },
+    OtherSubstrate { before: Substrate, now: Substrate },
     /// `plan.toml` in the run directory no longer has a cell of the run's order.
     #[error("{}: has no cell '{cell}', which run.json expects: put the plan back as it was, or start a new run", .plan.display())]
-    PlanChanged {
-        /// The plan.
-        plan: PathBuf,
-        /// The cell's key.
-        cell: String,
-    },
+    PlanChanged { plan: PathBuf, cell: String },
     /// The system gives no random numbers.
     #[error("cannot read /dev/urandom: {0}")]
     Random(io::Error),

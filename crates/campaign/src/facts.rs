@@ -34,7 +34,6 @@ impl Gathered {
     }
 }
 
-/// Asks every host of the plan.
 pub(crate) fn gather(plan: &Plan, hosts: &mut dyn Hosts) -> Result<Gathered, CampaignError> {
     let mut machines = BTreeMap::new();
     let mut found = BTreeMap::new();

@@ -14,33 +14,17 @@ pub struct WorkerId(pub u32);
 
 /// What can go wrong on a host. One line each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum HostError {
     /// The agent's pipe broke, so nothing more can be asked of the host. Exit code 5.
     #[error("host '{host}' was lost: {why}")]
-    Lost {
-        /// The host.
-        host: String,
-        /// What was seen.
-        why: String,
-    },
+    Lost { host: String, why: String },
     /// The agent or its worker could not do what was asked; others may still work.
     #[error("host '{host}': {why}")]
-    Failed {
-        /// The host.
-        host: String,
-        /// What it said.
-        why: String,
-    },
+    Failed { host: String, why: String },
     /// Nothing came within the time given.
     #[error("host '{host}': {what} took longer than {} s", .limit.as_secs())]
-    TimedOut {
-        /// The host.
-        host: String,
-        /// What was waited for.
-        what: &'static str,
-        /// The time given.
-        limit: Duration,
-    },
+    TimedOut { host: String, what: &'static str, limit: Duration },
     /// The stop flag was raised, and what was under way was cancelled.
     #[error("interrupted")]
     Interrupted,

@@ -4,89 +4,34 @@ use model::run::RunStep;
 use model::{LiveInterval, Prepared, ResultDocument, Substrate};
 use std::path::Path;
 
-/// One thing that happened.
+/// One thing that happened. `eta_ns` is the estimate until the end, the present cell included; attempts count from 1.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "the words of a variant say what its fields are")]
 pub enum Progress<'a> {
     /// All hosts answered with their facts.
-    HostsReady {
-        /// Their names.
-        hosts: &'a [String],
-        /// What they are.
-        substrate: Substrate,
-    },
+    HostsReady { hosts: &'a [String], substrate: Substrate },
     /// The run directory is there.
-    RunOpened {
-        /// Its path.
-        path: &'a Path,
-        /// Steps in all.
-        steps: usize,
-        /// Of them done by an earlier part of the run.
-        done: usize,
-        /// Estimate until the end.
-        eta_ns: u64,
-    },
+    RunOpened { path: &'a Path, steps: usize, done: usize, eta_ns: u64 },
     /// What takes long before the first cell.
     Note(&'a str),
     /// Something worth a line on stderr that does not stop the run.
     Warning(&'a str),
     /// A machine or host was prepared for the cells that follow.
-    Prepared {
-        /// What was changed.
-        prepared: &'a Prepared,
-    },
+    Prepared { prepared: &'a Prepared },
     /// A machine or host was put back as it was.
-    Restored {
-        /// The agent that did it.
-        agent: &'a str,
-    },
+    Restored { agent: &'a str },
     /// Hosts are brought to a kernel.
-    Booting {
-        /// Which.
-        kernel: &'a model::KernelChoice,
-        /// Which attempt of this visit, from 1.
-        attempt: u32,
-        /// Of how many.
-        attempts: u32,
-    },
+    Booting { kernel: &'a model::KernelChoice, attempt: u32, attempts: u32 },
     /// They run it.
-    Booted {
-        /// Which.
-        kernel: &'a model::KernelChoice,
-        /// How long it took, in ns.
-        took_ns: u64,
-    },
+    Booted { kernel: &'a model::KernelChoice, took_ns: u64 },
     /// A cell begins.
-    CellStarted {
-        /// Which.
-        step: &'a RunStep,
-        /// Estimate until the end, this cell included.
-        eta_ns: u64,
-    },
+    CellStarted { step: &'a RunStep, eta_ns: u64 },
     /// An interval of the cell that is measured is over.
-    Interval {
-        /// The cell.
-        step: &'a RunStep,
-        /// The interval.
-        interval: &'a LiveInterval,
-    },
+    Interval { step: &'a RunStep, interval: &'a LiveInterval },
     /// A cell is measured and on disk.
-    CellDone {
-        /// Which.
-        step: &'a RunStep,
-        /// Its result.
-        result: &'a ResultDocument,
-        /// Estimate until the end.
-        eta_ns: u64,
-    },
+    CellDone { step: &'a RunStep, result: &'a ResultDocument, eta_ns: u64 },
     /// A cell failed; the run goes on.
-    CellFailed {
-        /// Which.
-        step: &'a RunStep,
-        /// Why, on one line.
-        why: &'a str,
-        /// Estimate until the end.
-        eta_ns: u64,
-    },
+    CellFailed { step: &'a RunStep, why: &'a str, eta_ns: u64 },
 }
 
 /// Watches a campaign. Called between cells, and while one is measured only with [`Progress::Interval`], which has to be

@@ -10,20 +10,16 @@ pub const RESUME_LINK: &str = "/var/lib/windhover/resume";
 
 /// Options of [`crate::run`] and [`crate::resume`].
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct Options {
     /// Folder that the run directory is made in.
     pub output: PathBuf,
-    /// The text of the plan, stored as given.
     pub plan_text: String,
     /// Labels that replace or join the plan's.
     pub labels: BTreeMap<String, String>,
-    /// Seed of the order instead of the plan's.
     pub seed: Option<u64>,
-    /// Repetitions instead of the plan's.
     pub repetitions: Option<u32>,
-    /// Version of the tool, for run.json.
     pub tool_version: String,
-    /// Hash of the tool's binary, for run.json.
     pub build: Option<String>,
     /// The windhover program that agents are started from.
     pub program: PathBuf,

@@ -18,14 +18,11 @@ model::words! {
 
 /// The counts of a run, those of earlier parts included.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct Summary {
-    /// The run directory.
     pub path: PathBuf,
-    /// How it ended.
     pub outcome: Outcome,
-    /// Steps in all.
     pub steps: usize,
-    /// Steps with a result.
     pub done: usize,
     /// Steps that were tried in this part and failed.
     pub failed: usize,

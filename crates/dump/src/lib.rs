@@ -70,12 +70,11 @@ pub struct Record<'a> {
 
 /// What a frame holds.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "a packet, and what it carries")]
 pub enum Content<'a> {
     /// A packet of Windhover's, or of others.
     Message {
-        /// The packet.
         packet: &'a Packet<'a>,
-        /// What it carries.
         found: &'a Recognised<'a>,
         /// What the messages before say of this one; absent where it is no message, or a repeated one.
         notes: Option<MessageNotes>,
@@ -84,9 +83,7 @@ pub enum Content<'a> {
     },
     /// A packet of PGM.
     Pgm {
-        /// The packet.
         packet: &'a Packet<'a>,
-        /// What it carries.
         sighted: &'a Sighted<'a>,
         /// What the packets before say of this one.
         notes: PacketNotes,

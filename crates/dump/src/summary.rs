@@ -17,47 +17,38 @@ const MOST_COMMENTS: usize = 16;
 
 /// Counts over a capture, its flows and its sources.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct Summary {
     /// Packets within the selected time.
     pub packets: u64,
     /// Data messages, each counted once.
     pub messages: u64,
-    /// Packets that the selection left out.
     pub filtered: u64,
-    /// Packets that the capture itself lost.
     pub dropped: u64,
-    /// Packets of others.
     pub others: u64,
     /// IP fragments behind the first.
     pub fragments: u64,
-    /// Packets that could not be decoded.
     pub undecoded: u64,
     /// Those of them that were cut inside a header.
     pub cut: u64,
-    /// The file's comments.
     pub comments: Vec<String>,
     /// Packets of link types that are not decoded, by the type's number.
     pub unknown_links: BTreeMap<u32, u64>,
     /// Windhover's flows.
     pub flows: Vec<FlowSummary>,
-    /// Sources of PGM.
     pub sources: Vec<SourceSummary>,
 }
 
 /// One of Windhover's flows.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct FlowSummary {
-    /// Its number.
     pub flow: u32,
     /// Whether it is UDP; otherwise TCP.
     pub udp: bool,
-    /// The initiator's end.
     pub from: SocketAddr,
-    /// The reflector's end.
     pub to: SocketAddr,
-    /// Messages of the control connection.
     pub control: u64,
-    /// Proofs of the path.
     pub proofs: u64,
     /// TCP segments that came again.
     pub again: u64,
@@ -69,12 +60,11 @@ pub struct FlowSummary {
 
 /// One source of PGM.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct SourceSummary {
-    /// Its number.
     pub number: u32,
     /// Its session.
     pub tsi: Tsi,
-    /// Data-destination port.
     pub data_port: u16,
     /// Whether UDP carries it; otherwise IP protocol 113.
     pub udp: bool,
@@ -82,9 +72,7 @@ pub struct SourceSummary {
     pub ends: Option<(SocketAddr, SocketAddr)>,
     /// Packets by their checksum.
     pub sums: [(Sum, u64); 4],
-    /// Packets that could not be read.
     pub damaged: u64,
-    /// Messages that begin in its data.
     pub messages: u64,
     /// Whether it announced its end.
     pub fin: bool,

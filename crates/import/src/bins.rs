@@ -3,7 +3,6 @@
 use model::{Latency, LatencyKind};
 use stats::{Histogram, rank};
 
-/// A histogram as a tool has it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bins {
     /// The least value of each bin in ns, ascending, and how many values are in it.
@@ -22,7 +21,6 @@ pub(crate) struct Own {
     pub(crate) mean_ns: Option<f64>,
 }
 
-/// An empty summary.
 pub(crate) fn nothing(kind: LatencyKind, count: u64) -> Latency {
     Latency {
         kind,
@@ -100,7 +98,6 @@ pub(crate) fn is_supported(count: u64, percent: f64) -> bool {
 }
 
 impl Bins {
-    /// Adds a bin, or to it where it is there.
     pub(crate) fn add(&mut self, at_ns: u64, count: u64) {
         match self.bins.binary_search_by_key(&at_ns, |(known, _)| *known) {
             Ok(place) => {
@@ -119,12 +116,10 @@ impl Bins {
         self.width_ns = self.width_ns.max(other.width_ns);
     }
 
-    /// Values within the bins.
     pub(crate) fn inside(&self) -> u64 {
         self.bins.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// All values.
     pub(crate) fn count(&self) -> u64 {
         self.inside().saturating_add(self.over)
     }

@@ -57,7 +57,6 @@ pub(crate) fn result(probe: Probe, protocol: Option<Protocol>, size: Option<u32>
     result
 }
 
-/// A result with nothing beside it.
 pub(crate) fn measured(result: ResultDocument) -> Measured {
     Measured::new(result)
 }

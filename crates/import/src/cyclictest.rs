@@ -9,7 +9,6 @@ use model::{LatencyKind, MachineFacts, OutlierRule, Policy, Probe, Sample, TickR
 use record::{Recorder, RecorderConfig};
 use serde_json::Value;
 
-/// Reads a file.
 pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
     if lines.whole().trim_start().starts_with('{') {
         return json(lines);

@@ -22,7 +22,6 @@ const MODES: [(&str, &str); 6] = [
     ("irq", "irq"),
 ];
 
-/// Reads a file.
 pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents::default();
     for line in lines.iter() {
@@ -37,7 +36,6 @@ pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Probl
     Ok(Imported { results: vec![measured], machine: None })
 }
 
-/// What was measured, and for how long.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Head {
     pub(crate) context: String,
@@ -51,7 +49,6 @@ pub(crate) struct Head {
     pub(crate) is_doubted: bool,
 }
 
-/// One distribution.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Distribution {
     pub(crate) own: Option<Own>,
@@ -156,7 +153,6 @@ pub(crate) fn is_screen(text: &str) -> bool {
     starts.iter().any(|start| text.starts_with(start))
 }
 
-/// A distribution as a result.
 pub(crate) fn measured(
     lines: &Lines<'_>,
     head: &Head,

@@ -12,7 +12,6 @@ use model::MachineFacts;
 
 const STARTED: &str = "test started on:";
 
-/// Reads a file.
 pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents::default();
     for line in lines.iter() {

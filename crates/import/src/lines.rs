@@ -3,12 +3,10 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
-/// What is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     /// The line, from 1.
     pub(crate) line: usize,
-    /// What is wrong, and what to do.
     pub(crate) why: String,
 }
 
@@ -18,7 +16,6 @@ impl Problem {
     }
 }
 
-/// One line of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Line<'a> {
     /// From 1.
@@ -27,7 +24,6 @@ pub(crate) struct Line<'a> {
     pub(crate) text: Cow<'a, str>,
 }
 
-/// The lines of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Lines<'a> {
     whole: &'a str,

@@ -10,7 +10,6 @@ use model::WakeReport;
 /// The columns' names, and the factor's values.
 const CONTEXTS: [(&str, &str); 3] = [("IRQ-", "irq"), ("Thr-", "thread"), ("Usr-", "user")];
 
-/// Reads a file.
 pub(crate) fn parse(lines: &Lines<'_>, _hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents { unit_ns: 1000, ..Contents::default() };
     for line in lines.iter() {

@@ -7,7 +7,6 @@ use crate::{Hints, Imported};
 use model::worker::Measured;
 use model::{Latency, LatencyKind, MachineFacts, Probe, Protocol};
 
-/// Reads a file.
 pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents { percent: 99.0, ..Contents::default() };
     let mut imported = Imported::default();

@@ -8,7 +8,6 @@ use model::worker::Measured;
 use model::{Finding, FindingId, Latency, LatencyKind, Messages, OutlierRule, Probe, Protocol, Sample, TickRate};
 use record::{Recorder, RecorderConfig};
 
-/// Reads a file.
 pub(crate) fn parse(lines: &Lines<'_>, hints: &Hints) -> Result<Imported, Problem> {
     let mut found = Contents::default();
     for line in lines.iter() {

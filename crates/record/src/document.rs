@@ -11,20 +11,17 @@ use std::collections::BTreeMap;
 
 /// Everything known of one measured pass: a size, or a rate of a size.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct Pass<'a> {
-    /// What was asked for.
     pub spec: &'a ProbeSpec,
     /// Whose flags remedies name.
     pub program: Program,
-    /// Message or request size in bytes.
     pub size: u32,
     /// Mean rate in messages a second, of an open loop.
     pub rate_pps: Option<f64>,
     /// What else results are told apart by; `protocol`, `size`, `rate`, `peer` and `source` are added.
     pub factors: BTreeMap<String, Value>,
-    /// The end that starts messages.
     pub initiator: EndReport,
-    /// The others.
     pub others: Vec<FarEnd>,
     /// Whether the kernel delivers to the peer's address locally.
     pub is_local: bool,
@@ -34,17 +31,11 @@ pub struct Pass<'a> {
     pub clock: Option<ClockMap>,
     /// Of the ticks that raw samples are in.
     pub tick_rate: TickRate,
-    /// The tool's own cost.
     pub self_cost: SelfCost,
-    /// Findings made so far.
     pub found: Vec<Finding>,
-    /// How a peer vanished, if it did.
     pub vanished: Option<String>,
-    /// Whether the program was asked to end before the stop rule was met.
     pub interrupted: bool,
-    /// Messages of all ends.
     pub messages: Messages,
-    /// What was recorded of timed messages.
     pub recorded: Option<Recorded>,
     /// As in [`Evidence::interval_percent`].
     pub interval_percent: Option<f64>,

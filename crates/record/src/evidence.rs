@@ -7,18 +7,16 @@ use model::{ClockMap, Counters, EndSpec, EndUsage, Finding, LoadReport, Messages
 
 /// One end: what it was told and what happened to it.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct EndEvidence<'a> {
-    /// What it does.
     pub role: Role,
     /// What findings call it: its role, or its host where several have that role.
     pub name: &'a str,
     /// Whether it is a process of the initiator's machine, so that equal CPU numbers mean one CPU.
     pub one_machine: bool,
-    /// What it was told.
     pub spec: &'a EndSpec,
     /// CPU, scheduling and faults of the measuring thread; must cover the measured loop and nothing else.
     pub usage: &'a EndUsage,
-    /// Where its host dropped messages.
     pub counters: &'a Counters,
     /// The libraries that LD_PRELOAD names in its measuring process, and whether each was loaded.
     pub preloads: &'a [Preload],
@@ -54,22 +52,18 @@ pub struct PathFacts<'a> {
 
 /// Everything that the verdict looks at.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct Evidence<'a> {
-    /// What was asked for.
     pub spec: &'a ProbeSpec,
     /// Whose flags remedies name.
     pub program: Program,
-    /// The end that starts messages.
     pub initiator: EndEvidence<'a>,
     /// Those that send them back; none for ICMP echo, and without those that vanished before they told.
     pub reflectors: Vec<EndEvidence<'a>>,
-    /// The initiator's clock map.
     pub clock: Option<&'a ClockMap>,
-    /// Messages sent, received and lost.
     pub messages: &'a Messages,
     /// What was recorded of timed messages; absent for a stream, which times none.
     pub recorded: Option<&'a Recorded>,
-    /// The way that messages took.
     pub path: PathFacts<'a>,
     /// Findings that others made already: the reflector's, and a refused lock of memory, which is kept only where page faults
     /// did harm.
@@ -79,9 +73,7 @@ pub struct Evidence<'a> {
     pub interval_percent: Option<f64>,
     /// How a peer vanished before the stop rule was met, in a few words.
     pub peer_vanished: Option<&'a str>,
-    /// Whether the program was asked to end before the stop rule was met.
     pub interrupted: bool,
-    /// The load beside the measurement.
     pub load: Option<&'a LoadReport>,
 }
 

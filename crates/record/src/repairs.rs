@@ -67,12 +67,10 @@ impl PacketKind {
 
 /// A message of ours within the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct CarriedMessage {
-    /// Its number.
     pub seq: u64,
-    /// The session's tag.
     pub tag: u64,
-    /// An answer.
     pub answer: bool,
 }
 
@@ -126,26 +124,20 @@ pub struct PacketNotes {
 
 /// What became of one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "requests and repairs by their names in RFC 3208")]
 pub struct Repair {
-    /// The number.
     pub number: u32,
     /// When the data itself was first seen, where that was shortly before.
     pub data_ns: Option<u64>,
     /// When a later number showed that it was missing at the capture.
     pub gap_ns: Option<u64>,
-    /// First NAK.
     pub nak_ns: Option<u64>,
     /// NAKs, at the point that saw most.
     pub naks: u32,
-    /// First NCF.
     pub ncf_ns: Option<u64>,
-    /// NCFs.
     pub ncfs: u32,
-    /// First repair.
     pub rdata_ns: Option<u64>,
-    /// Last repair.
     pub last_rdata_ns: Option<u64>,
-    /// Repairs.
     pub rdatas: u32,
     /// When parity first made up for it at the capture.
     pub rebuilt_ns: Option<u64>,

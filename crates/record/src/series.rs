@@ -184,7 +184,6 @@ impl IntervalSeries {
     }
 }
 
-/// A finished timeline.
 pub(crate) struct SeriesResult {
     pub(crate) series: Vec<Series>,
     pub(crate) histogram: Histogram,

@@ -43,16 +43,12 @@ pub struct MessageNotes {
 
 /// The figures of one flow, direction and point.
 #[derive(Debug, Clone, Default)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct StreamFigures {
-    /// The flow.
     pub flow: u32,
-    /// The direction.
     pub forward: bool,
-    /// The point.
     pub leaving: Option<bool>,
-    /// Messages.
     pub messages: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// First to last, in ns.
     pub span_ns: u64,
@@ -76,12 +72,10 @@ impl StreamFigures {
 
 /// The answers of one flow.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct AnswerFigures {
-    /// The flow.
     pub flow: u32,
-    /// What kind of time.
     pub span: Span,
-    /// The times.
     pub times: Histogram,
 }
 

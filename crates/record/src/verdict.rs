@@ -45,11 +45,9 @@ const BUSY_PERCENT: f64 = 90.0;
 
 /// A rule. What it returns is the detail of its finding.
 enum Rule {
-    /// Of the whole measurement.
     Run(FindingId, fn(&Evidence<'_>) -> Option<String>),
     /// Of the measurement; the finding names this end.
     At(FindingId, Role, fn(&Evidence<'_>) -> Option<String>),
-    /// Of each end.
     Ends(FindingId, fn(&Evidence<'_>, &EndEvidence<'_>) -> Option<String>),
     /// Of each end, with the time that was taken from it: a finding where that can have moved a printed figure, else noted.
     Taken(FindingId, fn(&Evidence<'_>, &EndEvidence<'_>) -> Option<(String, LostTime)>),

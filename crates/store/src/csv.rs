@@ -111,7 +111,6 @@ pub fn csv_line(fields: &[impl AsRef<str>]) -> String {
     fields.iter().map(|text| field(text.as_ref())).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
-/// The columns that not all files have.
 struct Columns<'a> {
     labels: BTreeSet<&'a str>,
     factors: BTreeSet<&'a str>,

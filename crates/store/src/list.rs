@@ -39,24 +39,19 @@ impl fmt::Display for RunState {
 
 /// One run of a listing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct RunSummary {
-    /// The run directory.
     pub path: PathBuf,
-    /// How it stands.
     pub state: RunState,
     /// The plan's name; empty when damaged.
     pub name: String,
-    /// The plan's title.
     pub title: Option<String>,
     /// Wall clock at the start, since 1970; 0 when damaged.
     pub started_ns: u64,
-    /// What the hosts are.
     pub substrate: Option<Substrate>,
     /// Steps done, by the journal.
     pub done: usize,
-    /// Steps that failed.
     pub failed: usize,
-    /// Steps in all.
     pub steps: usize,
     /// What is wrong, when it cannot be read.
     pub problem: Option<String>,

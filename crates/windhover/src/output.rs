@@ -24,19 +24,16 @@ macro_rules! refuse {
 /// An error with the exit code it ends the program with.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// The design's exit code.
     pub(crate) code: u8,
     /// What went wrong; its whole chain is printed on one line.
     pub(crate) error: anyhow::Error,
 }
 
 impl Failure {
-    /// A usage or plan error.
     pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self { code: 2, error: error.into() }
     }
 
-    /// An error with its own exit code.
     pub(crate) fn new(code: u8, error: impl Into<anyhow::Error>) -> Self {
         Self { code, error: error.into() }
     }
@@ -165,13 +162,11 @@ pub(crate) fn unwritten(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(1, anyhow::anyhow!("cannot write {what}to standard output: {error}"))
 }
 
-/// Writes help to standard output.
 pub(crate) fn help(text: &clap::builder::StyledStr) {
     // Nobody is left to tell when it cannot be written.
     let _ = write!(anstream::stdout().lock(), "{}", text.ansi());
 }
 
-/// Writes what is wrong with the command line, and the tip, one line each.
 pub(crate) fn usage(wrong: &UsageError) {
     let mut stderr = anstream::stderr().lock();
     let mut line = |colour: AnsiColor, head: &str, text: &str| {
@@ -185,7 +180,6 @@ pub(crate) fn usage(wrong: &UsageError) {
     }
 }
 
-/// Where and how to print.
 #[derive(Debug)]
 pub(crate) struct Output {
     quiet: bool,
@@ -240,7 +234,6 @@ impl Output {
         }
     }
 
-    /// Writes an error on one line.
     pub(crate) fn error(&self, failure: &Failure) {
         self.line(AnsiColor::Red.on_default().bold(), "windhover: ", &visible_line(&failure.line()));
     }

@@ -51,7 +51,6 @@ pub(crate) struct Peer {
     pub(crate) local: Option<SocketAddr>,
 }
 
-/// What the reflector is asked for.
 fn request(spec: &ProbeSpec, socket: &SocketSpec, pgm: Option<PgmRequest>) -> OpenRequest {
     let pace = spec.pace();
     let fastest = pace.map(|pace| pace.rates_pps.iter().copied().fold(1.0, f64::max).ceil());
@@ -166,7 +165,6 @@ impl Peer {
     }
 }
 
-/// The control connection.
 struct Control {
     stream: TcpStream,
     machine: ClientSession,

@@ -22,7 +22,6 @@ const TOO_LONG: [i32; 2] = [10_040, 234];
 pub(crate) enum Received {
     /// A whole message of so many bytes. Of a datagram one byte more than the buffer's message means a longer one.
     Bytes(usize),
-    /// Nothing yet.
     Nothing,
 }
 
@@ -46,7 +45,6 @@ impl Sending {
     }
 }
 
-/// A way for messages to one peer and back.
 #[derive(Debug)]
 pub(crate) struct DataPath {
     /// What receive calls end through, where that is asked for. It ends before its socket is closed.
@@ -73,17 +71,14 @@ impl DataPath {
         Self { socket, filled: 0, completion: None }
     }
 
-    /// A datagram socket that is connected to its peer.
     pub(crate) fn udp(socket: UdpSocket) -> Self {
         Self::new(Socket::Udp(socket))
     }
 
-    /// A connection.
     pub(crate) fn tcp(stream: TcpStream) -> Self {
         Self::new(Socket::Tcp(stream))
     }
 
-    /// An end of PGM.
     pub(crate) fn pgm(conversation: Conversation) -> Self {
         Self::new(Socket::Pgm(Box::new(conversation)))
     }
@@ -150,7 +145,6 @@ impl DataPath {
         Ok(())
     }
 
-    /// Sends a whole message.
     pub(crate) fn send(&mut self, message: &[u8]) -> io::Result<()> {
         let mut sending = Sending::new();
         while !self.send_some(message, &mut sending)? {

@@ -46,20 +46,16 @@ pub enum Place {
 
 /// One setting.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "what is not said follows from its name")]
 pub struct Setting {
-    /// Its name.
     pub name: &'static str,
-    /// Where it is read.
     pub place: Place,
     /// The article's value, as [`Finding::value`] has it; empty where the article gives none.
     pub article: &'static str,
-    /// What it does, or is said to do.
     pub effect: &'static str,
-    /// Whether today's Windows does that.
     pub honoured: Honoured,
     /// What to do instead, or to know; may be empty.
     pub advice: &'static str,
-    /// Where that is from.
     pub source: &'static str,
 }
 

@@ -18,14 +18,12 @@ use wire::StopReport;
 const TOOL: &str = "winpoint";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// One measured part: a size, or a rate of a size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PassSize {
     pub(crate) size: u32,
     pub(crate) rate: Option<f64>,
 }
 
-/// What was seen of a pass beside its samples.
 #[derive(Default)]
 pub(crate) struct PassFacts {
     /// Wall clock at the first timed message, since 1970.
@@ -33,7 +31,6 @@ pub(crate) struct PassFacts {
     pub(crate) report: Option<StopReport>,
     /// How the other end vanished, if it did.
     pub(crate) vanished: Option<String>,
-    /// What PGM did.
     pub(crate) pgm: Option<PgmReport>,
     /// What else is to be said.
     pub(crate) found: Vec<Finding>,
@@ -93,7 +90,6 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: PassSize, mut recorded: R
     measured
 }
 
-/// Who measured.
 fn own_source() -> Source {
     Source {
         kind: SourceKind::Foreign,

@@ -115,7 +115,6 @@ fn phase(
     Ok(Phase { report, broken, near })
 }
 
-/// What both ends of PGM counted.
 fn ends(near: &PgmFarEnd, report: Option<&StopReport>) -> Vec<PgmEnd> {
     let far = report.and_then(|report| report.pgm.as_ref());
     // There are two ends, so each NAK that came is the other one's.
@@ -127,14 +126,12 @@ fn ends(near: &PgmFarEnd, report: Option<&StopReport>) -> Vec<PgmEnd> {
     vec![end(Role::Initiator, Some(near), far), end(Role::Reflector, far, Some(near))]
 }
 
-/// One message: when it was due and sent.
 #[derive(Debug, Clone, Copy)]
 struct Message {
     intended: u64,
     sent: u64,
 }
 
-/// One answer: its message, when it had come, and what repairs cost both.
 #[derive(Debug, Clone, Copy)]
 struct Answer {
     number: u64,
@@ -143,7 +140,6 @@ struct Answer {
     back: Repaired,
 }
 
-/// Answers as they come.
 struct Answers {
     size: usize,
     tag: u64,
@@ -181,7 +177,6 @@ impl Answers {
     }
 }
 
-/// Messages as they are sent.
 struct Sender {
     period_ns: f64,
     count: u64,

@@ -153,7 +153,6 @@ impl Machines {
         Some((out.length, to))
     }
 
-    /// Losses, for the report.
     fn collect(&mut self) {
         while let Some(event) = self.receiver.poll_event() {
             if let SessionEvent::Lost { count, .. } = event.what {
@@ -178,7 +177,6 @@ impl Machines {
         }
     }
 
-    /// The next message in order.
     fn next(&mut self, buffer: &mut [u8]) -> Option<(Message, Repaired)> {
         let message = self.receiver.next_message(buffer)?;
         let held_ns = self.front_ns.saturating_sub(message.received_ns);

@@ -72,7 +72,6 @@ fn not_here(spec: &ProbeSpec) -> Option<&'static str> {
     .find_map(|(asked, what)| asked.then_some(what))
 }
 
-/// The loop of one size.
 struct Rounds {
     size: usize,
     tier: Tier,

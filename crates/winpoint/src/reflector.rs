@@ -27,7 +27,6 @@ const BATCH: u32 = 1024;
 /// Where a message's tag is.
 const TAG: std::ops::Range<usize> = 8..16;
 
-/// What a reflector is made from.
 pub(crate) struct Order {
     pub(crate) request: OpenRequest,
     /// Our address on the control connection, and the client's.
@@ -40,7 +39,6 @@ pub(crate) struct Order {
     pub(crate) notes: Vec<Finding>,
 }
 
-/// What a reflector says to its session.
 pub(crate) enum ReflectorEvent {
     Opened(Opened),
     Proved(SocketAddr),
@@ -71,7 +69,6 @@ impl Reflector {
         Ok(Self { starts, events, halt, over })
     }
 
-    /// Begins a size.
     pub(crate) fn start_size(&self, size: u32, response: u32) {
         self.halt.store(false, Ordering::Release);
         // A thread that has given up said why.
@@ -96,7 +93,6 @@ impl Drop for Reflector {
     }
 }
 
-/// The thread's side.
 struct Link {
     say: Sender<ReflectorEvent>,
     halt: Arc<AtomicBool>,
@@ -175,7 +171,6 @@ fn next(starts: &Receiver<(u32, u32)>, path: &mut DataPath) -> Result<Option<(u3
     }
 }
 
-/// Messages of a size.
 #[derive(Debug, Default)]
 struct Counts {
     received: u64,

@@ -241,7 +241,6 @@ impl Session<'_> {
         self.machine.stopped(report).map_err(|_| None)
     }
 
-    /// What the reflector said.
     fn report(&mut self, event: ReflectorEvent) -> Result<(), End> {
         let said = match event {
             ReflectorEvent::Opened(opened) => self.machine.opened(opened),

@@ -110,7 +110,6 @@ impl ClosedInterval {
     }
 }
 
-/// All intervals of a run.
 #[derive(Debug)]
 pub(super) struct Intervals {
     length_ns: u64,
@@ -196,7 +195,6 @@ impl Intervals {
         (self.log_bytes, self.log_step) = (bytes, step);
     }
 
-    /// Counts a message.
     #[inline]
     pub(super) fn take(&mut self, message: &IntervalMessage) {
         let due = message.due_ns / self.length_ns;
@@ -539,7 +537,6 @@ impl Intervals {
         self.reports.drain(..)
     }
 
-    /// Closes everything.
     pub(super) fn end(&mut self) {
         while !self.open.is_empty() {
             self.close_oldest();

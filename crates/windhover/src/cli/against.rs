@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Headings of flags that are no settings.
 const OUTPUT: &str = "Output";
 const COMPARISON: &str = "Comparison";
 const CAPTURE: &str = "Capture";
@@ -28,10 +27,8 @@ pub(crate) struct Against {
     pub(crate) at_most: Duration,
 }
 
-/// The second side of a comparison.
 #[derive(Debug)]
 pub(crate) struct Second {
-    /// Its whole command.
     pub(crate) command: Command,
     /// What sentences call the first side and the second: `without`, `with --policy fifo:1`.
     pub(crate) names: [String; 2],

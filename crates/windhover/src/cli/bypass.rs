@@ -9,7 +9,6 @@ use std::path::PathBuf;
 /// The variable of `--interface`; the others of its beginning override settings of the profile.
 pub(crate) const INTERFACE: &str = "WINDHOVER_BYPASS_INTERFACE";
 
-/// `windhover bypass`
 #[derive(Debug, Args)]
 pub(crate) struct Bypass {
     #[command(subcommand)]

@@ -5,7 +5,6 @@ use super::shared::{MixArgs, pair};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// `windhover campaign`
 #[derive(Debug, Args)]
 pub(crate) struct Campaign {
     #[command(subcommand)]
@@ -92,12 +91,10 @@ pub(crate) enum ReportFormat {
 }
 
 impl ReportFormat {
-    /// The forms by the endings of files.
     pub(crate) const ENDINGS: [(&str, Self); 5] =
         [("html", Self::Html), ("md", Self::Markdown), ("csv", Self::Csv), ("json", Self::Json), ("txt", Self::Table)];
 }
 
-/// `windhover report`
 #[derive(Debug, Args)]
 pub(crate) struct ReportCommand {
     /// Run directories; several are put side by side
@@ -126,7 +123,6 @@ pub(crate) struct ReportCommand {
     pub(crate) size: Option<u64>,
 }
 
-/// `windhover show`
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     /// The run directory

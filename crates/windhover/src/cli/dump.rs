@@ -18,7 +18,6 @@ pub(crate) struct Pcap {
     pub(crate) snap: u32,
 }
 
-/// `windhover dump`
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
     /// A pcap or pcapng file, `-` for one on standard input, or a network interface to listen on (needs CAP_NET_RAW)

@@ -38,7 +38,6 @@ fn value(factor: &Factor, flag: &Flag, text: &str) -> Result<Value, ModelError> 
     }
 }
 
-/// Checks what was typed for a flag.
 fn check(probe: Probe, factor: &Factor, flag: &Flag, text: &str) -> Result<String, String> {
     if matches!(flag.gives, Gives::Local(_) | Gives::Remote) && text.contains(';') {
         return Err("give one value: each end has a flag of its own".to_owned());
@@ -117,12 +116,10 @@ impl<const PROBE: usize> Flags<PROBE> {
         self.0.iter().try_for_each(|(factor, value)| factor.apply(spec, value))
     }
 
-    /// Whether a factor was typed.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(factor, _)| factor.name == name)
     }
 
-    /// The names of the factors that were typed.
     pub(crate) fn typed(&self) -> BTreeSet<&'static str> {
         self.0.iter().map(|(factor, _)| factor.name).collect()
     }

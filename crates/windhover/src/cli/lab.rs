@@ -5,14 +5,12 @@ use clap::{Args, Subcommand};
 use model::plan::{GuestMode, GuestNic, LabKind};
 use std::path::PathBuf;
 
-/// `windhover lab`
 #[derive(Debug, Args)]
 pub(crate) struct Lab {
     #[command(subcommand)]
     pub(crate) command: LabCommand,
 }
 
-/// `windhover agent`
 #[derive(Debug, Args)]
 pub(crate) struct Agent {
     /// Fingerprint of the program outside, when this is a guest: its file is another one here
@@ -20,7 +18,6 @@ pub(crate) struct Agent {
     pub(crate) build: Option<String>,
 }
 
-/// `windhover guest-init`
 #[derive(Debug, Args)]
 pub(crate) struct GuestInit {
     /// How many hosts to make
@@ -34,7 +31,6 @@ pub(crate) struct GuestInit {
     pub(crate) ports: Vec<String>,
 }
 
-/// Kinds of built-in labs.
 pub(crate) const LAB_KINDS: [Choice<LabKind>; 2] = [
     (LabKind::Netns, "netns", "Network namespaces joined by a veth pair or a bridge; needs root"),
     (LabKind::Loopback, "loopback", "This host talking to itself"),
@@ -69,7 +65,6 @@ pub(crate) struct GuestArgs {
     pub(crate) devices: Vec<String>,
 }
 
-/// `windhover lab up`
 #[derive(Debug, Args)]
 pub(crate) struct Up {
     /// Name of the lab
@@ -99,7 +94,6 @@ pub(crate) enum LabChoice {
     Named(String),
 }
 
-/// Reads a [`LabChoice`].
 pub(crate) fn lab_choice(text: &str) -> Result<LabChoice, String> {
     match LAB_KINDS.iter().find(|(_, word, _)| *word == text) {
         Some((kind, ..)) => Ok(LabChoice::Kind(*kind)),
@@ -109,7 +103,6 @@ pub(crate) fn lab_choice(text: &str) -> Result<LabChoice, String> {
     }
 }
 
-/// `windhover lab boot`
 #[derive(Debug, Args)]
 pub(crate) struct Boot {
     /// debian-6.1, debian-6.1-rt, debian-6.12, debian-6.12-rt (fetched once by apt, not installed), or the path of a
@@ -134,14 +127,12 @@ pub(crate) struct Boot {
     pub(crate) command: Vec<String>,
 }
 
-/// How a guest's CPUs run.
 pub(crate) const GUEST_MODES: [Choice<GuestMode>; 3] = [
     (GuestMode::Icount, "icount", "Emulated, 2 ns an instruction, one CPU: simulated times, which repeat"),
     (GuestMode::Kvm, "kvm", "On this machine's CPUs by /dev/kvm"),
     (GuestMode::Tcg, "tcg", "Emulated: for function, its times mean nothing"),
 ];
 
-/// Network devices of a guest's hosts.
 pub(crate) const GUEST_NICS: [Choice<GuestNic>; 3] = [
     (GuestNic::Veth, "veth", "A virtual device of the kernel"),
     (

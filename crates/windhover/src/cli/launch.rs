@@ -4,7 +4,6 @@ use super::shared::PlainForm;
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 
-/// `windhover run`
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit code: the program's own; 128 + N when signal N ended it; 125 when windhover failed, 126 when the program \

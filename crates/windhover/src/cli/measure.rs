@@ -112,7 +112,6 @@ pub(crate) struct Rounds<const PROBE: usize> {
 pub(crate) type Pingpong = Rounds<{ Probe::Pingpong as usize }>;
 pub(crate) type Rr = Rounds<{ Probe::Rr as usize }>;
 
-/// `windhover ping`
 #[derive(Debug, Args)]
 pub(crate) struct Ping {
     /// The host
@@ -195,7 +194,6 @@ impl Output {
 }
 
 impl<const PROBE: usize> Rounds<PROBE> {
-    /// The measurement asked for.
     pub(crate) fn spec(&self) -> Result<ProbeSpec, ModelError> {
         let mut spec = ProbeSpec::new(Probe::ALL[PROBE], self.peer.protocol);
         spec.rtt |= spec.probe() == Probe::Rr;

@@ -72,11 +72,11 @@ pub(crate) enum Colour {
     Never,
 }
 
+// What has no words here has them at its type: they are longer than a line.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Make a shared key for `serve` and its clients
     Key,
-    // Its words are those of the type: they are longer than a line.
     Serve(serve::Serve),
     #[command(flatten)]
     Measure(Measure),
@@ -91,13 +91,11 @@ pub(crate) enum Command {
     Run(Box<launch::Run>),
     /// Run unmodified programs on a faster network stack
     Bypass(bypass::Bypass),
-    // Its words are those of the type: they are longer than a line.
     Shield(Box<shield::Shield>),
     /// Set many settings by a profile, and put them back
     Tune(tune::Tune),
     /// Check this machine for latency problems and suggest fixes
     Doctor(Box<doctor::Doctor>),
-    // Its words are those of the type: they are longer than a line.
     Irq(irq::Irq),
     /// Make, list, use and remove labs of hosts
     Lab(lab::Lab),
@@ -105,11 +103,8 @@ pub(crate) enum Command {
     Campaign(campaign::Campaign),
     /// Report runs as a table, Markdown, CSV, JSON or one HTML file
     Report(campaign::ReportCommand),
-    // Its words are those of the type: they are longer than a line.
     Compare(Box<compare::Compare>),
-    // Its words are those of the type: they are longer than a line.
     Plot(Box<plot::Plot>),
-    // Its words are those of the type: they are longer than a line.
     Import(import::Import),
     /// Show a run in the terminal
     Show(campaign::Show),
@@ -145,7 +140,6 @@ pub(crate) enum Command {
     Generate(serve::Generate),
 }
 
-/// The commands that measure.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Measure {
     /// Time messages there and back, one at a time
@@ -164,7 +158,6 @@ pub(crate) enum Measure {
 }
 
 impl Measure {
-    /// Where the far end is.
     pub(crate) fn peer(&self) -> Option<&measure::Peer> {
         match self {
             Self::Pingpong(arguments) => Some(&arguments.peer),

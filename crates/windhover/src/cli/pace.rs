@@ -9,7 +9,6 @@ use model::{PaceSpec, PgmSpec, Probe, ProbeOptions, ProbeSpec, Protocol, Shape, 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
-/// `windhover pace`
 #[derive(Debug, Args)]
 pub(crate) struct Pace {
     #[command(flatten)]

@@ -11,7 +11,6 @@ use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _, p
 pub(crate) enum Stopped {
     /// What was asked for: help, version, overview.
     Help(StyledStr),
-    /// The command line is wrong.
     Wrong(UsageError),
 }
 
@@ -41,7 +40,6 @@ fn is_rare(arg: &Arg) -> bool {
     arg.get_help_heading().is_some_and(|heading| [pace::PGM, serve::LIMITS].contains(&heading))
 }
 
-/// Reads the command line of this process.
 pub(crate) fn parse() -> Result<Cli, Stopped> {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut definition = definition();

@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// `windhover pgm`
 #[derive(Debug, Subcommand)]
 pub(crate) enum Pgm {
     /// Publish lines, a file or numbered messages on a group, and repair what receivers miss
@@ -34,7 +33,6 @@ pub(crate) enum Pgm {
     Reflect(Box<Reflect>),
 }
 
-/// `windhover pgm send`
 #[derive(Debug, Args)]
 pub(crate) struct Send {
     /// Multicast group
@@ -70,7 +68,6 @@ pub(crate) struct Send {
     pub(crate) form: PlainForm,
 }
 
-/// `windhover pgm recv`
 #[derive(Debug, Args)]
 pub(crate) struct Recv {
     /// Multicast group
@@ -104,7 +101,6 @@ pub(crate) struct Recv {
     pub(crate) repairs: bool,
 }
 
-/// `windhover pgm ping`
 #[derive(Debug, Args)]
 pub(crate) struct Ping {
     /// Multicast group to publish on
@@ -136,7 +132,6 @@ pub(crate) struct Ping {
     pub(crate) form: PlainForm,
 }
 
-/// `windhover pgm reflect`
 #[derive(Debug, Args)]
 pub(crate) struct Reflect {
     /// Multicast group to receive from
@@ -411,7 +406,6 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A power of two packets.
 fn packets<T: TryFrom<u32>, const LEAST: u32, const MOST: u32>(text: &str) -> Result<T, String> {
     let fits = |packets: &u32| packets.is_power_of_two() && (LEAST..=MOST).contains(packets);
     let packets = text.parse().ok().filter(fits).and_then(|packets| T::try_from(packets).ok());

@@ -117,7 +117,6 @@ impl TypedValueParser for FigureParser {
     }
 }
 
-/// What can be drawn.
 const FIGURES: [Choice<ChartKind>; 11] = [
     (ChartKind::Heat, "heat", "Heat map of each cell: latency by time"),
     (ChartKind::Heat2011, "heat-2011", "The same data in the style of 2011"),
@@ -145,7 +144,6 @@ pub(crate) enum PlotFormat {
 }
 
 impl PlotFormat {
-    /// The forms by the endings of files.
     pub(crate) const ENDINGS: [(&str, Self); 4] =
         [("png", Self::Png), ("svg", Self::Svg), ("pdf", Self::Pdf), ("csv", Self::Csv)];
 
@@ -207,7 +205,6 @@ fn microseconds(text: &str) -> Result<u64, String> {
 }
 
 impl Plot {
-    /// How figures look.
     pub(crate) fn look(&self) -> Look {
         Look {
             theme: if self.dark { Theme::Dark } else { Theme::Light },

@@ -30,12 +30,10 @@ pub(crate) struct FormArgs<F: Form> {
 }
 
 impl<F: Form> FormArgs<F> {
-    /// The form asked for.
     pub(crate) fn get(&self) -> F {
         if self.json { F::JSON } else { self.format }
     }
 
-    /// Whether it is JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.get() == F::JSON
     }
@@ -71,7 +69,6 @@ pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(all: &'static [Choice<T>]
     })
 }
 
-/// Reads a substrate.
 pub(crate) fn substrate() -> impl TypedValueParser<Value = Substrate> {
     PossibleValuesParser::new(Substrate::ALL.map(Substrate::word)).try_map(|text| text.parse::<Substrate>())
 }
@@ -108,12 +105,10 @@ impl SystemArgs {
         Self { state_dir: None, root: Root { path: "/".into() } }
     }
 
-    /// The undo logs.
     pub(crate) fn state(&self) -> StateDir {
         self.state_dir.as_ref().map_or_else(StateDir::usual, StateDir::at)
     }
 
-    /// The settings.
     pub(crate) fn kernel(&self) -> Kernel {
         Kernel::at(Machine::at(self.root()))
     }

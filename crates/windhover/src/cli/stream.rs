@@ -8,7 +8,6 @@ use super::shared::FormArgs;
 use clap::Args;
 use model::{Probe, ProbeSpec, Protocol, SizeList, factor};
 
-/// `windhover stream`
 #[derive(Debug, Args)]
 pub(crate) struct Stream {
     #[command(flatten)]

@@ -8,7 +8,6 @@ use std::error::Error as _;
 /// Why a command line cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UsageError {
-    /// What is wrong.
     pub(crate) error: String,
     /// What to write instead, or where that stands.
     pub(crate) tip: Option<String>,
@@ -42,7 +41,6 @@ pub(super) fn negative(argument: &str, value: &str) -> String {
     format!("{argument} must not be negative, as {value} is")
 }
 
-/// What clap says of an error, as texts.
 struct Context<'a>(&'a clap::Error);
 
 impl Context<'_> {
@@ -91,7 +89,6 @@ fn list(words: &[String], last: &str) -> String {
 }
 
 impl UsageError {
-    /// A line that says it all.
     pub(super) fn plain(error: String) -> Self {
         Self { error, tip: None }
     }
@@ -138,7 +135,6 @@ fn below_zero(kind: ErrorKind, argument: &str, value: &str, words: &[String]) ->
     option.starts_with('-').then(|| negative(option, value))
 }
 
-/// The line, and a tip.
 fn said(error: &clap::Error, command: &Command, path: &str, context: &Context<'_>) -> (String, Option<String>) {
     // What `windhover help` was asked about is below it for clap.
     let path = path.strip_prefix("help").map_or(path, str::trim_start);
@@ -253,7 +249,6 @@ fn with(path: &str, flags: &[String]) -> Option<String> {
         .or_else(|| Some(format!("{} {}", such_as(path)?, flags.join(" "))))
 }
 
-/// The first example of a command.
 fn such_as(path: &str) -> Option<String> {
     guide::examples(path).first().map(|(line, _)| format!("for example: {line}"))
 }

@@ -10,13 +10,10 @@ pub(crate) enum Kind {
     Profile,
     /// A profile of `bypass`.
     BypassProfile,
-    /// A lab that is up.
     Lab,
     /// A kind of lab, or one that is up.
     LabChoice,
-    /// A host of a lab that is up.
     Host,
-    /// A run directory.
     Run,
     /// A factor of the cells of the runs on the command line.
     Factor,
@@ -24,7 +21,6 @@ pub(crate) enum Kind {
     FactorValue,
     /// The key of one of these cells.
     Cell,
-    /// A network device.
     Device,
 }
 

@@ -28,12 +28,10 @@ const AIM: u32 = 21;
 /// How much longer a repetition may take than those before: a machine may become busier.
 const BUSIER: f64 = 1.2;
 
-/// How often a stop is looked for while a repetition runs.
 const LISTEN: Duration = Duration::from_millis(100);
 
 const SIGINT: i32 = 2;
 
-/// One setting.
 struct Side {
     task: ProbeTask,
     _endpoint: Option<Worker>,
@@ -114,7 +112,6 @@ fn length_s(spec: &ProbeSpec) -> Option<f64> {
     by_time.into_iter().chain(by_count).reduce(f64::min)
 }
 
-/// The measurement that a side is.
 fn measuring_of(command: &Command) -> Result<&dyn Measuring, Failure> {
     match command {
         Command::Measure(measure) => Ok(measuring::of(measure)),
@@ -122,7 +119,6 @@ fn measuring_of(command: &Command) -> Result<&dyn Measuring, Failure> {
     }
 }
 
-/// What was measured so far.
 struct Rounds {
     run: RunInput,
     /// Repetitions that both sides have.

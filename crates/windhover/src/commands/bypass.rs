@@ -57,7 +57,6 @@ fn start(arguments: &Run, output: &Output) -> Result<u8, Failure> {
     Err(become_program(&arguments.command, &variables, false))
 }
 
-/// The capture from the first packet on.
 fn capture(arguments: &Run) -> Result<Option<Capture>, Failure> {
     if arguments.capture.is_none() {
         return Ok(None);

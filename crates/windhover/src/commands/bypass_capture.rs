@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 /// How long it sleeps while no frame waits. The ring holds what comes meanwhile.
 const REST: Duration = Duration::from_millis(2);
-/// What is gathered before it is written.
 const FLUSH_BYTES: usize = 1 << 18;
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u16 = 1;
@@ -52,15 +51,12 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<u8, Failure>
     recording.finish(output).and(recorded).map(|()| 0)
 }
 
-/// When a capture ends by itself.
 struct Limits {
-    /// Packets.
     count: u64,
     /// From its start, and from the first packet.
     seconds: Option<Duration>,
 }
 
-/// What is captured into which file.
 pub(super) struct Recording {
     capture: Capture,
     path: PathBuf,
@@ -87,7 +83,6 @@ impl Recording {
         Self::create(capture, path, cli::WHOLE)
     }
 
-    /// Empties the file, and writes its head.
     fn create(capture: Capture, path: PathBuf, snap: u32) -> Result<Self, Failure> {
         let failed = |cause| Failure::new(1, anyhow!("cannot write {}: {cause}: name another file", path.display()));
         let file = if path == Path::new("-") { None } else { Some(File::create(&path).map_err(failed)?) };
@@ -219,7 +214,6 @@ impl Recording {
         Ok(true)
     }
 
-    /// Ends the file, and says what it holds.
     fn finish(mut self, output: &Output) -> Result<(), Failure> {
         let dropped = self.capture.dropped();
         let passed = self.counted.written.saturating_add(dropped);

@@ -18,7 +18,6 @@ use std::time::Duration;
 /// A worker that says nothing for so long is stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the ends are.
 struct Ends {
     /// The network namespace of the initiator; absent: this one.
     here: Option<PathBuf>,
@@ -31,7 +30,6 @@ struct Ends {
 }
 
 impl Ends {
-    /// A peer that somebody else started.
     fn with_peer(arguments: &Arguments, peer: &str) -> Result<Self, Failure> {
         let control = net::resolve(peer, net::DEFAULT_PORT, None).map_err(|error| Failure::new(2, error))?.to_string();
         let target = Target { control, key: key::read(arguments.key_file.as_deref())?, host: None };

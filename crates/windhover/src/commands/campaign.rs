@@ -63,12 +63,9 @@ pub(crate) fn run(command: CampaignCommand, output: &Output) -> Result<u8, Failu
     }
 }
 
-/// What is told of a run while it goes on.
 #[derive(Debug, Clone, Copy)]
 struct Tells {
-    /// JSON lines on standard output.
     jsonl: bool,
-    /// A line for each cell and each change of a host.
     verbose: bool,
 }
 
@@ -157,7 +154,6 @@ pub(crate) fn with_lab(mut plan: Plan, chosen: Option<LabChoice>) -> Result<Plan
     Ok(plan)
 }
 
-/// Of a campaign that nothing interrupts yet.
 pub(crate) fn options(plan_text: String) -> Result<campaign::Options, Failure> {
     let mut options = campaign::Options::new(plan_text, identity::executable()?);
     options.tool_version = identity::VERSION.to_owned();
@@ -281,7 +277,6 @@ pub(crate) fn varying<'a>(cells: impl Iterator<Item = &'a Factors>) -> Axes {
     Axes(shown.map(|(_, name)| (name.clone(), width(name))).collect())
 }
 
-/// A cell in words: the axes named.
 fn words(factors: &Factors, Axes(axes): &Axes) -> String {
     let shown: Vec<String> = axes
         .iter()
@@ -324,16 +319,13 @@ pub(crate) struct Watcher<'a> {
     axes: Axes,
     steps: usize,
     path: Option<PathBuf>,
-    /// Notes that were shown.
     told: BTreeSet<String>,
-    /// Whether each cell and each change of a host has a line.
     verbose: bool,
     /// Cells that are over, and how long the rest takes.
     over: usize,
     eta_ns: u64,
     /// JSON lines on standard output, and what became of them.
     jsonl: Option<std::io::Result<bool>>,
-    /// The live view of the cell that is measured.
     view: View,
 }
 
@@ -354,12 +346,10 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Tells more than what went wrong.
     fn telling(self, Tells { jsonl, verbose }: Tells) -> Self {
         Self { jsonl: jsonl.then_some(Ok(true)), verbose, ..self }
     }
 
-    /// A line for each cell, as a measurement of few cells has.
     pub(crate) fn verbose(self) -> Self {
         Self { verbose: true, ..self }
     }
@@ -398,7 +388,6 @@ impl<'a> Watcher<'a> {
         self.jsonl.take().map(|told| told.map(drop).map_err(|error| unwritten("", &error)))
     }
 
-    /// The live view of the cell that is measured.
     fn interval(&mut self, interval: &LiveInterval) {
         if let Some((line, is_first)) = self.view.add(interval) {
             if is_first {
@@ -408,7 +397,6 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// What is shown of the running cell is over.
     fn end_of_cell(&mut self) {
         if std::mem::take(&mut self.view).clear() {
             style(&self.bar, BETWEEN_CELLS);
@@ -523,7 +511,6 @@ impl Observer for Watcher<'_> {
     }
 }
 
-/// What was changed for the cells that follow.
 fn prepared_line(prepared: &model::Prepared) -> String {
     let mut parts = Vec::new();
     if let Some(shield) = &prepared.shield {

@@ -9,13 +9,11 @@ use net::capture::{CaptureSpec, GroupFlow};
 use probe::{ProbeError, Recording};
 use std::path::Path;
 
-/// Starts the capture that the flags ask for.
 pub(crate) fn of_task(wanted: &Pcap, task: &ProbeTask) -> Result<Option<Recording>, Failure> {
     started(wanted, |path| Recording::of_task(task, path, wanted.snap, &identity::tool()))
         .map_err(|error| Failure::new(error.exit_code(), error))
 }
 
-/// Starts a capture of what a group-based protocol sends, where the flags ask for one.
 pub(crate) fn of_group(
     wanted: &Pcap,
     comment: String,
@@ -41,7 +39,6 @@ fn started(
     wanted.file.as_deref().map(start).transpose()
 }
 
-/// Ends it and says what it holds.
 pub(crate) fn finish(recording: &Recording, wanted: &Pcap, output: &Output) {
     let counts = recording.finish();
     let path = wanted.file.as_deref().unwrap_or(Path::new("-")).display();

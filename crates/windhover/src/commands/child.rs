@@ -96,7 +96,6 @@ impl Worker {
         }
     }
 
-    /// Sends it a signal, if it still runs.
     pub(crate) fn signal(&mut self, signal: i32) {
         // One that has ended needs none.
         let _ = self.child.signal(signal);

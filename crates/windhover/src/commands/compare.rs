@@ -13,13 +13,11 @@ use std::path::{Path, PathBuf};
 /// Exit code when a gate is broken.
 const GATE_BROKEN: u8 = 3;
 
-/// Exit code when a gate cannot be decided.
 const GATE_UNDECIDED: u8 = 4;
 
 /// At most so many other runs of a plan are read, the latest ones.
 const MOST_SIBLINGS: usize = 20;
 
-/// Compares the runs of two sides, or cells of one.
 pub(crate) fn run(arguments: &Compare, output: &Output) -> Result<u8, Failure> {
     let (first, second) = sides(arguments).map_err(failure)?;
     let mut options = options(arguments).map_err(failure)?;

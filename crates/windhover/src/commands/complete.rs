@@ -68,7 +68,6 @@ fn runs(typed: &str) -> BTreeSet<String> {
     folder(here).filter(is_run).map(|run| name(&run)).chain(deeper).map(|run| format!("{parent}{run}")).collect()
 }
 
-/// The factors of the runs that are named, with their values.
 fn factors(runs: &[String]) -> impl Iterator<Item = (String, BTreeSet<String>)> {
     let runs = runs.iter().filter_map(|run| store::Run::load(Path::new(run)).ok());
     digest::compare::known_factors(&runs.map(report::run_input).collect::<Vec<_>>()).into_iter()

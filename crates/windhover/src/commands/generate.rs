@@ -10,7 +10,6 @@ use anyhow::Context as _;
 use clap_complete::Generator as _;
 use std::path::Path;
 
-/// Writes everything below a folder.
 pub(crate) fn run(arguments: &Generate) -> Result<u8, Failure> {
     let folder = arguments.folder.as_path();
     let mut root = crate::cli::parse::definition();

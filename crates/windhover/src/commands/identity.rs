@@ -7,7 +7,6 @@ use std::path::PathBuf;
 /// The version, as handshakes and documents name it.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// This executable.
 pub(crate) fn executable() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot find this program's own file")
 }
@@ -17,7 +16,6 @@ pub(crate) fn long_version() -> anyhow::Result<String> {
     Ok(format!("windhover {VERSION} (build {})", fingerprint()?))
 }
 
-/// The name and version of the tool.
 pub(crate) fn tool() -> String {
     format!("windhover {VERSION}")
 }
@@ -37,7 +35,6 @@ fn fingerprint() -> anyhow::Result<String> {
     Ok(format!("{:016x}", hasher.finish()))
 }
 
-/// What a measurement in this process begins with.
 pub(crate) fn probe_context(
     stop: &super::signals::StopFlag,
     started: std::time::Instant,

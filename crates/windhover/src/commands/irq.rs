@@ -109,7 +109,6 @@ impl Drop for Keys {
     }
 }
 
-/// The counts at one moment.
 #[derive(Clone)]
 struct Look {
     at: Instant,
@@ -124,7 +123,6 @@ impl Look {
     }
 }
 
-/// What is shown, and of which machine.
 struct View {
     machine: Machine,
     asked: Option<CpuList>,

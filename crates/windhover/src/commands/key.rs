@@ -10,13 +10,11 @@ use wire::key::Key;
 /// A key file has one line and comments.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// Prints a key file.
 pub(crate) fn run(output: &Output) -> Result<u8, Failure> {
     output.result(&fresh()?.to_file())?;
     Ok(0)
 }
 
-/// A new key.
 pub(crate) fn fresh() -> Result<Key, Failure> {
     Ok(Key::from_bytes(random()?))
 }

@@ -94,7 +94,6 @@ fn down_all(registry: &Registry, output: &Output) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Makes a lab of namespaces.
 fn up(arguments: Up, registry: &Registry, output: &Output) -> Result<u8, Failure> {
     if arguments.guest != GuestArgs::default() {
         refuse!("--mode, --cpus, --word and the like are for virtual machines: add --guest KERNEL");
@@ -172,7 +171,6 @@ fn hold(arguments: &Up, registry: &Registry, output: &Output) -> Result<u8, Fail
     Ok(0)
 }
 
-/// The guests of a lab.
 fn specs(arguments: &Up) -> Result<Vec<GuestSpec>, Failure> {
     let hosts = arguments.hosts.unwrap_or(2);
     if !(1..=26).contains(&hosts) {
@@ -213,7 +211,6 @@ fn writer(written: &mut std::io::Result<()>) -> impl FnMut(bool, &[u8]) {
     }
 }
 
-/// Boots a guest for one command.
 fn boot(arguments: &Boot, output: &Output) -> Result<u8, Failure> {
     let spec = spec(&arguments.kernel, arguments.hosts, &arguments.guest);
     let program = Program { path: identity::executable()?, build: identity::build()? };

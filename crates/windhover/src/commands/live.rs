@@ -196,14 +196,12 @@ pub(crate) fn bar(shows: bool, template: &str) -> ProgressBar {
     bar
 }
 
-/// Gives a bar another template.
 pub(crate) fn style(bar: &ProgressBar, template: &str) {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
 }
 
-/// What is shown of a running measurement.
 #[derive(Default)]
 pub(crate) struct View {
     drawn: Option<Instant>,

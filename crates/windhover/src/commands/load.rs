@@ -14,7 +14,6 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often the stop flag is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(arguments: &LoadCommand, output: &Output) -> Result<u8, Failure> {

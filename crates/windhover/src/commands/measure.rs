@@ -17,7 +17,6 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Measures what a command asks for.
 pub(super) fn of_command(command: &dyn Measuring, output: &Output, started: Instant) -> Result<u8, Failure> {
     let (mut task, _endpoint) = command.ready()?;
     let given = command.given();
@@ -229,7 +228,6 @@ fn progress(result: &ResultDocument, output: &Output) {
     }
 }
 
-/// What became of the results so far.
 struct Results {
     documents: Vec<ResultDocument>,
     /// Whether standard output takes them.

@@ -17,23 +17,16 @@ use std::collections::BTreeSet;
 /// A measurement, and the endpoint that lives as long as it, when it is ours.
 pub(super) type Ready = (ProbeTask, Option<Worker>);
 
-/// A measuring command.
 pub(super) trait Measuring {
-    /// What is to be measured.
     fn ready(&self) -> Result<Ready, Failure>;
     /// What can be said about the command line without a host, a network or a file.
     fn check(&self) -> Result<(), Failure>;
-    /// What all of them take.
     fn given(&self) -> CommonFlags<'_>;
 }
 
-/// What was typed of the flags that all measuring commands have.
 pub(super) struct CommonFlags<'a> {
-    /// The names of the factors.
     pub(super) typed: BTreeSet<&'static str>,
-    /// The second side.
     pub(super) against: &'a Against,
-    /// What comes out.
     pub(super) output: Output,
     /// The capture beside it, where there can be one.
     pub(super) pcap: Option<&'a Pcap>,
@@ -41,7 +34,6 @@ pub(super) struct CommonFlags<'a> {
     pub(super) is_jsonl: bool,
 }
 
-/// What is known of a measuring command.
 pub(super) fn of(command: &Measure) -> &dyn Measuring {
     match command {
         Measure::Pingpong(arguments) => arguments,

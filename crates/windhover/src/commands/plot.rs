@@ -9,7 +9,6 @@ use report::charts::{self, Drawing, Wanted};
 use report::{Column, Grid};
 use std::path::{Path, PathBuf};
 
-/// Draws figures of runs and writes them.
 pub(crate) fn run(arguments: &Plot, output: &Output) -> Result<u8, Failure> {
     if let (Some(from), Some(to)) = (arguments.from_us, arguments.to_us)
         && from >= to
@@ -100,7 +99,6 @@ fn listed(known: Vec<(usize, String)>, drawings: &[Drawing]) -> String {
     format!("{}\n{}", table(&["figure", "what"], figures.collect()), cells.text(width()))
 }
 
-/// The endings that files may have.
 const FORMATS: &str = ".png, .svg, .pdf and .csv";
 
 /// Whether a path that does not exist is meant as a folder: it has no ending, or a slash behind it.
@@ -108,7 +106,6 @@ fn is_folder_name(path: &Path) -> bool {
     path.extension().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// Where figures go and in which form.
 struct Target {
     format: PlotFormat,
     place: Place,

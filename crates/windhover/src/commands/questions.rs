@@ -7,7 +7,6 @@ use model::{Cell, Plan};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A line for each question of a plan.
 pub(crate) fn lines(plan: &Plan, cells: &[Cell]) -> String {
     let lead = if plan.ask.is_empty() { "asks by default: " } else { "asks: " };
     campaign::asked(plan, cells).iter().map(|asked| paragraph(lead, &line(asked))).collect()

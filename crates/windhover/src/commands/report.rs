@@ -12,7 +12,6 @@ use store::StoreError;
 /// The report that a run directory has.
 pub(crate) const REPORT: &str = "report.html";
 
-/// Reports runs in one of several forms.
 pub(crate) fn report(arguments: &ReportCommand, output: &Output) -> Result<u8, Failure> {
     let form = form(arguments)?;
     if arguments.reference && matches!(form, ReportFormat::Csv | ReportFormat::Json) {
@@ -113,7 +112,6 @@ fn form(arguments: &ReportCommand) -> Result<ReportFormat, Failure> {
     })
 }
 
-/// Shows one run in the terminal.
 pub(crate) fn show(arguments: &Show, output: &Output) -> Result<u8, Failure> {
     let run = store::Run::load(&arguments.run).map_err(unread)?;
     for problem in &run.problems {

@@ -31,7 +31,6 @@ pub(crate) fn run(arguments: &Serve, output: &Output) -> Result<u8, Failure> {
     }
 }
 
-/// Says something to the process that started this one in the background.
 fn tell(mut starter: &File, event: &WorkerEvent) -> std::io::Result<()> {
     starter.write_all(event.line().as_bytes())
 }
@@ -72,7 +71,6 @@ fn start_daemon(arguments: &Serve, output: &Output) -> Result<u8, Failure> {
 /// What serves, its address, and what is said of it.
 type Server = (Box<dyn FnOnce(&endpoint::Stop) -> Result<(), endpoint::EndpointError>>, SocketAddr, String);
 
-/// Windhover's own endpoint.
 fn own(arguments: &Serve, lab: &[IpAddr]) -> Result<Server, Failure> {
     let task = EndpointTask {
         bind: arguments.bind.clone(),
@@ -88,7 +86,6 @@ fn own(arguments: &Serve, lab: &[IpAddr]) -> Result<Server, Failure> {
     Ok((Box::new(move |stop| endpoint.serve(stop)), address, format!("{keyed}; limits: {allowed}")))
 }
 
-/// A server for the clients of another tool.
 fn of_other_tool(program: PeerProgram, arguments: &Serve, lab: &[IpAddr]) -> Result<Server, Failure> {
     let server = endpoint::SockperfServer::bind(&arguments.bind, lab, arguments.open).map_err(failed)?;
     let address = server.local_address();
@@ -179,7 +176,6 @@ impl Drop for PidFile {
     }
 }
 
-/// What clients may have, in a few words.
 fn words(limits: &Limits) -> String {
     let mut words = vec![
         format!("{} sessions of {} s", limits.max_sessions, limits.max_session_s),

@@ -22,7 +22,6 @@ pub(crate) struct StopFlag {
 }
 
 impl StopFlag {
-    /// The flag itself, for code that keeps a share of it.
     pub(crate) fn share(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asked)
     }
@@ -74,7 +73,6 @@ pub(crate) fn on_stop(ask: impl Fn() + Send + 'static) -> anyhow::Result<StopFla
     Ok(stop)
 }
 
-/// The programs that signals are passed on to.
 #[derive(Clone, Default)]
 pub(crate) struct Programs(Arc<Mutex<Passing>>);
 

@@ -135,7 +135,6 @@ fn say_plan(plan: &TunePlan, as_json: bool, output: &Output) -> Result<(), Failu
     Ok(())
 }
 
-/// How an apply is made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ApplyOptions {
     pub(super) dry_run: bool,

@@ -11,7 +11,6 @@ fn machine(system: &SystemArgs) -> Machine {
     Machine::at(system.root())
 }
 
-/// What is applied now, and at each boot.
 pub(super) fn active(system: &SystemArgs, as_json: bool, output: &Output) -> Result<u8, Failure> {
     let applied = tune::active(&system.kernel(), &system.state()).map_err(failed)?;
     let machine = machine(system);
@@ -69,7 +68,6 @@ fn at_boot(state: BootState) -> String {
 /// The profile that polls, the other one being `latency`.
 const POLLING: &str = "network-latency";
 
-/// Names the profile that fits.
 pub(super) fn recommend(root: &Root, as_json: bool, output: &Output) -> Result<u8, Failure> {
     let found = HostKind::of(&Machine::at(&root.path)).recommend();
     let nic = found.nic.as_ref().map_or_else(String::new, |nic| format!(" --nic {nic}"));
@@ -88,7 +86,6 @@ pub(super) fn recommend(root: &Root, as_json: bool, output: &Output) -> Result<u
     Ok(0)
 }
 
-/// Makes a profile that of each boot.
 pub(super) fn keep(
     profile: Profile,
     nic: Option<String>,
@@ -115,7 +112,6 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// Applies the profile of each boot.
 pub(super) fn at_boot_command(system: &SystemArgs, as_json: bool, output: &Output) -> Result<u8, Failure> {
     let Some(boot) = BootProfile::read(&machine(system)).map_err(failed)? else {
         output.note("no profile is chosen for boots: windhover tune apply PROFILE --boot");

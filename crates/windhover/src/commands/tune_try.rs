@@ -73,7 +73,6 @@ pub(crate) fn run(
     Ok(if code == 0 { applied } else { code })
 }
 
-/// The plan whose cells are measured.
 fn base(arguments: &TuneTry) -> Result<Plan, Failure> {
     if let Some(path) = &arguments.plan {
         let text = super::campaign::read(path)?;
@@ -106,7 +105,6 @@ fn chance(p: f64) -> String {
     if p < 0.001 { format!("{p:.1e}") } else { format!("{p:.3}") }
 }
 
-/// What helped, what did nothing, what hurt.
 fn table(trials: &[Trial], rule: Rule, rounds: u32, base: &Plan) -> String {
     let placement = match base.measure.get("cpu").and_then(|cpu| cpu.as_str()) {
         Some("any") | None => "on any CPU".to_owned(),

@@ -100,7 +100,6 @@ struct NamedState {
     state: StateDir,
 }
 
-/// What was listed or done.
 #[derive(Default)]
 struct UndoOutput {
     text: String,
@@ -110,7 +109,6 @@ struct UndoOutput {
 }
 
 impl UndoOutput {
-    /// Says what was done with a set.
     fn add(&mut self, directory: &NamedState, id: &SetId, report: &UndoReport, namespace: &SetNamespace) {
         self.text.push_str(&words(&format!("{}{id}", directory.name), report));
         self.failed |= !report.is_clean();

@@ -7,7 +7,6 @@ use prepare::doctor::{
 };
 use std::fmt::Write as _;
 
-/// How to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TextOptions {
     /// Whether to colour the words of severity (ECMA-48).
@@ -16,10 +15,8 @@ pub(super) struct TextOptions {
     pub(super) verbose: bool,
 }
 
-/// Columns of the ids.
 const ID: usize = 23;
 
-/// A document as text.
 pub(super) fn text(document: &Document, options: &TextOptions) -> String {
     let mut out = head(document);
     for severity in [Severity::Bad, Severity::Warning, Severity::Note] {
@@ -293,7 +290,6 @@ fn steps(document: &Document) -> String {
     steps
 }
 
-/// A comparison as text.
 pub(super) fn comparison_text(comparison: &Comparison) -> String {
     let mut out = paragraph("A: ", &comparison.a) + &paragraph("B: ", &comparison.b);
     if comparison.same_machine {

@@ -70,7 +70,6 @@ fn decoder(arguments: &Dump) -> Decoder {
     })
 }
 
-/// Prints records as they are decoded.
 struct Printer<'a> {
     arguments: &'a Dump,
     output: &'a Output,

@@ -125,7 +125,6 @@ fn type_name(observed: &Observed<'_>) -> String {
     observed.head.name().map_or_else(|| format!("type {:#04x}", observed.head.kind), str::to_owned)
 }
 
-/// A field of a packet's body.
 struct Field {
     /// In JSON.
     name: &'static str,

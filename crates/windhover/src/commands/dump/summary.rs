@@ -71,7 +71,6 @@ pub(super) fn more_text(counts: &[(u64, &str)], out: &mut String) {
     }
 }
 
-/// A count and its word, in the plural where it is one.
 fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -82,7 +82,6 @@ fn argument(arg: &Arg) -> Vec<Inline> {
     words
 }
 
-/// Each example with what it does.
 fn examples(path: &str) -> Roff {
     let mut roff = Roff::new();
     for (at, (line, words)) in guide::examples(path).into_iter().enumerate() {

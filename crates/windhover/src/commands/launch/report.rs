@@ -11,7 +11,6 @@ use task::ChildrenUsage;
 /// Waiting that no other real-time task explains by itself: a hole of RT throttling or of the fair server is 50 ms.
 const HOLE: Duration = Duration::from_millis(25);
 
-/// A program that has ended.
 #[derive(Debug)]
 pub(super) struct Ended {
     pid: u32,

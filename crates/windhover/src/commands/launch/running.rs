@@ -182,7 +182,6 @@ fn admit(task: &Task, wanted: &Wanted, machine: &Machine) -> anyhow::Result<()> 
     machine.write(&knob, &group.display().to_string()).context("cannot enter the shield")
 }
 
-/// One row a task.
 fn info(picked: &[Task], json: bool) -> String {
     let rows: Vec<_> = picked.iter().map(|task| (task, task::attributes(task.key.tid).ok().flatten())).collect();
     let online = task::online_cpus().unwrap_or_default();

@@ -10,13 +10,10 @@ use task::{Attributes, Class};
 /// The scheduling asked for; what is absent stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// Policy with its priority or times.
     pub(crate) class: Option<Class>,
-    /// Nice value.
     pub(crate) nice: Option<i32>,
     /// Slice of the ordinary classes.
     pub(crate) slice: Option<Duration>,
-    /// CPUs.
     pub(crate) cpus: Option<CpuList>,
 }
 

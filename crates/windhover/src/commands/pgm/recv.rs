@@ -39,7 +39,6 @@ pub(super) fn run(arguments: &Recv, output: &Output) -> Result<u8, Failure> {
     finish(arguments, output, &received, &socket.counts())
 }
 
-/// Prints what comes.
 struct Printer<'a> {
     arguments: &'a Recv,
     output: &'a Output,

@@ -60,7 +60,6 @@ pub(super) fn run(arguments: &Send, output: &Output) -> Result<u8, Failure> {
     Ok(if stop.load(Ordering::Relaxed) { 130 } else { 0 })
 }
 
-/// Where messages come from.
 enum Input {
     Numbered { count: u64, size: usize },
     File { file: Box<dyn Read>, name: String, size: usize },

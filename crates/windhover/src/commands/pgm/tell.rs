@@ -6,7 +6,6 @@ use pgm_io::hand::RepairSteps;
 use serde_json::{Value, json};
 use stats::Histogram;
 
-/// What a source counted.
 pub(super) fn source_counts(counts: &SourceCounts) -> Value {
     json!({
         "odata": counts.odata, "rdata": counts.rdata, "spms": counts.spms, "ncfs": counts.ncfs, "naks": counts.naks,
@@ -19,7 +18,6 @@ pub(super) fn source_counts(counts: &SourceCounts) -> Value {
     })
 }
 
-/// What a receiver counted.
 pub(super) fn receiver_counts(counts: &Counts) -> Value {
     json!({
         "messages": counts.messages, "packets": counts.packets, "duplicates": counts.duplicates,
@@ -41,7 +39,6 @@ pub(super) fn parity_sent_text(counts: &SourceCounts) -> String {
     if unasked + asked == 0 { String::new() } else { format!(", {asked} parity packets on demand, {unasked} unasked") }
 }
 
-/// An event in a sentence.
 pub(super) fn event_text(event: &Event) -> String {
     let what = match event.what {
         SessionEvent::Found => " is heard",
@@ -56,7 +53,6 @@ pub(super) fn event_text(event: &Event) -> String {
     format!("source {}{what}", event.tsi)
 }
 
-/// An event as an object.
 pub(super) fn event_json(event: &Event) -> Value {
     let source = event.tsi.to_string();
     let kind = match event.what {
@@ -93,7 +89,6 @@ pub(super) fn repair_json(repair: &Repair) -> Value {
     })
 }
 
-/// The steps of repairs as an object.
 pub(super) fn steps_json(steps: &RepairSteps) -> Value {
     Value::Object(steps.named().map(|(_, name, histogram)| (name.to_owned(), figures(histogram))).collect())
 }
@@ -105,7 +100,6 @@ pub(super) fn steps_text(title: &str, steps: &RepairSteps) -> String {
     if lines.is_empty() { lines } else { format!("{title:<16}{}\n{lines}", heading()) }
 }
 
-/// Quantiles of tables.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// The names of the columns of [`row`].

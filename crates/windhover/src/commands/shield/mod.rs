@@ -76,7 +76,6 @@ fn current_spec(state: &StateDir) -> Result<ShieldSpec, Failure> {
 }
 
 impl Wanted {
-    /// Whether anything is to be changed.
     fn is_given(&self) -> bool {
         let lists = [&self.proc, &self.irq, &self.loc, &self.mem, &self.all];
         lists.iter().any(|list| list.is_some())

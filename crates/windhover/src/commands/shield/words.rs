@@ -113,7 +113,6 @@ fn some(names: &[String]) -> String {
     words
 }
 
-/// One line for what is up now.
 pub(super) fn done(shielded: &Shielded) -> String {
     let report = &shielded.report;
     let mut what = Vec::new();
@@ -134,12 +133,10 @@ pub(super) fn done(shielded: &Shielded) -> String {
     format!("{} (backend {}): {changed}\n", what.join(", "), report.backend)
 }
 
-/// What is worth knowing, one line each.
 pub(super) fn notes(report: &ShieldReport) -> Vec<String> {
     report.notes.iter().map(|note| format!("note: {note}")).collect()
 }
 
-/// What an undo would put back.
 pub(super) fn undo(state: &StateDir) -> Result<String, Failure> {
     let mut rows = Vec::new();
     for (id, _) in state.sets()?.iter().rev().filter(|(_, header)| header.what == prepare::shield::WHAT) {
@@ -149,7 +146,6 @@ pub(super) fn undo(state: &StateDir) -> Result<String, Failure> {
     Ok(if rows.is_empty() { "no shield is up\n".to_owned() } else { table(&["setting", "now", "new"], rows) })
 }
 
-/// What an undo did.
 pub(super) fn undone(report: &UndoReport) -> String {
     let total = report.restored + report.already + report.handed_over;
     if total == 0 && report.is_clean() {
@@ -183,7 +179,6 @@ pub(super) fn is_managed(visitor: &Visitor) -> bool {
         .is_some_and(|data| data.permissions().readonly())
 }
 
-/// What touched the CPUs.
 pub(super) fn evidence(evidence: &Evidence, leaks: &[Leak]) -> String {
     let mut text = String::new();
     for cpu in &evidence.cpus {
