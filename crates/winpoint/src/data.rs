@@ -2,7 +2,7 @@
 
 use crate::pgm::Conversation;
 use crate::platform::Completion;
-use model::{Protocol, Receive, Repaired};
+use model::{Counters, Protocol, Receive, Repaired};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -52,6 +52,8 @@ pub(crate) struct DataPath {
     socket: Socket,
     /// Bytes of a stream's message that have come.
     filled: usize,
+    /// Datagrams that this host had no room for.
+    unsent: u64,
 }
 
 impl DataPath {
@@ -68,7 +70,7 @@ impl DataPath {
     }
 
     fn new(socket: Socket) -> Self {
-        Self { socket, filled: 0, completion: None }
+        Self { socket, filled: 0, unsent: 0, completion: None }
     }
 
     pub(crate) fn udp(socket: UdpSocket) -> Self {
@@ -103,6 +105,16 @@ impl DataPath {
     /// What repairs cost the message that came last.
     pub(crate) fn repaired(&self) -> Repaired {
         if let Socket::Pgm(conversation) = &self.socket { conversation.repaired } else { Repaired::default() }
+    }
+
+    /// Datagrams that this host had no room for so far.
+    pub(crate) fn unsent(&self) -> u64 {
+        if let Socket::Pgm(conversation) = &self.socket { conversation.unsent() } else { self.unsent }
+    }
+
+    /// What this host lost since so many were unsent.
+    pub(crate) fn counters_since(&self, unsent: u64) -> Counters {
+        Counters { udp_send_buffer_errors: self.unsent() - unsent, ..Counters::default() }
     }
 
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
@@ -171,6 +183,10 @@ impl DataPath {
             }
             Ok(_) => Ok(true),
             Err(error) if is_icmp(&error) && !self.is_stream() => Ok(true),
+            Err(error) if has_no_room(&error) && !self.is_stream() => {
+                self.unsent += 1;
+                Ok(true)
+            }
             Err(error) if is_nothing(&error) && sending.since.elapsed() <= STUCK => Ok(false),
             Err(error) => Err(error),
         }
@@ -238,18 +254,37 @@ pub(crate) fn is_icmp(error: &io::Error) -> bool {
 
 /// A datagram was lost on this host, for a reason that may pass: a full queue, a link that flaps, a rule of the firewall.
 pub(crate) fn is_lost(error: &io::Error) -> bool {
-    /// ENOBUFS of Linux, WSAENOBUFS.
-    const NO_ROOM: [i32; 2] = [105, 10_055];
     matches!(
         error.kind(),
         ErrorKind::NetworkDown
             | ErrorKind::NetworkUnreachable
             | ErrorKind::HostUnreachable
             | ErrorKind::PermissionDenied
-    ) || error.raw_os_error().is_some_and(|code| NO_ROOM.contains(&code))
+    ) || has_no_room(error)
+}
+
+/// The queue of this host was full.
+pub(crate) fn has_no_room(error: &io::Error) -> bool {
+    /// ENOBUFS of Linux, WSAENOBUFS.
+    const NO_ROOM: [i32; 2] = [105, 10_055];
+    error.raw_os_error().is_some_and(|code| NO_ROOM.contains(&code))
 }
 
 /// A datagram was longer than the buffer.
 pub(crate) fn is_too_long(error: &io::Error) -> bool {
     cfg!(windows) && error.raw_os_error().is_some_and(|code| TOO_LONG.contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_is_a_loss_of_this_host() {
+        // A datagram that was not sent and ends the measurement, or is counted where it was lost elsewhere.
+        let of = |code| io::Error::from_raw_os_error(code);
+        assert!(has_no_room(&of(105)) && is_lost(&of(105)) && has_no_room(&of(10_055)));
+        assert!(is_lost(&ErrorKind::NetworkDown.into()) && !has_no_room(&ErrorKind::NetworkDown.into()));
+        assert!(!is_lost(&ErrorKind::BrokenPipe.into()));
+    }
 }

@@ -6,7 +6,9 @@ use crate::{Task, WinpointError};
 use model::result::{EndReport, SelfCost};
 use model::run::RunHost;
 use model::worker::Measured;
-use model::{Finding, FindingId, HostFacts, MachineFacts, PgmReport, Role, RunDocument, Source, SourceKind, Substrate};
+use model::{
+    Counters, Finding, FindingId, HostFacts, MachineFacts, PgmReport, Role, RunDocument, Source, SourceKind, Substrate,
+};
 use record::{FarEnd, Pass, Program, Recorded};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +34,7 @@ pub(crate) struct PassFacts {
     /// How the other end vanished, if it did.
     pub(crate) vanished: Option<String>,
     pub(crate) pgm: Option<PgmReport>,
-    /// What else is to be said.
+    pub(crate) counters: Counters,
     pub(crate) found: Vec<Finding>,
 }
 
@@ -70,6 +72,7 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: PassSize, mut recorded: R
             spec: spec.initiator.clone(),
             host: facts.hostname,
             address: peer.local.map(|local| local.to_string()),
+            counters: seen.counters,
             ..EndReport::default()
         },
         others: vec![FarEnd { end, has_reported, notes, received, over_rate, ..FarEnd::default() }],

@@ -59,14 +59,16 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
             if let Some(why) = phase(&mut peer, receiving.as_mut(), &mut warm, &mut number)?.broken {
                 return Err(WinpointError::Vanished { size, why });
             }
-            let Phase { report, broken, near } = phase(&mut peer, receiving.as_mut(), &mut timed, &mut number)?;
+            let Phase { report, broken, near, counters } =
+                phase(&mut peer, receiving.as_mut(), &mut timed, &mut number)?;
             let far = report.as_ref().and_then(|report| report.pgm.as_ref());
             let started_ns = timed.sender.started_ns;
             let mut recorded = timed.recorded(spec, rate, [near.as_ref(), far]);
-            judge(&mut recorded, report.as_ref(), before);
+            judge(&mut recorded, &counters, report.as_ref(), before);
             before = Delivered::of(&recorded);
             let saturated = recorded.pace.as_ref().is_some_and(|pace| pace.rate.saturated.is_some());
-            let mut seen = PassFacts { started_ns, report, vanished: broken.clone(), ..PassFacts::default() };
+            let vanished = broken.clone();
+            let mut seen = PassFacts { started_ns, report, vanished, counters, ..PassFacts::default() };
             if let (Some(near), Some(pgm)) = (&near, &spec.socket()?.pgm) {
                 let ends = ends(near, seen.report.as_ref());
                 seen.found.extend(ends.iter().filter_map(|end| lost_for_good(pgm, end, false)));
@@ -92,6 +94,7 @@ struct Phase {
     report: Option<StopReport>,
     broken: Option<String>,
     near: Option<PgmFarEnd>,
+    counters: Counters,
 }
 
 /// Starts a phase at the reflector, sends and receives, and takes the report. `number`: of the next message on the wire. Numbers
@@ -104,6 +107,7 @@ fn phase(
 ) -> Result<Phase, WinpointError> {
     peer.start(u32::try_from(open.answers.size).unwrap_or(u32::MAX))?;
     (open.sender.first_number, open.answers.first_number) = (*number, *number);
+    let unsent = peer.data.unsent();
     let counted = peer.data.conversation().map(|(end, _)| end.begin(&mut open.answers.input));
     let broken = open.run(&mut peer.data, receiving).err().map(|error| format!("the data path broke: {error}"));
     *number += open.sender.sent.len() as u64;
@@ -112,7 +116,7 @@ fn phase(
         (Err(error), broken) => (None, Some(broken.unwrap_or_else(|| error.to_string()))),
     };
     let near = counted.and_then(|counted| Some(peer.data.conversation()?.0.end(&counted)));
-    Ok(Phase { report, broken, near })
+    Ok(Phase { report, broken, near, counters: peer.data.counters_since(unsent) })
 }
 
 fn ends(near: &PgmFarEnd, report: Option<&StopReport>) -> Vec<PgmEnd> {
@@ -390,8 +394,7 @@ impl OpenLoop {
 }
 
 /// Says who did not keep up, if the rate was not held.
-fn judge(recorded: &mut Recorded, report: Option<&StopReport>, before: Option<Delivered>) {
-    let counters = Counters::default();
+fn judge(recorded: &mut Recorded, own: &Counters, report: Option<&StopReport>, before: Option<Delivered>) {
     let remote = report.map(|report| RemoteEnd {
         name: Role::Reflector.word(),
         received: report.received,
@@ -400,5 +403,5 @@ fn judge(recorded: &mut Recorded, report: Option<&StopReport>, before: Option<De
         usage: &report.usage,
     });
     let remotes: Vec<RemoteEnd<'_>> = remote.into_iter().collect();
-    recorded.judge_rate(&RateEvidence { initiator: &counters, remotes: &remotes, before });
+    recorded.judge_rate(&RateEvidence { initiator: own, remotes: &remotes, before });
 }

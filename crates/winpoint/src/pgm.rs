@@ -97,6 +97,8 @@ struct Machines {
     repairs: Vec<FarRepair>,
     losses: Vec<(u64, u32)>,
     unlogged: u64,
+    /// Packets that this host had no room for.
+    unsent: u64,
 }
 
 /// The engines' time.
@@ -133,7 +135,10 @@ impl Machines {
                 Err(error) if to == self.group && !data::is_icmp(&error) && !data::is_lost(&error) => {
                     return Err(error);
                 }
-                _ => self.waiting = None,
+                sent => {
+                    self.unsent += u64::from(sent.is_err_and(|error| data::has_no_room(&error)));
+                    self.waiting = None;
+                }
             }
         }
         let due = [self.source.poll_timeout(self.source_ns), self.receiver.poll_timeout()];
@@ -250,6 +255,7 @@ impl Conversation {
             repairs: Vec::with_capacity(MOST_NOTES),
             losses: Vec::with_capacity(MOST_LOSSES),
             unlogged: 0,
+            unsent: 0,
         };
         let machines = Arc::new(Mutex::new(machines));
         let datagram = vec![0x5a; MOST_BYTES];
@@ -272,6 +278,10 @@ impl Conversation {
 
     pub(crate) fn socket(&self) -> &UdpSocket {
         &self.socket
+    }
+
+    pub(crate) fn unsent(&self) -> u64 {
+        self.lock().unsent
     }
 
     fn lock(&self) -> MutexGuard<'_, Machines> {

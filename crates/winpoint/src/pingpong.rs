@@ -36,6 +36,7 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
             ..RecorderConfig::new(platform::tick_rate(), spec.probe().latency_kind(spec.rtt), spec.stop.max_ms)
         };
         let mut recorder = Recorder::new(config);
+        let unsent = peer.data.unsent();
         let broken = rounds.run(spec, &mut peer, &mut recorder);
         number = rounds.number;
         let (report, broken) = match (peer.stop(), broken) {
@@ -43,8 +44,8 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
             (Err(error), broken) => (None, Some(broken.unwrap_or_else(|| error.to_string()))),
         };
         let recorded = recorder.finish(None);
-        let seen =
-            PassFacts { started_ns: rounds.started_ns, report, vanished: broken.clone(), ..PassFacts::default() };
+        let (started_ns, counters) = (rounds.started_ns, peer.data.counters_since(unsent));
+        let seen = PassFacts { started_ns, report, vanished: broken.clone(), counters, ..PassFacts::default() };
         give(document::assemble(task, &peer, PassSize { size, rate: None }, recorded, seen));
         if let Some(why) = broken {
             return Err(WinpointError::Vanished { size, why });

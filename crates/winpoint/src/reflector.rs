@@ -144,10 +144,11 @@ fn run(order: &Order, starts: &Receiver<(u32, u32)>, link: &Link) -> Result<(), 
         path.drain(&mut buffer).map_err(failed)?;
         path.wait_by(order.request.end.receive, order.request.socket.nodelay).map_err(failed)?;
         link.say(ReflectorEvent::Started);
-        let mut counts = Counts::default();
+        let (mut counts, unsent) = (Counts::default(), path.unsent());
         let sizes = (usize::try_from(size).map_err(failed)?, usize::try_from(response).map_err(failed)?);
         let broken = reflect(order, &mut path, &mut buffer, sizes, &mut counts, link).err();
         let mut report = report(order, &counts, broken);
+        report.counters = path.counters_since(unsent);
         report.pgm = counted.and_then(|counted| Some(path.conversation()?.0.end(&counted)));
         link.say(ReflectorEvent::Stopped(Box::new(report)));
     }
