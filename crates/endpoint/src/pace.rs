@@ -10,6 +10,7 @@ use clock::Clock;
 use net::{Arrival, DuplexVisitor, Inbox, Message, Outbox, PathError};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use wire::RateBudget;
 use wire::data::{self, FarStamps};
 
 mod tx_stamp_feedback;
@@ -36,43 +37,6 @@ pub(crate) struct LoopShape {
     pub(crate) tag: Option<[u8; 8]>,
     /// Over PGM: answers say what repairs cost their messages.
     pub(crate) repairs: bool,
-}
-
-/// Keeps the owner's limit of messages a second. What was not used up within the last second may come at once, so that
-/// bursts and a sender that catches up are answered as long as their mean is within the limit (the generic cell rate
-/// algorithm, ITU-T I.371, with a second of tolerance).
-#[derive(Debug)]
-pub(crate) struct RateBudget {
-    /// Ticks that a message is worth, and the part of one below it, in 1/2^32.
-    cost: u64,
-    part: u64,
-    carried: u64,
-    second: u64,
-    /// When the messages answered so far would have come at the limit.
-    due: u64,
-}
-
-impl RateBudget {
-    pub(crate) fn new(clock: Clock, pps: u32) -> Self {
-        let second = clock.ticks(1_000_000_000);
-        let wide = (u128::from(second) << 32) / u128::from(pps.max(1));
-        let cost = u64::try_from(wide >> 32).unwrap_or(u64::MAX);
-        let part = u64::try_from(wide & u128::from(u32::MAX)).unwrap_or(0);
-        Self { cost, part, carried: 0, second, due: 0 }
-    }
-
-    /// Whether a message that came at `now` may be answered.
-    #[inline]
-    fn allows(&mut self, now: u64) -> bool {
-        let from = self.due.max(now.saturating_sub(self.second));
-        if from > now {
-            return false;
-        }
-        self.carried += self.part;
-        self.due = from + self.cost + (self.carried >> 32);
-        self.carried &= u64::from(u32::MAX);
-        true
-    }
 }
 
 pub(crate) struct AnswerLoop<'a, F> {

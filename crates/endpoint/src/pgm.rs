@@ -5,7 +5,7 @@
 //! dropped; they and messages without the tag are counted as ignored. Between two sizes the source is driven all the same,
 //! so that it stays heard and repairs.
 
-use crate::pace::{self, AnswerLoop, RateBudget, TxStampFeedback};
+use crate::pace::{self, AnswerLoop, TxStampFeedback};
 use crate::reflect::{Around, wanted_tag};
 use crate::reflector::{
     DataSource, Failure, ReflectorConfig, ReflectorEvent, STACK_TOUCHED, SessionLink, StartCommand, failed,
@@ -22,7 +22,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 use wire::data::{PROVE_BYTES, read_prove};
 use wire::pgm::{MOST_LOSSES, MOST_REPAIRS};
-use wire::{FarRepair, PgmFarEnd, RefuseCode, Tier, Token, data};
+use wire::{FarRepair, PgmFarEnd, RateBudget, RefuseCode, Tier, Token, data};
 
 /// Between two looks for an order, while the source is driven.
 const LOOK: Duration = Duration::from_millis(2);
@@ -83,7 +83,7 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
                 repairs: true,
             },
             clock,
-            budget: RateBudget::new(clock, limits.max_rate_pps),
+            budget: RateBudget::new(clock.rate(), limits.max_rate_pps),
             stamp_feedback: TxStampFeedback::new(None),
             buffer: &mut buffer,
             around: Around {

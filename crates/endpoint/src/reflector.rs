@@ -8,7 +8,7 @@ use crate::EndpointError;
 use crate::data_accept;
 use crate::halt::Halt;
 use crate::inherited::InheritedData;
-use crate::pace::{self, AnswerLoop, RateBudget, TxStampFeedback};
+use crate::pace::{self, AnswerLoop, TxStampFeedback};
 use crate::reflect::{Around, LoopShape, RateLimiter, ReflectLoop, SizeOutcome, wanted_tag};
 use crate::transactions;
 use clock::Clock;
@@ -25,7 +25,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use task::Interrupter;
 use wire::data::{PROVE_BYTES, read_prove};
-use wire::{OpenRequest, Opened, RefuseCode, StopReport, Token};
+use wire::{OpenRequest, Opened, RateBudget, RefuseCode, StopReport, Token};
 
 /// A data path that is not proved by then is given up.
 const PROVE: Duration = Duration::from_secs(10);
@@ -240,7 +240,7 @@ fn answer<F: FnOnce()>(
             repairs: false,
         },
         clock,
-        budget: RateBudget::new(clock, max_rate_pps),
+        budget: RateBudget::new(clock.rate(), max_rate_pps),
         buffer,
         around,
     };

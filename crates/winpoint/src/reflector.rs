@@ -4,7 +4,7 @@ use crate::WinpointError;
 use crate::data::{DataPath, LOOK, Received, is_nothing};
 use crate::pgm::{self, Conversation, Ends};
 use crate::platform::{self, Placement};
-use model::{Finding, FindingId, PgmSpec, Role, SocketSpec, TickRate};
+use model::{Finding, FindingId, PgmSpec, Role, SocketSpec};
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 use wire::data::{PROVE_BYTES, read_prove, write_repaired, write_ticks};
-use wire::{OpenRequest, Opened, RefuseCode, StopReport, Tier, Token};
+use wire::{OpenRequest, Opened, RateBudget, RefuseCode, StopReport, Tier, Token};
 
 /// A data path that is not proved by then is given up.
 const PROVE: Duration = Duration::from_secs(5);
@@ -289,29 +289,6 @@ fn until_proved<T>(link: &Link, mut step: impl FnMut() -> Result<Option<T>, Fail
     Err((RefuseCode::TimedOut, reason))
 }
 
-/// Keeps the owner's limit of messages a second: a budget that is saved for a second at most.
-struct Budget {
-    cost: u64,
-    second: u64,
-    due: u64,
-}
-
-impl Budget {
-    fn new(rate: TickRate, pps: u32) -> Self {
-        let second = rate.ticks(1_000_000_000);
-        Self { cost: second / u64::from(pps.max(1)), second, due: 0 }
-    }
-
-    fn allows(&mut self, now: u64) -> bool {
-        let from = self.due.max(now.saturating_sub(self.second));
-        if from > now {
-            return false;
-        }
-        self.due = from + self.cost;
-        true
-    }
-}
-
 /// Sends messages back until the halt.
 fn reflect(
     order: &Order,
@@ -327,7 +304,7 @@ fn reflect(
     let of_group = pace.and_then(|pace| pace.pgm);
     let tag = of_group.map_or(order.token.tag(), |asked| asked.tag).to_le_bytes();
     let every = pace.map_or(1, |pace| u64::from(pace.every));
-    let mut budget = Budget::new(platform::tick_rate(), order.max_rate_pps);
+    let mut budget = RateBudget::new(platform::tick_rate(), order.max_rate_pps);
     loop {
         for _ in 0..BATCH {
             let room = buffer.get_mut(..=size).unwrap_or_default();
@@ -364,21 +341,5 @@ fn reflect(
         if link.is_halted() {
             return Ok(());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_budget_is_saved_for_a_second_at_most() {
-        // A limit that a pause lifts for ever, or one that is kept by dropping everything.
-        let mut budget = Budget::new(TickRate::NANOSECONDS, 10);
-        let second = 1_000_000_000;
-        let allowed = |budget: &mut Budget, now| (0..100).filter(|_| budget.allows(now)).count();
-        assert_eq!(allowed(&mut budget, 5 * second), 11);
-        assert_eq!(allowed(&mut budget, 5 * second + second / 2), 5);
-        assert_eq!(allowed(&mut budget, 500 * second), 11);
     }
 }

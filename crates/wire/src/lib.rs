@@ -5,6 +5,7 @@
 //! on any input, no length is trusted before its bytes have come, and every secret is compared in constant time.
 
 pub mod agent;
+mod budget;
 pub mod client;
 pub mod control;
 pub mod data;
@@ -22,6 +23,7 @@ pub mod session;
 pub mod stream;
 
 pub use agent::{LaunchSpec, Reply, Request};
+pub use budget::RateBudget;
 pub use client::{ClientConfig, ClientEvent, ClientSession};
 pub use control::{Nonce, OpenRequest, Opened, PaceRequest, RefuseCode, ServerHello, StopReport, Token, Versions};
 pub use data::Tier;

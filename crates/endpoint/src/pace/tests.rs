@@ -51,7 +51,7 @@ fn play(shape: LoopShape, pps: u32, acts: Vec<Act>) -> (SizeOutcome, Vec<Vec<u8>
         stamp_feedback: TxStampFeedback::new(None),
         shape,
         clock,
-        budget: RateBudget::new(clock, pps),
+        budget: RateBudget::new(clock.rate(), pps),
         buffer: &mut [0; 64],
         around: Around {
             halt: &halt,
@@ -120,16 +120,16 @@ fn a_budget_holds_the_mean_and_lets_a_second_s_worth_come_at_once() {
     // Ticks are ns here.
     let clock = Clock::raw();
     let second = clock.ticks(1_000_000_000);
-    let mut budget = RateBudget::new(clock, 1000);
+    let mut budget = RateBudget::new(clock.rate(), 1000);
     let allowed = |budget: &mut RateBudget, at: u64, count: u32| (0..count).filter(|_| budget.allows(at)).count();
     let start = 100 * second;
     assert_eq!(allowed(&mut budget, start, 5000), 1001);
     assert_eq!(allowed(&mut budget, start + second / 2, 5000), 500);
     assert_eq!(allowed(&mut budget, start + 50 * second, 5000), 1001, "no more than a second is saved up");
-    let mut steady = RateBudget::new(clock, 3);
+    let mut steady = RateBudget::new(clock.rate(), 3);
     let taken = (0..300_u64).filter(|at| steady.allows(start + at * second / 3)).count();
     assert_eq!(taken, 300, "a third of a second is no whole number of ticks, and none is refused for it");
-    let mut open = RateBudget::new(clock, u32::MAX);
+    let mut open = RateBudget::new(clock.rate(), u32::MAX);
     assert_eq!(allowed(&mut open, start, 100_000), 100_000);
 }
 
@@ -178,7 +178,7 @@ fn the_loop_allocates_nothing() {
     let clock = Clock::raw();
     let (mut counts, mut buffer, mut outbox) = (MessageCounts::default(), [0; 64], Nowhere(0));
     let mut inbox = Endless { left: 100_000, halt: &halt };
-    let mut budget = RateBudget::new(clock, u32::MAX);
+    let mut budget = RateBudget::new(clock.rate(), u32::MAX);
     let mut looks = 0;
     let counted = allocation_counter::measure(|| {
         let end = answer(
