@@ -22,22 +22,7 @@ pub(crate) struct Own {
 }
 
 pub(crate) fn nothing(kind: LatencyKind, count: u64) -> Latency {
-    Latency {
-        kind,
-        count,
-        mean_ns: None,
-        stdev_ns: None,
-        min_ns: None,
-        p50_ns: None,
-        p90_ns: None,
-        p99_ns: None,
-        p99_9_ns: None,
-        p99_99_ns: None,
-        p99_999_ns: None,
-        max_ns: None,
-        p50_ci95_ns: None,
-        mean_ci95_ns: None,
-    }
+    Latency { kind, count, ..Latency::default() }
 }
 
 /// The field of a percentile, in percent; `None` for one that results do not have.

@@ -57,10 +57,6 @@ pub(crate) fn result(probe: Probe, protocol: Option<Protocol>, size: Option<u32>
     result
 }
 
-pub(crate) fn measured(result: ResultDocument) -> Measured {
-    Measured::new(result)
-}
-
 /// Puts the file's name where it is meant.
 pub(crate) fn name_file(measured: &mut Measured, file: &str) {
     if let Some(source) = &mut measured.result.source {
@@ -102,7 +98,7 @@ pub(crate) fn wake_ups(threads: &[Thread], report: &WakeReport, mut tool: Tool) 
     let report = WakeReport { threads: parts.iter().map(thread).collect(), ..report.clone() };
     with_latency(&mut result, latency);
     result.wake = Some(report);
-    Ok(measured(result))
+    Ok(Measured::new(result))
 }
 
 /// Fills in a latency, of which each value was a message that came back.

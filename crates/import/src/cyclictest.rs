@@ -2,9 +2,10 @@
 //! prints of each thread.
 
 use crate::bins::{Bins, Own, nothing};
-use crate::cell::{Thread, Tool, measured, result, wake_ups, with_latency};
+use crate::cell::{Thread, Tool, result, wake_ups, with_latency};
 use crate::lines::{Line, Lines, Problem};
 use crate::{Hints, Imported};
+use model::worker::Measured;
 use model::{LatencyKind, MachineFacts, OutlierRule, Policy, Probe, Sample, TickRate, WakeReport, WakeThread};
 use record::{Recorder, RecorderConfig};
 use serde_json::Value;
@@ -151,7 +152,7 @@ impl Text {
         WakeReport { interval_ns: self.interval_ns(), ..WakeReport::default() }
     }
 
-    fn histogram(&self, lines: &Lines<'_>, unit_ns: u64) -> Result<model::worker::Measured, Problem> {
+    fn histogram(&self, lines: &Lines<'_>, unit_ns: u64) -> Result<Measured, Problem> {
         let threads = self.minima.len();
         let whole = [&self.totals, &self.means, &self.maxima, &self.overflows].iter().all(|list| list.len() >= threads);
         if threads == 0 || !whole {
@@ -197,7 +198,7 @@ impl Text {
     }
 
     /// Each wake-up in its place.
-    fn each(&self, lines: &Lines<'_>, unit_ns: u64) -> Result<model::worker::Measured, Problem> {
+    fn each(&self, lines: &Lines<'_>, unit_ns: u64) -> Result<Measured, Problem> {
         let Some(interval_ns) = self.interval_ns() else {
             return Err(lines.lacks(
                 "lines of wake-ups need 'Thread 0 Interval: …' before them: keep all that cyclictest -v prints",
@@ -246,13 +247,13 @@ impl Text {
         result.histogram = recorded.histogram.to_base64_v2().ok();
         with_latency(&mut result, recorded.latency);
         (result.series, result.elapsed_ns, result.wake) = (recorded.series, recorded.elapsed_ns, Some(self.report()));
-        let mut measured = measured(result);
+        let mut measured = Measured::new(result);
         (measured.hlog, measured.outliers) = (recorded.hlog, recorded.outliers);
         Ok(measured)
     }
 
     /// No distribution: what each thread says of itself.
-    fn summary(&self, unit_ns: u64) -> model::worker::Measured {
+    fn summary(&self, unit_ns: u64) -> Measured {
         let latency = |one: &Summary| model::Latency {
             min_ns: one.own.min_ns,
             max_ns: one.own.max_ns,
@@ -277,7 +278,7 @@ impl Text {
             |one: &Summary| WakeThread { name: format!("thread {}", one.thread), missed: None, latency: latency(one) };
         let threads = if self.summaries.len() > 1 { all().map(thread).collect() } else { Vec::new() };
         result.wake = Some(WakeReport { threads, ..self.report() });
-        measured(result)
+        Measured::new(result)
     }
 }
 

@@ -1,7 +1,7 @@
 //! sfnt-pingpong: its table, a row a size, below comments that begin with `#`. `windhover pingpong --format sfnt` writes the same.
 
 use crate::bins::{falls, is_supported, nothing, percentile};
-use crate::cell::{Tool, measured, result, with_latency};
+use crate::cell::{Tool, result, with_latency};
 use crate::lines::{Line, Lines, Problem};
 use crate::{Hints, Imported};
 use model::worker::Measured;
@@ -109,6 +109,6 @@ impl Contents {
         let protocol = hints.protocol.or(self.protocol);
         let mut result = result(Probe::Pingpong, protocol, Some(line.number(size, "size")?), tool);
         with_latency(&mut result, latency);
-        Ok(measured(result))
+        Ok(Measured::new(result))
     }
 }

@@ -1,7 +1,7 @@
 //! sockperf: what its client prints (ping-pong, under-load), or the file of `--full-log`, which has each message with its times.
 
 use crate::bins::{falls, is_supported, nothing, percentile};
-use crate::cell::{Tool, measured, result, with_latency};
+use crate::cell::{Tool, result, with_latency};
 use crate::lines::{Line, Lines, Problem};
 use crate::{Hints, Imported};
 use model::worker::Measured;
@@ -284,6 +284,6 @@ impl Contents {
             let sent = result.messages.sent;
             result.verdict.add(Finding::new(FindingId::Loss, format!("{lost} of {sent} messages were not answered")));
         }
-        measured(result)
+        Measured::new(result)
     }
 }

@@ -15,12 +15,13 @@ use crate::{
 use std::collections::BTreeMap;
 
 /// What a latency figure is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyKind {
     /// Round trip divided by two, the papers' transit time.
     RttHalf,
     /// Round trip.
+    #[default]
     Rtt,
     /// One way between two clocks; signed.
     OneWay,
@@ -51,7 +52,7 @@ impl LatencyKind {
 }
 
 /// Summary of one distribution.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Latency {
     /// What the figures are.
     pub kind: LatencyKind,
