@@ -18,50 +18,31 @@ const MOST_SOURCES: usize = 128;
 /// Numbers in trouble that are remembered, of all sources together; the oldest of a source give way.
 const MOST_NUMBERS: usize = 1 << 16;
 
-/// What kind of packet it is. Their order is that of tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PacketKind {
-    /// New data.
-    Odata,
-    /// A repair.
-    Rdata,
-    /// Source path message.
-    Spm,
-    /// A request for a repair.
-    Nak,
-    /// A request's confirmation.
-    Ncf,
-    /// A local repairer's word to the source that it has repaired.
-    Nnak,
-    /// A request for an SPM.
-    Spmr,
-    /// Poll.
-    Poll,
-    /// Answer to a poll.
-    Polr,
-    /// Acknowledgement of congestion control.
-    Ack,
-    /// A type that is not known, or not readable behind its header.
-    Other,
-}
-
-impl PacketKind {
-    /// RFC 3208's name of it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Odata => "ODATA",
-            Self::Rdata => "RDATA",
-            Self::Spm => "SPM",
-            Self::Nak => "NAK",
-            Self::Ncf => "NCF",
-            Self::Nnak => "N-NAK",
-            Self::Spmr => "SPMR",
-            Self::Poll => "POLL",
-            Self::Polr => "POLR",
-            Self::Ack => "ACK",
-            Self::Other => "others",
-        }
+model::words! {
+    /// What kind of packet it is, by RFC 3208's names. Their order is that of tables.
+    pub enum PacketKind {
+        /// New data.
+        Odata = "ODATA",
+        /// A repair.
+        Rdata = "RDATA",
+        /// Source path message.
+        Spm = "SPM",
+        /// A request for a repair.
+        Nak = "NAK",
+        /// A request's confirmation.
+        Ncf = "NCF",
+        /// A local repairer's word to the source that it has repaired.
+        Nnak = "N-NAK",
+        /// A request for an SPM.
+        Spmr = "SPMR",
+        /// Poll.
+        Poll = "POLL",
+        /// Answer to a poll.
+        Polr = "POLR",
+        /// Acknowledgement of congestion control.
+        Ack = "ACK",
+        /// A type that is not known, or not readable behind its header.
+        Other = "others",
     }
 }
 

@@ -6,34 +6,23 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum RunState {
-    /// A living process writes it.
-    Running,
-    /// All steps were tried.
-    Done,
-    /// A person ended it.
-    Interrupted,
-    /// It gave up.
-    Failed,
-    /// Its process was killed; `resume` goes on.
-    Killed,
-    /// It cannot be read.
-    #[default]
-    Damaged,
-}
-
-impl fmt::Display for RunState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Interrupted => "interrupted",
-            Self::Failed => "failed",
-            Self::Killed => "killed",
-            Self::Damaged => "damaged",
-        })
+model::words! {
+    /// How a run stands.
+    #[derive(Default)]
+    pub enum RunState {
+        /// A living process writes it.
+        Running = "running",
+        /// All steps were tried.
+        Done = "done",
+        /// A person ended it.
+        Interrupted = "interrupted",
+        /// It gave up.
+        Failed = "failed",
+        /// Its process was killed; `resume` goes on.
+        Killed = "killed",
+        /// It cannot be read.
+        #[default]
+        Damaged = "damaged",
     }
 }
 

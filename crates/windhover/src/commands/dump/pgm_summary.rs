@@ -87,7 +87,7 @@ fn source_text(figures: &SourceFigures, out: &mut String) {
 fn point_text(point: &PointFigures, out: &mut String) {
     let _ = write!(out, "  {}:", direction(point.leaving, "seen"));
     for (at, (kind, count)) in point.packets.iter().enumerate() {
-        let _ = write!(out, "{} {count} {}", if at == 0 { "" } else { "," }, kind.name());
+        let _ = write!(out, "{} {count} {}", if at == 0 { "" } else { "," }, kind.word());
     }
     if let Some(rate) = point.per_second() {
         let _ = write!(out, ", {} bytes, {rate:.1}/s", point.bytes);
@@ -146,7 +146,7 @@ fn rows_text(figures: &SourceFigures, out: &mut String) {
 }
 
 fn point_json(point: &PointFigures) -> Value {
-    let packets: BTreeMap<&str, u64> = point.packets.iter().map(|(kind, count)| (kind.name(), *count)).collect();
+    let packets: BTreeMap<&str, u64> = point.packets.iter().map(|(kind, count)| (kind.word(), *count)).collect();
     json!({
         "leaving": point.leaving,
         "packets": packets,
