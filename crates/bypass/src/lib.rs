@@ -27,6 +27,6 @@ pub use profile::{Effective, Profile, Settings, profiles};
 pub use program::{Obstacle, examine, find};
 pub use stat::{Calls, Carrier, Connection, FallBack, Process, Socket, pages};
 pub use ways::{
-    RoundFigures, Way, WayRounds, WaySettings, floors, measure_ways, open_ways, ratio_words, recommend_way,
+    Candidate, RoundFigures, WayRounds, WaySettings, floors, measure_ways, open_ways, ratio_words, recommend_way,
 };
 pub use xsk::{Backend, TappedFrame};

@@ -16,7 +16,7 @@ const MEASURE_MS: u32 = 150;
 const WARMUP_MS: u32 = 30;
 /// One way for a message to the peer and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Candidate {
     /// UDP sockets that sleep in their receive call: what the others are compared with.
     Block,
     /// UDP sockets that spin.
@@ -27,7 +27,7 @@ pub enum Way {
     Memory,
 }
 
-impl Way {
+impl Candidate {
     /// Every one, the one that the others are compared with first.
     pub fn all() -> impl Iterator<Item = Self> {
         let frames = FrameBackend::ALL.into_iter().map(Self::Frames);
@@ -93,7 +93,7 @@ impl RoundFigures {
 #[derive(Debug)]
 pub struct WayRounds {
     /// Which.
-    pub way: Way,
+    pub way: Candidate,
     /// A round that could not be trusted has none.
     pub rounds: Vec<Option<RoundFigures>>,
     /// Why it does not open; of the interface alone when nothing is measured.
@@ -105,7 +105,7 @@ pub struct WayRounds {
 }
 
 impl WayRounds {
-    fn new(way: Way) -> Self {
+    fn new(way: Candidate) -> Self {
         Self { way, rounds: Vec::new(), why_not: None, failed_in: None, untrusted: Vec::new() }
     }
 
@@ -177,23 +177,23 @@ pub struct WaySettings {
 impl WaySettings {
     /// What one round of a way measures.
     #[must_use]
-    pub fn spec(&self, way: Way) -> ProbeSpec {
+    pub fn spec(&self, way: Candidate) -> ProbeSpec {
         let protocol = match way {
-            Way::Block | Way::Spin => Protocol::Udp,
-            Way::Frames(_) => Protocol::Frame,
-            Way::Memory => Protocol::Shm,
+            Candidate::Block | Candidate::Spin => Protocol::Udp,
+            Candidate::Frames(_) => Protocol::Frame,
+            Candidate::Memory => Protocol::Shm,
         };
         let mut spec = ProbeSpec::new(Probe::Pingpong, protocol);
-        if let (Way::Frames(backend), Some(socket)) = (way, &mut spec.socket) {
+        if let (Candidate::Frames(backend), Some(socket)) = (way, &mut spec.socket) {
             socket.frame_backend = Some(backend);
         }
-        let receive = if way == Way::Block { Receive::Block } else { Receive::Spin };
+        let receive = if way == Candidate::Block { Receive::Block } else { Receive::Spin };
         let end = |cpu| EndSpec { receive, policy: self.policy, cpu, ..EndSpec::default() };
         // A peer elsewhere has CPUs of its own.
-        let free = if self.one_machine || way == Way::Memory { two_cpus() } else { [None; 2] };
+        let free = if self.one_machine || way == Candidate::Memory { two_cpus() } else { [None; 2] };
         let [near, far] = [0, 1].map(|at| self.cpus[at].or(free[at]));
         (spec.initiator, spec.reflector) = (end(near), end(far));
-        if way != Way::Memory {
+        if way != Candidate::Memory {
             spec.initiator.device.clone_from(&self.device);
         }
         spec.sizes = SizeList::one(self.size);
@@ -223,7 +223,7 @@ pub fn measure_ways<E>(
     mut once: impl FnMut(ProbeSpec) -> Result<ResultDocument, E>,
     words: impl Fn(&E) -> String,
 ) -> Result<Vec<WayRounds>, E> {
-    let mut rows: Vec<WayRounds> = Way::all().map(WayRounds::new).collect();
+    let mut rows: Vec<WayRounds> = Candidate::all().map(WayRounds::new).collect();
     let began = Instant::now();
     let ways = rows.len();
     for round in 0.. {
@@ -242,7 +242,7 @@ pub fn measure_ways<E>(
             match once(settings.spec(row.way)) {
                 Ok(result) => row.add(&result),
                 Err(_) if stop.load(Ordering::Relaxed) => {}
-                Err(failure) if matches!(row.way, Way::Block | Way::Spin) => return Err(failure),
+                Err(failure) if matches!(row.way, Candidate::Block | Candidate::Spin) => return Err(failure),
                 Err(failure) => row.fail(words(&failure)),
             }
         }
@@ -260,7 +260,7 @@ pub fn measure_ways<E>(
 pub fn open_ways(interface: &str) -> Result<Vec<WayRounds>, XskError> {
     let interface = Interface::read(interface)?;
     let row = |backend: Backend| {
-        let way = FrameBackend::ALL.into_iter().find(|known| known.word() == backend.word()).map(Way::Frames)?;
+        let way = FrameBackend::ALL.into_iter().find(|known| known.word() == backend.word()).map(Candidate::Frames)?;
         let why_not = Port::open(&interface, backend).err().map(|error| error.to_string());
         Some(WayRounds { why_not, ..WayRounds::new(way) })
     };
@@ -269,10 +269,10 @@ pub fn open_ways(interface: &str) -> Result<Vec<WayRounds>, XskError> {
 
 /// What to use, and why, in one sentence.
 #[must_use]
-pub fn recommend_way(rows: &[WayRounds]) -> (Option<Way>, String) {
+pub fn recommend_way(rows: &[WayRounds]) -> (Option<Candidate>, String) {
     let of = |way| rows.iter().find(|row| row.way == way);
-    let (Some(block), Some(spin)) = (of(Way::Block), of(Way::Spin)) else { return (None, String::new()) };
-    let frames = || rows.iter().filter(|row| matches!(row.way, Way::Frames(_)));
+    let (Some(block), Some(spin)) = (of(Candidate::Block), of(Candidate::Spin)) else { return (None, String::new()) };
+    let frames = || rows.iter().filter(|row| matches!(row.way, Candidate::Frames(_)));
     let best = frames().filter_map(|row| Some((row, row.p50_us()?))).min_by(|a, b| a.1.total_cmp(&b.1));
     let share = |ratio: Option<(f64, f64, f64)>| ratio.map_or_else(|| "-".to_owned(), ratio_words);
     let (over_block, over_spin) = (spin.over(block), best.and_then(|(row, _)| row.over(spin)));
@@ -303,12 +303,12 @@ pub fn recommend_way(rows: &[WayRounds]) -> (Option<Way>, String) {
             "Use kernel sockets that spin ('bypass run --stack spin'): their p50 is {} of blocking ones', without privileges; {beside}.",
             share(over_block)
         );
-        return (Some(Way::Spin), sentence);
+        return (Some(Candidate::Spin), sentence);
     }
     let sentence = format!(
         "Leave it to the kernel: the p50 of spinning sockets is {spin_ratio:.2} of blocking ones', and {beside}."
     );
-    (Some(Way::Block), sentence)
+    (Some(Candidate::Block), sentence)
 }
 
 /// `0.20 (0.19 to 0.21)`.
@@ -320,12 +320,12 @@ pub fn ratio_words((ratio, low, high): (f64, f64, f64)) -> String {
 /// The smallest figure with and without a network, that others are read against; empty without any.
 #[must_use]
 pub fn floors(rows: &[WayRounds]) -> String {
-    let least = |is: fn(Way) -> bool| {
+    let least = |is: fn(Candidate) -> bool| {
         let p50 = rows.iter().filter(|row| is(row.way)).filter_map(WayRounds::p50_us);
         p50.min_by(f64::total_cmp).map(|us| format!("{us:.3} µs"))
     };
-    let shm = least(|way| way == Way::Memory).map(|us| format!("{us} between two CPUs (shm)"));
-    let frame = least(|way| matches!(way, Way::Frames(_))).map(|us| format!("{us} over the interface (frame)"));
+    let shm = least(|way| way == Candidate::Memory).map(|us| format!("{us} between two CPUs (shm)"));
+    let frame = least(|way| matches!(way, Candidate::Frames(_))).map(|us| format!("{us} over the interface (frame)"));
     let all: Vec<String> = [shm, frame].into_iter().flatten().collect();
     if all.is_empty() { String::new() } else { format!("The least that this machine allows: {}.", all.join(", ")) }
 }
@@ -335,35 +335,47 @@ mod tests {
     use super::*;
 
     /// Rows with these medians in µs; each round is a little slower than the one before.
-    fn rows(medians: &[(Way, f64)]) -> Vec<WayRounds> {
+    fn rows(medians: &[(Candidate, f64)]) -> Vec<WayRounds> {
         let round = |us: f64, round: u32| {
             Some(RoundFigures { p50_us: us * (1.0 + f64::from(round) / 50.0), ..RoundFigures::default() })
         };
-        let row = |(way, us): &(Way, f64)| WayRounds {
+        let row = |(way, us): &(Candidate, f64)| WayRounds {
             rounds: (0..5).map(|n| round(*us, n)).collect(),
             ..WayRounds::new(*way)
         };
         medians.iter().map(row).collect()
     }
 
-    const NATIVE: Way = Way::Frames(FrameBackend::Native);
-    const GENERIC: Way = Way::Frames(FrameBackend::Generic);
+    const NATIVE: Candidate = Candidate::Frames(FrameBackend::Native);
+    const GENERIC: Candidate = Candidate::Frames(FrameBackend::Generic);
 
     #[test]
     fn what_is_recommended_is_the_fastest_that_is_surely_faster_than_spinning() {
         for (medians, choice, words) in [
-            (&[(Way::Block, 5.6), (Way::Spin, 2.0), (NATIVE, 1.5), (GENERIC, 1.1)][..], GENERIC, "0.20 (0.20 to 0.20)"),
-            (&[(Way::Block, 5.6), (Way::Spin, 2.0), (NATIVE, 2.3)], Way::Spin, "the p50 of native is 1.15"),
-            (&[(Way::Block, 5.6), (Way::Spin, 2.0)], Way::Spin, "no way past the kernel opens"),
-            (&[(Way::Block, 5.6), (Way::Spin, 5.7), (NATIVE, 6.0)], Way::Block, "Leave it to the kernel"),
+            (
+                &[(Candidate::Block, 5.6), (Candidate::Spin, 2.0), (NATIVE, 1.5), (GENERIC, 1.1)][..],
+                GENERIC,
+                "0.20 (0.20 to 0.20)",
+            ),
+            (
+                &[(Candidate::Block, 5.6), (Candidate::Spin, 2.0), (NATIVE, 2.3)],
+                Candidate::Spin,
+                "the p50 of native is 1.15",
+            ),
+            (&[(Candidate::Block, 5.6), (Candidate::Spin, 2.0)], Candidate::Spin, "no way past the kernel opens"),
+            (
+                &[(Candidate::Block, 5.6), (Candidate::Spin, 5.7), (NATIVE, 6.0)],
+                Candidate::Block,
+                "Leave it to the kernel",
+            ),
         ] {
             let (chosen, sentence) = recommend_way(&rows(medians));
             assert_eq!(chosen, Some(choice), "{sentence}");
             assert!(sentence.contains(words), "{sentence}");
         }
-        let mut uncertain = rows(&[(Way::Block, 5.6), (Way::Spin, 2.0), (GENERIC, 1.9)]);
+        let mut uncertain = rows(&[(Candidate::Block, 5.6), (Candidate::Spin, 2.0), (GENERIC, 1.9)]);
         uncertain[2].rounds[4] = Some(RoundFigures { p50_us: 9.0, ..RoundFigures::default() });
-        assert_eq!(recommend_way(&uncertain).0, Some(Way::Spin), "an interval that holds 1 is no gain");
+        assert_eq!(recommend_way(&uncertain).0, Some(Candidate::Spin), "an interval that holds 1 is no gain");
         uncertain[0].rounds[..3].fill(None);
         assert_eq!(recommend_way(&uncertain).0, None, "two rounds are too few");
     }
@@ -371,14 +383,14 @@ mod tests {
     /// Catches: a way that is recommended, or a floor, by the rounds before it failed.
     #[test]
     fn a_way_that_fails_is_not_recommended() {
-        let mut rows = rows(&[(Way::Block, 5.6), (Way::Spin, 2.0), (GENERIC, 1.1), (NATIVE, 1.5)]);
+        let mut rows = rows(&[(Candidate::Block, 5.6), (Candidate::Spin, 2.0), (GENERIC, 1.1), (NATIVE, 1.5)]);
         assert_eq!(recommend_way(&rows).0, Some(GENERIC));
         rows[2].fail("the interface is gone".to_owned());
         assert_eq!(recommend_way(&rows).0, Some(NATIVE));
         assert!(floors(&rows).contains("1.560 µs over"), "{}", floors(&rows));
         rows[3].fail("as well".to_owned());
         let (chosen, sentence) = recommend_way(&rows);
-        assert_eq!(chosen, Some(Way::Spin));
+        assert_eq!(chosen, Some(Candidate::Spin));
         assert!(sentence.contains("has rounds enough"), "{sentence}");
         assert_eq!((rows[2].failed_in, rows[2].opens()), (Some(6), true));
         let mut never = WayRounds::new(NATIVE);
@@ -392,7 +404,7 @@ mod tests {
         let text = include_str!("../../windhover/tests/golden/two/cells/0001.json");
         let mut result: ResultDocument = serde_json::from_str(text).unwrap();
         (result.verdict.trusted, result.verdict.invalid) = (true, Vec::new());
-        let mut row = WayRounds::new(Way::Spin);
+        let mut row = WayRounds::new(Candidate::Spin);
         row.add(&result);
         assert!(row.rounds[0].is_some() && row.untrusted.is_empty(), "{row:?}");
         result.latency.as_mut().unwrap().p50_ns = None;
@@ -403,8 +415,8 @@ mod tests {
 
     #[test]
     fn floors_are_the_least_of_their_kind() {
-        let text = floors(&rows(&[(Way::Block, 5.0), (NATIVE, 1.5), (GENERIC, 1.1), (Way::Memory, 0.1)]));
+        let text = floors(&rows(&[(Candidate::Block, 5.0), (NATIVE, 1.5), (GENERIC, 1.1), (Candidate::Memory, 0.1)]));
         assert!(text.contains("0.104 µs between") && text.contains("1.144 µs over"), "{text}");
-        assert_eq!(floors(&rows(&[(Way::Block, 5.0)])), "");
+        assert_eq!(floors(&rows(&[(Candidate::Block, 5.0)])), "");
     }
 }

@@ -5,7 +5,7 @@ use super::{identity, key, signals};
 use crate::cli::bypass::Probe as Arguments;
 use crate::output::{Failure, Output, paragraph, width};
 use anyhow::anyhow;
-use bypass::{Way, WayRounds, WaySettings, measure_ways, open_ways};
+use bypass::{Candidate, WayRounds, WaySettings, measure_ways, open_ways};
 use lab::{Lab, LabSpec, Registry};
 use model::worker::{EndpointTask, ProbeTask, Target};
 use model::{Limits, ProbeSpec, ResultDocument, WorkerEvent, WorkerSpec};
@@ -138,7 +138,7 @@ fn no_peer(interface: &str) -> String {
 
 fn text(arguments: &Arguments, place: &str, rows: &[WayRounds], sentence: &str) -> String {
     let mut text = String::new();
-    let block = rows.iter().find(|row| row.way == Way::Block);
+    let block = rows.iter().find(|row| row.way == Candidate::Block);
     let cell = |value: Option<f64>, digits: usize| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.digits$}"));
     if let Some(block) = block {
         let rounds = block.rounds.len();
@@ -205,8 +205,14 @@ fn text(arguments: &Arguments, place: &str, rows: &[WayRounds], sentence: &str) 
     text
 }
 
-fn document(arguments: &Arguments, place: &str, rows: &[WayRounds], choice: Option<Way>, sentence: &str) -> Value {
-    let block = rows.iter().find(|row| row.way == Way::Block);
+fn document(
+    arguments: &Arguments,
+    place: &str,
+    rows: &[WayRounds],
+    choice: Option<Candidate>,
+    sentence: &str,
+) -> Value {
+    let block = rows.iter().find(|row| row.way == Candidate::Block);
     let ns = |us: Option<f64>| us.map(|us| (us * 1e3).round());
     let row = |row: &WayRounds| {
         let ratio = block.and_then(|block| row.over(block));
@@ -232,7 +238,7 @@ fn document(arguments: &Arguments, place: &str, rows: &[WayRounds], choice: Opti
         "size": arguments.size,
         "policy": arguments.policy.to_string(),
         "ways": rows.iter().map(row).collect::<Vec<_>>(),
-        "recommended": choice.map(Way::word),
+        "recommended": choice.map(Candidate::word),
         "recommendation": sentence,
     })
 }
