@@ -2,11 +2,10 @@
 
 /// Why an agent gave up. Its workers are stopped all the same.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum AgentError {
-    /// What came over the pipe is no request.
     #[error("the runner's pipe: {0}: use the same windhover at both ends")]
     Request(#[from] wire::FrameError),
-    /// A reply could not be sent.
     #[error("the runner's pipe cannot be written: {0}")]
     Reply(std::io::Error),
     /// A thread or handler that the agent needs could not be set up.

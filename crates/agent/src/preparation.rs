@@ -26,7 +26,6 @@ const PROFILE: &str = "campaign";
 /// What the undo log calls the command.
 const COMMAND: &str = "windhover agent";
 
-/// The exit code and one line for the runner.
 pub(crate) type Refusal = (u8, String);
 
 /// What was made of a request.
@@ -37,7 +36,6 @@ pub(crate) struct Made {
     pub(crate) notes: Vec<String>,
 }
 
-/// What is in force.
 pub(crate) struct Preparation {
     kernel: Kernel,
     state: StateDir,
@@ -69,7 +67,6 @@ impl Preparation {
         Self { kernel: Kernel::running(), state, own, lines, shield: None, settings: None }
     }
 
-    /// The running system.
     pub(crate) fn kernel(&self) -> &Kernel {
         &self.kernel
     }

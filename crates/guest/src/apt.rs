@@ -24,7 +24,6 @@ const FETCHING: Duration = Duration::from_secs(900);
 /// Written last: a folder that has it is whole.
 const RELEASE: &str = "release";
 
-/// What is fetched once.
 pub(crate) struct Wanted<'a> {
     /// What it is called in messages.
     pub(crate) what: String,
@@ -79,7 +78,6 @@ pub(crate) fn ready(
     Ok((folder, release))
 }
 
-/// Removes a folder or file, if it is there.
 pub(crate) fn clear(path: &Path) -> Result<(), GuestError> {
     let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
     match removed {
@@ -95,7 +93,6 @@ pub(crate) fn files_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<V
     Ok(found.filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(&wanted)).collect())
 }
 
-/// apt with lists and caches of its own.
 pub(crate) struct Apt<'a> {
     options: Vec<String>,
     folder: &'a Path,

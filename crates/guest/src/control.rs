@@ -21,14 +21,13 @@ pub const MACHINE: &str = "machine";
 
 /// A host in a guest.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct GuestHost {
     /// `a`, `b` …
     pub name: String,
     /// Its network namespace in the guest.
     pub netns: Option<String>,
-    /// Its IPv4 address.
     pub ipv4: Ipv4Addr,
-    /// Its IPv6 address.
     pub ipv6: Option<Ipv6Addr>,
     /// The device that carries them.
     pub device: String,
@@ -36,14 +35,11 @@ pub struct GuestHost {
 
 /// A guest that is ready.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Up {
-    /// Its hosts.
     pub hosts: Vec<GuestHost>,
-    /// Release of the kernel that runs.
     pub release: String,
-    /// Its boot id.
     pub boot_id: String,
-    /// The kernel's command line.
     pub command_line: String,
     /// Guest time since its kernel started, in ms.
     pub uptime_ms: u64,
@@ -52,23 +48,17 @@ pub struct Up {
 /// From the host.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum ToGuest {
     /// Run a program on a host, or in the guest's first namespace. Several may run at once.
     Run {
         /// Names the program in what is said of it.
         id: u32,
-        /// The host.
         host: Option<String>,
-        /// Program and arguments.
         argv: Vec<String>,
     },
     /// Send a signal to a program.
-    Signal {
-        /// The program.
-        id: u32,
-        /// The signal's number.
-        signal: i32,
-    },
+    Signal { id: u32, signal: i32 },
     /// Power off.
     PowerOff,
 }
@@ -76,6 +66,7 @@ pub enum ToGuest {
 /// From the guest.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum FromGuest {
     /// It is ready.
     Up(Up),
@@ -84,23 +75,18 @@ pub enum FromGuest {
     /// A line for people, from an agent or the first process.
     Note(String),
     /// What became of a program.
-    Program {
-        /// The program.
-        id: u32,
-        /// What.
-        event: ProgramEvent,
-    },
+    Program { id: u32, event: ProgramEvent },
 }
 
 /// What a program does.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum ProgramEvent {
     /// It wrote this (base64).
     Output {
         /// To standard error rather than standard output.
         error: bool,
-        /// What.
         bytes: String,
     },
     /// It ended, with the status that a shell would give it.

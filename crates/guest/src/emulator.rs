@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use task::Launch;
 
-/// The emulator.
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
 /// The newer one: program, files that it loads, firmware. Libraries are the machine's, as for the installed one.
 const PACKAGES: [&str; 3] = ["qemu-system-x86", "qemu-system-data", "seabios"];
@@ -23,7 +22,6 @@ pub(crate) fn option_value(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// A QEMU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Emulator {
     pub(crate) program: PathBuf,

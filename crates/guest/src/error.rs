@@ -20,7 +20,6 @@ pub enum GuestError {
     Interrupted,
 }
 
-/// What helps when the disk is full.
 pub(crate) const FULL: &str = "free some, or set XDG_CACHE_HOME to a folder on another disk";
 
 fn remedy(cause: &std::io::Error) -> String {

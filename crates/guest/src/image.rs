@@ -33,10 +33,9 @@ const LISTING: Duration = Duration::from_secs(20);
 
 /// The program that guests run, and the fingerprint by which both ends know that they are the same build.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Program {
-    /// The file.
     pub path: PathBuf,
-    /// The fingerprint of its content.
     pub build: String,
 }
 

@@ -92,16 +92,14 @@ pub fn simulated(mode: GuestMode) -> Option<&'static str> {
 
 /// A guest as asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct GuestSpec {
     /// A kernel's name or path, as [`Kernel::find`] takes it.
     pub kernel: String,
     /// Words added to the kernel's command line.
     pub words: Vec<String>,
-    /// How its CPUs run.
     pub mode: GuestMode,
-    /// How many CPUs.
     pub cpus: u32,
-    /// Its memory, in MB.
     pub memory_mb: u32,
     /// How many hosts (network namespaces) it has.
     pub hosts: u32,
@@ -156,9 +154,6 @@ impl GuestSpec {
     }
 
     /// Refuses what cannot be had here, before anything is fetched or made.
-    ///
-    /// # Errors
-    /// [`GuestError::Refused`], with the remedy.
     pub fn check(&self) -> Result<(), GuestError> {
         if self.mode == GuestMode::Icount && self.cpus != 1 {
             let remedy = "use 1, or mode tcg or kvm";
@@ -180,9 +175,6 @@ impl GuestSpec {
     }
 
     /// Its kernel, once everything that it needs is here; what is not yet is fetched.
-    ///
-    /// # Errors
-    /// As those of [`Self::check`] and [`Kernel::find`].
     pub fn fetch(&self, cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<Kernel, GuestError> {
         self.needs(cache, note).map(|(_, kernel)| kernel)
     }
@@ -218,10 +210,9 @@ pub struct Guest {
 
 /// CPU time of QEMU, in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Usage {
-    /// In user mode.
     pub user_ms: u64,
-    /// In the kernel.
     pub system_ms: u64,
 }
 

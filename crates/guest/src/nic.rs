@@ -2,7 +2,6 @@
 
 use model::plan::GuestNic;
 
-/// An emulated device.
 pub(crate) struct NicRule {
     nic: GuestNic,
     /// What QEMU calls it.

@@ -21,10 +21,10 @@ const UNREAD: Duration = Duration::from_secs(10);
 
 /// A program to run in a guest.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Job<'a> {
     /// On which host; on none: in the guest's first network namespace.
     pub host: Option<&'a str>,
-    /// Program and arguments.
     pub argv: &'a [String],
     /// How long it may take, in time of this machine.
     pub limit: Option<Duration>,
@@ -34,7 +34,6 @@ pub struct Job<'a> {
     pub asks: bool,
 }
 
-/// A port of the guest that lines of JSON go over.
 #[derive(Debug)]
 pub(crate) struct Line {
     stream: UnixStream,

@@ -25,9 +25,6 @@ pub fn kexec_load(kernel: &Path, initrd: Option<&Path>, command_line: &str) -> i
 }
 
 /// Forgets the kernel that was loaded.
-///
-/// # Errors
-/// As [`kexec_load`].
 pub fn kexec_unload() -> io::Result<()> {
     kexec_file_load(-1, -1, c"", KEXEC_FILE_UNLOAD)
 }
@@ -68,9 +65,6 @@ pub fn go_down(down: Down) -> io::Result<()> {
 
 /// Release and version, as uname(2) will have them, from a kernel's file (Documentation/arch/x86/boot.rst, kernel_version);
 /// `None` for a file of another kind.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn kernel_version(path: &Path) -> io::Result<Option<(String, String)>> {
     let mut file = File::open(path)?;
     let mut header = Vec::new();

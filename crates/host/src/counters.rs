@@ -11,14 +11,12 @@ use std::fs;
 
 /// Running totals since boot, or since the namespace was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Totals {
-    /// UDP over IPv4.
     pub udp: Udp,
-    /// UDP over IPv6.
     pub udp6: Udp,
     /// TCP segments sent again.
     pub tcp_retransmits: u64,
-    /// Devices.
     pub devices: Devices,
     /// Packets dropped by root queueing disciplines.
     pub qdisc_drops: u64,

@@ -24,7 +24,6 @@ const STRING_BYTES: usize = 32;
 /// More features than any kernel has; the kernel writes as many strings as it has, whatever it is told.
 const MOST_FEATURES: usize = 1024;
 
-/// What a driver says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Driver {
     pub(crate) name: Option<String>,
@@ -33,7 +32,6 @@ pub(crate) struct Driver {
     pub(crate) bus: Option<String>,
 }
 
-/// A socket to ask through.
 pub(crate) struct Ethtool(OwnedFd);
 
 impl Ethtool {
@@ -216,7 +214,6 @@ fn features_from(strings: &[u32], features: &[u32], count: usize) -> BTreeMap<St
     found
 }
 
-/// The name of a feature in `struct ethtool_gstrings`.
 fn feature_name(strings: &[u32], number: usize) -> Option<String> {
     let start = 3 + number * STRING_BYTES / 4;
     strings.get(start..start + STRING_BYTES / 4).map(string)

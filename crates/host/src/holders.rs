@@ -21,8 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A process that holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Holder {
-    /// Which.
     pub task: TaskKey,
     /// The longest time that waking may take while it lives, in µs.
     pub latency_us: u32,

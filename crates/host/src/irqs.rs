@@ -14,8 +14,8 @@ use std::path::Path;
 
 /// A device interrupt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Irq {
-    /// Its number.
     pub number: u32,
     /// Names of what handles it (`eth0-rx-0`); empty while nobody does.
     pub actions: Vec<String>,
@@ -76,10 +76,9 @@ pub fn list(machine: &Machine) -> Vec<Irq> {
 
 /// A thread that handles an interrupt (`irq/24-eth0`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Thread {
-    /// Thread id.
     pub tid: i32,
-    /// Its name.
     pub name: String,
     /// Its policy with its priority: `fifo:50`.
     pub policy: String,

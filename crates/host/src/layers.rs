@@ -19,45 +19,18 @@ pub struct Layer {
 
 /// Why layers cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum LayerError {
-    /// A name that is neither built in nor a file's.
     #[error("there is no profile '{name}': the built-in ones are {known}; a file's name ends in .toml")]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The built-in ones.
-        known: String,
-    },
-    /// A file that cannot be read.
+    Unknown { name: String, known: String },
     #[error("profile {path}: cannot read: {cause}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        cause: std::io::Error,
-    },
-    /// A file that is no page of text.
+    Unreadable { path: PathBuf, cause: std::io::Error },
     #[error("profile {path}: it is longer than 1 MiB")]
-    Long {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A layer that is below itself.
+    Long { path: PathBuf },
     #[error("profile {name}: it extends itself by way of {by}")]
-    Circle {
-        /// The layer.
-        name: String,
-        /// Those between.
-        by: String,
-    },
-    /// A text that is not TOML, or whose `extends` is no name.
+    Circle { name: String, by: String },
     #[error("profile {name}: {why}")]
-    Malformed {
-        /// The layer.
-        name: String,
-        /// What is wrong.
-        why: String,
-    },
+    Malformed { name: String, why: String },
 }
 
 /// The text of a built-in layer by its name.
@@ -65,9 +38,6 @@ pub type BuiltIn = [(&'static str, &'static str)];
 
 /// A built-in layer or a file (ending in `.toml`) with all that it extends: the lowest first, itself last. One that two layers
 /// extend comes twice.
-///
-/// # Errors
-/// [`LayerError`].
 pub fn load(name: &str, built_in: &BuiltIn) -> Result<Vec<Layer>, LayerError> {
     let mut reader = Reader { built_in, with_files: true, open: Vec::new(), layers: Vec::new() };
     reader.add(name, Path::new(""))?;
@@ -75,9 +45,6 @@ pub fn load(name: &str, built_in: &BuiltIn) -> Result<Vec<Layer>, LayerError> {
 }
 
 /// The same for a text, which may extend built-in layers only.
-///
-/// # Errors
-/// [`LayerError`].
 pub fn parse(name: &str, text: &str, built_in: &BuiltIn) -> Result<Vec<Layer>, LayerError> {
     let mut reader = Reader { built_in, with_files: false, open: Vec::new(), layers: Vec::new() };
     reader.add_text(name, text, Path::new(""))?;

@@ -16,7 +16,6 @@ pub use napi::Napi;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the message of a variant says what its fields are")]
 pub enum NicError {
-    /// There is none of this name.
     #[error("there is no network device '{device}'; there are {known}")]
     Absent { device: String, known: String },
     /// /sys shows another network namespace.
@@ -26,10 +25,10 @@ pub enum NicError {
 
 /// A queue of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct NicQueue {
     /// Whether it sends.
     pub transmits: bool,
-    /// Its number.
     pub number: u32,
     /// CPUs that share the work of receiving from it (RPS), or that send through it (XPS); absent where the kernel does
     /// not offer that, as with XPS of a single queue.
@@ -47,10 +46,9 @@ impl NicQueue {
 
 /// A device and what belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct NicMap {
-    /// Its name.
     pub device: String,
-    /// Its interrupts, ascending.
     pub irqs: Vec<Irq>,
     /// Its queues: those that receive, then those that send, ascending.
     pub queues: Vec<NicQueue>,
@@ -114,9 +112,6 @@ impl NicMap {
     }
 
     /// What can be told of a device of the running system without /sys: its NAPI instances.
-    ///
-    /// # Errors
-    /// [`NicError::Absent`].
     pub fn by_netlink(device: &str) -> Result<Self, NicError> {
         let index = nix::net::if_::if_nametoindex(device);
         let absent = |_| NicError::Absent { device: device.to_owned(), known: known(&Machine::running()) };

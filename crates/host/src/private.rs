@@ -8,9 +8,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Mode of folders.
 const FOLDER: u32 = 0o700;
-/// Mode of files.
 const FILE: u32 = 0o600;
 /// "Group and others may write" of chmod(2).
 const WRITE: u32 = 0o022;

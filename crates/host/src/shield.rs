@@ -13,12 +13,10 @@ use std::path::{Path, PathBuf};
 
 /// What `shield.json` holds.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct ShieldState {
-    /// Format number: 1.
     pub format: u32,
-    /// The change set that made it.
     pub set: SetId,
-    /// What was asked for.
     pub spec: model::ShieldSpec,
     /// What keeps others away.
     pub backend: model::ShieldBackend,
@@ -33,12 +31,10 @@ pub struct ShieldState {
 /// Why a thread could not get behind the shield.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot enter the shield of CPU {cpus}: {path}: {cause}")]
+#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub struct EnterError {
-    /// The shielded CPUs.
     pub cpus: CpuList,
-    /// The file that was written.
     pub path: PathBuf,
-    /// The kernel's answer.
     pub cause: io::Error,
 }
 

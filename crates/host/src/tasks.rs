@@ -15,16 +15,14 @@ const NO_SET_AFFINITY: u64 = 0x0400_0000;
 
 /// What one line of /proc/PID/stat says (proc_pid_stat(5)).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Stat {
-    /// Thread id.
     pub tid: i32,
     /// Name; it may hold any byte, also spaces and parentheses.
     pub name: String,
     /// State letter: `R`, `S`, `Z` …
     pub state: char,
-    /// Parent process.
     pub parent: i32,
-    /// Process group.
     pub group: i32,
     /// Kernel flags (PF_*).
     pub flags: u64,
@@ -93,25 +91,22 @@ pub struct GroupLine {
 
 /// A line of /proc/PID/mounts (fstab(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Mount {
-    /// Where.
     pub path: PathBuf,
-    /// The file system's type.
     pub kind: String,
-    /// Its options.
     pub options: Vec<String>,
 }
 
 /// A thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Task {
     /// Which: thread id, start and name.
     pub key: TaskKey,
-    /// Its process.
     pub process: i32,
     /// The parent of its process.
     pub parent: i32,
-    /// Whether it is a thread of the kernel.
     pub kernel: bool,
     /// Whether the kernel forbids to change its CPUs (per-CPU kernel threads).
     pub fixed: bool,

@@ -17,18 +17,16 @@ use std::sync::OnceLock;
 
 /// CPU time of one line of /proc/stat, in clock ticks of user space (10 ms on nearly every machine).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct CpuTicks {
     /// User time, niced or not; guests are part of it.
     pub user: u64,
     /// Kernel time outside interrupts.
     pub system: u64,
-    /// Idle.
     pub idle: u64,
     /// Idle while a task waits for a disk.
     pub iowait: u64,
-    /// Hard interrupts.
     pub irq: u64,
-    /// Soft interrupts.
     pub softirq: u64,
     /// Taken by the hypervisor.
     pub steal: u64,

@@ -92,12 +92,12 @@ pub struct Port {
 
 /// One host of a lab.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct LabHost {
     /// `a`, `b`, `c` …
     pub name: String,
     /// Its network namespace; absent on a loopback lab.
     pub netns: Option<String>,
-    /// Its IPv4 address.
     pub ipv4: Ipv4Addr,
     /// Its IPv6 address; absent where the kernel has no IPv6.
     pub ipv6: Option<Ipv6Addr>,
@@ -124,14 +124,11 @@ impl LabHost {
 
 /// A lab as the registry keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct LabRecord {
-    /// Format number.
     pub format: u32,
-    /// Its name.
     pub name: String,
-    /// What its hosts are made of.
     pub kind: LabKind,
-    /// Whose it is.
     pub owner: Owner,
     /// Its network; absent on a loopback lab.
     pub subnet: Option<Subnet>,
@@ -144,20 +141,17 @@ pub struct LabRecord {
     /// Why it is down although nobody took it down: a guest ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// Its hosts.
     pub hosts: Vec<LabHost>,
 }
 
 /// A guest as the registry keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct GuestRecord {
     /// The kernel as it was asked for, with the words of its command line.
     pub kernel: String,
-    /// How its CPUs run.
     pub mode: GuestMode,
-    /// How many CPUs.
     pub cpus: u32,
-    /// Its memory, in MB.
     pub memory_mb: u32,
     /// Its sockets and its console.
     pub folder: PathBuf,

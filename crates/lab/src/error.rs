@@ -37,12 +37,10 @@ impl From<task::TaskError> for LabError {
 }
 
 impl LabError {
-    /// What was asked for cannot be had here.
     pub(crate) fn refused<T>(why: impl Into<String>) -> Result<T, Self> {
         Err(Self::Refused(why.into()))
     }
 
-    /// No lab has this name.
     pub(crate) fn no_lab(name: &str) -> Self {
         Self::Refused(format!("there is no lab named '{name}': windhover lab list shows those that are up"))
     }

@@ -119,9 +119,6 @@ impl Lab {
 }
 
 /// Refuses guests that cannot be one lab. What one guest cannot be, [`GuestSpec::check`] says.
-///
-/// # Errors
-/// [`LabError::Refused`], with the remedy.
 pub fn check_guests(specs: &[GuestSpec]) -> Result<(), LabError> {
     if specs.len() > 2 {
         return LabError::refused(format!("a wire joins two guests, and {} were named: leave some out", specs.len()));

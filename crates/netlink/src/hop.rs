@@ -100,10 +100,9 @@ impl Route {
 
 /// A network interface as rtnetlink shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Link {
-    /// Its number.
     pub index: u32,
-    /// Its name.
     pub name: String,
     /// Its hardware type (linux/if_arp.h): 1 Ethernet, 772 loopback.
     pub hardware: u16,
@@ -267,47 +266,23 @@ pub struct Hop {
 
 /// Why frames cannot be addressed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum HopError {
-    /// The kernel would not send either.
     #[error("no route to {address}: {cause}; check the address, and `ip route get {address}`")]
-    NoRoute {
-        /// The destination.
-        address: IpAddr,
-        /// The kernel's answer.
-        cause: io::Error,
-    },
-    /// Frames of other links have no MAC addresses.
+    NoRoute { address: IpAddr, cause: io::Error },
     #[error(
         "{address} is behind {interface}, which is not an Ethernet interface (hardware type {hardware}): use another path"
     )]
-    NotEthernet {
-        /// The destination.
-        address: IpAddr,
-        /// The interface.
-        interface: String,
-        /// Its type of linux/if_arp.h.
-        hardware: u16,
-    },
-    /// Nobody has answered for the address, or nobody may ask.
+    NotEthernet { address: IpAddr, interface: String, hardware: u16 },
     #[error(
         "the MAC address of {next_hop} on {interface} is not known{}: check that it is up, and contact it once by other means (ping)",
         cause.as_ref().map(|cause| format!(" and cannot be asked for ({cause})")).unwrap_or_default()
     )]
-    NoNeighbour {
-        /// The destination, or the router on the way to it.
-        next_hop: IpAddr,
-        /// The interface.
-        interface: String,
-        /// Why it could not be asked for; absent where nobody answered.
-        cause: Option<io::Error>,
-    },
+    NoNeighbour { next_hop: IpAddr, interface: String, cause: Option<io::Error> },
 }
 
 /// How frames get to `address` (through the interface number `scope` where that is not 0). Waits at most `patience` for the
 /// neighbour, which the kernel asks for as long.
-///
-/// # Errors
-/// See [`HopError`].
 pub fn hop(address: IpAddr, scope: u32, patience: Duration) -> Result<Hop, HopError> {
     let no_route = |cause| HopError::NoRoute { address, cause };
     let socket = Socket::route().map_err(no_route)?;

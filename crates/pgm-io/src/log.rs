@@ -25,20 +25,20 @@ pub struct RepairNote {
 
 /// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct EventNote {
     /// When, in ns of [`crate::PgmSocket::now_ns`].
     pub at_ns: u64,
     /// The source that it is about, numbered as in [`RepairNote::from`]; `u16::MAX`: the own source. Of
     /// [`EventKind::NakReceived`] the peer from whose address the NAK came; `u16::MAX`: from that of none or of several.
     pub from: u16,
-    /// What.
     pub what: EventKind,
 }
 
 /// The numbers of a NAK, an NCF or a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Numbers {
-    /// The first.
     pub first: Sqn,
     /// How many; with parity, of how many groups.
     pub count: u32,

@@ -71,10 +71,9 @@ pub enum Incoming {
 
 /// What a socket counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct PgmSocketCounts {
-    /// By the own source.
     pub source: SourceCounts,
-    /// By the receiver.
     pub receiver: Counts,
     /// Packets of sources that are not among the peers, and messages of those without a number.
     pub foreign: u64,
@@ -250,9 +249,6 @@ impl PgmSocket {
 
     /// Serves NAKs and timers for so long; messages and events that come stay for [`Self::receive`]. Returns early after
     /// a signal.
-    ///
-    /// # Errors
-    /// The sockets fail.
     pub fn drive(&mut self, time: Duration) -> Result<(), PgmIoError> {
         self.until(self.shared.now().saturating_add(nanoseconds(time)))?;
         Ok(())
@@ -269,9 +265,6 @@ impl PgmSocket {
     /// [`PgmSocketOptions::linger`]; at most for `within`. After it the socket can still be driven, to repair. Returns early after a
     /// signal. Without a source there is nothing to end. Returns whether all was sent, the end announced, and nobody asked for
     /// repairs any more.
-    ///
-    /// # Errors
-    /// The sockets fail.
     pub fn close(&mut self, within: Duration) -> Result<bool, PgmIoError> {
         let begin = self.shared.now();
         let end = begin.saturating_add(nanoseconds(within));

@@ -24,17 +24,14 @@ const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Why no keeper could be started.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum KeeperError {
-    /// This process has no entry in /proc.
     #[error("/proc has no entry of this process: nobody could tell that it ended")]
     NoOwner,
-    /// The program of this process cannot be found again.
     #[error("the keeper's program cannot be found: {0}")]
     Program(std::io::Error),
-    /// It cannot be started.
     #[error("the keeper cannot be started: {0}")]
     Start(#[from] TaskError),
-    /// It ended at once.
     #[error("the keeper {0} ended before it was ready: nothing was changed without one")]
     NotReady(PathBuf),
 }
@@ -68,10 +65,9 @@ pub fn start_program(program: &Path, set: &SetId, state: &Path, root: &Path) -> 
 
 /// What a keeper keeps.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct KeeperTask {
-    /// The set.
     pub set: SetId,
-    /// Where its log is.
     pub state: StateDir,
     /// Whose end is waited for, by process id and start (see [`TaskKey`]).
     pub owner: (i32, u64),

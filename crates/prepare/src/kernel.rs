@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use task::TaskError;
 
-/// How long systemctl(1) may take.
 const SERVICE_TIME: Duration = Duration::from_secs(30);
 
 /// The running system, or a tree of files for tests.

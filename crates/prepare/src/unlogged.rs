@@ -54,9 +54,6 @@ impl StateCopy {
     }
 
     /// As [`StateDir::undo`]; the report also says that it could not be logged.
-    ///
-    /// # Errors
-    /// As [`StateDir::undo`].
     pub fn undo(
         &self,
         kernel: &crate::Kernel,

@@ -26,8 +26,8 @@ pub enum Class {
 
 /// A thread's attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Attributes {
-    /// Policy, with what belongs to it.
     pub class: Class,
     /// Nice value, -20 to 19; of the ordinary classes only.
     pub nice: i32,

@@ -30,29 +30,14 @@ impl MemoryLock {
 
 /// Why the program's memory is not locked.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum InjectError {
-    /// A step of tracing failed.
     #[error("cannot lock the program's memory: {step}: {cause}")]
-    Step {
-        /// What was tried.
-        step: &'static str,
-        /// The kernel's answer.
-        cause: io::Error,
-    },
-    /// A system call made in the program's place failed.
+    Step { step: &'static str, cause: io::Error },
     #[error("the program's {call} failed: {cause}{remedy}")]
-    Call {
-        /// Its name.
-        call: &'static str,
-        /// The kernel's answer.
-        cause: io::Error,
-        /// What to do about it.
-        remedy: &'static str,
-    },
-    /// The program ended before its first instruction.
+    Call { call: &'static str, cause: io::Error, remedy: &'static str },
     #[error("the program ended before its memory could be locked")]
     Ended,
-    /// No registers are known for this architecture.
     #[error("a program's memory can be locked on x86-64 only")]
     Architecture,
 }

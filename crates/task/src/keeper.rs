@@ -22,9 +22,6 @@ impl Keeper {
 
     /// Starts one, in ordinary policy, and waits until it says [`Self::READY`]: from then on no signal to the starter's
     /// group reaches it. `None` when it ended before. It is told the starter's end by the end of its standard input.
-    ///
-    /// # Errors
-    /// [`TaskError`] of the start.
     pub fn start(launch: Launch) -> Result<Option<Self>, TaskError> {
         let mut child = launch
             .env_remove("LD_PRELOAD")

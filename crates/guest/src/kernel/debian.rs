@@ -4,7 +4,6 @@ use crate::apt::{self, Apt, BACKPORTS, BOOKWORM, Suite, Wanted};
 use crate::{Cache, GuestError};
 use std::path::{Path, PathBuf};
 
-/// A kernel of Debian's.
 struct Package {
     name: &'static str,
     /// What depends on the newest build of it.

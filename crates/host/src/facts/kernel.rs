@@ -36,7 +36,6 @@ pub fn boot_value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 const CONFIGS: [&str; 4] =
     ["/boot/config-*", "/lib/modules/*/config", "/usr/lib/modules/*/config", "/lib/modules/*/build/.config"];
 
-/// The running kernel's configuration.
 pub(crate) fn config(machine: &Machine) -> Option<String> {
     let release = read(machine, "/proc/sys/kernel/osrelease").filter(|release| !release.contains('/'))?;
     let packed = || {

@@ -9,7 +9,6 @@ use super::{Knob, KnobError, Machine, ethtool, flow, napi};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a device's property could not be read or written.
 #[derive(Debug)]
 pub(super) enum DeviceError {
     /// The device or its driver has no such property.
@@ -46,7 +45,6 @@ impl From<nix::Error> for DeviceError {
     }
 }
 
-/// Reads a device's knob.
 pub(super) fn read(machine: &Machine, knob: &Knob) -> Result<String, KnobError> {
     let value = match knob {
         _ if !machine.is_running() => file(knob).and_then(|path| {
@@ -64,7 +62,6 @@ pub(super) fn read(machine: &Machine, knob: &Knob) -> Result<String, KnobError> 
     value.map_err(|trouble| trouble.of(knob, |cause| KnobError::Read { knob: Box::new(knob.clone()), cause }))
 }
 
-/// Writes a device's knob.
 pub(super) fn write(machine: &Machine, knob: &Knob, value: &str) -> Result<(), KnobError> {
     let done = match knob {
         _ if !machine.is_running() => file(knob).and_then(|path| machine.put(path, value).map_err(DeviceError::Failed)),

@@ -10,10 +10,8 @@ pub enum KnobError {
     /// This system has no such setting.
     #[error("{0}: not on this system")]
     Absent(Box<Knob>),
-    /// It cannot be read.
     #[error("{knob}: cannot read: {cause}")]
     Read { knob: Box<Knob>, cause: io::Error },
-    /// It cannot be written.
     #[error("{knob}: cannot set to '{value}': {cause}")]
     Write { knob: Box<Knob>, value: String, cause: io::Error },
     /// It is of a kind that this reader does not handle.

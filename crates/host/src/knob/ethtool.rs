@@ -174,7 +174,6 @@ fn has(mut attributes: Attributes<'_>, place: usize) -> bool {
     attributes.any(|(kind, _)| usize::from(kind) == place + 1)
 }
 
-/// Changes a property.
 pub(super) fn write(device: &str, part: EthtoolPart, name: &str, value: &str) -> Result<(), DeviceError> {
     let ethtool = Ethtool::open()?;
     let Some(layout) = layout(part) else {

@@ -114,7 +114,6 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The fields of a rule in a structure.
 fn encode(rule: &FlowRule, location: u32) -> Vec<u8> {
     let mut bytes = command(SRXCLSRLINS, 0);
     put(&mut bytes, FLOW_TYPE, &if rule.tcp { TCP_V4_FLOW } else { UDP_V4_FLOW }.to_ne_bytes());

@@ -6,9 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The value of a group that is there.
 pub(super) const PRESENT: &str = "present";
-/// The value of one that is not.
 pub(super) const ABSENT: &str = "absent";
 /// How long tasks are moved out again and again.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -27,6 +27,7 @@ use std::path::{Component, Path, PathBuf};
 /// Which setting. Two equal knobs are the same setting of the same boot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum Knob {
     /// A file whose content is the value: a sysctl, a file in /sys, an interrupt's mask, a file of a control group.
     File {
@@ -37,27 +38,17 @@ pub enum Knob {
     },
     /// A control group's directory; its value is `present` or `absent`. Removing one first moves what is in it to its
     /// parent, again and again until a deadline: tasks may fork meanwhile.
-    Group {
-        /// The directory.
-        path: PathBuf,
-    },
+    Group { path: PathBuf },
     /// The control group of a task; its value is the path of the group's directory.
     Member {
         /// The mount of the hierarchy: `/sys/fs/cgroup/cpuset`.
         hierarchy: PathBuf,
-        /// Which task.
         task: TaskKey,
     },
     /// The CPUs that a thread may run on, as a CPU list (sched_setaffinity(2)).
-    Affinity {
-        /// Which thread.
-        task: TaskKey,
-    },
+    Affinity { task: TaskKey },
     /// The scheduling policy of a thread: `other`, `fifo:50` … (sched_setscheduler(2)).
-    Policy {
-        /// Which thread.
-        task: TaskKey,
-    },
+    Policy { task: TaskKey },
     /// The longest time that waking a CPU may take, in µs, as a process of ours asks for (PM QoS, /dev/cpu_dma_latency);
     /// `none` without such a process.
     CpuLatency,
@@ -68,25 +59,16 @@ pub enum Knob {
     },
     /// A property of a network device that ethtool(8) sets, in the network namespace of the caller.
     Ethtool {
-        /// The device.
         device: String,
-        /// Which command's.
         part: EthtoolPart,
         /// ethtool's name of it: `rx-usecs`, `combined`, `generic-receive-offload`.
         name: String,
     },
     /// A flow rule (ethtool -N) at a location of a device's table; its value is `absent` or the rule as text.
-    Flow {
-        /// The device.
-        device: String,
-        /// Location in the table.
-        location: u32,
-    },
+    Flow { device: String, location: u32 },
     /// A property of a NAPI instance (netlink family `netdev`, Documentation/networking/napi.rst).
     Napi {
-        /// The device.
         device: String,
-        /// The instance.
         id: u32,
         /// The attribute: `threaded`, `defer-hard-irqs`, `gro-flush-timeout`, `irq-suspend-timeout`.
         name: String,
@@ -113,8 +95,8 @@ pub enum EthtoolPart {
 
 /// A task of this boot: its id alone may be given to another.
 #[derive(Debug, Clone, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct TaskKey {
-    /// Thread id.
     pub tid: i32,
     /// When it was started, in clock ticks since boot (field 22 of /proc/PID/stat, proc_pid_stat(5)).
     pub started: u64,

@@ -31,10 +31,9 @@ const THREADED: [&str; 3] = ["off", "on", "busy-poll"];
 /// A NAPI instance: what polls one or more queues of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Napi {
-    /// Index of its device.
     pub device_index: u32,
-    /// Its id.
     pub id: u32,
     /// Its interrupt, where the driver tells.
     pub irq: Option<u32>,
@@ -155,7 +154,6 @@ fn one(family: &Family, device: &str, id: u32) -> Result<Napi, DeviceError> {
     found.filter(|napi| napi.device_index == index).ok_or(DeviceError::Absent)
 }
 
-/// A setting of one instance as text.
 pub(super) fn read(device: &str, id: u32, name: &str) -> Result<String, DeviceError> {
     let (_, attribute) = setting(name)?;
     let value = one(&family()?, device, id)?.setting(name).ok_or(DeviceError::Absent)?;
@@ -166,7 +164,6 @@ pub(super) fn read(device: &str, id: u32, name: &str) -> Result<String, DeviceEr
     })
 }
 
-/// Sets a setting of one instance.
 pub(super) fn write(device: &str, id: u32, name: &str, value: &str) -> Result<(), DeviceError> {
     let (_, attribute) = setting(name)?;
     let word = THREADED.iter().zip(0_u64..).find(|(word, _)| attribute == NAPI_THREADED && **word == value);

@@ -11,25 +11,20 @@ pub enum UndoError {
     /// The state directory or a log in it cannot be used; the step is `create`, `write`, `sync`, `read`, `lock` …
     #[error("undo log {path}: cannot {step}: {cause}")]
     Log { path: PathBuf, step: &'static str, cause: io::Error },
-    /// Another windhover changes this machine at the moment.
     #[error("another windhover (process {0}) is changing this machine: wait for it, or end it")]
     Locked(String),
-    /// A log's line cannot be read.
     #[error("undo log {path}: line {line} cannot be read: {why}")]
     Line { path: PathBuf, line: usize, why: String },
     /// No boot id can be read, so a log could not be told from one of an earlier boot.
     #[error("/proc/sys/kernel/random/boot_id cannot be read: no settings are changed without it")]
     NoBootId,
-    /// There is no such change set.
     #[error("there is no change set {0} to undo: see `windhover undo --list`")]
     NoSuchSet(String),
     /// A change set belongs to another network namespace that still exists.
     #[error("change set {set} was made in another network namespace (inode {netns}): `windhover undo {set}` enters it")]
     OtherNamespace { set: String, netns: u64 },
-    /// A knob cannot be read or written.
     #[error(transparent)]
     Knob(#[from] KnobError),
-    /// A knob reads back as something else than was written.
     #[error("{knob}: set to '{wanted}', but reads back '{found}'")]
     ReadBack { knob: Box<Knob>, wanted: String, found: String },
 }

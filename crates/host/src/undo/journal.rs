@@ -8,10 +8,9 @@ use std::path::PathBuf;
 
 /// A setting to change.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Change {
-    /// Which.
     pub knob: Knob,
-    /// The value it shall have.
     pub wanted: String,
     /// Why, for people: one line.
     pub why: String,
@@ -34,16 +33,12 @@ fn yes() -> bool {
 
 /// What became of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum ChangeOutcome {
     /// It had the wanted value already: nothing was logged or written.
     Already,
     /// It was changed.
-    Changed {
-        /// The value before.
-        before: String,
-        /// The value as it reads back.
-        after: String,
-    },
+    Changed { before: String, after: String },
 }
 
 /// An open change set; its file comes into being with the first change. Dropping it leaves the log in place when it holds

@@ -48,7 +48,6 @@ pub(super) enum LogRecord {
         /// What is to be set.
         #[serde(flatten)]
         change: Change,
-        /// Its value before.
         before: String,
         /// What the kernel may change with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -56,7 +55,6 @@ pub(super) enum LogRecord {
     },
     /// Written when the knob was read back.
     After {
-        /// Which change.
         seq: u32,
         /// What it became.
         after: String,
@@ -65,24 +63,15 @@ pub(super) enum LogRecord {
         beside: Vec<Beside>,
     },
     /// An older set that held the same knob was undone: this is now the value to put back.
-    Rebase {
-        /// Which change.
-        seq: u32,
-        /// Its value before.
-        before: String,
-    },
+    Rebase { seq: u32, before: String },
     /// The same for a knob that the kernel may have changed with this set's.
     RebaseBeside {
-        /// Which change.
         seq: u32,
         /// What is now known of that knob.
         now: Beside,
     },
     /// Undone, or left to another with reason. Written only where the change's own line has no mark for it.
-    Undone {
-        /// Which change.
-        seq: u32,
-    },
+    Undone { seq: u32 },
 }
 
 /// A change as its lines tell it.
@@ -119,7 +108,6 @@ impl Entry {
     }
 }
 
-/// A log as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Log {
     pub(super) header: SetHeader,

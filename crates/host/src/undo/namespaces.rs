@@ -15,24 +15,20 @@ const PREFIX: &str = "netns-";
 
 /// Where a change set's settings of its network namespace are.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum SetNamespace {
     /// In that of the calling thread, or the set has none.
     This,
     /// In another one.
     Other {
-        /// Inode of the namespace.
         inode: u64,
         /// A file to enter it by.
         file: PathBuf,
     },
     /// Nowhere: the namespace is gone, and they with it.
-    Gone {
-        /// Inode that the namespace had.
-        inode: u64,
-    },
+    Gone { inode: u64 },
     /// In one that is not found from here, and may still be there.
     NotFound {
-        /// Inode of the namespace.
         inode: u64,
         /// Why, and what to do: one line.
         remedy: String,

@@ -28,8 +28,8 @@ impl std::fmt::Display for SetId {
 
 /// What a change set is, in the first line of its log.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct SetHeader {
-    /// Format number of the log: 1.
     pub format: u32,
     /// What makes it: `shield`, `tune paper-2012`, `campaign`.
     pub what: String,
@@ -57,12 +57,10 @@ pub struct StateDir {
 
 /// A value that is not ours any more.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Conflict {
-    /// Which knob.
     pub knob: Knob,
-    /// What we had set.
     pub ours: String,
-    /// What it is now.
     pub now: String,
     /// What it was before, and is not put back to.
     pub before: String,
@@ -342,8 +340,8 @@ impl StateDir {
 
 /// A change that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct ChangeInForce {
-    /// Which knob.
     pub knob: Knob,
     /// What an undo puts back.
     pub before: String,
@@ -352,7 +350,6 @@ pub struct ChangeInForce {
     /// What it was asked to make of it: another value where the kernel rounds.
     #[serde(default)]
     pub wanted: String,
-    /// Why.
     pub why: String,
 }
 

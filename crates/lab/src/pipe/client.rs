@@ -59,9 +59,6 @@ impl Client {
 
     /// As [`Self::open`], for hosts that may hang while they boot: the greeting is waited for as long as `waits` says so, which is
     /// asked ten times a second. An agent that is given up is killed; it has changed nothing yet.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
     pub fn open_while(
         host: &str,
         command: &AgentCommand,

@@ -89,16 +89,14 @@ impl PipeError {
 
 /// Who answered.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Identity {
     /// Hash of its binary.
     pub build: String,
     /// Boot id of its machine: hosts that share it are one machine.
     pub boot_id: String,
-    /// Host name.
     pub hostname: String,
-    /// User id that it runs as.
     pub uid: u32,
-    /// Its process.
     pub pid: u32,
 }
 

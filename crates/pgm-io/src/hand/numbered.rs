@@ -32,8 +32,8 @@ pub fn read(message: &[u8]) -> Option<u64> {
 
 /// A ping or its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Ping {
-    /// Its number.
     pub number: u64,
     /// When it was sent, on the sender's clock.
     pub sent_ns: u64,

@@ -12,10 +12,9 @@ use std::time::{Duration, Instant};
 
 /// What is sent, and how long answers are waited for.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct PingOptions {
-    /// Messages.
     pub count: u64,
-    /// Messages a second.
     pub rate_pps: f64,
     /// Bytes of a message, 32 or more.
     pub bytes: usize,
@@ -27,8 +26,8 @@ pub struct PingOptions {
 
 /// One end that answers.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct PingReflector {
-    /// Its session.
     pub tsi: Tsi,
     /// Round trips in ns by fate, in the order of [`Fate::ALL`].
     pub rtt: [Histogram; 3],
@@ -55,8 +54,8 @@ impl PingReflector {
 }
 
 /// One end that pings.
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Pinger<'a> {
-    /// The socket that it pings over.
     pub socket: &'a mut PgmSocket,
     options: PingOptions,
     id: u64,
@@ -65,7 +64,6 @@ pub struct Pinger<'a> {
     buffer: Vec<u8>,
     /// Reflectors in the order in which they were heard.
     pub reflectors: Vec<PingReflector>,
-    /// Messages sent.
     pub sent: u64,
     /// Repairs of answers.
     pub repairs: RepairSteps,
@@ -97,9 +95,6 @@ impl<'a> Pinger<'a> {
 
     /// Waits until the expected reflectors were heard: they announce themselves as soon as they run. Returns false when
     /// that took longer than `patience`.
-    ///
-    /// # Errors
-    /// The sockets fail.
     pub fn search(&mut self, patience: Duration) -> Result<bool, PgmIoError> {
         let end = Instant::now() + patience;
         while self.reflectors.len() < self.options.reflectors && !self.stop.load(Ordering::Relaxed) {
@@ -112,9 +107,6 @@ impl<'a> Pinger<'a> {
     }
 
     /// Sends all messages and waits for the last answers.
-    ///
-    /// # Errors
-    /// The sockets fail.
     pub fn run(&mut self) -> Result<(), PgmIoError> {
         let mut message = vec![0; self.options.bytes];
         let began = Instant::now();

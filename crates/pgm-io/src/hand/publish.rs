@@ -33,8 +33,8 @@ pub enum Next {
 
 /// What was published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Published {
-    /// Messages.
     pub messages: u64,
     /// Their bytes, without frames.
     pub bytes: u64,
@@ -84,9 +84,6 @@ pub fn publish<E: From<PgmIoError>>(
 }
 
 /// Serves NAKs for so long, or until `stop` is set.
-///
-/// # Errors
-/// The sockets fail.
 pub fn serve(socket: &mut PgmSocket, time: Duration, stop: &AtomicBool) -> Result<(), PgmIoError> {
     let end = Instant::now() + time;
     loop {

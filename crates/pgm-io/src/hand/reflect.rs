@@ -9,9 +9,6 @@ use std::time::{Duration, Instant};
 
 /// Publishes each message that comes, a ping with what became of it before. Ends after `count` messages, after
 /// `lasts`, or when `stop` is set. Returns the number of messages.
-///
-/// # Errors
-/// The sockets fail.
 pub fn reflect(
     socket: &mut PgmSocket,
     (count, lasts): (Option<u64>, Option<Duration>),

@@ -30,16 +30,15 @@ pub struct SubscribeOptions {
 
 /// What a caller gets, in the order in which it came.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum Received<'a> {
     /// A message of the protocol; those of [`Received::Message`] that it holds follow.
     Delivered(&'a Delivered),
     /// A message as its sender knows it.
     Message {
-        /// How it came.
         delivered: &'a Delivered,
         /// What repairs did to it.
         fate: Fate,
-        /// The message.
         bytes: &'a [u8],
         /// Lengths of its frames, where it has some.
         parts: &'a [usize],
@@ -86,14 +85,12 @@ impl EndReason {
 
 /// One source.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct HeardSource {
-    /// Its session.
     pub tsi: Tsi,
     /// Sessions under this identifier.
     pub sessions: u64,
-    /// Messages.
     pub messages: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// Messages by fate, in the order of [`Fate::ALL`].
     pub fates: [u64; 3],
@@ -149,23 +146,18 @@ impl HeardSource {
 
 /// All that was received.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Subscribed {
     /// Sources in the order in which they were heard.
     pub sources: Vec<HeardSource>,
-    /// Messages.
     pub messages: u64,
-    /// Repairs.
     pub repairs: RepairSteps,
     /// Since the begin.
     pub lasted: Duration,
-    /// Why it ended.
     pub ended: EndReason,
 }
 
 /// Receives until one of the options ends it, `stop` is set, or `sink` breaks off.
-///
-/// # Errors
-/// The sockets fail.
 pub fn subscribe(
     socket: &mut PgmSocket,
     options: SubscribeOptions,

@@ -110,12 +110,10 @@ pub struct Ack {
 
 /// What a packet is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum Body<'a> {
-    /// Source path message.
     Spm(Spm),
-    /// Poll.
     Poll(Poll),
-    /// Answer to a poll.
     Polr(Polr),
     /// Original data.
     Odata(Data<'a>),
@@ -129,7 +127,6 @@ pub enum Body<'a> {
     Ncf(Nak),
     /// Request for an SPM (appendix C).
     Spmr,
-    /// Acknowledgement.
     Ack(Ack),
 }
 

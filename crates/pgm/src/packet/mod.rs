@@ -52,6 +52,7 @@ mod flag {
 
 /// One packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Packet<'a> {
     /// The source that it is about, whichever way it goes.
     pub tsi: Tsi,
@@ -60,15 +61,11 @@ pub struct Packet<'a> {
     pub data_port: u16,
     /// What it is.
     pub body: Body<'a>,
-    /// Its options.
     pub options: Options<'a>,
 }
 
 impl<'a> Packet<'a> {
     /// Reads a datagram's payload: all of it is one packet.
-    ///
-    /// # Errors
-    /// [`ParseError`]: what is wrong, and for lengths where.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, ParseError> {
         let mut reader = Reader::new(datagram);
         let head = Head::read(&mut reader)?;

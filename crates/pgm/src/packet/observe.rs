@@ -134,10 +134,9 @@ impl RawOption<'_> {
 
 /// A packet of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Observed<'a> {
-    /// Its header.
     pub head: Head,
-    /// Its checksum.
     pub sum: Sum,
     /// All of it, whatever its checksum says; of a packet that was cut the payload is what is there.
     pub packet: Result<Packet<'a>, ParseError>,

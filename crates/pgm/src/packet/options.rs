@@ -84,8 +84,8 @@ const ENCODED_NULL: u8 = 0x80;
 
 /// Back-off interval that receivers shall use (section 15.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct NakBackOff {
-    /// The interval in µs.
     pub interval_us: u32,
     /// The poll that it was found by; 0: none, it holds at once.
     pub poll: Sqn,
@@ -93,10 +93,9 @@ pub struct NakBackOff {
 
 /// Limits of the back-off interval (section 15.4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct NakBackOffRange {
-    /// The longest, in µs.
     pub max_us: u32,
-    /// The shortest, in µs.
     pub min_us: u32,
 }
 

@@ -4,25 +4,20 @@ use crate::{Sqn, Tsi};
 
 /// Something that happened beside data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Event {
-    /// The source that it is about.
     pub tsi: Tsi,
-    /// What happened.
     pub what: SessionEvent,
 }
 
 /// What happened to a source's session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum SessionEvent {
     /// The source was heard for the first time.
     Found,
     /// Data that will not come: given up, or no longer in the source's window.
-    Lost {
-        /// The first number.
-        first: Sqn,
-        /// How many.
-        count: u32,
-    },
+    Lost { first: Sqn, count: u32 },
     /// The source ended the session, and all that it sent was delivered or lost (OPT_FIN, section 9.7).
     Finished,
     /// The source gave up (OPT_RST, section 9.8).

@@ -51,10 +51,10 @@ pub enum Destination {
 
 /// A packet to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Transmit {
     /// Its length in the caller's buffer.
     pub length: usize,
-    /// Where it goes.
     pub to: Destination,
 }
 
@@ -189,9 +189,6 @@ pub struct Receiver {
 
 impl Receiver {
     /// A receiver that has heard nobody yet.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn new(config: ReceiverConfig) -> Result<Self, ConfigError> {
         config.check()?;
         let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);

@@ -57,7 +57,6 @@ struct Slot {
     fragment: Option<Fragment>,
     repair: Repair,
     was_missing: bool,
-    /// Stands among the NAKs that wait to be sent.
     queued: bool,
     /// The place in `bytes` that has its payload; absent: that of its number.
     at: Option<u32>,
@@ -190,7 +189,6 @@ impl Peer {
         (self.told_fin, self.told_reset, self.deaf, self.spmr_told) = (false, false, false, false);
     }
 
-    /// What the session has come to.
     pub(super) fn known(&self) -> SessionExtent {
         SessionExtent {
             started: self.started,

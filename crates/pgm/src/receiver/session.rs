@@ -37,7 +37,6 @@ pub(super) struct SessionExtent {
 /// What a packet is to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It belongs to it.
     Fits,
     /// It does not, or not yet: it is dropped.
     Doubted,
@@ -115,7 +114,6 @@ impl Rival {
         if counts_on && ahead <= MOST_LEAP { Verdict::Leapt } else { Verdict::Restarted }
     }
 
-    /// Judges an SPM.
     pub(super) fn spm(&mut self, now_ns: u64, known: &SessionExtent, spm: &Spm) -> Verdict {
         let missed = u32::try_from(now_ns.saturating_sub(known.spm_ns) / MS).unwrap_or(u32::MAX);
         let plausible = |last: Sqn| spm.sqn.distance_from(last) <= missed.saturating_add(SPMS_MISSED);

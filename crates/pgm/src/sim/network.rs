@@ -37,14 +37,12 @@ pub struct Stuck {
 
 /// A packet that a node sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Sent {
-    /// When, in ns.
     pub at_ns: u64,
-    /// Who.
     pub from: NodeId,
     /// Whom to: a node's address, or a group.
     pub to: IpAddr,
-    /// What it carries.
     pub bytes: Vec<u8>,
 }
 
@@ -58,14 +56,12 @@ impl Sent {
 
 /// A packet on its way to one node, as a filter sees it.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Crossing<'a> {
-    /// When it is at the switch, in ns.
     pub at_ns: u64,
-    /// Who sent it.
     pub from: NodeId,
     /// Whom it goes to; a packet to a group is seen once for each node.
     pub to: NodeId,
-    /// What it carries.
     pub bytes: &'a [u8],
 }
 
@@ -420,9 +416,6 @@ impl<N: Node> Network<N> {
     }
 
     /// Does the next thing that happens until then; false where nothing does.
-    ///
-    /// # Errors
-    /// [`Stuck`].
     pub fn step(&mut self, until_ns: u64) -> Result<bool, Stuck> {
         if let Some(at) = self.touched.pop() {
             self.places[at].touched = false;
@@ -449,9 +442,6 @@ impl<N: Node> Network<N> {
     }
 
     /// Lets everything happen until then.
-    ///
-    /// # Errors
-    /// [`Stuck`].
     pub fn run_until(&mut self, until_ns: u64) -> Result<(), Stuck> {
         while self.step(until_ns)? {}
         self.now_ns = self.now_ns.max(until_ns);
@@ -459,9 +449,6 @@ impl<N: Node> Network<N> {
     }
 
     /// Lets everything happen for so long.
-    ///
-    /// # Errors
-    /// [`Stuck`].
     pub fn run_for(&mut self, ns: u64) -> Result<(), Stuck> {
         self.run_until(self.now_ns.saturating_add(ns))
     }

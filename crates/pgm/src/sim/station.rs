@@ -32,10 +32,9 @@ pub enum Keep {
 
 /// A source, a receiver, both or neither. Messages are taken at once when they are whole.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Station {
-    /// Its source.
     pub source: Option<Source>,
-    /// Its receiver.
     pub receiver: Option<Receiver>,
     /// What is kept of messages.
     pub keep: Keep,
@@ -50,9 +49,6 @@ pub struct Station {
 
 impl Station {
     /// A node with a source, a receiver, both or neither, that begins at a time.
-    ///
-    /// # Errors
-    /// [`ConfigError`] of either.
     pub fn new(
         now_ns: u64,
         source: Option<SourceConfig>,
@@ -73,17 +69,11 @@ impl Station {
     }
 
     /// A node that sends.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn source(config: SourceConfig) -> Result<Self, ConfigError> {
         Self::new(0, Some(config), None)
     }
 
     /// A node that receives. It still has to join the group ([`super::Network::join`]).
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn receiver(config: ReceiverConfig) -> Result<Self, ConfigError> {
         Self::new(0, None, Some(config))
     }

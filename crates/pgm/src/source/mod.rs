@@ -62,12 +62,12 @@ const MOST_NCFS: usize = 4096;
 
 /// A packet to be sent to the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Transmit {
     /// Its length in the caller's buffer.
     pub length: usize,
     /// Whether it bears the IP router alert option: SPM, NCF and RDATA do (section 8), ODATA does not.
     pub router_alert: bool,
-    /// What it is.
     pub class: Class,
 }
 
@@ -86,24 +86,12 @@ pub enum Class {
 
 /// Why a message was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum SendError {
-    /// Its packets find no room behind those that wait to be sent.
     #[error("{packets} packets find no room: {waiting} wait to be sent")]
-    Full {
-        /// Packets that it needs.
-        packets: usize,
-        /// Packets that wait.
-        waiting: u32,
-    },
-    /// It would fill the whole window.
+    Full { packets: usize, waiting: u32 },
     #[error("a message of {bytes} bytes is above the {most} that this window carries")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-        /// The longest.
-        most: usize,
-    },
-    /// The session was ended.
+    TooLong { bytes: usize, most: usize },
     #[error("the session was ended")]
     Closed,
 }
@@ -213,9 +201,6 @@ impl Next {
 
 impl Source {
     /// A source that announces itself at once.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn new(config: SourceConfig, now_ns: u64) -> Result<Self, ConfigError> {
         config.check()?;
         let (rate, peak) = (config.max_bytes_per_second, config.peak_bytes_per_second);

@@ -124,7 +124,6 @@ fn mounted<'a>(mountinfo: &'a str, file: &str) -> Option<(&'a str, &'a str)> {
     Some((found.1, found.2))
 }
 
-/// An entry of the menu.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
     /// Ids with those of the submenus above, separated by `>`.
@@ -133,7 +132,6 @@ struct Entry {
     title: String,
     /// The same with numbers.
     number: String,
-    /// The kernel's file.
     linux: Option<String>,
 }
 

@@ -12,42 +12,22 @@ use model::{KernelChoice, KernelDriver, KernelImage, Setting};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a tool of a boot loader may take.
 const TOOL_TIME: Duration = Duration::from_secs(30);
 /// CAP_SYS_BOOT (linux/capability.h).
 const SYS_BOOT: u32 = 22;
 
 /// Why a machine does not come to a kernel. One line each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum BootError {
-    /// The agent may not do it.
     #[error("a boot needs root (CAP_SYS_BOOT): run the agent as root")]
     NotRoot,
-    /// Something that it needs is not there.
     #[error("{what} is not there: {remedy}")]
-    Missing {
-        /// What.
-        what: String,
-        /// What to do.
-        remedy: String,
-    },
-    /// The machine refuses.
+    Missing { what: String, remedy: String },
     #[error("{what}: {remedy}")]
-    Refused {
-        /// What refuses, and why.
-        what: String,
-        /// What to do.
-        remedy: String,
-    },
-    /// A tool failed.
+    Refused { what: String, remedy: String },
     #[error("{command} failed: {why}")]
-    Tool {
-        /// Its command.
-        command: String,
-        /// What it said.
-        why: String,
-    },
-    /// The driver is for other hosts.
+    Tool { command: String, why: String },
     #[error("kernel '{0}' is none that a running machine can be brought to")]
     Other(KernelChoice),
 }
@@ -62,9 +42,6 @@ fn refused<T>(what: impl Into<String>, remedy: impl Into<String>) -> Result<T, B
 
 /// Whether this machine can come to a kernel, and what that will say that it is. Changes nothing: a kernel for kexec is loaded,
 /// which is where the running kernel refuses, and unloaded again.
-///
-/// # Errors
-/// [`BootError`], with the remedy.
 pub fn check(machine: &Kernel, kernel: &KernelChoice) -> Result<KernelImage, BootError> {
     match kernel.driver {
         KernelDriver::Current => Ok(KernelImage::default()),
@@ -85,9 +62,6 @@ pub fn check(machine: &Kernel, kernel: &KernelChoice) -> Result<KernelImage, Boo
 
 /// Loads a kernel, or chooses an entry for one boot; how to go down into it. `current` and `preempt` go through the boot
 /// loader's default.
-///
-/// # Errors
-/// As [`check`].
 pub fn load(machine: &Kernel, kernel: &KernelChoice) -> Result<Down, BootError> {
     match kernel.driver {
         KernelDriver::Guest => return Err(BootError::Other(kernel.clone())),
@@ -107,9 +81,6 @@ pub fn load(machine: &Kernel, kernel: &KernelChoice) -> Result<Down, BootError> 
 }
 
 /// Goes down: by systemd, which ends services and unmounts, or at once where none runs.
-///
-/// # Errors
-/// [`BootError::Tool`].
 pub fn go_down(machine: &Kernel, down: Down) -> Result<(), BootError> {
     if machine.machine().is_directory("/run/systemd/system") {
         let verb = if down == Down::Kexec { "kexec" } else { "reboot" };

@@ -214,7 +214,6 @@ fn not_anothers(
     Ok(())
 }
 
-/// Carries steps out.
 struct Run<'a> {
     kernel: &'a Kernel,
     state: &'a StateDir,

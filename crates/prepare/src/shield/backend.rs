@@ -7,16 +7,13 @@ use model::{CpuList, ShieldBackend, ShieldSpec};
 
 /// Whether a backend can be used, with the evidence.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Availability {
-    /// Which.
     pub backend: ShieldBackend,
-    /// Whether it can be used.
     pub usable: bool,
-    /// Why, or why not.
     pub why: String,
 }
 
-/// All backends, the best first.
 pub(super) fn all(layout: &Layout, topology: &Topology) -> Vec<Availability> {
     let of = |backend, found: Result<String, String>| {
         let usable = found.is_ok();
@@ -37,7 +34,6 @@ pub(super) fn all(layout: &Layout, topology: &Topology) -> Vec<Availability> {
     ]
 }
 
-/// The backend for a shield, with the reasons for it.
 pub(super) fn choose(
     spec: &ShieldSpec,
     layout: &Layout,
@@ -82,7 +78,6 @@ pub(super) fn choose(
     }
 }
 
-/// Refuses a backend that this system does not have.
 pub(super) fn unusable<T>(backend: ShieldBackend, why: &str) -> Result<T, ShieldError> {
     ShieldError::refused(format!("backend {backend} cannot be used here: {why}"))
 }

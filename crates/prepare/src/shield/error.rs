@@ -12,10 +12,8 @@ pub enum ShieldError {
     /// A rule refuses what was asked for, or the kernel did not isolate a partition: which, and the remedy.
     #[error("{0}")]
     Refused(String),
-    /// A list of CPUs that means nothing here.
     #[error(transparent)]
     List(#[from] CpuListError),
-    /// A network device cannot be looked at.
     #[error("a network device cannot be put onto the shield: {0}")]
     Nic(#[from] NicError),
     /// What this user may not do, what resists, or what does not come to an end.
@@ -24,16 +22,13 @@ pub enum ShieldError {
     /// A step failed; what was done before it was put back.
     #[error("{cause}; {undone}")]
     Step { cause: Box<Self>, undone: String },
-    /// The undo log.
     #[error(transparent)]
     Undo(#[from] UndoError),
-    /// A knob.
     #[error(transparent)]
     Knob(#[from] KnobError),
 }
 
 impl ShieldError {
-    /// A refusal on behalf of a rule.
     pub(super) fn refused<T>(why: impl Into<String>) -> Result<T, Self> {
         Err(Self::Refused(why.into()))
     }
@@ -50,7 +45,6 @@ impl ShieldError {
     }
 }
 
-/// Words for what an undo did.
 pub(super) fn undone(result: &Result<UndoReport, UndoError>) -> String {
     match result {
         Ok(report) if report.is_clean() => "everything was put back".to_owned(),

@@ -20,23 +20,12 @@ pub struct Guard {
 /// Something that was not as the shield made it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "drift", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum Drift {
     /// A setting had another value, and has ours again.
-    Setting {
-        /// Which.
-        knob: String,
-        /// What it was found at.
-        found: String,
-        /// What it is again.
-        ours: String,
-    },
+    Setting { knob: String, found: String, ours: String },
     /// Tasks that might use the shielded CPUs were moved away.
-    Tasks {
-        /// Their names, each once.
-        names: Vec<String>,
-        /// How many.
-        count: usize,
-    },
+    Tasks { names: Vec<String>, count: usize },
     /// Another took the shield down.
     Gone,
 }
@@ -59,9 +48,6 @@ impl Guard {
     }
 
     /// One round: what drifted since the last, repaired. [`Drift::Gone`] ends the guard's work.
-    ///
-    /// # Errors
-    /// [`ShieldError`] when the repair fails.
     pub fn round(&self) -> Result<Vec<Drift>, ShieldError> {
         let planned = plan(&self.spec, &self.kernel, &self.state)?;
         if planned.extends.is_none() {

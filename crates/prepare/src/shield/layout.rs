@@ -11,7 +11,6 @@ pub(super) const SHIELD: &str = "windhover-shield";
 /// The group of version 1 for everything else.
 pub(super) const SYSTEM: &str = "windhover-system";
 
-/// How deep control groups are looked through.
 const DEPTH: u32 = 16;
 
 /// A hierarchy with cpusets.
@@ -29,12 +28,10 @@ pub(super) struct Layout {
 }
 
 impl Cpusets {
-    /// The group of what belongs on the shielded CPUs.
     pub(super) fn shield(&self) -> PathBuf {
         self.root.join(SHIELD)
     }
 
-    /// The group of everything else, of version 1 only.
     pub(super) fn system(&self) -> PathBuf {
         self.root.join(SYSTEM)
     }
@@ -47,7 +44,6 @@ impl Layout {
         Self { v2: v2(machine, &mounts), v1: v1(machine, &mounts) }
     }
 
-    /// The cpusets that a backend works with.
     pub(super) fn of(&self, backend: ShieldBackend) -> Option<&Cpusets> {
         match backend {
             ShieldBackend::V2 => self.v2.as_ref().ok(),
@@ -118,7 +114,6 @@ const CONTROLLERS: [&str; 13] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Foreign {
     pub(super) path: PathBuf,
-    /// The CPUs it was given.
     pub(super) cpus: CpuList,
     /// Whether it has them for itself: a partition (version 2), an exclusive set (version 1).
     pub(super) alone: bool,

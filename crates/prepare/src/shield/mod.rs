@@ -39,7 +39,6 @@ use host::tasks::Task;
 /// What a change set of a shield is called in its header.
 pub const WHAT: &str = "shield";
 
-/// Names of tasks for people.
 fn names(tasks: &[&Task]) -> String {
     crate::doctor::names_of(tasks, 12)
 }
@@ -51,7 +50,6 @@ fn is_movable(task: &Task) -> bool {
     !(task.fixed || task.handles_interrupt() || makes_threads)
 }
 
-/// The task that a knob is a property of.
 fn task_of(knob: &Knob) -> Option<&TaskKey> {
     match knob {
         Knob::Member { task, .. } | Knob::Affinity { task } | Knob::Policy { task } => Some(task),
@@ -59,7 +57,6 @@ fn task_of(knob: &Knob) -> Option<&TaskKey> {
     }
 }
 
-/// Tells of tasks that nobody can move away.
 fn say_stuck(out: &mut steps::Steps<'_>, fixed: &[&Task]) {
     let shielded = &out.view.spec.processes;
     let (handlers, others): (Vec<&Task>, Vec<&Task>) = fixed.iter().partition(|task| task.handles_interrupt());

@@ -9,7 +9,6 @@ use host::nic::NicMap;
 use model::{CpuList, ShieldBackend};
 use std::collections::BTreeSet;
 
-/// The devices asked for.
 pub(super) fn maps(view: &super::view::View<'_>) -> Result<Vec<NicMap>, ShieldError> {
     let spec = view.spec;
     if let Some(device) = spec.nics.first()
@@ -39,7 +38,6 @@ fn with_queue(rule: &str, queue: u32) -> Result<FlowRule, String> {
     format!("{} queue {queue}", rule.trim()).parse()
 }
 
-/// The CPUs that a device goes to.
 pub(super) fn target(spec: &model::ShieldSpec) -> CpuList {
     if spec.processes.is_empty() { spec.interrupts.clone() } else { spec.processes.clone() }
 }

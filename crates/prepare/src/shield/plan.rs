@@ -13,12 +13,11 @@ use std::path::PathBuf;
 
 /// A shield to put up: all that would be done.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct ShieldPlan {
-    /// What was asked for.
     pub spec: ShieldSpec,
     /// What will keep others away; never `auto`.
     pub backend: ShieldBackend,
-    /// Why that one.
     pub reasons: Vec<String>,
     /// Change sets that are put back first: another shield, or one that was never finished.
     pub replaces: Vec<SetId>,
@@ -26,13 +25,11 @@ pub struct ShieldPlan {
     pub extends: Option<SetId>,
     /// Where everything else goes.
     pub housekeeping: CpuList,
-    /// What is done, in order.
     pub steps: Vec<ShieldStep>,
     /// What is worth knowing: one line each.
     pub notes: Vec<String>,
     /// What was asked for and cannot be had, with the remedy: one line each.
     pub lacks: Vec<String>,
-    /// The control group behind the shield.
     pub group: Option<PathBuf>,
     /// Whether single threads may enter it.
     pub by_thread: bool,

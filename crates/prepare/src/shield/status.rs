@@ -14,33 +14,28 @@ use std::path::Path;
 
 /// The shields of a machine.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Status {
-    /// Format number: 1.
     pub format: u32,
     /// What keeps others away, while a shield of ours is up.
     pub backend: Option<ShieldBackend>,
-    /// Its change set.
     pub set: Option<SetId>,
-    /// What was asked for.
     pub spec: Option<ShieldSpec>,
     /// What the backend's own file says: `isolated` of a partition.
     pub state: Option<String>,
     /// Whom it goes with, where it does not stay.
     pub owner: Option<String>,
-    /// One entry a CPU.
     pub cpus: Vec<CpuStatus>,
     /// What could be used here, the best first.
     pub backends: Vec<Availability>,
-    /// What is worth knowing: one line each.
     pub notes: Vec<String>,
 }
 
 /// One CPU.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct CpuStatus {
-    /// Its number.
     pub cpu: u32,
-    /// Whether it runs.
     pub online: bool,
     /// Whether no process runs there that was not placed there.
     pub procs: bool,
@@ -52,7 +47,6 @@ pub struct CpuStatus {
     pub mem: bool,
     /// The other threads of its core.
     pub siblings: CpuList,
-    /// Its memory node.
     pub node: Option<u32>,
     /// Whether everything else runs here.
     pub housekeeping: bool,
@@ -108,12 +102,10 @@ pub fn status(kernel: &Kernel, state: &StateDir) -> Status {
     }
 }
 
-/// What the backend holds.
 #[derive(Default)]
 struct CpusetState {
     /// CPUs that it keeps others off, as its files say.
     cpus: CpuList,
-    /// Nodes whose memory it keeps.
     nodes: CpuList,
     word: Option<String>,
     /// Directory of the group of those who may.

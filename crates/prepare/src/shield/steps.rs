@@ -8,8 +8,8 @@ use std::path::PathBuf;
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum ShieldStep {
-    /// A setting gets another value.
     Set(SetStep),
     /// Tasks are moved, again and again until no new one turns up.
     Sweep(SweepStep),
@@ -17,8 +17,8 @@ pub enum ShieldStep {
 
 /// A setting that gets another value.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct SetStep {
-    /// What is changed, to what, and why.
     #[serde(flatten)]
     pub change: Change,
     /// The value that it has when the plan is carried out; absent for what the plan makes.
@@ -50,7 +50,6 @@ pub enum SweepKind {
     Remember,
 }
 
-/// Collects the steps of a plan and what is to be told.
 pub(super) struct Steps<'a> {
     pub(super) view: &'a View<'a>,
     pub(super) steps: Vec<ShieldStep>,

@@ -4,10 +4,8 @@ use host::knob::Machine;
 use model::CpuList;
 use std::collections::BTreeMap;
 
-/// What a shield has to know of the CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Topology {
-    /// CPUs that run.
     pub(super) online: CpuList,
     /// CPUs that are there, running or not.
     pub(super) present: CpuList,
@@ -15,7 +13,6 @@ pub(super) struct Topology {
     pub(super) isolated: CpuList,
     /// CPUs whose tick stops (`nohz_full=`).
     pub(super) nohz_full: CpuList,
-    /// CPUs of each memory node.
     pub(super) nodes: BTreeMap<u32, CpuList>,
     /// Threads of each core that has more than one.
     cores: Vec<CpuList>,
@@ -56,7 +53,6 @@ impl Topology {
         core.map_or_else(|| [cpu].into_iter().collect(), |core| core.common(&self.online))
     }
 
-    /// The memory nodes of some CPUs.
     pub(super) fn nodes_of(&self, cpus: &CpuList) -> CpuList {
         self.nodes.iter().filter(|(_, members)| members.meets(cpus)).map(|(node, _)| *node).collect()
     }

@@ -105,7 +105,6 @@ fn belongs_there(view: &View<'_>, v1: &Cpusets, task: &Task) -> bool {
         && !foreign(view, v1).any(|group| group.cpus.is_within(&view.spec.processes) && is_in(v1, task, &group.path))
 }
 
-/// In which cpuset a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TaskGroup {
     Root,

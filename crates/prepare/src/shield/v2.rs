@@ -13,15 +13,12 @@ use host::tasks::Task;
 use host::undo::Change;
 use std::path::Path;
 
-/// What the partition's file must say.
 pub(super) const ISOLATED: &str = "isolated";
 
-/// The file that says whether a partition is one.
 pub(super) fn partition_knob(v2: &Cpusets) -> Knob {
     Knob::text(v2.shield().join("cpuset.cpus.partition"))
 }
 
-/// Whether a knob is that file.
 pub(super) fn is_partition(knob: &Knob) -> bool {
     matches!(knob, Knob::File { path, .. } if path.ends_with("cpuset.cpus.partition"))
 }

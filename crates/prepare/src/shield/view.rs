@@ -11,20 +11,17 @@ use host::undo::{SetHeader, SetId, StateDir};
 use model::{CpuList, ShieldSpec};
 use std::collections::{BTreeSet, HashMap};
 
-/// One look at a machine.
 pub(super) struct View<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) state: &'a StateDir,
     pub(super) spec: &'a ShieldSpec,
     pub(super) topology: Topology,
     pub(super) layout: Layout,
-    /// All threads.
     pub(super) tasks: Vec<Task>,
     /// This process and those that it descends from.
     pub(super) ancestors: BTreeSet<i32>,
     /// Groups of others that were given CPUs, of the hierarchies that have cpusets.
     pub(super) foreign: Vec<Foreign>,
-    /// The shield that is up.
     pub(super) current: Option<ShieldState>,
     /// Change sets of shields, oldest first.
     pub(super) sets: Vec<(SetId, SetHeader)>,

@@ -21,8 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Changed {
-    /// Which, and why.
     pub planned: Planned,
     /// The value as it reads back: another than asked for where the driver rounds.
     pub after: String,
@@ -30,25 +30,22 @@ pub struct Changed {
 
 /// What an apply did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct TuneReport {
     /// The change set; absent when nothing had to be changed.
     pub set: Option<SetId>,
-    /// What was changed, in this order.
     pub changed: Vec<Changed>,
     /// How many knobs had the value already.
     pub already: usize,
-    /// What this machine lacks.
     pub skipped: Vec<Skipped>,
-    /// What to think of.
     pub warnings: Vec<String>,
 }
 
 /// A setting that is not as a profile has it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Deviation {
-    /// Which knob.
     pub knob: Knob,
-    /// What it should be.
     pub wanted: String,
     /// What it is; absent when it is gone.
     pub now: Option<String>,
@@ -58,12 +55,11 @@ pub struct Deviation {
 
 /// An applied profile.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Active {
     /// Its name; `settings` for single settings.
     pub profile: String,
-    /// The change set.
     pub set: SetId,
-    /// The command that applied it.
     pub command: String,
     /// How many settings it changed.
     pub changes: usize,
@@ -73,12 +69,10 @@ pub struct Active {
 
 /// An undone change set.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Undone {
-    /// Which.
     pub set: SetId,
-    /// What it was.
     pub what: String,
-    /// What became of its knobs.
     pub report: UndoReport,
 }
 

@@ -26,14 +26,13 @@ pub struct BootProfile {
 /// What becomes of a [`BootProfile`] at the next boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum BootState {
     /// The unit applies it.
     Enabled,
     /// The unit is installed and off.
     Disabled,
-    /// There is no such unit.
     NoUnit,
-    /// systemd does not run here.
     NoSystemd,
 }
 
@@ -75,9 +74,6 @@ impl BootProfile {
     }
 
     /// Makes it the one of this machine.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write(&self, machine: &Machine) -> Result<(), TuneError> {
         let path = file(machine);
         let beside = path.with_extension("part");
@@ -94,9 +90,6 @@ impl BootProfile {
     }
 
     /// Removes the one of this machine.
-    ///
-    /// # Errors
-    /// The file cannot be removed.
     pub fn remove(machine: &Machine) -> Result<(), TuneError> {
         match std::fs::remove_file(file(machine)) {
             Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(failed("cannot remove", machine, &cause)),

@@ -9,26 +9,24 @@ use model::Setting;
 
 /// A change that a setting means.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Planned {
-    /// The setting.
     pub setting: Setting,
-    /// What would be written, and why.
     pub change: Change,
-    /// The value now.
     pub now: String,
 }
 
 /// A setting that means nothing on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Skipped {
-    /// Which.
     pub setting: Setting,
-    /// Why: one line.
     pub why: String,
 }
 
 /// What a list of settings means on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct TunePlan {
     /// What would be changed, in this order.
     pub changes: Vec<Planned>,
@@ -38,7 +36,6 @@ pub struct TunePlan {
     pub skipped: Vec<Skipped>,
     /// What to think of: one line each.
     pub warnings: Vec<String>,
-    /// What was asked for.
     #[serde(skip)]
     pub profile: Profile,
     /// The network device that `nic.` keys are about.

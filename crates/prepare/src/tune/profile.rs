@@ -40,11 +40,10 @@ pub(super) fn is_built_in(key: &Key) -> bool {
 
 /// A setting with the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Reasoned {
-    /// Which, and to what.
     #[serde(flatten)]
     pub setting: Setting,
-    /// Why, for people: one line.
     pub why: String,
     /// The layer that it comes from.
     pub layer: String,

@@ -22,12 +22,10 @@ pub struct HostKind {
 
 /// A profile, and why.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Recommendation {
-    /// The built-in profile.
     pub profile: &'static str,
-    /// The network device to give it.
     pub nic: Option<String>,
-    /// What the machine is, and what follows: one line.
     pub reason: String,
 }
 

@@ -17,16 +17,13 @@ pub const GAP_NS: u64 = 3_000;
 
 /// What was seen on one CPU.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct CpuEvidence {
-    /// The CPU.
     pub cpu: u32,
-    /// How long its thread spun, in ns.
     pub spun_ns: u64,
     /// Time taken from it in gaps of [`GAP_NS`] or more, in ns.
     pub stolen_ns: u64,
-    /// How many such gaps there were.
     pub gaps: u64,
-    /// The longest of them, in ns.
     pub longest_ns: u64,
     /// What ran in the longest one, in order; empty without a trace or when nothing was seen (a hypervisor took it).
     pub longest_held_by: Vec<String>,
@@ -36,12 +33,10 @@ pub struct CpuEvidence {
 
 /// What was seen on all CPUs asked for.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Evidence {
-    /// Format number.
     pub format: u32,
-    /// Policy of the spinning threads.
     pub policy: Policy,
-    /// One entry a CPU.
     pub cpus: Vec<CpuEvidence>,
     /// Why there is no trace, where there is none.
     pub no_trace: Option<String>,
@@ -53,14 +48,12 @@ pub struct Evidence {
 
 /// Why nothing was proven, one variant a step.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of a variant says what it is")]
 pub enum VerifyError {
-    /// The clock is not fit for it.
     #[error(transparent)]
     Clock(#[from] ClockError),
-    /// A CPU's thread could not spin.
     #[error(transparent)]
     Spin(#[from] SpinError),
-    /// No CPU was named.
     #[error("there is no CPU to verify: name some, or put up a shield first")]
     NoCpu,
 }

@@ -13,31 +13,27 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// A moment that was taken from the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Gap {
     /// When it began, in ns of CLOCK_MONOTONIC_RAW.
     pub at_raw_ns: u64,
-    /// How long it was, in ns.
     pub ns: u64,
 }
 
 /// What one thread saw.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Spin {
-    /// The CPU it was on.
     pub cpu: u32,
-    /// Its thread id.
     pub tid: i32,
     /// Begin and end, in ns of CLOCK_MONOTONIC_RAW.
     pub from_raw_ns: u64,
     /// End, in ns of CLOCK_MONOTONIC_RAW.
     pub to_raw_ns: u64,
-    /// From begin to end, in ns.
     pub spun_ns: u64,
-    /// Time in gaps, in ns.
     pub stolen_ns: u64,
     /// How many gaps of [`GAP_NS`] or more there were.
     pub gaps: u64,
-    /// The longest one.
     pub longest: Option<Gap>,
     /// All gaps of 1 ms or more, the first 10,000 of them, in order of time.
     pub long: Vec<Gap>,

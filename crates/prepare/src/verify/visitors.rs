@@ -8,20 +8,16 @@ use trace::{EventKind, TraceEvent};
 /// What kind of visitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum VisitorKind {
-    /// A process of user space.
     Process,
     /// A kernel thread that may run elsewhere.
     KernelThread,
     /// A kernel thread that belongs to this CPU (PF_NO_SETAFFINITY: workers, ksoftirqd, migration).
     BoundKernelThread,
-    /// A device's interrupt.
     Interrupt,
-    /// The local timer.
     Timer,
-    /// An interrupt from another CPU.
     CrossCall,
-    /// A softirq.
     Softirq,
 }
 
@@ -43,23 +39,20 @@ impl VisitorKind {
 
 /// Somebody that touched a CPU.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Visitor {
-    /// Of what kind.
     pub kind: VisitorKind,
     /// Its name: of the task, of the interrupt's action with its number, of the softirq or vector.
     pub name: String,
-    /// How often it came.
     pub count: u64,
-    /// How often a second.
     pub per_second: f64,
 }
 
 /// A visitor that a shield should have kept away.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Leak {
-    /// On which CPU.
     pub cpu: u32,
-    /// Who.
     pub visitor: Visitor,
 }
 

@@ -28,12 +28,10 @@ pub struct Child {
 
 /// What a program printed and how it ended.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Finished {
-    /// Exit code or signal.
     pub status: ExitStatus,
-    /// What it wrote to stdout.
     pub stdout: Vec<u8>,
-    /// What it wrote to stderr.
     pub stderr: Vec<u8>,
 }
 

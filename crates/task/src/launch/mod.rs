@@ -211,9 +211,6 @@ impl Launch {
     }
 
     /// Starts the process. What cannot be done fails here, not in the child.
-    ///
-    /// # Errors
-    /// [`TaskError`]: the step that failed with its remedy.
     pub fn start(self) -> Result<Child, TaskError> {
         spawn::spawn(self)
     }

@@ -25,7 +25,6 @@ struct Group {
     live: bool,
     /// Its data packets; 0: not known, and then as many as groups usually have.
     size: u32,
-    /// Parity packets that are kept.
     held: u32,
     /// What they have in common.
     length: usize,
@@ -40,7 +39,6 @@ struct Group {
     nak_ns: Option<u64>,
     ncf_ns: Option<u64>,
     naks: u32,
-    /// Stands among the NAKs that wait to be sent.
     queued: bool,
 }
 
@@ -295,17 +293,14 @@ impl Peer {
         }
     }
 
-    /// All numbers of a group.
     fn group_numbers(&self, first: Sqn) -> impl Iterator<Item = Sqn> + use<> {
         first.until(first.plus(self.parity.group_packets))
     }
 
-    /// Whether a number is missing, and not given up.
     fn is_missing(&self, sqn: Sqn) -> bool {
         self.holds(sqn) && matches!(self.slot(sqn).state, State::Missing(_))
     }
 
-    /// How many of a group are.
     fn missing(&self, first: Sqn) -> usize {
         self.group_numbers(first).filter(|sqn| self.is_missing(*sqn)).count()
     }

@@ -28,10 +28,8 @@ impl Inputs {
     }
 }
 
-/// A packet that is computed.
 #[derive(Debug, Clone, Copy, Default)]
 struct Output {
-    /// Its number in the group.
     number: usize,
     length: usize,
     fragment: Option<Fragment>,
