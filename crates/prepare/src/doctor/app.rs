@@ -1,46 +1,32 @@
 //! The applications that run in real-time classes now, and what only a comparison or a run can tell.
 
-use super::check::Evidence::{Kernel, Papers};
-use super::check::Make::Once;
-use super::check::{Answer, Check, note, ok, some_of, warning};
+use super::check::{Answer, Check, checks, note, ok, some_of, warning};
 use super::sched;
 use super::subject::{Skip, Subject};
 use host::tasks::{Task, status_field};
 use std::collections::BTreeMap;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "app.memlock",
-        reads: "RLIMIT_MEMLOCK, CAP_IPC_LOCK",
-        when: "memory may not be locked",
-        why: "`--mlock` fails, and pages that are not locked may be taken away",
-        evidence: &[Kernel("mlock(2)")],
-        make: Once(sched::locks_memory),
-    },
-    Check {
-        id: "app.mlock",
-        reads: "VmLck of processes in a real-time class",
-        when: "such a process has locked no memory",
-        why: "its first touch of a page, or of one that was taken away, is a page fault",
-        evidence: &[Kernel("mlock(2)")],
-        make: Once(mlock),
-    },
-    Check {
-        id: "app.faults",
-        reads: "page faults of processes in a real-time class while measuring",
-        when: "they have some",
-        why: "a page fault takes microseconds, a major one a disk access",
-        evidence: &[Kernel("mlock(2)")],
-        make: Once(faults),
-    },
-    Check {
-        id: "peer.match",
-        reads: "two saved documents",
-        when: "kernel, settings, NIC firmware or findings of the two ends differ",
-        why: "half of each round trip is the other end's: both must be prepared alike",
-        evidence: &[Papers],
-        make: Once(peer),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "app.memlock" by Once(sched::locks_memory),
+        reads "RLIMIT_MEMLOCK, CAP_IPC_LOCK",
+        when "memory may not be locked",
+        why "`--mlock` fails, and pages that are not locked may be taken away",
+        on [Kernel("mlock(2)")];
+    "app.mlock" by Once(mlock),
+        reads "VmLck of processes in a real-time class",
+        when "such a process has locked no memory",
+        why "its first touch of a page, or of one that was taken away, is a page fault",
+        on [Kernel("mlock(2)")];
+    "app.faults" by Once(faults),
+        reads "page faults of processes in a real-time class while measuring",
+        when "they have some",
+        why "a page fault takes microseconds, a major one a disk access",
+        on [Kernel("mlock(2)")];
+    "peer.match" by Once(peer),
+        reads "two saved documents",
+        when "kernel, settings, NIC firmware or findings of the two ends differ",
+        why "half of each round trip is the other end's: both must be prepared alike",
+        on [Papers];
 ];
 
 fn real_time<'a>(s: &'a Subject<'_>) -> Vec<&'a Task> {

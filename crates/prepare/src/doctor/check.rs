@@ -7,6 +7,17 @@ use model::{CpuList, NicFacts};
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// The rows of a table of checks.
+macro_rules! checks {
+    ($($id:literal by $make:expr, reads $reads:literal, when $when:literal, why $why:literal, on [$($on:expr),+];)+) => {
+        {
+            use $crate::doctor::check::{Evidence::*, Make::*};
+            &[$(Check { id: $id, reads: $reads, when: $when, why: $why, evidence: &[$($on),+], make: $make }),+]
+        }
+    };
+}
+pub(super) use checks;
+
 /// What the doctor examines, one row of its table.
 #[derive(Debug, Clone, Copy)]
 pub struct Check {
@@ -23,7 +34,6 @@ pub struct Check {
     pub(super) make: Make,
 }
 
-/// The function that makes a check.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Make {
     Once(fn(&Subject<'_>) -> Answer),
@@ -33,16 +43,12 @@ pub(super) enum Make {
 
 /// On what a check rests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum Evidence {
-    /// The recipe of the white papers.
     Papers,
-    /// A profile of tuned.
     Tuned,
-    /// A document of the kernel.
     Kernel(&'static str),
-    /// We measured it.
     Measured(&'static str),
-    /// Common practice, not measured by us.
     Practice,
 }
 
@@ -58,7 +64,6 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// What a check says: observations, or why it was not made.
 pub(super) type Answer = Result<Vec<Observation>, Skip>;
 
 /// What was found, or `otherwise` where that is nothing.
@@ -67,7 +72,6 @@ pub(super) fn found_or(found: Vec<Observation>, otherwise: impl FnOnce() -> Obse
     Ok(if found.is_empty() { vec![otherwise()] } else { found })
 }
 
-/// One thing that a check saw.
 #[derive(Debug, Clone)]
 pub(super) struct Observation {
     severity: Severity,
@@ -102,18 +106,15 @@ impl Observation {
         self
     }
 
-    /// The name of a process.
     pub(super) fn read_name(self, task: &Task) -> Self {
         self.read(format!("/proc/{}/comm", task.process), &task.key.name)
     }
 
-    /// The CPUs that a task may run on.
     pub(super) fn read_allowed(self, task: &Task) -> Self {
         let thread = if task.key.tid == task.process { String::new() } else { format!("/task/{}", task.key.tid) };
         self.read(format!("/proc/{}{thread}/status Cpus_allowed_list", task.process), &task.allowed)
     }
 
-    /// The policy of a process.
     pub(super) fn read_policy(self, task: &Task) -> Self {
         self.read(format!("/proc/{}/stat policy", task.process), task.policy_words())
     }
@@ -132,7 +133,6 @@ impl Observation {
         self
     }
 
-    /// A shield of these CPUs, with more flags.
     pub(super) fn shield(mut self, cpus: &CpuList, more: &str) -> Self {
         // The boot CPU is refused unless it is meant.
         let boot = if cpus.contains(0) { " --allow-boot-cpu" } else { "" };
@@ -140,7 +140,6 @@ impl Observation {
         self
     }
 
-    /// An end of the shield.
     pub(super) fn unshield(mut self) -> Self {
         self.remedies.push(Remedy::Shield { arguments: "--reset".to_owned() });
         self
@@ -163,7 +162,6 @@ impl Observation {
 }
 
 impl Check {
-    /// Makes the check.
     pub(super) fn run(&self, subject: &Subject<'_>, findings: &mut Vec<Finding>, skipped: &mut Vec<Skipped>) {
         let answer = match self.make {
             Make::Once(make) => make(subject),

@@ -1,35 +1,24 @@
 //! Clocks: what time is read from, and who bends it.
 
-use super::check::Evidence::{Kernel, Practice, Tuned};
-use super::check::Make::Once;
-use super::check::{Answer, Check, bad, note, ok, some_of, warning};
+use super::check::{Answer, Check, bad, checks, note, ok, some_of, warning};
 use super::subject::{Skip, Subject};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "clock.source",
-        reads: "clocksource0/current_clocksource",
-        when: "it is not the CPU's own counter",
-        why: "reading HPET or the ACPI timer takes about a microsecond and a trip over the bus; every time stamp pays it",
-        evidence: &[Tuned, Kernel("admin-guide/kernel-parameters, tsc=")],
-        make: Once(source),
-    },
-    Check {
-        id: "clock.tsc",
-        reads: "constant_tsc and nonstop_tsc in /proc/cpuinfo",
-        when: "the time stamp counter changes its rate or stops",
-        why: "Windhover then reads the kernel's clock, which costs more",
-        evidence: &[Practice],
-        make: Once(tsc),
-    },
-    Check {
-        id: "clock.sync",
-        reads: "running processes: chronyd, ntpd, ptp4l, phc2sys, systemd-timesyncd",
-        when: "always recorded",
-        why: "a step of the clock in the middle of a run breaks one-way times; round trips do not use it",
-        evidence: &[Practice],
-        make: Once(sync),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "clock.source" by Once(source),
+        reads "clocksource0/current_clocksource",
+        when "it is not the CPU's own counter",
+        why "reading HPET or the ACPI timer takes about a microsecond and a trip over the bus; every time stamp pays it",
+        on [Tuned, Kernel("admin-guide/kernel-parameters, tsc=")];
+    "clock.tsc" by Once(tsc),
+        reads "constant_tsc and nonstop_tsc in /proc/cpuinfo",
+        when "the time stamp counter changes its rate or stops",
+        why "Windhover then reads the kernel's clock, which costs more",
+        on [Practice];
+    "clock.sync" by Once(sync),
+        reads "running processes: chronyd, ntpd, ptp4l, phc2sys, systemd-timesyncd",
+        when "always recorded",
+        why "a step of the clock in the middle of a run breaks one-way times; round trips do not use it",
+        on [Practice];
 ];
 
 fn source(s: &Subject<'_>) -> Answer {

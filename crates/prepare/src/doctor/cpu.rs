@@ -1,102 +1,60 @@
 //! Who may run on a CPU.
 
-use super::check::Evidence::{Kernel, Measured, Papers, Tuned};
-use super::check::Make::Once;
-use super::check::{Answer, Check, Observation, bad, count, found_or, names_of, note, ok, some_of, warning};
+use super::check::{Answer, Check, Observation, bad, checks, count, found_or, names_of, note, ok, some_of, warning};
 use super::parse;
 use super::subject::{Skip, Subject};
 use host::facts::boot_value;
 use host::tasks::Task;
 use model::CpuList;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "cpu.housekeeping",
-        reads: "cpu/{online,isolated}, cpuset.cpus.isolated, cpuset.cpus.effective of partitions",
-        when: "no CPU would be left for everything else, or a partition overlaps isolcpus=",
-        why: "everything that leaves the measured CPUs needs another to run on; a kernel whose last housekeeping CPU was isolated crashed",
-        evidence: &[
-            Measured("4 crashes in 4 boots of 6.12 with isolcpus= and the remaining CPUs isolated"),
-            Kernel("admin-guide/cpu-isolation.rst"),
-        ],
-        make: Once(housekeeping),
-    },
-    Check {
-        id: "cpu.partition",
-        reads: "cpuset.cpus.partition of every control group",
-        when: "one does not read exactly 'isolated', 'root' or 'member'",
-        why: "the kernel accepts the write and says only in the read-back that the partition does not hold",
-        evidence: &[
-            Measured("a sibling's change made a valid partition invalid without an error to us"),
-            Kernel("admin-guide/cgroup-v2.rst"),
-        ],
-        make: Once(partition),
-    },
-    Check {
-        id: "cpu.cgroup-version",
-        reads: "/proc/mounts, /proc/cgroups, cgroup.controllers",
-        when: "the cpuset controller is nowhere",
-        why: "only a cpuset keeps new tasks off a CPU; without one a shield has to chase them",
-        evidence: &[Measured("both hierarchies tried")],
-        make: Once(cgroup_version),
-    },
-    Check {
-        id: "cpu.foreign-tasks",
-        reads: "/proc/PID/task/*/status Cpus_allowed_list",
-        when: "processes that were not placed there may run on the CPUs to measure on",
-        why: "under load, p99.99 of a pinned ping-pong was 280 to 340 times higher without a shield",
-        evidence: &[Measured("p99.99 7787 and 6301 µs without, 23 and 22 µs with a shield"), Papers],
-        make: Once(foreign_tasks),
-    },
-    Check {
-        id: "cpu.kthreads",
-        reads: "/proc/PID/status of kernel threads that may be moved",
-        when: "they may run on the CPUs to measure on",
-        why: "rcu, kswapd, kcompactd and their like run when they please",
-        evidence: &[
-            Measured("19 of about 60 kernel threads could be moved"),
-            Kernel("admin-guide/kernel-per-CPU-kthreads.rst"),
-        ],
-        make: Once(kthreads),
-    },
-    Check {
-        id: "cpu.workqueue",
-        reads: "workqueue/cpumask and workqueue/writeback/cpumask",
-        when: "unbound kernel work may run on the CPUs to measure on",
-        why: "kworkers of unbound queues run wherever their mask allows",
-        evidence: &[Measured("writing the mask moved all unbound workers"), Tuned],
-        make: Once(workqueue),
-    },
-    Check {
-        id: "cpu.tick",
-        reads: "nohz_full, LOC in /proc/interrupts while spinning",
-        when: "the local timer still ticks on the CPUs to measure on",
-        why: "each tick takes 4 to 16 µs from whoever runs, 100 to 1000 times a second",
-        evidence: &[
-            Measured("721 ticks in 3 s in an isolated partition, 6 with nohz_full="),
-            Kernel("timers/no_hz.rst"),
-        ],
-        make: Once(tick),
-    },
-    Check {
-        id: "cpu.rcu",
-        reads: "rcu_nocbs=, rcuo threads, RCU in /proc/softirqs while spinning",
-        when: "RCU callbacks run on the CPUs to measure on",
-        why: "callbacks queued by a CPU run on it in softirq context unless they are offloaded",
-        evidence: &[
-            Measured("about 130 RCU softirqs a second on a shielded CPU"),
-            Kernel("admin-guide/kernel-parameters, rcu_nocbs"),
-        ],
-        make: Once(rcu),
-    },
-    Check {
-        id: "cpu.smt",
-        reads: "topology/thread_siblings_list, smt/active",
-        when: "a sibling thread of a CPU to measure on does other work",
-        why: "hardware threads of a core share its execution units and caches",
-        evidence: &[Kernel("admin-guide/cpu-isolation.rst"), Papers],
-        make: Once(smt),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "cpu.housekeeping" by Once(housekeeping),
+        reads "cpu/{online,isolated}, cpuset.cpus.isolated, cpuset.cpus.effective of partitions",
+        when "no CPU would be left for everything else, or a partition overlaps isolcpus=",
+        why "everything that leaves the measured CPUs needs another to run on; a kernel whose last housekeeping CPU was isolated crashed",
+        on [Measured("4 crashes in 4 boots of 6.12 with isolcpus= and the remaining CPUs isolated"),
+            Kernel("admin-guide/cpu-isolation.rst")];
+    "cpu.partition" by Once(partition),
+        reads "cpuset.cpus.partition of every control group",
+        when "one does not read exactly 'isolated', 'root' or 'member'",
+        why "the kernel accepts the write and says only in the read-back that the partition does not hold",
+        on [Measured("a sibling's change made a valid partition invalid without an error to us"),
+            Kernel("admin-guide/cgroup-v2.rst")];
+    "cpu.cgroup-version" by Once(cgroup_version),
+        reads "/proc/mounts, /proc/cgroups, cgroup.controllers",
+        when "the cpuset controller is nowhere",
+        why "only a cpuset keeps new tasks off a CPU; without one a shield has to chase them",
+        on [Measured("both hierarchies tried")];
+    "cpu.foreign-tasks" by Once(foreign_tasks),
+        reads "/proc/PID/task/*/status Cpus_allowed_list",
+        when "processes that were not placed there may run on the CPUs to measure on",
+        why "under load, p99.99 of a pinned ping-pong was 280 to 340 times higher without a shield",
+        on [Measured("p99.99 7787 and 6301 µs without, 23 and 22 µs with a shield"), Papers];
+    "cpu.kthreads" by Once(kthreads),
+        reads "/proc/PID/status of kernel threads that may be moved",
+        when "they may run on the CPUs to measure on",
+        why "rcu, kswapd, kcompactd and their like run when they please",
+        on [Measured("19 of about 60 kernel threads could be moved"), Kernel("admin-guide/kernel-per-CPU-kthreads.rst")];
+    "cpu.workqueue" by Once(workqueue),
+        reads "workqueue/cpumask and workqueue/writeback/cpumask",
+        when "unbound kernel work may run on the CPUs to measure on",
+        why "kworkers of unbound queues run wherever their mask allows",
+        on [Measured("writing the mask moved all unbound workers"), Tuned];
+    "cpu.tick" by Once(tick),
+        reads "nohz_full, LOC in /proc/interrupts while spinning",
+        when "the local timer still ticks on the CPUs to measure on",
+        why "each tick takes 4 to 16 µs from whoever runs, 100 to 1000 times a second",
+        on [Measured("721 ticks in 3 s in an isolated partition, 6 with nohz_full="), Kernel("timers/no_hz.rst")];
+    "cpu.rcu" by Once(rcu),
+        reads "rcu_nocbs=, rcuo threads, RCU in /proc/softirqs while spinning",
+        when "RCU callbacks run on the CPUs to measure on",
+        why "callbacks queued by a CPU run on it in softirq context unless they are offloaded",
+        on [Measured("about 130 RCU softirqs a second on a shielded CPU"), Kernel("admin-guide/kernel-parameters, rcu_nocbs")];
+    "cpu.smt" by Once(smt),
+        reads "topology/thread_siblings_list, smt/active",
+        when "a sibling thread of a CPU to measure on does other work",
+        why "hardware threads of a core share its execution units and caches",
+        on [Kernel("admin-guide/cpu-isolation.rst"), Papers];
 ];
 
 fn housekeeping(s: &Subject<'_>) -> Answer {

@@ -41,7 +41,6 @@ impl Comparison {
     }
 }
 
-/// Differences as they are found.
 #[derive(Default)]
 struct Differences(Vec<Difference>);
 
@@ -190,7 +189,6 @@ fn examined_alike(a: &Document, b: &Document, same_machine: bool) -> bool {
     a.only == b.only && (!same_machine || (&a.cpus, &a.nic) == (&b.cpus, &b.nic))
 }
 
-/// What a document was examined for, in words.
 fn scope(document: &Document) -> String {
     let scope = &document.scope;
     let mut parts = Vec::new();

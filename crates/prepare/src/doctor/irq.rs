@@ -1,69 +1,43 @@
 //! Interrupts: which come to the CPUs to measure on, and which can be kept away.
 
-use super::check::Evidence::{Kernel, Measured, Papers};
-use super::check::Make::Once;
-use super::check::{Answer, Check, bad, count, found_or, note, ok, some_of, warning};
+use super::check::{Answer, Check, bad, checks, count, found_or, note, ok, some_of, warning};
 use super::subject::{Irq, Skip, Subject};
 use host::irqs::irq_of_thread;
 use host::tasks::Task;
 use model::CpuList;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "irq.on-shield",
-        reads: "/proc/irq/*/{smp,effective}_affinity_list, counts in /proc/interrupts",
-        when: "interrupts of other devices come to the CPUs to measure on",
-        why: "an interrupt stops whatever runs, real-time tasks too",
-        evidence: &[
-            Measured("counted by /proc/interrupts while spinning"),
-            Kernel("core-api/irq/irq-affinity.rst"),
-            Papers,
-        ],
-        make: Once(on_shield),
-    },
-    Check {
-        id: "irq.managed",
-        reads: "whether /proc/irq/*/smp_affinity_list may be written",
-        when: "interrupts that nobody can move come to the CPUs to measure on",
-        why: "drivers of disks spread one queue over each CPU and keep its interrupt there",
-        evidence: &[
-            Measured("virtio-blk: the file's mode is 0444, writing it gives EPERM"),
-            Kernel("admin-guide/kernel-parameters, isolcpus=managed_irq"),
-        ],
-        make: Once(managed),
-    },
-    Check {
-        id: "irq.effective",
-        reads: "smp_affinity_list against effective_affinity_list",
-        when: "an interrupt goes elsewhere than asked for",
-        why: "a new affinity holds only from the interrupt's next move, so the mask alone proves nothing",
-        evidence: &[Measured("after writing 0 the effective CPU stayed 1")],
-        make: Once(effective),
-    },
-    Check {
-        id: "irq.default",
-        reads: "/proc/irq/default_smp_affinity",
-        when: "interrupts yet to come may use the CPUs to measure on",
-        why: "a device that is opened later gets its interrupts by this mask",
-        evidence: &[Measured("read and written here")],
-        make: Once(default_mask),
-    },
-    Check {
-        id: "irq.balance",
-        reads: "running processes: irqbalance; IRQBALANCE_BANNED_CPU*",
-        when: "it runs and may use the CPUs to measure on",
-        why: "it moves interrupts every 10 s, also back onto a shield",
-        evidence: &[Papers],
-        make: Once(balance),
-    },
-    Check {
-        id: "irq.threads",
-        reads: "policy, priority and CPUs of irq/N-* threads",
-        when: "a thread may run elsewhere than its interrupt, or is outranked by our real-time tasks",
-        why: "with threaded interrupts (PREEMPT_RT, threadirqs) the NIC's work is done by these threads",
-        evidence: &[Measured("moving them as tasks widened their CPUs until set by hand")],
-        make: Once(threads),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "irq.on-shield" by Once(on_shield),
+        reads "/proc/irq/*/{smp,effective}_affinity_list, counts in /proc/interrupts",
+        when "interrupts of other devices come to the CPUs to measure on",
+        why "an interrupt stops whatever runs, real-time tasks too",
+        on [Measured("counted by /proc/interrupts while spinning"), Kernel("core-api/irq/irq-affinity.rst"), Papers];
+    "irq.managed" by Once(managed),
+        reads "whether /proc/irq/*/smp_affinity_list may be written",
+        when "interrupts that nobody can move come to the CPUs to measure on",
+        why "drivers of disks spread one queue over each CPU and keep its interrupt there",
+        on [Measured("virtio-blk: the file's mode is 0444, writing it gives EPERM"),
+            Kernel("admin-guide/kernel-parameters, isolcpus=managed_irq")];
+    "irq.effective" by Once(effective),
+        reads "smp_affinity_list against effective_affinity_list",
+        when "an interrupt goes elsewhere than asked for",
+        why "a new affinity holds only from the interrupt's next move, so the mask alone proves nothing",
+        on [Measured("after writing 0 the effective CPU stayed 1")];
+    "irq.default" by Once(default_mask),
+        reads "/proc/irq/default_smp_affinity",
+        when "interrupts yet to come may use the CPUs to measure on",
+        why "a device that is opened later gets its interrupts by this mask",
+        on [Measured("read and written here")];
+    "irq.balance" by Once(balance),
+        reads "running processes: irqbalance; IRQBALANCE_BANNED_CPU*",
+        when "it runs and may use the CPUs to measure on",
+        why "it moves interrupts every 10 s, also back onto a shield",
+        on [Papers];
+    "irq.threads" by Once(threads),
+        reads "policy, priority and CPUs of irq/N-* threads",
+        when "a thread may run elsewhere than its interrupt, or is outranked by our real-time tasks",
+        why "with threaded interrupts (PREEMPT_RT, threadirqs) the NIC's work is done by these threads",
+        on [Measured("moving them as tasks widened their CPUs until set by hand")];
 ];
 
 /// The interrupts of the named device: they belong onto the CPUs to measure on.

@@ -1,54 +1,37 @@
 //! The links of network devices: to the wire and to the machine.
 
-use super::check::Evidence::{Kernel, Practice};
-use super::check::Make::EachNic;
-use super::check::{Answer, Check, bad, found_or, note, ok, some_of, warning};
+use super::check::{Answer, Check, bad, checks, found_or, note, ok, some_of, warning};
 use super::nic::{device, folder};
 use super::subject::{Skip, Subject};
 use host::knob::Form;
 use model::NicFacts;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "nic.link",
-        reads: "carrier, speed, duplex",
-        when: "there is no link, or half duplex",
-        why: "speed is part of every figure, and half duplex waits for the other side",
-        evidence: &[Practice],
-        make: EachNic(link),
-    },
-    Check {
-        id: "nic.pause",
-        reads: "ethtool -a",
-        when: "pause frames are obeyed",
-        why: "a busy receiver elsewhere on the switch can then stop this sender",
-        evidence: &[Practice],
-        make: EachNic(pause),
-    },
-    Check {
-        id: "nic.eee",
-        reads: "ethtool --show-eee",
-        when: "Energy-Efficient Ethernet is on",
-        why: "the link sleeps between packets and takes microseconds to wake",
-        evidence: &[Practice],
-        make: EachNic(eee),
-    },
-    Check {
-        id: "nic.pcie",
-        reads: "current_link_{speed,width} against max_link_*, pcie_aspm policy",
-        when: "the slot is slower than the card, or the link may sleep",
-        why: "a sleeping or narrow PCIe link delays every descriptor",
-        evidence: &[Practice],
-        make: EachNic(pcie),
-    },
-    Check {
-        id: "nic.ipoib",
-        reads: "type, mode, mtu, driver",
-        when: "always recorded on InfiniBand and Omni-Path",
-        why: "datagram and connected mode differ in MTU, offloads and latency: both ends must have the same",
-        evidence: &[Kernel("infiniband/ipoib.rst")],
-        make: EachNic(ipoib),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "nic.link" by EachNic(link),
+        reads "carrier, speed, duplex",
+        when "there is no link, or half duplex",
+        why "speed is part of every figure, and half duplex waits for the other side",
+        on [Practice];
+    "nic.pause" by EachNic(pause),
+        reads "ethtool -a",
+        when "pause frames are obeyed",
+        why "a busy receiver elsewhere on the switch can then stop this sender",
+        on [Practice];
+    "nic.eee" by EachNic(eee),
+        reads "ethtool --show-eee",
+        when "Energy-Efficient Ethernet is on",
+        why "the link sleeps between packets and takes microseconds to wake",
+        on [Practice];
+    "nic.pcie" by EachNic(pcie),
+        reads "current_link_{speed,width} against max_link_*, pcie_aspm policy",
+        when "the slot is slower than the card, or the link may sleep",
+        why "a sleeping or narrow PCIe link delays every descriptor",
+        on [Practice];
+    "nic.ipoib" by EachNic(ipoib),
+        reads "type, mode, mtu, driver",
+        when "always recorded on InfiniBand and Omni-Path",
+        why "datagram and connected mode differ in MTU, offloads and latency: both ends must have the same",
+        on [Kernel("infiniband/ipoib.rst")];
 ];
 
 fn link(s: &Subject<'_>, nic: &NicFacts) -> Answer {

@@ -170,7 +170,6 @@ pub fn probe_throttle(cpu: u32) -> Result<Throttle, VerifyError> {
     Ok(Throttle { cpu, duration_ns: spun.spun_ns, longest_ns: spun.longest.map_or(0, |gap| gap.ns) })
 }
 
-/// Counters of one CPU.
 #[derive(Default)]
 struct Counts {
     interrupts: BTreeMap<String, u64>,

@@ -1,64 +1,42 @@
 //! Memory: what makes a page fault or a compaction in the middle of a measurement.
 
-use super::check::Evidence::{Measured, Practice, Tuned};
-use super::check::Make::{EachNic, Once};
-use super::check::{Answer, Check, ok, warning};
+use super::check::{Answer, Check, checks, ok, warning};
 use super::subject::{Skip, Subject};
 use host::knob::Form;
 use host::tasks::status_field;
 use model::{CpuList, NicFacts};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "mem.thp",
-        reads: "transparent_hugepage/enabled",
-        when: "always",
-        why: "khugepaged and compaction stop tasks to make huge pages",
-        evidence: &[Tuned],
-        make: Once(thp),
-    },
-    Check {
-        id: "mem.ksm",
-        reads: "ksm/run",
-        when: "1",
-        why: "ksmd scans memory, and a merged page faults when it is written",
-        evidence: &[Tuned],
-        make: Once(ksm),
-    },
-    Check {
-        id: "mem.swap",
-        reads: "SwapTotal in /proc/meminfo, vm.swappiness",
-        when: "there is swap and swappiness is over 10",
-        why: "a page that was swapped out costs a disk access when it is touched",
-        evidence: &[Tuned],
-        make: Once(swap),
-    },
-    Check {
-        id: "mem.vmstat",
-        reads: "vm.stat_interval",
-        when: "under 10 s",
-        why: "each CPU that touched memory runs vmstat_update once per interval",
-        evidence: &[Measured("vmstat_update seen on a shielded CPU"), Tuned],
-        make: Once(vmstat),
-    },
-    Check {
-        id: "mem.compaction",
-        reads: "vm.compact_unevictable_allowed",
-        when: "1",
-        why: "compaction moves locked pages too, and a task that touches one meanwhile faults and waits",
-        evidence: &[Measured(
-            "page faults in 2 of 20 runs of 20,000 messages, memory locked, while the kernel compacted all the time",
-        )],
-        make: Once(compaction),
-    },
-    Check {
-        id: "mem.numa",
-        reads: "the NIC's numa_node, node*/cpulist",
-        when: "the CPUs to measure on are on another node than the NIC",
-        why: "every packet then crosses between the nodes",
-        evidence: &[Practice],
-        make: EachNic(numa),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "mem.thp" by Once(thp),
+        reads "transparent_hugepage/enabled",
+        when "always",
+        why "khugepaged and compaction stop tasks to make huge pages",
+        on [Tuned];
+    "mem.ksm" by Once(ksm),
+        reads "ksm/run",
+        when "1",
+        why "ksmd scans memory, and a merged page faults when it is written",
+        on [Tuned];
+    "mem.swap" by Once(swap),
+        reads "SwapTotal in /proc/meminfo, vm.swappiness",
+        when "there is swap and swappiness is over 10",
+        why "a page that was swapped out costs a disk access when it is touched",
+        on [Tuned];
+    "mem.vmstat" by Once(vmstat),
+        reads "vm.stat_interval",
+        when "under 10 s",
+        why "each CPU that touched memory runs vmstat_update once per interval",
+        on [Measured("vmstat_update seen on a shielded CPU"), Tuned];
+    "mem.compaction" by Once(compaction),
+        reads "vm.compact_unevictable_allowed",
+        when "1",
+        why "compaction moves locked pages too, and a task that touches one meanwhile faults and waits",
+        on [Measured("page faults in 2 of 20 runs of 20,000 messages, memory locked, while the kernel compacted all the time")];
+    "mem.numa" by EachNic(numa),
+        reads "the NIC's numa_node, node*/cpulist",
+        when "the CPUs to measure on are on another node than the NIC",
+        why "every packet then crosses between the nodes",
+        on [Practice];
 ];
 
 fn thp(s: &Subject<'_>) -> Answer {

@@ -1,44 +1,30 @@
 //! What the network stack does with each packet on its way.
 
-use super::check::Evidence::{Papers, Practice};
-use super::check::Make::{EachNic, Once};
-use super::check::{Answer, Check, found_or, note, ok, warning};
+use super::check::{Answer, Check, checks, found_or, note, ok, warning};
 use super::subject::{Skip, Subject};
 use model::NicFacts;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "net.firewall",
-        reads: "running processes: firewalld; /proc/net/ip*_tables_names; nf_tables in /proc/modules",
-        when: "rules are looked at for each packet",
-        why: "each rule costs time at every packet",
-        evidence: &[Papers],
-        make: Once(firewall),
-    },
-    Check {
-        id: "net.conntrack",
-        reads: "net.netfilter.nf_conntrack_count",
-        when: "connections are tracked",
-        why: "each packet is looked up in a table, and a full table drops",
-        evidence: &[Practice],
-        make: Once(conntrack),
-    },
-    Check {
-        id: "net.qdisc",
-        reads: "the queueing discipline of the devices",
-        when: "it delays or shapes",
-        why: "a shaper's timer, not the link, then sets the time of sending",
-        evidence: &[Practice],
-        make: EachNic(qdisc),
-    },
-    Check {
-        id: "net.tcp",
-        reads: "net.ipv4.tcp_autocorking, tcp_slow_start_after_idle",
-        when: "TCP may hold back small messages",
-        why: "Windhover sets TCP_NODELAY; other programs that do not will wait for acknowledgements",
-        evidence: &[Practice],
-        make: Once(tcp),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "net.firewall" by Once(firewall),
+        reads "running processes: firewalld; /proc/net/ip*_tables_names; nf_tables in /proc/modules",
+        when "rules are looked at for each packet",
+        why "each rule costs time at every packet",
+        on [Papers];
+    "net.conntrack" by Once(conntrack),
+        reads "net.netfilter.nf_conntrack_count",
+        when "connections are tracked",
+        why "each packet is looked up in a table, and a full table drops",
+        on [Practice];
+    "net.qdisc" by EachNic(qdisc),
+        reads "the queueing discipline of the devices",
+        when "it delays or shapes",
+        why "a shaper's timer, not the link, then sets the time of sending",
+        on [Practice];
+    "net.tcp" by Once(tcp),
+        reads "net.ipv4.tcp_autocorking, tcp_slow_start_after_idle",
+        when "TCP may hold back small messages",
+        why "Windhover sets TCP_NODELAY; other programs that do not will wait for acknowledgements",
+        on [Practice];
 ];
 
 fn firewall(s: &Subject<'_>) -> Answer {

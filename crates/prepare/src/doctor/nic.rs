@@ -1,53 +1,36 @@
 //! Network devices: where their interrupts go, and what they do to each packet.
 
-use super::check::Evidence::{Kernel, Papers, Practice, Tuned};
-use super::check::Make::EachNic;
-use super::check::{Answer, Check, Observation, count, found_or, note, ok, warning};
+use super::check::{Answer, Check, Observation, checks, count, found_or, note, ok, warning};
 use super::snapshot::Device;
 use super::subject::{Irq, Skip, Subject, plain};
 use model::{CpuList, NicFacts};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "nic.irq-cpu",
-        reads: "device/msi_irqs, /proc/irq/*/effective_affinity_list",
-        when: "the device's interrupts do not go to the CPUs to measure on",
-        why: "the papers route the NIC's interrupts onto the shielded CPUs, so that a message never crosses between CPUs",
-        evidence: &[Papers],
-        make: EachNic(irq_cpu),
-    },
-    Check {
-        id: "nic.queues",
-        reads: "ethtool -l, queues/rx-*",
-        when: "there are more receive queues than CPUs to measure on",
-        why: "a flow is hashed to one of the queues, and its interrupt may be on any CPU",
-        evidence: &[Tuned, Kernel("networking/scaling.rst")],
-        make: EachNic(queues),
-    },
-    Check {
-        id: "nic.coalesce",
-        reads: "ethtool -c: adaptive-rx, rx-usecs",
-        when: "the device waits before it interrupts",
-        why: "the wait is added to every message",
-        evidence: &[Papers],
-        make: EachNic(coalesce),
-    },
-    Check {
-        id: "nic.ring",
-        reads: "ethtool -g",
-        when: "receive rings hold more than 1024 packets",
-        why: "long rings do not fit the cache and hide overload as latency; short ones drop",
-        evidence: &[Practice],
-        make: EachNic(ring),
-    },
-    Check {
-        id: "nic.offload",
-        reads: "ethtool -k: large-receive-offload, generic-receive-offload",
-        when: "LRO is on (GRO is noted)",
-        why: "packets wait to be merged with the next",
-        evidence: &[Practice],
-        make: EachNic(offload),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "nic.irq-cpu" by EachNic(irq_cpu),
+        reads "device/msi_irqs, /proc/irq/*/effective_affinity_list",
+        when "the device's interrupts do not go to the CPUs to measure on",
+        why "the papers route the NIC's interrupts onto the shielded CPUs, so that a message never crosses between CPUs",
+        on [Papers];
+    "nic.queues" by EachNic(queues),
+        reads "ethtool -l, queues/rx-*",
+        when "there are more receive queues than CPUs to measure on",
+        why "a flow is hashed to one of the queues, and its interrupt may be on any CPU",
+        on [Tuned, Kernel("networking/scaling.rst")];
+    "nic.coalesce" by EachNic(coalesce),
+        reads "ethtool -c: adaptive-rx, rx-usecs",
+        when "the device waits before it interrupts",
+        why "the wait is added to every message",
+        on [Papers];
+    "nic.ring" by EachNic(ring),
+        reads "ethtool -g",
+        when "receive rings hold more than 1024 packets",
+        why "long rings do not fit the cache and hide overload as latency; short ones drop",
+        on [Practice];
+    "nic.offload" by EachNic(offload),
+        reads "ethtool -k: large-receive-offload, generic-receive-offload",
+        when "LRO is on (GRO is noted)",
+        why "packets wait to be merged with the next",
+        on [Practice];
 ];
 
 pub(super) fn folder(nic: &NicFacts) -> String {

@@ -1,36 +1,25 @@
 //! What is taken from a CPU below the kernel, and what the kernel pays for the CPU's faults.
 
-use super::check::Evidence::{Kernel, Measured, Practice};
-use super::check::Make::Once;
-use super::check::{Answer, Check, Observation, note, ok, some_of, warning};
+use super::check::{Answer, Check, Observation, checks, note, ok, some_of, warning};
 use super::subject::{Skip, Subject};
 use host::facts::boot_value;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "cpu.steal-noise",
-        reads: "steal in /proc/stat, gaps of a spinning thread",
-        when: "gaps over 64 µs, more than 1000 gaps a second, or stolen time",
-        why: "what the hypervisor or the firmware takes cannot be shielded from: it is the floor of every figure here",
-        evidence: &[Measured("1200 to 1500 gaps a second and 0.35 to 0.9 ms at most in a shielded guest")],
-        make: Once(steal),
-    },
-    Check {
-        id: "cpu.smi",
-        reads: "MSR 0x34 before and after a spin",
-        when: "the firmware interrupted the system",
-        why: "a system management interrupt stops all CPUs and no kernel can see or prevent it",
-        evidence: &[Kernel("trace/hwlat_detector.rst")],
-        make: Once(smi),
-    },
-    Check {
-        id: "cpu.mitigations",
-        reads: "cpu/vulnerabilities/*, mitigations=",
-        when: "always recorded",
-        why: "mitigations make every system call dearer, so both ends and all rows must have the same",
-        evidence: &[Practice],
-        make: Once(mitigations),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "cpu.steal-noise" by Once(steal),
+        reads "steal in /proc/stat, gaps of a spinning thread",
+        when "gaps over 64 µs, more than 1000 gaps a second, or stolen time",
+        why "what the hypervisor or the firmware takes cannot be shielded from: it is the floor of every figure here",
+        on [Measured("1200 to 1500 gaps a second and 0.35 to 0.9 ms at most in a shielded guest")];
+    "cpu.smi" by Once(smi),
+        reads "MSR 0x34 before and after a spin",
+        when "the firmware interrupted the system",
+        why "a system management interrupt stops all CPUs and no kernel can see or prevent it",
+        on [Kernel("trace/hwlat_detector.rst")];
+    "cpu.mitigations" by Once(mitigations),
+        reads "cpu/vulnerabilities/*, mitigations=",
+        when "always recorded",
+        why "mitigations make every system call dearer, so both ends and all rows must have the same",
+        on [Practice];
 ];
 
 fn steal(s: &Subject<'_>) -> Answer {

@@ -1,50 +1,32 @@
 //! Who polls a network device, and on which CPU.
 
-use super::check::Evidence::{Kernel, Measured, Papers};
-use super::check::Make::{EachNic, Once};
-use super::check::{Answer, Check, Observation, count, found_or, note, ok, some_of, warning};
+use super::check::{Answer, Check, Observation, checks, count, found_or, note, ok, some_of, warning};
 use super::nic::{device, folder};
 use super::subject::{Skip, Subject};
 use model::{CpuList, NicFacts};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "nic.steering",
-        reads: "queues/*/{rps_cpus,xps_cpus}, rps_sock_flow_entries, ntuple, flow rules",
-        when: "a packet can be handled by another CPU than those to measure on",
-        why: "each hand-over between CPUs costs an inter-processor interrupt and a wake-up",
-        evidence: &[Kernel("networking/scaling.rst")],
-        make: EachNic(steering),
-    },
-    Check {
-        id: "nic.napi-threaded",
-        reads: "netlink napi-get, threaded, napi/IF-N threads",
-        when: "packets are polled by a thread of ordinary policy, or on another CPU",
-        why: "the thread then competes with the load, or two inter-processor interrupts are added",
-        evidence: &[
-            Measured(
-                "p99.99 3970 µs in ordinary policy under load, 16 µs at FIFO 60; mean 9.4 µs on another CPU, 3.3 µs on the same",
-            ),
-            Kernel("networking/napi.rst"),
-        ],
-        make: EachNic(napi_threaded),
-    },
-    Check {
-        id: "nic.busy-poll",
-        reads: "net.core.busy_poll, net.core.busy_read",
-        when: "it does not fit the placement of the ends",
-        why: "busy polling helps when each end has a CPU of its own and hurts when they share one",
-        evidence: &[Measured("mean RTT/2 54.8 instead of 3.5 µs on one CPU, 2.1 instead of 6.0 µs on two"), Papers],
-        make: Once(busy_poll),
-    },
-    Check {
-        id: "nic.defer",
-        reads: "napi_defer_hard_irqs, gro_flush_timeout, irq-suspend-timeout",
-        when: "polls are put off and nobody polls instead",
-        why: "deferred interrupts without a busy poller only delay packets",
-        evidence: &[Kernel("networking/napi.rst")],
-        make: EachNic(defer),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "nic.steering" by EachNic(steering),
+        reads "queues/*/{rps_cpus,xps_cpus}, rps_sock_flow_entries, ntuple, flow rules",
+        when "a packet can be handled by another CPU than those to measure on",
+        why "each hand-over between CPUs costs an inter-processor interrupt and a wake-up",
+        on [Kernel("networking/scaling.rst")];
+    "nic.napi-threaded" by EachNic(napi_threaded),
+        reads "netlink napi-get, threaded, napi/IF-N threads",
+        when "packets are polled by a thread of ordinary policy, or on another CPU",
+        why "the thread then competes with the load, or two inter-processor interrupts are added",
+        on [Measured("p99.99 3970 µs in ordinary policy under load, 16 µs at FIFO 60; mean 9.4 µs on another CPU, 3.3 µs on the same"),
+            Kernel("networking/napi.rst")];
+    "nic.busy-poll" by Once(busy_poll),
+        reads "net.core.busy_poll, net.core.busy_read",
+        when "it does not fit the placement of the ends",
+        why "busy polling helps when each end has a CPU of its own and hurts when they share one",
+        on [Measured("mean RTT/2 54.8 instead of 3.5 µs on one CPU, 2.1 instead of 6.0 µs on two"), Papers];
+    "nic.defer" by EachNic(defer),
+        reads "napi_defer_hard_irqs, gro_flush_timeout, irq-suspend-timeout",
+        when "polls are put off and nobody polls instead",
+        why "deferred interrupts without a busy poller only delay packets",
+        on [Kernel("networking/napi.rst")];
 ];
 
 fn steering(s: &Subject<'_>, nic: &NicFacts) -> Answer {

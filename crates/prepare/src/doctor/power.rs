@@ -1,54 +1,37 @@
 //! How fast a CPU runs, and how long it takes to wake.
 
-use super::check::Evidence::{Kernel, Measured, Papers, Practice, Tuned};
-use super::check::Make::Once;
-use super::check::{Answer, Check, found_or, note, ok, warning};
+use super::check::{Answer, Check, checks, found_or, note, ok, warning};
 use super::subject::{Skip, Subject};
 use host::facts::boot_value;
 use model::CpuList;
 use std::collections::BTreeMap;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "cpu.freq",
-        reads: "cpufreq/scaling_governor, scaling_min_freq, scaling_max_freq",
-        when: "the governor is not 'performance'",
-        why: "a CPU that waits for messages looks idle and is clocked down",
-        evidence: &[Papers, Tuned],
-        make: Once(frequency),
-    },
-    Check {
-        id: "cpu.epp",
-        reads: "cpufreq/energy_performance_preference, power/energy_perf_bias",
-        when: "it prefers to save energy",
-        why: "the hardware chooses its clock by this hint",
-        evidence: &[Tuned],
-        make: Once(energy_preference),
-    },
-    Check {
-        id: "cpu.turbo",
-        reads: "intel_pstate/no_turbo, cpufreq/boost",
-        when: "always recorded",
-        why: "with boost the clock depends on temperature and on the other cores: fix it either way and say so",
-        evidence: &[Tuned, Practice],
-        make: Once(turbo),
-    },
-    Check {
-        id: "cpu.cstate",
-        reads: "cpuidle/state*/{name,latency,disable,usage}, /dev/cpu_dma_latency, pm_qos_resume_latency_us",
-        when: "idle states with an exit latency over 10 µs are allowed",
-        why: "a CPU in a deep idle state needs that long to begin with the interrupt that wakes it",
-        evidence: &[Kernel("admin-guide/pm/cpuidle.rst"), Tuned],
-        make: Once(idle_states),
-    },
-    Check {
-        id: "cpu.idle-driver",
-        reads: "cpuidle/current_driver",
-        when: "there is none",
-        why: "without a driver, holding /dev/cpu_dma_latency changes nothing: the hypervisor or the firmware decides how deep to sleep",
-        evidence: &[Measured("no effect of PM QoS on a guest without driver")],
-        make: Once(idle_driver),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "cpu.freq" by Once(frequency),
+        reads "cpufreq/scaling_governor, scaling_min_freq, scaling_max_freq",
+        when "the governor is not 'performance'",
+        why "a CPU that waits for messages looks idle and is clocked down",
+        on [Papers, Tuned];
+    "cpu.epp" by Once(energy_preference),
+        reads "cpufreq/energy_performance_preference, power/energy_perf_bias",
+        when "it prefers to save energy",
+        why "the hardware chooses its clock by this hint",
+        on [Tuned];
+    "cpu.turbo" by Once(turbo),
+        reads "intel_pstate/no_turbo, cpufreq/boost",
+        when "always recorded",
+        why "with boost the clock depends on temperature and on the other cores: fix it either way and say so",
+        on [Tuned, Practice];
+    "cpu.cstate" by Once(idle_states),
+        reads "cpuidle/state*/{name,latency,disable,usage}, /dev/cpu_dma_latency, pm_qos_resume_latency_us",
+        when "idle states with an exit latency over 10 µs are allowed",
+        why "a CPU in a deep idle state needs that long to begin with the interrupt that wakes it",
+        on [Kernel("admin-guide/pm/cpuidle.rst"), Tuned];
+    "cpu.idle-driver" by Once(idle_driver),
+        reads "cpuidle/current_driver",
+        when "there is none",
+        why "without a driver, holding /dev/cpu_dma_latency changes nothing: the hypervisor or the firmware decides how deep to sleep",
+        on [Measured("no effect of PM QoS on a guest without driver")];
 ];
 
 const CPU: &str = "/sys/devices/system/cpu";

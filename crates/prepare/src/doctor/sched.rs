@@ -1,8 +1,6 @@
 //! What the scheduler does with real-time tasks, and whether they may be at all.
 
-use super::check::Evidence::{Kernel, Measured, Practice, Tuned};
-use super::check::Make::Once;
-use super::check::{Answer, Check, Observation, bad, found_or, note, ok, warning};
+use super::check::{Answer, Check, Observation, bad, checks, found_or, note, ok, warning};
 use super::cpu::may_stray;
 use super::document::SkipKind;
 use super::parse;
@@ -14,90 +12,57 @@ use model::facts::is_preempt_rt;
 const SYS_NICE: u32 = 23;
 const IPC_LOCK: u32 = 14;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "sched.rt-throttle",
-        reads: "kernel.sched_rt_runtime_us, sched_rt_period_us",
-        when: "real-time tasks are stopped after part of each second",
-        why: "a pair of FIFO ends that keeps its CPU busy is stopped for 50 ms in every second: a maximum of 25 or 50 ms comes from here",
-        evidence: &[
-            Measured("25 to 27 ms RTT/2 at 950000, none with a shield and -1"),
-            Kernel("scheduler/sched-rt-group.rst"),
-        ],
-        make: Once(throttle),
-    },
-    Check {
-        id: "sched.fair-server",
-        reads: "sched/fair_server/cpu*/runtime in debugfs; Linux 6.12 and later",
-        when: "ordinary tasks are given part of a CPU that a real-time task keeps busy",
-        why: "since 6.12 the fair server takes 50 ms a second for starving ordinary tasks, also with sched_rt_runtime_us = -1",
-        evidence: &[Measured("stalls of 52 ms at sched_rt_runtime_us = -1 without a shield, none with it")],
-        make: Once(fair_server),
-    },
-    Check {
-        id: "sched.rt-group",
-        reads: "cpu.rt_runtime_us of the own control group",
-        when: "it is 0",
-        why: "SCHED_FIFO is then refused (EPERM), also to root",
-        evidence: &[Measured("chrt -f in a child group with 0: EPERM"), Kernel("scheduler/sched-rt-group.rst")],
-        make: Once(rt_group),
-    },
-    Check {
-        id: "sched.rtprio-limit",
-        reads: "RLIMIT_RTPRIO, CAP_SYS_NICE",
-        when: "real-time policies may not be used",
-        why: "`--policy fifo` and `run -s fifo` fail without this right",
-        evidence: &[Measured("with CAP_SYS_NICE alone, SCHED_FIFO works for any user")],
-        make: Once(rtprio_limit),
-    },
-    Check {
-        id: "sched.preempt",
-        reads: "uname version, sched/preempt in debugfs, /sys/kernel/realtime",
-        when: "the kernel's own code is not preempted",
-        why: "a woken task waits until the system call or softirq of another is over",
-        evidence: &[Practice],
-        make: Once(preemption),
-    },
-    Check {
-        id: "sched.autogroup",
-        reads: "kernel.sched_autogroup_enabled",
-        when: "1",
-        why: "ordinary tasks are weighed by session, so nice values do not mean what they say",
-        evidence: &[Tuned],
-        make: Once(autogroup),
-    },
-    Check {
-        id: "sched.timer-migration",
-        reads: "kernel.timer_migration",
-        when: "1",
-        why: "timers of idle CPUs move to busy ones, also to the measured one",
-        evidence: &[Tuned],
-        make: Once(timer_migration),
-    },
-    Check {
-        id: "sched.numa-balancing",
-        reads: "kernel.numa_balancing",
-        when: "1 on a machine with several nodes",
-        why: "pages are unmapped to see who uses them: page faults in the middle of a measurement",
-        evidence: &[Tuned],
-        make: Once(numa_balancing),
-    },
-    Check {
-        id: "sched.stalld",
-        reads: "running processes: stalld, rtkit-daemon",
-        when: "one runs",
-        why: "stalld gives starving tasks real-time time against the measured one; rtkit demotes real-time tasks that run long",
-        evidence: &[Practice],
-        make: Once(stalld),
-    },
-    Check {
-        id: "sched.tuned",
-        reads: "running processes: tuned, its active profile",
-        when: "it runs",
-        why: "it sets knobs again when its profile changes or its daemon restarts",
-        evidence: &[Tuned],
-        make: Once(tuned),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "sched.rt-throttle" by Once(throttle),
+        reads "kernel.sched_rt_runtime_us, sched_rt_period_us",
+        when "real-time tasks are stopped after part of each second",
+        why "a pair of FIFO ends that keeps its CPU busy is stopped for 50 ms in every second: a maximum of 25 or 50 ms comes from here",
+        on [Measured("25 to 27 ms RTT/2 at 950000, none with a shield and -1"), Kernel("scheduler/sched-rt-group.rst")];
+    "sched.fair-server" by Once(fair_server),
+        reads "sched/fair_server/cpu*/runtime in debugfs; Linux 6.12 and later",
+        when "ordinary tasks are given part of a CPU that a real-time task keeps busy",
+        why "since 6.12 the fair server takes 50 ms a second for starving ordinary tasks, also with sched_rt_runtime_us = -1",
+        on [Measured("stalls of 52 ms at sched_rt_runtime_us = -1 without a shield, none with it")];
+    "sched.rt-group" by Once(rt_group),
+        reads "cpu.rt_runtime_us of the own control group",
+        when "it is 0",
+        why "SCHED_FIFO is then refused (EPERM), also to root",
+        on [Measured("chrt -f in a child group with 0: EPERM"), Kernel("scheduler/sched-rt-group.rst")];
+    "sched.rtprio-limit" by Once(rtprio_limit),
+        reads "RLIMIT_RTPRIO, CAP_SYS_NICE",
+        when "real-time policies may not be used",
+        why "`--policy fifo` and `run -s fifo` fail without this right",
+        on [Measured("with CAP_SYS_NICE alone, SCHED_FIFO works for any user")];
+    "sched.preempt" by Once(preemption),
+        reads "uname version, sched/preempt in debugfs, /sys/kernel/realtime",
+        when "the kernel's own code is not preempted",
+        why "a woken task waits until the system call or softirq of another is over",
+        on [Practice];
+    "sched.autogroup" by Once(autogroup),
+        reads "kernel.sched_autogroup_enabled",
+        when "1",
+        why "ordinary tasks are weighed by session, so nice values do not mean what they say",
+        on [Tuned];
+    "sched.timer-migration" by Once(timer_migration),
+        reads "kernel.timer_migration",
+        when "1",
+        why "timers of idle CPUs move to busy ones, also to the measured one",
+        on [Tuned];
+    "sched.numa-balancing" by Once(numa_balancing),
+        reads "kernel.numa_balancing",
+        when "1 on a machine with several nodes",
+        why "pages are unmapped to see who uses them: page faults in the middle of a measurement",
+        on [Tuned];
+    "sched.stalld" by Once(stalld),
+        reads "running processes: stalld, rtkit-daemon",
+        when "one runs",
+        why "stalld gives starving tasks real-time time against the measured one; rtkit demotes real-time tasks that run long",
+        on [Practice];
+    "sched.tuned" by Once(tuned),
+        reads "running processes: tuned, its active profile",
+        when "it runs",
+        why "it sets knobs again when its profile changes or its daemon restarts",
+        on [Tuned];
 ];
 
 fn throttle(s: &Subject<'_>) -> Answer {

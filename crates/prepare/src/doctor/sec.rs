@@ -1,37 +1,26 @@
 //! What watches, audits or locks the kernel.
 
-use super::check::Evidence::{Measured, Tuned};
-use super::check::Make::Once;
-use super::check::{Answer, Check, Observation, note, ok, warning};
+use super::check::{Answer, Check, Observation, checks, note, ok, warning};
 use super::subject::Subject;
 use host::facts::boot_value;
 use host::knob::Form;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "sec.lockdown",
-        reads: "security/lockdown",
-        when: "it is not 'none'",
-        why: "debugfs and other ways to look into the kernel are closed: the checks skipped for it are listed",
-        evidence: &[Measured("with integrity, every read in debugfs sched/ gives EPERM, also to root")],
-        make: Once(lockdown),
-    },
-    Check {
-        id: "sec.audit",
-        reads: "running processes: auditd; audit= at boot",
-        when: "system calls are audited",
-        why: "each audited system call pays for it, the measured ones too",
-        evidence: &[Tuned],
-        make: Once(audit),
-    },
-    Check {
-        id: "sec.watchdogs",
-        reads: "kernel.watchdog, nmi_watchdog, watchdog_cpumask",
-        when: "a watchdog runs on the CPUs to measure on",
-        why: "the watchdog's timer and its highest-priority thread interrupt the measured task every few seconds",
-        evidence: &[Tuned],
-        make: Once(watchdogs),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "sec.lockdown" by Once(lockdown),
+        reads "security/lockdown",
+        when "it is not 'none'",
+        why "debugfs and other ways to look into the kernel are closed: the checks skipped for it are listed",
+        on [Measured("with integrity, every read in debugfs sched/ gives EPERM, also to root")];
+    "sec.audit" by Once(audit),
+        reads "running processes: auditd; audit= at boot",
+        when "system calls are audited",
+        why "each audited system call pays for it, the measured ones too",
+        on [Tuned];
+    "sec.watchdogs" by Once(watchdogs),
+        reads "kernel.watchdog, nmi_watchdog, watchdog_cpumask",
+        when "a watchdog runs on the CPUs to measure on",
+        why "the watchdog's timer and its highest-priority thread interrupt the measured task every few seconds",
+        on [Tuned];
 ];
 
 fn lockdown(s: &Subject<'_>) -> Answer {

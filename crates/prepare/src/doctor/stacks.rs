@@ -1,30 +1,22 @@
 //! Which network stacks of `windhover bypass` can run here.
 
-use super::check::Evidence::{Kernel, Measured};
-use super::check::Make::{EachNic, Once};
-use super::check::{Answer, Check, note, ok};
+use super::check::{Answer, Check, checks, note, ok};
 use super::snapshot::{XDP_IN_DRIVER, XDP_ZERO_COPY};
 use super::subject::{Skip, Subject};
 use host::tasks::parse_capabilities;
 use model::NicFacts;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "net.bypass",
-        reads: "/proc/net/protocols: XDP, PACKET; the capabilities of this process",
-        when: "one of the stacks kernel, spin, xdp cannot run",
-        why: "bypass xdp carries packets past the kernel by AF_XDP or AF_PACKET, which take capabilities",
-        evidence: &[Measured("UDP ping-pong of sockperf: 6.9 µs blocking, 2.2 spinning, 1.6 over AF_XDP")],
-        make: Once(stacks),
-    },
-    Check {
-        id: "nic.xdp",
-        reads: "netlink netdev: xdp-features; rtnetlink: IFLA_XDP, the device's MTU",
-        when: "AF_XDP works behind the driver only, does not take the MTU, or another XDP program is attached",
-        why: "frames without copies, in the driver, behind the driver and by AF_PACKET cost differently on each device",
-        evidence: &[Kernel("Documentation/networking/af_xdp.rst")],
-        make: EachNic(back_ends),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "net.bypass" by Once(stacks),
+        reads "/proc/net/protocols: XDP, PACKET; the capabilities of this process",
+        when "one of the stacks kernel, spin, xdp cannot run",
+        why "bypass xdp carries packets past the kernel by AF_XDP or AF_PACKET, which take capabilities",
+        on [Measured("UDP ping-pong of sockperf: 6.9 µs blocking, 2.2 spinning, 1.6 over AF_XDP")];
+    "nic.xdp" by EachNic(back_ends),
+        reads "netlink netdev: xdp-features; rtnetlink: IFLA_XDP, the device's MTU",
+        when "AF_XDP works behind the driver only, does not take the MTU, or another XDP program is attached",
+        why "frames without copies, in the driver, behind the driver and by AF_PACKET cost differently on each device",
+        on [Kernel("Documentation/networking/af_xdp.rst")];
 ];
 
 /// What AF_XDP and AF_PACKET take, by the numbers of linux/capability.h.

@@ -12,7 +12,6 @@ use std::cell::OnceCell;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Why a check is not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Skip {
     pub(super) kind: SkipKind,
@@ -35,7 +34,6 @@ impl Skip {
     }
 }
 
-/// An interrupt.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Irq {
     pub(super) number: u32,
@@ -45,29 +43,24 @@ pub(super) struct Irq {
     pub(super) effective: Option<CpuList>,
     /// Whether its affinity may be written at all.
     pub(super) managed: bool,
-    /// How often it came.
     pub(super) total: u64,
 }
 
 impl Irq {
-    /// The CPUs that it goes to.
     pub(super) fn cpus(&self) -> &CpuList {
         self.effective.as_ref().filter(|cpus| !cpus.is_empty()).unwrap_or(&self.asked)
     }
 
-    /// The file that tells so.
     pub(super) fn path(&self) -> String {
         let file = if self.effective.as_ref().is_some_and(|cpus| !cpus.is_empty()) { "effective" } else { "smp" };
         format!("/proc/irq/{}/{file}_affinity_list", self.number)
     }
 
-    /// The file that asks for it.
     pub(super) fn asked_path(&self) -> String {
         format!("/proc/irq/{}/smp_affinity_list", self.number)
     }
 }
 
-/// What the checks look at.
 pub(super) struct Subject<'a> {
     pub(super) machine: &'a Machine,
     pub(super) scope: &'a Scope,
@@ -154,7 +147,6 @@ impl<'a> Subject<'a> {
         self.maybe("/sys/kernel/security/lockdown").map(|text| Form::Choice.value(&text))
     }
 
-    /// The CPUs to measure on.
     pub(super) fn cpus(&self) -> Result<&CpuList, Skip> {
         if self.scope.cpus.is_empty() {
             return Err(Skip::not_asked("needs the CPUs to measure on: --cpus LIST"));
@@ -171,7 +163,6 @@ impl<'a> Subject<'a> {
         self.list("/sys/devices/system/cpu/online").unwrap_or_default()
     }
 
-    /// Whether CPUs to measure on are known.
     pub(super) fn is_scoped(&self) -> bool {
         !self.scope.cpus.is_empty()
     }
@@ -216,12 +207,10 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// All threads, where there are some.
     pub(super) fn processes(&self) -> Result<&[Task], Skip> {
         if self.tasks().is_empty() { Err(Skip::not_here("/proc shows no processes")) } else { Ok(self.tasks()) }
     }
 
-    /// The first thread of a process with this name.
     pub(super) fn running(&self, name: &str) -> Option<&Task> {
         // The kernel keeps 15 bytes of a name.
         let cut: String = name.chars().take(15).collect();
@@ -245,7 +234,6 @@ impl<'a> Subject<'a> {
         Ok(vec![if is_good(value) { ok(fine) } else { other }.read(path, value)])
     }
 
-    /// Interrupts that have an affinity, with their counts.
     pub(super) fn irqs(&self) -> &[Irq] {
         self.irqs.get_or_init(|| {
             let table = self.maybe("/proc/interrupts").map(|text| host::irqs::Row::table(&text)).unwrap_or_default();
@@ -265,7 +253,6 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// The interrupts of a device.
     pub(super) fn irqs_of(&self, nic: &str) -> Vec<&Irq> {
         let mut numbers = host::nic::irq_numbers(self.machine, plain(nic), &[]);
         numbers.extend(self.snapshot.devices.get(nic).map(|device| device.irqs.as_slice()).unwrap_or_default());
@@ -276,12 +263,10 @@ impl<'a> Subject<'a> {
         self.mounts.get_or_init(|| parse_mounts(&self.maybe("/proc/mounts").unwrap_or_default()))
     }
 
-    /// Where the unified control groups are mounted.
     pub(super) fn unified(&self) -> Option<&str> {
         unified(self.mounts())
     }
 
-    /// Where a controller of version 1 is mounted.
     pub(super) fn version1(&self, controller: &str) -> Option<&str> {
         let has = |mount: &&Mount| {
             (mount.kind == "cgroup" && mount.options.iter().any(|option| option == controller))
@@ -290,14 +275,12 @@ impl<'a> Subject<'a> {
         self.mounts().iter().find(has)?.path.to_str()
     }
 
-    /// Whether the cpuset controller is in the unified hierarchy.
     pub(super) fn cpuset_is_unified(&self) -> bool {
         let Some(folder) = self.unified() else { return false };
         self.maybe(&format!("{folder}/cgroup.controllers"))
             .is_some_and(|text| text.split_ascii_whitespace().any(|word| word == "cpuset"))
     }
 
-    /// The CPUs that isolated partitions hold.
     pub(super) fn partitioned(&self) -> CpuList {
         let Some(folder) = self.unified() else { return CpuList::default() };
         self.list(&format!("{folder}/cpuset.cpus.isolated")).unwrap_or_default()
@@ -309,7 +292,6 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Which CPUs an examination is about.
 pub(super) fn scope(machine: &Machine, asked: &CpuList) -> (CpuList, ScopeOrigin) {
     if !asked.is_empty() {
         return (asked.clone(), ScopeOrigin::Asked);

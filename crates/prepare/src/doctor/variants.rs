@@ -1,31 +1,20 @@
 //! Advice for the real-time variants of Linux that were found, and changes of the kernel that what was measured fits.
 
-use super::check::Evidence::{Kernel, Measured, Practice};
-use super::check::Make::Once;
-use super::check::{Answer, Check, Observation, note, ok, some_of, warning};
+use super::check::{Answer, Check, Observation, checks, note, ok, some_of, warning};
 use super::subject::{Skip, Subject, plain};
 use model::known::{Symptom, fitting};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "sched.variant",
-        reads: "the real-time variants found; /proc/shield, /sys/module/xenomai, /sys/class/net/*/oob_port, the drivers of the devices",
-        when: "one is there",
-        why: "a variant has tools and sockets of its own: what Windhover sets and measures is the Linux half",
-        evidence: &[Kernel("the variants' own documents; what was tried is in docs/doctor.md")],
-        make: Once(variants),
-    },
-    Check {
-        id: "sched.known-change",
-        reads: "uname release, visitors and stalls while measuring",
-        when: "a change of the kernel that is known to move tails fits both the version and what was measured",
-        why: "a newer kernel may lack the cause",
-        evidence: &[
-            Measured("standard deviation 234 µs under load on 6.1, 0.3 µs on 6.12, in simulated time"),
-            Practice,
-        ],
-        make: Once(known_changes),
-    },
+pub(super) const CHECKS: &[Check] = checks![
+    "sched.variant" by Once(variants),
+        reads "the real-time variants found; /proc/shield, /sys/module/xenomai, /sys/class/net/*/oob_port, the drivers of the devices",
+        when "one is there",
+        why "a variant has tools and sockets of its own: what Windhover sets and measures is the Linux half",
+        on [Kernel("the variants' own documents; what was tried is in docs/doctor.md")];
+    "sched.known-change" by Once(known_changes),
+        reads "uname release, visitors and stalls while measuring",
+        when "a change of the kernel that is known to move tails fits both the version and what was measured",
+        why "a newer kernel may lack the cause",
+        on [Measured("standard deviation 234 µs under load on 6.1, 0.3 µs on 6.12, in simulated time"), Practice];
 ];
 
 /// What is said of a variant. Nothing where another one says it.
@@ -44,7 +33,6 @@ const ADVICE: [(&str, Advise); 9] = [
     ("RTnet", rtnet),
 ];
 
-/// What Windhover cannot say of such a variant.
 const FOREIGN: &str = "windhover's figures are those of Linux's own sockets: it does not measure that half";
 
 fn variants(s: &Subject<'_>) -> Answer {
