@@ -8,8 +8,7 @@ const LATEST: &str = "-30";
 /// Longest subject, in characters.
 const SUBJECT: usize = 72;
 
-/// Refuses a history that does not keep to CONTRIBUTING.md. A folder whose history git does not show, an unpacked archive, is
-/// passed with a line that says so.
+/// Refuses a history that does not keep to CONTRIBUTING.md; passes, with a line, where git shows none (an archive).
 pub(crate) fn run() -> Result<()> {
     let log = match process::output("git", &["log", LATEST, "--no-merges", "--format=%h %s%x1f%b%x1e"]) {
         Ok(log) => log,

@@ -8,8 +8,8 @@ use std::path::Path;
 /// Files with more lines than these are named.
 const LONG: usize = 600;
 
-/// Lines of Rust that are not empty, of all files that git knows, without tests but with comments. Tests are the folders `tests`, `fuzz`
-/// and `benches`, files called `tests.rs`, and what follows `#[cfg(test)]` in front of a module with a body.
+/// Lines of Rust that are not empty, of all files that git knows, with comments, without tests: the folders `tests`, `fuzz`
+/// and `benches`, files `tests.rs`, and what follows `#[cfg(test)]` in front of a module with a body.
 pub(crate) fn run() -> Result<()> {
     let mut by_crate: BTreeMap<String, usize> = BTreeMap::new();
     let mut long = Vec::new();

@@ -21,8 +21,7 @@ pub(crate) fn check_fuzz() -> Result<()> {
     process::finish(process::command(&process::cargo(), &arguments).env("CARGO_TARGET_DIR", process::target()))
 }
 
-/// The fuzz targets are a workspace of their own, whose lock file is not kept in the repository: it begins as a copy of the
-/// main workspace's, so that both build the same versions.
+/// The fuzz targets' lock file begins as a copy of the main workspace's, so that both build the same versions.
 fn lock_fuzz() -> Result<()> {
     let [main, own] = ["Cargo.lock", "fuzz/Cargo.lock"].map(|name| process::root().join(name));
     let changed = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
@@ -32,8 +31,8 @@ fn lock_fuzz() -> Result<()> {
     Ok(())
 }
 
-/// Runs fuzz targets without a sanitizer, which works on stable Rust. All are one program, which is built once. What they
-/// find that is new stays in `target/fuzz/NAME`; what breaks one goes to `fuzz/artifacts/NAME`.
+/// Runs fuzz targets without a sanitizer, on stable Rust. New inputs stay in `target/fuzz/NAME`, failing ones go to
+/// `fuzz/artifacts/NAME`.
 pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<()> {
     lock_fuzz()?;
     let corpora = files::listed(&process::root().join("fuzz/corpus"))?;

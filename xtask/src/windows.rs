@@ -230,8 +230,7 @@ fn collected(chunks: &mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
     bytes
 }
 
-/// What a program printed that must succeed. A busy machine makes figures invalid, which is no failure of function: 4 is taken from
-/// a program whose documents say why, and only from it.
+/// What a program printed that must succeed. 4 (invalid figures, as on a busy machine) passes where its documents say why.
 fn printed(command: &mut Command) -> Result<String> {
     let output = finished(command)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

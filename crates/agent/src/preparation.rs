@@ -39,8 +39,7 @@ pub(crate) struct Made {
 pub(crate) struct Preparation {
     kernel: Kernel,
     state: StateDir,
-    /// For settings: in another network namespace than the machine's first, device names and sysctls mean others, so
-    /// that their sets must not meet those of other namespaces.
+    /// For settings: another network namespace has other devices and sysctls, so its sets are kept apart.
     own: StateDir,
     lines: LineSink,
     shield: Option<Shield>,

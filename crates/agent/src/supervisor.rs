@@ -157,8 +157,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
         }
     }
 
-    /// Loads a kernel and goes down into it. The answer leaves before; when the machine stays up nobody hears of it but on
-    /// stderr.
+    /// Loads a kernel and goes down into it. The answer leaves before; a later failure shows on stderr only.
     fn enter_kernel(&mut self, kernel: &KernelChoice) -> Result<(), AgentError> {
         let problems = self.preparation.restore();
         problems.iter().for_each(|problem| (self.context.lines)(problem));

@@ -26,8 +26,7 @@ const LONGEST_LINE: u64 = wire::AGENT_LIMIT as u64;
 const LONGEST_WORDS: u64 = 4096;
 /// How long a worker whose stdout has closed may take to end.
 const LINGER: Duration = Duration::from_secs(5);
-/// How long what a worker wrote may take to be read after its end. Only a descendant that left its process group and
-/// holds its stdout can make this run out.
+/// How long a worker's output is read after its end; only a descendant outside its process group can use it up.
 const DRAIN: Duration = Duration::from_secs(2);
 /// How long its last words may take to arrive after its death.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -202,8 +201,7 @@ impl Worker {
         let _ = self.child.kill();
     }
 
-    /// Notes that the process has ended. What it wrote is still being read; what it left in its process group is killed
-    /// and cannot hold its stdout any longer.
+    /// Notes the end of the process. Its output is still read; what it left in its process group is killed.
     pub(crate) fn note_exit(&mut self) {
         if self.end.is_none() {
             let _ = self.child.try_wait();
@@ -238,8 +236,7 @@ impl Worker {
     }
 }
 
-/// Whether the file that this agent runs from is not the one at its path any more: a build or an upgrade put another one
-/// there. Its workers would be another build than the agent and the far end.
+/// Whether a build or an upgrade replaced this agent's file: its workers would be another build than the far end.
 fn replaced(program: &Path) -> bool {
     const RUNNING: &str = "/proc/self/exe";
     let Ok(link) = std::fs::read_link(RUNNING) else { return false };

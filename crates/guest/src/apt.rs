@@ -39,8 +39,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) otherwise: &'a str,
 }
 
-/// The folder, filled by `unpack` where the cache does not have it, and what `unpack` told of it. To get it anew, remove
-/// the folder.
+/// The folder, filled by `unpack` where the cache does not have it, and what `unpack` returned. Remove it to renew it.
 pub(crate) fn ready(
     wanted: &Wanted<'_>,
     cache: &Cache,

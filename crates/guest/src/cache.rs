@@ -14,10 +14,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// `$XDG_CACHE_HOME/windhover`, else `~/.cache/windhover`.
-    ///
-    /// # Errors
-    /// [`GuestError::Refused`] where neither variable is set.
+    /// `$XDG_CACHE_HOME/windhover`, else `~/.cache/windhover`; an error where neither variable is set.
     pub fn usual() -> Result<Self, GuestError> {
         let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let folder = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));

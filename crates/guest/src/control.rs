@@ -112,8 +112,7 @@ pub fn decoded(bytes: &str) -> Vec<u8> {
 /// The longest line, in bytes: a command line that Linux takes (6 MB at the most, usually 2 MB) is longest.
 pub(crate) const LONGEST_LINE: usize = 8 << 20;
 
-/// What the next line says; nothing at the end of the port. Lines that say nothing of this kind are passed over, and those
-/// that are too long without being kept.
+/// The next line of this type; none at the end of the port. Other lines, and those that are too long, are passed over.
 pub(crate) fn next<T: serde::de::DeserializeOwned>(from: &mut impl BufRead) -> Option<T> {
     loop {
         let mut line = Vec::new();

@@ -1,7 +1,6 @@
 //! Programs as the loader sees them: what it never reads is left out of images.
 
-/// Cuts symbols and debug information off a program: they lie behind what is loaded, and the list of sections says only
-/// where they are. Anything but a little-endian 64-bit ELF file stays as it is.
+/// Cuts symbols and debug information, which lie behind what is loaded, off a little-endian 64-bit ELF file.
 pub(crate) fn loaded_part(program: &mut Vec<u8>) {
     if let Some(end) = end_of_segments(program).filter(|end| *end <= program.len()) {
         program.truncate(end);

@@ -27,9 +27,6 @@ pub struct RunFolder {
 
 impl RunFolder {
     /// Makes one in the folder for temporary files. `program` (windhover) is started as its keeper.
-    ///
-    /// # Errors
-    /// [`GuestError::File`]; [`GuestError::Refused`] without a keeper.
     pub fn make(program: &Path) -> Result<Self, GuestError> {
         let all = std::env::temp_dir();
         remove_stale(&all);
@@ -125,11 +122,8 @@ fn is_named(path: &Path) -> bool {
     parts.is_some_and(|(pid, count)| pid.parse::<u32>().is_ok() && count.parse::<u32>().is_ok())
 }
 
-/// The life of a keeper, in a process of its own: waits until its owner (process id and start time) has ended or let it go.
-/// `ready` writes [`Keeper::READY`] to standard output.
-///
-/// # Errors
-/// [`GuestError::Refused`] when the owner cannot be waited for.
+/// The life of a keeper, in a process of its own: waits until its owner (process id and start time) has ended or released
+/// it. `ready` writes [`Keeper::READY`] to standard output.
 pub fn wait_for_owner(owner: (i32, u64), ready: impl FnOnce()) -> Result<(), GuestError> {
     task::own_session();
     let wait = LongWait::new()?;

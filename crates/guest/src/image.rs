@@ -39,8 +39,7 @@ pub struct Program {
     pub build: String,
 }
 
-/// The image of a kernel with these modules beside the usual ones: of an earlier call when nothing that is in it changed
-/// since, else made now.
+/// The image of a kernel with these modules beside the usual ones: an earlier one while nothing in it changed, else new.
 pub(crate) fn ready(
     kernel: &Kernel,
     modules: &[&str],

@@ -51,16 +51,14 @@ const COMMAND: Duration = Duration::from_secs(30);
 /// Bytes of a program's output in one line.
 const CHUNK: usize = 16_384;
 
-/// Whether this is the first process of a guest. The kernel hands it the words of the command line that it does not know
-/// itself, so that the arguments say nothing.
+/// Whether this is the first process of a guest; its arguments are words of the kernel's command line.
 #[must_use]
 pub fn is_first_process() -> bool {
     let by_kernel = std::env::args_os().next().is_some_and(|name| name == image::INIT);
     by_kernel && std::process::id() == 1 && Path::new(image::BUILD).is_file()
 }
 
-/// The guest's first process; does not return, since its end would be the kernel's. Switches off whatever machine it is on:
-/// ask [`is_first_process`] before.
+/// The guest's first process; does not return. It switches the machine off: ask [`is_first_process`] before.
 pub fn first_process() -> ! {
     if let Err(why) = start() {
         // The console: the host side shows its last lines.
@@ -138,9 +136,6 @@ fn load_modules() -> Result<(), String> {
 pub type MakeHosts<'a> = &'a mut dyn FnMut(u32) -> Result<Vec<GuestHost>, String>;
 
 /// The second process: serves the ports until it is told to power off. `make` makes the hosts.
-///
-/// # Errors
-/// A line for the console, where the control port cannot be used.
 pub fn serve(hosts: u32, make: MakeHosts<'_>) -> Result<(), String> {
     let control = port(CONTROL).ok_or_else(|| format!("there is no port {CONTROL}"))?;
     let open = || OpenOptions::new().read(true).write(true).open(&control);

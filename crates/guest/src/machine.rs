@@ -196,8 +196,7 @@ fn control_socket(folder: &Path) -> PathBuf {
     folder.join("control")
 }
 
-/// A guest that runs. Dropping it switches it off, and its end is QEMU's in any case: QEMU dies with the thread that started
-/// it (prctl(2), PR_SET_PDEATHSIG), so start it from one that stays.
+/// A guest that runs. Dropping it switches it off. QEMU dies with the thread that started it (PR_SET_PDEATHSIG).
 #[derive(Debug)]
 pub struct Guest {
     /// What its kernel is.
@@ -217,10 +216,8 @@ pub struct Usage {
 }
 
 impl Guest {
-    /// Fetches what is missing, makes the image, boots, and waits until the guest is ready, or `stop` is raised.
-    ///
-    /// # Errors
-    /// [`GuestError::Refused`] before anything was started; [`GuestError::Failed`] with the last lines of the console.
+    /// Fetches what is missing, makes the image, boots, and waits until the guest is ready, or `stop` is raised. An error
+    /// after the start has the last lines of the console.
     pub fn boot(
         spec: &GuestSpec,
         program: &Program,
@@ -288,30 +285,20 @@ impl Guest {
         told.filter_map(|told| if let FromGuest::Note(text) = told { Some(text) } else { None }).collect()
     }
 
-    /// Runs a program in it and waits for the end; gives back the status as a shell would. `output` gets what it writes, the
-    /// flag says to standard error.
-    ///
-    /// # Errors
-    /// [`GuestError::Failed`] when the program cannot be started, the guest ends, the limit passes or it is interrupted; in
-    /// the last two cases the guest has to be switched off.
+    /// Runs a program to its end; the status as a shell would give it. `output` gets what it writes; the flag marks
+    /// standard error. After the limit or an interruption the guest has to be switched off.
     pub fn run(&mut self, job: &Job<'_>, output: &mut dyn FnMut(bool, &[u8])) -> Result<i32, GuestError> {
         let Self { line, qemu, folder, .. } = self;
         line.run(job, output, &mut || ended("the guest ended", qemu, folder.path()))
     }
 
     /// From now on other processes can ask for programs ([`crate::run_at`]), which run once they are served.
-    ///
-    /// # Errors
-    /// [`GuestError::Failed`] when there can be no socket in its folder.
     pub fn listen(&self) -> Result<RequestListener, GuestError> {
         let path = self.folder.path();
         RequestListener::listen(path).map_err(GuestError::file("serve programs in", path))
     }
 
-    /// Runs the programs that other processes ask for until `stopped`.
-    ///
-    /// # Errors
-    /// [`GuestError::Failed`] with the last lines of the console when the guest ends.
+    /// Runs the programs that other processes ask for until `stopped`; an error when the guest ends.
     pub fn serve(&mut self, listener: RequestListener, stopped: &dyn Fn() -> bool) -> Result<(), GuestError> {
         let Self { line, qemu, folder, .. } = self;
         match line.serve(listener, stopped).map_err(GuestError::file("serve programs in", folder.path()))? {

@@ -25,11 +25,8 @@ pub struct PackageSet<'a> {
 }
 
 impl PackageSet<'_> {
-    /// The folder with the files of all, which apt fetches and verifies where the cache does not have them. Nothing is
-    /// installed. To get it anew, remove the folder. `note` is told what is fetched.
-    ///
-    /// # Errors
-    /// [`GuestError::Refused`] without apt, keys or space, [`GuestError::Failed`] with what apt said.
+    /// The folder with all files, which apt fetches and verifies where the cache does not have them; nothing is installed.
+    /// Remove it to renew it. `note` gets what is fetched.
     pub fn fetch(&self, cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<PathBuf, GuestError> {
         let &Self { what, name, size, space, otherwise, .. } = self;
         let wanted =

@@ -58,8 +58,7 @@ impl Line {
         sent.map_err(|error| GuestError::Failed(format!("the guest's control port: {error}")))
     }
 
-    /// Runs a program and waits for its end; gives back the status as a shell would. `output` gets what it writes, the flag
-    /// says to standard error. `ended`: why the guest ended, once it has.
+    /// Runs a program to its end; the status as a shell would give it. `output` gets what it writes; `ended`: why the guest did.
     pub(crate) fn run(
         &mut self,
         job: &Job<'_>,
@@ -93,8 +92,7 @@ impl Line {
         }
     }
 
-    /// Runs the programs of other processes, which ask for them at the socket [`run_at`] uses, until `stopped` or the end
-    /// of the guest. Whether it was stopped.
+    /// Runs programs that other processes ask for ([`run_at`]) until `stopped` or the guest's end. Whether it was stopped.
     pub(crate) fn serve(&mut self, listener: RequestListener, stopped: &dyn Fn() -> bool) -> std::io::Result<bool> {
         let relay = Arc::new(Relay {
             port: Mutex::new(self.stream.try_clone()?),
@@ -151,11 +149,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("programs")
 }
 
-/// Runs a program in a guest of another process that serves programs ([`crate::Guest::serve`]), by the guest's folder. The
-/// program is killed when the calling process ends.
-///
-/// # Errors
-/// [`GuestError::Failed`] when the guest does not answer or ends, the program cannot be started, or the limit passes.
+/// Runs a program in a guest that another process serves ([`crate::Guest::serve`]); it ends with the calling process.
 pub fn run_at(folder: &Path, job: &Job<'_>, output: &mut dyn FnMut(bool, &[u8])) -> Result<i32, GuestError> {
     let socket = socket(folder);
     let stream = UnixStream::connect(&socket).map_err(GuestError::file("connect to the guest by", &socket))?;

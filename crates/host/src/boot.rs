@@ -11,11 +11,9 @@ use std::path::Path;
 const KEXEC_FILE_UNLOAD: libc::c_ulong = 1;
 const KEXEC_FILE_NO_INITRAMFS: libc::c_ulong = 4;
 
-/// Loads a kernel that the next kexec starts, in place of one that was loaded before (kexec_file_load(2)).
-///
-/// # Errors
-/// The kernel's: EPERM without CAP_SYS_BOOT, under lockdown or with kexec_load_disabled; ENOEXEC for no kernel;
-/// EKEYREJECTED, ENOKEY, EBADMSG or ENODATA for a signature that is wrong or missing.
+/// Loads a kernel for the next kexec, in place of the one loaded before (kexec_file_load(2)). Errors are the kernel's:
+/// EPERM without CAP_SYS_BOOT, under lockdown or with kexec_load_disabled; ENOEXEC for no kernel; EKEYREJECTED, ENOKEY,
+/// EBADMSG or ENODATA for a wrong or missing signature.
 pub fn kexec_load(kernel: &Path, initrd: Option<&Path>, command_line: &str) -> io::Result<()> {
     let kernel = File::open(kernel)?;
     let initrd = initrd.map(File::open).transpose()?;
@@ -45,11 +43,7 @@ pub enum Down {
     Kexec,
 }
 
-/// Writes all file systems out and goes down at once, without ending processes (reboot(2)). For machines without an init that
-/// does better.
-///
-/// # Errors
-/// The kernel's; it does not come back otherwise.
+/// Syncs all file systems and goes down at once, without ending processes (reboot(2)), on machines without an init.
 pub fn go_down(down: Down) -> io::Result<()> {
     let how = match down {
         Down::Reboot => libc::LINUX_REBOOT_CMD_RESTART,
@@ -63,8 +57,7 @@ pub fn go_down(down: Down) -> io::Result<()> {
     Errno::result(done).map(drop).map_err(io::Error::from)
 }
 
-/// Release and version, as uname(2) will have them, from a kernel's file (Documentation/arch/x86/boot.rst, kernel_version);
-/// `None` for a file of another kind.
+/// Release and version as uname(2) shows them, from a kernel's file (Documentation/arch/x86/boot.rst), else `None`.
 pub fn kernel_version(path: &Path) -> io::Result<Option<(String, String)>> {
     let mut file = File::open(path)?;
     let mut header = Vec::new();

@@ -44,8 +44,7 @@ pub struct Devices {
     pub send_drops: u64,
 }
 
-/// UDP and TCP from the text of /proc/net/snmp: pairs of lines, names then values. Returns UDP's counters and TCP's
-/// RetransSegs; what a kernel does not have is 0.
+/// UDP's counters and TCP's RetransSegs from the text of /proc/net/snmp; 0 for what a kernel does not have.
 #[must_use]
 pub fn parse_snmp(text: &str) -> (Udp, u64) {
     let mut udp = Udp::default();
@@ -114,8 +113,7 @@ pub fn parse_net_dev(text: &str) -> Devices {
     sums
 }
 
-/// Packets dropped because a CPU's backlog was full, summed over the CPUs: the second hexadecimal column of
-/// /proc/net/softnet_stat.
+/// Packets dropped because a CPU's backlog was full: the second column of /proc/net/softnet_stat, summed.
 #[must_use]
 pub fn parse_softnet_drops(text: &str) -> u64 {
     text.lines()
@@ -161,8 +159,7 @@ impl Totals {
     }
 }
 
-/// Counters over a span. Start it before and finish it after [`crate::usage::Sampler`], outside the measured span: it
-/// reads files and allocates.
+/// Counters over a span. Start it before and finish it after [`crate::usage::Sampler`]: it reads files and allocates.
 #[derive(Debug, Clone)]
 pub struct Sampler(Totals);
 

@@ -5,8 +5,7 @@ use crate::tasks::parse_stat;
 use crate::usage::{parse_sched_migrations, parse_schedstat};
 use std::time::Duration;
 
-/// A process that has ended. What is of its first thread only says so in its name; the sums over all threads come from
-/// the wait for it (getrusage(2)).
+/// A process that has ended. Sums over all threads come from the wait for it (getrusage(2)).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ended {
     /// Whether its first thread was in a real-time class.
@@ -15,8 +14,7 @@ pub struct Ended {
     pub waited: Option<Duration>,
     /// How often it was given a CPU (third field).
     pub turns: Option<u64>,
-    /// How often its first thread changed CPUs (se.nr_migrations of /proc/PID/sched); absent where the kernel has no
-    /// such file.
+    /// CPU changes of its first thread (se.nr_migrations of /proc/PID/sched); absent where there is no such file.
     pub migrations: Option<u64>,
 }
 

@@ -44,8 +44,7 @@ impl Ethtool {
         self.try_ask(device, words).ok().map(drop)
     }
 
-    /// The same with the kernel's reason. Some commands answer with flags. Every caller gives at least as many words as
-    /// the kernel writes for its command.
+    /// As [`Self::ask`], with the kernel's reason. `words` must hold as many as the kernel writes for the command.
     pub(crate) fn try_ask(&self, device: &str, words: &mut [u32]) -> io::Result<libc::c_int> {
         self.call(device, words.as_mut_ptr().cast())
     }
@@ -195,8 +194,7 @@ fn speed_from(words: &[u32]) -> Option<u32> {
     (speed != 0 && speed != 0xffff && speed != u32::MAX).then_some(speed)
 }
 
-/// Names from struct ethtool_gstrings; bits from struct ethtool_gfeatures: blocks of available, requested, active and
-/// never changed, 32 features a block.
+/// Names of ethtool_gstrings, bits of ethtool_gfeatures: blocks of available, requested, active and never changed.
 fn features_from(strings: &[u32], features: &[u32], count: usize) -> BTreeMap<String, bool> {
     let mut found = BTreeMap::new();
     for number in 0..count {

@@ -59,10 +59,7 @@ pub fn allowed(machine: &Machine) -> String {
     find(machine).iter().map(|holder| holder.latency_us).min().map_or_else(|| "none".to_owned(), |us| us.to_string())
 }
 
-/// Ends a holder and waits until it is gone. One that is gone already is no error.
-///
-/// # Errors
-/// The kernel's, as where it is another user's.
+/// Ends a holder and waits until it no longer runs; no error where it had ended.
 pub fn end(task: &TaskKey) -> io::Result<()> {
     let machine = Machine::running();
     let deadline = Instant::now() + PATIENCE;

@@ -36,8 +36,7 @@ pub enum LayerError {
 /// The text of a built-in layer by its name.
 pub type BuiltIn = [(&'static str, &'static str)];
 
-/// A built-in layer or a file (ending in `.toml`) with all that it extends: the lowest first, itself last. One that two layers
-/// extend comes twice.
+/// A built-in layer or a `.toml` file with all that it extends, the lowest first. One that is extended twice comes twice.
 pub fn load(name: &str, built_in: &BuiltIn) -> Result<Vec<Layer>, LayerError> {
     let mut reader = Reader { built_in, with_files: true, open: Vec::new(), layers: Vec::new() };
     reader.add(name, Path::new(""))?;

@@ -27,8 +27,7 @@ pub fn inode_of(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().map(|data| data.st_ino())
 }
 
-/// The kernel's number of the calling thread's network namespace, which no other gets in this boot (Linux 5.14); an inode is
-/// given again when its namespace is gone.
+/// The kernel's number of the thread's network namespace, unique in this boot (Linux 5.14); inodes are used again.
 #[must_use]
 pub fn cookie() -> Option<u64> {
     let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).ok()?;
@@ -51,8 +50,7 @@ pub fn cookie_of(path: &Path) -> Option<u64> {
     std::thread::Builder::new().spawn(enter).ok()?.join().ok()?
 }
 
-/// Whether the calling thread is in the machine's initial network namespace: that of process 1, where it can be read;
-/// else told by a setting of the whole machine, which /proc/sys shows there alone.
+/// Whether the thread is in the initial network namespace: that of process 1, else by a setting that only it shows.
 #[must_use]
 pub fn is_initial() -> Option<bool> {
     match (inode(), inode_of(Path::new("/proc/1/ns/net"))) {
@@ -95,8 +93,7 @@ pub enum Search {
     },
 }
 
-/// Looks for a network namespace by its inode: named in /run/netns, of a thread, mounted in any mount namespace, open in a
-/// process. One that only a socket keeps can be entered by nobody, and counts as gone.
+/// Looks for a network namespace by inode in /run/netns, threads, mounts and open files. A socket alone does not count.
 #[must_use]
 pub fn find(inode: u64) -> Search {
     let mut named = entries(Path::new("/run/netns"));

@@ -30,8 +30,7 @@ pub struct NicQueue {
     /// Whether it sends.
     pub transmits: bool,
     pub number: u32,
-    /// CPUs that share the work of receiving from it (RPS), or that send through it (XPS); absent where the kernel does
-    /// not offer that, as with XPS of a single queue.
+    /// CPUs that share receiving from it (RPS) or send through it (XPS); absent where the kernel does not offer that.
     pub steering: Option<CpuList>,
     device: String,
 }
@@ -74,10 +73,7 @@ pub fn xdp_program(device: &str) -> Option<u32> {
 }
 
 impl NicMap {
-    /// Looks at a device.
-    ///
-    /// # Errors
-    /// [`NicError`] when there is no such device in this namespace, or /sys shows another one's.
+    /// Looks at a device of this namespace, which /sys must show.
     pub fn of(machine: &Machine, device: &str) -> Result<Self, NicError> {
         let running = machine.is_running();
         let class = class(device);
@@ -172,8 +168,7 @@ pub fn local_cpus(machine: &Machine, device: &str) -> Option<CpuList> {
         .find_map(|file| machine.cpu_list(class(device).join(file)))
 }
 
-/// The interrupts of a device: those of the function on the bus (MSI-X, then the one line of old), else those that NAPI
-/// instances name.
+/// A device's interrupts: those of its function on the bus (MSI-X, else the one line), else of its NAPI instances.
 #[must_use]
 pub fn irq_numbers(machine: &Machine, device: &str, napis: &[Napi]) -> Vec<u32> {
     let device = class(device).join("device");

@@ -43,8 +43,7 @@ pub fn check(path: &Path) -> io::Result<()> {
     trust(found.uid(), if is_sticky { 0 } else { found.mode() })
 }
 
-/// Where a user other than root keeps what ends with the machine: the folder of the session, or one in /tmp that is theirs
-/// alone. `None` for root.
+/// Where a user other than root keeps state of this boot: the session's folder, else one in /tmp. `None` for root.
 #[must_use]
 pub fn of_user() -> Option<PathBuf> {
     let user = nix::unistd::geteuid();

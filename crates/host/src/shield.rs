@@ -81,12 +81,9 @@ fn file(state: &StateDir) -> Result<PathBuf, UndoError> {
     Ok(state.folder()?.join("shield.json"))
 }
 
-/// Lets the calling thread run on `cpus` when these are behind a shield with a control group; does nothing when there is
-/// no shield, when its backend needs nothing, or when the CPUs are not all shielded.
-///
-/// Threads and processes that the thread starts afterwards are behind the shield too: start helpers before. In version 2
-/// of control groups a thread enters alone only within its shield's subtree, so its process joins the domain there
-/// first; what its old group counted or limited it counts and limits no more.
+/// Lets the calling thread run on `cpus` when all of them are behind a shield with a control group; else does nothing. What
+/// the thread starts afterwards is behind the shield too: start helpers before. In version 2 the process first joins the
+/// shield's domain, whose counts and limits replace those of its old group.
 pub fn enter(cpus: &CpuList) -> Result<(), EnterError> {
     enter_of(&StateDir::usual(), cpus)
 }

@@ -29,9 +29,8 @@ pub fn stack_environment() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The libraries that LD_PRELOAD names in this process, and whether the dynamic loader has mapped each. The loader skips
-/// one that it cannot load with a warning, and all of them in a statically linked program; in a program that gains
-/// privileges when it starts (setuid, file capabilities) it skips those named by a path.
+/// The libraries of LD_PRELOAD in this process, and whether the dynamic loader has mapped each. It skips what it cannot
+/// load, all of them in a static program, and those named by a path in a program that gains privileges.
 #[must_use]
 pub fn preloads() -> Vec<Preload> {
     match std::env::var_os("LD_PRELOAD") {
@@ -57,8 +56,7 @@ pub fn preloads_among(value: &str, loaded: &[String], resolve: impl Fn(&Path) ->
     Preload::names(value).map(|name| Preload { library: name.to_owned(), loaded: is_loaded(name) }).collect()
 }
 
-/// What carries these sockets of this process, by the status page that our own preload library writes; `None` where the process
-/// does not run behind it, or has no page.
+/// What carries these sockets of this process, by our preload library's status page; `None` without library or page.
 #[must_use]
 pub fn carried(sockets: &[RawFd]) -> Option<Vec<Carried>> {
     let started = std::env::var_os(bypass_abi::VARIABLE)?;
@@ -109,8 +107,7 @@ pub fn carried_by(words: &[u64], sockets: &[RawFd]) -> Vec<Carried> {
     counted.into_iter().map(carried).collect()
 }
 
-/// Names of the objects that the dynamic loader has mapped, as the loader calls them. Its own list rather than
-/// /proc/self/maps: there a library carries the name that its symbolic links end at, which nobody asked for.
+/// Objects that the dynamic loader has mapped, by its names: /proc/self/maps has those that symbolic links end at.
 fn loaded_objects() -> Vec<String> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _size: size_t, names: *mut c_void) -> c_int {
         // SAFETY: dl_iterate_phdr(3) passes a valid record, and the pointer that it was given: the vector below, which

@@ -156,8 +156,7 @@ impl Task {
 /// Length of a clock tick of /proc, ns (USER_HZ, 100 a second on Linux).
 const TICK_NS: i64 = 10_000_000;
 
-/// How far this time namespace is ahead of the machine's first one since boot, in ns: /proc shows starts with this added
-/// (time_namespaces(7)).
+/// How far this time namespace is ahead since boot, in ns: /proc adds it to starts (time_namespaces(7)).
 fn boot_offset_ns(machine: &Machine) -> i64 {
     static HERE: OnceLock<i64> = OnceLock::new();
     let read = || parse_boot_offset_ns(&machine.text("/proc/self/timens_offsets").unwrap_or_default()).unwrap_or(0);
@@ -326,8 +325,7 @@ pub fn parse_cgroup(text: &str) -> Vec<GroupLine> {
     text.lines().filter_map(line).collect()
 }
 
-/// The value of a line `Name:\tvalue` (/proc/PID/status, /proc/meminfo). A task's name has its newlines escaped, so no
-/// name can fake a line.
+/// The value of a line `Name:\tvalue`. A task's name has its newlines escaped, so no name can fake a line.
 #[must_use]
 pub fn status_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))

@@ -101,24 +101,21 @@ fn cpu_ticks<'a>(mut words: impl Iterator<Item = &'a str>) -> CpuTicks {
     }
 }
 
-/// Time run, time ready but not running, both in ns, and how often the thread was given a CPU, from the text of schedstat
-/// (Documentation/scheduler/sched-stats.rst).
+/// Time run, time ready but not running, both in ns, and how often it got a CPU, from schedstat (sched-stats.rst).
 #[must_use]
 pub fn parse_schedstat(text: &str) -> [Option<u64>; 3] {
     let mut words = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).fuse();
     std::array::from_fn(|_| words.next())
 }
 
-/// Time that the thread was ready but not running, in ns, from the text of schedstat. `None` where the kernel does not
-/// count it: it then writes three zeros, though a running thread cannot have run for 0 ns.
+/// Time ready but not running, in ns. `None` where the kernel does not count it: it then writes three zeros.
 #[must_use]
 pub fn parse_schedstat_wait(text: &str) -> Option<u64> {
     let [ran, waited, _] = parse_schedstat(text);
     waited.filter(|_| ran > Some(0))
 }
 
-/// The time that one thread was ready to run and had no CPU (/proc/PID/task/TID/schedstat), for a measured loop: the file
-/// stays open, and reading it takes one pread(2) into the stack.
+/// How long a thread was ready and had no CPU, for a measured loop: the file stays open, a look is one pread(2).
 #[derive(Debug)]
 pub struct RunQueueWait(Option<File>);
 
@@ -208,10 +205,8 @@ struct State {
     thread: Option<Usage>,
 }
 
-/// Usage over a span: made by the measuring thread at its start, consumed by the same thread at its end.
-///
-/// Take it last before the work and finish it first after it: its page faults are those of the span alone. Files stay
-/// open and memory is touched before the span begins.
+/// Usage over a span of the measuring thread. Take it last before the work and finish it first after it, on that thread:
+/// its page faults are those of the span alone. Files stay open and memory is touched before.
 pub struct Sampler(Box<State>);
 
 impl Sampler {
@@ -247,8 +242,7 @@ impl Sampler {
         Self(state)
     }
 
-    /// Notes the CPU the thread is on (one vDSO call, no system call). For the borders of batches, where the kernel
-    /// has no /proc/PID/sched to count moves with.
+    /// Notes the present CPU (one vDSO call), at the borders of batches, where the kernel has no /proc/PID/sched.
     #[inline]
     pub fn observe_cpu(&mut self) {
         let now = sched_getcpu().ok();
@@ -264,8 +258,7 @@ impl Sampler {
         self.finish_with_own().0
     }
 
-    /// As [`Sampler::finish`], with the thread's own CPU time in ns, which another thread of ours on the same CPU needs
-    /// to tell the two from other tasks.
+    /// As [`Sampler::finish`], with the thread's own CPU time in ns, to tell it from other tasks on its CPU.
     #[must_use]
     pub fn finish_with_own(mut self) -> (EndUsage, u64) {
         // The first act: reading /proc below may fault, and that is not the span's.
@@ -334,8 +327,7 @@ fn busy_ns(machine: &CpuTicks, elapsed_ns: u64, cpus: u32) -> u64 {
     u64::try_from(capacity * u128::from(total - machine.idle) / u128::from(total)).unwrap_or(u64::MAX)
 }
 
-/// CPU time that the threads ksoftirqd have had so far, ns. `None` where /proc does not show them (a process namespace of its
-/// own), or does not count.
+/// CPU time of the threads ksoftirqd so far, ns; `None` where /proc does not show or count it.
 fn ksoftirqd_ns() -> Option<u64> {
     // There is one a CPU from boot on, so that one search is enough.
     static FILES: OnceLock<Vec<String>> = OnceLock::new();

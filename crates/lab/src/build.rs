@@ -30,8 +30,7 @@ pub struct LabSpec {
     pub ports: Vec<String>,
     /// Whose it is.
     pub owner: Owner,
-    /// The program (`windhover`) that takes the lab down when its owner, the calling process, was killed; without one
-    /// the lab then stays until the next is made.
+    /// The program (`windhover`) that takes the lab down when the calling process was killed; else it stays until the next lab.
     pub keeper: Option<PathBuf>,
 }
 
@@ -169,8 +168,7 @@ pub struct Batch {
 }
 
 impl LabRecord {
-    /// Plans a lab: names and addresses, nothing made yet. `ports` are the states of the ports that the spec names, in
-    /// its order.
+    /// Plans a lab's names and addresses. `ports` are the states of the spec's ports, in its order.
     #[must_use]
     pub fn plan(spec: &LabSpec, subnet: Option<Subnet>, has_ipv6: bool, ports: Vec<Port>) -> Self {
         let mut ports = ports.into_iter();

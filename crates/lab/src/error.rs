@@ -55,8 +55,7 @@ impl LabError {
         Err(Self::Failed(format!("{what} of lab '{lab}' could not be removed: {why}")))
     }
 
-    /// The design's exit code: 2 for what the caller can put right by asking otherwise, 130 for an interruption, 1 for what failed
-    /// on the way.
+    /// Exit code: 2 for what the caller can put right by asking otherwise, 130 for an interruption, 1 for a failure.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -34,8 +34,7 @@ impl From<GuestError> for LabError {
     }
 }
 
-/// How many times longer than on this machine something may take in a guest: emulation runs at a tenth of the speed, and
-/// shares the CPUs with whatever else runs here.
+/// How many times longer something may take in a guest: emulation runs at a tenth of the speed and shares the CPUs.
 fn patience(mode: GuestMode) -> u32 {
     if mode == GuestMode::Kvm { 2 } else { 30 }
 }
@@ -79,8 +78,7 @@ impl LabRecord {
 }
 
 impl Lab {
-    /// Boots a guest and waits until its hosts are there. It ends with the calling thread, or earlier, and is not written
-    /// down. `note` is told what takes long.
+    /// Boots a guest and waits for its hosts. It ends with the calling thread and is not registered. `note` gets what takes long.
     pub fn boot(
         name: &str,
         spec: &GuestSpec,
@@ -133,12 +131,8 @@ pub fn check_guests(specs: &[GuestSpec]) -> Result<(), LabError> {
     specs.iter().try_for_each(|spec| Ok(spec.check()?))
 }
 
-/// Boots a lab of guests and keeps it up until `stop` is raised: the life of its owner, a process of its own. `ready` is told
-/// once it is up; the lab is given up when it says no.
-///
-/// # Errors
-/// [`LabError::Refused`] and [`LabError::Failed`] of what did not come up, of which nothing stays; [`LabError::Failed`] when
-/// a guest ended, which its record then says.
+/// Boots a lab of guests and keeps it up until `stop` is raised: the life of its owner, a process of its own. `ready` is
+/// called once it is up; false gives it up. Nothing stays of what did not come up; a guest that ended is in the record.
 pub fn hold(
     registry: &Registry,
     name: &str,
@@ -231,11 +225,8 @@ impl RunningGuests {
     }
 }
 
-/// Runs a program on a host of a lab of guests that is up, and waits for its end; gives back the status as a shell would.
-/// When `stop` is raised the program is asked to end. `output` gets what it writes, the flag says to standard error.
-///
-/// # Errors
-/// [`LabError::Failed`] when the guest does not answer or ends, or the program cannot be started.
+/// Runs a program on a host of a lab of guests; the status as a shell would give it. `stop` asks the program to end.
+/// `output` gets what it writes; the flag marks standard error.
 pub fn exec_in_guest(
     guest: &GuestRecord,
     host: &str,

@@ -15,14 +15,12 @@ use task::{Keeper, Launch, Stream};
 const VETH_SECONDS: u64 = 5;
 /// How long two real ports may take to agree on a link, in seconds.
 const PORT_SECONDS: u64 = 30;
-/// The first and the longest pause between two looks at a link. The kernel takes up to a second to bring up a veth pair, and in
-/// an emulated guest each look, a run of `ip`, costs 20 ms of CPU time.
+/// The first and the longest pause between looks at a link. A veth pair takes up to 1 s, a look in a guest 20 ms of CPU.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(160));
 /// CAP_NET_ADMIN and CAP_SYS_ADMIN (linux/capability.h), which namespaces and their links need.
 const NEEDED_CAPABILITIES: u64 = 1 << 12 | 1 << 21;
 
-/// A lab that is up. Dropping it takes it down again if the calling process owns it, errors unseen; call
-/// [`Lab::down`] to see them.
+/// A lab that is up. Dropping it takes it down if this process owns it; call [`Lab::down`] to see errors.
 #[derive(Debug)]
 pub struct Lab {
     record: LabRecord,
@@ -46,8 +44,7 @@ pub struct LabStatus {
 }
 
 impl Lab {
-    /// Makes a lab and waits until its links are up. Removes stale labs first. What was made before a failure is
-    /// removed again. A loopback lab makes nothing and is not written down.
+    /// Makes a lab and waits for its links, or removes what it made. Stale labs are removed first. A loopback lab makes nothing.
     pub fn up(registry: &Registry, spec: &LabSpec) -> Result<Self, LabError> {
         spec.check()?;
         if spec.kind == LabKind::Guest {
@@ -88,10 +85,7 @@ impl Lab {
         Self { record, registry, ours: false, is_borrowed: false, guest: None, _used: None, _keeper: None }
     }
 
-    /// A lab that is up already, to be used by a campaign: it stays up when the value is dropped or [`Lab::down`] called.
-    ///
-    /// # Errors
-    /// [`LabError::Refused`] when there is none, it is stale, or another campaign uses its guests.
+    /// A lab that is up already, which stays up; an error when there is none, it is stale, or its guests are in use.
     pub fn borrow(registry: &Registry, name: &str) -> Result<Self, LabError> {
         let record = Self::open(registry, name)?;
         record.check_up()?;
@@ -186,12 +180,8 @@ pub fn keep(registry: &Registry, name: &str, owner: (i32, u64), ready: impl FnOn
     }
 }
 
-/// Removes a lab, whoever owns it, and gives borrowed ports back. Processes that still run in it lose their network. Of one
-/// whose record is damaged the namespaces of its name are removed and the record is set aside.
-///
-/// # Errors
-/// [`LabError::Failed`] when something could not be removed (the lab stays in the registry then),
-/// [`LabError::SetAside`] for a damaged record.
+/// Removes a lab, whoever owns it, and gives borrowed ports back. What cannot be removed keeps it in the registry. Of a
+/// damaged record the namespaces of its name are removed; the record is set aside ([`LabError::SetAside`]).
 pub fn down(registry: &Registry, name: &str) -> Result<(), LabError> {
     match Lab::open(registry, name) {
         Ok(record) if record.kind == LabKind::Guest => crate::guest::end_holder(&record)?,
@@ -228,9 +218,8 @@ pub fn list(registry: &Registry) -> Result<(Vec<LabStatus>, Vec<LabError>), LabE
     Ok((records.into_iter().map(status).collect(), damaged))
 }
 
-/// Runs a command on a host of a lab with this process' own stdin, stdout, stderr and process group; returns its exit
-/// status as a shell would (128 + N for signal N). `started` gets its process id: a caller that dies of a signal takes the
-/// command with it.
+/// Runs a command on a host of a lab in the foreground; its status as a shell would give it (128 + N for signal N).
+/// `started` gets its process id: a caller that dies of a signal takes the command with it.
 pub fn exec(
     registry: &Registry,
     lab: &str,

@@ -22,8 +22,7 @@ impl Default for Registry {
     }
 }
 
-/// The registry's lock, free again when dropped or when the process ends. It is not inherited by programs started
-/// meanwhile (std opens with O_CLOEXEC).
+/// The registry's lock, free again when dropped or when the process ends; programs do not inherit it (O_CLOEXEC).
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -115,8 +114,7 @@ impl Registry {
         Ok((records, damaged))
     }
 
-    /// The addresses that labs of ours gave to the network namespace of the calling process: only hosts of the same lab
-    /// reach them. None where the registry cannot be read, which only its owner can.
+    /// Addresses that labs gave to the calling process' network namespace, which only hosts of the same lab reach.
     #[must_use]
     pub fn own_addresses(&self) -> Vec<IpAddr> {
         let namespace = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));

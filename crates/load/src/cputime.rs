@@ -7,8 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-/// One tick of the times in /proc/PID/stat: USER_HZ is 100 on every architecture that Rust's Linux targets have but
-/// Alpha.
+/// One tick of the times in /proc/PID/stat: USER_HZ is 100 on all of Rust's Linux targets but Alpha.
 const TICK_NS: u64 = 10_000_000;
 /// A process that ends while the tree is walked is counted twice or not at all, so the walk is repeated.
 const WALKS: u32 = 5;

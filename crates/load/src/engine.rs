@@ -83,11 +83,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts a load. Its threads and children run with ordinary policy on the CPUs of the spec, else on those that this process
-    /// had at first, whatever the calling thread has. A thread that is moved takes along what it starts.
-    ///
-    /// # Errors
-    /// [`LoadError`]: what cannot be used and what to do. Nothing is left running or on disk then.
+    /// Starts a load. Its threads and children run with ordinary policy on the CPUs of the spec, else on those that this
+    /// process had at first. After an error nothing is left running or on disk.
     pub fn start(spec: &LoadSpec) -> Result<Self, LoadError> {
         if spec.command.is_some() && spec.profile != LoadProfile::Build {
             let remedy = "leave it out, or use load build";
@@ -193,11 +190,8 @@ impl Load {
         Ok(steady)
     }
 
-    /// Ends the load, its children and its files, and says what it delivered since it was steady: `work` and `work_cv`
-    /// cover the time from the return of [`Load::wait_steady`] to this call.
-    ///
-    /// # Errors
-    /// What made the load break off; it is ended all the same.
+    /// Ends the load, its children and its files. `work` and `work_cv` cover the time from the return of
+    /// [`Load::wait_steady`] to this call.
     pub fn stop(mut self) -> Result<LoadReport, LoadError> {
         let end = self.sampler.now();
         let looks = self.sampler.looks();

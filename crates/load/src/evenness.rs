@@ -4,12 +4,10 @@
 pub(crate) const WINDOW: usize = 10;
 /// A coefficient of variation over the window up to which it is steady.
 const EVEN: f64 = 0.05;
-/// How far the means of the two halves of the window may differ, relative to the mean, for a noisy load whose ramp
-/// is over.
+/// By how much of the mean the halves of the window may differ, for a noisy load whose ramp is over.
 const FLAT: f64 = 0.10;
 
-/// The coefficient of variation: sample standard deviation (n-1) over mean. `None` for fewer than three values and for a
-/// mean of 0.
+/// Coefficient of variation: sample standard deviation (n-1) over mean; `None` below three values and for a mean of 0.
 pub(crate) fn cv(values: &[f64]) -> Option<f64> {
     let mean = mean(values);
     if values.len() < 3 || mean <= 0.0 {
@@ -19,10 +17,9 @@ pub(crate) fn cv(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt() / mean)
 }
 
-/// Whether a load with these rates, the newest last, is steady. The rule: a whole second is there in which it worked, and
-/// over that second either its coefficient of variation is at most 5 %, or the mean of the second half differs from that
-/// of the first by at most 10 % and no interval is empty. The first says that it is even; the second that it
-/// no longer ramps up, for loads that are uneven by nature (a disk).
+/// Whether a load with these rates, the newest last, is steady: over a whole second with work its coefficient of variation
+/// is at most 5 %, or the means of both halves differ by at most 10 % and no interval is empty. The second rule is for
+/// loads that are uneven by nature (a disk).
 pub(crate) fn steady(rates: &[f64]) -> bool {
     let Some(window) = rates.len().checked_sub(WINDOW).and_then(|first| rates.get(first..)) else { return false };
     let Some(variation) = cv(window) else { return false };

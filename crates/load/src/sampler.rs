@@ -29,8 +29,7 @@ pub(crate) struct LoadSample {
 pub(crate) enum Measure {
     /// Units of work a second.
     Work,
-    /// CPU time that it got, in CPUs: for loads whose units take longer than an interval. Where the kernel does not tell,
-    /// the busy share of its CPUs stands in.
+    /// CPU time in CPUs, for loads whose units are long; the busy share of its CPUs where the kernel does not count it.
     Cpu,
 }
 

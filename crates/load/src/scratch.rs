@@ -20,8 +20,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// A new folder in `base`, by default in the system's folder for temporary files. Folders whose owners were killed are
-    /// removed on the way.
+    /// A new folder in `base`, else in the system's temporary folder. Folders of killed owners are removed.
     pub(crate) fn new(base: Option<&Path>) -> Result<Self, LoadError> {
         let base = base.map_or_else(std::env::temp_dir, Path::to_owned);
         Self::make(&base).map_err(|cause| LoadError::folder(&base, &cause))

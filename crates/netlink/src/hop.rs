@@ -52,8 +52,7 @@ const NTF_USE: u8 = 1;
 const NUD_REACHABLE: u16 = 0x02;
 const NUD_NOARP: u16 = 0x40;
 const NUD_PERMANENT: u16 = 0x80;
-/// The states in which the kernel sends to the entry's MAC address, some of them while it asks whether that still holds:
-/// stale, delay and probe beside the three above.
+/// States in which the kernel sends to the entry's MAC address: stale, delay and probe beside the three above.
 const NUD_VALID: u16 = NUD_REACHABLE | NUD_NOARP | NUD_PERMANENT | 0x04 | 0x08 | 0x10;
 
 /// What the kernel would do with a packet.
@@ -208,10 +207,7 @@ impl Socket {
         found.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// The route of a packet to `address`, through the interface number `scope` where that is not 0.
-    ///
-    /// # Errors
-    /// There is none, or it is one that refuses (unreachable, prohibited).
+    /// The route of a packet to `address`, through interface number `scope` unless that is 0; an error where none leads there.
     pub fn route_to(&self, address: IpAddr, scope: u32) -> io::Result<Route> {
         let (family, octets) = family_and_octets(address);
         let mut structure = [0; ROUTE];
@@ -221,10 +217,7 @@ impl Socket {
         self.one(if scope == 0 { request } else { request.with(RTA_OIF, &scope.to_ne_bytes()) }, Route::read)
     }
 
-    /// The interface number `index`.
-    ///
-    /// # Errors
-    /// There is none (`ENODEV`).
+    /// The interface number `index`; `ENODEV` where there is none.
     pub fn link(&self, index: u32) -> io::Result<Link> {
         let mut structure = [0; LINK];
         structure[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -232,9 +225,6 @@ impl Socket {
     }
 
     /// What the kernel knows of `address` on an interface; `None`: nothing. Needs Linux 5.0.
-    ///
-    /// # Errors
-    /// The kernel does not tell.
     pub fn neighbour(&self, interface: u32, address: IpAddr) -> io::Result<Option<Neighbour>> {
         match self.one(about_neighbour(RTM_GETNEIGH, Asks::One, 0, interface, address), Neighbour::read) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -242,10 +232,7 @@ impl Socket {
         }
     }
 
-    /// Has the kernel look for `address` now, or confirm what it knows, as a packet to it would. Does not wait.
-    ///
-    /// # Errors
-    /// CAP_NET_ADMIN is missing.
+    /// Has the kernel look for `address` now, or confirm it, as a packet would. Does not wait. Needs CAP_NET_ADMIN.
     pub fn look_for_neighbour(&self, interface: u32, address: IpAddr) -> io::Result<()> {
         self.exchange(about_neighbour(RTM_NEWNEIGH, Asks::Create, NTF_USE, interface, address), |_, _| ())
     }
@@ -281,8 +268,7 @@ pub enum HopError {
     NoNeighbour { next_hop: IpAddr, interface: String, cause: Option<io::Error> },
 }
 
-/// How frames get to `address` (through the interface number `scope` where that is not 0). Waits at most `patience` for the
-/// neighbour, which the kernel asks for as long.
+/// How frames get to `address` (through interface `scope` unless that is 0). Waits at most `patience` for the neighbour.
 pub fn hop(address: IpAddr, scope: u32, patience: Duration) -> Result<Hop, HopError> {
     let no_route = |cause| HopError::NoRoute { address, cause };
     let socket = Socket::route().map_err(no_route)?;

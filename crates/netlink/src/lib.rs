@@ -194,9 +194,6 @@ impl AsRawFd for Socket {
 
 impl Socket {
     /// For routes, addresses, links and queueing disciplines: rtnetlink(7).
-    ///
-    /// # Errors
-    /// This kernel or sandbox has no netlink.
     pub fn route() -> io::Result<Self> {
         Self::open(SockProtocol::NetlinkRoute)
     }
@@ -221,9 +218,7 @@ impl Socket {
     }
 
     /// Sends a request and gives each object of the answer to `take`: the type of its message and what follows its header.
-    ///
-    /// # Errors
-    /// The kernel refuses, says nothing for a second (`WouldBlock`), or answers what is no answer (`InvalidData`).
+    /// `WouldBlock` after a second of silence, `InvalidData` for what is no answer.
     pub fn exchange(&self, request: Request, mut take: impl FnMut(u16, &[u8])) -> io::Result<()> {
         let mut buffer = vec![0; 65_536];
         // Answers to a question whose asker was cut short (a thread that is cancelled).

@@ -13,8 +13,7 @@ pub struct PgmSocketOptions {
     /// publishing ends on one host need two addresses with UDP; on 127.0.0.1 the next free address of 127.0.0.0/8 is taken
     /// instead ([`crate::PgmSocket::local`] tells which). `interface` 0: the one that owns `local`.
     pub network: GroupOptions,
-    /// What this end publishes, if it does. `address` is set to the own one, and `max_packet_bytes` is cut to what the
-    /// interface's MTU carries.
+    /// What this end publishes. `address` becomes the own one; `max_packet_bytes` is cut to the interface's MTU.
     pub source: Option<SourceConfig>,
     /// What this end subscribes to, if it does.
     pub receiver: Option<ReceiverConfig>,
@@ -27,9 +26,8 @@ pub struct PgmSocketOptions {
 }
 
 impl PgmSocketOptions {
-    /// An end that neither publishes nor subscribes yet, on the interface that owns `local`. Multicast stays on this link
-    /// (TTL 1) and is heard on this host; SPM, NCF, RDATA and NAK bear the IP router alert (RFC 3208, section 8) with IP
-    /// protocol 113 only, because routers do not look for PGM inside UDP.
+    /// An end without source and receiver, on the interface that owns `local`. Multicast stays on this link (TTL 1). The
+    /// router alert (RFC 3208, section 8) is set with IP protocol 113 only: routers do not look for PGM inside UDP.
     #[must_use]
     pub fn new(carrier: Carrier, local: IpAddr) -> Self {
         let network = GroupOptions {
@@ -55,8 +53,7 @@ impl PgmSocketOptions {
         self
     }
 
-    /// Subscribes to `group` at the application port `data_port`, with the receiver's defaults and a seed of the wall
-    /// clock's.
+    /// Subscribes to `group` at `data_port` with the receiver's defaults and a seed from the wall clock.
     #[must_use]
     pub fn subscribe(mut self, data_port: u16, group: IpAddr) -> Self {
         self.receiver = Some(ReceiverConfig::new(data_port, group, clock::realtime_ns()));

@@ -15,8 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Datagrams that are taken, and packets that are sent, with one system call.
 pub(crate) const BATCH: usize = 32;
-/// Enough for every packet to a source: a NAK of 63 numbers with IPv6 addresses has 316 bytes, an end's options included
-/// fewer than 400.
+/// Enough for every packet to a source: a NAK of 63 numbers with IPv6 addresses and options has fewer than 400 bytes.
 pub(crate) const SMALL: usize = 1500;
 /// Messages that are delivered in a row before sockets and timers are looked at: many may be whole at once after a repair.
 const ROW: u32 = 32;
@@ -175,8 +174,7 @@ fn window(config: ReceiverConfig) -> usize {
 }
 
 impl Receiving {
-    /// The half of an end that sends from `own`; `heard`: the receiver and its socket, where it has them. No datagram is
-    /// above `longest` bytes.
+    /// The half of an end that sends from `own`; `heard`: its receiver and socket. Datagrams have at most `longest` bytes.
     pub(crate) fn new(
         options: &PgmSocketOptions,
         own: &GroupSocket,
@@ -348,8 +346,7 @@ impl Receiving {
         }
     }
 
-    /// Takes what is in the sockets (the group's, the own one) without waiting, and does what is due. Nothing may be left
-    /// of the last batch.
+    /// Takes what is in the sockets (group's, own) without waiting, and does what is due. The last batch must be empty.
     #[inline]
     fn fetch(&mut self, shared: &Shared, ready: [bool; 2]) -> Result<bool, PathError> {
         self.row = 0;

@@ -173,8 +173,7 @@ impl Shared {
         unless_interrupted(self.serve_with(&mut guard, now))
     }
 
-    /// Takes a message, unless that was done before, and sends as much as may go now; until when the rest of it, or all of
-    /// it where there is no room, has to wait.
+    /// Takes a message once and sends what may go now; until when the rest, or all of it without room, has to wait.
     #[inline]
     pub(crate) fn publish(&self, message: &[u8], taken: &mut Option<Sqn>) -> Result<Option<u64>, PgmIoError> {
         let mut guard = self.lock().ok_or(PgmIoError::NoSource)?;

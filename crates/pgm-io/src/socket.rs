@@ -34,8 +34,7 @@ pub struct Delivered {
     pub first: Sqn,
     /// How it was repaired; absent: it came by itself.
     pub repair: Option<Repair>,
-    /// From the moment that it had come to the moment that all before it, of which one was repaired, had come too; 0:
-    /// nothing held it.
+    /// From its arrival until all before it, one of them repaired, had come; 0: nothing held it.
     pub held_ns: u64,
     /// When its last packet was taken from the kernel.
     pub received_ns: u64,
@@ -79,8 +78,7 @@ pub struct PgmSocketCounts {
     pub foreign: u64,
     /// Packets that never left this host, for a reason that may pass (a full queue, a link that flaps).
     pub unsent: u64,
-    /// NAKs and requests for SPMs that did not leave: the address came from the network and the kernel refused it, or the
-    /// packet was dropped before it left.
+    /// NAKs and SPMRs that did not leave: refused by the kernel (the address came from the network) or dropped before.
     pub naks_unsent: u64,
     /// Datagrams that the kernel dropped because a receive buffer was full (SO_RXQ_OVFL).
     pub overflowed: u64,
@@ -103,9 +101,6 @@ pub struct PgmSocket {
 
 impl PgmSocket {
     /// Opens the sockets, joins, and takes all memory. A source announces itself with the first call that drives it.
-    ///
-    /// # Errors
-    /// Parameters that make no sense, sockets that are refused, or an address that another end has.
     pub fn open(options: &PgmSocketOptions) -> Result<Self, PgmIoError> {
         if options.source.is_none() && options.receiver.is_none() {
             return Err(PgmIoError::Nothing);
@@ -182,11 +177,8 @@ impl PgmSocket {
         self.payload_bytes
     }
 
-    /// The sources whose messages are taken, numbered by their order, and the memory for them. Packets of others are dropped
-    /// and counted as foreign. Without peers everybody's are taken. To be called before any was heard.
-    ///
-    /// # Errors
-    /// More than [`pgm::ReceiverConfig::max_sources`].
+    /// The sources whose messages are taken, numbered by their order; packets of others are dropped and counted as foreign.
+    /// Without peers all are taken. Call it before any was heard; at most [`pgm::ReceiverConfig::max_sources`].
     pub fn set_peers(&mut self, peers: &[Tsi]) -> Result<(), PgmIoError> {
         let most = self.max_sources.min(crate::receiving::MOST_PEERS);
         if peers.len() > most {
@@ -199,10 +191,7 @@ impl PgmSocket {
         Ok(())
     }
 
-    /// Publishes a message. Waits until its packets have left, as the rate allows; serves NAKs and timers meanwhile.
-    ///
-    /// # Errors
-    /// The message is too long, the session ended, or the sockets fail.
+    /// Publishes a message and waits until its packets have left, as the rate allows; serves NAKs and timers meanwhile.
     pub fn send(&mut self, message: &[u8]) -> Result<Sqn, PgmIoError> {
         let mut taken = None;
         loop {
@@ -224,10 +213,7 @@ impl PgmSocket {
         }
     }
 
-    /// Waits for a message or an event; serves the own source meanwhile.
-    ///
-    /// # Errors
-    /// The sockets fail, or this end does not subscribe.
+    /// Waits for a message or an event of an end that subscribes; serves the own source meanwhile.
     pub fn receive(&mut self, buffer: &mut [u8], timeout: Duration) -> Result<Incoming, PgmIoError> {
         if self.receiving.receiver.is_none() {
             return Err(PgmIoError::NoReceiver);
@@ -247,8 +233,7 @@ impl PgmSocket {
         }
     }
 
-    /// Serves NAKs and timers for so long; messages and events that come stay for [`Self::receive`]. Returns early after
-    /// a signal.
+    /// Serves NAKs and timers for so long; messages and events stay for [`Self::receive`]. Returns early after a signal.
     pub fn drive(&mut self, time: Duration) -> Result<(), PgmIoError> {
         self.until(self.shared.now().saturating_add(nanoseconds(time)))?;
         Ok(())
@@ -346,8 +331,7 @@ impl PgmSocket {
     }
 }
 
-/// The socket that sends. On the loopback interface every address of 127.0.0.0/8 is ours, so that another end on this host
-/// does not stop us.
+/// The socket that sends. Every address of 127.0.0.0/8 is local, so another end on this host is no obstacle.
 fn own(options: &GroupOptions, publishes: bool) -> Result<(GroupSocket, IpAddr), PgmIoError> {
     let mut local = options.local;
     loop {

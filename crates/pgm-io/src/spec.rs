@@ -42,10 +42,7 @@ pub fn carrier(spec: &PgmSpec) -> Carrier {
 }
 
 impl PgmSocketOptions {
-    /// The options of one end of a measurement.
-    ///
-    /// # Errors
-    /// There is no such interface.
+    /// The options of one end of a measurement; its interface must exist.
     pub fn of(ends: &Ends<'_>) -> Result<Self, PgmIoError> {
         let Ends { spec, end, .. } = ends;
         let named = ends.interface.or(end.device.as_deref());

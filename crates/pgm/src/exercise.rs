@@ -24,8 +24,7 @@ fn known(mut packet: Packet<'_>) -> Packet<'_> {
     packet
 }
 
-/// ZeroMQ's framing: pieces with a length in one byte each, of which the lowest bit says whether a loss came before. What
-/// is taken apart and put together again is the same.
+/// ZeroMQ's framing: pieces of a length byte each, whose lowest bit marks a loss before. What is unframed frames alike.
 pub fn zmtp(mut script: &[u8]) {
     let mut unframer = zmtp::Unframer::default();
     let mut whole = Vec::new();
@@ -61,8 +60,7 @@ pub(crate) fn mend(bytes: &mut [u8]) {
     }
 }
 
-/// Both engines: a script of steps, each a byte that says what, a byte that says how much, and as many bytes of a datagram.
-/// It is played twice, without and with parity.
+/// Both engines, without and with parity: steps of a kind byte, a length byte, and so many bytes of a datagram.
 pub fn engines(script: &[u8]) {
     let source = SourceConfig { window_packets: 16, ..SourceConfig::new(Tsi::default(), 7500, GROUP, ADDRESS) };
     let receiver = ReceiverConfig { window_packets: 16, max_sources: 2, ..ReceiverConfig::new(7500, GROUP, 1) };

@@ -32,8 +32,7 @@ impl Limiter {
         Self { rate: u128::from(rate), peak, size, tokens: size, filled_ns: now_ns, free_ns: now_ns }
     }
 
-    /// For NAKs to one source: a whole window of 8192 numbers can be asked for at once (131 NAKs of 63 numbers, IPv4), then
-    /// 8 KiB each second.
+    /// For NAKs to one source: a window of 8192 numbers at once (131 NAKs of 63 numbers, IPv4), then 8 KiB each second.
     pub(crate) fn naks_to_one() -> Self {
         Self::new(8 << 10, u64::MAX, 40 << 10, 0)
     }
@@ -77,8 +76,7 @@ impl Limiter {
         self.when(now_ns, bytes, self.tokens)
     }
 
-    /// When a packet may go out that is not to wait for tokens. It borrows, up to one more bucket: so that over any interval
-    /// no more goes out than two buckets and the rate.
+    /// When an urgent packet may go out. It borrows up to one more bucket: no interval has more than two and the rate.
     pub(crate) fn earliest_urgent(&mut self, now_ns: u64, bytes: usize) -> u64 {
         self.fill(now_ns);
         self.when(now_ns, bytes, self.tokens.saturating_add(self.size))

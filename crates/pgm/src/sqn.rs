@@ -57,8 +57,7 @@ impl Sqn {
         (0..count).map(move |at| self.plus(at))
     }
 
-    /// How many numbers lie between `earlier` and this one, this one included: 0 when they are the same. Meant for numbers
-    /// of one window, where it is below 2³¹.
+    /// Numbers from `earlier`, excluded, to this one: 0 when they are the same. Meant for one window, where it is below 2³¹.
     #[must_use]
     pub const fn distance_from(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)

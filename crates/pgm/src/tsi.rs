@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-/// Global source identifier: 48 bits that no other source may have (RFC 3208, section 8).
-///
-/// The RFC recommends the low 48 bits of the MD5 of the host's DNS name. Any 48 bits that are unique will do: random ones
-/// are as good, and do not collide when a host runs two sources with one port.
+/// Global source identifier: 48 bits that no other source may have (RFC 3208, section 8). The RFC recommends bits of the
+/// MD5 of the host's name; random ones are as good, and allow two sources on one host and port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Gsi(pub [u8; 6]);
 

@@ -17,10 +17,7 @@ const MOST_FRAMES: usize = 1 << 16;
 pub const MOST_BYTES: usize = 1 << 24;
 
 /// A message of one frame, as PGM messages of at most `most` bytes each: ZeroMQ's receivers end their program when a PGM
-/// message comes in fragments, so the row of frames is cut instead. `out` is room that is used again.
-///
-/// # Errors
-/// Those of `each`, which ends it.
+/// message comes in fragments. `out` is room that is used again.
 pub fn frame<E>(
     message: &[u8],
     most: usize,
@@ -118,8 +115,7 @@ impl Unframer {
         self.joined = false;
     }
 
-    /// Messages so far that were longer than [`MOST_BYTES`], or of too many frames, and were dropped with what stood behind
-    /// them in the same packet.
+    /// Messages dropped because they were longer than [`MOST_BYTES`] or of too many frames, with the rest of their packet.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped

@@ -3,10 +3,7 @@
 use crate::Kernel;
 use host::knob::{Knob, Settings as _, flow_locations, free_location};
 
-/// Where a rule is already, or else where there is room for it beside what a plan has `taken` so far, which grows by it.
-///
-/// # Errors
-/// Why there is no place, on one line.
+/// Where a rule is, or a free place outside `taken`, which grows by it; else why there is none, on one line.
 pub(crate) fn place(kernel: &Kernel, device: &str, rule: &str, taken: &mut Vec<u32>) -> Result<Knob, String> {
     let knob = |location: u32| Knob::Flow { device: device.to_owned(), location };
     let location = if kernel.machine().is_running() {

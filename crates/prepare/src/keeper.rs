@@ -73,9 +73,8 @@ pub struct KeeperTask {
     pub owner: (i32, u64),
 }
 
-/// The keeper's life: call it first of all in a process of its own. `ready` writes [`Keeper::READY`] to standard output. Returns
-/// the exit code: 0 when the machine is as it was before the set, 1 otherwise; the reasons are in `keeper-SET.log`
-/// beside the set's log.
+/// The keeper's life: call it first of all in a process of its own. `ready` writes [`Keeper::READY`]. Returns 0 when the
+/// machine is as before the set, else 1; the reasons are in `keeper-SET.log` in the log's folder.
 pub fn run(task: &KeeperTask, kernel: &Kernel, ready: impl FnOnce()) -> u8 {
     let mut words = Words { path: task.state.folder().ok().map(|f| f.join(format!("keeper-{}.log", task.set))) };
     task::own_session();

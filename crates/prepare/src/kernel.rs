@@ -25,8 +25,7 @@ impl Kernel {
         Self::at(Machine::running())
     }
 
-    /// Knobs below a root. Below another root than `/` the CPUs of tasks are what the tree's `/proc/TID/status` says, and
-    /// services need [`Kernel::with_systemctl`].
+    /// Knobs below a root. Below another than `/`, tasks are what its /proc shows; services need [`Kernel::with_systemctl`].
     #[must_use]
     pub fn at(machine: Machine) -> Self {
         Self { machine, systemctl: None, tools: None, windhover: None }
@@ -205,8 +204,7 @@ impl Settings for Kernel {
     }
 }
 
-/// A task that ended between the look and the call is one that is gone. All else is a failure: where a program cannot be
-/// started because it or its interpreter is missing (ENOENT), the setting is there nonetheless.
+/// A task that has ended is absent. All else fails: where a program or its interpreter is missing, the setting is there.
 fn reading(knob: &Knob, error: TaskError) -> KnobError {
     match error.into_cause() {
         cause if cause.raw_os_error() == Some(ESRCH) => KnobError::absent(knob),

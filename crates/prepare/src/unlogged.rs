@@ -22,10 +22,7 @@ impl StateCopy {
         matches!(error, UndoError::Log { cause, .. } if cause.kind() == io::ErrorKind::ReadOnlyFilesystem)
     }
 
-    /// Copies the logs to where there is a place for them.
-    ///
-    /// # Errors
-    /// [`UndoError::Log`] where there is none, and for logs that cannot be read.
+    /// Copies the logs to a place that can be written; [`UndoError::Log`] where there is none, and for unreadable logs.
     pub fn of(state: &StateDir) -> Result<Self, UndoError> {
         let from = state.folder()?;
         let name = format!("windhover-undo-{}", std::process::id());

@@ -31,8 +31,7 @@ impl SplitMix64 {
         unit
     }
 
-    /// A number below `bound`, each equally likely: draws from the last, incomplete stretch are thrown away. 0 where `bound`
-    /// is 0.
+    /// A number below `bound`, each equally likely: draws from the last, incomplete stretch are dropped. 0 where `bound` is 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 {
@@ -47,8 +46,7 @@ impl SplitMix64 {
         }
     }
 
-    /// A number below `bound` in one step, for timers and simulated networks: some numbers are more likely than others by
-    /// `bound` / 2^64. 0 where `bound` is 0.
+    /// A number below `bound` in one step, some likelier by `bound` / 2^64: for timers and simulations. 0 where `bound` is 0.
     #[inline]
     pub fn scaled(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.next_u64()) * u128::from(bound);

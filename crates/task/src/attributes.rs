@@ -125,11 +125,8 @@ impl Attributes {
     }
 }
 
-/// Sets a thread's attributes; 0 is the calling one.
-///
-/// # Errors
-/// [`TaskError::Refused`] with the kernel's answer: EPERM without CAP_SYS_NICE or with a real-time budget of 0 for
-/// the control group; EBUSY when SCHED_DEADLINE has no bandwidth left; ESRCH for no such thread.
+/// Sets a thread's attributes; 0 is the calling one. EPERM without CAP_SYS_NICE or without real-time budget of the control
+/// group, EBUSY without bandwidth for SCHED_DEADLINE, ESRCH for no such thread.
 pub fn set_attributes(thread: i32, attributes: &Attributes) -> Result<(), TaskError> {
     let raw = attributes.raw();
     // SAFETY: the structure is valid for the call and says its own size.
@@ -139,9 +136,6 @@ pub fn set_attributes(thread: i32, attributes: &Attributes) -> Result<(), TaskEr
 }
 
 /// A thread's attributes; 0 is the calling one. `None` for a policy that is not known here (SCHED_EXT).
-///
-/// # Errors
-/// [`TaskError::Refused`], for instance when there is no such thread.
 pub fn attributes(thread: i32) -> Result<Option<Attributes>, TaskError> {
     let mut raw = Raw::default();
     let size = size_of::<Raw>();
@@ -152,8 +146,7 @@ pub fn attributes(thread: i32) -> Result<Option<Attributes>, TaskError> {
     Ok(Attributes::from_raw(&raw))
 }
 
-/// How late the kernel may let timers of the calling thread be, to save wake-ups (PR_SET_TIMERSLACK, prctl(2)); children
-/// and programs that it becomes inherit it. Real-time threads have none anyway.
+/// Timer slack of the calling thread (PR_SET_TIMERSLACK), inherited by children and programs. Real-time threads have none.
 pub fn set_timer_slack(slack: Duration) -> Result<(), TaskError> {
     // 0 would mean the default; 1 ns is the least.
     let ns = libc::c_ulong::try_from(slack.as_nanos().max(1)).unwrap_or(libc::c_ulong::MAX);
@@ -162,8 +155,7 @@ pub fn set_timer_slack(slack: Duration) -> Result<(), TaskError> {
     check(answer).map_err(|cause| TaskError::refused("the timer slack cannot be set", cause))
 }
 
-/// The timer slack of the calling thread in ns (PR_GET_TIMERSLACK, prctl(2)), as the kernel applies it: 0 under a real-time
-/// policy.
+/// The timer slack of the calling thread in ns, as applied (PR_GET_TIMERSLACK): 0 under a real-time policy.
 pub fn timer_slack_ns() -> Result<u64, TaskError> {
     if attributes(0)?.is_some_and(|own| own.is_real_time()) {
         return Ok(0);

@@ -9,8 +9,7 @@ use std::sync::OnceLock;
 const BITS: usize = u64::BITS as usize;
 const WORDS: usize = (MAX_CPU as usize + 1) / BITS;
 
-/// A CPU mask as the kernel takes it, big enough for every CPU number that the model accepts: glibc's own `cpu_set_t`
-/// ends at 1023.
+/// A CPU mask for every CPU number that the model accepts: glibc's own `cpu_set_t` ends at 1023.
 #[derive(Clone, Copy)]
 pub(crate) struct Mask([u64; WORDS]);
 
@@ -58,9 +57,6 @@ pub fn allowed_cpus() -> Result<CpuList, TaskError> {
 }
 
 /// The CPUs that a thread may run on now, by its kernel thread id; 0 is the calling one.
-///
-/// # Errors
-/// [`TaskError::Refused`], for instance when there is no such thread.
 pub fn allowed_cpus_of(thread: i32) -> Result<CpuList, TaskError> {
     let failed = |cause| TaskError::refused("the CPUs of this thread cannot be read", cause);
     Ok(mask_of(thread).map_err(failed)?.list())
@@ -93,19 +89,12 @@ pub fn housekeeping_cpus(measuring: Option<u32>) -> CpuList {
     if online.is_empty() { allowed_at_first().clone() } else { online }
 }
 
-/// Pins the calling thread to one CPU.
-///
-/// # Errors
-/// [`TaskError::NoSuchCpu`] and [`TaskError::CpuNotAllowed`] name the CPUs to use instead.
+/// Pins the calling thread to one CPU; the error names the CPUs to use instead.
 pub fn pin(cpu: u32) -> Result<(), TaskError> {
     set_affinity(&[cpu].into_iter().collect())
 }
 
-/// Lets the calling thread run on these CPUs only. Unlike sched_setaffinity(2) it refuses a list of which the kernel
-/// would silently leave out a member.
-///
-/// # Errors
-/// [`TaskError::NoSuchCpu`], [`TaskError::CpuNotAllowed`] or [`TaskError::NoCpu`].
+/// Lets the calling thread run on these CPUs only; refuses a list of which the kernel would silently leave out a member.
 pub fn set_affinity(cpus: &CpuList) -> Result<(), TaskError> {
     let _ = allowed_at_first();
     require_online(cpus)?;
@@ -119,9 +108,6 @@ pub fn set_affinity(cpus: &CpuList) -> Result<(), TaskError> {
 }
 
 /// Checks that a list names at least one CPU and that all of them are online.
-///
-/// # Errors
-/// [`TaskError::NoSuchCpu`] or [`TaskError::NoCpu`].
 pub fn require_online(cpus: &CpuList) -> Result<(), TaskError> {
     if cpus.is_empty() {
         return Err(TaskError::NoCpu);

@@ -1,8 +1,7 @@
 //! The C library's heap: kept rather than given back and fetched again.
 
-/// Tells glibc's allocator to keep freed memory and to serve large blocks from the heap too (mallopt(3), M_TRIM_THRESHOLD
-/// and M_MMAP_MAX): memory once faulted in stays, so a buffer freed between two sizes costs the next one no
-/// faults. Without effect on other C libraries.
+/// Makes glibc's allocator keep freed memory and serve large blocks from the heap too (mallopt(3)): a buffer freed between
+/// two sizes costs the next one no page faults.
 pub fn keep_heap() {
     #[cfg(target_env = "gnu")]
     {

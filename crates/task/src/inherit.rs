@@ -8,11 +8,8 @@ use std::sync::{Mutex, PoisonError};
 /// Numbers that were taken, so that no descriptor gets two owners.
 static TAKEN: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
-/// The descriptor of this number, as the counterpart of [`crate::Launch::inherit_fd`]. It is closed on exec from then
-/// on. Call it before anything else opens descriptors: what is open under the number is taken on trust.
-///
-/// # Errors
-/// The number is 0 to 2, was taken before, or is not open.
+/// The descriptor of this number, from [`crate::Launch::inherit_fd`]; closed on exec from then on. Call it before anything
+/// else opens descriptors. An error for 0 to 2, and for what was taken before or is not open.
 pub fn take_inherited(number: i32) -> io::Result<OwnedFd> {
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     if number <= 2 || !taken.insert(number) {

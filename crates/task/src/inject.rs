@@ -45,21 +45,15 @@ pub enum InjectError {
 /// How long the child may take from its start to its exec.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits until the child `pid` has become the program, does to it what `lock` says, and lets it go. Call it from the
-/// thread that started the child. The child is not reaped, also when it has ended. `while_stopped` is called right before
-/// the program's first instruction.
-///
-/// # Errors
-/// [`InjectError`]. Unless the program has ended it goes on, without the lock, and it is the caller's to end it.
+/// Waits until the child `pid` has become the program, does what `lock` asks for, calls `while_stopped`, and lets it go.
+/// Call it from the thread that started the child, which is not reaped. After an error the program runs without the lock,
+/// unless it has ended.
 #[cfg(target_arch = "x86_64")]
 pub fn lock_and_prefault(pid: u32, lock: MemoryLock, while_stopped: &mut dyn FnMut()) -> Result<(), InjectError> {
     imp::run(pid, lock, while_stopped)
 }
 
 /// As on x86-64, where it works.
-///
-/// # Errors
-/// [`InjectError::Architecture`].
 #[cfg(not(target_arch = "x86_64"))]
 pub fn lock_and_prefault(_: u32, _: MemoryLock, _: &mut dyn FnMut()) -> Result<(), InjectError> {
     Err(InjectError::Architecture)

@@ -9,8 +9,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The same when it does not: then it may hold a lock that the keeper needs.
 const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The starter's end of a keeper. Dropping it lets the keeper do what is left to do, also when that takes longer than
-/// this process lives.
+/// The starter's end of a keeper. Dropping it lets the keeper finish, also when that outlasts this process.
 #[derive(Debug)]
 pub struct Keeper {
     child: Option<Child>,
@@ -44,8 +43,7 @@ impl Keeper {
         self.child.as_ref().map(Child::pid)
     }
 
-    /// Lets the keeper do what is left, and waits for it: whether it ended with exit code 0. A lock that it needs must not
-    /// be held meanwhile.
+    /// Lets the keeper finish and waits; whether it ended with exit code 0. A lock that it needs must not be held.
     pub fn release(mut self) -> Result<bool, TaskError> {
         self.end(RELEASE_TIMEOUT)
     }

@@ -4,9 +4,8 @@ use crate::TaskError;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::time::Duration;
 
-/// Limits the CPU time that a real-time thread of this process may use without once blocking (RLIMIT_RTTIME); beyond it
-/// SIGXCPU ends the process, so that a spinner gone wrong cannot hold a CPU for ever. `None` lifts the limit. The hard
-/// limit stays as it is.
+/// Limits the CPU time of a real-time thread between two blocking calls (RLIMIT_RTTIME); beyond it SIGXCPU ends the
+/// process. `None` lifts the limit. The hard limit stays as it is.
 pub fn set_rt_limit(most: Option<Duration>) -> Result<(), TaskError> {
     let wanted = most.map_or(libc::RLIM_INFINITY, |most| u64::try_from(most.as_micros()).unwrap_or(u64::MAX));
     let failed = |cause: nix::Error| TaskError::refused(format!("RLIMIT_RTTIME cannot be set to {wanted}"), cause);
@@ -15,9 +14,6 @@ pub fn set_rt_limit(most: Option<Duration>) -> Result<(), TaskError> {
 }
 
 /// Makes room for at least this many open files (RLIMIT_NOFILE), raising the hard limit too where that is allowed.
-///
-/// # Errors
-/// [`TaskError::Refused`] when the hard limit is lower and may not be raised.
 pub fn raise_open_files(wanted: u64) -> Result<(), TaskError> {
     let failed = |cause: nix::Error| TaskError::Refused {
         what: format!("RLIMIT_NOFILE cannot be set to {wanted}"),

@@ -59,11 +59,9 @@ struct Answer {
 
 const _: () = assert!(size_of::<Notice>() == 80 && size_of::<Answer>() == 24, "the sizes are part of the request");
 
-/// From here on these calls of the **calling thread**, and of all that it starts, are told to the listener and wait for it. This
-/// cannot be taken back: use a thread that ends. Without CAP_SYS_ADMIN the thread gives up gaining rights by set-user-ID programs.
-///
-/// # Errors
-/// The kernel has no such filters, another supervisor listens already, or nested filters are too many.
+/// From here on these calls of the **calling thread**, and of all that it starts, wait until the listener has seen them.
+/// This cannot be taken back: use a thread that ends. Without CAP_SYS_ADMIN the thread gives up gaining rights by
+/// set-user-ID programs.
 pub fn tell(calls: &[c_long]) -> Result<Listener, TaskError> {
     let program = filter(calls);
     let program =
@@ -115,10 +113,7 @@ fn filter(calls: &[c_long]) -> Vec<sock_filter> {
 }
 
 impl Listener {
-    /// Waits for the next call and lets it go on when `seen` is done with it; `false` when nobody is left who could make one.
-    ///
-    /// # Errors
-    /// Listening failed.
+    /// Waits for the next call and lets it go on when `seen` is done with it; `false` when no process is left to make one.
     pub fn next(&self, seen: impl FnOnce(CallNotice)) -> io::Result<bool> {
         let mut ready = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry.
@@ -178,8 +173,7 @@ pub fn is_internet_socket(process: u32, descriptor: u64) -> Option<bool> {
     )
 }
 
-/// Address behind the instruction of the C library's `syscall` that enters the kernel, in this process; `None` where it is
-/// not found.
+/// Address behind the system call instruction of the C library's `syscall` in this process; `None` where it is not found.
 #[must_use]
 pub fn generic_call() -> Option<u64> {
     const INSTRUCTION: &[u8] = if cfg!(target_arch = "x86_64") { &[0x0F, 0x05] } else { &[0x01, 0x00, 0x00, 0xD4] };

@@ -7,12 +7,9 @@ use crate::cpu::Mask;
 use crate::policy::{raw, set_raw};
 use model::{CpuList, Policy};
 
-/// Lets a thread run on these CPUs only. The kernel leaves out those outside the thread's cpuset without a word: read
-/// them back with [`crate::allowed_cpus_of`].
-///
-/// # Errors
-/// [`TaskError::NoCpu`]; [`TaskError::Refused`] with ESRCH when there is no such thread, EINVAL when the kernel keeps
-/// its CPUs (per-CPU kernel threads) or its cpuset has none of these, EPERM without CAP_SYS_NICE.
+/// Lets a thread run on these CPUs only. The kernel silently leaves out those outside the thread's cpuset: read them back
+/// with [`crate::allowed_cpus_of`]. ESRCH for no such thread, EINVAL for a per-CPU kernel thread or a cpuset with none of
+/// these, EPERM without CAP_SYS_NICE.
 pub fn set_affinity_of(thread: i32, cpus: &CpuList) -> Result<(), TaskError> {
     if cpus.is_empty() {
         return Err(TaskError::NoCpu);
@@ -21,10 +18,8 @@ pub fn set_affinity_of(thread: i32, cpus: &CpuList) -> Result<(), TaskError> {
     Mask::new(cpus).apply_to(thread).map_err(failed)
 }
 
-/// Gives a thread a policy. What it starts inherits it: this is for threads of the kernel, which start nothing.
-///
-/// # Errors
-/// [`TaskError::Refused`] with ESRCH when there is no such thread, EPERM without CAP_SYS_NICE.
+/// Gives a thread a policy, which what it starts inherits: for threads of the kernel, which start nothing. ESRCH for no
+/// such thread, EPERM without CAP_SYS_NICE.
 pub fn set_policy_of(thread: i32, policy: Policy) -> Result<(), TaskError> {
     let (number, priority) = raw(policy);
     let failed = |cause| TaskError::scheduling(format!("thread {thread}: its policy cannot be set to {policy}"), cause);

@@ -4,8 +4,7 @@ use crate::{TaskError, check};
 use model::Policy;
 use std::io;
 
-/// The number and priority that sched_setscheduler(2) takes. Real-time policies carry SCHED_RESET_ON_FORK, so that
-/// nothing a measuring thread starts (a watchdog, a tool) ever runs in its class unasked.
+/// Number and priority for sched_setscheduler(2). Real-time policies carry SCHED_RESET_ON_FORK: what a thread starts is ordinary.
 pub(crate) fn raw(policy: Policy) -> (libc::c_int, libc::c_int) {
     match policy {
         Policy::Other => (libc::SCHED_OTHER, 0),
@@ -36,10 +35,7 @@ pub(crate) fn set_raw(thread: i32, number: libc::c_int, priority: libc::c_int) -
     }
 }
 
-/// Sets the calling thread's policy.
-///
-/// # Errors
-/// [`TaskError::PolicyNotPermitted`] for real-time policies without the right.
+/// Sets the calling thread's policy; [`TaskError::PolicyNotPermitted`] for real-time policies without the right.
 pub fn apply_policy(policy: Policy) -> Result<(), TaskError> {
     let (number, priority) = raw(policy);
     set_raw(0, number, priority).map_err(|cause| {

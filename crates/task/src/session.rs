@@ -19,8 +19,7 @@ pub enum WaitEnd {
     Asked,
 }
 
-/// Waits for the end of other processes. Making it takes SIGTERM over and shuts SIGINT, SIGHUP and SIGQUIT out: make it
-/// before the process has other threads.
+/// Waits for the end of other processes. It takes SIGTERM and blocks SIGINT, SIGHUP and SIGQUIT: make it before threads.
 #[derive(Debug)]
 pub struct LongWait {
     signals: SignalFd,
@@ -40,8 +39,7 @@ impl LongWait {
         Ok(Self { signals: SignalFd::with_flags(&asked, flags).map_err(failed)? })
     }
 
-    /// Waits until a process is gone, standard input ends, or SIGTERM comes. `lives` tells whether the number still
-    /// belongs to the process that is meant.
+    /// Waits until a process is gone, standard input ends, or SIGTERM comes. `lives`: the number is still that process'.
     pub fn wait(&self, process: Option<i32>, lives: &dyn Fn() -> bool) -> Result<WaitEnd, TaskError> {
         let number = process.and_then(|process| u32::try_from(process).ok());
         let descriptor = number.and_then(process_descriptor);
@@ -85,8 +83,7 @@ fn ended(descriptor: i32) -> bool {
     count == 0 || (count < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted)
 }
 
-/// Leaves the starter's session (setsid(2)), so that its terminal and its end send no signals here. A process that leads
-/// a group already stays where it is.
+/// Leaves the starter's session (setsid(2)) and its terminal's signals. A process that leads a group stays.
 pub fn own_session() {
     let _ = nix::unistd::setsid();
 }

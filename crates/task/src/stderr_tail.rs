@@ -30,9 +30,6 @@ pub struct StderrTail {
 
 impl StderrTail {
     /// Reads `from` in a thread of this name. Lines that are not empty go to `to`; the last `count` are kept.
-    ///
-    /// # Errors
-    /// No thread can be started.
     pub fn follow(
         name: &str,
         from: impl Read + Send + 'static,

@@ -256,8 +256,7 @@ impl Bench<'_> {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// The highest rate of the ladder at which every message was answered and left in time, in one of two tries: a stall of
-    /// the machine's is not the tool's.
+    /// The highest rate of the ladder at which every message was answered and left in time, in one of two tries.
     fn highest(&self, tool: Tool) -> Result<f64> {
         let (mut rate, mut best) = (LADDER_FROM, LADDER_FROM / LADDER_STEP);
         while rate < LADDER_TOP && (self.keeps_up(tool, rate)? || self.keeps_up(tool, rate)?) {

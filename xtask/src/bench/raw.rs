@@ -43,9 +43,8 @@ pub(crate) fn rtt_us(messages: &[Message]) -> Vec<f64> {
     messages.iter().map(|one| one.rtt / 1e3).collect()
 }
 
-/// RTT of the messages that others waited for, in µs: in-order delivery pauses before a message that was lost and sent
-/// again, and goes on with it. A pause is two intervals of the schedule without an answer, so repairs that were quicker
-/// than that are not among them, and neither is the second of two losses that one repair brought.
+/// RTT in µs of messages after a pause of two intervals without an answer: in-order delivery waited there for a message
+/// that was lost and sent again. Quicker repairs, and the second loss of one repair, are not among them.
 pub(crate) fn repaired_us(messages: &[Message], interval_us: f64) -> Vec<f64> {
     let longest = 2.0 * interval_us * 1e3;
     let arrival = |one: &Message| one.sent + one.rtt;

@@ -24,8 +24,7 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// What may make a repetition invalid: the hypervisor's doing, which the table leaves out. All else is a fault of the tool or
-/// of the machine's setup.
+/// What may make a repetition invalid: the hypervisor's doing, which the table leaves out. All else is a fault.
 const MAY_BE_INVALID: [&str; 1] = ["clock-unfit"];
 
 /// RTT of a stall by throttling, in ns.

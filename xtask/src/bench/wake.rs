@@ -80,8 +80,7 @@ fn ours(binary: &Path, policy: &str, seconds: u32) -> Result<Figure> {
     Ok(Figure { p50: of(0.5), p99_all: Some(us("p99_ns")?), p99: of(0.99), max: us("max_ns")? })
 }
 
-/// Latency in µs of the deadlines that were slept until, from lines of deadline and latency in ns: the others had passed when
-/// the thread woke up from the one before.
+/// Latency in µs of the deadlines that were slept until, from lines of deadline and latency in ns: others had passed before.
 fn slept_until(text: &str) -> Vec<f64> {
     let mut awake = f64::NEG_INFINITY;
     let lines = text.lines().filter_map(|line| {

@@ -15,8 +15,7 @@ pub(super) struct Image {
     pub(super) overlay: PathBuf,
 }
 
-/// Builds Windhover and its guest tests and packs what the tests need.
-/// `volume_tools` is where [`super::VOLUME_TOOLS`] were unpacked, where they are wanted.
+/// Builds Windhover and its guest tests and packs what they need; `volume_tools`: where [`super::VOLUME_TOOLS`] are.
 pub(super) fn make(folder: &Path, volume_tools: Option<&Path>) -> Result<Image> {
     let built = build()?;
     let root = Root::make(folder.join("root"))?;

@@ -188,8 +188,7 @@ fn report(boot: &Boot, ended: Result<machine::Ended>, took: Duration, counts: &m
     }
 }
 
-/// The lines of a harness that captures nothing (so that a guest that dies has told what went before), without what tests
-/// said that passed.
+/// The lines of a harness that captures nothing, without what passed tests printed.
 fn without_passed(output: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     // Where the lines of the test that is running begin.

@@ -54,8 +54,7 @@ impl Facts {
     }
 }
 
-/// Time and version. Before a release is tagged, its version ends in `~` with time and commit, which Debian sorts before the
-/// release itself.
+/// Time and version. Before a release its version ends in `~` with time and commit, which Debian sorts before the release.
 fn commit() -> Result<(String, String)> {
     let release = env!("CARGO_PKG_VERSION");
     let git = |arguments: &[&str]| process::output("git", arguments).map(|text| text.trim().to_owned());

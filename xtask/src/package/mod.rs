@@ -141,8 +141,7 @@ impl Contents {
         listed(&self.generated.join(folder))
     }
 
-    /// The guides and references, each with its place below the folder of documents: that of the source tree, so that their links
-    /// hold.
+    /// The guides and references, each with its place in the source tree, so that their links hold.
     fn guides(&self) -> Result<Vec<(String, PathBuf)>> {
         let docs = process::root().join("docs");
         let mut found = Vec::new();

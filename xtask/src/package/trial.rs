@@ -19,8 +19,7 @@ const SYSTEM_UNITS: &str = "/usr/lib/systemd/system";
 const NAMESPACES: [&str; 8] = ["--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--propagation", "private"];
 /// What happens in the clean root.
 const SCRIPT: &str = include_str!("trial.sh");
-/// Most that systemd-analyze may find open in the endpoint's unit, in tenths; 0 is none, 100 is all. A unit without any
-/// hardening has 96.
+/// Most that systemd-analyze may find open in the endpoint's unit, in tenths: 0 is none, 96 a unit without hardening.
 const MOST_EXPOSED: &str = "40";
 
 /// No error, and no warning but those that are known.
@@ -62,8 +61,7 @@ pub(super) fn run(work: &Path, older: &Path, package: &Path) -> Result<()> {
     fs::remove_dir_all(&root).with_context(|| text.into_owned())
 }
 
-/// A Debian system with nothing but what every one has, and what labs take; made once, its packages checked against Debian's
-/// signature.
+/// A Debian system with nothing but what every one has and what labs take; made once, its packages verified.
 fn clean_root(work: &Path) -> Result<PathBuf> {
     let root = work.join(format!("root-{RELEASE}-{LABS}"));
     if root.is_dir() {

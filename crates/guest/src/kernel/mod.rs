@@ -23,12 +23,9 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// A kernel by the name of one of Debian's ([`names`]), which is fetched into the cache where it is not there yet, or by
-    /// the path of a `vmlinuz-RELEASE`, whose modules are in `../lib/modules/RELEASE` or `/lib/modules/RELEASE`. `note` is told
-    /// what takes long.
-    ///
-    /// # Errors
-    /// [`GuestError::Refused`] for a kernel that is not there or has no modules.
+    /// A kernel by one of Debian's names ([`names`]), fetched into the cache where it is missing, or by the path of a
+    /// `vmlinuz-RELEASE`, whose modules are in `../lib/modules/RELEASE` or `/lib/modules/RELEASE`. `note` gets what takes
+    /// long.
     pub fn find(name: &str, cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<Self, GuestError> {
         let image = if name.contains('/') { PathBuf::from(name) } else { debian::ready(name, cache, note)? };
         Self::at(name, &image)

@@ -12,8 +12,7 @@ const PACKERS: [(&str, &str); 3] = [("xz", "xz"), ("zst", "zstd"), ("gz", "gzip"
 /// How long one module may take to unpack.
 const UNPACKING: Duration = Duration::from_secs(60);
 
-/// The files of these modules and of those that they need, unpacked, in the order in which they load. Modules that are
-/// built into the kernel are left out.
+/// The files of these modules and of those that they need, unpacked, in load order, without those built into the kernel.
 pub(crate) fn load_order(kernel: &Kernel, wanted: &[&str]) -> Result<Vec<(String, Vec<u8>)>, GuestError> {
     let built_in = std::fs::read_to_string(kernel.modules.join("modules.builtin")).unwrap_or_default();
     let mut all = BTreeMap::new();

@@ -16,8 +16,7 @@ const SIZE: usize = 4;
 /// The note by which an emulator finds where to enter a kernel (PVH, XEN_ELFNOTE_PHYS32_ENTRY): owner, and its type before.
 const NOTE: &[u8] = b"\x12\0\0\0Xen\0";
 
-/// The kernel as an ELF file, unpacked now or kept in the cache from an earlier call; its image as it is where it cannot be
-/// entered that way.
+/// The kernel as an ELF file, unpacked now or before; its image where it cannot be entered that way.
 pub(crate) fn unpacked(kernel: &Kernel, cache: &Cache) -> Result<PathBuf, GuestError> {
     let packed = std::fs::read(&kernel.image).map_err(GuestError::file("read", &kernel.image))?;
     let folder = cache.part("images")?;

@@ -9,8 +9,7 @@ use model::CpuList;
 pub struct CpuInfo {
     /// Model name of the first CPU.
     pub model: Option<String>,
-    /// Whether the time stamp counter ticks at one rate in all states (constant_tsc and nonstop_tsc); absent where the
-    /// CPU has no flags of this kind.
+    /// Whether the TSC ticks at one rate in all states (constant_tsc, nonstop_tsc); absent where there are no such flags.
     pub tsc_invariant: Option<bool>,
     /// Whether the CPU says that it runs under a hypervisor; absent where it cannot say.
     pub hypervisor: Option<bool>,

@@ -98,8 +98,7 @@ fn model(machine: &Machine, bus: &str, pci_ids: Option<&str>) -> Option<String> 
     Some(named.unwrap_or_else(|| format!("{vendor}:{device}")))
 }
 
-/// Vendor's and device's names from the text of pci.ids: a vendor's line begins with its number, its devices follow
-/// with one tab, their variants with two. `None` when the device is not listed.
+/// Names of a vendor and its device in pci.ids, where devices follow their vendor after a tab; `None`: not listed.
 #[must_use]
 pub fn parse_pci_ids(text: &str, vendor: &str, device: &str) -> Option<String> {
     let named = |line: &str, number: &str| Some(line.strip_prefix(number)?.strip_prefix("  ")?.trim().to_owned());

@@ -112,8 +112,7 @@ pub(crate) fn host(machine: &Machine) -> BTreeMap<String, String> {
     read_all(machine, &HOST)
 }
 
-/// /proc/sys/net shows the reader's own network namespace, so a thread of its own enters the initial one and ends. Process
-/// 1 is in it, and where that may not be looked at, the process that started this one probably is.
+/// /proc/sys/net shows the reader's namespace, so a thread enters the initial one: that of process 1, else of our parent.
 fn from_initial_namespace() -> Option<BTreeMap<String, String>> {
     let processes = [1, nix::unistd::getppid().as_raw()];
     processes.into_iter().find_map(|process| {

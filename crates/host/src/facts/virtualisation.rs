@@ -3,8 +3,7 @@
 use super::{CpuInfo, read};
 use crate::knob::Machine;
 
-/// Words in DMI's vendor and product strings, and the hypervisor they stand for. The first match counts: clouds put
-/// their own names into KVM's and Xen's tables.
+/// Words in DMI's vendor and product strings, and the hypervisor. The first match counts: clouds add names of their own.
 const DMI: [(&str, &str); 12] = [
     ("VMware", "vmware"),
     ("VirtualBox", "virtualbox"),

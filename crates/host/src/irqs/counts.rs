@@ -110,17 +110,13 @@ pub struct Counts {
 
 impl Counts {
     /// The counts now; no softirqs where /proc does not show them.
-    ///
-    /// # Errors
-    /// The kernel's, when /proc/interrupts cannot be read.
     pub fn read(machine: &Machine) -> io::Result<Self> {
         let interrupts = Row::table(&machine.text("/proc/interrupts")?);
         let softirqs = Row::table(&machine.text("/proc/softirqs").unwrap_or_default());
         Ok(Self { interrupts, softirqs })
     }
 
-    /// What came since an earlier look, the busiest first. What was not there then is left out: nobody knows since when it
-    /// has been counted.
+    /// What came since an earlier look, the busiest first. New rows are left out: their begin is unknown.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Vec<Came> {
         let rows = self.interrupts.iter().map(|row| (Kind::of_interrupt(row.0), row, &earlier.interrupts));
@@ -170,8 +166,7 @@ impl Came {
     }
 }
 
-/// By how much a counter of 32 bits grew. One that is smaller than before either passed its end, or counts another
-/// interrupt that got the number meanwhile.
+/// Growth of a 32-bit counter. One that shrank passed its end, or counts another interrupt of the same number.
 fn grown(before: u64, after: u64) -> u64 {
     const END: u64 = 1 << 32;
     match after.checked_sub(before) {

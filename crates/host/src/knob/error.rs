@@ -51,8 +51,7 @@ impl KnobError {
         }
     }
 
-    /// A failed write of what is there, though something else that it needs may be missing (a program, a group): an undo
-    /// must not take the setting for gone.
+    /// A failed write of a setting that is there, though a program or group may be missing: an undo must not drop the setting.
     #[must_use]
     pub fn unwritten(knob: &Knob, value: &str, cause: io::Error) -> Self {
         Self::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause }

@@ -96,8 +96,7 @@ pub fn features_of(name: &str) -> Vec<String> {
     known.map_or_else(|| vec![name.to_owned()], |(.., kernel)| kernel.iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// All names that features have here: the running kernel's, and those that ethtool(8) gave them. `None` where the kernel
-/// does not tell.
+/// All names of features: the running kernel's, and those of ethtool(8). `None` where the kernel does not list its own.
 #[must_use]
 pub fn feature_names() -> Option<Vec<String>> {
     // Each device is told of all features, and every network namespace has this one.
@@ -117,8 +116,7 @@ pub(super) fn canonical(part: EthtoolPart, name: &str) -> String {
     }
 }
 
-/// The names that a part's properties have, those that can only be read left out; empty for features, which each
-/// device has its own of.
+/// The properties of a part that can be written; empty for features, which differ by device.
 #[must_use]
 pub fn names(part: EthtoolPart) -> Vec<&'static str> {
     layout(part).map_or_else(Vec::new, |layout| {
@@ -154,8 +152,7 @@ pub(super) fn read(device: &str, part: EthtoolPart, name: &str) -> Result<String
     Ok(if layout.switches.contains(&name) { switch(word != 0) } else { word.to_string() })
 }
 
-/// Whether the driver has a coalescing parameter, by its place in the structure; `None` where the kernel does not tell
-/// (before 5.7). The ioctl shows 0 for those that it has not; over netlink they are left out.
+/// Whether the driver has a coalescing parameter, by its place; `None` before Linux 5.7. The ioctl shows a missing one as 0.
 fn coalesce_has(device: &str, place: usize) -> Option<bool> {
     const COALESCE_GET: u8 = 19;
     const HEADER: u16 = 1;

@@ -37,8 +37,7 @@ const BYTES: usize = 192;
 /// Length of the unions that hold addresses and ports.
 const UNION_BYTES: usize = 52;
 const EXTENSION_BYTES: usize = 20;
-/// What a rule may ask for, with its place and length in `struct ethtool_tcpip4_spec`: addresses and ports in network
-/// order. The type of service follows.
+/// Fields of a rule, each with place and length in `struct ethtool_tcpip4_spec`, in network order.
 const FIELDS: [(&str, usize, usize); 4] = [("src-ip", 0, 4), ("dst-ip", 4, 4), ("src-port", 8, 2), ("dst-port", 10, 2)];
 const FIELDS_BYTES: usize = 12;
 
@@ -168,8 +167,7 @@ fn table(ethtool: &Ethtool, device: &str) -> Result<(u64, Vec<u32>), DeviceError
     Ok((u64_at(&all, SIZE).max(u64_at(&count, SIZE)).unwrap_or(0), locations))
 }
 
-/// A location of the device's table that holds no rule and is none of `taken`, from the end, which drivers treat as the
-/// lowest priority. `None` where the device has no table or it is full.
+/// A free location outside `taken`, from the end, which drivers treat as the lowest priority; `None` where there is none.
 #[must_use]
 pub fn free_location(device: &str, taken: &[u32]) -> Option<u32> {
     let (size, used) = table(&Ethtool::open().ok()?, device).ok()?;

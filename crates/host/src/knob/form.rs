@@ -13,8 +13,7 @@ pub enum Form {
     CpuList,
     /// A CPU mask: `ffffffff,00000003`.
     CpuMask,
-    /// Several words of which the kernel puts the chosen one in brackets: `always [madvise] never`, `none (full)`. The value is
-    /// the chosen word.
+    /// One of several words, which the kernel puts in brackets: `always [madvise] never`, `none (full)`.
     Choice,
     /// On or off, whichever way it is written: `Y`, `1`, `on`, `enabled`.
     Switch,

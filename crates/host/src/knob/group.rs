@@ -62,8 +62,7 @@ fn make(machine: &Machine, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Moves all members to the parent and removes the directory, again and again until that succeeds: between a move and
-/// the removal any member may have forked.
+/// Moves all members to the parent and removes the directory, repeatedly: members may fork between the two.
 fn remove(machine: &Machine, path: &Path) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let mut round = 0_u32;

@@ -95,12 +95,9 @@ impl Machine {
         model::known::version(&self.trimmed("/proc/sys/kernel/osrelease").ok()?)
     }
 
-    /// Writes a file that exists with a single write(2) of the value and a newline, as echo(1) does: the kernel parses
-    /// each write on its own. In the running system only files that the kernel makes are written.
-    ///
-    /// # Errors
-    /// The kernel's; [`io::ErrorKind::PermissionDenied`] for a file that holds no setting; [`io::ErrorKind::WriteZero`] when it
-    /// took only a part.
+    /// Writes a file that exists by one write(2) of the value and a newline: the kernel parses each write on its own. In
+    /// the running system only files of the kernel are written, else [`io::ErrorKind::PermissionDenied`];
+    /// [`io::ErrorKind::WriteZero`] when the kernel took only a part.
     pub fn put(&self, path: impl AsRef<Path>, value: &str) -> io::Result<()> {
         let path = path.as_ref();
         let mut file = if self.is_running() {
@@ -207,8 +204,7 @@ impl Settings for Machine {
     }
 }
 
-/// Whether an open file is one of the kernel's settings: of sysfs, debugfs or a control group, or of /proc/sys and
-/// /proc/irq.
+/// Whether an open file is a setting of the kernel: of sysfs, debugfs, a control group, /proc/sys or /proc/irq.
 fn is_of_kernel(path: &Path, file: &File) -> io::Result<bool> {
     use nix::sys::statfs::{
         CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, PROC_SUPER_MAGIC, SYSFS_MAGIC, TRACEFS_MAGIC,

@@ -21,8 +21,7 @@ pub(super) fn read(machine: &Machine, knob: &Knob, hierarchy: &Path, task: &Task
     }
 }
 
-/// Moves a task. In version 2 a thread goes alone where its old and its new group are of one threaded subtree; else its
-/// whole process goes.
+/// Moves a task. In version 2 a thread moves alone within one threaded subtree, else its whole process.
 pub(super) fn write(
     machine: &Machine,
     knob: &Knob,
@@ -73,8 +72,7 @@ fn gone_or(knob: &Knob, cause: io::Error) -> KnobError {
     }
 }
 
-/// Whether a thread moves by itself (Documentation/admin-guide/cgroup-v2.rst, "Threads"): into a threaded group, or from
-/// one up to the domain that it belongs to.
+/// Whether a thread moves alone (cgroup-v2.rst, "Threads"): into a threaded group, or from one up to its domain.
 fn goes_alone(machine: &Machine, now: &Path, target: &Path) -> bool {
     group::kind(machine, target) == "threaded"
         || (now != target && now.starts_with(target) && group::kind(machine, now) == "threaded")

@@ -36,8 +36,7 @@ pub enum Knob {
         /// How two contents are compared.
         form: Form,
     },
-    /// A control group's directory; its value is `present` or `absent`. Removing one first moves what is in it to its
-    /// parent, again and again until a deadline: tasks may fork meanwhile.
+    /// A control group's directory: `present` or `absent`. A removal first moves its members to the parent.
     Group { path: PathBuf },
     /// The control group of a task; its value is the path of the group's directory.
     Member {
@@ -49,8 +48,7 @@ pub enum Knob {
     Affinity { task: TaskKey },
     /// The scheduling policy of a thread: `other`, `fifo:50` … (sched_setscheduler(2)).
     Policy { task: TaskKey },
-    /// The longest time that waking a CPU may take, in µs, as a process of ours asks for (PM QoS, /dev/cpu_dma_latency);
-    /// `none` without such a process.
+    /// The longest wake-up of a CPU in µs that a process of ours asks for (PM QoS, /dev/cpu_dma_latency), or `none`.
     CpuLatency,
     /// A service: `active` or `inactive` (systemctl(1)).
     Service {
@@ -100,8 +98,7 @@ pub struct TaskKey {
     pub tid: i32,
     /// When it was started, in clock ticks since boot (field 22 of /proc/PID/stat, proc_pid_stat(5)).
     pub started: u64,
-    /// What the time namespace that `started` was read in is ahead of the machine's first one beyond whole ticks, ns. Not
-    /// part of the key; see [`Self::began_as_noted`].
+    /// By how many ns beyond whole ticks the time namespace of `started` is ahead. Not part of the key.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset_part_ns: u32,
     /// Its name, for people; not part of the key.
@@ -156,8 +153,7 @@ impl Knob {
         Self::text(PathBuf::from("/proc/sys").join(name.replace('.', "/")))
     }
 
-    /// Whether there can be such a setting: a log that names another file was not written by us. Control groups may be
-    /// mounted anywhere, so of their files only the names are known.
+    /// Whether this can be a setting: a log that names another file is not ours. Groups' files are known by name alone.
     #[must_use]
     pub fn is_possible(&self) -> bool {
         let plain = |path: &Path| path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
@@ -185,9 +181,8 @@ impl Knob {
         }
     }
 
-    /// Other knobs that the kernel changes on its own when this one is written. Switching transparent huge pages on
-    /// raises `vm.min_free_kbytes`, and switching them off does not lower it to what it was (mm/khugepaged.c,
-    /// `set_recommended_min_free_kbytes`).
+    /// Knobs that the kernel changes with this one: transparent huge pages raise `vm.min_free_kbytes` and do not lower it
+    /// again (mm/khugepaged.c, `set_recommended_min_free_kbytes`).
     #[must_use]
     pub fn changes_also(&self) -> Vec<Self> {
         match self {
@@ -246,19 +241,12 @@ impl EthtoolPart {
     }
 }
 
-/// Reads and writes knobs. The undo log, plans and doctors see a system only through this, so that tests give them
-/// another one.
+/// Reads and writes knobs. The undo log, plans and doctors use only this, so that tests can replace the system.
 pub trait Settings {
-    /// The value now, in the form that the kernel prints it, without the newline.
-    ///
-    /// # Errors
-    /// [`KnobError::Absent`] where the system has no such setting; otherwise the failed step.
+    /// The value in the kernel's form, without the newline; [`KnobError::Absent`] where the system has no such setting.
     fn read(&self, knob: &Knob) -> Result<String, KnobError>;
 
-    /// Sets a value. Whoever calls this has logged the old one and reads it back.
-    ///
-    /// # Errors
-    /// The failed step, with the kernel's cause.
+    /// Sets a value. The caller has logged the old one and reads it back.
     fn write(&self, knob: &Knob, value: &str) -> Result<(), KnobError>;
 
     /// Who may have changed the knob meanwhile, for people: best effort, `None` where nobody is known.

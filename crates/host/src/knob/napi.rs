@@ -129,8 +129,7 @@ pub(crate) fn napis(device_index: u32) -> Vec<Napi> {
     found
 }
 
-/// What XDP can do on a device by its index (enum netdev_xdp_act: 1 a program in the driver, 2 redirects, 8 AF_XDP without copies);
-/// `None` where the kernel does not tell.
+/// XDP of a device by its index (enum netdev_xdp_act: 1 in the driver, 2 redirects, 8 zero copy); `None`: not known.
 #[must_use]
 pub(crate) fn xdp_features(device_index: u32) -> Option<u64> {
     const DEVICE_GET: u8 = 1;

@@ -8,8 +8,7 @@ static PASSED: AtomicU32 = AtomicU32::new(0);
 /// The variable that names the fault point to die at.
 pub const KILL_AT: &str = "WINDHOVER_KILL_AT";
 
-/// A fault point. With `WINDHOVER_KILL_AT=N` in the environment the process kills itself (SIGKILL) at the Nth one that
-/// it passes: a hook for tests that undo after a death at every single step.
+/// With `WINDHOVER_KILL_AT=N` the process kills itself at the Nth fault point: tests undo after a death at each step.
 pub fn fault_point() {
     static AT: OnceLock<Option<u32>> = OnceLock::new();
     let at = *AT.get_or_init(|| std::env::var(KILL_AT).ok()?.parse().ok());

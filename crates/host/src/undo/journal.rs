@@ -41,8 +41,7 @@ pub enum ChangeOutcome {
     Changed { before: String, after: String },
 }
 
-/// An open change set; its file comes into being with the first change. Dropping it leaves the log in place when it holds
-/// any change: only an undo removes it.
+/// An open change set, whose file the first change makes. Only an undo removes a file that holds changes.
 #[derive(Debug)]
 pub struct Changes {
     pub(super) id: SetId,
@@ -76,11 +75,8 @@ impl Changes {
         self.held == 0
     }
 
-    /// Reads the knob; when it has another value, logs the old and the new one, syncs the log, writes the knob, reads
-    /// it back and logs what it became.
-    ///
-    /// # Errors
-    /// [`UndoError`]. After an error the log holds what an undo needs.
+    /// Logs the old and the new value and syncs, writes the knob, reads it back and logs what it became; does nothing where
+    /// it has the value. After an error the log holds what an undo needs.
     pub fn set(&mut self, settings: &dyn Settings, change: &Change) -> Result<ChangeOutcome, UndoError> {
         let knob = &change.knob;
         if !knob.is_possible() {
@@ -139,8 +135,7 @@ impl Changes {
         Ok(ChangeOutcome::Changed { before, after })
     }
 
-    /// Whether a change set that is in force asked for this very value and got the one that is there, because the kernel
-    /// rounds it: to ask again would change nothing.
+    /// Whether a change set in force asked for this value and the kernel rounded it to the present one.
     fn was_rounded(&self, change: &Change, now: &str) -> bool {
         let folder = self.path.parent().unwrap_or(&self.path);
         let logs = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -142,11 +142,8 @@ impl Log {
     }
 }
 
-/// Reads a log's text. A last line without its end was being written when its writer died: the step that it announces
-/// was not done, so it is left out. What else cannot be read is left out and named: the other changes can be undone.
-///
-/// # Errors
-/// [`UndoError::Line`] for a format of another version.
+/// Reads a log's text. A last line without its end is left out: its writer died before the step. What else cannot be read
+/// is left out and named, so that the rest can be undone. [`UndoError::Line`] for another format.
 pub(super) fn parse(path: &Path, text: &[u8]) -> Result<Log, UndoError> {
     let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
     let (entries, damage) = (Vec::new(), Vec::new());

@@ -21,8 +21,7 @@ pub(super) struct UndoOptions<'a> {
     pub(super) deadline: Instant,
 }
 
-/// Undoes what a log still holds. `newer` are the sets made after it, oldest first. Also says what is left as it is, because
-/// nobody knows which network namespace it is of.
+/// Undoes what a log still holds; `newer` are the sets made after it, oldest first. Also names knobs of no known namespace.
 pub(super) fn undo_all(
     settings: &dyn Settings,
     writer: &mut Writer,

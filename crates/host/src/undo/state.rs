@@ -208,8 +208,7 @@ impl StateDir {
         Ok(self.read(id)?.losses())
     }
 
-    /// The knobs that the kernel would not change for a set, and the value that they kept. To ask again would change
-    /// nothing.
+    /// The knobs that the kernel would not change for a set, with their values: to ask again would change nothing.
     pub fn refused(&self, id: &SetId) -> Result<Vec<(Knob, String)>, UndoError> {
         let entries = self.read(id)?.entries;
         Ok(entries.into_iter().filter(Entry::was_refused).map(|entry| (entry.change.knob, entry.before)).collect())
@@ -221,8 +220,7 @@ impl StateDir {
         super::log::parse(&path, &text)
     }
 
-    /// Opens a new change set. Its file is made with the first change, so that one without changes leaves no trace.
-    /// Folders of earlier boots are removed.
+    /// Opens a new change set, whose file the first change makes. Folders of earlier boots are removed.
     pub fn begin(&self, _lock: &Lock, header: &SetHeader) -> Result<Changes, UndoError> {
         let folder = self.folder()?;
         self.make()?;

@@ -19,8 +19,7 @@ const GREETING: Duration = Duration::from_secs(60);
 const PROMPT: Duration = Duration::from_secs(30);
 /// For changing settings: control groups are emptied of tasks that may fork meanwhile, and services stop in their time.
 const SETTINGS: Duration = Duration::from_secs(120);
-/// How often the cancel flag is looked at: a person does not notice a tenth of a second, and a measurement does not
-/// notice ten wake-ups a second elsewhere.
+/// How often the cancel flag is looked at: no person notices a tenth of a second, no measurement ten wake-ups a second.
 const LOOK: Duration = Duration::from_millis(100);
 /// How many looks a cancelled probe gets to hand over what it measured.
 const CANCELLED_LOOKS: u32 = 200;
@@ -39,12 +38,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts an agent and greets it. `build` is the hash of this binary; the agent's must be the same. It is given up once `stop`
-    /// is set. What the agent writes to stderr goes to `on_stderr` line by line, from a thread of its own.
-    ///
-    /// # Errors
-    /// [`PipeError::Start`] when the command cannot be started or ends without a greeting, [`PipeError::Build`] for an
-    /// agent of another build, [`PipeError::Silent`].
+    /// Starts an agent and greets it, until `stop` is set. `build` is the hash of this binary; the agent's must be the
+    /// same. Its stderr goes to `on_stderr` line by line, from a thread of its own.
     pub fn open(
         host: &str,
         command: &AgentCommand,
@@ -57,8 +52,7 @@ impl Client {
         Self::open_while(host, command, build, &mut waits, on_stderr)
     }
 
-    /// As [`Self::open`], for hosts that may hang while they boot: the greeting is waited for as long as `waits` says so, which is
-    /// asked ten times a second. An agent that is given up is killed; it has changed nothing yet.
+    /// As [`Self::open`], for hosts that boot: the greeting is waited for while `waits` allows it, asked ten times a second.
     pub fn open_while(
         host: &str,
         command: &AgentCommand,
@@ -184,10 +178,7 @@ impl Client {
         })
     }
 
-    /// Stops an endpoint and waits until it is gone.
-    ///
-    /// # Errors
-    /// [`PipeError`]; [`PipeError::Failed`] also when the endpoint had ended by itself before.
+    /// Stops an endpoint and waits until it has ended; [`PipeError::Failed`] also when it had ended by itself.
     pub fn stop_endpoint(&mut self, id: u32) -> Result<(), PipeError> {
         self.ask("stop an endpoint", &Request::StopEndpoint { id }, PROMPT, |reply| match reply {
             Reply::EndpointStopped { id: stopped } if stopped == id => Some(()),
@@ -195,10 +186,8 @@ impl Client {
         })
     }
 
-    /// Runs a probe to its end and gives each size's measurement to `sink`, once the probe is over; its intervals go to
-    /// `live` while it runs, where the task asks for them. `cancel` is looked
-    /// at ten times a second; when it is set the probe is stopped, what it measured so far is given to `sink`, and the
-    /// answer is [`PipeError::Failed`] with code 130.
+    /// Runs a probe to its end; measurements go to `sink` afterwards, intervals to `live` meanwhile. `cancel`, read ten
+    /// times a second, stops it: `sink` gets what was measured, the answer is [`PipeError::Failed`] with code 130.
     pub fn run_probe(
         &mut self,
         task: &ProbeTask,
@@ -237,9 +226,8 @@ impl Client {
         }
     }
 
-    /// Starts a load and waits until it is steady, `timeout` at most. A load that is not steady by then runs all the
-    /// same, and its answer says so. `cancel` is looked at ten times a second; when it is set the load is ended, and the
-    /// answer is [`PipeError::Failed`] with code 130 unless the load was steady meanwhile.
+    /// Starts a load and waits until it is steady, `timeout` at most; the answer has whether it is. `cancel`, read ten
+    /// times a second, ends it, with [`PipeError::Failed`] and code 130 unless it is steady.
     pub fn start_load(
         &mut self,
         spec: &LoadSpec,

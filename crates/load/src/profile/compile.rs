@@ -71,11 +71,8 @@ impl Toolchain {
     }
 }
 
-/// One unit of work without compiler and shell, in a process of its own: a start of a program, two megabytes of pages touched
+/// One unit of work without compiler and shell, in a process of its own: a program's start, two megabytes of pages touched
 /// twice, arithmetic, a file written.
-///
-/// # Errors
-/// Reading `input` or writing `output` failed.
 pub fn unit(input: &Path, output: &Path) -> std::io::Result<()> {
     const BYTES: usize = 2 << 20;
     let text = std::fs::read(input)?;

@@ -9,8 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 const MESSAGE: usize = 100;
-/// Senders and as many receivers of a group. hackbench takes 20, which for a group a CPU is more threads than
-/// some containers allow.
+/// Senders, and as many receivers, of a group. hackbench's 20 would be more threads than some containers allow.
 const FAN: usize = 8;
 /// Messages that a receiver counts together, because one counter for all would itself be the load.
 const TOGETHER: u64 = 64;

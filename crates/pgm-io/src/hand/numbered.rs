@@ -11,8 +11,7 @@ const PING: usize = 32;
 /// What makes a message a ping.
 const MAGIC: [u8; 3] = *b"WhP";
 
-/// Writes message `number`: the number and the time of sending (ns since 1970) in 8 bytes each, then bytes of number plus
-/// place. A message of less than 16 bytes has no time.
+/// Writes message `number`: number and, from 16 bytes on, time of sending (ns since 1970) in 8 bytes each, then a pattern.
 pub fn write(number: u64, realtime_ns: u64, message: &mut [u8]) {
     put(message, 0, number);
     let head = if message.len() < PATTERN { LEAST_BYTES } else { PATTERN };

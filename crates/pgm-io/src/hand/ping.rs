@@ -70,8 +70,7 @@ pub struct Pinger<'a> {
 }
 
 impl<'a> Pinger<'a> {
-    /// Pings over a socket that publishes and subscribes. `id` tells its pings from those of others on the group; events go
-    /// to `on_event`.
+    /// Pings over a socket that publishes and subscribes. `id` marks its pings on the group; events go to `on_event`.
     pub fn new(
         socket: &'a mut PgmSocket,
         options: PingOptions,
@@ -93,8 +92,7 @@ impl<'a> Pinger<'a> {
         }
     }
 
-    /// Waits until the expected reflectors were heard: they announce themselves as soon as they run. Returns false when
-    /// that took longer than `patience`.
+    /// Waits until the expected reflectors were heard, at most `patience`; whether they were.
     pub fn search(&mut self, patience: Duration) -> Result<bool, PgmIoError> {
         let end = Instant::now() + patience;
         while self.reflectors.len() < self.options.reflectors && !self.stop.load(Ordering::Relaxed) {

@@ -41,9 +41,6 @@ pub struct Published {
 }
 
 /// Publishes what `next` writes into its buffer, given the message's number from 0, until it ends or `stop` is set.
-///
-/// # Errors
-/// Those of `next`, a message that is too long, or sockets that fail.
 pub fn publish<E: From<PgmIoError>>(
     socket: &mut PgmSocket,
     options: PublishOptions,

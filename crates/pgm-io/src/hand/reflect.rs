@@ -7,8 +7,7 @@ use pgm::receiver::Event;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Publishes each message that comes, a ping with what became of it before. Ends after `count` messages, after
-/// `lasts`, or when `stop` is set. Returns the number of messages.
+/// Publishes each message that comes, until `count` messages, `lasts`, or `stop`. Returns the number of messages.
 pub fn reflect(
     socket: &mut PgmSocket,
     (count, lasts): (Option<u64>, Option<Duration>),

@@ -46,8 +46,7 @@ pub const MAX_BLOCK: usize = 255;
 /// Bytes that are worked on at once, so that a group's share of them stays in the CPU's cache.
 pub(crate) const CHUNK: usize = 512;
 
-/// The packets of a block from which others are made: k of them, each known by its number in the block (data from 0 on,
-/// parity from k on).
+/// The packets of a block from which others are made, each by its number in the block (data from 0, parity from k on).
 #[derive(Debug, Clone)]
 pub struct Basis {
     count: usize,

@@ -98,8 +98,7 @@ pub struct Polr {
     pub round: u16,
 }
 
-/// An acknowledgement of congestion control (draft-ietf-rmt-bb-pgmcc-03). Read so that captures can be shown; nothing here
-/// answers with it.
+/// An acknowledgement of congestion control (draft-ietf-rmt-bb-pgmcc-03), read for captures only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
     /// The newest data received.

@@ -41,8 +41,7 @@ pub const IP_PROTOCOL: u8 = 113;
 /// Length of the header that every packet begins with.
 pub const HEADER_BYTES: usize = 16;
 
-/// Bits of the header's options field. The RFC numbers them from the left in its text and draws them the other way round;
-/// these values are what implementations use.
+/// Bits of the header's options field as implementations use them; the RFC's text and picture differ.
 mod flag {
     pub(super) const PRESENT: u8 = 0x01;
     pub(super) const NETWORK_SIGNIFICANT: u8 = 0x02;
@@ -56,8 +55,7 @@ mod flag {
 pub struct Packet<'a> {
     /// The source that it is about, whichever way it goes.
     pub tsi: Tsi,
-    /// Data-destination port: the well-known port of the application. On the wire the two ports are swapped in packets that
-    /// go to the source; here each keeps its place.
+    /// Data-destination port: the application's. Packets to the source have the two ports swapped on the wire, not here.
     pub data_port: u16,
     /// What it is.
     pub body: Body<'a>,
@@ -103,10 +101,7 @@ impl<'a> Packet<'a> {
         Ok(Self { tsi: head.tsi, data_port: head.data_port, body, options })
     }
 
-    /// Writes the packet to the start of `buffer` with its checksum; returns its length.
-    ///
-    /// # Errors
-    /// [`WriteError`]: the buffer is too short, or the packet has no form on the wire.
+    /// Writes the packet with its checksum to the start of `buffer`; returns its length.
     pub fn write(&self, buffer: &mut [u8]) -> Result<usize, WriteError> {
         let mut writer = Writer::new(buffer);
         let (source_port, destination_port) =

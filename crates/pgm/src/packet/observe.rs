@@ -27,10 +27,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// The header of a packet, whatever lies behind it.
-    ///
-    /// # Errors
-    /// There are not as many bytes.
+    /// The header of a packet, whatever lies behind it; an error where there are fewer bytes.
     #[inline]
     pub fn of(bytes: &[u8]) -> Result<Self, ParseError> {
         Self::read(&mut Reader::new(bytes))
@@ -145,11 +142,8 @@ pub struct Observed<'a> {
 }
 
 impl<'a> Observed<'a> {
-    /// Reads what is there of a packet that had `sent_bytes` on the wire; `None` where its length is not known, as with the
-    /// first of several IP fragments.
-    ///
-    /// # Errors
-    /// There is not even a header.
+    /// Reads what is there of a packet that had `sent_bytes` on the wire; `None`: not known, as with the first of several
+    /// IP fragments. An error where there is no whole header.
     pub fn read(bytes: &'a [u8], sent_bytes: Option<usize>) -> Result<Self, ParseError> {
         let mut reader = Reader::new(bytes);
         let head = Head::read(&mut reader)?;

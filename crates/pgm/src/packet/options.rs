@@ -40,8 +40,7 @@ const ENCODED: u8 = 0x04;
 const PARITY_ON_DEMAND: u8 = 0x01;
 const PARITY_PROACTIVE: u8 = 0x02;
 
-/// The place of a fragment in the message that it was cut from (section 9.2). The RFC gives the option 12 bytes in its text
-/// and 16 in its picture; implementations use 16.
+/// The place of a fragment in its message (section 9.2): 12 bytes in the RFC's text, 16 in its picture and in practice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fragment {
     /// Number of the packet that holds the message's first bytes.
@@ -53,8 +52,7 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// What parity is made over: the option from its fourth byte on, whose highest bit says that there is none
-    /// (OP_ENCODED_NULL, section 11.2).
+    /// What parity is made over: the option from its fourth byte on; the highest bit: none (OP_ENCODED_NULL, section 11.2).
     pub(crate) fn encode(fragment: Option<Self>) -> [u8; ENCODED_FRAGMENT_BYTES] {
         let mut bytes = [0; ENCODED_FRAGMENT_BYTES];
         let Some(fragment) = fragment else {

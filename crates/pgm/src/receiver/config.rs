@@ -17,8 +17,7 @@ pub enum NakPath {
     Spm,
 }
 
-/// Parameters of a receiver. [`ReceiverConfig::new`] has defaults for a local network; each field names its section of
-/// RFC 3208. The same for all sources.
+/// Parameters of a receiver. [`Self::new`] has defaults for a local network; fields name their section of RFC 3208.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiverConfig {
     /// Data-destination port: packets to others are passed over (section 8).
@@ -97,8 +96,7 @@ impl ReceiverConfig {
         }
     }
 
-    /// Memory in bytes that [`crate::Receiver::new`] takes for all sources. Packets' own memory, most of it, is only used
-    /// as sources are heard.
+    /// Memory in bytes that [`crate::Receiver::new`] takes; packets' own, most of it, is only used as sources are heard.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let each =
@@ -106,10 +104,7 @@ impl ReceiverConfig {
         (self.max_sources as u64).saturating_mul(u64::from(self.window_packets)).saturating_mul(each as u64)
     }
 
-    /// Checks that the parameters make sense together.
-    ///
-    /// # Errors
-    /// [`ConfigError`], naming the first that does not.
+    /// Checks the parameters together; the error names the first that is wrong.
     pub fn check(&self) -> Result<(), ConfigError> {
         let times = [self.repeat_ns, self.data_ns, self.expiry_ns];
         ConfigError::first_of(&[

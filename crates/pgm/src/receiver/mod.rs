@@ -110,8 +110,7 @@ pub struct Counts {
     pub sources_refused: u64,
     /// Sessions that took the place of another one of the same source.
     pub restarts: u64,
-    /// Datagrams that were no packet, to another port, of one source too many, or parity of a
-    /// source that was not heard otherwise.
+    /// Datagrams that were no packet, to another port, of one source too many, or parity of an unknown source.
     pub ignored: u64,
     /// Events that nobody took in time.
     pub events_dropped: u64,
@@ -146,8 +145,7 @@ impl Events {
     }
 }
 
-/// Whether a packet that was judged goes to its source; another session takes the place of the one before, unless that
-/// has messages still to be delivered.
+/// Whether a judged packet goes to its source; another session replaces one without messages to be delivered.
 #[inline]
 fn belongs(verdict: Verdict, peer: &mut Peer, window: (Sqn, Sqn), with: &mut With) -> bool {
     match verdict {
@@ -208,8 +206,7 @@ impl Receiver {
         })
     }
 
-    /// Writes to the memory of so many sources that were not heard yet, so that the operating system, which maps memory when
-    /// it is touched first, does so now.
+    /// Touches the memory of so many sources that were not heard yet, so that the operating system maps it now.
     pub fn reserve(&mut self, sources: usize) {
         for peer in self.spare.iter_mut().rev().take(sources) {
             peer.touch();
@@ -222,10 +219,7 @@ impl Receiver {
         Counts { events_dropped: self.with.events.dropped, ..self.with.counts }
     }
 
-    /// Takes a datagram's payload that came from `from`.
-    ///
-    /// # Errors
-    /// [`ParseError`] for what is no packet; the receiver goes on all the same.
+    /// Takes a datagram's payload that came from `from`. After an error the receiver goes on.
     pub fn handle_datagram(&mut self, now_ns: u64, from: IpAddr, datagram: &[u8]) -> Result<(), ParseError> {
         let packet = Packet::parse(datagram).inspect_err(|_| self.with.counts.ignored += 1)?;
         let wanted = packet.data_port == self.with.config.data_port;
@@ -339,8 +333,7 @@ impl Receiver {
         }
     }
 
-    /// When to call [`Self::handle_timeout`] and [`Self::poll_transmit`] although nothing has arrived; at or before the
-    /// caller's now: at once.
+    /// When to call [`Self::handle_timeout`] and [`Self::poll_transmit`] without an arrival; the caller's now: at once.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
         let of = |peer: &Peer| {
@@ -354,8 +347,7 @@ impl Receiver {
         self.peers.iter().map(of).min()
     }
 
-    /// The next packet to be sent now, written into `buffer`, which has to hold 400 bytes: NAKs, and SPMRs while nobody has
-    /// said where NAKs go.
+    /// The next packet to be sent now, written into `buffer` of 400 bytes: NAKs, and SPMRs while their path is unknown.
     pub fn poll_transmit(&mut self, now_ns: u64, buffer: &mut [u8]) -> Option<Transmit> {
         let Self { peers, with, budget, .. } = self;
         for peer in peers {

@@ -45,8 +45,7 @@ impl Origin {
         from == self.address
     }
 
-    /// Judges data by their sender; `original` are those that are no repairs, which others may send, too; `fits` are those whose
-    /// number is missing or the next.
+    /// Judges data by their sender; `original`: no repairs, which others may send; `fits`: their number is missing or next.
     #[inline]
     pub(super) fn data(&mut self, now_ns: u64, from: IpAddr, original: bool, fits: bool) -> Sender {
         if from == self.address {

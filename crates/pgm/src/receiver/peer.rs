@@ -18,8 +18,7 @@ use std::net::IpAddr;
 
 /// SPMRs for one source without an answer.
 const MOST_SPMRS: u32 = 10;
-/// Numbers that are believed to be missing at once. That more of them were sent shows when the source goes on beyond them, or
-/// has time to.
+/// Numbers believed to be missing at once; that more were sent must show by later data or by time.
 const MOST_PROMPT: u32 = 64;
 
 /// Where the repair of a missing number stands (the state machine of section 6.3, with two states before it).
@@ -383,8 +382,7 @@ impl Peer {
         }
     }
 
-    /// Makes room for a number beyond the window, by giving up what is too old. What the application has not taken yet stays:
-    /// then there is no room.
+    /// Makes room for a number beyond the window by giving up what is too old, but not what the application has not taken.
     fn make_room(&mut self, sqn: Sqn, with: &mut With) -> bool {
         let base = self.boundary(sqn.plus((self.capacity() - 1).wrapping_neg()));
         let mut kept = false;
@@ -545,8 +543,7 @@ impl Peer {
         }
     }
 
-    /// Forgets numbers from here on if they are many and nearly all of them are missing: somebody else made them up. If they
-    /// were sent after all, the next packet shows it, and they are asked for.
+    /// Forgets numbers from here on if they are many and nearly all missing: they were forged, or the next packet shows them.
     fn retreat(&mut self, end: Sqn, with: &mut With) {
         let end = end.later(self.base);
         let beyond = self.end.distance_from(end);

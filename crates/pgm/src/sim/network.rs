@@ -156,8 +156,7 @@ impl<N: Node> Network<N> {
         }
     }
 
-    /// Adds a node with the same link for both directions. Of two nodes with the same address the later one gets what is
-    /// sent there.
+    /// Adds a node with the same link for both directions. Of two nodes with one address the later one receives.
     pub fn add(&mut self, address: IpAddr, link: Link, node: N) -> NodeId {
         let at = self.places.len();
         // Each link draws for itself: one more node changes nothing for the others.

@@ -78,10 +78,7 @@ impl Station {
         Self::new(0, None, Some(config))
     }
 
-    /// Hands a message to the source.
-    ///
-    /// # Errors
-    /// [`SendError`]; [`SendError::Closed`] also where there is no source.
+    /// Hands a message to the source; [`SendError::Closed`] also where there is no source.
     pub fn publish(&mut self, message: &[u8]) -> Result<Sqn, SendError> {
         self.source.as_mut().map_or(Err(SendError::Closed), |source| source.send(message))
     }

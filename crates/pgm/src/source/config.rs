@@ -5,8 +5,7 @@ use std::net::IpAddr;
 
 const MS: u64 = 1_000_000;
 
-/// Parameters of a source. [`SourceConfig::new`] has defaults for a local network; each field names its section of
-/// RFC 3208.
+/// Parameters of a source. [`Self::new`] has defaults for a local network; fields name their section of RFC 3208.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceConfig {
     /// Who the source is (section 3.1).
@@ -25,17 +24,14 @@ pub struct SourceConfig {
     /// Up to half of it may be packets that wait to be sent. A power of two; default 8192. Each takes `max_packet_bytes` of
     /// memory.
     pub window_packets: u32,
-    /// Most bytes a second of all packets together, headers of PGM included (TXW_MAX_RTE, section 5.1.1). Default
-    /// 125,000,000: 1 Gbit/s.
+    /// Most bytes a second of all packets, PGM headers included (TXW_MAX_RTE, section 5.1.1). Default 125,000,000.
     pub max_bytes_per_second: u64,
     /// How many bytes may go out at once after a pause (size of the token bucket, section 5.1.2). NCFs, which are not to
     /// wait, may use as much again. Default 64 KiB.
     pub burst_bytes: u64,
-    /// Most bytes a second between two neighbouring packets (leaky bucket, section 5.1.2). Default 1,250,000,000:
-    /// 10 Gbit/s.
+    /// Most bytes a second between two packets (leaky bucket, section 5.1.2). Default 1,250,000,000: 10 Gbit/s.
     pub peak_bytes_per_second: u64,
-    /// Repairs that may go out before one packet of new data, while both wait (section 5.1.3). Default 4; 0: new data
-    /// first, always.
+    /// Repairs before one packet of new data, while both wait (section 5.1.3). Default 4; 0: new data first, always.
     pub repairs_before_data: u32,
     /// Time between two ambient SPMs, in ns (section 5.1.4). Default 1 s.
     pub ambient_ns: u64,
@@ -50,8 +46,7 @@ pub struct SourceConfig {
     /// How far back late joiners may ask for data, in packets (OPT_JOIN, section 9.4); absent: only what is sent after they
     /// joined. Takes 12 bytes of each packet.
     pub join_packets: Option<u32>,
-    /// SPMs with OPT_FIN that end the session (section 9.7), `heartbeat_min_ns` apart; further ones follow as heartbeats.
-    /// Default 3.
+    /// SPMs with OPT_FIN that end the session (section 9.7), `heartbeat_min_ns` apart; more are heartbeats. Default 3.
     pub fin_spms: u32,
     /// Parity for those that miss packets (appendix A). Default none: repairs are the packets themselves. It takes 38 bytes
     /// of each packet's longest payload, so that parity over the longest fits into a packet.
@@ -90,10 +85,7 @@ impl SourceConfig {
         u64::from(self.window_packets).saturating_mul((self.max_packet_bytes + super::NUMBER_BYTES) as u64)
     }
 
-    /// Checks that the parameters make sense together.
-    ///
-    /// # Errors
-    /// [`ConfigError`], naming the first that does not.
+    /// Checks the parameters together; the error names the first that is wrong.
     pub fn check(&self) -> Result<(), ConfigError> {
         let times = [self.ambient_ns, self.heartbeat_min_ns, self.heartbeat_max_ns];
         let times = !times.contains(&0) && self.heartbeat_max_ns >= self.heartbeat_min_ns;

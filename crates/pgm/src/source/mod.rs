@@ -48,8 +48,7 @@ const JOIN_BYTES: usize = 8;
 const SPM_BYTES: usize = 100;
 /// An NCF without its list, at most.
 const NCF_BYTES: usize = 80;
-/// What a packet with parity has beside a packet with the same payload: the length option, OPT_CURR_TGSIZE, OPT_PARITY_GRP,
-/// the encoded OPT_FRAGMENT, and the encoded length.
+/// Bytes of parity beside its payload: length, OPT_CURR_TGSIZE, OPT_PARITY_GRP, encoded OPT_FRAGMENT, encoded length.
 const PARITY_BYTES: usize = LENGTH_BYTES + GROUP_SIZE_BYTES + 8 + 16 + 2;
 /// OPT_CURR_TGSIZE.
 const GROUP_SIZE_BYTES: usize = 8;
@@ -247,10 +246,7 @@ impl Source {
         self.config.max_packet_bytes - DATA_HEAD_BYTES - options
     }
 
-    /// Takes a message, in fragments where it is longer than a packet (section 9.2); returns the number of its first packet.
-    ///
-    /// # Errors
-    /// [`SendError`]; nothing of the message was taken then.
+    /// Takes a message, in fragments where it is long (section 9.2); the number of its first packet. All or nothing.
     pub fn send(&mut self, message: &[u8]) -> Result<Sqn, SendError> {
         if self.fins.is_some() {
             return Err(SendError::Closed);
@@ -291,8 +287,7 @@ impl Source {
         Err(SendError::Full { packets, waiting: self.window.waiting() })
     }
 
-    /// Ends the session: what waits is still sent, then SPMs with OPT_FIN (section 9.7). They and repairs go on as long as it
-    /// is driven, the SPMs ever more seldom.
+    /// Ends the session: what waits is sent, then SPMs with OPT_FIN (section 9.7), ever more seldom, and repairs.
     pub fn close(&mut self) {
         if self.fins.is_none() {
             self.fins = Some(self.config.fin_spms.max(1));
@@ -301,8 +296,7 @@ impl Source {
         }
     }
 
-    /// Gives up: nothing more is sent but SPMs with OPT_RST (section 9.8), which tell receivers that it is in vain to ask.
-    /// The code, 0 to 63, is the application's; 0: not known.
+    /// Gives up: only SPMs with OPT_RST follow (section 9.8). The code, 0 to 63, is the application's; 0: not known.
     pub fn abort(&mut self, code: u8) {
         if self.reset.is_none() {
             self.reset = Some(Reset { naks_unanswered: true, code: code.min(63) });
@@ -337,10 +331,7 @@ impl Source {
         self.window.waiting()
     }
 
-    /// Takes a datagram's payload. NAKs and SPMRs of this session are heeded; others are counted and dropped.
-    ///
-    /// # Errors
-    /// [`ParseError`] for what is no packet; the source goes on all the same.
+    /// Takes a datagram's payload: NAKs and SPMRs of this session. Others are counted and dropped.
     pub fn handle_datagram(&mut self, now_ns: u64, datagram: &[u8]) -> Result<(), ParseError> {
         let packet = Packet::parse(datagram).inspect_err(|_| self.counts.ignored += 1)?;
         let mine = packet.tsi == self.config.tsi && packet.data_port == self.config.data_port;
@@ -468,9 +459,8 @@ impl Source {
         Some((next, DATA_HEAD_BYTES + fragment + join + payload.len()))
     }
 
-    /// The next packet to be sent now, written into `buffer`, which has to hold `max_packet_bytes`: what does not
-    /// fit is lost. NCFs come first, then SPMs,
-    /// then data as far as the rate allows (section 5.1.3).
+    /// The next packet to be sent now, written into `buffer`, which has to hold `max_packet_bytes`: NCFs, then SPMs, then
+    /// data as far as the rate allows (section 5.1.3).
     pub fn poll_transmit(&mut self, now_ns: u64, buffer: &mut [u8]) -> Option<Transmit> {
         if self.confirms() {
             return if self.ncf_ready_ns(now_ns) <= now_ns { self.ncf(now_ns, buffer) } else { None };

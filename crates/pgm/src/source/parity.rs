@@ -179,10 +179,8 @@ impl Parity {
         if bytes > 0 { 4 + bytes } else { 0 }
     }
 
-    /// Makes parity packet `index` of a group (section 11.2): its payload in `self.payload`, of the length returned, and the
-    /// parity over OPT_FRAGMENT.
-    ///
-    /// What a short group lacks of a whole one counts as packets of zeros.
+    /// Makes parity packet `index` of a group (section 11.2): the length of its payload in `self.payload`, and the parity
+    /// over OPT_FRAGMENT. What a short group lacks counts as packets of zeros.
     fn make(&mut self, window: &Window, group: &Group, index: u32) -> (usize, Option<[u8; ENCODED_FRAGMENT_BYTES]>) {
         let mut coefficients = [0; MAX_GROUP];
         self.basis.coefficients((self.config.group_packets + index) as usize, &mut coefficients);
@@ -292,8 +290,7 @@ impl Source {
         }
     }
 
-    /// Whether a NAK for one packet is answered by parity: for a number that no packet has, so that the receiver learns so,
-    /// and in full groups where the configuration says so.
+    /// Whether parity answers a NAK for one packet: for a number without packet, and in full groups where configured.
     pub(super) fn parity_instead(&mut self, sqn: Sqn) -> bool {
         let skipped = self.window.has_skipped(sqn);
         let Some(parity) = &mut self.parity else { return false };

@@ -6,8 +6,7 @@ use model::{KernelChoice, KernelImage};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Behind it are the words of a campaign, so that the next kernel starts from the command line before it. The kernel takes it for
-/// a parameter of a module.
+/// Before the words of a campaign, so that the next kernel starts from the line before it. The kernel ignores it.
 const MARK: &str = "windhover.kexec";
 /// Reboots a kernel that crashes, which leads to the boot loader's default.
 const PANIC: &str = "panic=10";

@@ -60,8 +60,7 @@ pub fn check(machine: &Kernel, kernel: &KernelChoice) -> Result<KernelImage, Boo
     }
 }
 
-/// Loads a kernel, or chooses an entry for one boot; how to go down into it. `current` and `preempt` go through the boot
-/// loader's default.
+/// Loads a kernel, or chooses an entry for one boot; how to go down. `current` and `preempt` use the loader's default.
 pub fn load(machine: &Kernel, kernel: &KernelChoice) -> Result<Down, BootError> {
     match kernel.driver {
         KernelDriver::Guest => return Err(BootError::Other(kernel.clone())),

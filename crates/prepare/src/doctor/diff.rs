@@ -182,8 +182,7 @@ pub fn compare(a: &Document, b: &Document) -> Comparison {
     }
 }
 
-/// Whether the same was looked at, so that findings can be compared. Two machines have CPUs and devices of their own, one
-/// has not.
+/// Whether the same was examined. Two machines have CPUs and devices of their own, one has not.
 fn examined_alike(a: &Document, b: &Document, same_machine: bool) -> bool {
     let (a, b) = (&a.scope, &b.scope);
     a.only == b.only && (!same_machine || (&a.cpus, &a.nic) == (&b.cpus, &b.nic))

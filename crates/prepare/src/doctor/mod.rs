@@ -87,10 +87,7 @@ fn selects(wanted: &str, check: &Check) -> bool {
     check.id == wanted || check.section() == wanted
 }
 
-/// Examines a machine: the running one, or a tree of files.
-///
-/// # Errors
-/// The tree's snapshot cannot be read.
+/// Examines a machine: the running one, or a tree of files, whose snapshot must be readable.
 pub fn examine(machine: &Machine, options: &DoctorOptions) -> Result<Document, SnapshotError> {
     Ok(examine_with(machine, options, Snapshot::take(machine)?))
 }

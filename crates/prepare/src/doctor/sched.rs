@@ -102,8 +102,7 @@ fn throttle(s: &Subject<'_>) -> Answer {
     }])
 }
 
-/// The limit and the fair server go together: only a shield keeps ordinary tasks from starving, which makes the latter
-/// step in.
+/// The limit and the fair server go together: only a shield keeps ordinary tasks from starving.
 fn unthrottle(s: &Subject<'_>, answer: Observation) -> Observation {
     if s.is_scoped() {
         answer.shield(&s.scope.cpus, " --unlimited-rt")

@@ -59,10 +59,7 @@ pub(super) const XDP_IN_DRIVER: u64 = 0b11;
 pub(super) const XDP_ZERO_COPY: u64 = 0b1000;
 
 impl Snapshot {
-    /// Of the running system by system calls, of a tree of files from its file; empty where there is none.
-    ///
-    /// # Errors
-    /// The file cannot be read, or holds no snapshot.
+    /// By system calls, or from a tree's file; empty where there is none, an error where it cannot be read.
     pub fn take(machine: &Machine) -> Result<Self, SnapshotError> {
         if machine.is_running() {
             let host = host::facts::host(machine);

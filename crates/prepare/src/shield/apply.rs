@@ -25,8 +25,7 @@ const LOCK: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often all tasks are looked through at least.
 const LEAST_PASSES: u32 = 8;
-/// How often a task is moved: one that has just been started may set its CPUs itself, and what it starts would have them. But the sweep
-/// ends.
+/// How often a task is moved: one that has just been started may set its CPUs itself. But the sweep ends.
 const MOST_TRIES: u32 = 3;
 
 /// A shield that is up.
@@ -43,10 +42,7 @@ pub struct Shielded {
 }
 
 impl Shielded {
-    /// Takes the shield down that this call made; one that was up before stays. `None` when there is nothing to do.
-    ///
-    /// # Errors
-    /// [`ShieldError`] when the log cannot be read or written; knobs that resist are in the report.
+    /// Takes down the shield that this call made; `None` when there is nothing to do. Knobs that resist are in the report.
     pub fn end(self, kernel: &Kernel, state: &StateDir) -> Result<Option<UndoReport>, ShieldError> {
         let Some(set) = self.set.filter(|_| self.made) else { return Ok(None) };
         let lock = lock(state)?;
@@ -63,10 +59,8 @@ impl Shielded {
     }
 }
 
-/// Carries a plan out: under the lock, after planning once more, so that of two callers at once the second finds what the
-/// first one did. What fails half way is put back.
-///
-/// With an `owner`, which must be this process, the shield goes when that ends, however it ends.
+/// Carries a plan out under the lock, after planning once more. What fails half way is put back. The shield ends with its
+/// `owner`, which must be this process, however that ends.
 pub fn apply(
     planned: &ShieldPlan,
     kernel: &Kernel,
@@ -182,8 +176,7 @@ fn announce(plan: &ShieldPlan, set: &SetId, kernel: &Kernel, state: &StateDir) -
     Ok(())
 }
 
-/// A shield that goes with a living process is that one's to take down; and one that stays is not to be lost by one that
-/// goes.
+/// Refuses to replace the shield of another living process, or one that stays by one that does not.
 fn not_anothers(
     plan: &ShieldPlan,
     state: &StateDir,
@@ -303,11 +296,8 @@ impl Run<'_> {
     }
 }
 
-/// Puts back every shield of this boot, the newest first. With `force` also where another changed a setting meanwhile,
-/// and sets of ours that no log knows.
-///
-/// # Errors
-/// [`ShieldError`] when a log cannot be read or written; knobs that resist are in the report.
+/// Puts back every shield of this boot, the newest first; knobs that resist are in the report. With `force` also what
+/// another changed meanwhile, and groups of this tool that no log knows.
 pub fn reset(kernel: &Kernel, state: &StateDir, force: bool) -> Result<UndoReport, ShieldError> {
     let is_shield = |(id, header): (SetId, SetHeader)| (header.what == WHAT).then_some(id);
     let sets: Vec<SetId> = state.sets()?.into_iter().filter_map(is_shield).collect();

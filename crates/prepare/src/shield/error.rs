@@ -33,8 +33,7 @@ impl ShieldError {
         Err(Self::Refused(why.into()))
     }
 
-    /// The design's exit code: 2 for what is refused before anything is changed and for a partition that the kernel does
-    /// not isolate, 1 for what fails.
+    /// Exit code: 2 for what is refused before a change and for a partition that is not isolated, 1 for what fails.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -43,8 +43,7 @@ fn names(tasks: &[&Task]) -> String {
     crate::doctor::names_of(tasks, 12)
 }
 
-/// Whether a task may be moved at all: not what belongs to a CPU, what follows an interrupt, and what makes the kernel's
-/// threads, which would inherit its CPUs.
+/// Whether a task may be moved: not one bound to a CPU, one of an interrupt, or the parent of kernel threads.
 fn is_movable(task: &Task) -> bool {
     let makes_threads = task.kernel && task.key.name == "kthreadd";
     !(task.fixed || task.handles_interrupt() || makes_threads)

@@ -54,10 +54,7 @@ impl ShieldPlan {
     }
 }
 
-/// What would be done for a shield.
-///
-/// # Errors
-/// [`ShieldError`]: a rule that refuses it (exit code 2), or a fact that cannot be read.
+/// What would be done for a shield; an error where a rule refuses it (exit code 2) or a fact cannot be read.
 pub fn plan(spec: &ShieldSpec, kernel: &Kernel, state: &StateDir) -> Result<ShieldPlan, ShieldError> {
     let mut view = View::read(kernel, state, spec)?;
     let same = same(&view);

@@ -218,8 +218,7 @@ fn leaks(view: &View<'_>, held: &CpusetState, cpu: u32) -> Vec<String> {
         .collect()
 }
 
-/// What of "everything" (`-a`) can be had of some CPUs besides processes and interrupts: CPUs whose local timer stops, and
-/// CPUs whose memory can be closed; and what to tell of the rest.
+/// What `-a` can have besides processes and interrupts: CPUs without a tick, CPUs whose memory can be closed, and notes.
 #[must_use]
 pub fn attainable(cpus: &CpuList, kernel: &Kernel) -> (CpuList, CpuList, Vec<String>) {
     let topology = Topology::read(kernel.machine());

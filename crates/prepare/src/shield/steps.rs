@@ -40,13 +40,11 @@ pub struct SweepStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SweepKind {
-    /// From the root cpuset (version 1) into the system's. Not logged one by one: the removal of that group, which is logged,
-    /// moves them all back, and those that they started too.
+    /// From the root cpuset (version 1) into the system's. Not logged: removing that group, which is logged, moves all back.
     Cpuset,
     /// Their CPUs are rewritten, each one logged.
     Affinity,
-    /// The kernel is told the CPUs that they have: the same, so nothing is logged. It gives a task that was never told
-    /// any all CPUs when a partition comes or goes, threads of interrupts too.
+    /// The kernel is told the CPUs that they have; not logged. Else they get all CPUs when a partition comes or goes.
     Remember,
 }
 

@@ -137,8 +137,7 @@ fn is_in(v1: &Cpusets, task: &Task, group: &std::path::Path) -> bool {
     task.group("cpuset").is_some_and(|path| v1.root.join(path.trim_start_matches('/')).starts_with(group))
 }
 
-/// Whether a task that goes through a cpuset and back is as before. The kernel gives a task that never asked for CPUs of
-/// its own all of the set; one that did gets its own back, if the kernel remembers them.
+/// Whether a task is as before after a cpuset: one that never asked for CPUs; others where the kernel remembers theirs.
 fn comes_back(view: &View<'_>, task: &Task) -> bool {
     let all = view.topology.online.is_within(&view.allowed(task));
     all || (!task.kernel && view.remembers_masks() && view.topology.isolated.is_empty())

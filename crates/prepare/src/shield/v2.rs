@@ -88,9 +88,8 @@ pub(super) fn steps(v2: &Cpusets, out: &mut Steps<'_>) {
     );
 }
 
-/// Tasks that have fewer CPUs than all without having asked for it: kernel threads (those of interrupts follow theirs), and
-/// all that the boot kept off isolated CPUs. A task that asked keeps its wish by itself, and what its group allows is not
-/// its wish.
+/// Tasks with fewer CPUs than all that never asked for them: kernel threads, but those of interrupts, and all that the boot
+/// kept off isolated CPUs.
 pub(super) fn remembered(view: &View<'_>) -> Vec<Change> {
     let online = &view.topology.online;
     let at_boot = online.without(&view.topology.isolated);

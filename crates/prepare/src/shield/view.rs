@@ -88,8 +88,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether the shield that is up tried a knob already, and its value is still what that came to: the kernel refused
-    /// the rest, and would again.
+    /// Whether the shield in force tried a knob and its value is unchanged since: the kernel would refuse it again.
     pub(super) fn was_tried(&self, knob: &Knob) -> bool {
         let ours = self.made.get(knob).filter(|_| self.after.is_empty());
         ours.is_some_and(|ours| self.value(knob).is_some_and(|now| knob.same(&now, ours)))
@@ -105,8 +104,7 @@ impl<'a> View<'a> {
         task.allowed.clone()
     }
 
-    /// Whether somebody asked that a task stays where it is: by process id, name (of the thread or of its process) or
-    /// unit (a part of its control group's path).
+    /// Whether --keep names a task: by process id, name (of thread or process) or unit (a part of its group's path).
     pub(super) fn is_kept(&self, task: &Task) -> bool {
         self.spec.keep.iter().any(|kept| {
             let leader = || self.tasks.iter().find(|leader| leader.key.tid == task.process);

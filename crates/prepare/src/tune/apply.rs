@@ -93,8 +93,7 @@ pub fn applied(state: &StateDir, name: Option<&str>) -> Result<Vec<(SetId, SetHe
     Ok(sets.into_iter().filter(|(_, header)| meant(header)).collect())
 }
 
-/// What the sets of a profile hold here, the newest of each knob: those of other network namespaces have others by the same
-/// names.
+/// What the sets of a profile hold in this network namespace, the newest of each knob.
 fn held(state: &StateDir, name: &str) -> Result<BTreeMap<Knob, ChangeInForce>, UndoError> {
     let mut held = BTreeMap::new();
     for (id, header) in applied(state, Some(name))? {
@@ -105,10 +104,7 @@ fn held(state: &StateDir, name: &str) -> Result<BTreeMap<Knob, ChangeInForce>, U
     Ok(held)
 }
 
-/// What is applied now, oldest first.
-///
-/// # Errors
-/// The undo log cannot be read, for instance because only root may.
+/// What is applied now, oldest first; an error where the undo log cannot be read.
 pub fn active(kernel: &Kernel, state: &StateDir) -> Result<Vec<Active>, TuneError> {
     if let Err(error @ UndoError::Log { .. }) = state.sets()
         && matches!(&error, UndoError::Log { cause, .. } if cause.kind() != std::io::ErrorKind::NotFound)
@@ -139,8 +135,7 @@ pub fn apply(plan: &TunePlan, kernel: &Kernel, state: &StateDir, command: &str) 
     make(plan, kernel, state, None, command).map(|(report, _)| report)
 }
 
-/// As [`apply`], for as long as this process lives: a keeper, which is there before the first change, undoes the set when
-/// the process has ended, however that was.
+/// As [`apply`], for as long as this process lives: a keeper, started before the first change, undoes the set then.
 pub fn apply_kept(
     plan: &TunePlan,
     kernel: &Kernel,
@@ -196,8 +191,7 @@ fn make(
     Ok((report, keeper))
 }
 
-/// Makes the changes of a plan. New rings, channels and features make new queues and NAPI instances, which it could not know:
-/// then what was asked for is planned once more. Returns the last plan.
+/// Makes the changes of a plan, and plans again where new rings, channels or features made new queues; the last plan.
 fn carry_out(
     plan: &TunePlan,
     kernel: &Kernel,
@@ -289,8 +283,7 @@ fn require_permission(kernel: &Kernel, state: &StateDir, plan: &TunePlan) -> Res
     }
 }
 
-/// What is not as the profile has it: where it was applied, compared with what the undo log holds; what it leaves out,
-/// with the profile.
+/// What deviates from the undo log where the profile was applied, and from the profile where it was not.
 pub fn verify(
     profile: &Profile,
     device: Option<&str>,
@@ -320,10 +313,8 @@ pub fn verify(
     Ok((found, plan))
 }
 
-/// Undoes what applying a profile changed, newest first; all profiles without a name.
-///
-/// # Errors
-/// [`UndoError::OtherNamespace`] before anything is undone; what else [`StateDir::undo`] says.
+/// Undoes what a profile changed, newest first; all profiles without a name. [`UndoError::OtherNamespace`] before anything
+/// is undone.
 pub fn undo(name: Option<&str>, kernel: &Kernel, state: &StateDir, force: bool) -> Result<Vec<Undone>, TuneError> {
     let sets = applied(state, name)?;
     for (id, header) in &sets {

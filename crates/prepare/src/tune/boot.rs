@@ -59,10 +59,7 @@ fn wants() -> String {
 }
 
 impl BootProfile {
-    /// The one of this machine.
-    ///
-    /// # Errors
-    /// The file cannot be read, is damaged, or may have been written by another user than root.
+    /// The one of this machine; an error where it is damaged, or another user than root may have written it.
     pub fn read(machine: &Machine) -> Result<Option<Self>, TuneError> {
         match private::read(&file(machine)) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -18,11 +18,8 @@ pub enum Form {
     Udev,
 }
 
-/// The text. `device` is needed for [`Form::Udev`] and for settings of a network device; `program` is where windhover is
-/// installed, `profile_argument` what `tune apply` is given there.
-///
-/// # Errors
-/// Without a device for udev rules.
+/// The text. `device` is for [`Form::Udev`] and settings of a network device; `program` is where windhover is installed,
+/// `arguments` are those of `tune apply`.
 pub fn emit(
     profile: &Profile,
     form: Form,

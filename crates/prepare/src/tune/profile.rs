@@ -119,9 +119,8 @@ impl Profile {
 /// A rank, the key, and the rule of a flow: rules do not replace each other.
 type SettingOrder = (u8, Key, String);
 
-/// Where a setting stands among others: daemons that would interfere are stopped first; the preference of a CPU is set
-/// before the governor that takes it away, so that undoing gives the governor back first; what re-makes a device's queues
-/// comes before what is set of them. The order of [`Key`] is that, but for the parts of ethtool(8).
+/// Order of settings: daemons that interfere first; a CPU's preference before its governor, so that undoing gives the
+/// governor back first; what makes queues anew before what is set of them. That of [`Key`], but for ethtool(8).
 fn order_of(key: &Key, setting: &Setting) -> SettingOrder {
     let rank = match key {
         Key::Ethtool(EthtoolPart::Channels, _) => 1,

@@ -4,8 +4,7 @@ use super::{Key, TuneError, profile};
 use crate::Kernel;
 use host::knob::{EthtoolPart, feature_names};
 
-/// Whether a setting that this system lacks is known of no other either: then it is mistyped, or of a module that is not
-/// loaded, and not merely missing here.
+/// Whether no known system has this setting: then it is mistyped, or of a module that is not loaded.
 pub(super) fn is_nowhere(key: &Key) -> bool {
     let known = match key {
         Key::Sysctl(name) => host::facts::is_known_sysctl(name),

@@ -58,8 +58,7 @@ pub enum VerifyError {
     NoCpu,
 }
 
-/// Spins on each CPU for `time` and tells what touched it. Without tracefs the gaps are found all the same, but nobody
-/// is named. The calling thread should be on another CPU.
+/// Spins on each CPU for `time` and finds what touched it; without tracefs gaps alone. Call it from another CPU.
 pub fn run(cpus: &CpuList, time: Duration, policy: Policy) -> Result<Evidence, VerifyError> {
     if cpus.is_empty() {
         return Err(VerifyError::NoCpu);

@@ -65,8 +65,7 @@ struct Tally {
     long: Vec<(u64, u64)>,
 }
 
-/// Spins on one CPU, in the calling thread. A real-time thread is limited to the time asked for and a second more
-/// (RLIMIT_RTTIME), so that it cannot hold the CPU if something goes wrong.
+/// Spins on one CPU in this thread. RLIMIT_RTTIME ends a real-time thread one second after the time asked for.
 pub fn spin(clock: Clock, cpu: u32, time: Duration, policy: Policy) -> Result<Spin, SpinError> {
     if time > LONGEST {
         return Err(SpinError::TooLong(time.as_secs()));

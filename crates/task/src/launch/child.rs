@@ -133,8 +133,7 @@ impl Child {
         self.send(false, signal).map_err(failed)
     }
 
-    /// Kills it and its group (SIGKILL) and waits until all of them are gone; with a pid namespace, until all of its
-    /// descendants are.
+    /// Kills it and its group (SIGKILL), or all descendants in its pid namespace, and waits until all have ended.
     pub fn kill(&mut self) -> Result<ExitStatus, TaskError> {
         if let Some(status) = self.status {
             return Ok(status);
@@ -236,8 +235,7 @@ impl Child {
         Ok(status)
     }
 
-    /// Waits until the killed group is empty, so that what was started is gone and not merely dying. Members that
-    /// came to us when their parent died (we may be init of a pid namespace) are reaped; nobody else would.
+    /// Waits until the killed group is empty. Members that came to us as init of a pid namespace are reaped.
     fn clear_group(&self) {
         let Ok(group) = libc::pid_t::try_from(self.inner.id()) else { return };
         let start = Instant::now();

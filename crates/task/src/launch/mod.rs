@@ -33,8 +33,7 @@ pub enum Stream {
 /// How surely the child's descendants die with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Containment {
-    /// Its process group is killed with it; a descendant that leaves the group, or a death of the starter by SIGKILL,
-    /// escapes that.
+    /// Its process group is killed with it; a descendant outside the group, or SIGKILL of the starter, escapes that.
     Group,
     /// It is init of a pid namespace of its own: the kernel kills every descendant with it, whatever they do.
     PidNamespace,
@@ -149,8 +148,7 @@ impl Launch {
         self
     }
 
-    /// The kernel kills the child (SIGKILL) when the starting **thread** ends, whatever ends it (PR_SET_PDEATHSIG, prctl(2)): start
-    /// it from a thread that lives as long as the child shall.
+    /// The kernel kills the child when the starting **thread** ends (PR_SET_PDEATHSIG): start it from one that stays.
     #[must_use]
     pub fn die_with_parent(mut self) -> Self {
         self.die_with_parent = true;
@@ -168,8 +166,7 @@ impl Launch {
         self.die_with_parent()
     }
 
-    /// Leaves the child in the starter's process group, so that the terminal's signals and its input reach it: for
-    /// programs that a person starts through windhover.
+    /// Leaves the child in the starter's process group, so that signals and input of the terminal reach it.
     #[must_use]
     pub fn in_our_group(mut self) -> Self {
         self.own_group = false;
@@ -215,11 +212,7 @@ impl Launch {
         spawn::spawn(self)
     }
 
-    /// Starts the process, feeds it `input`, and collects what it prints until it ends. It is killed when that takes longer than
-    /// `timeout`.
-    ///
-    /// # Errors
-    /// As [`Launch::start`]; [`TaskError::TimedOut`].
+    /// Starts the process, feeds it `input`, and collects what it prints until it ends; it is killed after `timeout`.
     pub fn finish(self, input: &[u8], timeout: Duration) -> Result<Finished, TaskError> {
         let stdin = if input.is_empty() { Stream::Null } else { Stream::Pipe };
         self.stdin(stdin).stdout(Stream::Pipe).stderr(Stream::Pipe).start()?.collect(input, timeout)

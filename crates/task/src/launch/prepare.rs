@@ -23,8 +23,7 @@ pub(super) enum LaunchStage {
     Exec,
 }
 
-/// A page shared by starter and child: exec's failure comes back as a bare number, so the child notes here what it was
-/// doing, and how it is contained.
+/// A page shared by starter and child: the child notes its stage, because exec fails with a bare number, and its containment.
 pub(super) struct Board {
     words: *mut [AtomicU32; 2],
 }
@@ -177,8 +176,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Tries in a child of its own, because a process cannot leave a user namespace again, and some systems let a
-    /// process make one but use it for nothing.
+    /// Tries in a child: a process cannot leave a user namespace, and some systems allow one that can be used for nothing.
     fn user_namespaces_work(&self) -> bool {
         // SAFETY: the child below only makes system calls and ends with _exit.
         let probe = unsafe { libc::fork() };
@@ -192,8 +190,7 @@ impl Plan {
         probe > 0 && unsafe { libc::waitpid(probe, &raw mut status, 0) } == probe && status == 0
     }
 
-    /// Makes a user namespace with the same numbers inside and outside, so that files belong to whom they should, and a
-    /// pid namespace for the next child.
+    /// Makes a user namespace with the same numbers inside and outside, and a pid namespace for the next child.
     fn enter_namespaces(&self) -> bool {
         let [user, group] = &self.user_map;
         // setgroups must be denied before an unprivileged process may map its group (user_namespaces(7)).
@@ -304,8 +301,7 @@ fn become_init() -> io::Result<()> {
     Ok(())
 }
 
-/// Stands between the starter and the init: ends as the init ends, and turns SIGTERM into the init's death, so that
-/// whoever waits for this process knows that the whole namespace is empty.
+/// Between starter and init: ends as the init ends; SIGTERM kills the init, so the namespace is empty at the end of this.
 fn intermediate(init: libc::pid_t, signals: &libc::sigset_t) -> ! {
     loop {
         let mut signal = 0;

@@ -102,8 +102,7 @@ pub(crate) fn process_descriptor(pid: u32) -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// While this lives, children of this thread are born as init of a new pid namespace. Going in from the starter's side
-/// makes the child itself the init: waiting for it is waiting for all of its descendants.
+/// While it lives, children of this thread are init of a new pid namespace: waiting for one is waiting for all in it.
 struct ChildNamespace {
     home: File,
 }

@@ -4,19 +4,15 @@ use nix::time::{ClockId, clock_gettime};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Signals that follow the first within this time are the same request. coreutils' `timeout` sends one to the program and one
-/// to its process group; a terminal and a supervisor often do the same.
+/// Signals within this time after the first are the same request: coreutils' `timeout`, terminals and supervisors send two.
 pub const SAME_REQUEST_NS: u64 = 200_000_000;
 
 static ORDERLY: AtomicBool = AtomicBool::new(false);
 /// When the first signal of an orderly stop came, on the monotonic clock; 0 before.
 static FIRST_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Makes a signal end the process by its default action, but for the first one while [`expect_stop`] holds. Actions that
+/// Makes a signal end the process by its default action, but for the first while [`expect_stop`] holds. Actions that
 /// signal-hook gets for it later run after this one.
-///
-/// # Errors
-/// The system refuses a handler for this signal.
 pub fn end_at_signal(signal: i32) -> io::Result<()> {
     let action = move || {
         if is_final() {

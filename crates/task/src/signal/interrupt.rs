@@ -11,8 +11,7 @@ pub fn interrupt_signal() -> i32 {
 
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// Installs the handler that does nothing, for the whole process, and lets the signal through in the calling thread
-/// (a parent may have blocked it). Without it the signal would end the process, so [`Interrupter::for_current_thread`] calls it too.
+/// Installs a handler that does nothing, without which the signal would end the process, and unblocks it in this thread.
 pub fn install_interrupt_handler() -> Result<(), TaskError> {
     let signal = interrupt_signal();
     install(signal, nothing)?;
@@ -51,9 +50,8 @@ impl Interrupter {
         Self { process: unsafe { libc::getpid() }, thread }
     }
 
-    /// Makes the thread's blocked call, if it is in one, return EINTR. Says whether the thread was there.
-    ///
-    /// tgkill(2) rather than pthread_kill(3): a thread id that is gone is an error there, not undefined.
+    /// Makes the thread's blocked call return EINTR; whether the thread was there. By tgkill(2), for which a thread id that
+    /// is gone is an error, not undefined as for pthread_kill(3).
     pub fn interrupt(&self) -> bool {
         // SAFETY: takes numbers only; the handler does nothing.
         unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.thread, interrupt_signal()) == 0 }

@@ -62,8 +62,7 @@ impl Stopper {
         self.state.acknowledged.load(Ordering::Acquire)
     }
 
-    /// Asks, and wakes the thread each millisecond until it answers or the time is over. Says whether it answered. A
-    /// thread that has ended counts as one that answered.
+    /// Asks, and wakes the thread each millisecond until it answers or ends, or the time is over. Whether it answered or ended.
     #[must_use]
     pub fn stop(&self, timeout: Duration) -> bool {
         self.request();

@@ -269,8 +269,7 @@ fn once(bench: &Bench<'_>, lab: &Lab, tool: Tool, protocol: &str, arm: Arm) -> R
     Ok(figure)
 }
 
-/// Standard deviation of RTT/2 in µs without the stalls by real-time throttling, and how many of those there were. The histogram
-/// has RTT in ns.
+/// Standard deviation of RTT/2 in µs without the stalls by throttling, and their number, from a histogram of RTT in ns.
 fn spread(histogram: &str) -> Result<(f64, f64)> {
     let histogram = stats::Histogram::from_base64_v2(histogram)?;
     let (stalls, rest): (Vec<_>, Vec<_>) =

@@ -165,8 +165,7 @@ impl Machine {
     }
 }
 
-/// Of systemd, from this machine's package: what boots, runs services of `multi-user.target`, and goes down. None of its other
-/// services.
+/// systemd of this machine's package: what boots, runs services of `multi-user.target`, and goes down.
 const SYSTEMD: [&str; 3] = ["usr/lib/systemd/systemd", "usr/lib/systemd/systemd-shutdown", "usr/bin/systemctl"];
 const UNITS: &str = "usr/lib/systemd/system";
 const SYSTEM_UNITS: [&str; 18] = [

@@ -55,9 +55,8 @@ pub(super) const CAMPAIGNS: [Campaign; 2] = [
 const PACKAGES: [&str; 2] = ["e2fsprogs", "systemd"];
 /// Sizes of each kernel's cells.
 const SIZES: [u32; 3] = [32, 64, 128];
-/// From one kill to the next there are less than so many reports, of which a visit of a kernel without a kill has about 8, and then at
-/// most so many milliseconds: the moments are anywhere, and the campaign gets on, however slow the guest is. Beside that they are
-/// spread over its cells, so that it does not end before them.
+/// Most reports and, after them, ms between two kills. A visit of a kernel has about 8 reports, so the moments are anywhere
+/// and the campaign gets on, however slow the guest is. Kills are also spread over the cells.
 const REPORTS: u64 = 5;
 const WITHIN_MS: u64 = 6000;
 /// Cells at the end that no kill is kept for.

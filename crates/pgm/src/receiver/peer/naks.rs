@@ -113,8 +113,7 @@ impl Peer {
         }
     }
 
-    /// The next number to be asked for that is still missing, and for which no NCF has come meanwhile. The wait for its NCF
-    /// begins only now: the budget may have held it back.
+    /// The next number to ask for that is missing and has no NCF. The wait for its NCF begins now: the budget may have waited.
     pub(in crate::receiver) fn next_nak(&mut self, now_ns: u64, with: &With) -> Option<Sqn> {
         while let Some(sqn) = self.naks.pop_front() {
             if !self.holds(sqn) {

@@ -5,8 +5,7 @@ use crate::Sqn;
 use crate::receiver::peer::{Peer, Phase, State, With};
 
 impl Peer {
-    /// The more a group lacks, the sooner it is asked for (section 6.3). Where the source only sends parity unasked, single
-    /// packets are.
+    /// The more a group lacks, the sooner it is asked for (section 6.3); single packets where parity is only proactive.
     pub(super) fn back_off_group(&mut self, now_ns: u64, first: Sqn, with: &mut With) {
         if self.deaf {
             self.give_up_group(first, with);
@@ -36,8 +35,7 @@ impl Peer {
         self.parity.timers.set(place, until_ns);
     }
 
-    /// In a pause the packets that the last group lacks so far are asked for one by one (section 11.5, "in the absence of
-    /// data").
+    /// In a pause the packets that the last group lacks are asked for one by one (section 11.5, "in the absence of data").
     pub(in crate::receiver::peer) fn ask_partial(&mut self, now_ns: u64, with: &mut With) {
         if !self.parity.is_used() {
             return;
