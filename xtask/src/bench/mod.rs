@@ -131,22 +131,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Bench::Pgm(arguments) => pgm::run(arguments),
         Bench::Wake(arguments) => wake::run(arguments),
         Bench::Record => {
-            println!("{}", example("windhover-record", "ingest_cost", &[])?);
+            let example = ["--release", "--locked", "--package", "windhover-record", "--example", "ingest_cost"];
+            println!("{}", process::output(&process::cargo(), &[&["run", "--quiet"], &example[..]].concat())?);
             Ok(())
         }
         Bench::FirstBuild(arguments) => build::run(arguments),
         Bench::Render(arguments) => render::run(arguments),
         Bench::PgmSim { seconds, output } => {
-            output.publish(&example("windhover-pgm", "sim_rate", &[&seconds.to_string()])?)
+            let arguments = ["bench", "--quiet", "--locked", "--package", "windhover-pgm", "--bench", "sim_rate", "--"];
+            output.publish(&process::output(&process::cargo(), &[&arguments[..], &[&seconds.to_string()]].concat())?)
         }
         Bench::Startup { rounds } => startup(*rounds),
     }
-}
-
-/// What an example of a crate prints: xtask links nothing of the tool.
-fn example(package: &str, name: &str, arguments: &[&str]) -> Result<String> {
-    let fixed = ["run", "--quiet", "--release", "--locked", "--package", package, "--example", name, "--"];
-    process::output(&process::cargo(), &[&fixed[..], arguments].concat())
 }
 
 /// Start of the process to the first message, as the tool itself reports it.

@@ -1,6 +1,6 @@
 //! How fast parity is made, and how fast packets are computed from it: one thread, no network.
 //!
-//! `cargo run --release -p windhover-pgm --example fec_rate [seconds each]`
+//! `cargo bench -p windhover-pgm --bench fec_rate -- [seconds each]`
 //!
 //! MB/s are of data that were protected (or repaired), not of bytes that were read for it: to make one parity packet over k
 //! data packets, or to compute one that is missing, k packets are read.
@@ -27,7 +27,7 @@ fn rate(seconds: f64, mut once: impl FnMut()) -> f64 {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let seconds: f64 = std::env::args().nth(1).map_or(Ok(0.5), |text| text.parse())?;
+    let seconds: f64 = std::env::args().filter(|word| word != "--bench").nth(1).map_or(Ok(0.5), |text| text.parse())?;
     println!("| group | parity, lost | encode, MB/s of data | decode, MB/s of data repaired | parity packet, µs |");
     println!("|---|---|---|---|---|");
     for (group, count) in [(8, 1), (16, 1), (16, 2), (16, 4), (32, 4), (64, 8), (128, 16)] {

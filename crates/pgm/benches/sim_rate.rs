@@ -1,7 +1,7 @@
 //! How many packets a second the simulator carries: sockets, clocks and threads have no part in it, so this is what the
 //! engines and the simulated network cost.
 //!
-//! `cargo run --release -p windhover-pgm --example sim_rate [seconds each [row]]`: one row of the table only, for profilers.
+//! `cargo bench -p windhover-pgm --bench sim_rate -- [seconds each [row]]`: one row of the table only, for profilers.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use pgm::sim::{Keep, Link, Network, Station};
@@ -74,7 +74,8 @@ fn measure(bytes: usize, receivers: usize, lost: f64, seconds: f64) -> Result<Ou
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let argument = |at: usize| std::env::args().nth(at);
+    // cargo adds a flag of its own.
+    let argument = |at: usize| std::env::args().filter(|word| word != "--bench").nth(at);
     let seconds: f64 = argument(1).map_or(Ok(1.0), |text| text.parse())?;
     let only: Option<usize> = argument(2).map(|text| text.parse()).transpose()?;
     println!(
