@@ -9,16 +9,13 @@ mod commits;
 mod demo;
 mod files;
 mod generated;
-mod guest;
 mod lines;
 mod package;
 mod packages;
-mod parallel;
 mod portable;
 mod process;
 mod tests;
 mod tools;
-mod windows;
 mod words;
 
 use clap::{Parser, Subcommand};

@@ -1,6 +1,10 @@
 //! `cargo xtask test`: runs every test and names those that could not run.
 
-use crate::{guest, packages, parallel, process, windows};
+pub(crate) mod guest;
+mod parallel;
+mod windows;
+
+use crate::{packages, process};
 use anyhow::{Context as _, Result, bail};
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Command, Stdio};

@@ -8,7 +8,8 @@ mod facts;
 mod trial;
 
 use crate::files::{fresh, has_ending, listed};
-use crate::{guest, packages, process};
+use crate::tests::guest::image;
+use crate::{packages, process};
 use anyhow::{Context as _, Result, ensure};
 use facts::Facts;
 use std::fs;
@@ -86,10 +87,10 @@ fn build() -> Result<PathBuf> {
 /// What the tests run, without symbols.
 fn stripped(work: &Path) -> Result<PathBuf> {
     // Built with them: alone it would have other features of its libraries, and take a minute.
-    let built = guest::image::build()?;
+    let built = image::build()?;
     let folder = work.join("quick");
     fresh(&folder)?;
-    guest::image::stripped(&built.binary, &folder)
+    image::stripped(&built.binary, &folder)
 }
 
 /// The glibc that the binary needs; its size, and that it names no folder of this machine.

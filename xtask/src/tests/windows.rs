@@ -269,9 +269,9 @@ fn refusal(command: &mut Command) -> Result<String> {
 }
 
 /// A program that serves until this is dropped.
-struct Served(Child);
+struct ServingProgram(Child);
 
-impl Served {
+impl ServingProgram {
     fn start(command: &mut Command) -> Result<Self> {
         let shown = format!("{command:?}");
         let mut child = command
@@ -296,7 +296,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServingProgram {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -333,7 +333,7 @@ fn doctor(lab: &Lab) -> Result<()> {
 
 /// A field of the session, a clock or a socket option that Windows has otherwise.
 fn to_windows(lab: &Lab) -> Result<()> {
-    let _served = Served::start(&mut lab.winpoint(&["serve", "--priority", "high", "--cpu", "0"]))?;
+    let _served = ServingProgram::start(&mut lab.winpoint(&["serve", "--priority", "high", "--cpu", "0"]))?;
     let json = ["--format", "json"];
     for protocol in ["udp", "tcp"] {
         let measures: [(&[&str], u64); 4] = [
@@ -365,13 +365,15 @@ fn keys(lab: &Lab) -> Result<()> {
     files::put(&lab.folder, "key", text.as_bytes(), 0o600)?;
     let key = key.display().to_string();
     {
-        let _served = Served::start(&mut lab.winpoint(&["serve", "--bind", "127.0.0.1:7415", "--key-file", "key"]))?;
+        let _served =
+            ServingProgram::start(&mut lab.winpoint(&["serve", "--bind", "127.0.0.1:7415", "--key-file", "key"]))?;
         let to = ["pingpong", "udp", "127.0.0.1:7415", "--count", "100"];
         let text = printed(&mut lab.windhover(&[&to[..], &["--key-file", &key, "--format", "json"]].concat()))?;
         all_answered(&text, 100)?;
         refusal(&mut lab.windhover(&to))?;
     }
-    let _served = Served::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7416", "--key-file", &key]))?;
+    let _served =
+        ServingProgram::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7416", "--key-file", &key]))?;
     let to = ["pingpong", "udp", "127.0.0.1:7416", "--count", "100", "--json"];
     all_answered(&printed(&mut lab.winpoint(&[&to[..], &["--key-file", "key"]].concat()))?, 100)?;
     refusal(&mut lab.winpoint(&to)).map(|_| ())
@@ -379,7 +381,7 @@ fn keys(lab: &Lab) -> Result<()> {
 
 /// A run directory that is not written on Windows as it is on Linux.
 fn from_windows(lab: &Lab) -> Result<()> {
-    let _served = Served::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7413"]))?;
+    let _served = ServingProgram::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7413"]))?;
     let to = "127.0.0.1:7413";
     for protocol in ["udp", "tcp"] {
         let line = ["pingpong", protocol, to, "--size", "1,32,1400", "--count", "2000", "--seconds", "60", "--json"];
@@ -406,7 +408,7 @@ fn from_windows(lab: &Lab) -> Result<()> {
 /// Calls that end twice or never, bytes of a stream that are lost between two calls, a port that is joined twice.
 fn completion(lab: &Lab) -> Result<()> {
     {
-        let _served = Served::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7417"]))?;
+        let _served = ServingProgram::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7417"]))?;
         let to = |probe: &'static str, protocol: &'static str| {
             [probe, protocol, "127.0.0.1:7417", "--json", "--seconds", "60"]
         };
@@ -422,7 +424,7 @@ fn completion(lab: &Lab) -> Result<()> {
         let line = [&to("pingpong", "tcp")[..], &["--receive", "iocp", "--size", "200000", "--count", "100"]];
         all_answered(&printed(&mut lab.winpoint(&line.concat()))?, 100)?;
     }
-    let _served = Served::start(&mut lab.winpoint(&["serve", "--bind", "127.0.0.1:7418"]))?;
+    let _served = ServingProgram::start(&mut lab.winpoint(&["serve", "--bind", "127.0.0.1:7418"]))?;
     for protocol in ["udp", "tcp"] {
         let to =
             |probe: &'static str| [probe, protocol, "127.0.0.1:7418", "--format", "json", "--remote-receive", "iocp"];
@@ -486,7 +488,7 @@ fn pgm(lab: &Lab) -> Result<()> {
     let key = lab.folder.join("key").display().to_string();
     {
         let serve = ["serve", "--bind", "198.18.7.2:7419", "--key-file", &key];
-        let _served = Served::start(&mut host.inside(&mut lab.windhover(&serve)))?;
+        let _served = ServingProgram::start(&mut host.inside(&mut lab.windhover(&serve)))?;
         let to = ["pace", "pgm", "239.192.0.1", "198.18.7.2:7419", "--key-file", "key", "--size", "64,4000", "--json"];
         for receive in ["spin", "block", "iocp"] {
             let line = ["--receive", receive, "--rate", "500", "--count", "300", "--timeout", "3000"];
@@ -500,7 +502,8 @@ fn pgm(lab: &Lab) -> Result<()> {
             }
         }
     }
-    let _served = Served::start(&mut lab.winpoint(&["serve", "--bind", "198.18.7.1:7420", "--key-file", "key"]))?;
+    let _served =
+        ServingProgram::start(&mut lab.winpoint(&["serve", "--bind", "198.18.7.1:7420", "--key-file", "key"]))?;
     for receive in ["spin", "block", "iocp"] {
         let line = [
             "pace",
@@ -522,7 +525,7 @@ fn pgm(lab: &Lab) -> Result<()> {
 
 /// A comparison of Wine with anything else that nobody asked for by name.
 fn apart(lab: &Lab) -> Result<()> {
-    let _served = Served::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7414"]))?;
+    let _served = ServingProgram::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7414"]))?;
     let line = ["pingpong", "udp", "127.0.0.1:7414", "--size", "32", "--count", "1000", "--json", "--output"];
     let results = lab.results();
     let mut here = Command::new(&lab.linux);

@@ -1,7 +1,7 @@
 //! The machine of the campaign: one guest, its disk, and the line by which it reports.
 
 use super::Campaign;
-use crate::guest::image;
+use crate::tests::guest::image;
 use crate::{files, process};
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};

@@ -12,7 +12,8 @@ use crate::packages;
 use crate::tests::Counts;
 use anyhow::{Context as _, Result, ensure};
 use machine::Machine;
-use seen::Seen;
+use random::SplitMix64;
+use seen::CampaignState;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -84,18 +85,6 @@ pub(super) fn run(campaign: &Campaign) -> Result<Counts> {
     Ok(counts)
 }
 
-/// Numbers that a seed repeats (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end.max(1)
-    }
-}
-
 fn seed() -> Result<u64> {
     match std::env::var(SEED) {
         Ok(seed) => seed.parse().context(SEED),
@@ -118,7 +107,7 @@ impl Campaign {
     }
 
     /// How many kills there may be by now: they are spread over the cells, and all of them come before the last ones.
-    fn allowed(&self, seen: &Seen) -> u32 {
+    fn allowed(&self, seen: &CampaignState) -> u32 {
         let share = self.kills as usize * (seen.done() + ENDING) / seen.steps.max(1);
         u32::try_from(share).map_or(self.kills, |share| share.min(self.kills))
     }
@@ -143,8 +132,8 @@ impl Campaign {
     fn run(&self, machine: &Machine) -> Result<String> {
         let seed = seed()?;
         println!("seed {seed} (repeat with {SEED}={seed})");
-        let (mut random, began) = (Random(seed | 1), Instant::now());
-        let mut seen = Seen::of(self.kernels.len() * self.repetitions * SIZES.len());
+        let (mut random, began) = (SplitMix64::new(seed), Instant::now());
+        let mut seen = CampaignState::of(self.kernels.len() * self.repetitions * SIZES.len());
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
         // Reports before the next one, when it comes then, and what was ordered that is not seen yet.
         let mut reports = random.below(REPORTS);

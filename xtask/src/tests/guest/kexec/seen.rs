@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// What the machine reported.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct CampaignState {
     pub(super) steps: usize,
     /// Cells that the campaign's process said were done.
     told: BTreeSet<u32>,
@@ -23,7 +23,7 @@ pub(super) struct Seen {
     pub(super) last: String,
 }
 
-impl Seen {
+impl CampaignState {
     /// Nothing yet, of a campaign with so many cells.
     pub(super) fn of(steps: usize) -> Self {
         Self { steps, ..Self::default() }
@@ -142,14 +142,14 @@ pub(super) fn check(machine: &Machine, steps: usize) -> Result<()> {
 
 #[cfg(test)]
 mod unit {
-    use super::Seen;
+    use super::CampaignState;
 
     /// The checks themselves can fail.
     #[test]
     fn a_lost_and_a_rewritten_result_are_seen() {
         let begun = ["snapshot", "start run", "windhover:    1/9  x", "cut off 2/", "snapshot", "cell aa  ./0001.json"];
         let seen = |more: &[&str]| {
-            let mut seen = Seen::of(9);
+            let mut seen = CampaignState::of(9);
             begun.iter().chain(more).try_for_each(|line| seen.take(line).map(drop)).map(|()| seen.done())
         };
         assert_eq!(seen(&["done 1", "start resume"]).ok(), Some(1));
