@@ -24,7 +24,7 @@ const FETCHING: Duration = Duration::from_secs(900);
 /// Written last: a folder that has it is whole.
 const RELEASE: &str = "release";
 
-pub(crate) struct Wanted<'a> {
+pub(crate) struct CacheFolder<'a> {
     /// What it is called in messages.
     pub(crate) what: String,
     /// The folder of the cache, and the one in it that is made.
@@ -41,7 +41,7 @@ pub(crate) struct Wanted<'a> {
 
 /// The folder, filled by `unpack` where the cache does not have it, and what `unpack` returned. Remove it to renew it.
 pub(crate) fn ready(
-    wanted: &Wanted<'_>,
+    wanted: &CacheFolder<'_>,
     cache: &Cache,
     note: &mut dyn FnMut(&str),
     unpack: impl FnOnce(&Apt<'_>, &Path) -> Result<String, GuestError>,
@@ -98,8 +98,8 @@ pub(crate) struct Apt<'a> {
 }
 
 impl<'a> Apt<'a> {
-    fn new(wanted: &Wanted<'_>, work: &'a Path) -> Result<Self, GuestError> {
-        let Wanted { what, otherwise, .. } = wanted;
+    fn new(wanted: &CacheFolder<'_>, work: &'a Path) -> Result<Self, GuestError> {
+        let CacheFolder { what, otherwise, .. } = wanted;
         for (program, of) in [("apt-get", "apt"), ("apt-cache", "apt"), ("dpkg-deb", "dpkg")] {
             if !is_on_path(program) {
                 return GuestError::refused(format!("{what}: there is no {program}: install {of}, {otherwise}"));
@@ -202,7 +202,7 @@ mod tests {
         std::fs::create_dir_all(&kept).unwrap();
         std::fs::write(kept.join(RELEASE), "6.1.0-1-amd64\n").unwrap();
         let mut notes = Vec::new();
-        let wanted = Wanted {
+        let wanted = CacheFolder {
             what: "thing one".to_owned(),
             part: "things",
             name: "one",

@@ -1,6 +1,6 @@
 //! Which QEMU runs a guest: the installed one, or where that lacks a device, a newer one in the cache.
 
-use crate::apt::{self, Apt, BACKPORTS, Wanted, is_on_path};
+use crate::apt::{self, Apt, BACKPORTS, CacheFolder, is_on_path};
 use crate::nic::NicRule;
 use crate::{Cache, GuestError};
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ impl Emulator {
         let what = format!("a QEMU that has the NIC {}", nic.device);
         let otherwise = "or install QEMU 8.0 or newer";
         let (name, size, space) = ("debian-backports", "13 MB", 150_000_000);
-        let wanted = Wanted { what, part: "emulators", name, suites: BACKPORTS, size, space, otherwise };
+        let wanted = CacheFolder { what, part: "emulators", name, suites: BACKPORTS, size, space, otherwise };
         let (folder, _) = apt::ready(&wanted, cache, note, |apt, unpacked| unpack(nic, apt, unpacked))?;
         Ok(Self::unpacked(&folder))
     }

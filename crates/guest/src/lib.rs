@@ -12,6 +12,7 @@ pub mod wire;
 
 mod apt;
 mod cache;
+mod console;
 mod cpio;
 mod elf;
 mod emulator;
@@ -25,6 +26,7 @@ mod packages;
 mod programs;
 
 pub use cache::Cache;
+pub use console::last_lines;
 pub use control::{GuestHost, Up};
 pub use cpio::Archive;
 pub use error::GuestError;
@@ -33,7 +35,7 @@ pub use folder::{
 };
 pub use image::Program;
 pub use kernel::{Kernel, names};
-pub use machine::{Guest, GuestSpec, Usage, agent_socket, last_lines, simulated};
+pub use machine::{Guest, GuestSpec, Usage, agent_socket, simulated};
 /// In the signature of [`GuestSpec`].
 pub use model::plan::{GuestMode, GuestNic};
 pub use packages::PackageSet;

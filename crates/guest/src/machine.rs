@@ -1,5 +1,6 @@
 //! One guest: QEMU, from its start to its end.
 
+use crate::console::{console, console_file, errors_file, last_errors, last_lines};
 use crate::control::{CONTROL, FromGuest, MACHINE, ToGuest, Up, agent_port};
 use crate::emulator::{Emulator, QEMU, option_value};
 use crate::kernel::unpacked;
@@ -8,7 +9,6 @@ use crate::{Cache, GuestError, Kernel, Program, RunFolder, image, inside, nic};
 use model::CpuList;
 use model::plan::{GuestMode, GuestNic, LabPlan};
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use task::{Child, Launch, Stream};
+
+#[cfg(test)]
+mod tests;
 
 /// What KVM is opened by.
 const KVM: &str = "/dev/kvm";
@@ -25,12 +28,6 @@ const SOCKETS: Duration = Duration::from_secs(20);
 const POWER_OFF: Duration = Duration::from_secs(60);
 /// How long QEMU may take to end once the guest's ports are closed.
 const LAST: Duration = Duration::from_secs(5);
-/// Lines of the console in an error.
-const CONSOLE_LINES: usize = 3;
-/// Bytes at the end of a console in which they, and the line of a panic, are looked for.
-const TAIL: usize = 1 << 20;
-/// What the line of the console begins with that says why a kernel gave up.
-const PANIC: &str = "Kernel panic";
 
 /// How QEMU runs a guest's CPUs.
 struct ModeRule {
@@ -248,7 +245,7 @@ impl Guest {
             .stderr(Stream::File(OwnedFd::from(errors)))
             .die_with_parent()
             .start()?;
-        let mut guest = Starting { qemu, folder };
+        let mut guest = StartingMachine { qemu, folder };
         let line = guest.connect()?;
         if spec.mode == GuestMode::Kvm {
             pin(&guest.qemu, spec.cpus);
@@ -257,7 +254,7 @@ impl Guest {
         if up.release != kernel.release {
             return GuestError::failed(format!("the guest runs {} and not {}", up.release, kernel.release));
         }
-        let Starting { qemu, folder } = guest;
+        let StartingMachine { qemu, folder } = guest;
         Ok(Self { kernel, up, qemu, line, folder })
     }
 
@@ -338,12 +335,12 @@ fn usage(pid: u32) -> Usage {
 }
 
 /// QEMU before the guest is ready.
-struct Starting {
+struct StartingMachine {
     qemu: Child,
     folder: RunFolder,
 }
 
-impl Starting {
+impl StartingMachine {
     /// Connects to the control port as soon as QEMU has made its socket.
     fn connect(&mut self) -> Result<Line, GuestError> {
         let (socket, began) = (control_socket(self.folder.path()), Instant::now());
@@ -362,7 +359,7 @@ impl Starting {
 
     fn wait_up(&mut self, line: &Line, spec: &GuestSpec, stop: &AtomicBool) -> Result<Up, GuestError> {
         let began = Instant::now();
-        let mut heard = Heard { bytes: 0, at: began };
+        let mut heard = ConsoleState { bytes: 0, at: began };
         loop {
             match line.told.recv_timeout(LOOK) {
                 Ok(FromGuest::Up(up)) => return Ok(up),
@@ -395,12 +392,12 @@ impl Starting {
 }
 
 /// When a guest printed last.
-struct Heard {
+struct ConsoleState {
     bytes: u64,
     at: Instant,
 }
 
-impl Heard {
+impl ConsoleState {
     /// How long it has printed nothing, by the length of its console now.
     fn silence(&mut self, bytes: u64, now: Instant) -> Duration {
         if bytes != self.bytes {
@@ -418,96 +415,6 @@ fn ended(what: &str, qemu: &mut Child, folder: &Path) -> String {
         _ => format!(" ({QEMU} still runs)"),
     };
     format!("{what}{how}{}", last_lines(folder))
-}
-
-fn console_file(folder: &Path) -> PathBuf {
-    folder.join("console")
-}
-
-/// What QEMU writes to standard error.
-fn errors_file(folder: &Path) -> PathBuf {
-    folder.join("qemu")
-}
-
-fn console(folder: &Path) -> String {
-    plain(&String::from_utf8_lossy(&std::fs::read(console_file(folder)).unwrap_or_default()))
-}
-
-/// A console's text without escape sequences (ECMA-48), each as a whole, and without other control characters.
-fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match (letter, letters.peek().copied()) {
-            // A sequence with parameters (CSI) ends with a letter; a text (OSC and the like) with BEL or ESC \.
-            ('\u{1b}', Some('[')) => {
-                letters.next();
-                while letters.next_if(|inside| (' '..='?').contains(inside)).is_some() {}
-                letters.next_if(|end| ('@'..='~').contains(end));
-            }
-            ('\u{1b}', Some(']' | 'P' | 'X' | '^' | '_')) => {
-                while let Some(inside) = letters.next_if(|inside| *inside != '\n') {
-                    if inside == '\u{7}' || (inside == '\u{1b}' && letters.next_if_eq(&'\\').is_some()) {
-                        break;
-                    }
-                }
-            }
-            // Two or three letters: a character set, a cursor to keep.
-            ('\u{1b}', _) => {
-                while letters.next_if(|inside| (' '..='/').contains(inside)).is_some() {}
-                letters.next_if(|end| ('0'..='~').contains(end));
-            }
-            ('\n' | '\t', _) => out.push(letter),
-            _ if letter.is_control() => {}
-            _ => out.push(letter),
-        }
-    }
-    out
-}
-
-/// The end of a file that may be large.
-fn tail(path: &Path) -> String {
-    let read = || {
-        let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL as u64)))?;
-        let mut bytes = Vec::new();
-        file.take(TAIL as u64).read_to_end(&mut bytes)?;
-        std::io::Result::Ok(bytes)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
-}
-
-/// What QEMU said last of what went wrong. It also warns where nothing did.
-fn last_errors(folder: &Path) -> Option<String> {
-    let said = tail(&errors_file(folder));
-    let errors = said.lines().filter(|line| !line.contains(": warning: "));
-    last_words(&errors.collect::<Vec<_>>().join("\n"))
-}
-
-/// What QEMU and the console said last, for an error on one line, and where all of the console is kept.
-#[must_use]
-pub fn last_lines(folder: &Path) -> String {
-    let errors = last_errors(folder).map(|said| format!("; {QEMU} said: {said}")).unwrap_or_default();
-    let Some(last) = last_words(&tail(&console_file(folder))) else { return format!("{errors}; its console is empty") };
-    let kept = Cache::usual().and_then(|cache| cache.part("consoles")).ok().and_then(|consoles| {
-        let kept = consoles.join("last");
-        std::fs::copy(console_file(folder), &kept).ok().map(|_| kept)
-    });
-    match kept {
-        Some(kept) => format!("{errors}; its console ends: {last} (all of it: {})", kept.display()),
-        None => format!("{errors}; its console ends: {last}"),
-    }
-}
-
-/// The last lines of a console, and before them that of a panic, behind which registers and calls are listed.
-fn last_words(console: &str) -> Option<String> {
-    let console = plain(console);
-    let lines: Vec<&str> = console.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let (before, last) = lines.split_at(lines.len().saturating_sub(CONSOLE_LINES));
-    let panic = before.iter().rev().find(|line| line.contains(PANIC) && !line.contains("end "));
-    let shown: Vec<&str> = panic.into_iter().chain(last).copied().collect();
-    (!shown.is_empty()).then(|| shown.join(" | "))
 }
 
 /// What QEMU is started with.
@@ -580,143 +487,6 @@ fn pin(qemu: &Child, cpus: u32) {
         {
             // A guest that is not pinned runs, too: its substrate says that it is a virtual machine.
             let _ = task::set_affinity_of(thread, &[*cpu].into_iter().collect::<CpuList>());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_mode_has_its_rule() {
-        assert!(GuestMode::ALL.iter().all(|mode| rule(*mode).mode == *mode));
-    }
-
-    #[test]
-    fn instruction_counting_has_one_cpu() {
-        let spec = GuestSpec { cpus: 2, ..GuestSpec::new("debian-6.1") };
-        assert!(spec.check().unwrap_err().to_string().starts_with("mode icount cannot run 2 CPUs"));
-    }
-
-    /// Catches: the second guest of a wire, which has host b alone, had a port for an agent of host a.
-    #[test]
-    fn each_host_of_a_wire_has_its_agents_port() {
-        for (number, own, other) in
-            [(0, "windhover.agent.a", "windhover.agent.b"), (1, "windhover.agent.b", "windhover.agent.a")]
-        {
-            let spec = crate::wire::joined(&GuestSpec::new("debian-6.1"), number, Path::new("/f"));
-            let line = arguments(&spec, Path::new("/k"), Path::new("/i"), Path::new("/f")).join(" ");
-            assert!(line.contains(&format!("name={own} ")) && !line.contains(other), "{line}");
-            assert!(line.contains(&format!("windhover.hosts=1 windhover.first={number} ")), "{line}");
-        }
-    }
-
-    /// Catches: a comma in the folder for temporary files ended the value of a QEMU option.
-    #[test]
-    fn a_comma_in_a_path_ends_no_option() {
-        let folder = Path::new("/a,b");
-        let spec = crate::wire::joined(&GuestSpec::new("debian-6.1"), 0, folder);
-        let arguments = arguments(&spec, Path::new("/k"), Path::new("/i"), folder);
-        let mut paths = Vec::new();
-        for option in arguments.iter().filter(|argument| argument.contains("/a")) {
-            // As QEMU reads options: two commas are one of the value.
-            for part in option.replace(",,", "\0").split(',') {
-                let value = part.split_once('=').map_or("", |(_, value)| value);
-                if value.starts_with("/a") {
-                    paths.push(value.replace('\0', ","));
-                }
-            }
-        }
-        let names: Vec<&str> = paths.iter().map(|path| path.strip_prefix("/a,b/").unwrap()).collect();
-        assert_eq!(names, ["console", "control", "agent-a", "agent-machine", "wire-0", "wire-1"]);
-    }
-
-    /// Catches: of a QEMU that ended once its sockets were there, only the status was told.
-    #[test]
-    fn what_qemu_said_last_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let ended_by = |script: &str| {
-            let errors = OwnedFd::from(File::create(errors_file(folder.path())).unwrap());
-            let launch = Launch::new("sh").args(["-c", script]).stderr(Stream::File(errors));
-            ended("the guest ended", &mut launch.start().unwrap(), folder.path())
-        };
-        let said = ended_by("echo 'qemu: warning: no x' >&2; echo 'qemu: a' >&2; echo 'qemu: b' >&2; exit 3");
-        let words =
-            format!("the guest ended ({QEMU}: exit status: 3); {QEMU} said: qemu: a | qemu: b; its console is empty");
-        assert_eq!(said, words);
-        assert_eq!(ended_by("echo 'qemu: warning: no x' >&2"), "the guest ended; its console is empty");
-    }
-
-    /// Catches: a console of any length was read as a whole for its last lines.
-    #[test]
-    fn only_the_end_of_a_console_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("console");
-        let long = format!("first\n{}\nlast\n", "x".repeat(TAIL));
-        std::fs::write(&path, &long).unwrap();
-        assert_eq!(tail(&path), long[long.len() - TAIL..]);
-        std::fs::write(&path, "short").unwrap();
-        assert_eq!((tail(&path).as_str(), tail(&folder.path().join("none")).as_str()), ("short", ""));
-    }
-
-    #[test]
-    fn silence_ends_with_each_line() {
-        let began = Instant::now();
-        let mut heard = Heard { bytes: 0, at: began };
-        let at = |seconds| began + Duration::from_secs(seconds);
-        let seen: Vec<u64> = [(0, 5), (10, 20), (10, 25), (11, 49), (11, 79)]
-            .into_iter()
-            .map(|(bytes, seconds)| heard.silence(bytes, at(seconds)).as_secs())
-            .collect();
-        assert_eq!(seen, [5, 0, 5, 0, 30]);
-    }
-
-    #[test]
-    fn a_panic_is_told_before_the_last_lines() {
-        let panic = "[ 1.0] Kernel panic - not syncing: VFS";
-        let console = format!("one\n{panic}\nCPU: 0\n\n a \nb\n---[ end Kernel panic - not syncing: VFS ]---\n");
-        let last = "a | b | ---[ end Kernel panic - not syncing: VFS ]---";
-        assert_eq!(last_words(&console).unwrap(), format!("{panic} | {last}"));
-        assert_eq!(last_words("a\nb\n").unwrap(), "a | b");
-        assert_eq!(last_words(" \n"), None);
-    }
-
-    /// Catches: of an escape sequence on the console only ESC was taken out, and `[0;31m` stayed.
-    #[test]
-    fn escape_sequences_are_taken_out_as_a_whole() {
-        for (text, expected) in [
-            ("\u{1b}[0;1;31mFAILED\u{1b}[0m to start", "FAILED to start"),
-            ("\u{1b}[2J\u{1b}[01;01H\u{1b}[?25lBooting", "Booting"),
-            ("\u{1b}]0;a title\u{7}x\u{1b}]2;y\u{1b}\\z", "xz"),
-            ("\u{1b}(B\u{1b}7a\u{1b}8\u{8}\r\nb\tc", "a\nb\tc"),
-            ("\u{1b}[31", ""),
-            ("\u{1b}", ""),
-            ("\u{1b}]never ended\nnext", "\nnext"),
-            ("\u{9b}31mred µs", "31mred µs"),
-        ] {
-            assert_eq!(plain(text), expected, "{text:?}");
-        }
-        assert_eq!(last_words("\u{1b}[31mend\u{1b}[0m\n").unwrap(), "end");
-    }
-
-    /// Catches: words behind the kernel's name were a part of the name in `lab boot`.
-    #[test]
-    fn words_behind_a_kernel_join_its_command_line() {
-        let spec = GuestSpec::new("debian-6.12 preempt=full  threadirqs");
-        assert_eq!(
-            (spec.kernel.as_str(), spec.words),
-            ("debian-6.12", vec!["preempt=full".to_owned(), "threadirqs".to_owned()])
-        );
-    }
-
-    /// Catches: an emulated kernel, which takes several times as long, was given up as soon as another.
-    #[test]
-    fn emulated_guests_may_boot_longer_and_say_that_their_times_are_simulated() {
-        for mode in GuestMode::ALL {
-            let is_emulated = mode != GuestMode::Kvm;
-            assert_eq!((rule(mode).patience > 1, simulated(mode).is_some()), (is_emulated, is_emulated), "{mode}");
-            assert!(simulated(mode).is_none_or(|words| words.contains("simulated")));
         }
     }
 }

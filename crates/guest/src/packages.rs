@@ -1,6 +1,6 @@
 //! Packages of Debian 12 that programs on this machine use from the cache.
 
-use crate::apt::{self, Apt, BOOKWORM, Wanted};
+use crate::apt::{self, Apt, BOOKWORM, CacheFolder};
 use crate::{Cache, GuestError};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,15 @@ impl PackageSet<'_> {
     /// Remove it to renew it. `note` gets what is fetched.
     pub fn fetch(&self, cache: &Cache, note: &mut dyn FnMut(&str)) -> Result<PathBuf, GuestError> {
         let &Self { what, name, size, space, otherwise, .. } = self;
-        let wanted =
-            Wanted { what: what.to_owned(), part: name, name: "debian-12", suites: BOOKWORM, size, space, otherwise };
+        let wanted = CacheFolder {
+            what: what.to_owned(),
+            part: name,
+            name: "debian-12",
+            suites: BOOKWORM,
+            size,
+            space,
+            otherwise,
+        };
         let (folder, _) = apt::ready(&wanted, cache, note, |apt, unpacked| self.unpack(apt, unpacked))?;
         Ok(folder)
     }

@@ -1,6 +1,6 @@
 //! Debian's kernels: resolved from metapackages.
 
-use crate::apt::{self, Apt, BACKPORTS, BOOKWORM, Suite, Wanted};
+use crate::apt::{self, Apt, BACKPORTS, BOOKWORM, CacheFolder, Suite};
 use crate::{Cache, GuestError};
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub(super) fn ready(name: &str, cache: &Cache, note: &mut dyn FnMut(&str)) -> Re
             "kernel '{name}' is not known: use {known}, or the path of a vmlinuz-RELEASE"
         ));
     };
-    let wanted = Wanted {
+    let wanted = CacheFolder {
         what: format!("kernel {name}"),
         part: "kernels",
         name,
