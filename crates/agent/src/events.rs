@@ -2,7 +2,7 @@
 //! something comes.
 
 use crate::AgentError;
-use crate::worker::News;
+use crate::worker::WorkerNotice;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{SigId, low_level};
 use std::io::{ErrorKind, Read};
@@ -20,7 +20,7 @@ pub(crate) enum Event {
     /// A signal asks for an end.
     Terminated,
     /// A worker says something.
-    Worker(u32, News),
+    Worker(u32, WorkerNotice),
 }
 
 /// Reads requests until the pipe closes.

@@ -9,7 +9,7 @@ use host::undo::{SetId, StateDir, UndoError, UndoReport};
 use model::{Setting, ShieldReport, ShieldSpec};
 use prepare::Kernel;
 use prepare::keeper::{self, Keeper};
-use prepare::shield::{self, Drift, Guard, Shielded};
+use prepare::shield::{self, ActiveShield, Drift, Guard};
 use prepare::tune::{self, Profile, TuneError, TuneReport};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -30,7 +30,7 @@ pub(crate) type Refusal = (u8, String);
 
 /// What was made of a request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Made {
+pub(crate) struct PreparedState {
     pub(crate) shield: Option<ShieldReport>,
     pub(crate) changed: u32,
     pub(crate) notes: Vec<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Preparation {
 
 struct Shield {
     spec: ShieldSpec,
-    made: Shielded,
+    made: ActiveShield,
     _guard: Option<Watch>,
 }
 
@@ -78,7 +78,7 @@ impl Preparation {
         settings: Vec<Setting>,
         device: Option<String>,
         shielded: bool,
-    ) -> Result<Made, Refusal> {
+    ) -> Result<PreparedState, Refusal> {
         // The shield of the machine's agent is another's here, and meant to be up.
         let fit = if shielded { Ok(()) } else { self.no_other() };
         let made = fit.and_then(|()| self.change(shield, settings, device));
@@ -95,7 +95,7 @@ impl Preparation {
         shield: Option<ShieldSpec>,
         settings: Vec<Setting>,
         device: Option<String>,
-    ) -> Result<Made, Refusal> {
+    ) -> Result<PreparedState, Refusal> {
         let shield_stays = self.shield.as_ref().map(|shield| &shield.spec) == shield.as_ref();
         let settings_stay = match &self.settings {
             Some(now) => shield_stays && now.wanted == settings && now.device == device,
@@ -120,7 +120,7 @@ impl Preparation {
         if !settings_stay {
             self.set(settings, device)?;
         }
-        let mut made = Made::default();
+        let mut made = PreparedState::default();
         if let Some(shield) = &self.shield {
             made.changed += shield.made.report.changed;
             made.shield = Some(shield.made.report.clone());

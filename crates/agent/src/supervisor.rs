@@ -1,8 +1,8 @@
 //! The agent's one loop: takes events, keeps workers, answers the runner.
 
 use crate::events::Event;
-use crate::preparation::{Made, Preparation};
-use crate::worker::{News, Phase, Role, Worker};
+use crate::preparation::{Preparation, PreparedState};
+use crate::worker::{Phase, Role, Worker, WorkerNotice};
 use crate::{AgentError, Context};
 use model::{HostFacts, KernelChoice, MachineFacts, WorkerEvent, WorkerSpec};
 use std::collections::BTreeMap;
@@ -139,7 +139,9 @@ impl<'a, W: Write> Supervisor<'a, W> {
             }
             Request::Prepare { shield, settings, device, shielded } => {
                 match self.preparation.prepare(shield, settings, device, shielded) {
-                    Ok(Made { shield, changed, notes }) => self.reply(&Reply::Prepared { shield, changed, notes }),
+                    Ok(PreparedState { shield, changed, notes }) => {
+                        self.reply(&Reply::Prepared { shield, changed, notes })
+                    }
                     Err((code, message)) => self.fail(code, message),
                 }
             }
@@ -209,27 +211,27 @@ impl<'a, W: Write> Supervisor<'a, W> {
         }
     }
 
-    fn news(&mut self, id: u32, news: News) -> Result<(), AgentError> {
+    fn news(&mut self, id: u32, news: WorkerNotice) -> Result<(), AgentError> {
         let Some(worker) = self.workers.get_mut(&id) else { return Ok(()) };
         match news {
             // Reported only when the task asks for them.
-            News::Interval(line) => {
+            WorkerNotice::Interval(line) => {
                 if (worker.role, worker.phase) == (Role::Probe, Phase::Working) {
                     self.write(forward(&line))?;
                 }
             }
-            News::Measured(line) => worker.measured.push(line),
-            News::Event(event) => match event {
+            WorkerNotice::Measured(line) => worker.measured.push(line),
+            WorkerNotice::Event(event) => match event {
                 WorkerEvent::Ready { address } => return self.ready(id, address),
                 WorkerEvent::Load(report) => worker.report = Some(report),
                 WorkerEvent::Failed { code, message } => worker.failed = Some((code, message)),
                 WorkerEvent::Done => worker.done = true,
                 WorkerEvent::Interval(_) | WorkerEvent::Measured(_) => {}
             },
-            News::Nonsense(why) => {
+            WorkerNotice::Nonsense(why) => {
                 worker.failed.get_or_insert((1, format!("what the {} says is no event: {why}", worker.role.word())));
             }
-            News::Stopped => {
+            WorkerNotice::Stopped => {
                 // What it measured before says little, and it would be waited for as long as it is stopped.
                 let why = format!(
                     "the {} was stopped by a signal (SIGSTOP or the like), so it was ended",
@@ -238,8 +240,8 @@ impl<'a, W: Write> Supervisor<'a, W> {
                 worker.failed.get_or_insert((1, why));
                 worker.kill();
             }
-            News::Exited => worker.note_exit(),
-            News::Closed => {
+            WorkerNotice::Exited => worker.note_exit(),
+            WorkerNotice::Closed => {
                 worker.reap();
                 return self.closed(id);
             }
@@ -350,12 +352,12 @@ impl<'a, W: Write> Supervisor<'a, W> {
         let end = Instant::now() + LAST_PATIENCE;
         while self.workers.values().any(|worker| worker.end.is_none()) {
             match events.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(Event::Worker(id, News::Closed)) => {
+                Ok(Event::Worker(id, WorkerNotice::Closed)) => {
                     if let Some(worker) = self.workers.get_mut(&id) {
                         worker.reap();
                     }
                 }
-                Ok(Event::Worker(id, News::Exited)) => {
+                Ok(Event::Worker(id, WorkerNotice::Exited)) => {
                     if let Some(worker) = self.workers.get_mut(&id) {
                         worker.note_exit();
                     }

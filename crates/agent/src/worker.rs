@@ -33,7 +33,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What a worker's stdout brings.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum WorkerNotice {
     /// The line of a probe's result, as it came: it may have megabytes, and only the runner reads it.
     Measured(Vec<u8>),
     /// The line of a probe's interval, as it came.
@@ -149,10 +149,10 @@ impl Worker {
                 }
             };
             if matches!(wait(ended | WaitPidFlag::WSTOPPED), Ok(WaitStatus::Stopped(..))) {
-                let _ = sender.send(Event::Worker(id, News::Stopped));
+                let _ = sender.send(Event::Worker(id, WorkerNotice::Stopped));
                 let _ = wait(ended);
             }
-            let _ = sender.send(Event::Worker(id, News::Exited));
+            let _ = sender.send(Event::Worker(id, WorkerNotice::Exited));
         })
         .map_err(setup)?;
         let mut stdin = child.take_stdin();
@@ -295,9 +295,9 @@ fn follow_stdout(id: u32, mut from: impl BufRead, sender: &Sender<Event>, lines:
                     continue;
                 }
             },
-            None => News::Closed,
+            None => WorkerNotice::Closed,
         };
-        let last = matches!(news, News::Closed);
+        let last = matches!(news, WorkerNotice::Closed);
         if sender.send(Event::Worker(id, news)).is_err() || last {
             return;
         }
@@ -305,13 +305,13 @@ fn follow_stdout(id: u32, mut from: impl BufRead, sender: &Sender<Event>, lines:
 }
 
 /// What a line says; the line itself when it is none of the contract's.
-fn news(line: Vec<u8>) -> Result<News, Vec<u8>> {
+fn news(line: Vec<u8>) -> Result<WorkerNotice, Vec<u8>> {
     match WorkerEvent::name_on_line(&line).as_ref().map(Option::as_deref) {
-        Ok(Some("measured")) => Ok(News::Measured(line)),
-        Ok(Some("interval")) => Ok(News::Interval(line)),
+        Ok(Some("measured")) => Ok(WorkerNotice::Measured(line)),
+        Ok(Some("interval")) => Ok(WorkerNotice::Interval(line)),
         _ => match WorkerEvent::from_line(&line) {
-            Ok(event) => event.map(News::Event).ok_or(line),
-            Err(error) => Ok(News::Nonsense(error.to_string())),
+            Ok(event) => event.map(WorkerNotice::Event).ok_or(line),
+            Err(error) => Ok(WorkerNotice::Nonsense(error.to_string())),
         },
     }
 }
@@ -340,7 +340,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::channel;
 
-    fn follow(bytes: &[u8]) -> (Vec<News>, Vec<String>) {
+    fn follow(bytes: &[u8]) -> (Vec<WorkerNotice>, Vec<String>) {
         let (sender, events) = channel();
         let kept = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&kept);
@@ -363,7 +363,7 @@ mod tests {
         text.extend(b"more\xff\n");
         text.extend("x".repeat(10_000).bytes());
         let (news, words) = follow(&text);
-        assert!(matches!(news.as_slice(), [News::Event(WorkerEvent::Done), News::Closed]));
+        assert!(matches!(news.as_slice(), [WorkerNotice::Event(WorkerEvent::Done), WorkerNotice::Closed]));
         assert_eq!(&words[..3], ["LibVMA: banner", "half a line without an end", "more\u{fffd}"]);
         // A line that never ends is passed on in pieces.
         assert_eq!(words[3..].concat().len(), 10_000);
@@ -373,10 +373,10 @@ mod tests {
     fn a_long_event_is_not_cut_and_a_broken_one_is_told() {
         let long = WorkerEvent::Failed { code: 1, message: "y".repeat(100_000) };
         let (news, _) = follow(long.line().as_bytes());
-        assert!(matches!(news.as_slice(), [News::Event(event), News::Closed] if *event == long));
+        assert!(matches!(news.as_slice(), [WorkerNotice::Event(event), WorkerNotice::Closed] if *event == long));
         let (news, words) = follow(format!("{LINE_MARK}{{\n").as_bytes());
-        assert!(matches!(news.as_slice(), [News::Nonsense(_), News::Closed]) && words.is_empty());
+        assert!(matches!(news.as_slice(), [WorkerNotice::Nonsense(_), WorkerNotice::Closed]) && words.is_empty());
         let (news, _) = follow(LINE_MARK.as_bytes());
-        assert!(matches!(news.as_slice(), [News::Nonsense(_), News::Closed]));
+        assert!(matches!(news.as_slice(), [WorkerNotice::Nonsense(_), WorkerNotice::Closed]));
     }
 }

@@ -3,7 +3,7 @@
 
 mod counts;
 
-pub use counts::{Came, Counts, Kind, Row};
+pub use counts::{Counts, InterruptCount, Kind, Row};
 
 use crate::knob::{Form, Knob, Machine};
 use model::CpuList;

@@ -50,7 +50,7 @@ pub fn frame<E>(
 
 /// A message that came whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Framed<'a> {
+pub struct FramedMessage<'a> {
     /// The bytes of all of its frames.
     pub bytes: &'a [u8],
     /// How many bytes each frame has: one, unless its sender made it of several parts.
@@ -72,7 +72,7 @@ pub struct Unframer {
 
 impl Unframer {
     /// Takes a PGM message and calls `each` with each ZeroMQ message that is whole.
-    pub fn take(&mut self, payload: &[u8], mut each: impl FnMut(Framed<'_>)) {
+    pub fn take(&mut self, payload: &[u8], mut each: impl FnMut(FramedMessage<'_>)) {
         let Some(([a, b], bytes)) = payload.split_first_chunk::<2>() else { return };
         let offset = u16::from_be_bytes([*a, *b]);
         if self.joined {
@@ -99,7 +99,7 @@ impl Unframer {
             self.parts.extend_from_slice(body);
             self.lengths.push(body.len());
             if flags & MORE == 0 {
-                each(Framed { bytes: &self.parts, frames: &self.lengths });
+                each(FramedMessage { bytes: &self.parts, frames: &self.lengths });
                 self.parts.clear();
                 self.lengths.clear();
             }

@@ -76,7 +76,7 @@ pub struct KeeperTask {
 /// The keeper's life: call it first of all in a process of its own. `ready` writes [`Keeper::READY`]. Returns 0 when the
 /// machine is as before the set, else 1; the reasons are in `keeper-SET.log` in the log's folder.
 pub fn run(task: &KeeperTask, kernel: &Kernel, ready: impl FnOnce()) -> u8 {
-    let mut words = Words { path: task.state.folder().ok().map(|f| f.join(format!("keeper-{}.log", task.set))) };
+    let mut words = KeeperLog { path: task.state.folder().ok().map(|f| f.join(format!("keeper-{}.log", task.set))) };
     task::own_session();
     match wait(task, ready) {
         Ok(WaitEnd::Asked) => words.say("asked to undo (SIGTERM)"),
@@ -154,11 +154,11 @@ fn undo(task: &KeeperTask, kernel: &Kernel) -> Result<Option<UndoReport>, UndoEr
 }
 
 /// The keeper's log: nobody is left to print to.
-struct Words {
+struct KeeperLog {
     path: Option<PathBuf>,
 }
 
-impl Words {
+impl KeeperLog {
     fn say(&mut self, text: &str) {
         let Some(path) = &self.path else { return };
         if let Ok(mut file) = host::private::open(path, std::fs::OpenOptions::new().create(true).append(true)) {

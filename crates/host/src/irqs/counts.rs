@@ -86,7 +86,7 @@ impl Kind {
 
 /// How often an interrupt came in a span of time.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Came {
+pub struct InterruptCount {
     /// `36`, `LOC`, `NET_RX`.
     pub name: String,
     /// What it is.
@@ -118,19 +118,19 @@ impl Counts {
 
     /// What came since an earlier look, the busiest first. New rows are left out: their begin is unknown.
     #[must_use]
-    pub fn since(&self, earlier: &Self) -> Vec<Came> {
+    pub fn since(&self, earlier: &Self) -> Vec<InterruptCount> {
         let rows = self.interrupts.iter().map(|row| (Kind::of_interrupt(row.0), row, &earlier.interrupts));
         let vectors = self.softirqs.iter().map(|row| (Kind::Softirq, row, &earlier.softirqs));
-        let mut all: Vec<Came> = rows
+        let mut all: Vec<InterruptCount> = rows
             .chain(vectors)
-            .filter_map(|(kind, (name, row), earlier)| Some(Came::of(name, kind, row, earlier.get(name)?)))
+            .filter_map(|(kind, (name, row), earlier)| Some(InterruptCount::of(name, kind, row, earlier.get(name)?)))
             .collect();
-        all.sort_by_key(Came::order);
+        all.sort_by_key(InterruptCount::order);
         all
     }
 }
 
-impl Came {
+impl InterruptCount {
     fn of(name: &str, kind: Kind, row: &Row, earlier: &Row) -> Self {
         let more = |(cpu, count): (&u32, &u64)| Some((*cpu, grown(*earlier.counts.get(cpu)?, *count)));
         let mut counts: BTreeMap<u32, u64> = row.counts.iter().filter_map(more).collect();

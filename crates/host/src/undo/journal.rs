@@ -1,7 +1,7 @@
 //! One change set while it is being made.
 
 use super::fault::fault_point;
-use super::log::{Beside, LogRecord, Writer};
+use super::log::{LogRecord, SideEffect, Writer};
 use super::{SetHeader, SetId, UndoError};
 use crate::knob::{Knob, KnobError, Settings};
 use std::path::PathBuf;
@@ -102,7 +102,7 @@ impl Changes {
         let mut beside = Vec::new();
         for knob in knob.changes_also() {
             // Where it cannot be read, the kernel has no such setting to change.
-            beside.extend(settings.read(&knob).map(|before| Beside { knob, before, after: None }));
+            beside.extend(settings.read(&knob).map(|before| SideEffect { knob, before, after: None }));
         }
         let entry = log.announce(seq, change, &before, &beside)?;
         self.next = seq.saturating_add(1);

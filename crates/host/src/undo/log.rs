@@ -22,7 +22,7 @@ const UNDONE: &str = "gone";
 
 /// A setting that the kernel changes on its own when another is changed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(super) struct Beside {
+pub(super) struct SideEffect {
     pub(super) knob: Knob,
     pub(super) before: String,
     /// What it was after the change; absent until that was made.
@@ -30,7 +30,7 @@ pub(super) struct Beside {
     pub(super) after: Option<String>,
 }
 
-impl Beside {
+impl SideEffect {
     /// Whether the kernel left it as it was; false where that is not known.
     pub(super) fn stayed(&self) -> bool {
         self.after.as_ref().is_some_and(|after| self.knob.same(after, &self.before))
@@ -51,7 +51,7 @@ pub(super) enum LogRecord {
         before: String,
         /// What the kernel may change with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        beside: Vec<Beside>,
+        beside: Vec<SideEffect>,
     },
     /// Written when the knob was read back.
     After {
@@ -60,7 +60,7 @@ pub(super) enum LogRecord {
         after: String,
         /// What the kernel changed with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        beside: Vec<Beside>,
+        beside: Vec<SideEffect>,
     },
     /// An older set that held the same knob was undone: this is now the value to put back.
     Rebase { seq: u32, before: String },
@@ -68,7 +68,7 @@ pub(super) enum LogRecord {
     RebaseBeside {
         seq: u32,
         /// What is now known of that knob.
-        now: Beside,
+        now: SideEffect,
     },
     /// Undone, or left to another with reason. Written only where the change's own line has no mark for it.
     Undone { seq: u32 },
@@ -81,7 +81,7 @@ pub(super) struct Entry {
     pub(super) change: Change,
     pub(super) before: String,
     pub(super) after: Option<String>,
-    pub(super) beside: Vec<Beside>,
+    pub(super) beside: Vec<SideEffect>,
     pub(super) undone: bool,
     /// Where in the file the mark of being undone is.
     mark: Option<u64>,
@@ -321,7 +321,7 @@ impl Writer {
         seq: u32,
         change: &Change,
         before: &str,
-        beside: &[Beside],
+        beside: &[SideEffect],
     ) -> Result<Entry, UndoError> {
         let (change, before, beside) = (change.clone(), before.to_owned(), beside.to_vec());
         let entry = Entry { seq, change, before, after: None, beside, undone: false, mark: None };

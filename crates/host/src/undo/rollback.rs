@@ -1,7 +1,7 @@
 //! Undoing a change set: from its last change to its first.
 
 use super::fault::fault_point;
-use super::log::{Beside, Entry, Log, LogRecord, Writer};
+use super::log::{Entry, Log, LogRecord, SideEffect, Writer};
 use super::{Conflict, SetNamespace, UndoError, UndoReport};
 use crate::knob::{Knob, KnobError, Settings};
 use std::path::Path;
@@ -119,7 +119,7 @@ fn hand_over(entry: &Entry, newer: &mut [(Writer, Log)]) -> Result<bool, String>
 }
 
 /// The same for a knob that the kernel changed with ours.
-fn inherit_beside(beside: &Beside, newer: &mut [(Writer, Log)]) -> Result<bool, String> {
+fn inherit_beside(beside: &SideEffect, newer: &mut [(Writer, Log)]) -> Result<bool, String> {
     let is_kernels = |found: &str| beside.after.as_ref().is_none_or(|after| beside.knob.same(after, found));
     inherit(&beside.knob, &beside.before, &is_kernels, newer, true)
 }
@@ -157,7 +157,7 @@ fn inherit(
                 return Ok(true);
             }
             if ours(&beside.before) {
-                let now = Beside { before: before.to_owned(), ..beside.clone() };
+                let now = SideEffect { before: before.to_owned(), ..beside.clone() };
                 told(writer.append(&LogRecord::RebaseBeside { seq, now: now.clone() }))?;
                 *beside = now;
                 return Ok(true);
@@ -176,10 +176,11 @@ fn take_along(entry: &Entry, newer: &mut [(Writer, Log)]) -> Result<(), String> 
     for (writer, log) in newer {
         for held in log.entries.iter_mut().filter(|held| !held.undone) {
             let seq = held.seq;
-            let found = |beside: &&mut Beside| beside.knob == *knob && beside.stayed() && entry.made(&beside.before);
+            let found =
+                |beside: &&mut SideEffect| beside.knob == *knob && beside.stayed() && entry.made(&beside.before);
             for beside in held.beside.iter_mut().filter(found) {
                 let (before, after) = (entry.before.clone(), Some(entry.before.clone()));
-                let now = Beside { knob: knob.clone(), before, after };
+                let now = SideEffect { knob: knob.clone(), before, after };
                 let told = writer.append(&LogRecord::RebaseBeside { seq, now: now.clone() });
                 told.map_err(|error| untold(knob, &error))?;
                 *beside = now;

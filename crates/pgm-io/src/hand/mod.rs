@@ -9,10 +9,10 @@ mod steps;
 mod subscribe;
 
 pub use ping::{PingOptions, PingReflector, Pinger};
-pub use publish::{Next, PublishOptions, Published, publish, serve};
+pub use publish::{Next, PublishOptions, PublishReport, publish, serve};
 pub use reflect::reflect;
 pub use steps::RepairSteps;
-pub use subscribe::{EndReason, HeardSource, Received, SubscribeOptions, Subscribed, subscribe};
+pub use subscribe::{EndReason, HeardSource, SubscribeOptions, SubscribeReport, SubscribedItem, subscribe};
 
 use std::time::{Duration, Instant};
 

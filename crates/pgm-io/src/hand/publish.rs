@@ -34,7 +34,7 @@ pub enum Next {
 /// What was published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub struct Published {
+pub struct PublishReport {
     pub messages: u64,
     /// Their bytes, without frames.
     pub bytes: u64,
@@ -46,8 +46,8 @@ pub fn publish<E: From<PgmIoError>>(
     options: PublishOptions,
     stop: &AtomicBool,
     mut next: impl FnMut(u64, &mut Vec<u8>) -> Result<Next, E>,
-) -> Result<Published, E> {
-    let mut published = Published::default();
+) -> Result<PublishReport, E> {
+    let mut published = PublishReport::default();
     let (mut message, mut framed) = (Vec::with_capacity(MOST_BYTES), Vec::new());
     let began = Instant::now();
     while !stop.load(Ordering::Relaxed) {

@@ -31,8 +31,8 @@ pub struct SubscribeOptions {
 /// What a caller gets, in the order in which it came.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub enum Received<'a> {
-    /// A message of the protocol; those of [`Received::Message`] that it holds follow.
+pub enum SubscribedItem<'a> {
+    /// A message of the protocol; those of [`SubscribedItem::Message`] that it holds follow.
     Delivered(&'a Delivered),
     /// A message as its sender knows it.
     Message {
@@ -147,7 +147,7 @@ impl HeardSource {
 /// All that was received.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub struct Subscribed {
+pub struct SubscribeReport {
     /// Sources in the order in which they were heard.
     pub sources: Vec<HeardSource>,
     pub messages: u64,
@@ -162,8 +162,8 @@ pub fn subscribe(
     socket: &mut PgmSocket,
     options: SubscribeOptions,
     stop: &AtomicBool,
-    sink: &mut dyn FnMut(Received<'_>) -> ControlFlow<()>,
-) -> Result<Subscribed, PgmIoError> {
+    sink: &mut dyn FnMut(SubscribedItem<'_>) -> ControlFlow<()>,
+) -> Result<SubscribeReport, PgmIoError> {
     let mut subscriber = Subscriber {
         options,
         began: Instant::now(),
@@ -186,7 +186,7 @@ pub fn subscribe(
             }
             Incoming::Event(event) => {
                 subscriber.event(&event);
-                sink(Received::Event(&event))
+                sink(SubscribedItem::Event(&event))
             }
             Incoming::TimedOut | Incoming::Interrupted => ControlFlow::Continue(()),
         };
@@ -195,7 +195,7 @@ pub fn subscribe(
         }
     };
     let Subscriber { began, sources, messages, repairs, .. } = subscriber;
-    Ok(Subscribed { sources, messages, repairs, lasted: began.elapsed(), ended })
+    Ok(SubscribeReport { sources, messages, repairs, lasted: began.elapsed(), ended })
 }
 
 struct Subscriber {
@@ -254,7 +254,7 @@ impl Subscriber {
         &mut self,
         delivered: &Delivered,
         bytes: &[u8],
-        sink: &mut dyn FnMut(Received<'_>) -> ControlFlow<()>,
+        sink: &mut dyn FnMut(SubscribedItem<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         self.last = Some(Instant::now());
         if let Some(repair) = &delivered.repair {
@@ -264,14 +264,14 @@ impl Subscriber {
         let Some(source) = self.sources.get_mut(index) else { return ControlFlow::Continue(()) };
         if delivered.bytes > bytes.len() {
             source.damaged += 1;
-            sink(Received::Cut(delivered))?;
+            sink(SubscribedItem::Cut(delivered))?;
         }
-        sink(Received::Delivered(delivered))?;
+        sink(SubscribedItem::Delivered(delivered))?;
         let (fate, check) = (delivered.fate(), self.options.check);
         let mut message = |source: &mut HeardSource, bytes: &[u8], parts: &[usize]| {
             self.messages += 1;
             source.count(fate, bytes, check);
-            sink(Received::Message { delivered, fate, bytes, parts })
+            sink(SubscribedItem::Message { delivered, fate, bytes, parts })
         };
         if !self.options.zeromq {
             return message(source, bytes, &[]);
@@ -282,7 +282,7 @@ impl Subscriber {
         whole.iter().try_for_each(|(bytes, parts)| message(source, bytes, parts))?;
         if source.unframer.dropped() > dropped {
             source.damaged += 1;
-            sink(Received::Dropped(delivered))?;
+            sink(SubscribedItem::Dropped(delivered))?;
         }
         ControlFlow::Continue(())
     }

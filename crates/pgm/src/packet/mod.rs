@@ -29,7 +29,7 @@ mod tests;
 pub use body::{Ack, Body, Data, Nak, Poll, Polr, Spm, kind};
 pub use checksum::checksum;
 pub use error::{ParseError, WriteError};
-pub use observe::{Head, Observed, RawOption, Sum};
+pub use observe::{Head, ObservedPacket, RawOption, Sum};
 pub(crate) use options::ENCODED_FRAGMENT_BYTES;
 pub use options::{Fragment, MAX_OPTIONS, NakBackOff, NakBackOffRange, NakList, Options, ParityParameters, Reset};
 

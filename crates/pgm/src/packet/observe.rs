@@ -132,7 +132,7 @@ impl RawOption<'_> {
 /// A packet of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub struct Observed<'a> {
+pub struct ObservedPacket<'a> {
     pub head: Head,
     pub sum: Sum,
     /// All of it, whatever its checksum says; of a packet that was cut the payload is what is there.
@@ -141,7 +141,7 @@ pub struct Observed<'a> {
     area: &'a [u8],
 }
 
-impl<'a> Observed<'a> {
+impl<'a> ObservedPacket<'a> {
     /// Reads what is there of a packet that had `sent_bytes` on the wire; `None`: not known, as with the first of several
     /// IP fragments. An error where there is no whole header.
     pub fn read(bytes: &'a [u8], sent_bytes: Option<usize>) -> Result<Self, ParseError> {
@@ -212,7 +212,7 @@ mod tests {
             Body::Odata(Data { sqn: Sqn(7), trail: Sqn(3), payload: &[9; 100] }),
             Options { syn: true, join: Some(Sqn(3)), ..Options::default() },
         );
-        let seen = Observed::read(&bytes, Some(bytes.len())).unwrap();
+        let seen = ObservedPacket::read(&bytes, Some(bytes.len())).unwrap();
         assert_eq!(seen.packet, Packet::parse(&bytes));
         assert_eq!(
             (seen.sum, seen.head.tsi, seen.head.data_port, seen.head.name()),
@@ -225,15 +225,15 @@ mod tests {
     #[test]
     fn a_cut_one_keeps_what_is_there() {
         let bytes = written(Body::Odata(Data { sqn: Sqn(7), trail: Sqn(3), payload: &[9; 100] }), Options::default());
-        let seen = Observed::read(&bytes[..40], Some(bytes.len())).unwrap();
+        let seen = ObservedPacket::read(&bytes[..40], Some(bytes.len())).unwrap();
         assert_eq!(seen.sum, Sum::Cut);
         assert_eq!(seen.packet.unwrap().body, Body::Odata(Data { sqn: Sqn(7), trail: Sqn(3), payload: &[9; 16] }));
         // A length that the wire had not room for, and one that is not known.
         let told = ParseError::PayloadLength { told: 100, there: 60 };
-        assert_eq!(Observed::read(&bytes[..40], Some(84)).unwrap().packet, Err(told));
-        assert!(Observed::read(&bytes[..40], None).unwrap().packet.is_ok());
-        assert!(Observed::read(&bytes[..15], Some(124)).is_err());
-        let short = Observed::read(&bytes[..20], Some(124)).unwrap();
+        assert_eq!(ObservedPacket::read(&bytes[..40], Some(84)).unwrap().packet, Err(told));
+        assert!(ObservedPacket::read(&bytes[..40], None).unwrap().packet.is_ok());
+        assert!(ObservedPacket::read(&bytes[..15], Some(124)).is_err());
+        let short = ObservedPacket::read(&bytes[..20], Some(124)).unwrap();
         assert_eq!((short.head.tsi, short.packet.is_err()), (TSI, true));
     }
 
@@ -244,20 +244,20 @@ mod tests {
         let good = written(Body::Nak(nak), Options { nak_list: NakList::Numbers(&list), ..Options::default() });
         let mut bytes = good.clone();
         bytes[19] ^= 1;
-        let seen = Observed::read(&bytes, Some(bytes.len())).unwrap();
+        let seen = ObservedPacket::read(&bytes, Some(bytes.len())).unwrap();
         assert_eq!((seen.sum, seen.packet.unwrap().sqn()), (Sum::Bad, Some(Sqn(4))));
         assert_eq!(seen.options().map(|option| option.value.len()).collect::<Vec<_>>(), [8]);
         // The option's length is nothing: it would never end.
         let mut bytes = good.clone();
         bytes[36 + 4 + 1] = 0;
-        let seen = Observed::read(&bytes, Some(bytes.len())).unwrap();
+        let seen = ObservedPacket::read(&bytes, Some(bytes.len())).unwrap();
         assert_eq!(seen.packet, Err(ParseError::OptionLength { kind: 2, at: 40, length: 0 }));
         assert_eq!(seen.options().count(), 0);
         // An unknown type, and no checksum.
         let mut bytes = good;
         bytes[4] = 0x3e;
         bytes[6..8].fill(0);
-        let seen = Observed::read(&bytes, Some(bytes.len())).unwrap();
+        let seen = ObservedPacket::read(&bytes, Some(bytes.len())).unwrap();
         assert_eq!((seen.sum, seen.head.name()), (Sum::Absent, None));
         assert_eq!(seen.packet, Err(ParseError::Kind(0x3e)));
     }
@@ -266,7 +266,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300), sent in 0_usize..400) {
             for sent in [None, Some(sent), Some(bytes.len())] {
-                if let Ok(seen) = Observed::read(&bytes, sent) {
+                if let Ok(seen) = ObservedPacket::read(&bytes, sent) {
                     proptest::prop_assert!(seen.options().count() <= MAX_OPTIONS);
                 }
             }

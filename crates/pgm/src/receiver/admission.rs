@@ -17,7 +17,7 @@ const MOST_REFUSED: usize = 64;
 
 /// A source that has left its place to another.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Gone {
+pub(super) struct FormerSource {
     tsi: Tsi,
     origin: Origin,
     known: SessionExtent,
@@ -27,7 +27,7 @@ pub(super) struct Gone {
 }
 
 /// What a packet of a source without a place is.
-enum Return {
+enum PacketOrigin {
     /// The first that is heard of it.
     New,
     /// It goes on.
@@ -40,14 +40,14 @@ enum Return {
 
 /// Sources beside those that have a place.
 #[derive(Debug)]
-pub(super) struct Others {
-    gone: Vec<Gone>,
+pub(super) struct OtherSources {
+    gone: Vec<FormerSource>,
     refused: Vec<Tsi>,
     /// Which of `refused` is forgotten next.
     oldest: usize,
 }
 
-impl Others {
+impl OtherSources {
     pub(super) fn new() -> Self {
         Self { gone: Vec::with_capacity(MOST_GONE), refused: Vec::with_capacity(MOST_REFUSED), oldest: 0 }
     }
@@ -59,7 +59,7 @@ impl Others {
                 self.gone.swap_remove(oldest);
             }
         }
-        self.gone.push(Gone {
+        self.gone.push(FormerSource {
             tsi: peer.tsi,
             origin: peer.origin,
             known: peer.known(),
@@ -84,8 +84,8 @@ impl Others {
     }
 }
 
-impl Gone {
-    fn returns(&mut self, now_ns: u64, packet: &Packet<'_>) -> Return {
+impl FormerSource {
+    fn returns(&mut self, now_ns: u64, packet: &Packet<'_>) -> PacketOrigin {
         let (verdict, news) = match &packet.body {
             Body::Spm(spm) => (self.rival.spm(now_ns, &self.known, spm), spm.lead.next().is_after(self.known.end)),
             Body::Odata(data) => {
@@ -95,11 +95,11 @@ impl Gone {
             _ => (Verdict::Doubted, false),
         };
         match verdict {
-            Verdict::Restarted => Return::Restarted,
-            _ if !self.finished => Return::Resumed(self.known),
-            Verdict::Leapt => Return::Resumed(self.known),
-            Verdict::Fits if news => Return::Resumed(self.known),
-            Verdict::Fits | Verdict::Doubted => Return::Old,
+            Verdict::Restarted => PacketOrigin::Restarted,
+            _ if !self.finished => PacketOrigin::Resumed(self.known),
+            Verdict::Leapt => PacketOrigin::Resumed(self.known),
+            Verdict::Fits if news => PacketOrigin::Resumed(self.known),
+            Verdict::Fits | Verdict::Doubted => PacketOrigin::Old,
         }
     }
 }
@@ -131,9 +131,9 @@ impl Receiver {
         let gone = self.others.gone.iter_mut().enumerate().find(|(_, gone)| gone.tsi == tsi);
         let (left, returns) = match gone {
             Some((at, gone)) => (Some(at), gone.returns(now_ns, packet)),
-            None => (None, Return::New),
+            None => (None, PacketOrigin::New),
         };
-        if matches!(returns, Return::Old) {
+        if matches!(returns, PacketOrigin::Old) {
             return PeerSlot::Old;
         }
         let with_data = matches!(packet.body, Body::Odata(_));
@@ -153,12 +153,12 @@ impl Receiver {
         peer.reuse(tsi, origin);
         peer.heard_ns = now_ns;
         let event = match returns {
-            Return::Restarted => SessionEvent::Restarted,
-            Return::Resumed(known) => {
+            PacketOrigin::Restarted => SessionEvent::Restarted,
+            PacketOrigin::Resumed(known) => {
                 peer.resume(&known);
                 SessionEvent::Found
             }
-            Return::New | Return::Old => SessionEvent::Found,
+            PacketOrigin::New | PacketOrigin::Old => SessionEvent::Found,
         };
         self.with.events.push(tsi, event);
         self.peers.push(peer);

@@ -11,6 +11,7 @@
 
 mod admission;
 mod config;
+mod context;
 mod event;
 mod origin;
 mod peer;
@@ -18,7 +19,6 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod with;
 
 pub use config::{NakPath, ReceiverConfig};
 pub use event::{Event, Message, Repair, SessionEvent};
@@ -27,14 +27,14 @@ use crate::packet::{Body, Data, Nak, NakList, Options, Packet, ParseError};
 use crate::rate::Limiter;
 use crate::source::ConfigError;
 use crate::{Sqn, Tsi};
-use admission::{Others, PeerSlot};
+use admission::{OtherSources, PeerSlot};
+use context::ReceiverContext;
 use origin::Sender;
 use peer::Peer;
 use random::SplitMix64;
 use session::Verdict;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
-use with::With;
 
 /// Numbers that one NAK asks for: its own and a list.
 const ASKED: usize = 63;
@@ -147,7 +147,7 @@ impl Events {
 
 /// Whether a judged packet goes to its source; another session replaces one without messages to be delivered.
 #[inline]
-fn belongs(verdict: Verdict, peer: &mut Peer, window: (Sqn, Sqn), with: &mut With) -> bool {
+fn belongs(verdict: Verdict, peer: &mut Peer, window: (Sqn, Sqn), with: &mut ReceiverContext) -> bool {
     match verdict {
         Verdict::Fits | Verdict::Leapt => true,
         Verdict::Restarted if peer.end_session(with) => {
@@ -174,13 +174,13 @@ fn is_path(path: IpAddr, from: IpAddr) -> bool {
 /// A receiver of one group.
 #[derive(Debug)]
 pub struct Receiver {
-    with: With,
+    with: ReceiverContext,
     peers: Vec<Peer>,
     /// Windows of sources that are gone.
     spare: Vec<Peer>,
     /// For NAKs to all sources together.
     budget: Limiter,
-    others: Others,
+    others: OtherSources,
     /// Whose turn it is to deliver.
     turn: usize,
 }
@@ -192,7 +192,7 @@ impl Receiver {
         let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let spare = std::iter::repeat_with(|| Peer::new(Tsi::default(), nowhere, &config));
         Ok(Self {
-            with: With {
+            with: ReceiverContext {
                 config,
                 random: SplitMix64::new(config.seed),
                 counts: Counts::default(),
@@ -201,7 +201,7 @@ impl Receiver {
             peers: Vec::with_capacity(config.max_sources),
             spare: spare.take(config.max_sources).collect(),
             budget: Limiter::naks_to_all(),
-            others: Others::new(),
+            others: OtherSources::new(),
             turn: 0,
         })
     }
@@ -284,7 +284,13 @@ impl Receiver {
 
     /// Data for a source that is known, which is no parity.
     #[inline]
-    fn data(now_ns: u64, from: IpAddr, (packet, data): (&Packet<'_>, &Data<'_>), peer: &mut Peer, with: &mut With) {
+    fn data(
+        now_ns: u64,
+        from: IpAddr,
+        (packet, data): (&Packet<'_>, &Data<'_>),
+        peer: &mut Peer,
+        with: &mut ReceiverContext,
+    ) {
         let original = matches!(packet.body, Body::Odata(_));
         let mut data = *data;
         let fits = from == peer.origin.address || peer.lacks(data.sqn);
@@ -398,7 +404,7 @@ impl Receiver {
     }
 
     /// Section 13.5: to the group on this link, so that others need not ask, then to the source.
-    fn spmr(now_ns: u64, peer: &mut Peer, with: &mut With, buffer: &mut [u8]) -> Option<Transmit> {
+    fn spmr(now_ns: u64, peer: &mut Peer, with: &mut ReceiverContext, buffer: &mut [u8]) -> Option<Transmit> {
         let data_port = with.config.data_port;
         let packet = Packet { tsi: peer.tsi, data_port, body: Body::Spmr, options: Options::default() };
         let length = packet.write(buffer).ok()?;

@@ -3,11 +3,12 @@
 mod delivery;
 mod naks;
 mod parity;
+mod retreat;
 
+use super::context::ReceiverContext;
 use super::origin::Origin;
 use super::session::{Rival, SessionExtent};
 use super::timers::Timers;
-use super::with::With;
 use super::{NakPath, ReceiverConfig, Repair, SessionEvent};
 use crate::packet::{Data, Fragment, Options, Spm};
 use crate::rate::Limiter;
@@ -257,7 +258,7 @@ impl Peer {
         [self.timers.first(), self.parity.timer()].into_iter().flatten().min()
     }
 
-    pub(super) fn data(&mut self, now_ns: u64, data: &Data<'_>, options: &Options<'_>, with: &mut With) {
+    pub(super) fn data(&mut self, now_ns: u64, data: &Data<'_>, options: &Options<'_>, with: &mut ReceiverContext) {
         if !self.started {
             // Section 6.1: what is asked for begins with the first data heard, unless the source offers more.
             self.start(self.join(data.sqn, data.trail, options, &with.config));
@@ -325,7 +326,7 @@ impl Peer {
     }
 
     /// All numbers before this one are known of: those that did not come are missing.
-    fn expect(&mut self, now_ns: u64, until: Sqn, with: &mut With) {
+    fn expect(&mut self, now_ns: u64, until: Sqn, with: &mut ReceiverContext) {
         let missing = until.distance_from(self.end);
         for ahead in 0..missing {
             let sqn = self.end.plus(ahead);
@@ -353,7 +354,7 @@ impl Peer {
         }
     }
 
-    fn back_off(&mut self, now_ns: u64, sqn: Sqn, with: &mut With) {
+    fn back_off(&mut self, now_ns: u64, sqn: Sqn, with: &mut ReceiverContext) {
         if self.deaf {
             self.give_up(sqn, with);
             return;
@@ -368,7 +369,7 @@ impl Peer {
         self.timers.set(self.place(sqn), now_ns.saturating_add(wait));
     }
 
-    fn no_longer_suspect(&mut self, now_ns: u64, with: &mut With) {
+    fn no_longer_suspect(&mut self, now_ns: u64, with: &mut ReceiverContext) {
         let tolerated = with.config.reorder_packets;
         if tolerated == 0 {
             return;
@@ -383,7 +384,7 @@ impl Peer {
     }
 
     /// Makes room for a number beyond the window by giving up what is too old, but not what the application has not taken.
-    fn make_room(&mut self, sqn: Sqn, with: &mut With) -> bool {
+    fn make_room(&mut self, sqn: Sqn, with: &mut ReceiverContext) -> bool {
         let base = self.boundary(sqn.plus((self.capacity() - 1).wrapping_neg()));
         let mut kept = false;
         for at in self.base.until(self.end.earlier(base)) {
@@ -405,14 +406,14 @@ impl Peer {
         !kept
     }
 
-    fn give_up(&mut self, sqn: Sqn, with: &mut With) {
+    fn give_up(&mut self, sqn: Sqn, with: &mut ReceiverContext) {
         self.timers.clear(self.place(sqn));
         self.slot_mut(sqn).state = State::Lost;
         with.counts.lost += 1;
     }
 
     /// The source can repair nothing before this.
-    fn advance(&mut self, trail: Sqn, with: &mut With) {
+    fn advance(&mut self, trail: Sqn, with: &mut ReceiverContext) {
         if !trail.is_after(self.trail) {
             return;
         }
@@ -424,7 +425,7 @@ impl Peer {
 
     /// Passes over what is lost at the front.
     #[inline]
-    fn settle(&mut self, with: &mut With) {
+    fn settle(&mut self, with: &mut ReceiverContext) {
         // It is asked several times a packet, and seldom is there anything to do.
         let lost = if self.base == self.end {
             self.trail.is_after(self.base) || self.fin == Some(self.base)
@@ -437,7 +438,7 @@ impl Peer {
     }
 
     #[inline(never)]
-    fn pass_lost(&mut self, with: &mut With) {
+    fn pass_lost(&mut self, with: &mut ReceiverContext) {
         loop {
             while self.base.is_before(self.end) {
                 match self.state(self.base) {
@@ -465,7 +466,7 @@ impl Peer {
         }
     }
 
-    pub(super) fn spm(&mut self, now_ns: u64, spm: &Spm, options: &Options<'_>, with: &mut With) {
+    pub(super) fn spm(&mut self, now_ns: u64, spm: &Spm, options: &Options<'_>, with: &mut ReceiverContext) {
         (self.spm, self.spm_ns) = (Some(spm.sqn), now_ns);
         self.heard_ns = now_ns;
         self.heard = self.heard.saturating_add(1).min(2);
@@ -516,70 +517,13 @@ impl Peer {
         self.settle(with);
     }
 
-    /// Numbers that an SPM announced and that the source has not sent, as it says now: the earlier SPM was somebody else's.
-    fn withdraw(&mut self, end: Sqn, with: &mut With) {
-        self.retreat(end, with);
-        if self.announced != Some(self.end) || self.by_group(self.end) {
-            return;
-        }
-        while self.end.is_after(end) && self.end.is_after(self.base) {
-            let last = self.end.previous();
-            if !matches!(self.slot(last).state, State::Missing(_)) {
-                break;
-            }
-            self.timers.clear(self.place(last));
-            *self.slot_mut(last) = Slot::default();
-            with.counts.missing = with.counts.missing.saturating_sub(1);
-            (self.end, self.announced) = (last, Some(last));
-        }
-    }
-
-    /// The source sends its numbers in order. Two in a row, far before others that are known of, show that those were not sent.
-    #[inline]
-    pub(super) fn goes_on(&mut self, sqn: Sqn, with: &mut With) {
-        let in_row = self.latest.replace(sqn).is_some_and(|last| last.next() == sqn);
-        if in_row && self.started && self.end.is_after(sqn) && !sqn.is_before(self.base) {
-            self.retreat(sqn.next(), with);
-        }
-    }
-
-    /// Forgets numbers from here on if they are many and nearly all missing: they were forged, or the next packet shows them.
-    fn retreat(&mut self, end: Sqn, with: &mut With) {
-        let end = end.later(self.base);
-        let beyond = self.end.distance_from(end);
-        if !self.end.is_after(end) || beyond <= MOST_PROMPT || self.by_group(end) {
-            return;
-        }
-        let have = end.until(self.end).filter(|sqn| self.state(*sqn) == State::Have).count();
-        if have > beyond as usize / 8 {
-            return;
-        }
-        for sqn in end.until(self.end) {
-            let place = self.place(sqn);
-            self.timers.clear(place);
-            self.parity.vacate(place);
-            let slot = std::mem::take(self.slot_mut(sqn));
-            match slot.state {
-                State::Missing(_) => with.counts.missing = with.counts.missing.saturating_sub(1),
-                State::Lost => {
-                    with.counts.missing = with.counts.missing.saturating_sub(1);
-                    with.counts.lost = with.counts.lost.saturating_sub(1);
-                }
-                State::Empty | State::Have | State::Skipped => {}
-            }
-            self.free.extend(slot.at);
-        }
-        (self.end, self.announced) = (end, None);
-        self.suspects = self.suspects.earlier(end);
-    }
-
     /// Whether a number is missing, or is the next one.
     pub(super) fn lacks(&self, sqn: Sqn) -> bool {
         self.started && (sqn == self.end || (self.holds(sqn) && matches!(self.state(sqn), State::Missing(_))))
     }
 
     /// The source sends from another address: where NAKs go is to be learnt anew.
-    pub(super) fn moved(&mut self, now_ns: u64, with: &mut With) {
+    pub(super) fn moved(&mut self, now_ns: u64, with: &mut ReceiverContext) {
         self.spm = None;
         if self.path.take().is_some() {
             self.need_path(now_ns, with);
@@ -587,13 +531,13 @@ impl Peer {
     }
 
     /// Ends the session: what is missing is lost. Whether nothing is left to be delivered.
-    pub(super) fn end_session(&mut self, with: &mut With) -> bool {
+    pub(super) fn end_session(&mut self, with: &mut ReceiverContext) -> bool {
         self.give_up_all(self.undelivered(), with);
         self.has_message(with).is_none()
     }
 
     /// Another session of the same source, from its beginning as far as the window holds it; what was sent before is lost.
-    pub(super) fn restart(&mut self, trail: Sqn, newest: Sqn, with: &mut With) {
+    pub(super) fn restart(&mut self, trail: Sqn, newest: Sqn, with: &mut ReceiverContext) {
         self.reuse(self.tsi, self.origin);
         with.counts.restarts += 1;
         with.events.push(self.tsi, SessionEvent::Restarted);
@@ -615,7 +559,7 @@ impl Peer {
     }
 
     /// Gives up those of some numbers that are missing.
-    fn give_up_all(&mut self, numbers: impl Iterator<Item = Sqn>, with: &mut With) {
+    fn give_up_all(&mut self, numbers: impl Iterator<Item = Sqn>, with: &mut ReceiverContext) {
         for sqn in numbers {
             if let State::Missing(_) = self.state(sqn) {
                 self.give_up(sqn, with);

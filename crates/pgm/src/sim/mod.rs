@@ -51,6 +51,6 @@ mod node;
 mod station;
 
 pub use link::{Link, LinkCounts};
-pub use network::{Crossing, Network, NodeId, Sent, Stuck};
+pub use network::{Network, NoProgress, NodeId, PassingPacket, SentPacket};
 pub use node::{Arrival, Node, Outgoing};
 pub use station::{Delivered, Keep, Station};

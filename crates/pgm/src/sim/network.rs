@@ -28,7 +28,7 @@ impl fmt::Display for NodeId {
 /// A node asks for ever to be called again at once, and does nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("node {node} asks for ever to be called at {at_ns} ns")]
-pub struct Stuck {
+pub struct NoProgress {
     /// Which.
     pub node: NodeId,
     /// When.
@@ -38,7 +38,7 @@ pub struct Stuck {
 /// A packet that a node sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub struct Sent {
+pub struct SentPacket {
     pub at_ns: u64,
     pub from: NodeId,
     /// Whom to: a node's address, or a group.
@@ -46,7 +46,7 @@ pub struct Sent {
     pub bytes: Vec<u8>,
 }
 
-impl Sent {
+impl SentPacket {
     /// The packet in it, if it is one.
     #[must_use]
     pub fn packet(&self) -> Option<Packet<'_>> {
@@ -57,7 +57,7 @@ impl Sent {
 /// A packet on its way to one node, as a filter sees it.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub struct Crossing<'a> {
+pub struct PassingPacket<'a> {
     pub at_ns: u64,
     pub from: NodeId,
     /// Whom it goes to; a packet to a group is seen once for each node.
@@ -65,7 +65,7 @@ pub struct Crossing<'a> {
     pub bytes: &'a [u8],
 }
 
-impl<'a> Crossing<'a> {
+impl<'a> PassingPacket<'a> {
     /// The packet in it, if it is one.
     #[must_use]
     pub fn packet(&self) -> Option<Packet<'a>> {
@@ -73,7 +73,7 @@ impl<'a> Crossing<'a> {
     }
 }
 
-type Filter = Box<dyn FnMut(&Crossing<'_>) -> bool>;
+type Filter = Box<dyn FnMut(&PassingPacket<'_>) -> bool>;
 
 /// A node and its links.
 struct NetworkNode<N> {
@@ -94,7 +94,7 @@ struct NetworkNode<N> {
 
 /// A packet on its way; several events may mean the same.
 #[derive(Default)]
-struct Flying {
+struct PacketInFlight {
     bytes: Vec<u8>,
     from: usize,
     to: Option<IpAddr>,
@@ -124,13 +124,13 @@ pub struct Network<N> {
     by_address: HashMap<IpAddr, usize>,
     events: BinaryHeap<Reverse<Event>>,
     order: u64,
-    flying: Vec<Flying>,
+    flying: Vec<PacketInFlight>,
     free: Vec<usize>,
     touched: Vec<usize>,
     buffer: Vec<u8>,
     filter: Option<Filter>,
     record: bool,
-    sent: Vec<Sent>,
+    sent: Vec<SentPacket>,
     arrived: u64,
 }
 
@@ -230,7 +230,7 @@ impl<N: Node> Network<N> {
     }
 
     /// Every packet on its way to a node is shown to this, at the switch; false loses it.
-    pub fn set_filter(&mut self, filter: impl FnMut(&Crossing<'_>) -> bool + 'static) {
+    pub fn set_filter(&mut self, filter: impl FnMut(&PassingPacket<'_>) -> bool + 'static) {
         self.filter = Some(Box::new(filter));
     }
 
@@ -246,7 +246,7 @@ impl<N: Node> Network<N> {
 
     /// The packets that were kept, in the order of their sending.
     #[must_use]
-    pub fn sent(&self) -> &[Sent] {
+    pub fn sent(&self) -> &[SentPacket] {
         &self.sent
     }
 
@@ -297,7 +297,7 @@ impl<N: Node> Network<N> {
 
     fn send(&mut self, from: usize, to: IpAddr, bytes: &[u8]) {
         if self.record {
-            self.sent.push(Sent { at_ns: self.now_ns, from: NodeId(from), to, bytes: bytes.to_vec() });
+            self.sent.push(SentPacket { at_ns: self.now_ns, from: NodeId(from), to, bytes: bytes.to_vec() });
         }
         let arrivals = self.places[from].up.carry(self.now_ns, bytes.len());
         let users = arrivals.iter().flatten().count();
@@ -305,7 +305,7 @@ impl<N: Node> Network<N> {
             return;
         }
         let packet = self.free.pop().unwrap_or_else(|| {
-            self.flying.push(Flying::default());
+            self.flying.push(PacketInFlight::default());
             self.flying.len() - 1
         });
         let flying = &mut self.flying[packet];
@@ -346,7 +346,7 @@ impl<N: Node> Network<N> {
         if node == from || self.places[node].side != self.places[from].side {
             return;
         }
-        let crossing = Crossing { at_ns: self.now_ns, from: NodeId(from), to: NodeId(node), bytes: &flying.bytes };
+        let crossing = PassingPacket { at_ns: self.now_ns, from: NodeId(from), to: NodeId(node), bytes: &flying.bytes };
         if self.filter.as_mut().is_some_and(|filter| !filter(&crossing)) {
             return;
         }
@@ -360,7 +360,7 @@ impl<N: Node> Network<N> {
         }
     }
 
-    fn arrive(&mut self, packet: usize, node: usize) -> Result<(), Stuck> {
+    fn arrive(&mut self, packet: usize, node: usize) -> Result<(), NoProgress> {
         let flying = &self.flying[packet];
         let from = self.places[flying.from].address;
         let place = &mut self.places[node];
@@ -373,7 +373,7 @@ impl<N: Node> Network<N> {
     }
 
     /// Something happened to a node.
-    fn serve(&mut self, at: usize) -> Result<(), Stuck> {
+    fn serve(&mut self, at: usize) -> Result<(), NoProgress> {
         let now = self.now_ns;
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut rounds = 0;
@@ -411,11 +411,11 @@ impl<N: Node> Network<N> {
             }
         };
         self.buffer = buffer;
-        if done { Ok(()) } else { Err(Stuck { node: NodeId(at), at_ns: now }) }
+        if done { Ok(()) } else { Err(NoProgress { node: NodeId(at), at_ns: now }) }
     }
 
     /// Does the next thing that happens until then; false where nothing does.
-    pub fn step(&mut self, until_ns: u64) -> Result<bool, Stuck> {
+    pub fn step(&mut self, until_ns: u64) -> Result<bool, NoProgress> {
         if let Some(at) = self.touched.pop() {
             self.places[at].touched = false;
             self.serve(at)?;
@@ -441,14 +441,14 @@ impl<N: Node> Network<N> {
     }
 
     /// Lets everything happen until then.
-    pub fn run_until(&mut self, until_ns: u64) -> Result<(), Stuck> {
+    pub fn run_until(&mut self, until_ns: u64) -> Result<(), NoProgress> {
         while self.step(until_ns)? {}
         self.now_ns = self.now_ns.max(until_ns);
         Ok(())
     }
 
     /// Lets everything happen for so long.
-    pub fn run_for(&mut self, ns: u64) -> Result<(), Stuck> {
+    pub fn run_for(&mut self, ns: u64) -> Result<(), NoProgress> {
         self.run_until(self.now_ns.saturating_add(ns))
     }
 }

@@ -5,10 +5,10 @@ use crate::world::{
 };
 use pgm::packet::{Body, Options, Packet, Reset};
 use pgm::receiver::SessionEvent;
-use pgm::sim::{Link, Network, Sent, Station};
+use pgm::sim::{Link, Network, SentPacket, Station};
 use pgm::{ReceiverConfig, SourceConfig, Sqn};
 
-fn spmrs(world: &World) -> Vec<&Sent> {
+fn spmrs(world: &World) -> Vec<&SentPacket> {
     world
         .net
         .sent()
@@ -46,7 +46,7 @@ fn s9_6_syn() {
         .net
         .sent()
         .iter()
-        .filter_map(Sent::packet)
+        .filter_map(SentPacket::packet)
         .filter(|packet| packet.options.syn)
         .map(|packet| (packet.body.name(), packet.sqn()))
         .collect();
@@ -66,7 +66,7 @@ fn s9_7_fin() {
         .net
         .sent()
         .iter()
-        .filter_map(Sent::packet)
+        .filter_map(SentPacket::packet)
         .filter(|packet| matches!(packet.body, Body::Spm(_)))
         .map(|packet| packet.options.fin)
         .collect();
@@ -200,7 +200,7 @@ fn s8_everything_over_ipv6() {
     net.run_for(SECOND).unwrap();
     assert_eq!(net.node(node).delivered().len(), 500);
     assert!(net.node(node).counts().naks > 20);
-    for packet in net.sent().iter().filter_map(Sent::packet) {
+    for packet in net.sent().iter().filter_map(SentPacket::packet) {
         match packet.body {
             Body::Spm(spm) => assert_eq!(spm.path, from),
             Body::Nak(nak) | Body::Ncf(nak) => assert_eq!((nak.source, nak.group), (from, group)),

@@ -12,7 +12,7 @@ fn tester(world: &mut World) -> NodeId {
 }
 
 fn sent_data(world: &World) -> Vec<(u64, u32, usize)> {
-    let data = |one: &pgm::sim::Sent| match one.packet()?.body {
+    let data = |one: &pgm::sim::SentPacket| match one.packet()?.body {
         Body::Odata(data) => Some((one.at_ns, data.sqn.0, one.bytes.len())),
         _ => None,
     };

@@ -2,7 +2,7 @@
 
 use pgm::packet::{Body, Data, Nak, NakList, Options, Packet, Spm};
 use pgm::receiver::{Event, SessionEvent};
-use pgm::sim::{Crossing, Link, Network, NodeId, Sent, Station};
+use pgm::sim::{Link, Network, NodeId, PassingPacket, SentPacket, Station};
 use pgm::{Gsi, ReceiverConfig, SourceConfig, Sqn, Tsi};
 use std::net::IpAddr;
 
@@ -111,8 +111,8 @@ impl World {
     }
 
     /// Packets sent by a node that are what `pick` wants.
-    pub(crate) fn sent_by(&self, node: NodeId, name: &str) -> Vec<&Sent> {
-        let is = |one: &&Sent| one.from == node && one.packet().is_some_and(|packet| packet.body.name() == name);
+    pub(crate) fn sent_by(&self, node: NodeId, name: &str) -> Vec<&SentPacket> {
+        let is = |one: &&SentPacket| one.from == node && one.packet().is_some_and(|packet| packet.body.name() == name);
         self.net.sent().iter().filter(is).collect()
     }
 
@@ -129,7 +129,7 @@ impl World {
     /// Loses these numbers of ODATA on their way to one receiver, or to all.
     pub(crate) fn lose(&mut self, to: Option<NodeId>, sqns: &[u32]) {
         let sqns = sqns.to_vec();
-        self.net.set_filter(move |crossing: &Crossing<'_>| {
+        self.net.set_filter(move |crossing: &PassingPacket<'_>| {
             let lost = to.is_none_or(|to| to == crossing.to)
                 && matches!(crossing.packet().map(|packet| packet.body), Some(Body::Odata(data)) if sqns.contains(&data.sqn.0));
             !lost

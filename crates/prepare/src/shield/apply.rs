@@ -30,7 +30,7 @@ const MOST_TRIES: u32 = 3;
 
 /// A shield that is up.
 #[derive(Debug)]
-pub struct Shielded {
+pub struct ActiveShield {
     /// What it became.
     pub report: ShieldReport,
     /// Its change set.
@@ -41,7 +41,7 @@ pub struct Shielded {
     pub keeper: Option<Keeper>,
 }
 
-impl Shielded {
+impl ActiveShield {
     /// Takes down the shield that this call made; `None` when there is nothing to do. Knobs that resist are in the report.
     pub fn end(self, kernel: &Kernel, state: &StateDir) -> Result<Option<UndoReport>, ShieldError> {
         let Some(set) = self.set.filter(|_| self.made) else { return Ok(None) };
@@ -67,7 +67,7 @@ pub fn apply(
     state: &StateDir,
     owner: Option<TaskKey>,
     command: &str,
-) -> Result<Shielded, ShieldError> {
+) -> Result<ActiveShield, ShieldError> {
     make(planned, kernel, state, owner, Some(command))
 }
 
@@ -78,7 +78,7 @@ pub(super) fn make(
     state: &StateDir,
     owner: Option<TaskKey>,
     command: Option<&str>,
-) -> Result<Shielded, ShieldError> {
+) -> Result<ActiveShield, ShieldError> {
     permitted(planned, kernel, state)?;
     // With plain affinity this process is the first to be swept, for as long as the shield is up.
     let guard = (planned.backend != ShieldBackend::Affinity).then(|| leave_cpus(&planned.housekeeping));
@@ -103,7 +103,7 @@ pub(super) fn make(
         fresh = plan(&planned.spec, kernel, state)?;
     }
     if fresh.is_done() {
-        return Ok(Shielded { report: report(&fresh, 0, notes), set: fresh.extends, made: false, keeper: None });
+        return Ok(ActiveShield { report: report(&fresh, 0, notes), set: fresh.extends, made: false, keeper: None });
     }
     let owned = owner.is_some();
     let mut changes = match &fresh.extends {
@@ -128,7 +128,7 @@ pub(super) fn make(
             let report = report(&fresh, run.changed, run.notes);
             drop(lock);
             drop(guard);
-            Ok(Shielded { report, set: Some(set), made, keeper })
+            Ok(ActiveShield { report, set: Some(set), made, keeper })
         }
         Err(cause) => {
             let words = if !made {

@@ -24,7 +24,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{AffinityGuard, Shielded, apply, leave_cpus, reset};
+pub use apply::{ActiveShield, AffinityGuard, apply, leave_cpus, reset};
 pub use backend::Availability;
 pub use error::ShieldError;
 pub use guard::{Drift, Guard};

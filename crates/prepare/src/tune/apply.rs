@@ -1,6 +1,6 @@
 //! Making a plan true through the undo log, looking whether it still is, and taking it back.
 
-use super::{Planned, Profile, Skipped, TuneError, TunePlan, plan_profile};
+use super::{PlannedChange, Profile, SkippedSetting, TuneError, TunePlan, plan_profile};
 use crate::Kernel;
 use crate::keeper::{self, Keeper};
 use host::knob::{EthtoolPart, Knob, KnobError, Settings as _, TaskKey};
@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub struct Changed {
-    pub planned: Planned,
+pub struct AppliedChange {
+    pub planned: PlannedChange,
     /// The value as it reads back: another than asked for where the driver rounds.
     pub after: String,
 }
@@ -34,10 +34,10 @@ pub struct Changed {
 pub struct TuneReport {
     /// The change set; absent when nothing had to be changed.
     pub set: Option<SetId>,
-    pub changed: Vec<Changed>,
+    pub changed: Vec<AppliedChange>,
     /// How many knobs had the value already.
     pub already: usize,
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedSetting>,
     pub warnings: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub struct Deviation {
 /// An applied profile.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub struct Active {
+pub struct ActiveProfile {
     /// Its name; `settings` for single settings.
     pub profile: String,
     pub set: SetId,
@@ -70,7 +70,7 @@ pub struct Active {
 /// An undone change set.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub struct Undone {
+pub struct UndoneSet {
     pub set: SetId,
     pub what: String,
     pub report: UndoReport,
@@ -105,7 +105,7 @@ fn held(state: &StateDir, name: &str) -> Result<BTreeMap<Knob, ChangeInForce>, U
 }
 
 /// What is applied now, oldest first; an error where the undo log cannot be read.
-pub fn active(kernel: &Kernel, state: &StateDir) -> Result<Vec<Active>, TuneError> {
+pub fn active(kernel: &Kernel, state: &StateDir) -> Result<Vec<ActiveProfile>, TuneError> {
     if let Err(error @ UndoError::Log { .. }) = state.sets()
         && matches!(&error, UndoError::Log { cause, .. } if cause.kind() != std::io::ErrorKind::NotFound)
     {
@@ -124,7 +124,7 @@ pub fn active(kernel: &Kernel, state: &StateDir) -> Result<Vec<Active>, TuneErro
             .collect();
         newer.extend(changes.iter().map(|held| held.knob.clone()));
         let profile = header.what.strip_prefix("tune ").unwrap_or(&header.what).to_owned();
-        found.push(Active { profile, set, command: header.command, changes: changes.len(), changed_since });
+        found.push(ActiveProfile { profile, set, command: header.command, changes: changes.len(), changed_since });
     }
     found.reverse();
     Ok(found)
@@ -196,7 +196,7 @@ fn carry_out(
     plan: &TunePlan,
     kernel: &Kernel,
     changes: &mut Changes,
-    made: &mut Vec<Changed>,
+    made: &mut Vec<AppliedChange>,
 ) -> Result<TunePlan, TuneError> {
     if !make_changes(plan, kernel, changes, made)? {
         return Ok(plan.clone());
@@ -211,7 +211,7 @@ fn make_changes(
     plan: &TunePlan,
     kernel: &Kernel,
     changes: &mut Changes,
-    made: &mut Vec<Changed>,
+    made: &mut Vec<AppliedChange>,
 ) -> Result<bool, UndoError> {
     let mut reshaped = false;
     for planned in &plan.changes {
@@ -219,8 +219,8 @@ fn make_changes(
             Ok(ChangeOutcome::Already) => {}
             Ok(ChangeOutcome::Changed { before, after }) => {
                 reshaped |= reshapes(&planned.change.knob);
-                let planned = Planned { now: before, ..planned.clone() };
-                made.push(Changed { planned, after });
+                let planned = PlannedChange { now: before, ..planned.clone() };
+                made.push(AppliedChange { planned, after });
             }
             // It went with the shape of before.
             Err(UndoError::Knob(KnobError::Absent { .. })) if reshaped => {}
@@ -315,7 +315,7 @@ pub fn verify(
 
 /// Undoes what a profile changed, newest first; all profiles without a name. [`UndoError::OtherNamespace`] before anything
 /// is undone.
-pub fn undo(name: Option<&str>, kernel: &Kernel, state: &StateDir, force: bool) -> Result<Vec<Undone>, TuneError> {
+pub fn undo(name: Option<&str>, kernel: &Kernel, state: &StateDir, force: bool) -> Result<Vec<UndoneSet>, TuneError> {
     let sets = applied(state, name)?;
     for (id, header) in &sets {
         state.require_namespace(id, header)?;
@@ -327,7 +327,7 @@ pub fn undo(name: Option<&str>, kernel: &Kernel, state: &StateDir, force: bool) 
     let mut undone = Vec::new();
     for (set, header) in sets.into_iter().rev() {
         match state.undo(&lock, kernel, &set, force, PATIENCE) {
-            Ok(report) => undone.push(Undone { set, what: header.what, report }),
+            Ok(report) => undone.push(UndoneSet { set, what: header.what, report }),
             // Another was quicker.
             Err(UndoError::NoSuchSet { .. }) => {}
             Err(error) => return Err(error.into()),

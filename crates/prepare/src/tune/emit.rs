@@ -1,6 +1,6 @@
 //! Settings as text for what needs a boot or has to outlive one. Nothing is written anywhere: a person installs it.
 
-use super::{Key, Profile, Reasoned, TuneError};
+use super::{Key, Profile, ProfileSetting, TuneError};
 use host::knob::EthtoolPart;
 use std::fmt::Write as _;
 use std::str::FromStr as _;
@@ -42,7 +42,7 @@ pub fn emit(
 }
 
 /// Settings with their keys, in order.
-fn settings(profile: &Profile) -> impl Iterator<Item = (Key, &Reasoned)> {
+fn settings(profile: &Profile) -> impl Iterator<Item = (Key, &ProfileSetting)> {
     profile.settings.iter().filter_map(|reasoned| Some((Key::from_str(&reasoned.setting.key).ok()?, reasoned)))
 }
 
@@ -57,7 +57,7 @@ fn left_out(text: &mut String, left: &[String]) {
 fn in_words(
     profile: &Profile,
     words: impl Fn(&Key, &str) -> Option<String>,
-) -> (Vec<(String, &Reasoned)>, Vec<String>) {
+) -> (Vec<(String, &ProfileSetting)>, Vec<String>) {
     let (mut found, mut left) = (Vec::new(), Vec::new());
     for (key, reasoned) in settings(profile) {
         match words(&key, &reasoned.setting.value) {

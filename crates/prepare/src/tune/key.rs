@@ -1,7 +1,7 @@
 //! The keys of settings and what values they take.
 
 use super::TuneError;
-use super::settings::{MachineSetting, Takes};
+use super::settings::{MachineSetting, ValueKind};
 use host::knob::{EthtoolPart, FlowRule, ethtool_names, is_switch};
 use model::{CpuList, Policy, Setting};
 use std::fmt;
@@ -140,11 +140,11 @@ impl Key {
         match self {
             Self::Sysctl(_) => Ok(given.split_ascii_whitespace().collect::<Vec<_>>().join(" ")),
             Self::Machine(setting) => match setting.row().takes {
-                Takes::OneOf(words) => one_of(words),
-                Takes::Number(least, most) => number(least, most),
-                Takes::Switch => switch(),
-                Takes::Word => word(),
-                Takes::NumberOrSwitch(least, most) => match given {
+                ValueKind::OneOf(words) => one_of(words),
+                ValueKind::Number(least, most) => number(least, most),
+                ValueKind::Switch => switch(),
+                ValueKind::Word => word(),
+                ValueKind::NumberOrSwitch(least, most) => match given {
                     "on" => Ok("1".to_owned()),
                     "off" => Ok("0".to_owned()),
                     _ => number(least, most),

@@ -19,12 +19,14 @@ mod resolve;
 mod settings;
 mod sysctls;
 
-pub use apply::{Active, Changed, Deviation, TuneReport, Undone, active, applied, apply, apply_kept, undo, verify};
+pub use apply::{
+    ActiveProfile, AppliedChange, Deviation, TuneReport, UndoneSet, active, applied, apply, apply_kept, undo, verify,
+};
 pub use boot::{BOOT_UNIT, BootProfile, BootState};
 pub use emit::{Form, emit};
 pub use error::TuneError;
 pub use hold::open as hold_cpu_latency;
 pub use key::Key;
-pub use plan::{Planned, Skipped, TunePlan, knob_of, plan, plan_profile};
-pub use profile::{BootParameter, Profile, Reasoned, profiles};
+pub use plan::{PlannedChange, SkippedSetting, TunePlan, knob_of, plan, plan_profile};
+pub use profile::{BootParameter, Profile, ProfileSetting, profiles};
 pub use recommend::{HostKind, Recommendation};

@@ -1,7 +1,7 @@
 //! What settings would change on this machine. Reads only.
 
 use super::resolve::{SettingRequest, meaning};
-use super::{Key, Profile, Reasoned, TuneError, nic, sysctls};
+use super::{Key, Profile, ProfileSetting, TuneError, nic, sysctls};
 use crate::Kernel;
 use host::knob::{Knob, KnobError, Settings as _};
 use host::undo::Change;
@@ -10,7 +10,7 @@ use model::Setting;
 /// A change that a setting means.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub struct Planned {
+pub struct PlannedChange {
     pub setting: Setting,
     pub change: Change,
     pub now: String,
@@ -19,7 +19,7 @@ pub struct Planned {
 /// A setting that means nothing on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub struct Skipped {
+pub struct SkippedSetting {
     pub setting: Setting,
     pub why: String,
 }
@@ -29,11 +29,11 @@ pub struct Skipped {
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct TunePlan {
     /// What would be changed, in this order.
-    pub changes: Vec<Planned>,
+    pub changes: Vec<PlannedChange>,
     /// What is so already.
-    pub same: Vec<Planned>,
+    pub same: Vec<PlannedChange>,
     /// What this machine lacks.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedSetting>,
     /// What to think of: one line each.
     pub warnings: Vec<String>,
     #[serde(skip)]
@@ -58,9 +58,9 @@ pub fn knob_of(setting: &Setting, device: Option<&str>, kernel: &Kernel) -> Resu
 pub fn plan_profile(profile: &Profile, device: Option<&str>, kernel: &Kernel) -> Result<TunePlan, TuneError> {
     let mut plan = TunePlan { profile: profile.clone(), device: device.map(str::to_owned), ..TunePlan::default() };
     let device = device.map(|name| nic::Device::of(kernel, name)).transpose()?;
-    for Reasoned { setting, why, .. } in &profile.settings {
+    for ProfileSetting { setting, why, .. } in &profile.settings {
         let key: Key = setting.key.parse()?;
-        let skip = |why: String| Skipped { setting: setting.clone(), why };
+        let skip = |why: String| SkippedSetting { setting: setting.clone(), why };
         let changes = match meaning(&SettingRequest { kernel, value: &setting.value, why }, device.as_ref(), &key) {
             Ok(changes) => changes,
             // Without a device none is asked whether it has such a feature.
@@ -81,7 +81,7 @@ pub fn plan_profile(profile: &Profile, device: Option<&str>, kernel: &Kernel) ->
                 }
                 Ok(now) => {
                     sysctls::check(&key, &now, &change.wanted)?;
-                    let planned = Planned { setting: setting.clone(), change, now };
+                    let planned = PlannedChange { setting: setting.clone(), change, now };
                     let same = planned.change.knob.same(&planned.now, &planned.change.wanted);
                     if same { &mut plan.same } else { &mut plan.changes }.push(planned);
                 }
@@ -110,7 +110,7 @@ fn unavailable(knob: &Knob, error: &KnobError) -> String {
     }
 }
 
-fn warnings(settings: &[Reasoned], plan: &TunePlan) -> Vec<String> {
+fn warnings(settings: &[ProfileSetting], plan: &TunePlan) -> Vec<String> {
     let skipped = |key: &str| plan.skipped.iter().any(|skipped| skipped.setting.key == key);
     let value = |key: &str| {
         let found = settings.iter().find(|reasoned| reasoned.setting.key == key && !skipped(key));

@@ -41,7 +41,7 @@ pub(super) fn is_built_in(key: &Key) -> bool {
 /// A setting with the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
-pub struct Reasoned {
+pub struct ProfileSetting {
     #[serde(flatten)]
     pub setting: Setting,
     pub why: String,
@@ -68,7 +68,7 @@ pub struct Profile {
     /// Names of its layers, lowest first, itself last.
     pub layers: Vec<String>,
     /// Its settings in the order in which they are made.
-    pub settings: Vec<Reasoned>,
+    pub settings: Vec<ProfileSetting>,
     /// Parameters that need a boot.
     pub boot: Vec<BootParameter>,
     /// What it does not do.
@@ -92,7 +92,7 @@ impl Profile {
     }
 
     fn of(layers: &[Layer]) -> Result<Self, TuneError> {
-        let mut building = Building::default();
+        let mut building = ProfileBuilder::default();
         for layer in layers {
             building.add(layer)?;
         }
@@ -101,7 +101,7 @@ impl Profile {
 
     /// Lays single settings over it.
     pub fn with(mut self, settings: &[Setting]) -> Result<Self, TuneError> {
-        let mut all: BTreeMap<SettingOrder, Reasoned> = BTreeMap::new();
+        let mut all: BTreeMap<SettingOrder, ProfileSetting> = BTreeMap::new();
         for reasoned in self.settings {
             let key: Key = reasoned.setting.key.parse()?;
             all.insert(order_of(&key, &reasoned.setting), reasoned);
@@ -109,7 +109,7 @@ impl Profile {
         for setting in settings {
             let (key, setting) = Key::normal(setting)?;
             let why = "asked for with --set".to_owned();
-            all.insert(order_of(&key, &setting), Reasoned { setting, why, layer: "--set".to_owned() });
+            all.insert(order_of(&key, &setting), ProfileSetting { setting, why, layer: "--set".to_owned() });
         }
         self.settings = all.into_values().collect();
         Ok(self)
@@ -134,12 +134,12 @@ fn order_of(key: &Key, setting: &Setting) -> SettingOrder {
 }
 
 #[derive(Default)]
-struct Building {
+struct ProfileBuilder {
     profile: Profile,
-    settings: BTreeMap<SettingOrder, Reasoned>,
+    settings: BTreeMap<SettingOrder, ProfileSetting>,
 }
 
-impl Building {
+impl ProfileBuilder {
     fn add(&mut self, Layer { name, table }: &Layer) -> Result<(), TuneError> {
         let wrong = |why: String| TuneError::profile(name, why);
         self.profile.summary = table
@@ -210,7 +210,7 @@ impl Building {
             };
             let (key, setting) = Key::normal(&Setting { key: key.to_owned(), value })?;
             let why = if why.is_empty() { format!("profile {layer}") } else { why.clone() };
-            self.settings.insert(order_of(&key, &setting), Reasoned { setting, why, layer: layer.to_owned() });
+            self.settings.insert(order_of(&key, &setting), ProfileSetting { setting, why, layer: layer.to_owned() });
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ model::words! {
 }
 
 /// The values that a setting takes.
-pub(super) enum Takes {
+pub(super) enum ValueKind {
     OneOf(&'static [&'static str]),
     Number(u64, u64),
     Switch,
@@ -46,7 +46,7 @@ type Words = fn(&str) -> String;
 
 /// What is known of a setting.
 pub(super) struct Row {
-    pub(super) takes: Takes,
+    pub(super) takes: ValueKind,
     /// What it means on a machine.
     pub(super) means: fn(&SettingRequest<'_>) -> Meaning,
     /// The kernel's parameter, where there is one.
@@ -59,25 +59,25 @@ impl MachineSetting {
     pub(super) fn row(self) -> Row {
         match self {
             Self::Epp => Row {
-                takes: Takes::Word,
+                takes: ValueKind::Word,
                 means: resolve::preference,
                 grub: None,
                 tuned: Some(("cpu", |value| format!("energy_performance_preference={value}"))),
             },
             Self::MinPerfPercent => Row {
-                takes: Takes::Number(0, 100),
+                takes: ValueKind::Number(0, 100),
                 means: resolve::least_clock,
                 grub: None,
                 tuned: Some(("cpu", |value| format!("min_perf_pct={value}"))),
             },
             Self::Boost => Row {
-                takes: Takes::Switch,
+                takes: ValueKind::Switch,
                 means: resolve::boost,
                 grub: None,
                 tuned: Some(("cpu", |value| format!("boost={}", u8::from(value == "on")))),
             },
             Self::Governor => Row {
-                takes: Takes::OneOf(&[
+                takes: ValueKind::OneOf(&[
                     "performance",
                     "powersave",
                     "schedutil",
@@ -91,31 +91,31 @@ impl MachineSetting {
             },
             Self::LatencyUs => Row {
                 // The kernel takes a signed 32-bit number.
-                takes: Takes::Number(0, 2_000_000_000),
+                takes: ValueKind::Number(0, 2_000_000_000),
                 means: resolve::latency,
                 grub: None,
                 tuned: Some(("cpu", |value| format!("force_latency={value}"))),
             },
             Self::Thp => Row {
-                takes: Takes::OneOf(&["always", "madvise", "never"]),
+                takes: ValueKind::OneOf(&["always", "madvise", "never"]),
                 means: |asked| asked.one(Knob::file("/sys/kernel/mm/transparent_hugepage/enabled", Form::Choice)),
                 grub: Some(|value| format!("transparent_hugepage={value}")),
                 tuned: Some(("vm", |value| format!("transparent_hugepages={value}"))),
             },
             Self::ThpDefrag => Row {
-                takes: Takes::OneOf(&["always", "defer", "defer+madvise", "madvise", "never"]),
+                takes: ValueKind::OneOf(&["always", "defer", "defer+madvise", "madvise", "never"]),
                 means: |asked| asked.one(Knob::file("/sys/kernel/mm/transparent_hugepage/defrag", Form::Choice)),
                 grub: None,
                 tuned: Some(("vm", |value| format!("transparent_hugepage.defrag={value}"))),
             },
             Self::Ksm => Row {
-                takes: Takes::NumberOrSwitch(0, 2),
+                takes: ValueKind::NumberOrSwitch(0, 2),
                 means: |asked| asked.one(Knob::text("/sys/kernel/mm/ksm/run")),
                 grub: None,
                 tuned: Some(("sysfs", |value| format!("/sys/kernel/mm/ksm/run={value}"))),
             },
             Self::Preempt => {
-                Row { takes: Takes::OneOf(&PREEMPT_MODELS), means: resolve::preempt, grub: None, tuned: None }
+                Row { takes: ValueKind::OneOf(&PREEMPT_MODELS), means: resolve::preempt, grub: None, tuned: None }
             }
         }
     }

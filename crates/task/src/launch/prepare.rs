@@ -24,16 +24,16 @@ pub(super) enum LaunchStage {
 }
 
 /// A page shared by starter and child: the child notes its stage, because exec fails with a bare number, and its containment.
-pub(super) struct Board {
+pub(super) struct SharedPage {
     words: *mut [AtomicU32; 2],
 }
 
 // SAFETY: the page is shared memory made for this; it is only touched through atomics.
-unsafe impl Send for Board {}
+unsafe impl Send for SharedPage {}
 // SAFETY: as above.
-unsafe impl Sync for Board {}
+unsafe impl Sync for SharedPage {}
 
-impl Board {
+impl SharedPage {
     pub(super) fn new() -> io::Result<Self> {
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing of ours.
         let page = unsafe {
@@ -79,7 +79,7 @@ impl Board {
     }
 }
 
-impl Drop for Board {
+impl Drop for SharedPage {
     fn drop(&mut self) {
         // SAFETY: unmaps what `new` mapped; nothing refers to it any more.
         unsafe { libc::munmap(self.words.cast(), size_of::<[AtomicU32; 2]>()) };
@@ -102,7 +102,7 @@ pub(super) enum Namespace {
 
 /// The work to do, made before the fork; plain data and raw descriptors of the starter.
 pub(super) struct Plan {
-    pub(super) board: Board,
+    pub(super) board: SharedPage,
     pub(super) own_group: bool,
     pub(super) netns: Option<RawFd>,
     pub(super) cpus: Option<cpu::Mask>,

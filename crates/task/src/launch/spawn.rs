@@ -1,7 +1,7 @@
 //! The starter's half: checks and opens what the child will need, forks, and turns failures into words.
 
 use super::child::Child;
-use super::prepare::{Board, LaunchStage, Namespace, Plan};
+use super::prepare::{LaunchStage, Namespace, Plan, SharedPage};
 use super::{Launch, Stream};
 use crate::{TaskError, check, cpu, policy};
 use std::fs::File;
@@ -37,7 +37,7 @@ pub(super) fn spawn(mut launch: Launch) -> Result<Child, TaskError> {
         (true, None) => Namespace::ByUser,
     };
     let plan = Arc::new(Plan {
-        board: Board::new().map_err(|cause| failed("shared page", cause))?,
+        board: SharedPage::new().map_err(|cause| failed("shared page", cause))?,
         own_group: launch.own_group,
         netns: netns.as_ref().map(AsRawFd::as_raw_fd),
         cpus: launch.cpus.as_ref().map(cpu::Mask::new),

@@ -4,7 +4,7 @@ use super::{live, signals};
 use crate::cli::irq::Irq as Arguments;
 use crate::output::{Failure, Output, width};
 use anyhow::Context as _;
-use host::irqs::{Came, Counts, Irq, Thread};
+use host::irqs::{Counts, InterruptCount, Irq, Thread};
 use host::knob::Machine;
 use model::CpuList;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -146,7 +146,7 @@ struct Span {
 #[derive(serde::Serialize)]
 struct Entry {
     #[serde(flatten)]
-    came: Came,
+    came: InterruptCount,
     rates_hz: BTreeMap<u32, f64>,
     total_hz: f64,
     /// Of a device: what handles it, the CPUs that it may go to and those that it goes to, whether they can be set.
@@ -172,12 +172,12 @@ impl View {
         if let Some(asked) = self.asked.as_ref().filter(|_| cpus.is_empty()) {
             refuse!("CPU {asked} is offline: nothing is counted for it, only for CPU {counted}");
         }
-        let is_silent = |one: &Came| one.to(&cpus) == 0 && (!one.counts.is_empty() || one.total == 0);
+        let is_silent = |one: &InterruptCount| one.to(&cpus) == 0 && (!one.counts.is_empty() || one.total == 0);
         came.retain(|one| self.all || !is_silent(one));
         came.sort_by_key(|one| Reverse(one.to(&cpus)));
         let mut threads = host::irqs::threads(&self.machine);
         let hz = |count: u64| count as f64 / elapsed.as_secs_f64();
-        let entry = |came: Came| Entry {
+        let entry = |came: InterruptCount| Entry {
             rates_hz: came
                 .counts
                 .iter()

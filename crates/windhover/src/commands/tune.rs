@@ -5,7 +5,7 @@ use crate::cli::tune::{Chosen, EmitForm, Hold, SystemArgs, TuneCommand};
 use crate::output::{Failure, Output, json, paragraph, table};
 use model::Setting;
 use prepare::Kernel;
-use prepare::tune::{self, Deviation, Profile, Skipped, TuneError, TunePlan, TuneReport};
+use prepare::tune::{self, Deviation, Profile, SkippedSetting, TuneError, TunePlan, TuneReport};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -123,7 +123,7 @@ fn planned(plan: &TunePlan) -> String {
     text
 }
 
-fn skipped(skipped: &[Skipped]) -> String {
+fn skipped(skipped: &[SkippedSetting]) -> String {
     skipped.iter().map(|skipped| paragraph("skipped ", &format!("{}: {}", skipped.setting, skipped.why))).collect()
 }
 

@@ -4,7 +4,7 @@ use super::tune::{ApplyOptions, apply, failed};
 use crate::cli::shared::{Root, SystemArgs};
 use crate::output::{Failure, Output, json, paragraph};
 use host::knob::Machine;
-use prepare::tune::{self, Active, BOOT_UNIT, BootProfile, BootState, HostKind, Profile};
+use prepare::tune::{self, ActiveProfile, BOOT_UNIT, BootProfile, BootState, HostKind, Profile};
 use serde_json::json;
 
 fn machine(system: &SystemArgs) -> Machine {
@@ -33,7 +33,7 @@ pub(super) fn active(system: &SystemArgs, as_json: bool, output: &Output) -> Res
     Ok(0)
 }
 
-fn words(active: &Active) -> String {
+fn words(active: &ActiveProfile) -> String {
     let settings = if active.changes == 1 { "1 setting".to_owned() } else { format!("{} settings", active.changes) };
     let holds = match &active.changed_since[..] {
         [] => "all hold".to_owned(),

@@ -8,7 +8,7 @@
 use super::{FlowId, Packet, Transport};
 use crate::data::{FarStamps, PROVE_BYTES, PROVE_MAGIC};
 use pgm::Tsi;
-use pgm::packet::{Body, IP_PROTOCOL, Observed, Sum};
+use pgm::packet::{Body, IP_PROTOCOL, ObservedPacket, Sum};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The UDP ports of PGM that implementations agree on: unicast and multicast.
@@ -53,7 +53,7 @@ pub struct Sighted<'a> {
     /// Its source, by the order of first sight.
     pub source: FlowId,
     /// The packet.
-    pub packet: Observed<'a>,
+    pub packet: ObservedPacket<'a>,
     /// Our own header in it.
     pub carried: Option<Carried>,
     /// Its data are the token that proves a path its client's.
@@ -93,7 +93,7 @@ impl Sources {
         let observed = match packet.transport {
             Transport::Other(IP_PROTOCOL) => {
                 let sent = (!packet.first_fragment).then_some(packet.payload_bytes);
-                Observed::read(packet.payload, sent).ok()?
+                ObservedPacket::read(packet.payload, sent).ok()?
             }
             Transport::Udp => self.in_datagram(packet, guess)?,
             _ => return None,
@@ -115,11 +115,11 @@ impl Sources {
         Some(Sighted { source: FlowId(source.id), packet: observed, carried, proof })
     }
 
-    fn in_datagram<'a>(&mut self, packet: &Packet<'a>, guess: bool) -> Option<Observed<'a>> {
+    fn in_datagram<'a>(&mut self, packet: &Packet<'a>, guess: bool) -> Option<ObservedPacket<'a>> {
         let ports = [packet.destination.port(), packet.source.port()];
         let whole = packet.payload.len() == packet.payload_bytes;
         // UDP tells the whole length, whatever IP cut it into.
-        let observed = Observed::read(packet.payload, Some(packet.payload_bytes)).ok()?;
+        let observed = ObservedPacket::read(packet.payload, Some(packet.payload_bytes)).ok()?;
         // Damage is shown where somebody said that there is PGM.
         let plausible = observed.head.version == 0 && observed.head.name().is_some();
         if ports.iter().any(|port| self.named.contains(port)) {
@@ -149,7 +149,7 @@ impl Sources {
 }
 
 /// The start of a message: parity and later fragments have none.
-fn message<'a>(observed: &Observed<'a>) -> Option<&'a [u8]> {
+fn message<'a>(observed: &ObservedPacket<'a>) -> Option<&'a [u8]> {
     let packet = observed.packet.ok().filter(|_| observed.sum != Sum::Bad)?;
     let first = packet.options.fragment.is_none_or(|fragment| fragment.offset == 0);
     match packet.body {

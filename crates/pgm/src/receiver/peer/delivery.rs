@@ -1,11 +1,11 @@
 //! Complete messages, in order, as the application gets them.
 
-use super::{Peer, State, With};
+use super::{Peer, ReceiverContext, State};
 use crate::receiver::Message;
 
 impl Peer {
     /// Whether a whole message stands at the front; parts of one that cannot become whole are dropped.
-    pub(super) fn has_message(&mut self, with: &mut With) -> Option<u32> {
+    pub(super) fn has_message(&mut self, with: &mut ReceiverContext) -> Option<u32> {
         loop {
             self.settle(with);
             if self.base == self.end {
@@ -13,18 +13,18 @@ impl Peer {
                 return None;
             }
             match self.whole() {
-                Whole::NotYet => return None,
-                Whole::Never { packets } => {
+                FrontMessage::NotYet => return None,
+                FrontMessage::Never { packets } => {
                     with.counts.parts_dropped += u64::from(packets);
                     self.pass(packets);
                 }
-                Whole::Packets { packets } => return Some(packets),
+                FrontMessage::Packets { packets } => return Some(packets),
             }
         }
     }
 
     /// The next whole message in order (section 6.1), copied into `out`.
-    pub(in crate::receiver) fn next_message(&mut self, out: &mut [u8], with: &mut With) -> Option<Message> {
+    pub(in crate::receiver) fn next_message(&mut self, out: &mut [u8], with: &mut ReceiverContext) -> Option<Message> {
         let packets = self.has_message(with)?;
         let message = self.copy(packets, out);
         self.pass(packets);
@@ -42,41 +42,41 @@ impl Peer {
         }
     }
 
-    fn whole(&self) -> Whole {
+    fn whole(&self) -> FrontMessage {
         let first = self.slot(self.base);
         if first.state != State::Have {
-            return Whole::NotYet;
+            return FrontMessage::NotYet;
         }
-        let Some(fragment) = first.fragment else { return Whole::Packets { packets: 1 } };
+        let Some(fragment) = first.fragment else { return FrontMessage::Packets { packets: 1 } };
         if fragment.first != self.base || fragment.offset != 0 {
             // Its beginning was sent before we came, or is lost.
-            return Whole::Never { packets: 1 };
+            return FrontMessage::Never { packets: 1 };
         }
         let mut length = 0;
         for ahead in 0..self.capacity() {
             let sqn = self.base.plus(ahead);
             if sqn == self.end {
-                return Whole::NotYet;
+                return FrontMessage::NotYet;
             }
             let slot = self.slot(sqn);
             match slot.state {
                 State::Have => {}
-                State::Missing(_) => return Whole::NotYet,
-                State::Lost | State::Empty | State::Skipped => return Whole::Never { packets: ahead.max(1) },
+                State::Missing(_) => return FrontMessage::NotYet,
+                State::Lost | State::Empty | State::Skipped => return FrontMessage::Never { packets: ahead.max(1) },
             }
             let fits = slot.fragment.is_some_and(|part| {
                 part.first == fragment.first && part.length == fragment.length && part.offset as usize == length
             });
             length += slot.length;
             if !fits || length > fragment.length as usize {
-                return Whole::Never { packets: ahead.max(1) };
+                return FrontMessage::Never { packets: ahead.max(1) };
             }
             if length == fragment.length as usize {
-                return Whole::Packets { packets: ahead + 1 };
+                return FrontMessage::Packets { packets: ahead + 1 };
             }
         }
         // Longer than the window: it cannot come together.
-        Whole::Never { packets: self.capacity() }
+        FrontMessage::Never { packets: self.capacity() }
     }
 
     pub(super) fn copy(&self, packets: u32, out: &mut [u8]) -> Message {
@@ -102,7 +102,7 @@ impl Peer {
 }
 
 /// Whether a whole message stands at the front.
-enum Whole {
+enum FrontMessage {
     NotYet,
     Packets { packets: u32 },
     Never { packets: u32 },

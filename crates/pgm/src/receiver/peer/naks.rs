@@ -1,18 +1,18 @@
 //! What is asked for: NAKs, their timers, and SPMRs (sections 6.1 to 6.3 and 13.3).
 
-use super::{MOST_SPMRS, Peer, Phase, State, With};
+use super::{MOST_SPMRS, Peer, Phase, ReceiverContext, State};
 use crate::Sqn;
 
 impl Peer {
     /// Somebody else has asked for an SPM: it is waited for (section 13.5).
-    pub(in crate::receiver) fn others_spmr(&mut self, now_ns: u64, with: &mut With) {
+    pub(in crate::receiver) fn others_spmr(&mut self, now_ns: u64, with: &mut ReceiverContext) {
         if self.spmr_ns.is_some() {
             self.spmr_again(now_ns, with);
         }
     }
 
     /// The SPM is waited for, ever longer, before it is asked for again.
-    pub(in crate::receiver) fn spmr_again(&mut self, now_ns: u64, with: &mut With) {
+    pub(in crate::receiver) fn spmr_again(&mut self, now_ns: u64, with: &mut ReceiverContext) {
         self.spmrs += 1;
         self.spmr_told = false;
         let wait = with.config.spmr_repeat_ns.saturating_mul(u64::from(self.spmrs));
@@ -21,7 +21,7 @@ impl Peer {
     }
 
     /// The first SPM has come: what was held may be asked for.
-    pub(super) fn release(&mut self, now_ns: u64, with: &mut With) {
+    pub(super) fn release(&mut self, now_ns: u64, with: &mut ReceiverContext) {
         for sqn in self.undelivered() {
             if self.state(sqn) == State::Missing(Phase::Held) {
                 self.back_off(now_ns, sqn, with);
@@ -30,7 +30,7 @@ impl Peer {
     }
 
     /// An NCF, or somebody else's NAK, names a number.
-    pub(in crate::receiver) fn heard(&mut self, now_ns: u64, sqn: Sqn, is_ncf: bool, with: &mut With) {
+    pub(in crate::receiver) fn heard(&mut self, now_ns: u64, sqn: Sqn, is_ncf: bool, with: &mut ReceiverContext) {
         if !self.holds(sqn) {
             return;
         }
@@ -57,7 +57,7 @@ impl Peer {
         self.timers.set(self.place(sqn), now_ns.saturating_add(wait));
     }
 
-    pub(in crate::receiver) fn timeout(&mut self, now_ns: u64, with: &mut With) {
+    pub(in crate::receiver) fn timeout(&mut self, now_ns: u64, with: &mut ReceiverContext) {
         while let Some(place) = self.timers.expired(now_ns) {
             let ahead = place.wrapping_sub(self.base.0) & (self.capacity() - 1);
             let sqn = self.base.plus(ahead);
@@ -82,7 +82,7 @@ impl Peer {
     }
 
     /// Puts a number among those to be asked for; without a path it is held (section 6.2).
-    pub(super) fn ask(&mut self, now_ns: u64, sqn: Sqn, with: &mut With) {
+    pub(super) fn ask(&mut self, now_ns: u64, sqn: Sqn, with: &mut ReceiverContext) {
         let again = now_ns.saturating_add(with.config.repeat_ns);
         if self.path.is_none() {
             self.timers.set(self.place(sqn), again);
@@ -106,7 +106,7 @@ impl Peer {
     }
 
     /// An SPM is to be asked for, unless it is already.
-    pub(super) fn need_path(&mut self, now_ns: u64, with: &mut With) {
+    pub(super) fn need_path(&mut self, now_ns: u64, with: &mut ReceiverContext) {
         if self.spmr_ns.is_none() && self.spmrs < MOST_SPMRS {
             let wait = with.random.scaled(with.config.spmr_back_off_ns.saturating_add(1));
             self.spmr_ns = Some(now_ns.saturating_add(wait));
@@ -114,7 +114,7 @@ impl Peer {
     }
 
     /// The next number to ask for that is missing and has no NCF. The wait for its NCF begins now: the budget may have waited.
-    pub(in crate::receiver) fn next_nak(&mut self, now_ns: u64, with: &With) -> Option<Sqn> {
+    pub(in crate::receiver) fn next_nak(&mut self, now_ns: u64, with: &ReceiverContext) -> Option<Sqn> {
         while let Some(sqn) = self.naks.pop_front() {
             if !self.holds(sqn) {
                 continue;

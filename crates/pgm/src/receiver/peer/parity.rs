@@ -8,7 +8,7 @@ mod ask;
 mod recover;
 
 use super::super::timers::Timers;
-use super::{Peer, Phase, State, With};
+use super::{Peer, Phase, ReceiverContext, State};
 use crate::Sqn;
 use crate::fec::{self, CHUNK, MAX_BLOCK, MAX_GROUP};
 use crate::packet::{Data, ENCODED_FRAGMENT_BYTES, Options, ParityParameters};
@@ -204,7 +204,7 @@ impl Peer {
     }
 
     /// A group was ended early (OPT_CURR_TGSIZE): the numbers that it lacks are nobody's.
-    pub(super) fn short_group(&mut self, now_ns: u64, sqn: Sqn, size: Option<u32>, with: &mut With) {
+    pub(super) fn short_group(&mut self, now_ns: u64, sqn: Sqn, size: Option<u32>, with: &mut ReceiverContext) {
         let whole = self.parity.group_packets;
         let Some(size) = size.filter(|size| (1..whole).contains(size)) else { return };
         let first = self.parity.first_of(sqn);
@@ -251,7 +251,7 @@ impl Peer {
     }
 
     /// Looks for groups that are over, because something behind them is known of (section 11.5): what they lack is asked for.
-    pub(super) fn close_groups(&mut self, now_ns: u64, with: &mut With) {
+    pub(super) fn close_groups(&mut self, now_ns: u64, with: &mut ReceiverContext) {
         if !self.parity.is_used() || !self.started {
             return;
         }
@@ -270,7 +270,7 @@ impl Peer {
         }
     }
 
-    fn close_group(&mut self, now_ns: u64, first: Sqn, with: &mut With) {
+    fn close_group(&mut self, now_ns: u64, first: Sqn, with: &mut ReceiverContext) {
         if self.missing(first) == 0 {
             return;
         }
@@ -327,7 +327,13 @@ impl Peer {
     }
 
     /// A parity packet.
-    pub(in crate::receiver) fn parity(&mut self, now_ns: u64, data: &Data<'_>, options: &Options<'_>, with: &mut With) {
+    pub(in crate::receiver) fn parity(
+        &mut self,
+        now_ns: u64,
+        data: &Data<'_>,
+        options: &Options<'_>,
+        with: &mut ReceiverContext,
+    ) {
         let whole = self.parity.group_packets;
         // How large groups are is told by SPMs, of which the first may be lost.
         if !self.started || whole == 0 || data.trail.is_after(self.end) {

@@ -12,7 +12,7 @@ use crate::world::{
 use pgm::fec::Config;
 use pgm::packet::{Body, Data, Nak, Options, Packet, ParityParameters};
 use pgm::receiver::{Counts, SessionEvent};
-use pgm::sim::{Crossing, Link, NodeId};
+use pgm::sim::{Link, NodeId, PassingPacket};
 use pgm::source::SourceCounts;
 use pgm::{ReceiverConfig, SourceConfig, Sqn};
 
@@ -47,7 +47,7 @@ pub(super) fn sent(world: &World) -> SourceCounts {
 /// Loses data packets, not parity, by number.
 pub(super) fn lose(world: &mut World, to: Option<NodeId>, sqns: &[u32]) {
     let sqns = sqns.to_vec();
-    world.net.set_filter(move |crossing: &Crossing<'_>| {
+    world.net.set_filter(move |crossing: &PassingPacket<'_>| {
         let Some(packet) = crossing.packet() else { return true };
         let Body::Odata(data) = packet.body else { return true };
         packet.options.parity || to.is_some_and(|to| to != crossing.to) || !sqns.contains(&data.sqn.0)

@@ -1,7 +1,7 @@
 //! One packet of PGM as a line, in the words of RFC 3208.
 
 use super::lines::{answer_json, answer_text, far_json, far_text, order_json, put, us};
-use pgm::packet::{Body, Observed, Options, RawOption};
+use pgm::packet::{Body, ObservedPacket, Options, RawOption};
 use record::repairs::PacketNotes;
 use record::timeline::Order;
 use serde_json::{Map, Value, json};
@@ -53,7 +53,7 @@ pub(super) fn text(packet: &Packet<'_>, sighted: &Sighted<'_>, notes: &PacketNot
     notes_text(observed, notes, line);
 }
 
-fn notes_text(observed: &Observed<'_>, notes: &PacketNotes, line: &mut String) {
+fn notes_text(observed: &ObservedPacket<'_>, notes: &PacketNotes, line: &mut String) {
     let body = observed.packet.as_ref().map(|packet| packet.body);
     let repair = matches!(body, Ok(Body::Rdata(_)));
     match notes.order {
@@ -121,7 +121,7 @@ pub(super) fn json(sighted: &Sighted<'_>, notes: &PacketNotes) -> Value {
     line.into()
 }
 
-fn type_name(observed: &Observed<'_>) -> String {
+fn type_name(observed: &ObservedPacket<'_>) -> String {
     observed.head.name().map_or_else(|| format!("type {:#04x}", observed.head.kind), str::to_owned)
 }
 

@@ -6,7 +6,7 @@ use crate::commands::signals;
 use crate::output::{Failure, Output};
 use model::Fate;
 use pgm::zmtp;
-use pgm_io::hand::{self, EndReason, HeardSource, MOST_BYTES, Received, SubscribeOptions, Subscribed};
+use pgm_io::hand::{self, EndReason, HeardSource, MOST_BYTES, SubscribeOptions, SubscribeReport, SubscribedItem};
 use pgm_io::{Delivered, PgmSocketCounts};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -49,11 +49,11 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     /// Prints one thing. Returns false once nobody reads any more.
-    fn print(&mut self, received: &Received<'_>) -> Result<bool, Failure> {
+    fn print(&mut self, received: &SubscribedItem<'_>) -> Result<bool, Failure> {
         let (arguments, output) = (self.arguments, self.output);
         let form = arguments.form.get();
         match received {
-            Received::Message { delivered, fate, bytes, parts } if !arguments.summary => {
+            SubscribedItem::Message { delivered, fate, bytes, parts } if !arguments.summary => {
                 self.line.clear();
                 match form {
                     MessageForm::Raw => return output.bytes(bytes),
@@ -64,23 +64,23 @@ impl Printer<'_> {
                 self.line.push('\n');
                 return output.part(&self.line);
             }
-            Received::Event(event) if form == MessageForm::Json => {
+            SubscribedItem::Event(event) if form == MessageForm::Json => {
                 return output.part(&format!("{}\n", tell::event_json(event)));
             }
-            Received::Event(event) => output.note(tell::event_text(event)),
-            Received::Delivered(Delivered { tsi, first, repair: Some(repair), .. })
+            SubscribedItem::Event(event) => output.note(tell::event_text(event)),
+            SubscribedItem::Delivered(Delivered { tsi, first, repair: Some(repair), .. })
                 if arguments.repairs && form != MessageForm::Json =>
             {
                 output.note(format_args!("source {tsi}: packet {}: {}", first.0, tell::repair_text(repair)));
             }
-            Received::Cut(Delivered { tsi, bytes, .. }) => {
+            SubscribedItem::Cut(Delivered { tsi, bytes, .. }) => {
                 output.warning(format_args!("source {tsi}: a message of {bytes} bytes is cut to {MOST_BYTES}"));
             }
-            Received::Dropped(Delivered { tsi, .. }) => {
+            SubscribedItem::Dropped(Delivered { tsi, .. }) => {
                 let most = zmtp::MOST_BYTES >> 20;
                 output.warning(format_args!("source {tsi}: a ZeroMQ message of more than {most} MiB is dropped"));
             }
-            Received::Message { .. } | Received::Delivered(_) => {}
+            SubscribedItem::Message { .. } | SubscribedItem::Delivered(_) => {}
         }
         Ok(true)
     }
@@ -111,7 +111,12 @@ impl Printer<'_> {
     }
 }
 
-fn finish(arguments: &Recv, output: &Output, received: &Subscribed, counts: &PgmSocketCounts) -> Result<u8, Failure> {
+fn finish(
+    arguments: &Recv,
+    output: &Output,
+    received: &SubscribeReport,
+    counts: &PgmSocketCounts,
+) -> Result<u8, Failure> {
     let sum = |pick: fn(&HeardSource) -> u64| received.sources.iter().map(pick).sum::<u64>();
     let (damaged, out_of_order) = (sum(|source| source.damaged), sum(|source| source.out_of_order));
     if arguments.form.get() == MessageForm::Json {
@@ -131,7 +136,7 @@ fn finish(arguments: &Recv, output: &Output, received: &Subscribed, counts: &Pgm
     })
 }
 
-fn summary_json(arguments: &Recv, received: &Subscribed, counts: &PgmSocketCounts) -> Value {
+fn summary_json(arguments: &Recv, received: &SubscribeReport, counts: &PgmSocketCounts) -> Value {
     let sources: Vec<Value> = received
         .sources
         .iter()
@@ -157,7 +162,7 @@ fn summary_json(arguments: &Recv, received: &Subscribed, counts: &PgmSocketCount
     })
 }
 
-fn summary_text(arguments: &Recv, received: &Subscribed, counts: &PgmSocketCounts) -> String {
+fn summary_text(arguments: &Recv, received: &SubscribeReport, counts: &PgmSocketCounts) -> String {
     let receiver = &counts.receiver;
     let mut text = format!("{} messages in {:.3} s\n", received.messages, received.lasted.as_secs_f64());
     for source in &received.sources {

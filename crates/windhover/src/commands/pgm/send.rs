@@ -6,7 +6,7 @@ use crate::commands::signals;
 use crate::output::{Failure, Output};
 use anyhow::{Context as _, anyhow};
 use pgm_io::PgmSocketCounts;
-use pgm_io::hand::{self, MOST_BYTES, Next, PublishOptions, Published, numbered, serve};
+use pgm_io::hand::{self, MOST_BYTES, Next, PublishOptions, PublishReport, numbered, serve};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &Send, output: &Output) -> Result<u8, Failure> {
         serve(&mut socket, arguments.linger, &stop)?;
     }
     let closed = socket.close(hand::CLOSE);
-    let Published { messages, bytes } = sent?;
+    let PublishReport { messages, bytes } = sent?;
     let finished = closed?;
     let counts = socket.counts();
     if arguments.form.is_json() {

@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use host::undo::StateDir;
 use model::{CpuList, Policy, ShieldSpec};
 use prepare::Kernel;
-use prepare::shield::{self, Drift, Guard, ShieldError, ShieldPlan, Shielded};
+use prepare::shield::{self, ActiveShield, Drift, Guard, ShieldError, ShieldPlan};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -164,7 +164,7 @@ fn reset(arguments: &Shield, kernel: &Kernel, state: &StateDir, output: &Output)
 fn stay(
     arguments: &Shield,
     spec: &ShieldSpec,
-    shielded: Option<Shielded>,
+    shielded: Option<ActiveShield>,
     kernel: &Kernel,
     state: &StateDir,
     output: &Output,
@@ -200,7 +200,7 @@ fn stay(
     Ok(if gone { 1 } else { code })
 }
 
-fn end(shielded: Shielded, kernel: &Kernel, state: &StateDir, output: &Output) -> Result<u8, Failure> {
+fn end(shielded: ActiveShield, kernel: &Kernel, state: &StateDir, output: &Output) -> Result<u8, Failure> {
     match shielded.end(kernel, state).map_err(failed)? {
         Some(report) => {
             output.note(words::undone(&report).trim_end());

@@ -3,7 +3,7 @@
 use crate::output::{Failure, paragraph, table, width};
 use host::undo::{StateDir, UndoReport};
 use model::ShieldReport;
-use prepare::shield::{ShieldPlan, ShieldStep, Shielded, Status, SweepKind, SweepStep};
+use prepare::shield::{ActiveShield, ShieldPlan, ShieldStep, Status, SweepKind, SweepStep};
 use prepare::verify::{Evidence, Leak, Visitor, VisitorKind};
 use report::{Column, Grid};
 use std::fmt::Write as _;
@@ -113,7 +113,7 @@ fn some(names: &[String]) -> String {
     words
 }
 
-pub(super) fn done(shielded: &Shielded) -> String {
+pub(super) fn done(shielded: &ActiveShield) -> String {
     let report = &shielded.report;
     let mut what = Vec::new();
     if !report.processes.is_empty() {

@@ -2,11 +2,11 @@
 
 use super::MOST_NAKS;
 use crate::Sqn;
-use crate::receiver::peer::{Peer, Phase, State, With};
+use crate::receiver::peer::{Peer, Phase, ReceiverContext, State};
 
 impl Peer {
     /// The more a group lacks, the sooner it is asked for (section 6.3); single packets where parity is only proactive.
-    pub(super) fn back_off_group(&mut self, now_ns: u64, first: Sqn, with: &mut With) {
+    pub(super) fn back_off_group(&mut self, now_ns: u64, first: Sqn, with: &mut ReceiverContext) {
         if self.deaf {
             self.give_up_group(first, with);
             return;
@@ -36,7 +36,7 @@ impl Peer {
     }
 
     /// In a pause the packets that the last group lacks are asked for one by one (section 11.5, "in the absence of data").
-    pub(in crate::receiver::peer) fn ask_partial(&mut self, now_ns: u64, with: &mut With) {
+    pub(in crate::receiver::peer) fn ask_partial(&mut self, now_ns: u64, with: &mut ReceiverContext) {
         if !self.parity.is_used() {
             return;
         }
@@ -48,7 +48,13 @@ impl Peer {
     }
 
     /// A parity NCF, or somebody else's parity NAK. It says nothing to those that lack more.
-    pub(in crate::receiver) fn heard_parity(&mut self, now_ns: u64, sqn: Sqn, is_ncf: bool, with: &mut With) {
+    pub(in crate::receiver) fn heard_parity(
+        &mut self,
+        now_ns: u64,
+        sqn: Sqn,
+        is_ncf: bool,
+        with: &mut ReceiverContext,
+    ) {
         let first = self.parity.first_of(sqn);
         let inside = self.started && first.distance_from(self.floor()) < self.capacity();
         if !self.by_group(first) || !inside || !first.plus(self.parity.group_packets).is_after(self.base) {
@@ -76,7 +82,7 @@ impl Peer {
     }
 
     /// Groups whose wait is over.
-    pub(in crate::receiver::peer) fn timeout_groups(&mut self, now_ns: u64, with: &mut With) {
+    pub(in crate::receiver::peer) fn timeout_groups(&mut self, now_ns: u64, with: &mut ReceiverContext) {
         while let Some(place) = self.parity.timers.expired(now_ns) {
             let Some(group) = self.parity.groups.get(place as usize).copied().filter(|group| group.live) else {
                 continue;
@@ -103,7 +109,7 @@ impl Peer {
         }
     }
 
-    fn give_up_group(&mut self, first: Sqn, with: &mut With) {
+    fn give_up_group(&mut self, first: Sqn, with: &mut ReceiverContext) {
         for sqn in self.group_numbers(first) {
             if self.is_missing(sqn) {
                 self.give_up(sqn, with);
@@ -111,7 +117,7 @@ impl Peer {
         }
     }
 
-    fn ask_group(&mut self, now_ns: u64, first: Sqn, with: &mut With) {
+    fn ask_group(&mut self, now_ns: u64, first: Sqn, with: &mut ReceiverContext) {
         let again = now_ns.saturating_add(with.config.repeat_ns);
         if self.path.is_none() {
             self.need_path(now_ns, with);
@@ -135,7 +141,7 @@ impl Peer {
     }
 
     /// The next NAK for parity: a group's number and, in the low bits, how many packets less one (section 11.3.1).
-    pub(in crate::receiver) fn next_parity_nak(&mut self, now_ns: u64, with: &With) -> Option<Sqn> {
+    pub(in crate::receiver) fn next_parity_nak(&mut self, now_ns: u64, with: &ReceiverContext) -> Option<Sqn> {
         while let Some(first) = self.parity.naks.pop_front() {
             let inside = self.by_group(first) && first.distance_from(self.floor()) < self.capacity();
             let Some(group) = self.parity.touch(first).filter(|_| inside) else { continue };

@@ -4,7 +4,7 @@ use super::{Group, ParityPacket};
 use crate::Sqn;
 use crate::fec::{Basis, CHUNK, MAX_GROUP, combine, combine_from};
 use crate::packet::{ENCODED_FRAGMENT_BYTES, Fragment, Options};
-use crate::receiver::peer::{Peer, State, With};
+use crate::receiver::peer::{Peer, ReceiverContext, State};
 
 /// Packets of a group from which the others can be computed: as many as the group is large.
 struct Inputs {
@@ -94,7 +94,7 @@ impl Peer {
     }
 
     /// A group got something: perhaps that is enough.
-    pub(in crate::receiver::peer) fn progressed(&mut self, now_ns: u64, sqn: Sqn, with: &mut With) {
+    pub(in crate::receiver::peer) fn progressed(&mut self, now_ns: u64, sqn: Sqn, with: &mut ReceiverContext) {
         let first = self.parity.first_of(sqn);
         if self.by_group(sqn) && self.parity.group(first).is_some_and(|group| group.held > 0) {
             self.recover(now_ns, first, with);
@@ -112,7 +112,7 @@ impl Peer {
     }
 
     /// Computes what a group lacks, once it has as many packets as data (section 11.2).
-    pub(super) fn recover(&mut self, now_ns: u64, first: Sqn, with: &mut With) {
+    pub(super) fn recover(&mut self, now_ns: u64, first: Sqn, with: &mut ReceiverContext) {
         let Some(group) = self.parity.group(first).copied() else { return };
         if group.held == 0 || group.size == 0 {
             return;
@@ -131,7 +131,7 @@ impl Peer {
     }
 
     /// Computes what is missing; whether the group's packets went together.
-    fn compute(&mut self, now_ns: u64, group: &Group, absent: usize, with: &mut With) -> bool {
+    fn compute(&mut self, now_ns: u64, group: &Group, absent: usize, with: &mut ReceiverContext) -> bool {
         let (first, whole) = (group.first, self.parity.group_packets as usize);
         let longest = group.length - if group.variable { 2 } else { 0 };
         let Some(inputs) = self.inputs(group, absent, longest) else { return false };
