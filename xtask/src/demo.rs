@@ -5,7 +5,6 @@ use anyhow::{Context as _, Result, bail};
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
 
-/// One of the demos.
 struct Demo {
     plan: &'static str,
     /// What it starts besides Windhover.

@@ -30,7 +30,6 @@ pub(crate) fn create(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())
 }
 
-/// Removes a folder with all that is in it, if it is there.
 pub(crate) fn remove(folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
@@ -38,7 +37,6 @@ pub(crate) fn remove(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An empty folder.
 pub(crate) fn fresh(folder: &Path) -> Result<()> {
     remove(folder)?;
     create(folder)

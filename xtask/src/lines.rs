@@ -1,4 +1,4 @@
-//! `cargo xtask lines`: how much product there is, by crate. What is counted is said in one place, so that figures of two days compare.
+//! `cargo xtask lines`: how much product there is, by crate. One definition of what counts, so that figures of two days compare.
 
 use crate::{files, process};
 use anyhow::Result;
@@ -36,7 +36,6 @@ fn is_product(path: &Path) -> bool {
     files::has_ending(path, "rs") && !is_test && !path.ends_with("tests.rs")
 }
 
-/// The crate of a file, or the folder at the top.
 fn owner(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {

@@ -40,7 +40,6 @@ pub(crate) fn wrong() -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// Packages of a tree by name.
 fn unix_packages(tree: &str) -> impl Iterator<Item = &str> {
     let mut found: Vec<&str> =
         tree.lines().filter_map(|line| line.split(' ').next()).filter(|name| UNIX_PACKAGES.contains(name)).collect();

@@ -10,7 +10,6 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
-/// A command in the root of the checkout.
 pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());
@@ -74,18 +73,15 @@ pub(crate) fn output_in(folder: &Path, program: &str, arguments: &[&str]) -> Res
     String::from_utf8(output.stdout).with_context(|| format!("{program} printed something that is no text"))
 }
 
-/// Where a program is on the PATH.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// The folder that cargo builds into.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// Builds the binary in release mode and returns its path.
 pub(crate) fn release_binary() -> Result<PathBuf> {
     run(&cargo(), &["build", "--release", "--locked", "--package", "windhover"])?;
     let binary = target().join("release/windhover");
@@ -95,7 +91,6 @@ pub(crate) fn release_binary() -> Result<PathBuf> {
     Ok(binary)
 }
 
-/// Whether this process runs as root.
 pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
@@ -116,7 +111,6 @@ pub(crate) fn end_all_below(pid: u32) -> Vec<String> {
     told
 }
 
-/// One line of what `ps` would show.
 struct Process {
     pid: u32,
     parent: u32,
@@ -142,7 +136,6 @@ impl std::fmt::Display for Process {
     }
 }
 
-/// The processes that a process started and that still run.
 pub(crate) fn children(parent: u32) -> Vec<u32> {
     processes().filter(|process| process.parent == parent).map(|process| process.pid).collect()
 }

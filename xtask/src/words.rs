@@ -22,7 +22,6 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// A row of the table.
 #[derive(Debug)]
 struct Banned {
     /// As in the table, for messages.
@@ -128,7 +127,6 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// All files of product text.
 fn texts(root: &Path) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     let folders = files::listed(&root.join("crates"))?.into_iter().map(|folder| folder.join("src"));

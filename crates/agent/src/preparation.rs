@@ -140,7 +140,7 @@ impl Preparation {
         ours.is_none_or(|ours| host::shield::current(&self.state).is_some_and(|current| current.set == *ours))
     }
 
-    /// A shield of somebody else would be up in cells that are to be measured without one.
+    /// Refuses a foreign shield: it would be up in cells that are to be measured without one.
     fn no_other(&self) -> Result<(), Refusal> {
         let Some(current) = host::shield::current(&self.state) else { return Ok(()) };
         let ours = self.shield.as_ref().and_then(|shield| shield.made.set.as_ref());

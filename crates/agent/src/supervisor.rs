@@ -59,7 +59,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
             }
         };
         self.stop_all(events);
-        // What cannot be put back is told on stderr, for nobody may read replies any more.
+        // What cannot be put back is reported on stderr: replies may no longer be read.
         for problem in self.preparation.restore() {
             (self.context.lines)(&problem);
         }
@@ -81,7 +81,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
     fn write(&mut self, frame: Result<Vec<u8>, FrameError>) -> Result<(), AgentError> {
         let frame = match frame {
             Ok(frame) => frame,
-            // Only raw samples and captures can be this long. The runner is told instead of being left to wait.
+            // Only raw samples and captures can be this long. The runner gets an error instead of a time-out.
             Err(error) => {
                 let message = format!(
                     "a result cannot be sent ({error}): measure fewer messages, or without raw samples and captures"
@@ -251,7 +251,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
 
     fn ready(&mut self, id: u32, address: Option<String>) -> Result<(), AgentError> {
         let Some(worker) = self.workers.get_mut(&id) else { return Ok(()) };
-        // A load that was given up on, or a word said twice.
+        // A load that was given up, or a repeated event.
         if worker.phase != Phase::Starting {
             return Ok(());
         }
@@ -265,7 +265,7 @@ impl<'a, W: Write> Supervisor<'a, W> {
         self.reply(&reply)
     }
 
-    /// A worker is gone. Whoever waits for it is answered; nobody waits for one that was working.
+    /// A worker has ended: a request that waits for it is answered. None waits for a working one.
     fn closed(&mut self, id: u32) -> Result<(), AgentError> {
         let Some(worker) = self.workers.get_mut(&id) else { return Ok(()) };
         match (worker.role, worker.phase) {

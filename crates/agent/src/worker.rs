@@ -68,20 +68,20 @@ impl Role {
     }
 }
 
-/// Where a worker stands.
+/// The state of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Started; an endpoint or a load has not said that it is ready.
+    /// Started; an endpoint or a load is not ready yet.
     Starting,
     /// Working.
     Working,
     /// Asked to end, by request or by cancelling.
     Stopping,
-    /// Ended by itself; whoever asks for it next is told how.
+    /// Ended by itself; the next request for it gets the reason.
     Ended,
 }
 
-/// A worker process and what it said so far.
+/// A worker process and its reports so far.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) role: Role,

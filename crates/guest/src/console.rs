@@ -71,14 +71,14 @@ pub(crate) fn tail(path: &Path) -> String {
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
-/// What QEMU said last of what went wrong. It also warns where nothing did.
+/// The last errors of QEMU, without its warnings.
 pub(crate) fn last_errors(folder: &Path) -> Option<String> {
     let said = tail(&errors_file(folder));
     let errors = said.lines().filter(|line| !line.contains(": warning: "));
     last_words(&errors.collect::<Vec<_>>().join("\n"))
 }
 
-/// What QEMU and the console said last, for an error on one line, and where all of the console is kept.
+/// The last lines of QEMU and the console, as one line for an error, and where all of the console is kept.
 #[must_use]
 pub fn last_lines(folder: &Path) -> String {
     let errors = last_errors(folder).map(|said| format!("; {QEMU} said: {said}")).unwrap_or_default();

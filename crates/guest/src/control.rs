@@ -1,4 +1,4 @@
-//! What is said over the control port: one JSON object a line.
+//! The messages of the control port: one JSON object a line.
 //!
 //! Guest and host are one program of one build, so the form may change with it.
 
@@ -52,7 +52,7 @@ pub struct Up {
 pub enum ToGuest {
     /// Run a program on a host, or in the guest's first namespace. Several may run at once.
     Run {
-        /// Names the program in what is said of it.
+        /// Identifies the program in messages about it.
         id: u32,
         host: Option<String>,
         argv: Vec<String>,

@@ -114,7 +114,7 @@ mod tests {
             let said = format!("echo \"qemu: device '$9' is not there\" >&2; exit {status}");
             assert_eq!(lacks(&said).as_deref(), Some("qemu: device '-device' is not there"));
         }
-        // It is told where its files are.
+        // It gets the place of its files.
         let files = folder.path().join("usr/share/seabios");
         assert_eq!(lacks(&format!("test \"$4\" = '{}' && echo igb options:", files.display())), None);
     }

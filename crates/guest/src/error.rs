@@ -9,7 +9,7 @@ pub enum GuestError {
     /// What was asked for cannot be had here: what, and the remedy. Nothing was changed.
     #[error("{0}")]
     Refused(String),
-    /// A program failed, or the guest did not do what it should: what, and what it said.
+    /// A program failed, or the guest did not do what it should: what, and its output.
     #[error("{0}")]
     Failed(String),
     /// A file or folder cannot be used.

@@ -91,7 +91,7 @@ fn make_locked(all: &Path) -> Result<(PathBuf, File), GuestError> {
     }
 }
 
-/// Removes a guest's folder, where it is one and nobody owns it any more.
+/// Removes a guest's folder, where it is one without an owner.
 pub fn remove(path: &Path) {
     if is_named(path)
         && host::private::check(path).is_ok()

@@ -58,7 +58,7 @@ pub(crate) fn ready(
     keep(&path, &parts.archive(program)?.finish()).map(|()| path)
 }
 
-/// Tells contents apart; no protection against somebody who wants to deceive.
+/// Distinguishes contents; no protection against forgery.
 pub(crate) fn fingerprint_of(content: &[u8]) -> u64 {
     let mut hasher = std::collections::hash_map::DefaultHasher::new();
     hasher.write(content);
@@ -127,7 +127,7 @@ impl Parts {
         Ok(Self { files, build: program.build.clone() })
     }
 
-    /// Tells images apart; no protection against somebody who wants to deceive.
+    /// Distinguishes images; no protection against forgery.
     fn fingerprint(&self) -> u64 {
         let mut hasher = std::collections::hash_map::DefaultHasher::new();
         for (name, permissions, content) in &self.files {
@@ -156,7 +156,7 @@ impl Parts {
     }
 }
 
-/// Debian's kernels are told as Debian's; another one comes with the file of the machine that it lies on.
+/// The os-release of a kernel's folder, else of this machine.
 fn os_release(kernel: &Kernel) -> Option<Vec<u8>> {
     let own = kernel.image.parent()?.parent()?.join("etc/os-release");
     [own, PathBuf::from("/etc/os-release")].iter().find_map(|path| std::fs::read(path).ok())

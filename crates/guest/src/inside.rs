@@ -135,13 +135,13 @@ fn load_modules() -> Result<(), String> {
 /// Makes the hosts of a guest, in it.
 pub type MakeHosts<'a> = &'a mut dyn FnMut(u32) -> Result<Vec<GuestHost>, String>;
 
-/// The second process: serves the ports until it is told to power off. `make` makes the hosts.
+/// The second process: serves the ports until power-off. `make` makes the hosts.
 pub fn serve(hosts: u32, make: MakeHosts<'_>) -> Result<(), String> {
     let control = port(CONTROL).ok_or_else(|| format!("there is no port {CONTROL}"))?;
     let open = || OpenOptions::new().read(true).write(true).open(&control);
     let file = open().map_err(|error| format!("{}: {error}", control.display()))?;
     let host = HostSide(Arc::new(Mutex::new(file.try_clone().map_err(|error| error.to_string())?)));
-    // The first network namespace is nobody's but its programs need the loopback device.
+    // The first network namespace has no host, but its programs need the loopback device.
     let lo = Launch::new("ip").args(["link", "set", "lo", "up"]).finish(b"", COMMAND);
     let made =
         lo.map_err(|error| error.to_string()).and_then(|_| if hosts == 0 { Ok(Vec::new()) } else { make(hosts) });

@@ -258,7 +258,7 @@ impl Guest {
         Ok(Self { kernel, up, qemu, line, folder })
     }
 
-    /// What it told of itself.
+    /// Its report when it was ready.
     #[must_use]
     pub fn up(&self) -> &Up {
         &self.up
@@ -407,7 +407,7 @@ impl ConsoleState {
     }
 }
 
-/// That a guest ended, with how QEMU did and what the console said last.
+/// The end of a guest: QEMU's status and the last lines of the console.
 fn ended(what: &str, qemu: &mut Child, folder: &Path) -> String {
     let how = match qemu.wait_timeout(LAST) {
         Ok(Some(status)) if status.success() => String::new(),
@@ -434,7 +434,7 @@ fn arguments(spec: &GuestSpec, kernel: &Path, image: &Path, folder: &Path) -> Ve
     }
     add("-kernel", kernel.display().to_string());
     add("-initrd", image.display().to_string());
-    // A crash ends the guest at once, by the reboot that QEMU is told not to do.
+    // A crash ends the guest at once: QEMU does not reboot.
     let words: Vec<&str> = mode.words.split(' ').filter(|word| !word.is_empty()).collect();
     let words: Vec<&str> = words.into_iter().chain(spec.words.iter().map(String::as_str)).collect();
     let words = words.join(" ");
@@ -473,7 +473,7 @@ fn joined(image: &Path, overlay: &Path, into: &Path) -> Result<PathBuf, GuestErr
     Ok(into.to_owned())
 }
 
-/// Gives each vCPU a CPU of its own, as far as there are so many, that of the last first: others use the first ones.
+/// Gives each vCPU a CPU of its own as far as possible, from the last CPU down: others use the first ones.
 fn pin(qemu: &Child, cpus: u32) {
     let allowed: Vec<u32> = task::allowed_cpus().map(|cpus| cpus.iter().collect()).unwrap_or_default();
     let tasks = std::fs::read_dir(format!("/proc/{}/task", qemu.pid())).into_iter().flatten().flatten();

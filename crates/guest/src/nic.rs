@@ -21,7 +21,7 @@ pub(crate) fn rule(nic: GuestNic) -> Option<&'static NicRule> {
 }
 
 impl NicRule {
-    /// Arguments for QEMU: so many of them on one wire, which leads nowhere else.
+    /// Arguments for QEMU: `count` of them on one wire, which leads nowhere else.
     pub(crate) fn arguments(&self, count: u32) -> Vec<String> {
         let of = |number: u32| {
             let (device, chassis) = (self.device, number + 1);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The driver of the device.
 const DRIVER: &str = "virtio_net";
-/// What Linux calls the first network device where nobody renames it.
+/// What Linux calls the first network device without a rule that renames it.
 const DEVICE: &str = "eth0";
 
 /// A guest with one host, on an end of the wire: number 0 or 1. `folder` holds the ends.

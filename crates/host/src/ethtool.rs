@@ -21,7 +21,7 @@ const SFEATURES: u32 = 0x3b;
 const SET_FEATURES: u32 = 4;
 /// Bytes of one string of a set.
 const STRING_BYTES: usize = 32;
-/// More features than any kernel has; the kernel writes as many strings as it has, whatever it is told.
+/// More features than any kernel has; the kernel writes all its strings, whatever the count asked for.
 const MOST_FEATURES: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

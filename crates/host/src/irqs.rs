@@ -17,7 +17,7 @@ use std::path::Path;
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Irq {
     pub number: u32,
-    /// Names of what handles it (`eth0-rx-0`); empty while nobody does.
+    /// Names of what handles it (`eth0-rx-0`); empty without a handler.
     pub actions: Vec<String>,
     /// CPUs that it may go to.
     pub cpus: Option<CpuList>,

@@ -107,7 +107,7 @@ impl NicMap {
         })
     }
 
-    /// What can be told of a device of the running system without /sys: its NAPI instances.
+    /// What is known of a device of the running system without /sys: its NAPI instances.
     pub fn by_netlink(device: &str) -> Result<Self, NicError> {
         let index = nix::net::if_::if_nametoindex(device);
         let absent = |_| NicError::Absent { device: device.to_owned(), known: known(&Machine::running()) };

@@ -38,7 +38,7 @@ pub fn check(path: &Path) -> io::Result<()> {
     if found.is_symlink() {
         return Err(io::Error::other("it is a symbolic link, so nothing in it is used: remove it"));
     }
-    // In a sticky folder, such as /tmp, nobody removes or renames what another made.
+    // In a sticky folder, such as /tmp, only the owner of a file removes or renames it.
     let is_sticky = found.is_dir() && found.mode() & libc::S_ISVTX != 0;
     trust(found.uid(), if is_sticky { 0 } else { found.mode() })
 }

@@ -54,7 +54,7 @@ pub fn parse(text: &[u8]) -> Option<ShieldState> {
     serde_json::from_slice(text).ok().filter(|shield: &ShieldState| shield.format == 1)
 }
 
-/// Tells others of a shield: all at once, so that nobody reads half of it.
+/// Publishes a shield with one rename, so that no reader sees half of it.
 pub fn announce(state: &StateDir, shield: &ShieldState) -> Result<(), UndoError> {
     let path = file(state)?;
     let fresh = path.with_extension("json.new");
@@ -65,7 +65,7 @@ pub fn announce(state: &StateDir, shield: &ShieldState) -> Result<(), UndoError>
     std::fs::rename(&fresh, &path).map_err(failed("create"))
 }
 
-/// Removes what was told of the shield that a change set made; another set's stays.
+/// Removes the announcement of a change set's shield; another set's stays.
 pub fn forget(state: &StateDir, set: &SetId) -> Result<(), UndoError> {
     if current(state).is_none_or(|shield| shield.set != *set) {
         return Ok(());

@@ -1,5 +1,5 @@
 //! What a lab consists of: pure planning, no system calls. The record is what the registry keeps; the batches are what
-//! `ip` is told.
+//! `ip` executes.
 
 use crate::{LabError, Owner, Subnet};
 use model::plan::{GuestMode, LabKind, LabPlan};
@@ -137,7 +137,7 @@ pub struct LabRecord {
     /// The guests that its hosts are in, when it is made of such.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guests: Vec<GuestRecord>,
-    /// Why it is down although nobody took it down: a guest ended.
+    /// Why it went down by itself: a guest ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
     pub hosts: Vec<LabHost>,
@@ -279,7 +279,7 @@ impl LabRecord {
         host::netns::processes(&inodes)
     }
 
-    /// What `ip` is told to make the lab, in this order.
+    /// The commands for `ip` that make the lab, in this order.
     #[must_use]
     pub fn batches(&self) -> Vec<Batch> {
         let mut outside: Vec<String> = self.namespaces().map(|netns| format!("netns add {netns}")).collect();

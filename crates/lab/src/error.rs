@@ -12,16 +12,13 @@ pub enum LabError {
     /// `ip` refused a command, a link did not come up, or something is left after a removal: what, and the remedy.
     #[error("{0}")]
     Failed(String),
-    /// The stop flag was raised while a guest booted.
     #[error("interrupted")]
     Interrupted,
     /// A lab was removed whose record could not be read: which, and where the record is now.
     #[error("{0}")]
     SetAside(String),
-    /// The registry cannot be read or written.
     #[error("registry of labs: cannot {step} {}: {cause}", path.display())]
     Registry { step: &'static str, path: PathBuf, cause: std::io::Error },
-    /// A registry file that is not one.
     #[error(
         "{} does not describe a lab ({why}): windhover lab down {} sets it aside and removes the namespaces of that name",
         path.display(),

@@ -55,7 +55,7 @@ fn recorded(spec: &GuestSpec, folder: &Path, up: &Up) -> GuestRecord {
     GuestRecord { kernel: named(spec), mode, cpus, memory_mb, folder: folder.to_owned(), hosts }
 }
 
-/// A lab of guests that nothing is said of yet, owned by the calling process.
+/// A lab of guests without guests yet, owned by the calling process.
 fn planned(name: &str) -> LabRecord {
     LabRecord {
         format: model::FORMAT,

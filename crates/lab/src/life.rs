@@ -67,7 +67,7 @@ impl Lab {
         let ours = matches!(&record.owner, Owner::Process { pid, .. } if *pid == std::process::id());
         let keeper = spec.keeper.as_ref().filter(|_| ours).map(|program| start_keeper(program, registry, &record));
         let keeper = keeper.transpose()?;
-        // Written down before anything is made: a kill in between leaves nothing that nobody knows of.
+        // Written down before anything is made: a kill in between leaves nothing unregistered.
         registry.put(&record)?;
         let made = record.batches().iter().try_for_each(ip::run).and_then(|()| wait_for_links(&record));
         if let Err(error) = made {
@@ -112,7 +112,6 @@ impl Lab {
         &self.record.hosts
     }
 
-    /// A lab whose hosts are in a guest.
     pub(crate) fn with_guest(record: LabRecord, registry: &Registry, guest: guest::Guest) -> Self {
         let mut lab = Self::of(record, registry);
         lab.guest = Some(guest);
@@ -189,7 +188,7 @@ pub fn down(registry: &Registry, name: &str) -> Result<(), LabError> {
         Err(error) => return Err(error),
     }
     let lock = registry.lock()?;
-    // Looked at again under the lock: somebody else may have been faster.
+    // Looked at again under the lock: another process may have been faster.
     match registry.get(name) {
         Ok(Some(record)) => remove(registry, &lock, &record),
         Ok(None) => Err(LabError::no_lab(name)),
@@ -233,7 +232,7 @@ pub fn exec(
         let remedy = "name one, as in -- ip address";
         return LabError::refused(format!("no command was given for host '{}' of lab '{lab}': {remedy}", host.name));
     };
-    // A command must not outlive the `lab exec` that somebody killed: it would hold the namespace.
+    // A command must not outlive a killed `lab exec`: it would hold the namespace.
     let mut launch = Launch::new(program)
         .args(arguments)
         .in_our_group()
@@ -346,7 +345,6 @@ fn give_back(record: &LabRecord, port: &Port) -> Result<(), LabError> {
     ip::run_all(&Batch { netns: None, lines })
 }
 
-/// What a port is before it is borrowed.
 fn look_at_port(name: &str) -> Result<Port, LabError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
     let missing = || LabError::Refused(format!("port '{name}' does not exist here: see `ip link` for the names"));

@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Owner {
-    /// Made by hand; stays until somebody takes it down.
+    /// Made by hand; stays until it is taken down by hand.
     Persistent,
     /// Lives as long as a process.
     Process {
@@ -50,7 +50,7 @@ impl Owner {
         }
     }
 
-    /// Whether nobody owns the lab any more. A process that cannot be judged (another PID namespace) counts as alive.
+    /// Whether the lab has no owner any more. A process that cannot be judged (another PID namespace) counts as alive.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         match self {

@@ -91,7 +91,7 @@ impl Registry {
         }
     }
 
-    /// All labs by name; and the files that describe none, which stand in nobody's way.
+    /// All labs by name; and the files that describe none, which block nothing.
     pub fn all(&self) -> Result<(Vec<LabRecord>, Vec<LabError>), LabError> {
         let (mut records, mut damaged) = (Vec::new(), Vec::new());
         self.trust(self.folder.parent())?;

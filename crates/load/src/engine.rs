@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 /// The time that is usually given to [`Load::wait_steady`]: loads are steady after one second or will hardly ever be.
 pub const STEADY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The most jobs accepted.
 const MOST_JOBS: u32 = 1024;
 /// The papers' `make -j11`.
 const BUILD_JOBS: u32 = 11;
@@ -42,7 +41,6 @@ impl Shared {
         self.work.load(Ordering::Relaxed)
     }
 
-    /// Whether the load shall end.
     pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -151,7 +149,7 @@ impl Load {
         Ok(())
     }
 
-    /// How it works, for the record: the compiler used, or what stands in for it.
+    /// How it works, for the record: the compiler used, or its substitute.
     #[must_use]
     pub fn method(&self) -> &str {
         &self.method

@@ -18,7 +18,6 @@ pub(crate) struct LoadSample {
     pub(crate) at_ns: u64,
     /// Units of work.
     pub(crate) work: u64,
-    /// Times of the load's CPUs.
     pub(crate) times: CpuTimes,
     /// CPU time that the load has had, in ns; only where [`Measure::Cpu`] asks for it and the kernel tells.
     pub(crate) cpu_ns: Option<u64>,
@@ -95,7 +94,6 @@ impl Sampler {
         Ok(Self { shared: Arc::clone(shared), measure, looks, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// All looks so far.
     pub(crate) fn looks(&self) -> Vec<LoadSample> {
         self.looks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -57,7 +57,7 @@ impl Scratch {
         &self.path
     }
 
-    /// Removes folders of the same user whose lock nobody holds. What cannot be removed stays.
+    /// Removes folders of the same user whose lock is free. What cannot be removed stays.
     fn sweep(&self, base: &Path) {
         let Ok(own) = std::fs::symlink_metadata(&self.path) else { return };
         let Ok(entries) = std::fs::read_dir(base) else { return };

@@ -148,7 +148,7 @@ impl Link {
 /// What the kernel knows of an address on a link (ARP, neighbour discovery).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbour {
-    /// Its MAC address; absent while it is asked for and where nobody answered.
+    /// Its MAC address; absent while it is asked for and without an answer.
     pub mac: Option<[u8; 6]>,
     /// Whether the address is known to hold: no other question is needed now.
     pub is_confirmed: bool,

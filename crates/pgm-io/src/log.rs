@@ -74,7 +74,7 @@ pub(crate) struct Notes<T> {
 }
 
 impl<T: Clone> Notes<T> {
-    /// Room for so many. All of it is filled once with a note that is not all zeros, so that each page of it is really there.
+    /// Room for `room` notes, filled once with a note that is not all zeros, so that each page is mapped.
     pub(crate) fn new(room: usize, filling: T) -> Self {
         let mut entries = vec![filling; room];
         entries.clear();

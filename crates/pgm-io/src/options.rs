@@ -1,4 +1,4 @@
-//! What a socket is told before it opens.
+//! The options of a socket.
 
 use clock::Clock;
 use net::group::{Carrier, GroupOptions};
@@ -21,7 +21,7 @@ pub struct PgmSocketOptions {
     pub clock: Option<Clock>,
     /// Repairs, and events of each half, that the log has room for. Default 65,536.
     pub notes: usize,
-    /// [`crate::PgmSocket::close`] waits until nobody has asked for repairs for so long. Default 250 ms.
+    /// [`crate::PgmSocket::close`] waits until no repair was asked for during this time. Default 250 ms.
     pub linger: Duration,
 }
 

@@ -121,7 +121,7 @@ impl Peers {
         }
     }
 
-    /// Who sends from an address; `u16::MAX`: nobody known, or more than one.
+    /// Who sends from an address; `u16::MAX`: none that is known, or several.
     fn at(&self, address: IpAddr) -> u16 {
         let known = self.addresses.get(..self.known.len()).unwrap_or_default();
         let mut fit = known.iter().enumerate().filter(|(_, own)| **own == Some(address));
@@ -227,7 +227,7 @@ impl Receiving {
         self.events.pop_front()
     }
 
-    /// Forgets events that nobody asked for.
+    /// Forgets events that the caller does not take.
     pub(crate) fn drop_events(&mut self) {
         self.events.clear();
     }
@@ -380,7 +380,7 @@ impl Receiving {
             return Ok(true);
         };
         if *own_tsi == Some(head.tsi) {
-            // Our own voice, or somebody on the group who asks us.
+            // A packet of the own source, or a request to it over the group.
             if head.goes_to_source() {
                 let from = peers.at(datagram.from);
                 shared.hear(|sending, now| sending.heard(now, from, datagram.bytes))?;

@@ -28,7 +28,7 @@ pub(crate) struct Sending {
     batch: SendBatch,
     group: Target,
     alert: bool,
-    /// The time that the engine was told last.
+    /// The newest time that the engine got.
     engine_ns: u64,
     pub(crate) notes: Notes<EventNote>,
 }

@@ -198,7 +198,7 @@ impl PgmSocket {
             let until = match self.shared.publish(message, &mut taken) {
                 Ok(Some(until_ns)) => until_ns,
                 Ok(None) => {
-                    // A caller who is always late would serve nobody.
+                    // A caller that is always late would serve no NAK.
                     let now = self.shared.now();
                     if now.saturating_sub(self.heard_ns) >= HEAR_NS {
                         self.heard_ns = now;

@@ -20,14 +20,14 @@
 //! - Data are numbered from one packet to the next, and kept by the source in its *transmit window*: the newest so many
 //!   packets. Its oldest number, the *trail*, is in every packet, so receivers know what can no longer be had.
 //! - A receiver that sees a number beyond the one that it expects, in data or as the *lead* of an SPM, has found a gap.
-//! - It waits a random *back-off*. If it hears meanwhile that somebody else has asked, it waits for the repair instead.
+//! - It waits a random *back-off*. If it hears another receiver's NAK meanwhile, it waits for the repair instead.
 //! - Then it sends a NAK, unicast, to the address that the newest SPM named. Before the first SPM it cannot, and holds it.
 //! - No NCF within the *repeat* interval: the NAK or the NCF was lost, and it begins again. No data within the *data*
 //!   interval after the NCF: the repair was lost, and it begins again. After many rounds it gives up.
 //! - The source multicasts the repair, within its rate: all who miss the number get it, and it was asked for once.
 //! - Messages are delivered in the order of their numbers, so one that is missing holds back those behind it.
 //! - SPMs come at a fixed rate beside data, and after the last data ever more seldom: they show a lost end.
-//! - Nobody acknowledges anything: the source does not know who listens, and a slow receiver slows nobody.
+//! - Nothing is acknowledged: the source does not know its receivers, and a slow one slows no other.
 //!
 //! # Driving an engine
 //! Both engines have the same five methods, and want to be called so:

@@ -42,7 +42,7 @@ impl Limiter {
         Self::new(32 << 10, u64::MAX, 160 << 10, 0)
     }
 
-    /// Data packets came that have so many bytes.
+    /// Credit for data packets of `bytes`.
     #[inline]
     pub(crate) fn earn(&mut self, bytes: usize) {
         // It is full as long as nothing is lost.
@@ -70,7 +70,7 @@ impl Limiter {
         self.tokens = self.tokens.saturating_add(signed(u128::from(elapsed) * self.rate)).min(self.size);
     }
 
-    /// When a packet of so many bytes may go out; `now_ns` or before: at once.
+    /// When a packet of `bytes` may go out; `now_ns` or before: at once.
     pub(crate) fn earliest(&mut self, now_ns: u64, bytes: usize) -> u64 {
         self.fill(now_ns);
         self.when(now_ns, bytes, self.tokens)
@@ -92,7 +92,7 @@ impl Limiter {
         by_tokens.max(self.free_ns)
     }
 
-    /// A packet of so many bytes goes out, whether it should have waited or not.
+    /// A packet of `bytes` goes out, whether it should have waited or not.
     pub(crate) fn take(&mut self, now_ns: u64, bytes: usize) {
         self.fill(now_ns);
         self.tokens = self.tokens.saturating_sub(signed(bytes as u128 * SECOND));

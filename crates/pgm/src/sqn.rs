@@ -22,7 +22,7 @@ impl Sqn {
         Self(self.0.wrapping_sub(1))
     }
 
-    /// The number so many later.
+    /// The number `count` later.
     #[must_use]
     pub const fn plus(self, count: u32) -> Self {
         Self(self.0.wrapping_add(count))

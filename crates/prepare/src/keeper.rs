@@ -153,7 +153,7 @@ fn undo(task: &KeeperTask, kernel: &Kernel) -> Result<Option<UndoReport>, UndoEr
     if is_there()? { task.state.undo(&lock, kernel, &task.set, false, PATIENCE).map(Some) } else { Ok(None) }
 }
 
-/// The keeper's log: nobody is left to print to.
+/// The keeper's log: it has no terminal.
 struct KeeperLog {
     path: Option<PathBuf>,
 }

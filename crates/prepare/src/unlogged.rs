@@ -70,7 +70,7 @@ impl StateCopy {
 
 impl Drop for StateCopy {
     fn drop(&mut self) {
-        // What stays in a temporary folder harms nobody.
+        // What stays in a temporary folder does no harm.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -12,21 +12,17 @@ pub enum TaskError {
         "policy {0} is not permitted: real-time policies need root, CAP_SYS_NICE or RLIMIT_RTPRIO of at least the priority (limits.conf(5): rtprio)"
     )]
     PolicyNotPermitted(Policy),
-    /// A CPU that the machine does not have.
     #[error("CPU {cpu} does not exist here: use {available}")]
     NoSuchCpu { cpu: u32, available: CpuList },
     /// A CPU that exists but that this process' cpuset leaves out.
     #[error("CPU {cpu} is not allowed for this process (its cpuset leaves it out): use {available}")]
     CpuNotAllowed { cpu: u32, available: CpuList },
-    /// A set of CPUs without a member.
     #[error("the list of CPUs is empty: name at least one, as in 0,2-5")]
     NoCpu,
-    /// Memory that cannot be locked.
     #[error(
         "memory cannot be locked ({cause}): raise RLIMIT_MEMLOCK (now {limit}; limits.conf(5): memlock) or give CAP_IPC_LOCK"
     )]
     LockMemory { limit: String, cause: io::Error },
-    /// A thread that cannot be started.
     #[error("the {name} thread cannot be started: {cause}")]
     Thread { name: &'static str, cause: io::Error },
     /// A program that is not there or may not be executed. The remedy brings its punctuation and may be empty.
@@ -45,7 +41,6 @@ impl TaskError {
         Self::Refused { what: what.into(), cause: cause.into(), remedy: "" }
     }
 
-    /// What needs rights over the scheduling of a thread.
     pub(crate) fn scheduling(what: impl Into<String>, cause: io::Error) -> Self {
         let remedy = remedy_of(&cause);
         Self::Refused { what: what.into(), cause, remedy }
@@ -65,7 +60,6 @@ impl TaskError {
     }
 }
 
-/// What to do about a scheduling that the kernel refuses.
 fn remedy_of(cause: &io::Error) -> &'static str {
     match cause.raw_os_error() {
         Some(libc::EPERM) => {

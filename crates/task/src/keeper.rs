@@ -1,4 +1,4 @@
-//! A process that stands by until its starter has ended, and then puts something back.
+//! A process that waits until its starter has ended, and then puts something back.
 
 use crate::{Child, Launch, Stream, TaskError};
 use std::io::Read as _;
@@ -20,7 +20,7 @@ impl Keeper {
     pub const READY: &str = "ready\n";
 
     /// Starts one, in ordinary policy, and waits until it says [`Self::READY`]: from then on no signal to the starter's
-    /// group reaches it. `None` when it ended before. It is told the starter's end by the end of its standard input.
+    /// group reaches it. `None` when it ended before. The end of its standard input is the starter's end.
     pub fn start(launch: Launch) -> Result<Option<Self>, TaskError> {
         let mut child = launch
             .env_remove("LD_PRELOAD")

@@ -1,5 +1,5 @@
-//! System calls of a program and of all that it starts, told one by one (seccomp(2), user notification): the calls go on
-//! unchanged. Costs some microseconds for each call that is told.
+//! System calls of a program and of all that it starts, reported one by one (seccomp(2), user notification): the calls go on
+//! unchanged. Costs some microseconds for each call that is reported.
 
 use crate::TaskError;
 use libc::{SYS_seccomp, c_int, c_long, c_ulong, c_void, sock_filter};
@@ -18,7 +18,7 @@ const GO_ON: u32 = 1;
 const RECEIVE: c_ulong = 0xC050_2100;
 const SEND: c_ulong = 0xC018_2101;
 
-/// A system call that waits until it is told.
+/// A system call that waits for its listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallNotice {
     /// The thread, as the listening process sees it.
@@ -31,7 +31,7 @@ pub struct CallNotice {
     pub first: u64,
 }
 
-/// Where calls are told.
+/// Receives calls.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
@@ -95,7 +95,7 @@ pub fn tell(calls: &[c_long]) -> Result<Listener, TaskError> {
     Ok(Listener(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Classic BPF over struct seccomp_data: calls of this architecture with one of these numbers are told.
+/// Classic BPF over struct seccomp_data: calls of this architecture with one of these numbers are reported.
 fn filter(calls: &[c_long]) -> Vec<sock_filter> {
     /// BPF_LD | BPF_W | BPF_ABS; BPF_JMP | BPF_JEQ | BPF_K; BPF_RET | BPF_K.
     const LOAD: u16 = 0x20;

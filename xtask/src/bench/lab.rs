@@ -136,7 +136,6 @@ impl Lab {
         Ok(Server(child))
     }
 
-    /// Windhover's endpoint on host `b`.
     pub(crate) fn endpoint(&self) -> Result<Server> {
         self.serve(&format!("windhover --quiet serve --bind {}", self.address()))
     }
@@ -153,7 +152,7 @@ impl Drop for Lab {
     }
 }
 
-/// A process of ours that is killed by its own id with the value.
+/// An own process that is killed by its id with the value.
 pub(crate) struct Server(pub(crate) Child);
 
 impl Drop for Server {

@@ -1,5 +1,5 @@
 //! Who is blamed for late messages: `pace` with and without a CPU hog on the sender's CPU, under both policies, with and
-//! without a compiler beside; and a far end that really stands still. What is right follows from the raw samples alone.
+//! without a compiler beside; and a far end that is really stopped. What is right follows from the raw samples alone.
 
 use super::lab::Server;
 use super::{Options, raw};
@@ -23,7 +23,7 @@ const RATE: u32 = 1000;
 const DISTANCE_NS: f64 = 1e6;
 /// Share of late messages from which a run is invalid, in percent.
 const LATE_PERCENT: f64 = 1.0;
-/// How the far end stands still in the control: so long, in each period.
+/// For how long the far end is stopped in the control, in each period.
 const STANDS: Duration = Duration::from_millis(40);
 const GOES: Duration = Duration::from_millis(200);
 
@@ -32,7 +32,7 @@ enum Disturbance {
     None,
     /// A task that never sleeps, of ordinary policy, on the sender's CPU.
     Hog,
-    /// The far end of a TCP connection with short buffers stands still: the path refuses messages.
+    /// The far end of a TCP connection with short buffers is stopped: the path refuses messages.
     Path,
 }
 
@@ -43,7 +43,7 @@ struct Cell {
     compiles: bool,
 }
 
-/// What one run said, and what the raw samples say.
+/// The verdict of one run, and what its raw samples show.
 struct Run {
     late_percent: f64,
     worst_ms: f64,
@@ -144,7 +144,7 @@ fn once(windhover: &Path, folder: &Path, cell: Cell, seconds: u32) -> Result<Run
     })
 }
 
-/// Work on a thread of its own that is told to end, and waited for, when this is dropped.
+/// Work on a thread of its own that is ended, and waited for, when this is dropped.
 struct Background(Arc<AtomicBool>, Option<JoinHandle<()>>);
 
 impl Background {

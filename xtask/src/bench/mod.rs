@@ -89,7 +89,6 @@ struct Options<const ROUNDS: u32, const SECONDS: u32> {
 }
 
 impl<const ROUNDS: u32, const SECONDS: u32> Options<ROUNDS, SECONDS> {
-    /// The windhover that is measured.
     fn binary(&self) -> Result<PathBuf> {
         match &self.binary {
             Some(binary) => binary.canonicalize().with_context(|| binary.display().to_string()),
@@ -107,7 +106,7 @@ struct Output {
 }
 
 impl Output {
-    /// Prints a table and what its results said of themselves, and writes both to the file.
+    /// Prints a table and the verdicts of its results, and writes both to the file.
     fn publish(&self, text: &str) -> Result<()> {
         let text = format!("{text}{}", VERDICTS.lock().unwrap_or_else(PoisonError::into_inner).text());
         println!("{text}");
@@ -194,12 +193,10 @@ fn printed(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
-/// The document in what a command printed.
 fn parsed(text: &str) -> Result<Value> {
     serde_json::from_str(text.trim()).with_context(|| format!("it printed no result document: {text}"))
 }
 
-/// The result document of an arm that a command prints.
 fn document(arm: &str, command: &mut Command) -> Result<Value> {
     judged(arm, &printed(command)?)
 }
@@ -211,7 +208,7 @@ fn judged(arm: &str, text: &str) -> Result<Value> {
     Ok(document)
 }
 
-/// What all results of this process said of themselves.
+/// The verdicts of all results of this process.
 static VERDICTS: Mutex<Verdicts> = Mutex::new(Verdicts(BTreeMap::new()));
 
 /// By arm: results, those that cannot be trusted, and how often which finding was the reason.
@@ -260,12 +257,10 @@ fn number(document: &Value, path: &str) -> Result<f64> {
     found.with_context(|| format!("the result has no {path}"))
 }
 
-/// One figure of all rounds.
 fn column<T>(rounds: &[T], pick: impl Fn(&T) -> f64) -> Vec<f64> {
     rounds.iter().map(pick).collect()
 }
 
-/// The ratio of two columns with its interval, in a table.
 fn ratio_text(ours: &[f64], theirs: &[f64]) -> String {
     let (ratio, low, high) = stats::ratio(ours, theirs);
     format!("{ratio:.3} ({low:.3} to {high:.3})")

@@ -74,7 +74,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     options.output.publish(&table(&measured, &tools, options))
 }
 
-/// The command lines of server and client.
 pub(super) fn commands(tool: Tool, protocol: &str, mode: &str, lab: &Lab, seconds: u32) -> [String; 2] {
     let (address, [cpu, remote_cpu]) = (lab.address(), lab.cpus());
     let flag = |is: bool, flag: &'static str| if is { flag } else { "" };

@@ -63,7 +63,6 @@ const TIMES: [(&str, &str); 4] = [
     ("from the intended send, p99, at", "_intended/p99_ns"),
 ];
 
-/// One measurement.
 #[derive(Debug, Clone, Copy)]
 struct Figure {
     achieved: f64,
@@ -93,14 +92,12 @@ const LOSSY_TIMES: [(&str, usize, f64); 6] = [
     ("from the intended send, p99.9,", 2, 0.999),
 ];
 
-/// What one measurement with loss says.
 struct Lossy {
     lost: f64,
     repaired: usize,
     times_us: [f64; LOSSY_TIMES.len()],
 }
 
-/// What measurements share.
 struct Bench<'a> {
     lab: Lab,
     carrier: &'a str,
@@ -154,7 +151,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     arguments.options.output.publish(&text)
 }
 
-/// Compiles the peer.
 fn build() -> Result<PathBuf> {
     let program = process::target().join("openpgm-bench");
     let flags = process::output("pkg-config", &["--cflags", "--libs", "openpgm-5.3"])?;

@@ -27,7 +27,6 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Message>> {
         .with_context(|| file.display().to_string())
 }
 
-/// The messages that were answered.
 pub(crate) fn answered(mut messages: Vec<Message>) -> Vec<Message> {
     messages.retain(|one| !one.rtt.is_nan());
     messages

@@ -27,7 +27,6 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// Makes the run, unless one is named, and renders it several times.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { seconds, rounds, cells, measured, output } = arguments;
     let binary = process::release_binary()?;

@@ -42,10 +42,8 @@ struct Figure {
     histogram: Histogram<u64>,
 }
 
-/// Load, shield and policy.
 type Key = (String, String, String);
 
-/// Measures, or evaluates a run that was measured.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let binary = process::release_binary()?;
     let run = match &arguments.measured {
@@ -61,7 +59,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Why repetitions are invalid.
 fn invalid(documents: &[serde_json::Value]) -> impl Iterator<Item = &str> {
     let found = documents.iter().filter_map(|document| document["verdict"]["invalid"].as_array());
     found.flatten().map(|finding| finding["id"].as_str().unwrap_or("a finding without a word"))

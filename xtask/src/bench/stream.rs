@@ -1,7 +1,7 @@
 //! Bulk data beside iperf3, iperf 2 and sockperf: the same lab and CPUs, all tools in every round.
 //!
 //! What is compared is what arrives: datagrams a second at the receiving application, or payload bits a second of TCP.
-//! sockperf counts what it sends and nobody counts what arrives, so it is compared by what is sent; so is iperf 2 in a
+//! sockperf counts only what it sends, so it is compared by what is sent; so is iperf 2 in a
 //! round whose server's report was lost among the datagrams.
 
 use super::lab::Lab;
@@ -23,12 +23,12 @@ pub(crate) struct Arguments {
 /// Protocol, bytes of a datagram or write.
 const CASES: [(&str, u32); 3] = [("udp", 64), ("udp", 1472), ("tcp", 131_072)];
 
-/// What a tool is told and what it says.
+/// Command lines of a tool, and how its output is read.
 struct Tool {
     name: &'static str,
-    /// Absent for ours.
+    /// Absent for windhover.
     program: Option<&'static str>,
-    /// Command lines of server and client: over UDP or TCP, to an address, of so many bytes, for so many seconds.
+    /// Command lines of server and client: over UDP or TCP, to an address, with a size in bytes, for a time in seconds.
     commands: fn(bool, &str, u32, u32) -> [String; 2],
     read: fn(&str, bool, f64) -> Option<Figure>,
 }
@@ -97,7 +97,7 @@ fn windhover(udp: bool, address: &str, size: u32, seconds: u32, batch: &str) -> 
 #[derive(Debug, Clone, Copy)]
 struct Figure {
     sent: f64,
-    /// Absent where nobody counts.
+    /// Absent where it is not counted.
     delivered: Option<f64>,
 }
 

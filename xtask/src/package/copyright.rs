@@ -24,7 +24,6 @@ const KNOWN: [(&str, &str); 9] = [
 /// Texts that every Debian system has.
 const COMMON: [&str; 2] = ["Apache-2.0", "MPL-2.0"];
 
-/// The whole file.
 pub(super) fn text(crates: &[Crate]) -> Result<String> {
     let mut texts = Texts::default();
     let own = fs::read_to_string(process::root().join("LICENSE")).context("LICENSE")?;
@@ -79,7 +78,6 @@ fn chosen(expression: &str) -> Result<Vec<&'static str>> {
     Ok(all)
 }
 
-/// The text of a licence in a crate's folder.
 fn licence_text(folder: &Path, licence: &str) -> Result<Option<String>> {
     let words = KNOWN.iter().find(|(name, _)| *name == licence).map_or("", |(_, words)| words);
     for file in crate::files::listed(folder)? {
@@ -118,7 +116,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// The name under which a text stands: that of the licence, with a number where there are several wordings.
+    /// The name of a text: that of the licence, with a number where there are several wordings.
     fn name(&mut self, licence: &str, text: &str) -> String {
         let body: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !is_copyright(line)).collect();
         let body = body.join("\n").trim().to_owned();
@@ -136,7 +134,7 @@ impl Texts {
         unreachable!("numbers end")
     }
 
-    /// A licence whose text stands on every Debian system, or that of our own.
+    /// A licence whose text every Debian system has, or the own one.
     fn common(&mut self, licence: &str, own: &str) -> Result<String> {
         if licence == "MIT" {
             return Ok(self.name("MIT", own));

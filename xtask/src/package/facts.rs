@@ -21,7 +21,7 @@ pub(super) struct Facts {
     pub(super) crates: Vec<Crate>,
 }
 
-/// A crate of somebody else.
+/// A crate of another project.
 pub(super) struct Crate {
     pub(super) name: String,
     pub(super) version: String,

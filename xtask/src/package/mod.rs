@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Builds the binary that is handed out. No folder of this machine stands in it.
+/// Builds the binary that is handed out. It names no folder of this machine.
 fn build() -> Result<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).context("no HOME")?;
@@ -84,7 +84,6 @@ fn build() -> Result<PathBuf> {
     Ok(process::target().join("dist/windhover"))
 }
 
-/// What the tests run, without symbols.
 fn stripped(work: &Path) -> Result<PathBuf> {
     // Built with them: alone it would have other features of its libraries, and take a minute.
     let built = image::build()?;
@@ -137,7 +136,6 @@ impl Contents {
         Ok(Self { binary: binary.to_path_buf(), generated, copyright })
     }
 
-    /// Files below a folder of the generated ones, sorted.
     fn generated(&self, folder: &str) -> Result<Vec<PathBuf>> {
         listed(&self.generated.join(folder))
     }
@@ -156,7 +154,6 @@ impl Contents {
     }
 }
 
-/// The example plans.
 fn plans() -> Result<Vec<PathBuf>> {
     Ok(listed(&process::root().join("campaigns"))?.into_iter().filter(|file| has_ending(file, "toml")).collect())
 }

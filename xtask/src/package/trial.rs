@@ -106,7 +106,7 @@ fn units(root: &Path, package: &Path) -> Result<()> {
     let text = place.to_string_lossy();
     process::run("dpkg-deb", &["-x", &package.to_string_lossy(), &text])?;
     let folder = place.join("usr/lib/systemd/system");
-    // And this system's own units, which ours refer to.
+    // And this system's own units, which the package's refer to.
     let system = format!("{SYSTEM_UNITS}/.");
     process::run("cp", &["--archive", "--no-clobber", &system, &folder.to_string_lossy()])?;
     for unit in UNITS {

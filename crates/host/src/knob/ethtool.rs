@@ -99,7 +99,7 @@ pub fn features_of(name: &str) -> Vec<String> {
 /// All names of features: the running kernel's, and those of ethtool(8). `None` where the kernel does not list its own.
 #[must_use]
 pub fn feature_names() -> Option<Vec<String>> {
-    // Each device is told of all features, and every network namespace has this one.
+    // Each device lists all features, and every network namespace has this one.
     let kernel = Ethtool::open().ok()?.all_features("lo")?;
     let known = FEATURES.iter().flat_map(|(short, long, kernel)| [short, long].into_iter().chain(*kernel));
     Some(known.map(|name| (*name).to_owned()).chain(kernel).collect())
@@ -192,7 +192,7 @@ pub(super) fn write(device: &str, part: EthtoolPart, name: &str, value: &str) ->
     if let Some(command) = words.first_mut() {
         *command = layout.get + 1;
     }
-    // The driver's refusal is told, also where it says that it does not know the field.
+    // The driver's refusal is an error, also for a field that it does not know.
     ethtool.try_ask(device, &mut words).map(drop).map_err(DeviceError::Failed)
 }
 

@@ -249,7 +249,7 @@ pub trait Settings {
     /// Sets a value. The caller has logged the old one and reads it back.
     fn write(&self, knob: &Knob, value: &str) -> Result<(), KnobError>;
 
-    /// Who may have changed the knob meanwhile, for people: best effort, `None` where nobody is known.
+    /// Who may have changed the knob meanwhile, for people: best effort, `None` where no candidate is known.
     fn suspects(&self, knob: &Knob) -> Option<String> {
         let _ = knob;
         None

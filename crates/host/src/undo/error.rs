@@ -15,7 +15,7 @@ pub enum UndoError {
     Locked(String),
     #[error("undo log {path}: line {line} cannot be read: {why}")]
     Line { path: PathBuf, line: usize, why: String },
-    /// No boot id can be read, so a log could not be told from one of an earlier boot.
+    /// No boot id can be read, so logs of earlier boots cannot be distinguished.
     #[error("/proc/sys/kernel/random/boot_id cannot be read: no settings are changed without it")]
     NoBootId,
     #[error("there is no change set {0} to undo: see `windhover undo --list`")]

@@ -11,7 +11,7 @@
 //! process dies at, the log holds the old value before the knob can have the new one.
 //!
 //! **Undoing a set** ([`StateDir::undo`]): in strict reverse order, a knob is written only while it has the value that
-//! the set gave it. A value that somebody else changed is a conflict: it is reported once and left, and the set is gone
+//! the set gave it. A value that another program changed is a conflict: it is reported once and left, and the set is gone
 //! afterwards, because nothing of it is ours any more. A knob that resists is kept in the log for the next attempt.
 //!
 //! **Several sets** may hold one knob. When the older one is undone first, the newer keeps its value and inherits the

@@ -64,7 +64,7 @@ pub struct Conflict {
     pub now: String,
     /// What it was before, and is not put back to.
     pub before: String,
-    /// Who changed it, where that can be told.
+    /// Who changed it, where that is known.
     pub who: Option<String>,
 }
 
@@ -135,7 +135,7 @@ impl StateDir {
         &self.path
     }
 
-    /// Makes the state directory, for its owner alone. One whose place was chosen by somebody keeps its mode.
+    /// Makes the state directory, for its owner alone. One whose place was chosen by the user keeps its mode.
     pub fn make(&self) -> Result<(), UndoError> {
         let own = self.path == Path::new(USUAL) || self.inode_of_namespace().is_some();
         let made = if own { private::folder(&self.path) } else { private::chosen_folder(&self.path) };
@@ -243,7 +243,7 @@ impl StateDir {
 
     /// Undoes a change set in strict reverse order: each knob only where its value is still ours (or with `force`),
     /// read back, retried while the kernel says EBUSY until `patience` is over. The log goes when nothing failed; a
-    /// conflict does not keep it. What the shield of this set told others (`shield.json`) goes first. Knobs of a network
+    /// conflict does not keep it. The announcement of this set's shield (`shield.json`) goes first. Knobs of a network
     /// namespace that is gone are forgotten; those of one that is not found, or not known, are left and named.
     ///
     /// # Errors
@@ -371,7 +371,7 @@ impl SetHeader {
         Self { made_ns: 0, ..Self::new(UNREADABLE, "", None) }
     }
 
-    /// Whether it stands in the place of one that cannot be read.
+    /// Whether it replaces one that cannot be read.
     pub(super) fn is_unreadable(&self) -> bool {
         self.what == UNREADABLE
     }

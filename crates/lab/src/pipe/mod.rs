@@ -1,6 +1,6 @@
 //! Pipes to agents: opening them, and asking through them, one request at a time.
 //!
-//! While a probe runs nothing travels but the intervals that somebody watches; this end only looks at its cancel flag ten
+//! While a probe runs nothing travels but the intervals that are watched; this end only looks at its cancel flag ten
 //! times a second.
 
 mod client;
@@ -52,13 +52,10 @@ pub enum PipeError {
     /// The agent could not be started. The cause is no `source`: the message tells it already.
     #[error("host {host}: {why}")]
     Start { host: String, why: LabError },
-    /// The agent is of another build.
     #[error(transparent)]
     Build(#[from] wire::agent::BuildMismatch),
-    /// The agent is gone.
     #[error("host {host} was lost: {why}")]
     Lost { host: String, why: String },
-    /// The agent did not answer in time.
     #[error("host {host} did not answer within {seconds} s while it was asked to {step}")]
     Silent { host: String, step: &'static str, seconds: u64 },
     /// The agent answered something else than what was asked for.
@@ -70,7 +67,7 @@ pub enum PipeError {
 }
 
 impl PipeError {
-    /// The design's exit code: 5 for a lost host, 2 for a command or build to be put right, else what the agent said.
+    /// The design's exit code: 5 for a lost host, 2 for a command or build to be put right, else the agent's.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

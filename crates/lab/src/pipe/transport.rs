@@ -19,7 +19,6 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How long its last words may take to arrive after its death.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// A running agent.
 #[derive(Debug)]
 pub(super) struct Transport {
     host: String,
@@ -42,7 +41,6 @@ enum Link {
     },
 }
 
-/// What comes from the reading thread.
 #[derive(Debug)]
 enum Incoming {
     Reply(Box<Reply>),
@@ -124,7 +122,7 @@ impl Transport {
         }
     }
 
-    /// Describes the loss by how the process ended and what it said last.
+    /// Describes the loss by the end of the process and its last lines.
     fn lost(&mut self, seen: &str) -> PipeError {
         let mut why = seen.to_owned();
         match &mut self.link {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// When to end, and what messages are.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SubscribeOptions {
-    /// End after so many messages.
+    /// End after this many messages.
     pub count: Option<u64>,
     /// End after this time.
     pub lasts: Option<Duration>,

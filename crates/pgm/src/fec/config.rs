@@ -54,7 +54,7 @@ impl Default for Config {
     }
 }
 
-/// Whether a transmission group may have so many packets.
+/// Whether a transmission group may have this number of packets.
 pub(crate) fn is_group_size(packets: u32) -> bool {
     packets.is_power_of_two() && (2..=u32::try_from(MAX_GROUP).unwrap_or(u32::MAX)).contains(&packets)
 }

@@ -20,7 +20,7 @@
 //! Basis::of_data(4).coefficients(4, &mut coefficients);
 //! let mut parity = [0; 4];
 //! combine(&coefficients, |at| data[at], &mut parity);
-//! // Packet 2 is lost, the parity packet stands in for it.
+//! // Packet 2 is lost, the parity packet replaces it.
 //! let have = [data[0], data[1], data[3], &parity];
 //! Basis::new(&[0, 1, 3, 4]).unwrap().coefficients(2, &mut coefficients);
 //! let mut lost = [0; 4];
@@ -28,7 +28,7 @@
 //! assert_eq!(&lost, b"tiny");
 //! ```
 //!
-//! [`Config`] is what a [`crate::Source`] is told; what a receiver needs it learns from SPMs (OPT_PARITY_PRM), if
+//! [`Config`] configures a [`crate::Source`]; what a receiver needs it learns from SPMs (OPT_PARITY_PRM), if
 //! [`crate::ReceiverConfig::parity`] lets it.
 
 mod config;
@@ -72,7 +72,7 @@ impl Basis {
         (1..=MAX_GROUP).contains(&numbers.len()).then(|| Self::of(numbers.iter().copied()))
     }
 
-    /// The data packets of a group of so many, at least 1 and at most [`MAX_GROUP`]: what parity is made from.
+    /// The data packets of a group of `group` packets, at least 1 and at most [`MAX_GROUP`]: what parity is made from.
     #[must_use]
     pub fn of_data(group: usize) -> Self {
         Self::of(0..group.clamp(1, MAX_GROUP))

@@ -92,7 +92,7 @@ impl<'a> Writer<'a> {
         words.iter().try_for_each(|word| self.u32(*word))
     }
 
-    /// Writes again what stands at `at` already.
+    /// Overwrites the bytes at `at`.
     pub(super) fn again(&mut self, at: usize, bytes: &[u8]) {
         if let Some(place) = self.buffer.get_mut(at..at + bytes.len()) {
             place.copy_from_slice(bytes);

@@ -44,7 +44,7 @@ pub enum WriteError {
     NoRoom(usize),
     #[error("{0} bytes of payload are above 65,535")]
     PayloadTooLong(usize),
-    /// A list of so many sequence numbers, above 62 (section 9.3.5).
+    /// A list of this many sequence numbers, above 62 (section 9.3.5).
     #[error("a list of {0} sequence numbers: 1 to 62 fit")]
     NakList(usize),
 }

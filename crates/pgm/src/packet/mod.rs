@@ -79,7 +79,7 @@ impl<'a> Packet<'a> {
         Self::behind(&head, &mut reader, false)
     }
 
-    /// Reads what lies behind the header. With `cut` the payload may be shorter than it is told to be.
+    /// Reads what lies behind the header. With `cut` the payload may be shorter than the header has it.
     fn behind(head: &Head, reader: &mut Reader<'a>, cut: bool) -> Result<Self, ParseError> {
         if head.version != 0 {
             return Err(ParseError::Version(head.version));

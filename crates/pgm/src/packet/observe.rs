@@ -20,7 +20,7 @@ pub struct Head {
     pub has_options: bool,
     /// Whether some of them are for routers (the header's N bit).
     pub network_significant: bool,
-    /// Length of the payload as told, in bytes.
+    /// Length of the payload in the header, in bytes.
     pub payload_bytes: u16,
     flags: u8,
     sum: u16,
@@ -103,7 +103,7 @@ impl Sum {
     }
 }
 
-/// One option as it stands there.
+/// One option without interpretation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawOption<'a> {
     /// Its type, without the bit of the last one.

@@ -355,7 +355,7 @@ impl<'a> Options<'a> {
         let begin = writer.length();
         writer.bytes(&[kind::LENGTH, 4, 0, 0])?;
         let mut last = begin;
-        // Its head and its words; so many bytes more follow.
+        // Its head and its words; `more` bytes follow.
         let mut put = |writer: &mut Writer<'_>, kind: u8, specific: u8, words: &[u32], more: usize| {
             last = writer.length();
             #[expect(clippy::cast_possible_truncation, reason = "at most 4 + 4 x 62")]

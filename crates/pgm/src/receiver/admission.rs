@@ -12,7 +12,7 @@ use std::net::IpAddr;
 const UNPROVEN_NS: u64 = 100_000_000;
 /// Sources that have left, of which something is remembered.
 const MOST_GONE: usize = 256;
-/// Refused sources that are told of once; further ones may be told of again.
+/// Refused sources with one event each; further ones may have several.
 const MOST_REFUSED: usize = 64;
 
 /// A source that has left its place to another.
@@ -69,7 +69,7 @@ impl OtherSources {
         });
     }
 
-    /// Whether a refused source was not told of yet.
+    /// Whether a refused source has had no event yet.
     fn is_news(&mut self, tsi: Tsi) -> bool {
         if self.refused.contains(&tsi) {
             return false;

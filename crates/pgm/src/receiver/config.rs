@@ -1,4 +1,4 @@
-//! What a receiver is told, with defaults for a local network.
+//! The parameters of a receiver, with defaults for a local network.
 
 use crate::source::{ConfigError, is_window};
 use std::net::IpAddr;
@@ -48,7 +48,7 @@ pub struct ReceiverConfig {
     /// Packets with higher numbers that must have come before one counts as missing (section 6.3 names 2). Default 0: the
     /// back-off alone tolerates disorder.
     pub reorder_packets: u32,
-    /// Longest random wait before an SPM is asked for, while gaps are known and no SPM has told where NAKs go, in ns
+    /// Longest random wait before an SPM is asked for, while gaps are known and no SPM has named the path of NAKs, in ns
     /// (SPMR_BO_IVL, section 13.5, which names 250 ms). Default 10 ms.
     pub spmr_back_off_ns: u64,
     /// How long the SPM is waited for before it is asked for again, in ns (SPMR_SPM_IVL, section 13.5); the second time

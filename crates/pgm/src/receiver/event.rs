@@ -34,7 +34,7 @@ pub enum SessionEvent {
     Refused,
 }
 
-/// How a packet came that was missing at first: times as the receiver's caller told them, in ns.
+/// How a packet came that was missing at first: times of the receiver's caller, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Repair {
     /// When its gap was seen.
@@ -45,7 +45,7 @@ pub struct Repair {
     pub ncf_ns: Option<u64>,
     /// When it came.
     pub data_ns: u64,
-    /// NAKs of ours, those for its whole transmission group included.
+    /// Own NAKs, those for its whole transmission group included.
     pub naks: u32,
     /// It did not come itself but was computed from parity (appendix A); `data_ns` is when that was possible.
     pub parity: bool,
@@ -58,7 +58,7 @@ pub struct Message {
     pub tsi: Tsi,
     /// The number of its first packet.
     pub first: Sqn,
-    /// Its length in bytes; at most so many were copied as the buffer held.
+    /// Its length in bytes; at most the buffer's length was copied.
     pub length: usize,
     /// When its last packet came: later ones may have waited for it.
     pub received_ns: u64,

@@ -112,11 +112,11 @@ pub struct Counts {
     pub restarts: u64,
     /// Datagrams that were no packet, to another port, of one source too many, or parity of an unknown source.
     pub ignored: u64,
-    /// Events that nobody took in time.
+    /// Events that the caller did not take in time.
     pub events_dropped: u64,
 }
 
-/// What happened and was not told yet.
+/// Events that the caller has not taken.
 #[derive(Debug)]
 pub(crate) struct Events {
     waiting: VecDeque<Event>,
@@ -186,7 +186,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that has heard nobody yet.
+    /// A receiver without a source yet.
     pub fn new(config: ReceiverConfig) -> Result<Self, ConfigError> {
         config.check()?;
         let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -206,7 +206,7 @@ impl Receiver {
         })
     }
 
-    /// Touches the memory of so many sources that were not heard yet, so that the operating system maps it now.
+    /// Touches the memory of `sources` that were not heard yet, so that the operating system maps it now.
     pub fn reserve(&mut self, sources: usize) {
         for peer in self.spare.iter_mut().rev().take(sources) {
             peer.touch();
@@ -297,7 +297,7 @@ impl Receiver {
         match peer.origin.data(now_ns, from, original, fits) {
             Sender::Source => {}
             Sender::Moved => peer.moved(now_ns, with),
-            // A repair by somebody else; what can be repaired only the source says.
+            // A repair by another host; only the source knows what can be repaired.
             Sender::Stranger if fits => data.trail = peer.trail,
             Sender::Stranger => {
                 with.counts.doubted += 1;

@@ -22,14 +22,14 @@ const MOST_SPMRS: u32 = 10;
 /// Numbers believed to be missing at once; that more were sent must show by later data or by time.
 const MOST_PROMPT: u32 = 64;
 
-/// Where the repair of a missing number stands (the state machine of section 6.3, with two states before it).
+/// The state of a missing number's repair (the state machine of section 6.3, with two states before it).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// It may only be late: fewer packets than `reorder_packets` came after it.
     Suspect,
     /// The random wait before a NAK.
     BackOff,
-    /// The wait is over, but no SPM has told where NAKs go.
+    /// The wait is over, but the path of NAKs is unknown.
     Held,
     /// A NAK is out.
     WaitNcf,
@@ -79,7 +79,7 @@ pub(super) struct Peer {
     /// When an SPMR is due; absent: none is needed.
     pub(super) spmr_ns: Option<u64>,
     spmrs: u32,
-    /// The group was told of the SPMR that is due.
+    /// The SPMR that is due went to the group.
     pub(super) spmr_told: bool,
     pub(super) naks: VecDeque<Sqn>,
     pub(super) budget: Limiter,
@@ -112,7 +112,7 @@ pub(super) struct Peer {
     fin: Option<Sqn>,
     told_fin: bool,
     told_reset: bool,
-    /// The source has said that it answers no NAK any more.
+    /// The source answers no NAK any more (OPT_RST).
     deaf: bool,
     /// The last random wait, and when it began.
     drawn: Option<(u64, u64)>,
@@ -294,7 +294,7 @@ impl Peer {
                 return;
             }
             State::Missing(_) => self.timers.clear(self.place(data.sqn)),
-            // It was given up too early, and nobody was told yet.
+            // It was given up too early, and no event was made yet.
             State::Lost => with.counts.lost = with.counts.lost.saturating_sub(1),
             State::Empty | State::Skipped => {}
         }

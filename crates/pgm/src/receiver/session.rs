@@ -71,7 +71,7 @@ impl Rival {
         }
     }
 
-    /// Judges data; `original` are those that are no repairs, which come again whenever somebody asks.
+    /// Judges data; `original` are those that are no repairs, which come again with each NAK.
     #[inline]
     pub(super) fn data(&mut self, now_ns: u64, known: &SessionExtent, data: &Data<'_>, original: bool) -> Verdict {
         let Data { sqn, trail, .. } = *data;
@@ -88,7 +88,7 @@ impl Rival {
     fn other_data(&mut self, now_ns: u64, known: &SessionExtent, sqn: Sqn, original: bool, inside: bool) -> Verdict {
         let back = sqn.is_before(known.base);
         let near = inside || (back && known.base.distance_from(sqn) <= known.capacity);
-        // A copy, or a repair that somebody else asked for, is nothing new.
+        // A copy, or a repair for another receiver, is nothing new.
         let unless = if back && near { Verdict::Fits } else { Verdict::Doubted };
         if near && back && !original {
             return unless;

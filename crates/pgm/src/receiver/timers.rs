@@ -3,11 +3,11 @@
 
 const NOWHERE: u32 = u32::MAX;
 
-/// A binary heap of (deadline, place) in which each place stands at most once.
+/// A binary heap of (deadline, place) in which each place is at most once.
 #[derive(Debug)]
 pub(super) struct Timers {
     heap: Vec<(u64, u32)>,
-    /// Where each place stands in the heap.
+    /// The position of each place in the heap.
     at: Vec<u32>,
 }
 

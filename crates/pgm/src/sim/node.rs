@@ -30,7 +30,7 @@ pub trait Node {
     /// A packet has arrived.
     fn handle_datagram(&mut self, now_ns: u64, arrival: Arrival<'_>);
 
-    /// The time has come that [`Self::poll_timeout`] told.
+    /// The time of [`Self::poll_timeout`] has come.
     fn handle_timeout(&mut self, now_ns: u64);
 
     /// Something has happened: messages can be taken, answers given.

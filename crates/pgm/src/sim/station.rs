@@ -108,7 +108,7 @@ impl Station {
         &self.delivered
     }
 
-    /// What the receiver told beside messages, and when.
+    /// The receiver's events, and when.
     #[must_use]
     pub fn events(&self) -> &[(u64, Event)] {
         &self.events

@@ -1,4 +1,4 @@
-//! What a source is told, with defaults for a local network.
+//! The parameters of a source, with defaults for a local network.
 
 use crate::{Sqn, Tsi, fec};
 use std::net::IpAddr;
@@ -129,7 +129,7 @@ impl ConfigError {
     }
 }
 
-/// Whether a window may have so many packets.
+/// Whether a window may have this number of packets.
 pub(crate) fn is_window(packets: u32) -> bool {
     packets.is_power_of_two() && (2..=1 << 24).contains(&packets)
 }

@@ -7,7 +7,7 @@ pub struct SourceCounts {
     pub odata: u64,
     /// Repairs, parity not included.
     pub rdata: u64,
-    /// Parity packets that nobody had to ask for (section 11.3.4).
+    /// Parity packets sent unasked (section 11.3.4).
     pub parity_odata: u64,
     /// Parity packets on demand (section 11.3.3).
     pub parity_rdata: u64,

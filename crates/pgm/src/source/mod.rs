@@ -135,7 +135,7 @@ pub struct Source {
     ambient_ns: u64,
     heartbeat_ns: u64,
     heartbeat_ivl_ns: u64,
-    /// SPMs with OPT_FIN or OPT_RST that have to be sent before the end is told well enough; absent: the session goes on.
+    /// SPMs with OPT_FIN or OPT_RST still to be sent before the end counts as announced; absent: the session goes on.
     fins: Option<u32>,
     reset: Option<Reset>,
     parity: Option<Parity>,
@@ -205,7 +205,7 @@ impl Source {
         self.payload_beside(FRAGMENT_BYTES + if self.config.join_packets.is_some() { JOIN_BYTES } else { 0 })
     }
 
-    /// The longest payload beside options of so many bytes, and parity over it.
+    /// The longest payload beside options of `options` bytes, and parity over it.
     fn payload_beside(&self, options: usize) -> usize {
         let options = if self.parity.is_some() { PARITY_BYTES.max(options + GROUP_SIZE_BYTES) } else { options };
         self.config.max_packet_bytes - DATA_HEAD_BYTES - options
@@ -328,7 +328,7 @@ impl Source {
         let pause = self.config.ncf_pause_ns;
         if !self.window.has(sqn) && !self.window.has_skipped(sqn) {
             self.counts.numbers_outside += 1;
-            // What was not sent yet nobody can miss.
+            // What was not sent yet cannot be missing.
             if !sqn.is_before(self.window.trail()) {
                 return;
             }

@@ -29,7 +29,7 @@ pub(super) struct Window {
     bytes: Vec<u8>,
     /// Where the next one begins, if it finds room before the end.
     free: usize,
-    /// Packets leave the window by so many: a transmission group, or 1.
+    /// How many packets leave the window at once: a transmission group, or 1.
     group: u32,
     /// The oldest that can be repaired.
     trail: Sqn,
@@ -75,7 +75,7 @@ impl Window {
         self.next.distance_from(self.unsent)
     }
 
-    /// Whether so many packets more find room. Those that were sent make room, those that were not do not, and neither do
+    /// Whether `packets` more find room. Those that were sent make room, those that were not do not, and neither do
     /// others of their group nor what comes from `kept` on. Half of the window stays for what was sent: who publishes as fast
     /// as there is room would else leave nothing that can be repaired.
     pub(super) fn has_room(&self, packets: usize, kept: Option<Sqn>) -> bool {

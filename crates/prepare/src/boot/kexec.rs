@@ -13,7 +13,7 @@ const PANIC: &str = "panic=10";
 
 pub(super) fn check(machine: &Kernel, kernel: &KernelChoice) -> Result<KernelImage, BootError> {
     let image = image(machine, kernel)?;
-    // What somebody else loaded would be lost.
+    // Another program's kernel would be lost.
     if machine.machine().is_running() && machine.machine().trimmed("/sys/kernel/kexec_loaded").is_ok_and(|is| is == "0")
     {
         load(machine, kernel)?;

@@ -77,7 +77,7 @@ fn on_shield(s: &Subject<'_>) -> Answer {
                 let number = name.parse::<u32>().ok().filter(|number| !invited.contains(number))?;
                 let irq = all.iter().find(|irq| irq.number == number);
                 let action = irq.map(|irq| irq.action.as_str()).unwrap_or_default();
-                // Those that nobody can move have a check of their own.
+                // Those that cannot be moved have a check of their own.
                 (!irq.is_some_and(|irq| irq.managed)).then(|| format!("{number} {action} ×{times}"))
             })
             .collect();

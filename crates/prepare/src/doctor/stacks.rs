@@ -70,7 +70,7 @@ fn back_ends(s: &Subject<'_>, nic: &NicFacts) -> Answer {
     let name = &nic.name;
     let device = s.snapshot.devices.get(name);
     let mut found = Vec::new();
-    // Whether one is attached is known of devices, too, of which nobody says what XDP can do there.
+    // Whether one is attached is known of devices, too, whose XDP features are not known.
     if let Some(program) = device.and_then(|device| device.xdp_program) {
         let attached = format!(
             "{name} has an XDP program already (number {program}): bypass xdp can run over AF_PACKET only there"

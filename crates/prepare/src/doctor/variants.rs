@@ -17,7 +17,7 @@ pub(super) const CHECKS: &[Check] = checks![
         on [Measured("standard deviation 234 µs under load on 6.1, 0.3 µs on 6.12, in simulated time"), Practice];
 ];
 
-/// What is said of a variant. Nothing where another one says it.
+/// The advice for a variant; none where another variant's covers it.
 type Advise = fn(&Subject<'_>) -> Option<Observation>;
 
 /// The variants with something to say. PREEMPT_RT has checks of its own: `irq.threads`, `nic.napi-threaded`.

@@ -22,7 +22,7 @@ pub struct Guard {
 #[serde(tag = "drift", rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum Drift {
-    /// A setting had another value, and has ours again.
+    /// A setting had another value, and has the shield's again.
     Setting { knob: String, found: String, ours: String },
     /// Tasks that might use the shielded CPUs were moved away.
     Tasks { names: Vec<String>, count: usize },

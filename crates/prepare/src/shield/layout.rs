@@ -110,7 +110,7 @@ const CONTROLLERS: [&str; 13] = [
     "misc",
 ];
 
-/// A group that is not ours and names CPUs.
+/// A group of another program that names CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Foreign {
     pub(super) path: PathBuf,
@@ -121,7 +121,7 @@ pub(super) struct Foreign {
     pub(super) depth: u32,
 }
 
-/// All groups below a root that are not ours and were given CPUs; parents before their children.
+/// All groups of other programs below a root that were given CPUs; parents before their children.
 pub(super) fn foreign(machine: &Machine, root: &Path) -> Vec<Foreign> {
     let mut found = Vec::new();
     walk(machine, root, 1, &mut found);

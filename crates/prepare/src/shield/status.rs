@@ -50,7 +50,7 @@ pub struct CpuStatus {
     pub node: Option<u32>,
     /// Whether everything else runs here.
     pub housekeeping: bool,
-    /// Who has it for himself: `windhover`, `isolcpus`, a path of another's group; empty: nobody.
+    /// Exclusive owner: `windhover`, `isolcpus`, the path of another program's group; empty: none.
     pub partition: String,
     /// Tasks that may run there although it is shielded from processes, and could be moved.
     pub leaking_tasks: Vec<String>,

@@ -23,7 +23,7 @@ pub struct SetStep {
     pub change: Change,
     /// The value that it has when the plan is carried out; absent for what the plan makes.
     pub now: Option<String>,
-    /// Whether the shield stands also when the kernel refuses this one; that is told in the report.
+    /// Whether the shield is up also when the kernel refuses this one; the report has it.
     pub tolerated: bool,
 }
 

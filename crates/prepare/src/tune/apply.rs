@@ -49,7 +49,7 @@ pub struct Deviation {
     pub wanted: String,
     /// What it is; absent when it is gone.
     pub now: Option<String>,
-    /// Who might have changed it; absent when nobody is known for it.
+    /// Who might have changed it; absent where no candidate is known.
     pub who: Option<String>,
 }
 

@@ -11,7 +11,6 @@ const FILE: &str = "/etc/windhover/boot-profile.json";
 /// The unit.
 pub const BOOT_UNIT: &str = "windhover-tune.service";
 
-/// Where units are installed.
 const UNIT_FOLDERS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
 
 /// A profile as it was when it was chosen: files that it came from may change later.
@@ -53,7 +52,6 @@ impl BootState {
     }
 }
 
-/// The link that enables the unit.
 fn wants() -> String {
     format!("/etc/systemd/system/multi-user.target.wants/{BOOT_UNIT}")
 }

@@ -41,7 +41,6 @@ pub fn emit(
     }
 }
 
-/// Settings with their keys, in order.
 fn settings(profile: &Profile) -> impl Iterator<Item = (Key, &ProfileSetting)> {
     profile.settings.iter().filter_map(|reasoned| Some((Key::from_str(&reasoned.setting.key).ok()?, reasoned)))
 }

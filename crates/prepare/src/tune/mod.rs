@@ -2,7 +2,7 @@
 //! looking whether it still holds, and undoing it.
 //!
 //! A [`model::Setting`] is a key and a value in this module's grammar ([`Key`]). [`plan`] turns settings into changes of
-//! this machine's knobs; [`apply`] makes exactly these. What a machine lacks is skipped and said; what it refuses is an
+//! this machine's knobs; [`apply`] makes exactly these. What a machine lacks is skipped and reported; what it refuses is an
 //! error, after which all is as before.
 
 mod apply;

@@ -52,7 +52,7 @@ pub struct ProfileSetting {
 /// A parameter of the kernel's command line; only written out, never set.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct BootParameter {
-    /// As it stands there: `skew_tick=1`.
+    /// As on the command line: `skew_tick=1`.
     pub value: String,
     /// Why.
     pub why: String,

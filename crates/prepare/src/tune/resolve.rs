@@ -11,7 +11,6 @@ pub(super) type Meaning = Result<Vec<Change>, String>;
 
 const CPU: &str = "/sys/devices/system/cpu";
 
-/// A value that is asked of a setting, and of which machine.
 pub(super) struct SettingRequest<'a> {
     pub(super) kernel: &'a Kernel,
     /// One that [`Key::value`] has made.
@@ -24,13 +23,11 @@ impl SettingRequest<'_> {
         Change::new(knob, wanted, self.why)
     }
 
-    /// This knob alone, with the value as it is.
     pub(super) fn one(&self, knob: Knob) -> Meaning {
         Ok(vec![self.change(knob, self.value)])
     }
 }
 
-/// What a setting means.
 pub(super) fn meaning(asked: &SettingRequest<'_>, device: Option<&nic::Device>, key: &Key) -> Meaning {
     match key {
         Key::Sysctl(name) => shared(asked.kernel, name).map_or_else(|| asked.one(Knob::sysctl(name)), Err),
@@ -43,7 +40,6 @@ pub(super) fn meaning(asked: &SettingRequest<'_>, device: Option<&nic::Device>, 
     }
 }
 
-/// The preemption model, where the kernel can choose it.
 pub(super) fn preempt(asked: &SettingRequest<'_>) -> Meaning {
     match crate::boot::preempt(asked.kernel, asked.value) {
         Ok(_) => asked.one(Knob::file(crate::boot::PREEMPT, Form::Choice)),
@@ -51,7 +47,6 @@ pub(super) fn preempt(asked: &SettingRequest<'_>) -> Meaning {
     }
 }
 
-/// The latency that idle CPUs are held to.
 pub(super) fn latency(asked: &SettingRequest<'_>) -> Meaning {
     hold::useless(asked.kernel).map_or_else(|| asked.one(Knob::CpuLatency), Err)
 }
@@ -144,7 +139,6 @@ pub(super) fn preference(asked: &SettingRequest<'_>) -> Meaning {
     some(changes, "the CPUs take no such preference here")
 }
 
-/// The changes, or why there are none.
 fn some(changes: Vec<Change>, otherwise: &str) -> Meaning {
     if changes.is_empty() { Err(otherwise.to_owned()) } else { Ok(changes) }
 }

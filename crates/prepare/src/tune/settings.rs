@@ -30,7 +30,6 @@ model::words! {
     }
 }
 
-/// The values that a setting takes.
 pub(super) enum ValueKind {
     OneOf(&'static [&'static str]),
     Number(u64, u64),
@@ -41,13 +40,10 @@ pub(super) enum ValueKind {
     NumberOrSwitch(u64, u64),
 }
 
-/// What a value is called elsewhere.
 type Words = fn(&str) -> String;
 
-/// What is known of a setting.
 pub(super) struct Row {
     pub(super) takes: ValueKind,
-    /// What it means on a machine.
     pub(super) means: fn(&SettingRequest<'_>) -> Meaning,
     /// The kernel's parameter, where there is one.
     pub(super) grub: Option<Words>,

@@ -46,13 +46,11 @@ pub enum SpinError {
     /// It could not get to its CPU.
     #[error("cannot spin on CPU {cpu}: {cause}")]
     Place { cpu: u32, cause: TaskError },
-    /// It could not get behind the shield.
     #[error(transparent)]
     Enter(#[from] EnterError),
     /// It asks for more than ten minutes.
     #[error("cannot spin for {0} s: at most {most} s", most = LONGEST.as_secs())]
     TooLong(u64),
-    /// The thread could not be started, or ended without an answer.
     #[error("the spinning thread of CPU {0} failed")]
     Thread(u32),
 }

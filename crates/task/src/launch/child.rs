@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// How long an intermediate gets to take its namespace down before it is killed itself.
 const INTERMEDIATE: Duration = Duration::from_secs(2);
-/// How long the rest of a killed group may take to be gone; somebody else may have to reap it.
+/// How long the rest of a killed group may take to disappear; another process may have to reap it.
 const GROUP: Duration = Duration::from_millis(500);
 /// Between two looks at a child on kernels without process descriptors.
 const LOOK: Duration = Duration::from_millis(2);
@@ -297,7 +297,7 @@ fn nonblocking(descriptor: RawFd) -> io::Result<()> {
     })
 }
 
-/// Writes what fits; false when all is written or nobody reads any more.
+/// Writes what fits; false when all is written or the reader has closed.
 fn feed(pipe: &mut ChildStdin, input: &mut &[u8]) -> bool {
     while !input.is_empty() {
         match pipe.write(input) {

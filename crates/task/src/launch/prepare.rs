@@ -248,7 +248,6 @@ fn close_at_exec() {
 /// Descriptors looked at where the kernel has no close_range.
 const FEW: RawFd = 4096;
 
-/// Closes all descriptors but one.
 fn close_all_but(kept: RawFd) {
     let close = |first: RawFd, last: libc::c_uint| {
         // SAFETY: takes numbers only; nothing of this process uses its descriptors any more.

@@ -26,7 +26,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// A flag that nobody has asked for yet.
+    /// A flag without a request.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -56,7 +56,7 @@ impl Stopper {
         self.state.acknowledged.store(true, Ordering::Release);
     }
 
-    /// Whether the thread has said its last word.
+    /// Whether the thread has acknowledged.
     #[must_use]
     pub fn acknowledged(&self) -> bool {
         self.state.acknowledged.load(Ordering::Acquire)

@@ -134,7 +134,7 @@ fn once(bench: &Bench<'_>, lab: &Lab, arm: Arm) -> Result<Figure> {
 mod unit {
     use super::*;
 
-    /// 2,500 messages of 100 µs, of which so many take 400 ms.
+    /// 2,500 messages of 100 µs, of which some take 400 ms.
     fn round(slow: u64) -> Figure {
         let mut histogram = stats::Histogram::new();
         histogram.record_n(100_000, 2500 - slow);

@@ -89,7 +89,6 @@ impl Arm {
         }
     }
 
-    /// The words before a program.
     fn prefix(self, profile: &str, backend: &str) -> String {
         let stack = match self {
             Self::Block | Self::Own | Self::Frame => return String::new(),
@@ -123,7 +122,6 @@ impl Arm {
     }
 }
 
-/// The words that start a program of others in a real-time class.
 fn real_time() -> String {
     format!("windhover run -s fifo -P {PRIORITY} --rt-limit 60 --")
 }
@@ -144,7 +142,6 @@ const ABOVE_FRAME_US: [(&str, f64); 2] = [("udp", 0.35), ("tcp", 0.45)];
 /// RTT in ns of a stall by real-time throttling of one end, or of its echo at the other (see `stats::stalls`).
 const THROTTLED_NS: std::ops::RangeInclusive<u64> = 15_000_000..=60_000_000;
 
-/// A bound of the value it is judged by.
 enum Goal {
     AtMost(f64),
     AtLeast(f64),
@@ -208,7 +205,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     options.output.publish(&text)
 }
 
-/// What the parts share.
 struct Bench<'a> {
     arguments: &'a Arguments,
     /// Of each arm why it cannot run here.
@@ -220,12 +216,10 @@ impl Bench<'_> {
         &self.arguments.options
     }
 
-    /// The words before a program.
     fn behind(&self, arm: Arm) -> String {
         arm.prefix(&self.arguments.profile, &self.arguments.backend)
     }
 
-    /// Why an arm cannot run here.
     fn cannot(&self, arm: Arm) -> Option<&str> {
         self.cannot[arm as usize].as_deref()
     }

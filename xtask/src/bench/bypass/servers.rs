@@ -11,7 +11,6 @@ use std::path::Path;
 /// These programs only block.
 const ARMS: [Arm; 3] = [Arm::Block, Arm::Spin, Arm::Xdp];
 
-/// Two hosts, with the program that keeps connections idle.
 pub(super) fn lab(windhover: &Path) -> Result<Lab> {
     let program = process::target().join("bypass-idle");
     process::run("cc", &["-O2", "-o", &program.to_string_lossy(), "xtask/src/bench/bypass/idle.c"])?;
@@ -104,7 +103,6 @@ fn judge_xdp(arm: Arm, goal: &Goal, value: f64) -> String {
     if arm == Arm::Xdp { goal.judge(value) } else { "|".to_owned() }
 }
 
-/// A table of rates.
 fn rates(title: &str, figures: &[Vec<f64>], goal: f64) -> String {
     let mut text = format!("\n{title}:\n\n| arm | rate | to block (95 %) | goal | |\n|---|---|---|---|---|\n");
     for (arm, of_arm) in ARMS.into_iter().zip(figures).filter(|(_, of_arm)| !of_arm.is_empty()) {

@@ -4,7 +4,7 @@ use super::{Peer, ReceiverContext, State};
 use crate::receiver::Message;
 
 impl Peer {
-    /// Whether a whole message stands at the front; parts of one that cannot become whole are dropped.
+    /// Whether a whole message is at the front; parts of one that cannot become whole are dropped.
     pub(super) fn has_message(&mut self, with: &mut ReceiverContext) -> Option<u32> {
         loop {
             self.settle(with);
@@ -101,7 +101,7 @@ impl Peer {
     }
 }
 
-/// Whether a whole message stands at the front.
+/// Whether a whole message is at the front.
 enum FrontMessage {
     NotYet,
     Packets { packets: u32 },

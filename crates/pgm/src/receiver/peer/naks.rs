@@ -29,7 +29,7 @@ impl Peer {
         }
     }
 
-    /// An NCF, or somebody else's NAK, names a number.
+    /// An NCF, or another receiver's NAK, names a number.
     pub(in crate::receiver) fn heard(&mut self, now_ns: u64, sqn: Sqn, is_ncf: bool, with: &mut ReceiverContext) {
         if !self.holds(sqn) {
             return;
@@ -91,7 +91,7 @@ impl Peer {
             return;
         }
         if !self.slot(sqn).queued {
-            // There is room for all, but for those that stand there twice, after somebody else has asked meanwhile.
+            // There is room for all, but for those that are queued twice, after another receiver's NAK.
             if self.naks.len() >= self.slots.len() {
                 self.timers.set(self.place(sqn), again);
                 return;

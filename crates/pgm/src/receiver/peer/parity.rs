@@ -30,7 +30,7 @@ struct Group {
     length: usize,
     variable: bool,
     fragments: bool,
-    /// Where its repair stands; absent: nobody is to be asked.
+    /// The state of its repair; absent: nothing is asked for.
     phase: Option<Phase>,
     /// Packets that the last NCF promised.
     confirmed: u32,
@@ -57,7 +57,7 @@ pub(in crate::receiver) const PLACE_BYTES: usize =
 /// What a peer keeps for parity.
 #[derive(Debug)]
 pub(in crate::receiver) struct Parity {
-    /// Data packets of a whole group; 0: the source has not told, or it has no parity.
+    /// Data packets of a whole group; 0: not known, or the source has no parity.
     group_packets: u32,
     on_demand: bool,
     proactive: bool,
@@ -146,7 +146,7 @@ impl Parity {
         self.skip.is_some_and(|(from, until)| sqn.distance_from(from) < until.distance_from(from))
     }
 
-    /// The place is somebody else's from now on.
+    /// The place belongs to another number from now on.
     pub(super) fn vacate(&mut self, place: u32) {
         if let Some(held) = self.held.get_mut(place as usize) {
             *held = None;
@@ -203,7 +203,7 @@ impl Peer {
         self.parity.closed = self.parity.from;
     }
 
-    /// A group was ended early (OPT_CURR_TGSIZE): the numbers that it lacks are nobody's.
+    /// A group was ended early (OPT_CURR_TGSIZE): no packet has the numbers that it lacks.
     pub(super) fn short_group(&mut self, now_ns: u64, sqn: Sqn, size: Option<u32>, with: &mut ReceiverContext) {
         let whole = self.parity.group_packets;
         let Some(size) = size.filter(|size| (1..whole).contains(size)) else { return };
@@ -220,7 +220,7 @@ impl Peer {
             group.size = size;
         }
         let (from, until) = (first.plus(size), first.plus(whole));
-        // It is told when all data of the group were sent.
+        // The source sends it when all data of the group were sent.
         if from.is_after(self.end) {
             self.expect(now_ns, from, with);
             self.end = from;
@@ -240,7 +240,7 @@ impl Peer {
         self.settle(with);
     }
 
-    /// At the end of all that is known of, numbers that nobody has are no loss. Whether there were some.
+    /// At the end of all that is known of, numbers without a packet are no loss. Whether there were some.
     pub(super) fn pass_skipped(&mut self) -> bool {
         let Some((_, until)) = self.parity.skip.filter(|(from, _)| *from == self.base) else { return false };
         if self.base != self.end || !self.trail.is_after(self.base) {
@@ -318,7 +318,7 @@ impl Peer {
         whole.saturating_sub(u32::try_from(have).unwrap_or(u32::MAX)).saturating_sub(held).max(1)
     }
 
-    /// Parity came that nobody asked for. A source that offered none of that has the two bits of OPT_PARITY_PRM the other way
+    /// Parity came unasked. A source that offered none of that has the two bits of OPT_PARITY_PRM the other way
     /// round, as OpenPGM has: it answers no NAK for parity, so single packets are asked for.
     pub(in crate::receiver) fn parity_unasked(&mut self) {
         if self.parity.on_demand && !self.parity.proactive {
@@ -335,7 +335,7 @@ impl Peer {
         with: &mut ReceiverContext,
     ) {
         let whole = self.parity.group_packets;
-        // How large groups are is told by SPMs, of which the first may be lost.
+        // SPMs have the size of groups, and the first may be lost.
         if !self.started || whole == 0 || data.trail.is_after(self.end) {
             with.counts.parity_unused += 1;
             return;

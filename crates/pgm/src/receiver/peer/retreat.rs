@@ -4,7 +4,7 @@ use super::{MOST_PROMPT, Peer, ReceiverContext, Slot, State};
 use crate::Sqn;
 
 impl Peer {
-    /// Numbers that an SPM announced and that the source has not sent, as it says now: the earlier SPM was somebody else's.
+    /// Numbers that an SPM announced and that the source has not sent, by a later one: the earlier SPM was forged.
     pub(super) fn withdraw(&mut self, end: Sqn, with: &mut ReceiverContext) {
         self.retreat(end, with);
         if self.announced != Some(self.end) || self.by_group(self.end) {

@@ -47,7 +47,7 @@ impl Peer {
         }
     }
 
-    /// A parity NCF, or somebody else's parity NAK. It says nothing to those that lack more.
+    /// A parity NCF, or another receiver's parity NAK. Groups that lack more ignore it.
     pub(in crate::receiver) fn heard_parity(
         &mut self,
         now_ns: u64,
