@@ -51,68 +51,57 @@ pub(super) struct Row {
     pub(super) tuned: Option<(&'static str, Words)>,
 }
 
+impl Row {
+    fn new(takes: ValueKind, means: fn(&SettingRequest<'_>) -> Meaning) -> Self {
+        Self { takes, means, grub: None, tuned: None }
+    }
+
+    fn grub(self, words: Words) -> Self {
+        Self { grub: Some(words), ..self }
+    }
+
+    fn tuned(self, section: &'static str, line: Words) -> Self {
+        Self { tuned: Some((section, line)), ..self }
+    }
+}
+
+/// A setting that is one file with a choice of transparent huge pages.
+fn huge_pages(asked: &SettingRequest<'_>, file: &str) -> Meaning {
+    asked.one(Knob::file(format!("/sys/kernel/mm/transparent_hugepage/{file}"), Form::Choice))
+}
+
 impl MachineSetting {
     pub(super) fn row(self) -> Row {
+        use ValueKind::{Number, NumberOrSwitch, OneOf, Switch, Word};
+        let governors = &["performance", "powersave", "schedutil", "ondemand", "conservative", "userspace"];
         match self {
-            Self::Epp => Row {
-                takes: ValueKind::Word,
-                means: resolve::preference,
-                grub: None,
-                tuned: Some(("cpu", |value| format!("energy_performance_preference={value}"))),
-            },
-            Self::MinPerfPercent => Row {
-                takes: ValueKind::Number(0, 100),
-                means: resolve::least_clock,
-                grub: None,
-                tuned: Some(("cpu", |value| format!("min_perf_pct={value}"))),
-            },
-            Self::Boost => Row {
-                takes: ValueKind::Switch,
-                means: resolve::boost,
-                grub: None,
-                tuned: Some(("cpu", |value| format!("boost={}", u8::from(value == "on")))),
-            },
-            Self::Governor => Row {
-                takes: ValueKind::OneOf(&[
-                    "performance",
-                    "powersave",
-                    "schedutil",
-                    "ondemand",
-                    "conservative",
-                    "userspace",
-                ]),
-                means: |asked| resolve::listed(asked, "scaling_governor", "scaling_available_governors"),
-                grub: Some(|value| format!("cpufreq.default_governor={value}")),
-                tuned: Some(("cpu", |value| format!("governor={value}"))),
-            },
-            Self::LatencyUs => Row {
-                // The kernel takes a signed 32-bit number.
-                takes: ValueKind::Number(0, 2_000_000_000),
-                means: resolve::latency,
-                grub: None,
-                tuned: Some(("cpu", |value| format!("force_latency={value}"))),
-            },
-            Self::Thp => Row {
-                takes: ValueKind::OneOf(&["always", "madvise", "never"]),
-                means: |asked| asked.one(Knob::file("/sys/kernel/mm/transparent_hugepage/enabled", Form::Choice)),
-                grub: Some(|value| format!("transparent_hugepage={value}")),
-                tuned: Some(("vm", |value| format!("transparent_hugepages={value}"))),
-            },
-            Self::ThpDefrag => Row {
-                takes: ValueKind::OneOf(&["always", "defer", "defer+madvise", "madvise", "never"]),
-                means: |asked| asked.one(Knob::file("/sys/kernel/mm/transparent_hugepage/defrag", Form::Choice)),
-                grub: None,
-                tuned: Some(("vm", |value| format!("transparent_hugepage.defrag={value}"))),
-            },
-            Self::Ksm => Row {
-                takes: ValueKind::NumberOrSwitch(0, 2),
-                means: |asked| asked.one(Knob::text("/sys/kernel/mm/ksm/run")),
-                grub: None,
-                tuned: Some(("sysfs", |value| format!("/sys/kernel/mm/ksm/run={value}"))),
-            },
-            Self::Preempt => {
-                Row { takes: ValueKind::OneOf(&PREEMPT_MODELS), means: resolve::preempt, grub: None, tuned: None }
+            Self::Epp => Row::new(Word, resolve::preference)
+                .tuned("cpu", |value| format!("energy_performance_preference={value}")),
+            Self::MinPerfPercent => {
+                Row::new(Number(0, 100), resolve::least_clock).tuned("cpu", |value| format!("min_perf_pct={value}"))
             }
+            Self::Boost => {
+                Row::new(Switch, resolve::boost).tuned("cpu", |value| format!("boost={}", u8::from(value == "on")))
+            }
+            Self::Governor => Row::new(OneOf(governors), |asked| {
+                resolve::listed(asked, "scaling_governor", "scaling_available_governors")
+            })
+            .grub(|value| format!("cpufreq.default_governor={value}"))
+            .tuned("cpu", |value| format!("governor={value}")),
+            // The kernel takes a signed 32-bit number.
+            Self::LatencyUs => Row::new(Number(0, 2_000_000_000), resolve::latency)
+                .tuned("cpu", |value| format!("force_latency={value}")),
+            Self::Thp => Row::new(OneOf(&["always", "madvise", "never"]), |asked| huge_pages(asked, "enabled"))
+                .grub(|value| format!("transparent_hugepage={value}"))
+                .tuned("vm", |value| format!("transparent_hugepages={value}")),
+            Self::ThpDefrag => {
+                let words = &["always", "defer", "defer+madvise", "madvise", "never"];
+                Row::new(OneOf(words), |asked| huge_pages(asked, "defrag"))
+                    .tuned("vm", |value| format!("transparent_hugepage.defrag={value}"))
+            }
+            Self::Ksm => Row::new(NumberOrSwitch(0, 2), |asked| asked.one(Knob::text("/sys/kernel/mm/ksm/run")))
+                .tuned("sysfs", |value| format!("/sys/kernel/mm/ksm/run={value}")),
+            Self::Preempt => Row::new(OneOf(&PREEMPT_MODELS), resolve::preempt),
         }
     }
 }
