@@ -282,11 +282,11 @@ impl<const SIZE: usize> Table<SIZE> {
         shown
     }
 
-    /// A descriptor of the stack is closed: it is none from here on. None: it is not on the stack.
-    pub fn close_on_stack(&self, entry: &Entry) -> Option<Closed> {
-        let id = entry.on_stack()?;
-        entry.clear(ON_STACK | SOCKET);
-        Some(Closed { id, is_last: !entry.has(SHARED) || self.of_stack(id).is_none() })
+    /// A descriptor is closed: from here on it is no socket, and none that may come to the stack. None: it is not there.
+    pub fn close_socket(&self, entry: &Entry) -> Option<Closed> {
+        let id = entry.on_stack();
+        entry.clear(ON_STACK | SOCKET | CANDIDATE);
+        id.map(|id| Closed { id, is_last: !entry.has(SHARED) || self.of_stack(id).is_none() })
     }
 
     /// Leaves all sockets to the kernel, but for those that are on the stack in this process already, and those to come. Of others the

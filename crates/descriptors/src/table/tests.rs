@@ -180,7 +180,9 @@ impl World {
         let is_last = !fds.values().any(|other| *other == file);
         let entry = noted(table, fd);
         let expected = self.files[file].carrier.filter(|carrier| carrier.0 == at).map(|(_, id)| Closed { id, is_last });
-        assert_eq!(table.close_on_stack(entry), expected, "{fd} {entry:?}");
+        assert_eq!(table.close_socket(entry), expected, "{fd} {entry:?}");
+        // Another thread that is about to take it finds nothing.
+        assert!(!entry.has_any(SOCKET | CANDIDATE | ON_STACK));
         if expected.is_some_and(|closed| closed.is_last) {
             self.files[file].carrier = None;
         }

@@ -1,6 +1,6 @@
 //! Calls that copy and close descriptors.
 
-use crate::table::{self, ON_STACK, OWN, TABLE};
+use crate::table::{self, OWN, TABLE};
 use crate::{descriptor, errno, kernel, page, real, thread, user};
 use libc::{c_int, c_uint};
 
@@ -18,10 +18,8 @@ fn closing(fd: c_int) {
     if !page::is_own_process() {
         return;
     }
-    if entry.has_any(ON_STACK) {
+    if !entry.has_any(OWN) {
         user::closed(fd, entry);
-    } else if !entry.has_any(OWN) {
-        user::forgotten(fd, entry);
     }
     if entry.visitors.is_visited() && !thread::visits(entry) {
         descriptor::leave_heir(fd, entry);

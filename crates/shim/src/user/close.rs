@@ -9,14 +9,17 @@ use libc::c_int;
 /// How long the process' end waits for what was sent to be acknowledged, without anything happening.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
-/// Before a descriptor is closed or replaced.
-#[cold]
+/// Before a descriptor is closed or replaced: it may be on the stack, epoll instances may have it, it may be one itself, or another
+/// thread is just about to take it over.
 pub(crate) fn closed(fd: c_int, entry: &'static Entry) {
+    if !entry.has(table::ON_STACK) && (!is_enabled() || thread::is_in_stack()) {
+        return;
+    }
     let mut locked = lock();
     let state = &mut *locked;
     state.unwatch(fd);
     // From here on no call of another thread asks the kernel by this number.
-    let Some(closed) = TABLE.close_on_stack(entry) else { return };
+    let Some(closed) = TABLE.close_socket(entry) else { return };
     let id = closed.id;
     let Some(socket) = state.sockets.get(id).filter(|_| closed.is_last) else { return };
     let lingers = socket.linger_s.filter(|seconds| *seconds > 0).is_some() && !entry.has(table::NONBLOCK);
@@ -93,20 +96,4 @@ pub(crate) fn end() {
         }
         time::yield_cpu();
     }
-}
-
-/// Before a descriptor is closed that is not on the stack: epoll instances may have it, it may be one itself, or another thread is
-/// just about to take it over.
-pub(crate) fn forgotten(fd: c_int, entry: &'static Entry) {
-    if !is_enabled() || thread::is_in_stack() {
-        return;
-    }
-    let mut state = lock();
-    if entry.has(table::ON_STACK) {
-        drop(state);
-        closed(fd, entry);
-        return;
-    }
-    state.unwatch(fd);
-    entry.clear(table::SOCKET | table::CANDIDATE);
 }

@@ -35,7 +35,7 @@ mod ready;
 mod stream;
 
 pub(crate) use address::NameBuffer;
-pub(crate) use close::{closed, end, forgotten, release_guard, streams_at_end};
+pub(crate) use close::{closed, end, release_guard, streams_at_end};
 pub(crate) use control::Control;
 pub(crate) use data::{receive, send};
 pub(crate) use datagram::reconnected;
