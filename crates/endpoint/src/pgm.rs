@@ -6,14 +6,14 @@
 //! so that it stays heard and repairs.
 
 use crate::pace::{self, AnswerLoop, TxStampFeedback};
-use crate::reflect::{Around, wanted_tag};
+use crate::reflect::wanted_tag;
 use crate::reflector::{
     DataSource, Failure, ReflectorConfig, ReflectorEvent, STACK_TOUCHED, SessionLink, StartCommand, failed,
     place_thread, summary,
 };
 use clock::Clock;
 use flow::PassObserver as _;
-use net::{NetError, PathOptions};
+use net::NetError;
 use pgm::receiver::SessionEvent;
 use pgm::{Gsi, Tsi};
 use pgm_io::{Ends, EventKind, Incoming, PgmIoError, PgmSocket, PgmSocketCounts, PgmSocketOptions, RepairNote};
@@ -64,13 +64,7 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
     task::prefault_stack(STACK_TOUCHED);
     let mut observers = flow::pass_observers();
     while let Some(StartCommand { size, .. }) = next(orders, &mut way)? {
-        let options = PathOptions {
-            receive: request.end.receive,
-            idle: request.end.idle,
-            clock,
-            timeout_ns: 0,
-            stop: link.halt.flag(),
-        };
+        let options = link.path_options(&request.end, clock);
         way.clear_log();
         let before = way.counts();
         let loop_ = AnswerLoop {
@@ -86,13 +80,7 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
             budget: RateBudget::new(clock.rate(), limits.max_rate_pps),
             stamp_feedback: TxStampFeedback::new(None),
             buffer: &mut buffer,
-            around: Around {
-                halt: &link.halt,
-                observers: &mut observers,
-                size,
-                cpu: request.end.cpu,
-                started: || link.report(ReflectorEvent::Started),
-            },
+            around: link.around(&request.end, size, &mut observers),
         };
         let outcome = way.with_duplex(&options, loop_).map_err(failed)?;
         let after = way.counts();

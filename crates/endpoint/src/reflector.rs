@@ -12,9 +12,9 @@ use crate::pace::{self, AnswerLoop, TxStampFeedback};
 use crate::reflect::{Around, LoopShape, RateLimiter, ReflectLoop, SizeOutcome, wanted_tag};
 use crate::transactions;
 use clock::Clock;
-use flow::PassObserver as _;
+use flow::PassObserver;
 use model::stream::StreamInterval;
-use model::{Finding, FindingId, FrameBackend, Limits, Protocol, Receive, Role, StampClock, Stamps};
+use model::{EndSpec, Finding, FindingId, FrameBackend, Limits, Protocol, Receive, Role, StampClock, Stamps};
 use net::{DataListener, DataSocket, NetError, PathError, PathOptions};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -169,6 +169,22 @@ pub(crate) struct SessionLink {
 }
 
 impl SessionLink {
+    /// How a path of this end waits.
+    pub(crate) fn path_options(&self, end: &EndSpec, clock: Clock) -> PathOptions<'_> {
+        PathOptions { receive: end.receive, idle: end.idle, clock, timeout_ns: 0, stop: self.halt.flag() }
+    }
+
+    /// What a loop of this end runs between.
+    pub(crate) fn around<'a>(
+        &'a self,
+        end: &EndSpec,
+        size: u32,
+        observers: &'a mut dyn PassObserver,
+    ) -> Around<'a, impl FnOnce()> {
+        let started = || self.report(ReflectorEvent::Started);
+        Around { halt: &self.halt, observers, size, cpu: end.cpu, started }
+    }
+
     pub(crate) fn report(&self, report: ReflectorEvent) {
         // Without a listener the session is over; a full socket wakes it anyway.
         let _ = self.reports.send(report);
@@ -288,25 +304,13 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
             counts_losses: protocol.counts_losses(),
             tag: tag.and_then(|tag| wanted_tag(size as usize, tag)),
         };
-        let options = PathOptions {
-            receive: request.end.receive,
-            idle: request.end.idle,
-            clock,
-            timeout_ns: 0,
-            stop: link.halt.flag(),
-        };
+        let options = link.path_options(&request.end, clock);
         let dropped = data.dropped();
         let loop_ = ReflectLoop {
             shape,
             pace: RateLimiter::new(clock, max_rate_pps, request.pings),
             buffer: &mut buffer,
-            around: Around {
-                halt: &link.halt,
-                observers: &mut observers,
-                size,
-                cpu: request.end.cpu,
-                started: || link.report(ReflectorEvent::Started),
-            },
+            around: link.around(&request.end, size, &mut observers),
         };
         let outcome = match (&mut data, &request.pace) {
             (DataPath::Socket(socket), Some(asked)) => answer(socket, asked, loop_, (clock, max_rate_pps), &options)?,

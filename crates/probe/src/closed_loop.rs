@@ -118,14 +118,8 @@ impl Engine for ClosedLoop<'_> {
         let path_info = self.peer.path_info.clone();
         let report = reports.into_iter().next().flatten();
         let other = Other { report, ..Other::only(&path_info) };
-        let timed = TimedResult {
-            recorded,
-            rates: done.rates,
-            width_percent: done.width_percent,
-            pgm: None,
-            events: Vec::new(),
-            wake: None,
-        };
+        let (rates, width_percent) = (done.rates, done.width_percent);
+        let timed = TimedResult { rates, width_percent, ..TimedResult::new(recorded) };
         let parts = Parts {
             path_info,
             map: done.map,

@@ -141,6 +141,13 @@ pub(crate) fn assemble(task: &ProbeTask, pass: Pass, mut parts: Parts) -> Measur
     measured
 }
 
+impl TimedResult {
+    /// Of a loop that has nothing else to say.
+    pub(crate) fn new(recorded: Recorded) -> Self {
+        Self { recorded, rates: Vec::new(), width_percent: None, pgm: None, events: Vec::new(), wake: None }
+    }
+}
+
 fn far_end(spec: &ProbeSpec, other: Other) -> FarEnd {
     let Other { name, address, one_machine, report } = other;
     let has_reported = report.is_some();
@@ -197,14 +204,7 @@ pub(crate) mod tests {
             .collect();
         recorder.ingest(&samples);
         let map = MapRecorder::new(clock).finish();
-        let timed = TimedResult {
-            recorded: recorder.finish(Some(&map)),
-            rates: rates.to_vec(),
-            width_percent: None,
-            pgm: None,
-            events: Vec::new(),
-            wake: None,
-        };
+        let timed = TimedResult { rates: rates.to_vec(), ..TimedResult::new(recorder.finish(Some(&map))) };
         let report = StopReport { over_rate: 3, received: 480, ..StopReport::default() };
         Parts {
             path_info: PathInfo { loopback_intended: true, ..PathInfo::default() },

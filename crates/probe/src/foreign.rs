@@ -111,8 +111,7 @@ impl Engine for Foreign<'_> {
             interval_ns: spec.interval_us.map(|us| 1000 * u64::from(us)),
             ..WakeReport::default()
         });
-        let timed =
-            TimedResult { recorded, rates: Vec::new(), width_percent: None, pgm: None, events: Vec::new(), wake };
+        let timed = TimedResult { wake, ..TimedResult::new(recorded) };
         // Raw samples are in the worker's ticks.
         let map = model::ClockMap { rate: said.rate, points: Vec::new(), ..map.finish() };
         let has_peer = spec.probe().has_peer();

@@ -345,8 +345,7 @@ impl OpenLoop<'_> {
         let (lost, sent) = (recorded.messages.lost, done.send.sent.saturating_mul(reports.len() as u64));
         found.extend(driver::loss_by_direction(&self.task.spec, lost, sent, done.answered, &reports, ""));
         let vanished = driver::vanished(failure.as_ref(), found);
-        let timed =
-            TimedResult { recorded, rates: Vec::new(), width_percent: None, pgm, events: of_group.events, wake: None };
+        let timed = TimedResult { pgm, events: of_group.events, ..TimedResult::new(recorded) };
         let is_one = remotes.len() == 1;
         let others = remotes.iter().zip(names).zip(reports).map(|((remote, name), report)| Other {
             name: Some(name).filter(|_| !is_one),

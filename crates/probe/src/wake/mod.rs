@@ -97,14 +97,7 @@ impl Engine for WakeUps<'_> {
         own.carried = None;
         own.notes.extend(findings(spec, &wake, &done.sleepers, &self.cpus));
         own.notes.extend(overrun(done.sleepers.iter().map(|one| one.dropped).sum()));
-        let timed = TimedResult {
-            recorded,
-            rates: Vec::new(),
-            width_percent: done.width_percent,
-            pgm: None,
-            events: Vec::new(),
-            wake: Some(wake),
-        };
+        let timed = TimedResult { width_percent: done.width_percent, wake: Some(wake), ..TimedResult::new(recorded) };
         let parts = Parts {
             path_info: PathInfo { one_machine: true, ..PathInfo::default() },
             map: done.map,
