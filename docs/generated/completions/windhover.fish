@@ -934,7 +934,7 @@ complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_see
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l least -d 'The least change that matters, in percent' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l plan -d 'Measure the cells of this plan instead of the one that the flags below describe' -r -F
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l lab -d 'Lab: netns or loopback, a new one of that kind; or the NAME of one that is up (lab up)' -r
-complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l protocol -d 'tcp, mptcp, udp, unix-stream, unix-dgram, pipe, shm or frame' -r
+complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l protocol -d 'tcp, mptcp, udp, sctp, sctp-seqpacket, dccp, unix-stream, unix-dgram, pipe, shm or frame' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l size -d 'Message size in bytes' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -s t -l seconds -d 'Seconds a measurement' -r
 complete -c windhover -n "__fish_windhover_using_subcommand tune; and __fish_seen_subcommand_from try" -l receive -d 'Receive mode: block, spin, poll, select, epoll ...; INITIATOR;REFLECTOR where they differ' -r
