@@ -4,6 +4,7 @@
 //! A test reads the whole state of the machine before and after with [`state`], which asks the kernel and not Windhover.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests panic, and say what they skip")]
 
+mod borders;
 mod igb;
 mod igb_clock;
 mod igb_rt;

@@ -65,12 +65,13 @@ const USUAL: Boot = Boot {
     on_demand: false,
 };
 
-const BOOTS: [Boot; 10] = [
+const BOOTS: [Boot; 11] = [
     Boot { name: "nic", nic: Some("e1000e"), ..USUAL },
     Boot { name: "igb", nic: Some("igb"), on_demand: true, ..USUAL },
     Boot { name: "igb_clock", nic: Some("igb"), cpus: 1, on_demand: true, ..USUAL },
     Boot { name: "igb_rt", nic: Some("igb"), kernel: "debian-6.12-rt", on_demand: true, ..USUAL },
     Boot { name: "partition", ..USUAL },
+    Boot { name: "borders", modules: &["crc32c_generic", "sctp", "dccp_ipv4"], cpus: 2, on_demand: true, ..USUAL },
     Boot { name: "nohz_full", parameters: "nohz_full=3 rcu_nocbs=3", ..USUAL },
     Boot { name: "isolcpus", parameters: "isolcpus=domain,3", ..USUAL },
     Boot { name: "preempt", limit: Duration::from_secs(800), on_demand: true, ..USUAL },
