@@ -168,9 +168,13 @@ impl<F: FnOnce()> Around<'_, F> {
 
     /// Of a path that broke before the loop. The client gets its start all the same: the end follows, with the reason.
     pub(crate) fn broken(self, broken: PathError) -> SizeOutcome {
-        (self.started)();
-        self.halt.leave();
-        SizeOutcome { broken: Some(broken), ..SizeOutcome::default() }
+        let Self { halt, observers, size, started, .. } = self;
+        observers.begin(size);
+        started();
+        halt.leave();
+        let mut report = StopReport::default();
+        observers.end(&mut report);
+        SizeOutcome { report, broken: Some(broken), ..SizeOutcome::default() }
     }
 }
 

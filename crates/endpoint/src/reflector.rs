@@ -332,8 +332,9 @@ fn run(plan: ReflectorConfig, orders: &mpsc::Receiver<StartCommand>, link: &Sess
     Ok(())
 }
 
-pub(crate) fn summary(outcome: SizeOutcome, notes: &[Finding], clock: Clock) -> StopReport {
+pub(crate) fn summary(mut outcome: SizeOutcome, notes: &[Finding], clock: Clock) -> StopReport {
     let mut notes = notes.to_vec();
+    notes.append(&mut outcome.report.notes);
     match outcome.broken {
         // An initiator that closes its data connection first does so because it is done or broken itself: it knows.
         None | Some(PathError::Closed) => {}

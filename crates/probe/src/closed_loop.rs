@@ -29,8 +29,7 @@ pub(crate) fn measure(
 ) -> Result<Outcome, ProbeError> {
     // The child of a local protocol is started by this thread, which outlives it, before it gets its CPU.
     let peer = peer::open(task, context)?;
-    let engine = ClosedLoop::prepare(task, context, clock, peer)?;
-    driver::drive(engine, task, context, &[None], give)
+    driver::drive(|| ClosedLoop::prepare(task, context, clock, peer), task, context, &[None], give)
 }
 
 /// The measuring thread's own state. Made on that thread.
@@ -110,7 +109,7 @@ impl Engine for ClosedLoop<'_> {
         }
         let Collected { reports, failure } = self.collect_reports(size, &done, ended, recorder.received());
         let recorded = recorder.finish(Some(&done.map));
-        own.notes = self.findings(rounds.unmatched.overrun, fallback);
+        own.notes.extend(self.findings(rounds.unmatched.overrun, fallback));
         let (lost, sent) = (recorded.messages.lost, rounds.rounds_sent().saturating_mul(u64::from(spec.pings)));
         let scope = "warm-up included, ";
         own.notes.extend(driver::loss_by_direction(spec, lost, sent, rounds.answers, &reports, scope));

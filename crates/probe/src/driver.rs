@@ -47,8 +47,9 @@ pub(crate) trait Engine {
 }
 
 /// Runs all sizes, and all rates of each, on an engine. Each result is given to `give` before the next pass starts.
+/// The observers come first: locking memory is not work for a thread that has its CPU and policy.
 pub(crate) fn drive<E: Engine>(
-    mut engine: E,
+    open: impl FnOnce() -> Result<E, ProbeError>,
     task: &ProbeTask,
     context: &Context,
     rates: &[Option<f64>],
@@ -56,6 +57,7 @@ pub(crate) fn drive<E: Engine>(
 ) -> Result<Outcome, ProbeError> {
     let mut outcome = Outcome::default();
     let mut observers = observers(task, context);
+    let mut engine = open()?;
     let result = drive_all(&mut engine, task, context, rates, &mut observers, give, &mut outcome);
     engine.close();
     result.map(|()| outcome)
@@ -98,7 +100,10 @@ fn drive_all(
                 let further = Pass { first: false, ..pass };
                 match measure(engine, task, further, observers) {
                     Ok(Some((further, failed, _))) => {
-                        observers.take_further_pass(&mut measured, &further);
+                        outcome.interrupted |= further.result.interrupted;
+                        if !further.result.interrupted {
+                            observers.take_further_pass(&mut measured, &further);
+                        }
                         failure = failed;
                     }
                     Ok(None) => outcome.interrupted = true,

@@ -48,7 +48,7 @@ pub(crate) fn measure(
     sink: &mut dyn FnMut(Measured),
 ) -> Result<Outcome, ProbeError> {
     let _affinity = AffinityGuard::away_from(&[task.spec.initiator.cpu]);
-    driver::drive(Foreign { task, context, clock }, task, context, &[None], sink)
+    driver::drive(|| Ok(Foreign { task, context, clock }), task, context, &[None], sink)
 }
 
 struct Foreign<'a> {
@@ -105,7 +105,7 @@ impl Engine for Foreign<'_> {
         recorded.started_ns = started_ns;
         let report = reports.into_iter().next().flatten();
         let answered = report.as_ref().map(|report| report.sent);
-        own.notes = findings(spec, &said, recorded.messages.received, answered);
+        own.notes.extend(findings(spec, &said, recorded.messages.received, answered));
         let vanished = driver::vanished(failure.as_ref(), &mut own.notes);
         let wake = (spec.probe() == Probe::Wake).then(|| WakeReport {
             interval_ns: spec.interval_us.map(|us| 1000 * u64::from(us)),

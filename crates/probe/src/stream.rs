@@ -51,7 +51,7 @@ pub(crate) fn measure(
     sink: &mut dyn FnMut(Measured),
 ) -> Result<Outcome, ProbeError> {
     let _affinity = AffinityGuard::away_from(&[task.spec.initiator.cpu]);
-    driver::drive(StreamEngine { task, context, clock }, task, context, &[None], sink)
+    driver::drive(|| Ok(StreamEngine { task, context, clock }), task, context, &[None], sink)
 }
 
 /// The engine of `stream`: each size has sessions of its own.

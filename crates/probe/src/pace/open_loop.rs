@@ -61,7 +61,7 @@ pub(crate) fn measure(
         _ => pace.rates_pps.iter().copied().map(Some).collect(),
     };
     let engine = OpenLoop { task, context, clock, pace: &pace, paths, placement, number: 0, before: None };
-    driver::drive(engine, task, context, &rates, give)
+    driver::drive(|| Ok(engine), task, context, &rates, give)
 }
 
 struct OpenLoop<'a> {

@@ -50,7 +50,7 @@ pub(crate) fn measure(
     let cpus: Vec<Option<u32>> = task.spec.initiator_cpus().collect();
     let _affinity = AffinityGuard::away_from(&cpus);
     let engine = WakeUps { task, context, clock: Clock::monotonic(), cpus };
-    driver::drive(engine, task, context, &[None], give)
+    driver::drive(|| Ok(engine), task, context, &[None], give)
 }
 
 struct WakeUps<'a> {
