@@ -194,9 +194,9 @@ impl Protocol {
         self.traits().counts_losses
     }
 
-    /// The shortest message in bytes: of what loses nothing a message of 0 bytes cannot be sent.
+    /// The shortest message in bytes: 1 where nothing is lost, or where 0 bytes received end the connection.
     pub fn min_size(self) -> u32 {
-        u32::from(!self.counts_losses())
+        u32::from(self.is_connection() || !self.counts_losses())
     }
 
     /// Whether it is asked for by its name: of the others the probe says enough.

@@ -83,9 +83,11 @@ fn failed_datagram(call: &'static str, fd: RawFd, bytes: usize) -> Result<(), Pa
         return Err(PathError::SendBuffer { bytes, buffer });
     }
     match errno {
-        // A send of a datagram waits only for buffer space that the local device frees by itself.
+        // A send of a datagram waits only for buffer space that the local device frees by itself; SCTP's for the peer's window.
         libc::EINTR => Err(PathError::Interrupted),
         libc::EMSGSIZE => Err(PathError::TooLarge { bytes }),
+        // DCCP's queue is full: it refuses a send also to a socket that waits (dccp_sendmsg in Linux).
+        libc::EAGAIN => Ok(()),
         errno if is_lost(errno) => Ok(()),
         errno => Err(broken(call, errno)),
     }

@@ -474,7 +474,7 @@ impl OpenRequest {
                 self.end.receive
             ));
         }
-        if self.socket.more && protocol.is_addressed() && (self.pings > 1 || self.pongs > 1) {
+        if self.socket.more && !protocol.is_stream() && (self.pings > 1 || self.pongs > 1) {
             return bad(format!("MSG_MORE joins {protocol} messages into one datagram: leave --more out, or use tcp"));
         }
         if !protocol.carries(self.probe) {
@@ -580,18 +580,15 @@ impl OpenRequest {
         if end.receive == Receive::Spin && !limits.allow_spin {
             return limit("the reflector does not allow spinning: use --receive block");
         }
-        let idle = end.idle.total();
-        if idle > limits.max_idle_descriptors {
-            return limit(format!(
-                "{idle} idle descriptors are above the reflector's limit of {}",
-                limits.max_idle_descriptors
-            ));
+        let (idle, most) = (end.idle.total(), limits.max_idle_descriptors);
+        if idle > most {
+            return limit(format!("{idle} idle descriptors are above the reflector's limit of {most}"));
         }
+        let most = limits.max_buffer_bytes;
         for bytes in [end.send_buffer_bytes, end.receive_buffer_bytes].into_iter().flatten() {
-            if bytes > limits.max_buffer_bytes {
+            if bytes > most {
                 return limit(format!(
-                    "a socket buffer of {bytes} bytes is above the reflector's limit of {} bytes",
-                    limits.max_buffer_bytes
+                    "a socket buffer of {bytes} bytes is above the reflector's limit of {most} bytes"
                 ));
             }
         }
