@@ -109,13 +109,13 @@ pub fn assemble(mut pass: Pass<'_>) -> Measured {
 
 fn judge(pass: &Pass<'_>) -> model::Verdict {
     let address = pass.others.first().and_then(|other| other.end.address.as_deref());
-    let told = pass.others.iter().filter(|other| other.has_reported);
+    let reported = pass.others.iter().filter(|other| other.has_reported);
     let far = |other| EndEvidence::of(Role::Reflector, FarEnd::named(other), other.one_machine, &other.end);
     crate::verdict(&Evidence {
         spec: pass.spec,
         program: pass.program,
         initiator: EndEvidence::of(Role::Initiator, Role::Initiator.word(), true, &pass.initiator),
-        reflectors: told.map(far).collect(),
+        reflectors: reported.map(far).collect(),
         clock: pass.clock.as_ref(),
         messages: &pass.messages,
         recorded: pass.recorded.as_ref(),

@@ -491,7 +491,7 @@ fn other_tasks(evidence: &Evidence<'_>, end: &EndEvidence<'_>) -> Option<(String
     let remedy = if end.spec.policy.is_real_time() {
         "they ran while it waited, which costs cache misses and wake-ups: keep them off it (shield, isolcpus)"
     } else {
-        "keep them off it (shield, isolcpus, --cpu), or use --policy fifo:1"
+        remedy::OTHER_TASKS.of(evidence.program)
     };
     (other > OTHER_TASKS_NS && share > OTHER_TASKS_PERCENT).then(|| {
         let detail = format!(

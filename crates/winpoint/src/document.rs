@@ -51,7 +51,7 @@ pub(crate) fn assemble(task: &Task, peer: &Peer, pass: PassSize, mut recorded: R
     let facts = platform::facts();
     recorded.started_ns = seen.started_ns;
     let detail = format!(
-        "measured by {TOOL} {VERSION} on {} with {}: its CPU use, faults, moves between CPUs and drops were not watched",
+        "measured by {TOOL} {VERSION} on {} with {}: its CPU use, faults, moves between CPUs and drops at receiving were not watched",
         facts.os,
         platform::CLOCK
     );

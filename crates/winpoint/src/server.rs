@@ -281,7 +281,7 @@ impl Session<'_> {
 fn note() -> Finding {
     let facts = platform::facts();
     let detail = format!(
-        "reflected by winpoint on {} ({}): its CPU use, faults and drops were not watched",
+        "reflected by winpoint on {} ({}): its CPU use, faults and drops at receiving were not watched",
         facts.os,
         platform::CLOCK
     );

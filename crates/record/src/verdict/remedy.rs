@@ -63,6 +63,9 @@ remedies! {
     SLOW_REFLECTOR:
         "raise its receive buffer or its limits, give it a CPU of its own (--remote-cpu, --remote-policy), or lower --rate",
         "raise its receive buffer or its limits, give it a CPU of its own, or lower --rate";
+    OTHER_TASKS:
+        "keep them off it (shield, isolcpus, --cpu), or use --policy fifo:1",
+        "keep them off it, or give that end a real-time policy";
     TICK_SLICES:
         "use --policy fifo:1, or keep other tasks off the measuring CPUs",
         "use --priority realtime or --mmcss, or keep other tasks off the measuring CPUs (--cpu)";
