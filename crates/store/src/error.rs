@@ -15,8 +15,10 @@ pub enum StoreError {
     DiskFull(PathBuf),
     #[error("cannot write {}: {cause}", .path.display())]
     Write { path: PathBuf, cause: io::Error },
-    #[error("cannot write {}: {kept} of {all} raw samples are in it, and the figures hold all of them: {cause}", .path.display())]
+    #[error("cannot write {}: {kept} of {all} raw samples are in it, and the figures hold all of them: {cause}: free some space, or name another --raw", .path.display())]
     SamplesCut { path: PathBuf, kept: usize, all: usize, cause: io::Error },
+    #[error("raw samples cannot be read: {0}: measure again with both ends of one build")]
+    Samples(String),
     #[error("--raw {}: there is no folder {}: make it first", .prefix.display(), .folder.display())]
     NoFolder { prefix: PathBuf, folder: PathBuf },
     /// What is written to a run stays in it.

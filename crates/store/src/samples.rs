@@ -30,10 +30,10 @@ pub fn check_samples(prefix: &Path) -> Result<(), StoreError> {
 /// is the last column. Of `wake` it is PREFIX-wake.dat with deadlines and latencies. `raw` is what `record` keeps.
 ///
 /// # Errors
-/// [`StoreError::Encode`] for samples that cannot be read, else of the file. Where the disk is full, what fits stays there, up
+/// [`StoreError::Samples`] for samples that cannot be read, else of the file. Where the disk is full, what fits stays there, up
 /// to its last whole line, and [`StoreError::SamplesCut`] says how much that is.
 pub fn write_samples(prefix: &Path, result: &ResultDocument, raw: &str) -> Result<(), StoreError> {
-    let unreadable = |why: &dyn std::fmt::Display| StoreError::encoding("raw samples", &why);
+    let unreadable = |why: &dyn std::fmt::Display| StoreError::Samples(why.to_string());
     let bytes = STANDARD.decode(raw).map_err(|error| unreadable(&error))?;
     let paced = result.probe == Probe::Pace;
     let head = match result.probe {
