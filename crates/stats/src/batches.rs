@@ -131,7 +131,8 @@ impl Default for BatchIntervals {
 /// [`MIDDLES`] times the middle of a block by the remedian of base 4: the medians of fours of values, the medians of fours of these,
 /// and the mean of the two that are left (P. J. Rousseeuw and G. W. Bassett, "The remedian: a robust averaging method for large
 /// data sets", 1990). The values of a four are eight apart: a processor works on eight fours at once, and a burst of eight slow
-/// values has one in each four, which does not move it. Four times a value must fit into its type.
+/// values has one in each four, which does not move it. Two slow neighbours in every eight do, as two of a four are slow then. Eight
+/// times a value must fit into its type.
 fn middles<T: Copy + Ord + Add<Output = T> + Sub<Output = T> + Into<u64>>(block: &[T; BLOCK]) -> u64 {
     const FOURS: usize = BLOCK / 4;
     // The second and the third of four, together.
@@ -142,6 +143,7 @@ fn middles<T: Copy + Ord + Add<Output = T> + Sub<Output = T> + Into<u64>>(block:
 }
 
 const MIDDLES: u128 = 8;
+const _: () = assert!((Block::END - 1) * 8 <= u32::MAX as u64);
 
 fn buckets(values: &[u64]) -> impl Iterator<Item = usize> {
     values.iter().map(|value| Tally::bucket(*value))
