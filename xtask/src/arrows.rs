@@ -11,8 +11,11 @@ const UNSAFE_CRATES: [&str; 9] = ["clock", "task", "net", "netlink", "host", "tr
 /// tables, so it names what they are made of. Sockets of the preload library's stack know nothing of the calls in front of them.
 const LINE: [(&str, &[&str]); 4] = [
     ("crates/report/src/compare", &["say", "draw", "document", "html", "text", "Report"]),
-    ("crates/report/src/say", &["draw", "layout", "html", "markdown", "text", "csv", "Report"]),
-    ("crates/report/src/draw", &["compare", "say", "document", "layout", "html", "markdown", "text", "csv", "Report"]),
+    ("crates/report/src/say", &["draw", "sheet", "layout", "html", "markdown", "text", "csv", "Report"]),
+    (
+        "crates/report/src/draw",
+        &["compare", "say", "sheet", "document", "layout", "html", "markdown", "text", "csv", "Report"],
+    ),
     ("crates/shim/src/user", &["signal", "calls"]),
 ];
 

@@ -1,7 +1,7 @@
 //! Stored runs as cells: combinations of factors with their figures, names and boots; and which cells of two sides belong together and
 //! how far apart these are.
 //!
-//! Pure: takes documents, reads no file. No layout, and no sentence but those that are part of a finding or an error. Times are
+//! Pure: takes documents, reads no file. No layout, and no sentence but titles, reasons for an exclusion, and those of a finding or an error. Times are
 //! nanoseconds.
 
 pub mod boots;

@@ -10,7 +10,7 @@ use model::{
     CellBoot, Fate, Finding, FindingId, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, Probe, ResultDocument, Substrate,
 };
 use sample::{Chance, Recipe, Shape};
-use windhover_report::compare::{self, Written as _, csv_columns};
+use windhover_report::compare::{self, ComparisonWriter as _, csv_columns};
 use windhover_report::{Options, Report};
 
 const EMPTY: Recipe = Recipe {

@@ -9,7 +9,7 @@ use digest::{Metric, RunInput};
 use model::{Probe, ResultDocument, Substrate};
 use sample::{Chance, Recipe, Shape};
 use stats::Looks;
-use windhover_report::compare::{self, TwoSettings, Written as _};
+use windhover_report::compare::{self, ComparisonWriter as _, TwoSettings};
 
 const EMPTY: Recipe = Recipe {
     name: "a-20261121T214304Z",

@@ -6,7 +6,7 @@ use digest::compare::{CompareOptions, Outcome};
 use digest::{Mark, RunInput};
 use model::{Finding, FindingId, LatencyKind, Probe, Role, Substrate};
 use sample::{Recipe, Shape};
-use windhover_report::compare::{self, Written as _};
+use windhover_report::compare::{self, ComparisonWriter as _};
 use windhover_report::{Options, Report, SfntFacts, csv_columns};
 
 const SMALL: Recipe = Recipe {

@@ -8,7 +8,7 @@ mod words;
 mod write;
 
 pub use two_settings::TwoSettings;
-pub use write::{Written, csv_columns};
+pub use write::{ComparisonWriter, csv_columns};
 
 pub(crate) use idle::faster_under_load;
 pub(crate) use words::{FIGURES, bounds, extent, most, p_word, size, title};

@@ -36,7 +36,7 @@ fn first_sets(one: &Comparison) -> Vec<Set<'_>> {
 
 type Row<'c> = (&'c Comparison, &'c Set<'c>, &'c MetricComparison);
 
-/// The columns of [`Written::csv`], with their meaning:
+/// The columns of [`ComparisonWriter::csv`], with their meaning:
 ///
 /// | column | meaning |
 /// |---|---|
@@ -156,7 +156,7 @@ fn gate_head(gate: &GateOutcome) -> String {
 }
 
 /// Comparisons as text and files.
-pub trait Written {
+pub trait ComparisonWriter {
     /// As aligned plain text, kept within `width` columns: of each comparison the first screen (what was compared, the figures that
     /// matter, at most five sentences), then the details. `all`: every cell's figures, not only those of all cells together.
     fn text(&self, width: usize, all: bool) -> String;
@@ -243,7 +243,7 @@ fn written(made: &Comparisons, form: Form, all: bool) -> String {
     sheet.finish()
 }
 
-impl Written for Comparisons {
+impl ComparisonWriter for Comparisons {
     fn text(&self, width: usize, all: bool) -> String {
         written(self, Form::Terminal(width), all)
     }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, anyhow};
 use digest::RunInput;
 use model::worker::ProbeTask;
 use model::{ProbeSpec, ResultDocument, RunDocument, StopRule, Substrate, WorkerEvent, WorkerSpec};
-use report::compare::{TwoSettings, Written as _};
+use report::compare::{ComparisonWriter as _, TwoSettings};
 use stats::Looks;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@ use crate::cli::compare::{Compare, CompareFormat};
 use crate::output::{Failure, Output, width};
 use digest::RunInput;
 use digest::compare::{CompareError, CompareOptions, Siblings, Where, known_factors};
-use report::compare::Written as _;
+use report::compare::ComparisonWriter as _;
 use report::run_input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
