@@ -33,7 +33,9 @@ pub(crate) fn run() -> Result<()> {
 fn is_product(path: &Path) -> bool {
     const TESTS: [&str; 3] = ["tests", "fuzz", "benches"];
     let is_test = path.components().any(|part| TESTS.iter().any(|name| part.as_os_str() == *name));
-    files::has_ending(path, "rs") && !is_test && !path.ends_with("tests.rs")
+    // What runs the tests is a part of xtask like others.
+    let runs_tests = path.starts_with("xtask/src/tests");
+    files::has_ending(path, "rs") && (runs_tests || !is_test && !path.ends_with("tests.rs"))
 }
 
 fn owner(path: &str) -> String {
@@ -67,6 +69,7 @@ mod tests {
             ("crates/net/src/tcp.rs", true),
             ("crates/net/tests/tcp.rs", false),
             ("crates/net/src/tcp/tests.rs", false),
+            ("xtask/src/tests/guest/mod.rs", true),
             ("docs/net.md", false),
             ("crates/report/src/page.js", false),
         ] {

@@ -14,6 +14,7 @@ const FEWEST_ROUNDS: usize = 3;
 /// Time measured of each way in a round, after a warm-up.
 const MEASURE_MS: u32 = 150;
 const WARMUP_MS: u32 = 30;
+
 /// One way for a message to the peer and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Candidate {

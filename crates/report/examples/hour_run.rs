@@ -4,7 +4,7 @@
 #[path = "../tests/synthetic/mod.rs"]
 mod synthetic;
 
-use model::{LatencyKind, PacedSample, ResultDocument, Sample, TickRate};
+use model::{LatencyKind, PacedSample, ResultDocument, Sample, SampleFlags, TickRate};
 use record::{Paced, PacedConfig, Recorded};
 use std::error::Error;
 use std::path::Path;
@@ -12,6 +12,8 @@ use std::thread;
 use synthetic::{Cell, Files, Message, chance, files};
 
 const RATE_PPS: u64 = 40_000;
+/// After which a message without an answer is lost.
+const TIMEOUT_NS: u64 = 1_000_000_000;
 /// When the first message is due.
 const BEGIN_NS: u64 = 1_000_000;
 
@@ -31,6 +33,16 @@ fn sample(noisy: bool, seq: u64) -> Sample {
     }
     let intended = BEGIN_NS + seq * (1_000_000_000 / RATE_PPS);
     let sent = intended + lateness_ns;
+    if noisy && draw.is_multiple_of(1_000_003) {
+        return Sample {
+            seq,
+            intended,
+            sent,
+            received: sent + TIMEOUT_NS,
+            flags: SampleFlags::LOST,
+            ..Sample::default()
+        };
+    }
     Sample { seq, intended, sent, received: sent + rtt_ns, ..Sample::default() }
 }
 

@@ -83,9 +83,9 @@ const BOOTS: [Boot; 11] = [
 const VOLUMES: &str = "volumes";
 const VOLUME_TOOLS: [&str; 4] = ["mdadm", "lvm2", "libdevmapper-event1.02.1", "libaio1"];
 
-/// What the tests of labs in guests are called among the boots, and those that compare kernels, which run where they are named.
-/// One of them runs always: they take four minutes, and all boot in the same way.
+/// The test of a lab in a guest that always runs: all take four minutes, and boot in the same way.
 const USUAL_LAB: &str = "a_lab_in_a_guest_is_measured_by_commands_and_campaigns";
+/// What the tests of labs in guests are called among the boots, and those that compare kernels, which run where they are named.
 const LABS: &str = "labs";
 const KERNELS: &str = "kernels";
 
