@@ -117,6 +117,10 @@ impl Call {
         let yield_ns = Some(settings::ns(Key::Yield)).filter(|ns| *ns > 0).unwrap_or(u64::MAX);
         let contention_ns = settings::ns(Key::Contention);
         let (mut last, mut is_last_round, mut switches) = (limits.began, false, None);
+        // A handler that ran before the thread was noted may have closed the descriptor: the number can be another file's.
+        if self.handled.interrupted(limits.by_any_signal) {
+            return Spun::Interrupted;
+        }
         loop {
             for _ in 0..ROUND {
                 if visit.is_some_and(|visit| !visit.is_valid()) {
