@@ -50,6 +50,8 @@ pub struct Flag {
     pub daily_on: &'static [Probe],
 }
 
+/// First, without a heading.
+pub(super) const TOP: &str = "";
 pub(super) const MESSAGES: &str = "Messages";
 pub(super) const DATA: &str = "Data";
 pub(super) const SCHEDULE: &str = "Schedule";
@@ -60,25 +62,26 @@ pub(super) const IDLE: &str = "Idle descriptors (pad the set of select, poll and
 pub(super) const OUTPUT: &str = "Output";
 
 /// The headings of flags in the order of help; flags without one come first.
-pub const HEADINGS: [&str; 9] = ["", MESSAGES, DATA, SCHEDULE, STOP, ENDS, SOCKET, IDLE, OUTPUT];
+pub const HEADINGS: [&str; 9] = [TOP, MESSAGES, DATA, SCHEDULE, STOP, ENDS, SOCKET, IDLE, OUTPUT];
 
 impl Flag {
-    pub(super) const fn value(
+    /// One that takes the value of its factor, unless others of these functions say otherwise.
+    pub(super) const fn new(
         long: &'static str,
         on: &'static [Probe],
-        value_name: &'static str,
+        heading: &'static str,
         help: &'static str,
     ) -> Self {
         Self {
             long,
             short: &[],
             on,
-            value_name,
+            value_name: "",
             help,
             default: None,
             gives: Gives::Value,
             aliases: &[],
-            heading: "",
+            heading,
             conflicts: &[],
             requires: None,
             is_hidden: false,
@@ -86,13 +89,9 @@ impl Flag {
         }
     }
 
-    pub(super) const fn switch(
-        long: &'static str,
-        on: &'static [Probe],
-        gives: &'static str,
-        help: &'static str,
-    ) -> Self {
-        Self::value(long, on, "", help).gives(Gives::Word(gives))
+    pub(super) const fn value(mut self, name: &'static str) -> Self {
+        self.value_name = name;
+        self
     }
 
     pub(super) const fn gives(mut self, gives: Gives) -> Self {
@@ -112,11 +111,6 @@ impl Flag {
 
     pub(super) const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
-        self
-    }
-
-    pub(super) const fn heading(mut self, heading: &'static str) -> Self {
-        self.heading = heading;
         self
     }
 

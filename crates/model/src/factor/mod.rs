@@ -4,6 +4,9 @@
 //! the order of a campaign and the titles of reports are loops over it. A new factor is one entry here, beside the field
 //! of the specification that it sets.
 
+#[macro_use]
+mod rows;
+
 mod ends;
 mod flag;
 mod kind;
@@ -17,13 +20,15 @@ pub(crate) use kind::{AxisSeed, ValueSeed};
 pub use kind::{AxisValues, ValueType, scaled};
 pub use serde_json::Value;
 
-pub(crate) use setup::{KERNEL, PROBE, PROTOCOL};
-
 use crate::{
     EndSpec, ModelError, PaceSpec, Probe, ProbeOptions, ProbeSpec, Protocol, Role, RrSpec, SocketSpec, StreamSpec,
     WakeSpec,
 };
 use std::net::IpAddr;
+
+pub(crate) const PROBE: &str = "probe";
+pub(crate) const PROTOCOL: &str = "protocol";
+pub(crate) const KERNEL: &str = "kernel";
 
 /// What has to be made anew when a factor changes from one cell to the next, cheapest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,9 +177,24 @@ impl Factor {
         self
     }
 
-    /// Says nothing to a probe without messages.
-    const fn of_messages(mut self) -> Self {
-        self.probes = Probe::WITH_PEER;
+    /// Other probes ignore it, and a plan may name it all the same.
+    const fn applies_to(mut self, probes: &'static [Probe]) -> Self {
+        self.probes = probes;
+        self
+    }
+
+    const fn recorded_as(mut self, name: &'static str) -> Self {
+        self.recorded_as = name;
+        self
+    }
+
+    const fn needs(mut self, probes: &'static [Probe]) -> Self {
+        self.needs = probes;
+        self
+    }
+
+    const fn scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
         self
     }
 
@@ -364,7 +384,7 @@ pub fn word(value: &Value) -> String {
 /// order.
 pub fn all() -> impl Iterator<Item = &'static Factor> {
     let tables: [&'static [Factor]; 6] =
-        [&setup::FACTORS, &ends::FACTORS, &rounds::FACTORS, &schedule::FACTORS, &stream::FACTORS, &schedule::SWEPT];
+        [setup::FACTORS, ends::FACTORS, rounds::FACTORS, schedule::FACTORS, stream::FACTORS, schedule::SWEPT];
     tables.into_iter().flatten()
 }
 
@@ -395,17 +415,6 @@ pub fn rank(axis: &str, value: &str) -> (usize, String) {
     });
     (place, value.to_owned())
 }
-
-/// `sets!(Ends, idle.udp = whole)`: the field that a factor sets, and how its value is read.
-macro_rules! sets {
-    ($into:ident, $($field:ident).+ = $read:expr) => {
-        Sets::$into(|all, value| {
-            all.$($field).+ = $read(value)?;
-            Ok(())
-        })
-    };
-}
-use sets;
 
 // How values are read. Their types were checked before, by `Factor::takes`.
 

@@ -79,11 +79,16 @@ impl Plan {
     }
 
     fn expand(&self, grid: &Grid, varied: &BTreeSet<&'static str>, cells: &mut Vec<Cell>) -> Result<(), ModelError> {
-        for probe in self.values(grid, &factor::PROBE, Probe::Pingpong, None)? {
+        let named = |name: &str, probe| {
+            factor::find(name).map_or(Ok(Vec::new()), |factor| self.values(grid, factor, probe, None))
+        };
+        for probe in named(factor::PROBE, Probe::Pingpong)? {
             let probe: Probe = factor::word(&probe).parse()?;
             let protocols = if probe.names_protocol() {
-                let named = self.values(grid, &factor::PROTOCOL, probe, None)?;
-                named.iter().map(|value| factor::word(value).parse().map(Some)).collect::<Result<_, _>>()?
+                named(factor::PROTOCOL, probe)?
+                    .iter()
+                    .map(|value| factor::word(value).parse().map(Some))
+                    .collect::<Result<_, _>>()?
             } else {
                 vec![Protocol::only_of(probe)]
             };
@@ -91,7 +96,7 @@ impl Plan {
                 // The last factor varies fastest.
                 let mut all: Vec<Vec<Choice>> = vec![Vec::new()];
                 for factor in factor::all().filter(|factor| factor.applies(probe, protocol)) {
-                    if [factor::PROBE.name, factor::PROTOCOL.name].contains(&factor.name) {
+                    if [factor::PROBE, factor::PROTOCOL].contains(&factor.name) {
                         continue;
                     }
                     let values = self.values(grid, factor, probe, protocol)?;
@@ -205,8 +210,8 @@ impl Plan {
             // Both are in the order of the table.
             let choice = chosen.next_if(|(other, _)| other.name == factor.name).map(|(_, value)| value.clone());
             let value = match factor.name {
-                name if name == factor::PROBE.name => Some(Value::from(probe.word())),
-                name if name == factor::PROTOCOL.name => Some(Value::from(Protocol::word_of(protocol))),
+                factor::PROBE => Some(Value::from(probe.word())),
+                factor::PROTOCOL => Some(Value::from(Protocol::word_of(protocol))),
                 _ => choice,
             };
             let varied = varied.contains(factor.name);

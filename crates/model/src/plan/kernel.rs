@@ -37,7 +37,7 @@ impl Plan {
 
     /// The kernel that a value of the axis stands for; none of a plan that names none.
     pub(super) fn cell_kernel(&self, word: &str) -> Result<Option<KernelChoice>, ModelError> {
-        self.names(factor::KERNEL.name).then(|| word.parse()).transpose()
+        self.names(factor::KERNEL).then(|| word.parse()).transpose()
     }
 
     /// How often each kernel is visited by these cells of it.
@@ -62,7 +62,7 @@ impl Plan {
     pub(super) fn check_kernels(&self, cells: &[Cell]) -> Result<(), ModelError> {
         let conflict = |what: String, remedy: String| Err(ModelError::conflict(what, remedy));
         let plan = self.kernels();
-        if self.kernels.is_some() && !self.names(factor::KERNEL.name) {
+        if self.kernels.is_some() && !self.names(factor::KERNEL) {
             return conflict("[kernels] says how hosts come to kernels, and the plan names none".to_owned(), {
                 "add kernel = [\"current\"] to [[grid]], or leave it out".to_owned()
             });

@@ -388,7 +388,7 @@ impl Plan {
         }
         if let Some(lab) = &self.lab {
             lab.check()?;
-            let names_kernels = self.names(crate::factor::KERNEL.name);
+            let names_kernels = self.names(crate::factor::KERNEL);
             if let Some(name) = lab.name.as_ref().filter(|_| names_kernels && lab.kind == LabKind::Guest) {
                 return conflict(
                     &format!("the plan names kernels, and the guests of lab '{name}' run one already"),

@@ -96,7 +96,7 @@ impl Question {
 
     /// Whether kernels are compared: a boot is one observation then, however many repetitions it has.
     pub fn is_of_kernels(&self) -> bool {
-        self.axis == factor::KERNEL.name
+        self.axis == factor::KERNEL
     }
 
     /// Whether a cell has the values that `where` names.
