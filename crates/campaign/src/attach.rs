@@ -9,7 +9,7 @@ use model::{Finding, FindingId, ResultDocument, Role};
 /// starts, as a build between two targets does. Loads of independent jobs stay below it.
 const UNEVEN: f64 = 0.5;
 
-/// Adds cell, repetition, factors, host names and load to a result, and what the load says about it.
+/// Adds cell, repetition, factors, host names and load to a result, and the findings of the load.
 pub(crate) fn attach(measured: &mut Measured, step: &PlannedCell, participants: &Participants, loads: &CellLoads) {
     let result = &mut measured.result;
     result.cell = Some(step.cell.key.clone());

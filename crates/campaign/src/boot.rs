@@ -1,4 +1,4 @@
-//! Bringing hosts to the kernel of a cell: the border to what boots them, and what a journal says of boots.
+//! Bringing hosts to the kernel of a cell: the border to what boots them, and what a journal has of boots.
 
 use crate::{HostError, PlannedCell};
 use model::plan::KernelsPlan;
@@ -127,7 +127,7 @@ impl Kernels {
         Self { plan: plan.kernels(), boots: any_boots(cells.iter()), of_hosts, ..Self::default() }
     }
 
-    /// Takes up what a journal says. After the line of its end a person resumes the run, and everything is tried anew.
+    /// Takes up a journal. After the line of its end a person resumes the run, and everything is tried anew.
     pub(crate) fn take_up(&mut self, journal: &[JournalLine]) {
         for line in journal {
             match line {
@@ -162,7 +162,7 @@ impl Kernels {
         self.open.is_some()
     }
 
-    /// Compares what hosts run with what the journal says; the visit where they came to it without anybody seeing it.
+    /// Compares what hosts run with the journal; returns the visit where they came to it unobserved.
     ///
     /// The same boot as before the attempt: nothing was booted, and the attempt is made again. So it is where the kernel is that
     /// of a guest, which ended with its controller. Another boot into another kernel was an attempt.

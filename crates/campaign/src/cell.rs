@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a load may take until it is steady; it then begins unsteady, which its report says.
+/// How long a load may take until it is steady; it then begins unsteady, which is in its report.
 const STEADY_LIMIT: Duration = Duration::from_secs(10);
 
 /// Who takes part in the cells of a run.
@@ -41,7 +41,7 @@ impl Participants {
     }
 }
 
-/// What the loads of a cell said when they ended, by host.
+/// The reports of the loads of a cell, by host.
 #[derive(Debug, Default)]
 pub(crate) struct CellLoads {
     pub(crate) reports: Vec<(String, LoadReport)>,
@@ -158,7 +158,7 @@ impl RunningCell<'_> {
         failure.map_or(Ok(loads), Err)
     }
 
-    /// Starts what sends messages back, where that is a process of its own; gives back what the probe is told to go to, the
+    /// Starts what sends messages back, where that is a process of its own; returns the targets of the probe, the
     /// first reflector first.
     fn start_endpoints(&mut self) -> Result<Vec<Target>, Failure> {
         if self.stop.load(Ordering::Relaxed) {
@@ -191,7 +191,7 @@ impl RunningCell<'_> {
         Ok(targets)
     }
 
-    /// Ends all of them, whatever became of one; the first failure is told.
+    /// Ends all of them, whatever became of one; returns the first failure.
     fn stop_endpoints(&mut self) -> Result<(), HostError> {
         let ended = self.endpoints.iter().map(|(host, endpoint)| self.hosts.stop_endpoint(host, *endpoint));
         ended.fold(Ok(()), Result::and)
@@ -238,7 +238,7 @@ fn limits(step: &PlannedCell) -> Limits {
 
 /// What a probe may take beside measuring: a stack of its own may have to set up hardware, and a load slows the start.
 const STARTING: Duration = Duration::from_secs(30);
-/// A warm-up ends when so many of its messages were lost.
+/// Lost messages that end a warm-up.
 const WARM_UP_LOSSES: u32 = 10;
 
 /// How long a probe may take before it counts as hung: a warm-up in which every message is lost stays below it. A cell

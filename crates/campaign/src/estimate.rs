@@ -12,7 +12,7 @@ const PREPARE_NS: u64 = 1_000_000_000;
 /// What a cell that ends by count alone is taken for, in ns.
 const COUNTED_NS: u64 = 1_000_000_000;
 
-/// What a cell's spec says it takes at most: warm-up and measuring time, in ns.
+/// How long a cell takes at most by its spec: warm-up and measuring time, in ns.
 #[must_use]
 pub fn cell_ns(cell: &Cell) -> u64 {
     let spec = &cell.spec;

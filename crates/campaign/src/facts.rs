@@ -52,7 +52,7 @@ pub(crate) fn gather(plan: &Plan, hosts: &mut dyn Hosts) -> Result<Gathered, Cam
     Ok(Gathered { machines, hosts: found, substrate })
 }
 
-/// The built-in lab says it itself. Hosts of one boot id are namespaces of one machine (or one namespace); other hosts
+/// That of the built-in lab is known. Hosts of one boot id are namespaces of one machine (or one namespace); other hosts
 /// are virtual as soon as one of their machines is.
 fn substrate<'a>(
     plan: &Plan,

@@ -3,7 +3,7 @@
 //! A plan's cells are put in a seeded random order ([`plan_order`]), measured one after the other on the hosts of a lab
 //! ([`run`]) and written to a run directory that a kill at any moment leaves usable ([`resume`]). This crate starts no
 //! process and opens no socket itself: it tells agents what to do, through [`Hosts`]. It prints nothing: what happens
-//! is told to an [`Observer`].
+//! goes to an [`Observer`].
 
 mod attach;
 mod boot;

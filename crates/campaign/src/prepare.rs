@@ -207,13 +207,13 @@ impl Preparer {
         Ok(())
     }
 
-    /// Machines were booted: what was in force is gone.
+    /// Machines were booted: nothing of it is in force.
     pub(crate) fn forget(&mut self) {
         self.hosts.clear();
         self.machines.clear();
     }
 
-    /// Puts everything back; what cannot be is told and counted.
+    /// Puts everything back; what cannot be is reported and counted.
     pub(crate) fn restore_all(&mut self, hosts: &mut dyn Hosts, observer: &mut dyn Observer) {
         let on_top = std::mem::take(&mut self.hosts).into_keys();
         let below = std::mem::take(&mut self.machines).into_keys();

@@ -50,7 +50,7 @@ impl Opener {
         Client::open(name, command, &self.build, &self.stop, self.listener(name))
     }
 
-    /// Opens the agent of a host that may hang on its way up, before `until` and while nobody stops it.
+    /// Opens the agent of a host that may hang on its way up, before `until` and unless it is stopped.
     fn open_until(&self, name: &str, command: &AgentCommand, until: Instant) -> Result<Client, PipeError> {
         // One that hangs is tried anew: the machine may have gone down behind its link.
         let until = until.min(Instant::now() + ONE_TRY);
@@ -71,7 +71,7 @@ impl Opener {
 impl LabHosts {
     /// Makes the lab where the plan has one, and opens an agent on each host. Must be called on a thread that lives as
     /// long as the hosts are used: agents end with the thread that started them.
-    /// An agent that does not answer is tried again until `patience` is over. `note` is told what takes long. Guests of a plan
+    /// An agent that does not answer is tried again until `patience` is over. `note` gets what takes long. Guests of a plan
     /// that names kernels are booted when they are entered.
     pub(crate) fn open(
         plan: &Plan,
@@ -329,7 +329,7 @@ impl Boot for LabHosts {
             let boot_id = self.client(host)?.identity().boot_id.clone();
             machines.entry(boot_id).or_insert_with(|| host.clone());
         }
-        // This machine goes last: nobody would wait for the others.
+        // This machine goes last: this process waits for the others.
         let (here, others): (Vec<_>, Vec<_>) =
             machines.into_iter().partition(|(_, host)| self.is_here(std::slice::from_ref(host)));
         let mut down = Vec::new();

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use store::{CellFiles, RunDir};
 
-/// After so many cells in a row that failed alike, something is wrong that no further cell will mend.
+/// After this many cells in a row that failed alike, something is wrong that no further cell will mend.
 const SAME_FAILURES: u32 = 3;
 
 /// Runs a plan on the hosts that it names: opens the lab, measures every cell, writes a run directory, closes the lab.
@@ -419,7 +419,7 @@ impl<'a> Runner<'a> {
         if outcome == Outcome::Done {
             self.go_home();
         }
-        // What ended the run is told rather than what followed from it (a disk that is still full).
+        // What ended the run is reported rather than what followed from it (a disk that is still full).
         ended?;
         told?;
         closed?;
@@ -487,7 +487,7 @@ impl<'a> Runner<'a> {
         Ok(Outcome::Done)
     }
 
-    /// Keeps what came of a step, or says why nothing did; the outcome of the run where it ends here. `rest`: the steps after it.
+    /// Keeps what came of a step, or the reason why nothing did; the outcome of the run where it ends here. `rest`: the steps after it.
     fn conclude(
         &mut self,
         step: &PlannedCell,

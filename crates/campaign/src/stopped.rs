@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Between two looks: a few µs each.
 const LOOK: Duration = Duration::from_millis(500);
-/// At so many looks in a row it is stopped until it is ended. They are counted, because this process may have been stopped, too.
+/// Looks in a row that find it stopped before it is ended. They are counted, because this process may have been stopped, too.
 const LOOKS: u32 = 10;
 
 /// The agents that are watched, by their process.
@@ -24,7 +24,7 @@ pub(crate) struct StopWatch {
 }
 
 impl StopWatch {
-    /// Begins to watch; `notes` is told of each that is ended. Without a thread nobody is watched.
+    /// Begins to watch; `notes` gets a line for each that is ended. Without a thread none is watched.
     pub(crate) fn new(notes: Sender<String>) -> Self {
         let (over, ended) = mpsc::channel();
         let agents = Agents::default();

@@ -24,9 +24,9 @@ const STOP_CHECK: Duration = Duration::from_millis(200);
 /// Which packets are decoded, and when to stop.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Stop after so many messages.
+    /// Messages after which to stop.
     pub count: Option<u64>,
-    /// Stop so many seconds after the first packet; of an interface, after the start.
+    /// Seconds after the first packet at which to stop; of an interface, after the start.
     pub seconds: Option<f64>,
     /// Only packets from or to these ports, whose UDP datagrams are taken for data messages; empty: all.
     pub ports: Vec<u16>,

@@ -24,16 +24,13 @@ pub enum EndpointError {
     InUse { address: SocketAddr },
     #[error("binding {address} failed: {cause}: use an address of this host ('ip address')")]
     Bind { address: SocketAddr, cause: io::Error },
-    /// A clock could not be calibrated.
     #[error("{0}")]
     Clock(#[from] clock::ClockError),
     /// A pipe, thread or poll that the server itself needs.
     #[error("{step} failed: {cause}")]
     System { step: &'static str, cause: io::Error },
-    /// The control session of inherited descriptors failed.
     #[error("{0}")]
     Session(#[from] wire::SessionError),
-    /// An inherited session that ended with a refusal.
     #[error("{reason}")]
     Refused { reason: String },
 }

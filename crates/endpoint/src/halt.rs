@@ -24,7 +24,6 @@ impl Halt {
         *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(target);
     }
 
-    /// The flag, for the loop.
     pub(crate) fn flag(&self) -> &AtomicBool {
         &self.flag
     }
@@ -45,7 +44,7 @@ impl Halt {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Brings the reflector out of its loop; says whether it came within `timeout`.
+    /// Brings the reflector out of its loop; returns whether it came within `timeout`.
     pub(crate) fn halt(&self, timeout: Duration) -> bool {
         self.flag.store(true, Ordering::Release);
         let started = Instant::now();

@@ -17,7 +17,7 @@ use wire::{RefuseCode, ServerSession};
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Handshakes at once.
 pub(crate) const MOST: usize = 512;
-/// Handshakes at once of one network, by the bits of its prefix: so many that none can be filled anew while an honest client
+/// Handshakes at once of one network, by the bits of its prefix: enough that none can be filled anew while an honest client
 /// makes its handshake. An IPv6 host has a /64 to itself, a household or a site gets a /56 or a /48 (RFC 6177).
 const MOST_OF_ONE: [(u32, usize); 3] = [(64, 256), (56, 320), (48, 384)];
 /// The largest network that one owner may have.
@@ -119,7 +119,6 @@ impl Handshakes {
         clients
     }
 
-    /// Drops who took too long.
     pub(crate) fn expire(&mut self) {
         while self.pending.first().is_some_and(|pending| pending.since.elapsed() >= HANDSHAKE) {
             self.pending.remove(0).refuse(RefuseCode::TimedOut, "the handshake took longer than 5 s");

@@ -42,8 +42,8 @@ impl InheritedData {
 const LONGEST_S: u32 = 30 * 86_400;
 
 /// Serves one session over descriptors that this process was started with, until the parent closes the control socket.
-/// The parent is trusted: no key, no limits but those of the protocol. A refusal is no error here: the parent was told
-/// of it and says so itself.
+/// The parent is trusted: no key, no limits but those of the protocol. A refusal is no error here: the parent
+/// gets it and reports it.
 ///
 /// # Errors
 /// The session failed.

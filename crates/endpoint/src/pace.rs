@@ -21,7 +21,7 @@ pub(crate) use tx_stamp_feedback::TxStampFeedback;
 const BATCH: u32 = 1024;
 /// Between two looks whether a stream may go on.
 const HELD_BACK: Duration = Duration::from_millis(1);
-/// Drains before a size begins give up after so many messages.
+/// Messages after which draining before a size is given up.
 const MOST_STALE: u32 = 100_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -167,7 +167,7 @@ fn receive<I: Inbox>(inbox: &mut I, buffer: &mut [u8], halt: &Halt) -> Result<Op
                     return Ok(None);
                 }
             }
-            // An ICMP error, perhaps forged: the control connection decides whether the initiator is gone.
+            // An ICMP error, perhaps forged: the control connection decides whether the initiator has ended.
             Err(PathError::Refused) => {}
             Err(error) => return Err(error),
         }

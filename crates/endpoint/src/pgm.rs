@@ -42,7 +42,7 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
         end: &request.end,
         ttl: request.socket.ttl,
         local: request.end.bind.unwrap_or(local.ip()).to_canonical(),
-        // The initiator's interface says nothing here.
+        // The initiator's interface has no meaning here.
         interface: None,
         publish: (own, spec.reply_group()),
         subscribe: (spec.group, 1),
@@ -93,7 +93,7 @@ pub(crate) fn run(plan: ReflectorConfig, orders: &Receiver<StartCommand>, link: 
             break;
         }
     }
-    // A receiver that is gone needs no announcement.
+    // A receiver that has ended needs no announcement.
     let _ = way.close(CLOSE);
     Ok(())
 }

@@ -125,7 +125,6 @@ pub(crate) struct ReflectLoop<'a, F> {
 pub(crate) struct Around<'a, F> {
     pub(crate) halt: &'a Halt,
     pub(crate) observers: &'a mut dyn PassObserver,
-    /// Message size in bytes.
     pub(crate) size: u32,
     pub(crate) cpu: Option<u32>,
     /// Called when messages are waited for.
@@ -271,7 +270,7 @@ fn take_pings<P: Path>(
                     return Ok(false);
                 }
             }
-            // An ICMP error, perhaps forged: the control connection decides whether the initiator is gone.
+            // An ICMP error, perhaps forged: the control connection decides whether the initiator has ended.
             Err(PathError::Refused) => {}
             Err(error) => return Err(error),
         }

@@ -120,12 +120,12 @@ impl Reflector {
         self.halt.enter();
         let command = StartCommand { size, response_size };
         if self.commands.as_ref().is_none_or(|commands| commands.send(command).is_err()) {
-            // The thread has given up; its last report says why.
+            // The thread has given up; its last report has the reason.
             self.halt.leave();
         }
     }
 
-    /// Ends a size; says whether the reflector came out of its loop in time.
+    /// Ends a size; returns whether the reflector came out of its loop in time.
     pub(crate) fn halt(&self, timeout: Duration) -> bool {
         self.halt.halt(timeout)
     }
@@ -139,7 +139,7 @@ impl Reflector {
 }
 
 impl AsFd for Reflector {
-    /// Readable when it said something.
+    /// Readable when there is a report.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }

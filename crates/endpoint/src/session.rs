@@ -25,14 +25,14 @@ const READY: Duration = Duration::from_secs(10);
 /// Seconds without a packet after which the kernel probes the client's host. While messages are
 /// reflected the connection is silent, so this is no more often than a measurement can bear.
 const QUIET_S: u32 = 20;
-/// A client whose host acknowledges nothing for this time, in ms, is gone.
+/// A client whose host acknowledges nothing for this time, in ms, is dropped.
 const UNACKNOWLEDGED_MS: u32 = 15_000;
 /// A client that promised a sign of life each so often may miss four, and at least this long.
 const SILENCE: Duration = Duration::from_secs(1);
 const MISSED: u32 = 5;
 /// A client that is silent for this time between two sizes is dropped.
 const IDLE: Duration = Duration::from_secs(60);
-/// A client that does not take a message of ours within this time is dropped.
+/// A client that does not take a message within this time is dropped.
 const WRITE: Duration = Duration::from_secs(5);
 /// How long a reflector may take to come out of its loop.
 const HALT: Duration = Duration::from_secs(5);
@@ -54,7 +54,7 @@ impl<T: Read + Write + AsFd> Connection for T {}
 
 /// Why a session ended, beside the client's wish.
 enum SessionEnd {
-    /// The connection is gone or unusable, or the client already has the reason.
+    /// The connection is closed or unusable, or the client already has the reason.
     Gone,
     /// To be sent to the client.
     Refuse(RefuseCode, String),
@@ -151,7 +151,7 @@ struct Session<'a, C> {
     machine: ServerSession,
     reflector: Option<Reflector>,
     started: Instant,
-    /// When the client last said something whole.
+    /// When the last whole message of the client came.
     heard: Instant,
     /// The last sign of life while we send: a message of the client, or data with its tag.
     alive: Instant,
@@ -174,7 +174,7 @@ struct Readiness {
 impl<C: Connection> Session<'_, C> {
     fn serve(&mut self) -> Result<(), SessionEnd> {
         let mut portion = vec![0; PORTION];
-        // What the client said right behind its handshake.
+        // What the client sent right behind its handshake.
         self.handle_events()?;
         loop {
             self.flush()?;

@@ -26,7 +26,7 @@ const REST: Duration = Duration::from_millis(100);
 const PORTION: usize = 65_536;
 /// Ports that the system chose for TCP and that UDP has not free are given back so often.
 const TRIES: u32 = 16;
-/// A client whose host acknowledges nothing for this time, in ms, is gone.
+/// A client whose host acknowledges nothing for this time, in ms, is dropped.
 const UNACKNOWLEDGED_MS: u32 = 15_000;
 /// What epoll tells the descriptors apart by; a client's is behind these, by its place.
 const STOP: u64 = 0;
@@ -213,7 +213,7 @@ fn place_for_one_more(clients: &[Option<Client>]) -> usize {
     clients.iter().enumerate().min_by_key(|(_, client)| rank(client)).map_or(0, |(place, _)| place)
 }
 
-/// Serves the client of an event, and drops one that is gone, with which epoll forgets it.
+/// Serves the client of an event, and drops one that has ended, with which epoll forgets it.
 fn serve_client(epoll: &Epoll, clients: &mut [Option<Client>], (name, served): (u64, u64), buffer: &mut [u8]) {
     let place = usize::try_from(name - CLIENTS).unwrap_or(usize::MAX);
     let Some(slot) = clients.get_mut(place) else { return };

@@ -136,7 +136,7 @@ pub fn run<E: Send, R>(
             threads.push(builder.spawn_scoped(scope, work).map_err(thread)?);
         }
         drop(ready);
-        // A flow that cannot begin lets go of its end of the channel, and says why when it is joined.
+        // A flow that cannot begin lets go of its end of the channel, and the reason comes when it is joined.
         let are_ready = heard.iter().take(threads.len()).count() == threads.len();
         let managed = are_ready.then(manage);
         plan.control.stop();

@@ -58,7 +58,7 @@ pub fn pass_observers() -> PassObservers {
     vec![Box::new(HostCounters(None)), Box::new(StackFacts)]
 }
 
-/// Where the host dropped messages. What the data sockets dropped is theirs to add.
+/// Where the host dropped messages. Drops of the data sockets are added by their owners.
 struct HostCounters(Option<CounterSampler>);
 
 impl PassObserver for HostCounters {

@@ -59,7 +59,7 @@ pub struct ForeignTask {
 }
 
 impl ForeignTask {
-    /// What the specification says, without the peer.
+    /// The task of a specification, without the peer.
     pub fn of(spec: &ProbeSpec, size: u32) -> Self {
         let has_peer = spec.probe() == Probe::Pingpong;
         Self {

@@ -138,7 +138,7 @@ pub fn differences<'a>(a: &'a str, b: &'a str) -> Vec<OptionDifference<'a>> {
     let mut found: Vec<OptionDifference<'_>> = names
         .into_iter()
         .filter(|name| left.get(name) != right.get(name))
-        // What HZ is says more than which of these is set.
+        // The value of HZ has it already.
         .filter(|name| name.strip_prefix("HZ_").is_none_or(|rest| rest.parse::<u32>().is_err()))
         .filter(|name| !OF_THE_BUILD.iter().any(|start| name.starts_with(start)))
         .map(|name| OptionDifference {

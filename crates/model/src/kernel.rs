@@ -51,7 +51,7 @@ pub enum Operand {
 pub struct DriverRule {
     /// The driver.
     pub driver: KernelDriver,
-    /// What stands after its colon.
+    /// What follows its colon.
     pub operand: Operand,
     /// Why it takes no words for the kernel's command line, and what does; empty: it takes them.
     pub no_words: &'static str,

@@ -37,11 +37,11 @@ pub struct Limits {
     pub allow_other_addresses: bool,
 }
 
-// An endpoint that says nothing of priorities limits none, and of addresses takes data from any.
+// An older endpoint limits no priorities and takes data from any address.
 defaults! { any_priority: u8 = 99; yes: bool = true; }
 
 impl Default for Limits {
-    /// What a server allows whose owner says nothing: enough to measure with, too little to harm its host or others.
+    /// What a server allows by default: enough to measure with, too little to harm its host or others.
     fn default() -> Self {
         Self {
             max_size: 16 << 20,
@@ -63,7 +63,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// For an endpoint that serves one measurement of ours: nobody else has its key.
+    /// For an endpoint that serves one measurement, whose key is used once.
     pub fn trusted() -> Self {
         Self {
             max_session_s: 3600,

@@ -17,7 +17,7 @@ words! {
 
 /// What is known of a server of another tool.
 struct Traits {
-    /// The port that it has unless told otherwise.
+    /// The port that it has by default.
     port: u16,
     probes: &'static [Probe],
     protocols: &'static [Protocol],
@@ -41,23 +41,23 @@ impl PeerProgram {
         }
     }
 
-    /// Whether it is ours.
+    /// Whether it is Windhover's.
     pub fn is_own(&self) -> bool {
         self.traits().is_none()
     }
 
-    /// The port of another tool's server, unless told otherwise; `None`: it is ours.
+    /// The default port of another tool's server; `None`: it is Windhover's.
     pub fn port(self) -> Option<u16> {
         self.traits().map(|traits| traits.port)
     }
 
-    /// How another tool's server is started; empty: it is ours.
+    /// How another tool's server is started; empty: it is Windhover's.
     pub fn command(self) -> &'static str {
         self.traits().map_or("", |traits| traits.command)
     }
 }
 
-/// Checks what a specification asks of another tool's server: it sends back what it gets, and can be told nothing.
+/// Checks what a specification asks of another tool's server: it sends back what it gets, and takes no settings.
 pub(crate) fn check(spec: &ProbeSpec) -> Result<(), ModelError> {
     let Some(traits) = spec.peer.traits() else { return Ok(()) };
     let conflict = |what: &str, remedy: &str| Err(ModelError::conflict(format!("{} {what}", spec.peer), remedy));

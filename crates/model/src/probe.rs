@@ -32,14 +32,14 @@ struct Traits {
     about: &'static str,
     /// What is counted, in the plural; none where results count bytes.
     samples: Option<&'static str>,
-    /// Whether it sends messages; a kernel answers them where no process of ours takes part.
+    /// Whether it sends messages; a kernel answers them where no reflector takes part.
     has_peer: bool,
-    /// The roles that processes of ours have beside the initiator, each with the most hosts that may have it.
+    /// The roles of processes beside the initiator, each with the most hosts that may have it.
     others: &'static [(Role, u32)],
     pattern: Pattern,
     /// What its times are where RTT is not asked for.
     latency: LatencyKind,
-    /// The quantities that a comparison is about, unless a plan says it.
+    /// The quantities of a comparison by default.
     compared: &'static [&'static str],
 }
 
@@ -187,7 +187,7 @@ impl Probe {
         self.traits().pattern
     }
 
-    /// Whether a process of ours sends messages back.
+    /// Whether a process of Windhover sends messages back.
     pub const fn has_reflector(self) -> bool {
         self.most_hosts(Role::Reflector) > 0
     }
@@ -200,7 +200,7 @@ impl Probe {
         }
     }
 
-    /// The quantities that a comparison of its cells is about, unless a plan says it.
+    /// The quantities that a comparison of its cells is about by default.
     pub fn compared(self) -> &'static [&'static str] {
         self.traits().compared
     }

@@ -10,7 +10,7 @@ pub(crate) struct Ranges {
     pub(crate) items: (&'static str, usize),
     /// Units that a number may end in, with what they stand for.
     pub(crate) units: &'static [(char, f64)],
-    /// Whether numbers may have a fraction; a range then says how it goes up.
+    /// Whether numbers may have a fraction; a range then needs a step or factor.
     pub(crate) fractions: bool,
     /// What to write instead of what cannot be read, and instead of a range that does not say how it goes up.
     pub(crate) examples: [&'static str; 2],

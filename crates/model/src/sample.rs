@@ -126,7 +126,7 @@ pub struct PacedSample {
     pub out: Repaired,
     /// What repairs cost its answer.
     pub back: Repaired,
-    /// What its answer told of an earlier answer: the reflector's tick when that was sent (`peer_tx` of its sample), 0 for
+    /// What its answer reported of an earlier answer: the reflector's tick when that was sent (`peer_tx` of its sample), 0 for
     /// nothing.
     pub told_tx: u64,
     /// When the reflector's driver (or NIC) sent that earlier answer, in ns since 1970.

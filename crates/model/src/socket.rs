@@ -204,7 +204,7 @@ impl Protocol {
         self.traits().ends != Ends::Kernel
     }
 
-    /// The protocol of a probe that nobody names, because it has no other.
+    /// The protocol of a probe that has no other, so that none is named.
     pub fn only_of(probe: Probe) -> Option<Self> {
         Self::ALL.into_iter().find(|one| !one.is_named() && one.carries(probe))
     }

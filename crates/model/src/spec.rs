@@ -238,7 +238,7 @@ impl ProbeSpec {
         }
     }
 
-    /// What the participant of a role is told.
+    /// The settings of the participant of a role.
     pub fn end(&self, role: Role) -> &EndSpec {
         match role {
             Role::Initiator => &self.initiator,
@@ -254,7 +254,7 @@ impl ProbeSpec {
         }
     }
 
-    /// What each role is told.
+    /// The settings of each role.
     pub fn ends(&self) -> impl Iterator<Item = &EndSpec> {
         Role::ALL.into_iter().map(|role| self.end(role))
     }
@@ -295,7 +295,7 @@ impl ProbeSpec {
         if let ProbeOptions::Wake { wake } = &self.options { Some(wake) } else { None }
     }
 
-    /// Whether endpoints of ours take part, which are told how to run and report.
+    /// Whether endpoints of Windhover take part, which get settings and report.
     pub fn has_session(&self) -> bool {
         self.probe().has_reflector() && self.peer.is_own()
     }
@@ -471,7 +471,7 @@ impl ProbeSpec {
         Ok(())
     }
 
-    /// The CPUs that the threads of the initiator are pinned to; `None` stands for one that is not pinned.
+    /// The CPUs that the threads of the initiator are pinned to; `None` is one that is not pinned.
     pub fn initiator_cpus(&self) -> impl Iterator<Item = Option<u32>> {
         let several = self.wake().filter(|wake| !wake.cpus.is_empty());
         let first = if several.is_some() { Vec::new() } else { vec![self.initiator.cpu] };

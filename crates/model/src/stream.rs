@@ -159,9 +159,9 @@ pub struct StreamReceived {
     pub reordered: u64,
     /// Datagrams that came again.
     pub duplicated: u64,
-    /// Datagrams so late that nobody could tell whether they had come before; they stay lost.
+    /// Datagrams so late that they might have come before; they stay lost.
     pub too_late: u64,
-    /// Datagrams that were none of ours (another tag or size).
+    /// Datagrams of others (another tag or size).
     pub ignored: u64,
     /// Interarrival jitter (RFC 3550, section 6.4.1) after the first interval, mean of the flows.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,7 +180,7 @@ pub struct StreamReceived {
     pub intervals: Vec<StreamInterval>,
 }
 
-/// What TCP told in one second (tcp_info of tcp(7)), all flows together.
+/// What TCP reported in one second (tcp_info of tcp(7)), all flows together.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct TcpInterval {
@@ -216,7 +216,7 @@ pub struct StreamSent {
     /// Its largest value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_max_ns: Option<u64>,
-    /// What TCP told each second.
+    /// What TCP reported each second.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub seconds: Vec<TcpInterval>,
 }

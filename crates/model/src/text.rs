@@ -31,7 +31,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The same on one line: ends of lines and tabs become blanks, so that nothing of it looks like a line of ours.
+/// The same on one line: ends of lines and tabs become blanks, so that nothing of it looks like a line of Windhover.
 pub fn visible_line(text: &str) -> String {
     visible(&text.replace("\r\n", " ").replace(['\n', '\t'], " ")).into_owned()
 }

@@ -41,7 +41,7 @@ pub struct ProbeTask {
 }
 
 impl ProbeTask {
-    /// A measurement against one endpoint, without factors and told only at its end.
+    /// A measurement against one endpoint, without factors and reported only at its end.
     pub fn new(spec: ProbeSpec, target: Target) -> Self {
         Self { spec, target, factors: BTreeMap::new(), live: false, others: Vec::new() }
     }
@@ -58,7 +58,7 @@ pub struct EndpointTask {
     pub limits: Limits,
 }
 
-/// What a worker is told on stdin.
+/// What a worker reads on stdin.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "role", rename_all = "kebab-case")]
 pub enum WorkerSpec {
@@ -144,7 +144,7 @@ impl Measured {
     }
 }
 
-/// What a worker says on stdout.
+/// What a worker writes on stdout.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum WorkerEvent {
@@ -153,7 +153,7 @@ pub enum WorkerEvent {
         /// Address and port of the control connection, for an endpoint.
         address: Option<String>,
     },
-    /// An interval of the running measurement is over; told only when asked for ([`ProbeTask::live`]).
+    /// An interval of the running measurement is over; reported only when asked for ([`ProbeTask::live`]).
     Interval(Box<crate::LiveInterval>),
     /// One size is measured.
     Measured(Box<Measured>),

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use task::TaskError;
 use wire::StopReport;
 
-/// Payload kept of each packet, in bytes, unless it is said.
+/// Payload kept of each packet by default, in bytes.
 pub const PAYLOAD_BYTES: u32 = 64;
 /// The largest capture that a cell keeps: it is in memory until the measurement is over, and travels with the result.
 const MOST_BYTES: u64 = 64 << 20;
@@ -40,7 +40,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Starts a capture of a measurement into a file. It takes no packet before it is told of a flow.
+    /// Starts a capture of a measurement into a file. It takes no packet before it has a flow.
     ///
     /// # Errors
     /// The measurement's packets pass no capture, the file cannot be written, or no packet may be captured here.
@@ -79,7 +79,7 @@ impl Recording {
         Ok(Self { capture, thread: Mutex::new(Some(thread)), dropped: AtomicU64::new(0), remedy })
     }
 
-    /// The capture, which whoever opens data paths tells of them.
+    /// The capture, for those that open data paths to register them.
     pub(crate) fn capture(&self) -> &Capture {
         &self.capture
     }

@@ -217,7 +217,7 @@ impl ClosedLoop<'_> {
         found
     }
 
-    /// Takes the reflector's report, and says what went wrong if something did.
+    /// Takes the reflector's report, and the failure where there is one.
     fn collect_reports(
         &mut self,
         size: u32,
@@ -265,7 +265,7 @@ fn rate_limited(gap_ns: u64, max_rate_pps: u32) -> Option<Finding> {
     })
 }
 
-/// Runs the visitor on the data path; says what became of its connections.
+/// Runs the visitor on the data path; returns which of its connections fell back, too.
 fn run_on_path(
     spec: &ProbeSpec,
     data_path: &mut DataPath,

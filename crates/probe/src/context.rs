@@ -28,7 +28,7 @@ pub struct Context {
     pub tool: String,
     /// When the process started, for the start-up cost.
     pub started: Instant,
-    /// The caller knows and says that both ends share one host (a loopback lab), so a path that never leaves the host is
+    /// The caller knows that both ends share one host (a loopback lab), so a path that never leaves the host is
     /// no finding.
     pub claims_loopback: bool,
     /// Takes each interval of a running measurement once it is over, when the task asks for them

@@ -11,19 +11,15 @@ use wire::StopReport;
 pub(crate) struct Parts {
     /// Addresses of both ends.
     pub path_info: PathInfo,
-    /// The initiator's clocks.
     pub map: ClockMap,
     /// What the initiator reports of itself: usage, what was observed around the loop, and the findings made so far.
     pub own: StopReport,
-    /// The other participants, if there are any.
     pub others: Vec<Other>,
-    /// The tool's own cost.
     pub self_cost: SelfCost,
     /// How the peer vanished, if it did.
     pub vanished: Option<String>,
     /// Whether the program was asked to end before the stop rule was met.
     pub interrupted: bool,
-    /// What was measured.
     pub figures: Figures,
     /// Who measured, if that was a foreign worker.
     pub source: Option<Source>,
@@ -60,11 +56,8 @@ pub(crate) struct TimedResult {
     pub rates: Vec<f64>,
     /// Width of the median's interval that ended the size, in percent, when it did.
     pub width_percent: Option<f64>,
-    /// What PGM did, where it carried the messages.
     pub pgm: Option<PgmReport>,
-    /// Protocol events.
     pub events: Vec<Event>,
-    /// Deadlines and timers, of `wake`.
     pub wake: Option<WakeReport>,
 }
 
@@ -83,7 +76,6 @@ pub(crate) struct PathInfo {
     pub loopback_intended: bool,
     /// Both ends are processes of this machine.
     pub one_machine: bool,
-    /// What carries the initiator's frames.
     pub frame_backend: Option<FrameBackend>,
 }
 

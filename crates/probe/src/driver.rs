@@ -21,11 +21,9 @@ pub(crate) const RT_SLACK: Duration = Duration::from_secs(30);
 /// One measured part of a run: a size, or a rate of a size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Pass {
-    /// Message or request size in bytes.
     pub size: u32,
     /// Mean rate in messages a second, of an open loop.
     pub rate: Option<f64>,
-    /// Whether it is the first of the run.
     pub first: bool,
 }
 
@@ -150,7 +148,7 @@ pub(crate) enum PassEnd {
     Done,
     Stopped,
     PeerEnded,
-    /// Nothing came back for so many ms: a stream for the whole time-out, or datagrams were lost one after the other.
+    /// Nothing came back for this many ms: a stream for the whole time-out, or datagrams were lost one after the other.
     Silent(u64),
     Broken(PathError),
 }
@@ -190,7 +188,7 @@ pub(crate) fn collect_reports<'a>(
         }
         match session.stop(hurry) {
             Ok(report) => {
-                // A reflector that could not go on says why; here it only looks silent.
+                // A reflector that could not go on reports why; here it only looks silent.
                 let note = report.notes.iter().find(|note| note.id == FindingId::PathBroken);
                 let failed = note.map(|note| ProbeError::Reflector { address, size, why: note.detail.clone() });
                 stuck = stuck.or(failed);
@@ -226,11 +224,11 @@ pub(crate) fn collect_reports<'a>(
     Collected { reports, failure }
 }
 
-/// How the peer vanished, if it did. A path of ours that broke is a finding.
+/// How the peer vanished, if it did. A broken path of this end is a finding.
 pub(crate) fn vanished(failure: Option<&ProbeError>, found: &mut Vec<Finding>) -> Option<String> {
     match failure? {
         ProbeError::PeerVanished { why, .. } => Some(why.clone()),
-        // Its own note says it already.
+        // Its own note has the reason.
         ProbeError::Reflector { .. } => None,
         ProbeError::Path { cause, .. } => {
             found.push(broken_path(*cause));

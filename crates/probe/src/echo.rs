@@ -18,7 +18,6 @@ pub(crate) struct EchoPath<'a> {
 }
 
 impl<'a> EchoPath<'a> {
-    /// Echoes with so many bytes after the ICMP header.
     pub(crate) fn new(socket: EchoSocket<'a>, payload_bytes: usize) -> Self {
         Self { socket, payload_bytes }
     }
@@ -38,7 +37,7 @@ impl Path for EchoPath<'_> {
                 if let Some(low) = buffer.first_chunk_mut() {
                     *low = reply.sequence.to_le_bytes();
                 }
-                // A reply of another size is none of ours: no buffer is that long.
+                // A reply of another size belongs to no round: no buffer is that long.
                 Received::Bytes(if reply.payload_bytes == self.payload_bytes { buffer.len() } else { usize::MAX })
             }
             Echoed::Interrupted => Received::Interrupted,

@@ -19,7 +19,6 @@ pub enum ProbeError {
     Conflict { what: String, remedy: String },
     #[error("the shared key cannot be used: {0}")]
     Key(#[from] wire::KeyError),
-    /// No clock.
     #[error(transparent)]
     Clock(#[from] clock::ClockError),
     /// Policy, CPU, thread or child.
@@ -31,7 +30,6 @@ pub enum ProbeError {
     /// A name, an address or the data socket.
     #[error(transparent)]
     Net(#[from] net::NetError),
-    /// The PGM transport.
     #[error(transparent)]
     Pgm(#[from] pgm_io::PgmIoError),
     #[error("interrupted before anything was measured")]
@@ -46,7 +44,6 @@ pub enum ProbeError {
         "there is no route to {address} ({cause}): check the address, 'ip route get' and that the link is up, on both hosts"
     )]
     NoRoute { address: String, cause: std::io::Error },
-    /// The control connection could not be made.
     #[error("connecting to {address} failed: {cause}")]
     Connect { address: String, cause: std::io::Error },
     #[error("the control connection to {address} failed: {cause}")]
@@ -164,7 +161,7 @@ impl ProbeError {
     }
 }
 
-/// Whether the endpoint said no to what was asked for, rather than failed at it.
+/// Whether the endpoint refused what was asked for, rather than failed at it.
 fn is_told_beforehand(cause: &SessionError) -> bool {
     match cause {
         SessionError::WrongKey

@@ -49,7 +49,7 @@ pub use error::ProbeError;
 /// and stays so, and its allocator keeps freed memory.
 ///
 /// # Errors
-/// [`ProbeError`], one line that names the thing and the remedy; [`ProbeError::exit_code`] says how a program ends.
+/// [`ProbeError`], one line that names the thing and the remedy; [`ProbeError::exit_code`] is that of a program.
 pub fn run(task: &ProbeTask, context: &Context, sink: &mut dyn FnMut(Measured)) -> Result<Outcome, ProbeError> {
     task.spec.check()?;
     check::here(&task.spec)?;

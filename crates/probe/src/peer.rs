@@ -26,13 +26,11 @@ pub(crate) enum DataPath {
 pub(crate) struct Peer {
     /// The control session; none where a kernel or another tool answers.
     pub session: Option<Session>,
-    /// The data path.
     pub data_path: DataPath,
     /// The tag of messages that have room for one.
     pub tag: u64,
-    /// Addresses, and whether they are one host's.
     pub path_info: PathInfo,
-    /// The reflector's process, when it is ours. Last, so that its data path is closed before it is waited for.
+    /// The reflector's process, where this one started it. Last, so that its data path is closed before it is waited for.
     pub _child: Option<local::Reflector>,
 }
 
@@ -56,7 +54,6 @@ impl Peer {
     }
 }
 
-/// Opens the data path that the task asks for.
 pub(crate) fn open(task: &ProbeTask, context: &Context) -> Result<Peer, ProbeError> {
     open_at(&task.spec, &task.target, context, request(&task.spec)?)
 }
@@ -112,7 +109,6 @@ pub(crate) struct UnprovedPath {
     pub opened: Opened,
     /// The reflector's data address.
     pub address: SocketAddr,
-    /// Whether both ends are processes of this machine.
     pub one_machine: bool,
 }
 

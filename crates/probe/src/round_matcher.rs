@@ -30,11 +30,8 @@ pub(crate) enum Answer {
     Whole,
     /// It completes a round that had been counted as lost.
     Late {
-        /// Number among the timed rounds.
         seq: u64,
-        /// When that round was sent, in ticks.
         sent: u64,
-        /// Whether a later round had been answered before.
         reordered: bool,
         timed: bool,
     },

@@ -23,7 +23,7 @@ const SLEEP_FROM_NS: u64 = 200_000;
 /// Longest single sleep in a gap, so that a request to end is seen in time.
 const SLEEP_SLICE: Duration = Duration::from_millis(50);
 
-/// Fewest rounds in a row that must go unanswered, and for how long, before the peer counts as gone.
+/// Fewest rounds in a row that must go unanswered, and for how long, before the peer counts as vanished.
 const SILENT_ROUNDS: u32 = 10;
 const SILENT_NS: u64 = 5_000_000_000;
 
@@ -32,17 +32,12 @@ const MOST_DRAINS: u32 = 8;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
-    /// Messages out.
     pub pings: u32,
-    /// Messages back.
     pub pongs: u32,
-    /// Bytes of each message out.
     pub send_bytes: usize,
-    /// Bytes of each message back.
     pub receive_bytes: usize,
     /// MSG_MORE on all but the last message out.
     pub more: bool,
-    /// What messages carry both ways.
     pub framing: Framing,
     /// As [`model::Protocol::counts_losses`]: else silence is no loss but a broken path.
     pub counts_losses: bool,
@@ -50,7 +45,6 @@ pub(crate) struct Plan {
     pub fresh: bool,
     /// A round without its whole answer is lost after this time, in ns.
     pub timeout_ns: u64,
-    /// Idle time between two rounds.
     pub gap: Gap,
     /// Time between the intended sends of two timed rounds, in ns; 0: a round is meant to be sent when it is.
     pub interval_ns: u64,
@@ -60,7 +54,6 @@ pub(crate) struct Plan {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
-    /// Rounds.
     pub rounds: u64,
     /// No round begins after one that ended at or after this tick.
     pub until: u64,
@@ -69,7 +62,6 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// So many rounds, however long they take.
     pub(crate) fn rounds(rounds: u64) -> Self {
         Self { rounds, until: u64::MAX, end: u64::MAX }
     }
@@ -133,7 +125,6 @@ pub(crate) struct Rounds<'a> {
 /// A path that makes batches of rounds over itself. Only a batch is compiled for each kind of path; what decides on batches
 /// is compiled once and calls it by a table, once a batch.
 pub(crate) trait Batches {
-    /// [`Rounds::batch`] over this path.
     fn batch(&mut self, rounds: &mut Rounds<'_>, limit: Limit, phase: Phase) -> Result<(), PassEnd>;
 }
 
@@ -373,7 +364,7 @@ impl<'a> Rounds<'a> {
         }
         self.matcher.lose(sent);
         self.lost_in_batch += 1;
-        // The signal that ended the wait is ours; the round has no latency that it could falsify.
+        // The watchdog's signal ended the wait; the round has no latency that it could falsify.
         let flags = SampleFlags(flags.0 & !SampleFlags::INTERRUPTED.0).with(SampleFlags::LOST);
         let intended = self.intended(seq, sent);
         self.push(Sample { seq, intended, sent, received: now, flags, ..Sample::default() });

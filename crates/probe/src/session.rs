@@ -171,7 +171,7 @@ impl Session {
         let start = Instant::now();
         loop {
             match show() {
-                // ICMP's answer to an earlier datagram: the endpoint has closed its socket, and says why over this connection.
+                // ICMP's answer to an earlier datagram: the endpoint has closed its socket, and reports why over this connection.
                 Err(ProbeError::Net(NetError::Exchange { cause, .. }))
                     if protocol.counts_losses() && cause.kind() == ErrorKind::ConnectionRefused => {}
                 shown => shown?,

@@ -14,19 +14,13 @@ use wire::StopReport;
 
 /// What one size's loop needs. Made before the path is.
 pub(crate) struct SizeLoop<'r, 'a> {
-    /// What was asked for.
     pub spec: &'r ProbeSpec,
-    /// The calibrated clock.
     pub clock: Clock,
-    /// The loop and its memory.
     pub rounds: &'r mut Rounds<'a>,
     /// Updated between batches for the live view.
     pub live: Option<&'r LiveProgress>,
-    /// The message size in bytes.
     pub size: u32,
-    /// What watches the measured part.
     pub observers: &'r mut dyn PassObserver,
-    /// Where samples go between batches.
     pub recorder: &'r mut Recorder,
     /// When the measured part began, in ticks.
     pub began: u64,
@@ -45,11 +39,9 @@ const WARM_UP_LOSSES: u64 = 10;
 /// What is left of a size's loop beside the recorder's content.
 #[derive(Debug)]
 pub(crate) struct SizeDone {
-    /// How it ended.
     pub end: PassEnd,
     /// Usage of the measuring thread over the measured part, and what was observed around it.
     pub own: StopReport,
-    /// The clocks over the measured part.
     pub map: ClockMap,
     /// Answered rounds a second of each pass, from the first send to the last answer of its batches.
     pub rates: Vec<f64>,

@@ -59,7 +59,6 @@ pub(crate) const MAX_PASSES: usize = 30;
 /// The 95 % confidence interval of a rate over passes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RateInterval {
-    /// Mean of the passes.
     pub mean: f64,
     /// Half the width in percent of the mean; absent below [`MIN_PASSES`] passes.
     pub half_width_percent: Option<f64>,

@@ -233,7 +233,7 @@ impl Managed {
         Ok(())
     }
 
-    /// The endpoint is gone; what was seen first says why.
+    /// The endpoint has vanished; the first cause counts.
     fn lose(&mut self, error: &ProbeError) {
         self.vanished.get_or_insert_with(|| error.last_words());
     }
@@ -337,7 +337,7 @@ impl StreamWatch<'_> {
         }
     }
 
-    /// Reports what came down here, and what the endpoint says came up there.
+    /// Reports what came down here, and what the endpoint reported as received there.
     fn report_second(&self, began: Instant, state: &mut LiveState<'_>, up: StreamInterval) {
         let second = match state.unsettled.take() {
             Some(second) => second,

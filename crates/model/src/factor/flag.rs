@@ -28,7 +28,7 @@ pub struct Flag {
     pub short: &'static [char],
     /// The commands that have it.
     pub on: &'static [Probe],
-    /// What stands for the value in help; empty for a flag that takes none.
+    /// The name of the value in help; empty for a flag that takes none.
     pub value_name: &'static str,
     /// Help text.
     pub help: &'static str,

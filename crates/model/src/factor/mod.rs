@@ -91,7 +91,7 @@ pub enum Record {
 pub struct Shown {
     /// Its title; empty: its name.
     pub title: &'static str,
-    /// Whether a value says enough without the name.
+    /// Whether a value is clear without the name.
     pub is_plain: bool,
     /// Values in the order that people expect; others follow by name.
     pub values: &'static [&'static str],
@@ -252,7 +252,7 @@ impl Factor {
         matches!(self.sets, Sets::Ends(_))
     }
 
-    /// Whether it says anything to cells of a probe over a protocol.
+    /// Whether it applies to cells of a probe over a protocol.
     pub fn applies(&self, probe: Probe, protocol: Option<Protocol>) -> bool {
         let goes = |protocol| self.protocols.contains(&protocol);
         self.probes.contains(&probe) && (self.protocols.is_empty() || protocol.is_some_and(goes))
@@ -308,7 +308,7 @@ impl Factor {
             Sets::Spec(set) => set(spec, value),
             Sets::Socket(set) => spec.socket.as_mut().map_or(Ok(()), |socket| set(socket, value)),
             Sets::Ends(set) => match value {
-                // Another tool's server can be told nothing, so one value is this end's.
+                // Another tool's server takes no settings, so one value is this end's.
                 value if !spec.peer.is_own() && !matches!(value, Value::String(text) if text.contains(';')) => {
                     let value = if let Value::String(text) = value { &self.end(text.trim())? } else { value };
                     set(&mut spec.initiator, value)
@@ -325,13 +325,13 @@ impl Factor {
                 (Sets::Pace(set), ProbeOptions::Pace { pace }) => set(pace, value),
                 (Sets::Stream(set), ProbeOptions::Stream { stream }) => set(stream, value),
                 (Sets::Wake(set), ProbeOptions::Wake { wake }) => set(wake, value),
-                // It says nothing to other probes.
+                // It does not apply to other probes.
                 _ => Ok(()),
             },
         }
     }
 
-    /// What a result says of this value, if anything; `varied` where a grid varies it, `named` where the plan names it.
+    /// What a result has of this value, if anything; `varied` where a grid varies it, `named` where the plan names it.
     pub fn recorded(&self, value: Option<&Value>, named: bool, varied: bool) -> Option<Value> {
         let default = || self.default.and_then(|text| self.read(text).ok());
         let shown = match (self.record, value) {
@@ -354,7 +354,7 @@ impl Factor {
 /// The word for an end that is left as the system has it.
 const UNSET: &str = "default";
 
-/// Splits `initiator;reflector`; one value stands for both.
+/// Splits `initiator;reflector`; one value is that of both.
 fn two_ends(text: &str) -> (&str, &str) {
     match text.split_once(';') {
         Some((initiator, reflector)) => (initiator.trim(), reflector.trim()),

@@ -21,7 +21,7 @@ macro_rules! sets {
 }
 
 /// A table of factors: key, type and where the value goes, then what differs from [`Factor::new`]; below it a row for each flag:
-/// `flag "name"`, what stands for its value in help (of a flag without one what it gives), the commands that have it, the heading,
+/// `flag "name"`, the name of its value in help (of a flag without one what it gives), the commands that have it, the heading,
 /// the help text, then what differs from [`Flag::new`].
 macro_rules! factors {
     ($table:ident = $(

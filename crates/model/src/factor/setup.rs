@@ -6,7 +6,7 @@ use super::{NAMED, PLAIN, Scope, Shown, parsed};
 use crate::Probe::Pingpong;
 use crate::{Probe, Protocol};
 
-// The peer comes first, because it says whether the settings of the ends have two ends to be set. What cells name only where the
+// The peer comes first, because it decides whether the settings of the ends apply to both. What cells name only where the
 // plan does keeps the keys of older runs as they are.
 factors! { FACTORS =
     "peer" Text Spec(peer = parsed), default("windhover"), of(&[Pingpong]),

@@ -2,7 +2,7 @@
 //!
 //! Errors of the parser have a place. Errors of the checks behind it do not, and most of them are about cells, which are
 //! made of several keys. Their keys are found by leaving out one after the other: the error comes from those without which
-//! it is gone. A plan may have very many cells, so first its lists are cut short as far as the error stays.
+//! it does not occur. A plan may have very many cells, so first its lists are cut short as far as the error stays.
 
 use super::{Plan, reference};
 use crate::ModelError;
@@ -127,7 +127,7 @@ pub(super) fn parsing(what: &str, text: &str, error: &toml::de::Error) -> ModelE
         Some(entry) => {
             let mut why = reworded(&entry.names(), message);
             if matches!(entry.path.last(), Some(PathPart::Item(_))) {
-                // It stands in a list already.
+                // It is in a list already.
                 why = why.map(|why| why.replacen("use a list of ", "use ", 1));
             }
             let place = if missing { entry.name() } else { entry.shown(text) };
@@ -240,7 +240,7 @@ fn is_named(entry: &Entry, text: &str, words: &str) -> bool {
     entry.plain && value.starts_with(['"', '\'']) && words.contains(&format!("'{}'", value.trim_matches(['"', '\''])))
 }
 
-/// The entries without which the error is gone, or is another that goes in the same way: the innermost ones.
+/// The entries without which the error does not occur, or is another that can be removed in the same way: the innermost ones.
 fn culprits<'a>(
     found: &'a [Entry],
     text: &str,

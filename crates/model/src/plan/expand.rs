@@ -55,7 +55,7 @@ impl Plan {
     ///
     /// # Errors
     /// An axis without values, a value that cannot be read, a name without an entry, settings that contradict each
-    /// other, or a cell that stands there twice.
+    /// other, or a cell that is there twice.
     pub fn cells(&self) -> Result<Vec<Cell>, ModelError> {
         let mut cells = Vec::new();
         let mut seen = BTreeSet::new();
@@ -238,7 +238,7 @@ impl Plan {
         }))
     }
 
-    /// How many reflectors take part, as far as the plan has so many.
+    /// How many reflectors take part; the plan must have as many.
     fn reflectors(&self, value: &Value) -> Result<u32, ModelError> {
         let known = u32::try_from(self.roles.hosts(Role::Reflector).len()).unwrap_or(u32::MAX);
         let count = value.as_u64().and_then(|count| u32::try_from(count).ok());
@@ -248,7 +248,7 @@ impl Plan {
         })
     }
 
-    /// Refuses what says nothing to any cell.
+    /// Refuses what applies to no cell.
     pub(super) fn check_needs(&self, cells: &[Cell]) -> Result<(), ModelError> {
         let probes: BTreeSet<Probe> = cells.iter().map(|cell| cell.spec.probe()).collect();
         let protocols: BTreeSet<Protocol> = cells.iter().filter_map(|cell| cell.spec.protocol()).collect();

@@ -1,4 +1,4 @@
-//! What a plan says about kernels: which a cell is measured on, and how hosts come to them.
+//! Kernels of a plan: which a cell is measured on, and how hosts come to them.
 
 use super::{LabKind, Plan};
 use crate::{Cell, KernelChoice, KernelDriver, ModelError, factor};
@@ -35,7 +35,7 @@ impl Plan {
         self.kernels.clone().unwrap_or_default()
     }
 
-    /// The kernel that a value of the axis stands for; none of a plan that names none.
+    /// The kernel of a value of the axis; none of a plan that names none.
     pub(super) fn cell_kernel(&self, word: &str) -> Result<Option<KernelChoice>, ModelError> {
         self.names(factor::KERNEL).then(|| word.parse()).transpose()
     }

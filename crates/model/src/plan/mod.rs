@@ -138,7 +138,7 @@ pub struct LabPlan {
 defaults! { two: u32 = 2; }
 
 impl LabPlan {
-    /// A lab with two hosts and nothing else said.
+    /// A lab with two hosts and nothing else set.
     pub fn new(kind: LabKind) -> Self {
         let (ports, kernel, mode, cpus, memory_mb, nic) = (Vec::new(), None, None, None, None, None);
         Self { kind, name: None, hosts: 2, ports, kernel, mode, cpus, memory_mb, nic }

@@ -1,4 +1,4 @@
-//! What a plan says about preparing machines: the shield and the knobs of its cells.
+//! How a plan has machines prepared: the shield and the knobs of its cells.
 
 use super::{LabKind, Plan};
 use crate::{CpuList, KernelChoice, ModelError, Pacer, ProbeSpec, Setting, ShieldBackend, ShieldSpec};
@@ -38,7 +38,7 @@ pub struct KnobPlan {
 pub struct CellShield {
     /// What keeps others away.
     pub backend: ShieldBackend,
-    /// The rest, as the plan says it.
+    /// The rest, as in the plan.
     pub plan: ShieldPlan,
     /// Whether the limit on real-time CPU time is taken away.
     pub unlimited_realtime: bool,
@@ -69,7 +69,7 @@ fn conflict<T>(what: impl Into<String>, remedy: &str) -> Result<T, ModelError> {
 }
 
 impl Plan {
-    /// The shield that a value of the axis stands for.
+    /// The shield of a value of the axis.
     pub(super) fn cell_shield(&self, word: &str) -> Result<Option<CellShield>, ModelError> {
         if word == "off" {
             return Ok(None);
@@ -82,7 +82,7 @@ impl Plan {
         Ok(Some(CellShield { backend, plan, unlimited_realtime }))
     }
 
-    /// The settings that a value of the axis `knob` stands for: a name from `[knobs]`, or `KEY=VALUE[;KEY=VALUE…]`.
+    /// The settings of a value of the axis `knob`: a name from `[knobs]`, or `KEY=VALUE[;KEY=VALUE…]`.
     /// A kernel that is a setting comes first.
     pub(super) fn cell_settings(&self, word: &str, kernel: Option<&KernelChoice>) -> Result<Vec<Setting>, ModelError> {
         let own = kernel.and_then(KernelChoice::setting);
@@ -112,7 +112,7 @@ impl Plan {
     }
 
     /// In a lab of namespaces both ends are one machine, so an end that spins or busy-polls starves the other on the same
-    /// CPU. A plan that measures just that says so.
+    /// CPU. A plan that measures just that sets `allow_starving`.
     pub(super) fn check_placement(&self, spec: &ProbeSpec, settings: &[Setting]) -> Result<(), ModelError> {
         let one_machine = self.lab.as_ref().is_some_and(|lab| matches!(lab.kind, LabKind::Netns | LabKind::Loopback));
         let paced = spec.pace().is_some_and(|pace| pace.pacer == Pacer::Spin);

@@ -17,7 +17,7 @@ pub const EXAMPLES: [&str; 4] = [
     include_str!("examples/guest.toml"),
 ];
 
-/// A component of a path that stands for a name of the plan's own choice.
+/// A component of a path where the plan has a name of its own choice.
 const NAME: &str = "NAME";
 
 /// One table of a plan.

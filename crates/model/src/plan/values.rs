@@ -110,7 +110,7 @@ pub(super) fn single(factor: &Factor, value: &Value, protocol: Option<Protocol>)
     })
 }
 
-/// A factor. An unknown one is refused where it stands.
+/// A factor. An unknown one is refused at its place.
 struct AxisKey(&'static Factor);
 
 /// A key of `[[grid]]`: an axis, or one that is no factor.

@@ -49,9 +49,9 @@ type Read = for<'a> fn(&'a ResultDocument, Option<&str>) -> Option<Times<'a>>;
 /// One distribution.
 #[derive(Debug)]
 pub struct Distribution {
-    /// What stands before the point in the ids of its statistics; empty for the latency from the actual send time.
+    /// Before the point in the ids of its statistics; empty for the latency from the actual send time.
     pub id: &'static str,
-    /// What stands before its statistics in names of CSV columns.
+    /// Before its statistics in names of CSV columns.
     pub csv: &'static str,
     /// In tables, behind RTT or RTT/2 where it is one of them.
     pub title: &'static str,
@@ -61,7 +61,7 @@ pub struct Distribution {
     pub in_csv: &'static [Statistic],
     /// The statistics that `compare` shows without being asked, and those of them that its sentences speak of.
     pub compared: [&'static [Statistic]; 2],
-    /// What `compare` says of the second side where it is larger, and where it is smaller.
+    /// The words of `compare` for the second side where it is larger, and where it is smaller.
     pub verbs: [&'static str; 2],
     pub(super) group: Group,
     pub(super) read: Read,
@@ -75,7 +75,7 @@ impl Distribution {
         (self.read)(result, host)
     }
 
-    /// What its statistics stand with.
+    /// The table of its statistics.
     pub fn group(&self) -> Group {
         self.group
     }

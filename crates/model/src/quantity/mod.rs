@@ -75,7 +75,7 @@ pub enum Combine {
     Interval,
     /// As ping's mean deviation of all messages.
     Deviation,
-    /// Not at all: it is told of single repetitions.
+    /// Not at all: it belongs to single repetitions.
     Never,
 }
 
@@ -214,11 +214,11 @@ pub struct Quantity {
     pub better: Better,
     /// How repetitions combine.
     pub combine: Combine,
-    /// What it stands with.
+    /// Its table.
     pub group: Group,
     /// Whether `compare` shows it.
     pub compared: Compared,
-    /// What `compare` says of the second side where it is larger, and where it is smaller.
+    /// The words of `compare` for the second side where it is larger, and where it is smaller.
     pub verbs: [&'static str; 2],
     read: Read,
 }
@@ -232,7 +232,7 @@ impl Quantity {
     /// The same as a part and what it is divided by: 1 of all that is no ratio. With a host the figure of that reflector alone,
     /// where it has one.
     pub fn parts(&self, result: &ResultDocument, host: Option<&str>) -> Option<[f64; 2]> {
-        // Of another tool's result 0 in these groups means that nobody counted.
+        // Of another tool's result 0 in these groups means that it was not counted.
         let uncounted = result.source.is_some() && matches!(self.group, Group::Tool | Group::Cpu | Group::Drops);
         self.read_parts(result, host).filter(|[part, _]| !uncounted || *part != 0.0)
     }

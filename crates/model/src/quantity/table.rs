@@ -17,7 +17,7 @@ type Words = &'static str;
 type Nature = (Unit, Combine, Better);
 
 /// Rows `words unit combine better => value;`, where a value is a number, a part and its whole, or `None`. Behind a value may
-/// stand what `compare` shows unasked, and what it says of the second side where that is larger and where it is smaller.
+/// stand what `compare` shows unasked, and its words for the second side where that is larger and where it is smaller.
 macro_rules! rows {
     (
         $of:expr, |$from:pat_param|
@@ -90,7 +90,7 @@ fn quantity(group: Group, words: Words, (unit, combine, better): Nature, read: R
     }
 }
 
-/// What `compare` shows without being asked, and what it says of it.
+/// What `compare` shows without being asked, and its words.
 fn compared(mut quantity: Quantity, compared: Compared, verbs: [&'static str; 2]) -> Quantity {
     (quantity.compared, quantity.verbs) = (compared, verbs);
     quantity
@@ -322,7 +322,7 @@ fn flow(direction: Direction) -> Vec<Quantity> {
     }
 }
 
-/// What all ends of PGM counted, for so many of something else.
+/// What all ends of PGM counted, for a number of something else.
 fn per(pgm: &PgmReport, part: fn(&PgmCounts) -> u64, whole: u64, times: f64) -> Option<[f64; 2]> {
     (whole > 0).then(|| [pgm.sum(part) as f64 * times, whole as f64])
 }
@@ -403,7 +403,7 @@ fn per_elapsed(end: &EndReport, ns: Option<u64>) -> Option<f64> {
     (end.usage.elapsed_ns > 0).then_some(ns? as f64 / end.usage.elapsed_ns as f64)
 }
 
-/// A count of an end that has told something: a kernel that answers echoes, and a peer that vanished, have not.
+/// A count of an end that has reported: a kernel that answers echoes, and a peer that vanished, have not.
 fn told(end: &EndReport, count: u64) -> Option<f64> {
     (end.usage.elapsed_ns > 0).then_some(count as f64)
 }

@@ -1,4 +1,4 @@
-//! What the counting thread does with the samples: records them, reports intervals, and detects a peer that is gone.
+//! What the counting thread does with the samples: records them, reports intervals, and detects a peer that has vanished.
 
 use super::open::Remote;
 use super::phase::PhaseProgress;
@@ -11,7 +11,7 @@ use record::Paced;
 
 /// Between two looks at the control connections, while messages are being lost.
 const ASK_NS: u64 = 500_000_000;
-/// A peer counts as gone after this many lost messages and this long without an answer.
+/// A peer counts as vanished after this many lost messages and this long without an answer.
 const SILENT_MESSAGES: u64 = 10;
 const SILENT_NS: u64 = 5_000_000_000;
 pub(crate) const SILENT: PassEnd = PassEnd::Silent(SILENT_NS / 1_000_000);

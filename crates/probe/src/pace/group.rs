@@ -1,4 +1,4 @@
-//! PGM as the transport to one or several reflectors: one source for all of them, one receiver of all of theirs; and what the
+//! PGM as the transport to one or several reflectors: one source for all of them, one receiver for their sources; and what the
 //! protocol did, at both ends, when a pass is over.
 
 use super::open::Remote;
@@ -40,7 +40,7 @@ pub(super) struct PgmPass<'a> {
     pub sent: u64,
     pub remotes: &'a [Remote],
     pub reports: &'a [Option<StopReport>],
-    /// Whether a reflector's ticks are ours.
+    /// Whether a reflector's ticks are of this end's clock.
     pub same_ticks: &'a [bool],
 }
 
@@ -123,7 +123,7 @@ impl Group {
 
     /// Announces the end of the own source.
     pub(super) fn close(mut self) {
-        // A peer that is gone needs no announcement.
+        // A peer that has ended needs no announcement.
         let _ = self.way.close(CLOSE);
     }
 

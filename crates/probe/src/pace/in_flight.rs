@@ -10,7 +10,6 @@ const MOST: usize = 1 << 21;
 /// Answers that may wait for the entry of their send: a sender may be preempted between its send call and the entry.
 const EARLY: usize = 4096;
 
-/// Settings of [`InFlight`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct InFlightConfig {
     /// Number of the first message on the wire.
@@ -62,7 +61,6 @@ pub(crate) struct InFlightCounts {
     pub unmatched: u64,
     /// Answered in time.
     pub answered: u64,
-    /// Lost so far.
     pub lost: u64,
     /// May still be answered.
     pub waiting: u64,
@@ -88,7 +86,6 @@ pub(crate) struct InFlight {
     early_stamps: VecDeque<(u64, u64, u64)>,
     /// From this message on the kernel's time stamp ids are unreliable.
     uncounted_from: u64,
-    /// Messages by what became of them.
     pub counts: InFlightCounts,
     /// When the last message was sent, in ticks; 0 before the first.
     pub last_sent: u64,

@@ -45,7 +45,6 @@ pub(crate) struct LoopConfig {
     pub bytes: usize,
     /// Whether the wall clock is read beside the ticks.
     pub wall: bool,
-    /// Reflectors.
     pub peers: u16,
     /// Whether answers carry the cost of repairs.
     pub repairs: bool,

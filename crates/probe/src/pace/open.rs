@@ -19,7 +19,7 @@ pub(crate) const MOST_PEERS: usize = 256;
 pub(crate) struct Remote {
     pub session: Session,
     pub path_info: PathInfo,
-    /// Its process, when it is ours.
+    /// Its process, where this one started it.
     pub _child: Option<local::Reflector>,
 }
 
@@ -27,7 +27,6 @@ pub(crate) struct Sockets {
     pub list: Vec<DataSocket>,
     /// The tags that messages carry: one each, or one for all where one message goes to all.
     pub tags: Vec<u64>,
-    /// Reflectors.
     pub peers: u16,
     stamps: Stamps,
 }
@@ -78,7 +77,7 @@ impl PacePaths {
         of_sockets.sum::<u64>() + self.group.as_ref().map_or(0, Group::dropped)
     }
 
-    /// Messages of a size that the link carries in a second, when it says how fast it is.
+    /// Messages of a size that the link carries in a second, where it reports its speed.
     pub(crate) fn line_pps(&self, size: u32) -> Option<f64> {
         let link = self.link?;
         Some(
@@ -178,7 +177,7 @@ fn group_port() -> Result<(u16, Token), ProbeError> {
     Ok((49_152 + u16::from_ne_bytes([low, high]) % 16_384, Token(token)))
 }
 
-/// The link towards the peer, when it says how fast it is.
+/// The link towards the peer, where it reports its speed.
 fn link(spec: &ProbeSpec, socket: &DataSocket) -> Option<Link> {
     let peer: SocketAddr = socket.peer_address()?;
     let route = net::route::lookup(peer).ok().filter(|route| !route.local)?;

@@ -313,7 +313,7 @@ impl OpenLoop<'_> {
             [_] => vec![Role::Reflector.to_string()],
             several => several.iter().map(|remote| remote.session.host.clone()).collect(),
         };
-        // A run that was cut short says nothing about its rate.
+        // A run that was cut short does not show its rate.
         if done.end == PassEnd::Done {
             let ends: Vec<RemoteEnd<'_>> = reports
                 .iter()

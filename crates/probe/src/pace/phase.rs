@@ -42,7 +42,6 @@ pub(crate) struct PhaseProgress {
     pub lost: u64,
     /// All is known of the messages that were intended before this tick.
     pub known: u64,
-    /// No more will be sent.
     pub all_sent: bool,
 }
 
@@ -74,7 +73,6 @@ pub(crate) struct Phase<'a> {
     pub room: usize,
     /// Stamps of what is sent, numbered from this phase's first message: of each socket.
     pub sent_stamps: Vec<SentStamps>,
-    /// As [`model::Protocol::counts_losses`].
     pub counts_losses: bool,
     /// Ends the loops and the path's own waits.
     pub halt: &'a AtomicBool,

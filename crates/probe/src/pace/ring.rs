@@ -19,7 +19,7 @@ pub(crate) struct Ring<const W: usize> {
 }
 
 impl<const W: usize> Ring<W> {
-    /// Room for at least so many entries.
+    /// With room for at least this many entries.
     pub(crate) fn new(entries: usize) -> Self {
         let entries = entries.next_power_of_two();
         // Filled with another value than zero, so that each page is really written to.

@@ -13,7 +13,6 @@ const STACK: usize = 256 << 10;
 /// Poll interval while waiting for the others.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// CPUs, policy and pacer of the measuring threads.
 #[derive(Debug, Clone)]
 pub(crate) struct ThreadPlacement {
     pub policy: Policy,

@@ -88,7 +88,7 @@ impl Pinger {
         Ok(self.measure(goes_on, RecentRtts::new(1).ends().0)?.0)
     }
 
-    /// Measures as long as a flag says so. Gives the interval log too.
+    /// Measures while a flag is set. Gives the interval log too.
     pub(super) fn measure_until(
         &mut self,
         going: &AtomicBool,

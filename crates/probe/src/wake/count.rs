@@ -47,7 +47,7 @@ impl Counter {
         }
     }
 
-    /// The deadlines begin at this time, so many of each thread.
+    /// The deadlines begin at this time; `deadlines` are those of each thread.
     pub(super) fn begin(&mut self, first: u64, deadlines: u64) {
         self.first = first;
         self.end = first.saturating_add(deadlines.saturating_mul(self.interval_ns));
@@ -66,7 +66,6 @@ impl Counter {
         self.max_ns
     }
 
-    /// As [`Recorder::interval_percent`].
     pub(super) fn interval_percent(&self) -> Option<f64> {
         self.recorder.interval_percent()
     }

@@ -58,7 +58,6 @@ struct WakeUps<'a> {
     context: &'a Context,
     /// The clock of the timers.
     clock: Clock,
-    /// Of each thread.
     cpus: Vec<Option<u32>>,
 }
 

@@ -25,7 +25,6 @@ const PAUSE_NS: u64 = 10_000_000;
 
 pub(super) struct Sleeper<'a> {
     pub policy: Policy,
-    /// Timer slack to set.
     pub slack_ns: Option<u32>,
     pub interval_ns: u64,
     /// Untimed deadlines.
@@ -104,7 +103,7 @@ impl Sleeper<'_> {
             if self.halt.load(Ordering::Relaxed) {
                 break;
             }
-            // A signal that is none of ours: the deadline is still to come.
+            // A signal of others: the deadline is still to come.
             if slept == clock::SleepEnd::Interrupted && now < due {
                 continue;
             }
