@@ -39,21 +39,30 @@ words! {
 
 /// What is known of a protocol. Whatever depends on a protocol asks for one of these facts.
 struct Traits {
-    /// What it is, for help texts.
-    about: &'static str,
+    carries: Carries,
     ends: Ends,
-    is_stream: bool,
-    /// Whether an answer that does not come in time counts as lost.
-    counts_losses: bool,
     max_size: u32,
     patterns: &'static [Pattern],
+    /// What it is, for help texts.
+    about: &'static str,
+}
+
+/// What arrives of what was sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Carries {
+    /// All of it, without borders.
+    Bytes,
+    /// All messages.
+    Messages,
+    /// Messages; an answer that does not come in time counts as lost.
+    Datagrams,
 }
 
 /// How the two ends of a protocol come together.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
-    /// One connects over the network to where the other listens. A full segment has a header of so many bytes.
-    Connect { header_bytes: u32 },
+    /// One connects over the network to where the other listens. A full segment has a header of this many bytes.
+    Connect(u32),
     /// Datagrams over the network.
     Address,
     /// Two processes of one machine that have inherited their ends.
@@ -63,120 +72,60 @@ enum Ends {
 }
 
 const ALL: &[Pattern] = &[Pattern::Rounds, Pattern::Schedule, Pattern::Bulk];
+const ROUNDS: &[Pattern] = &[Pattern::Rounds];
+
+/// A row for each protocol: what it carries, how its ends come together, its largest message, for which patterns, what it is.
+macro_rules! traits {
+    ($($protocol:ident $carries:ident $ends:expr, $max_size:expr, $patterns:expr, $about:literal;)+) => {
+        impl Protocol {
+            const fn traits(self) -> Traits {
+                match self {$(
+                    Self::$protocol => Traits {
+                        carries: Carries::$carries,
+                        ends: $ends,
+                        max_size: $max_size,
+                        patterns: $patterns,
+                        about: $about,
+                    },
+                )+}
+            }
+        }
+    };
+}
+
+traits! {
+    // The header has time stamps, as Linux has them on (RFC 7323).
+    Tcp Bytes Ends::Connect(32), 16 << 20, ALL, "TCP";
+    // And a data sequence signal with a mapping and a 32-bit acknowledgement (RFC 8684, section 3.3).
+    Mptcp Bytes Ends::Connect(56), 16 << 20, ALL, "Multipath TCP; a connection that falls back to TCP makes the verdict invalid";
+    // RFC 768 over IPv4: a 16-bit length less the 8-byte header, less a 20-byte IP header.
+    Udp Datagrams Ends::Address, 65_507, ALL, "UDP, unicast or multicast";
+    // The common header and that of a DATA chunk (RFC 9260, sections 3.1 and 3.3.1). The size is that of UDP, to be compared.
+    Sctp Messages Ends::Connect(28), 65_507, ROUNDS, "SCTP, one-to-one; only where the kernel has it (modprobe sctp)";
+    SctpSeqpacket Messages Ends::Address, 65_507, ROUNDS,
+        "SCTP, one-to-many (SOCK_SEQPACKET); only where the kernel has it (modprobe sctp)";
+    // With an acknowledgement and numbers of 48 bits (RFC 4340, section 5). One packet each: what an IPv4 packet holds behind
+    // both headers.
+    Dccp Datagrams Ends::Connect(24), 65_491, ROUNDS, "DCCP; only where the kernel has it (Linux before 6.16)";
+    UnixStream Bytes Ends::Inherit, 16 << 20, ROUNDS, "A UNIX stream socket between two processes of this machine";
+    // What a default socket buffer of 212,992 bytes carries.
+    UnixDgram Datagrams Ends::Inherit, 106_496, ROUNDS, "A UNIX datagram socket between two processes of this machine";
+    Pipe Bytes Ends::Inherit, 16 << 20, ROUNDS, "Two pipes between two processes of this machine";
+    Shm Datagrams Ends::Inherit, 65_504, ROUNDS,
+        "Memory that two processes of this machine share: the least that a message can take";
+    // What is left of AF_XDP's chunk of 4096 bytes behind its headroom and the headers of IPv6.
+    Frame Datagrams Ends::Address, 3_774, ROUNDS,
+        "Bare Ethernet frames past the kernel's network stack: the least that an interface can take";
+    Icmp Datagrams Ends::Kernel, 65_499, ROUNDS, "ICMP echo";
+    // As UDP: its packets are shorter, so it fragments.
+    Pgm Datagrams Ends::Address, 65_507, &[Pattern::Schedule], "PGM, reliable multicast: only with pace";
+}
 
 impl Protocol {
     /// Connections over the network that carry bytes without borders.
     pub const BYTE_CONNECTIONS: &[Self] = &[Self::Tcp, Self::Mptcp];
     /// The words of probes that have a reflector, for the reference of plans.
     pub(crate) const LISTED: &str = "Protocol: `tcp`, `mptcp`, `udp`, `sctp`, `sctp-seqpacket`, `dccp`, `unix-stream`, `unix-dgram`, `pipe`, `shm`, `frame`; for `pace` also `pgm`.";
-
-    const fn traits(self) -> Traits {
-        match self {
-            Self::Tcp => Traits {
-                about: "TCP",
-                // With time stamps, as Linux has them on (RFC 7323).
-                ends: Ends::Connect { header_bytes: 32 },
-                is_stream: true,
-                counts_losses: false,
-                max_size: 16 << 20,
-                patterns: ALL,
-            },
-            Self::Mptcp => Traits {
-                about: "Multipath TCP; a connection that falls back to TCP makes the verdict invalid",
-                // And a data sequence signal with a mapping and a 32-bit acknowledgement (RFC 8684, section 3.3).
-                ends: Ends::Connect { header_bytes: 56 },
-                ..Self::Tcp.traits()
-            },
-            Self::Udp => Traits {
-                about: "UDP, unicast or multicast",
-                ends: Ends::Address,
-                is_stream: false,
-                counts_losses: true,
-                max_size: 65_507,
-                patterns: ALL,
-            },
-            Self::Sctp => Traits {
-                about: "SCTP, one-to-one; only where the kernel has it (modprobe sctp)",
-                // The common header and that of a DATA chunk (RFC 9260, sections 3.1 and 3.3.1).
-                ends: Ends::Connect { header_bytes: 28 },
-                is_stream: false,
-                counts_losses: false,
-                max_size: 65_507,
-                patterns: &[Pattern::Rounds],
-            },
-            Self::SctpSeqpacket => Traits {
-                about: "SCTP, one-to-many (SOCK_SEQPACKET); only where the kernel has it (modprobe sctp)",
-                ends: Ends::Address,
-                ..Self::Sctp.traits()
-            },
-            Self::Dccp => Traits {
-                about: "DCCP; only where the kernel has it (Linux before 6.16)",
-                // With an acknowledgement and numbers of 48 bits (RFC 4340, section 5).
-                ends: Ends::Connect { header_bytes: 24 },
-                counts_losses: true,
-                // One packet each: what an IPv4 packet holds behind both headers.
-                max_size: 65_491,
-                ..Self::Sctp.traits()
-            },
-            Self::UnixStream => Traits {
-                about: "A UNIX stream socket between two processes of this machine",
-                ends: Ends::Inherit,
-                is_stream: true,
-                counts_losses: false,
-                max_size: 16 << 20,
-                patterns: &[Pattern::Rounds],
-            },
-            Self::UnixDgram => Traits {
-                about: "A UNIX datagram socket between two processes of this machine",
-                ends: Ends::Inherit,
-                is_stream: false,
-                counts_losses: true,
-                max_size: 106_496,
-                patterns: &[Pattern::Rounds],
-            },
-            Self::Pipe => Traits {
-                about: "Two pipes between two processes of this machine",
-                ends: Ends::Inherit,
-                is_stream: true,
-                counts_losses: false,
-                max_size: 16 << 20,
-                patterns: &[Pattern::Rounds],
-            },
-            Self::Shm => Traits {
-                about: "Memory that two processes of this machine share: the least that a message can take",
-                ends: Ends::Inherit,
-                is_stream: false,
-                counts_losses: true,
-                max_size: 65_504,
-                patterns: &[Pattern::Rounds],
-            },
-            Self::Frame => Traits {
-                about: "Bare Ethernet frames past the kernel's network stack: the least that an interface can take",
-                ends: Ends::Address,
-                is_stream: false,
-                counts_losses: true,
-                // What is left of AF_XDP's chunk of 4096 bytes behind its headroom and the headers of IPv6.
-                max_size: 3_774,
-                patterns: &[Pattern::Rounds],
-            },
-            Self::Icmp => Traits {
-                about: "ICMP echo",
-                ends: Ends::Kernel,
-                is_stream: false,
-                counts_losses: true,
-                max_size: 65_499,
-                patterns: &[Pattern::Rounds],
-            },
-            Self::Pgm => Traits {
-                about: "PGM, reliable multicast: only with pace",
-                ends: Ends::Address,
-                is_stream: false,
-                counts_losses: true,
-                max_size: 65_507,
-                patterns: &[Pattern::Schedule],
-            },
-        }
-    }
 
     /// What it is, for help texts.
     pub fn about(self) -> &'static str {
@@ -185,13 +134,13 @@ impl Protocol {
 
     /// Whether messages have no borders, so that a receiver counts bytes.
     pub fn is_stream(self) -> bool {
-        self.traits().is_stream
+        self.traits().carries == Carries::Bytes
     }
 
     /// Whether an answer that does not come in time counts as lost, and messages above a limit may be dropped. Else nothing is lost
     /// on the way, and silence is a broken path.
     pub fn counts_losses(self) -> bool {
-        self.traits().counts_losses
+        self.traits().carries == Carries::Datagrams
     }
 
     /// The shortest message in bytes: 1 where nothing is lost, or where 0 bytes received end the connection.
@@ -231,12 +180,12 @@ impl Protocol {
 
     /// Whether the initiator connects over the network to where the reflector listens.
     pub fn is_connection(self) -> bool {
-        matches!(self.traits().ends, Ends::Connect { .. })
+        matches!(self.traits().ends, Ends::Connect(_))
     }
 
     /// Bytes of a full segment's header behind IP's, of a connection over the network.
     pub fn segment_header_bytes(self) -> Option<u32> {
-        if let Ends::Connect { header_bytes } = self.traits().ends { Some(header_bytes) } else { None }
+        if let Ends::Connect(bytes) = self.traits().ends { Some(bytes) } else { None }
     }
 
     /// Whether each transaction may have a connection of its own.
@@ -256,7 +205,7 @@ impl Protocol {
 
     /// Whether a reflector serves it over the network.
     pub fn is_served(self) -> bool {
-        matches!(self.traits().ends, Ends::Connect { .. } | Ends::Address)
+        matches!(self.traits().ends, Ends::Connect(_) | Ends::Address)
     }
 
     /// Whether its packets pass the kernel's network stack, where captures see them.
@@ -280,10 +229,7 @@ impl Protocol {
         words::listed(&Self::ALL.into_iter().filter(|one| is_meant(*one)).map(Self::word).collect::<Vec<_>>())
     }
 
-    /// The largest message in bytes. UDP: 65,507 over IPv4 (RFC 768: a 16-bit length less the 8-byte header, less a
-    /// 20-byte IP header). PGM: as UDP; its packets
-    /// are shorter, so it fragments. UNIX datagrams: what a default socket buffer of 212,992 bytes carries. Streams: 16 MiB.
-    /// SCTP: as UDP, so that the two can be compared.
+    /// The largest message in bytes.
     pub fn max_size(self) -> u32 {
         self.traits().max_size
     }
