@@ -143,29 +143,7 @@ impl FromStr for CpuList {
     }
 }
 
-impl From<CpuList> for String {
-    fn from(cpus: CpuList) -> Self {
-        cpus.to_string()
-    }
-}
-
-impl TryFrom<String> for CpuList {
-    type Error = ModelError;
-
-    fn try_from(text: String) -> Result<Self, ModelError> {
-        text.parse()
-    }
-}
-
-impl schemars::JsonSchema for CpuList {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "CpuList".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "description": "CPUs as the kernel lists them, such as 0,2-5" })
-    }
-}
+text! { CpuList { "type": "string", "description": "CPUs as the kernel lists them, such as 0,2-5" } }
 
 #[cfg(test)]
 mod tests {

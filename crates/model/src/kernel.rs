@@ -33,8 +33,7 @@ pub const PREEMPT_MODELS: [&str; 4] = ["none", "voluntary", "full", "lazy"];
 
 /// What a driver takes after its colon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operand {
-    /// Nothing.
+enum Operand {
     None,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -47,80 +46,31 @@ pub enum Operand {
 }
 
 /// What a driver takes and does.
-#[derive(Debug)]
-pub struct DriverRule {
-    /// The driver.
-    pub driver: KernelDriver,
-    /// What follows its colon.
-    pub operand: Operand,
-    /// Why it takes no words for the kernel's command line, and what does; empty: it takes them.
-    pub no_words: &'static str,
+struct DriverRule {
+    operand: Operand,
     /// Whether each visit of it is a new boot.
-    pub boots: bool,
-    /// A value, for help and errors.
-    pub example: &'static str,
-    /// What it does, for the reference.
-    pub about: &'static str,
+    boots: bool,
+    /// A value, for errors.
+    example: &'static str,
+    /// Why it takes no words for the kernel's command line, and what does; empty: it takes them.
+    no_words: &'static str,
 }
 
-/// All drivers, in the order of [`KernelDriver::ALL`].
-pub const DRIVERS: [DriverRule; 6] = [
-    DriverRule {
-        driver: KernelDriver::Current,
-        operand: Operand::None,
-        no_words: "the kernel runs already: boot one with them by kexec:PATH",
-        boots: false,
-        example: "current",
-        about: "the kernel that runs",
-    },
-    DriverRule {
-        driver: KernelDriver::Preempt,
-        operand: Operand::Word(&PREEMPT_MODELS),
-        no_words: "the kernel runs already: boot one with them by kexec:PATH",
-        boots: false,
-        example: "preempt:full",
-        about: "another preemption model of it, without a boot (PREEMPT_DYNAMIC)",
-    },
-    DriverRule {
-        driver: KernelDriver::Guest,
-        operand: Operand::NameOrPath,
-        no_words: "",
-        boots: true,
-        example: "guest:debian-6.1 preempt=full",
-        about: "a kernel in a virtual machine, of a lab of kind guest",
-    },
-    DriverRule {
-        driver: KernelDriver::Kexec,
-        operand: Operand::Path,
-        no_words: "",
-        boots: true,
-        example: "kexec:/boot/vmlinuz-6.1.0-49-amd64 threadirqs",
-        about: "started by the kernel that runs",
-    },
-    DriverRule {
-        driver: KernelDriver::Grub,
-        operand: Operand::Entry,
-        no_words: "a boot entry has its own command line: make an entry with them, or use kexec:PATH; of an entry whose title has \
-                   blanks give the id or the number",
-        boots: true,
-        example: "grub:1>2",
-        about: "an entry of GRUB's menu, for one boot",
-    },
-    DriverRule {
-        driver: KernelDriver::Bootctl,
-        operand: Operand::Entry,
-        no_words: "a boot entry has its own command line: make an entry with them, or use kexec:PATH",
-        boots: true,
-        example: "bootctl:debian-6.1.conf",
-        about: "an entry of systemd-boot, for one boot",
-    },
-];
-
 impl KernelDriver {
-    /// What it takes and does.
-    pub const fn rule(self) -> &'static DriverRule {
-        // Both lists have one order, which a test checks.
-        &DRIVERS[self as usize]
+    const fn rule(self) -> DriverRule {
+        const RUNS: &str = "the kernel runs already: boot one with them by kexec:PATH";
+        const ENTRY: &str = "a boot entry has its own command line: make an entry with them, or use kexec:PATH";
+        const GRUB: &str = "a boot entry has its own command line: make an entry with them, or use kexec:PATH; of an entry \
+                            whose title has blanks give the id or the number";
+        let (operand, boots, example, no_words) = match self {
+            Self::Current => (Operand::None, false, "current", RUNS),
+            Self::Preempt => (Operand::Word(&PREEMPT_MODELS), false, "preempt:full", RUNS),
+            Self::Guest => (Operand::NameOrPath, true, "guest:debian-6.1 preempt=full", ""),
+            Self::Kexec => (Operand::Path, true, "kexec:/boot/vmlinuz-6.1.0-49-amd64 threadirqs", ""),
+            Self::Grub => (Operand::Entry, true, "grub:1>2", GRUB),
+            Self::Bootctl => (Operand::Entry, true, "bootctl:debian-6.1.conf", ENTRY),
+        };
+        DriverRule { operand, boots, example, no_words }
     }
 }
 
@@ -168,7 +118,7 @@ impl FromStr for KernelChoice {
         let words: Vec<String> = parts.map(str::to_owned).collect();
         let (driver, what) = first.split_once(':').unwrap_or((first, ""));
         let driver: KernelDriver = driver.parse().map_err(|_| {
-            let known = DRIVERS.map(|rule| rule.example);
+            let known = KernelDriver::ALL.map(|driver| driver.rule().example);
             crate::words::unknown("kernel", text, &known)
         })?;
         let rule = driver.rule();
@@ -210,30 +160,10 @@ fn is_plain(word: &str) -> bool {
     word != "--" && word.chars().all(|c| c.is_ascii_graphic() && c != '"')
 }
 
-impl From<KernelChoice> for String {
-    fn from(kernel: KernelChoice) -> Self {
-        kernel.to_string()
-    }
-}
-
-impl TryFrom<String> for KernelChoice {
-    type Error = ModelError;
-
-    fn try_from(text: String) -> Result<Self, ModelError> {
-        text.parse()
-    }
-}
-
-impl schemars::JsonSchema for KernelChoice {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "KernelChoice".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let drivers = KernelDriver::ALL.map(KernelDriver::word).join("|");
-        schemars::json_schema!({ "type": "string", "pattern": format!("^({drivers})(:[^ ]+)?( [^ ]+)*$") })
-    }
-}
+text! { KernelChoice {
+    "type": "string",
+    "pattern": format!("^({})(:[^ ]+)?( [^ ]+)*$", KernelDriver::ALL.map(KernelDriver::word).join("|")),
+} }
 
 #[cfg(test)]
 mod tests {
@@ -241,8 +171,8 @@ mod tests {
 
     #[test]
     fn reads_what_it_writes() {
-        for (driver, rule) in KernelDriver::ALL.into_iter().zip(&DRIVERS) {
-            assert_eq!(rule.driver, driver);
+        for driver in KernelDriver::ALL {
+            let rule = driver.rule();
             let kernel: KernelChoice = rule.example.parse().unwrap();
             assert_eq!((kernel.driver, kernel.to_string().as_str()), (driver, rule.example));
             assert_eq!(serde_json::from_value::<KernelChoice>(rule.example.into()).unwrap(), kernel);

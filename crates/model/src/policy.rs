@@ -78,29 +78,7 @@ impl FromStr for Policy {
     }
 }
 
-impl From<Policy> for String {
-    fn from(policy: Policy) -> Self {
-        policy.to_string()
-    }
-}
-
-impl TryFrom<String> for Policy {
-    type Error = ModelError;
-
-    fn try_from(text: String) -> Result<Self, ModelError> {
-        text.parse()
-    }
-}
-
-impl schemars::JsonSchema for Policy {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Policy".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "pattern": "^(other|batch|idle|(fifo|rr):[1-9][0-9]?)$" })
-    }
-}
+text! { Policy { "type": "string", "pattern": "^(other|batch|idle|(fifo|rr):[1-9][0-9]?)$" } }
 
 #[cfg(test)]
 mod tests {

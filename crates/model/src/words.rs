@@ -58,6 +58,35 @@ macro_rules! defaults {
     ($($name:ident: $of:ty = $value:expr;)+) => { $(fn $name() -> $of { $value })+ };
 }
 
+/// A type that documents hold as the text that it is written as and read from, with the schema of that text.
+macro_rules! text {
+    ($name:ident $schema:tt) => {
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = $crate::ModelError;
+
+            fn try_from(text: String) -> Result<Self, $crate::ModelError> {
+                text.parse()
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!($schema)
+            }
+        }
+    };
+}
+
 /// Reads the items of a list whose words are all known: those of a newer version are left out, and the rest of the document
 /// is read.
 pub(crate) fn known<'de, D, T>(list: D) -> Result<Vec<T>, D::Error>
