@@ -1,7 +1,8 @@
 //! What a campaign knows about a result beyond what its worker measured.
 
 use crate::PlannedCell;
-use crate::cell::{CellLoads, Participants};
+use crate::cell::CellLoads;
+use crate::participants::Participants;
 use model::worker::Measured;
 use model::{Finding, FindingId, ResultDocument, Role};
 

@@ -1,45 +1,16 @@
 //! Measuring one cell: loads, endpoint, probe, and all of them ended again.
 
 use crate::hosts::{HostError, Hosts, WorkerId};
+use crate::participants::Participants;
 use crate::{CampaignError, PlannedCell, attach, key, prepare};
 use model::worker::{EndpointTask, Measured, ProbeTask, Target};
-use model::{CpuList, Event, Limits, LiveInterval, LoadReport, LoadSpec, Prepared};
-use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use model::{Event, Limits, LiveInterval, LoadReport, LoadSpec, Prepared};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long a load may take until it is steady; it then begins unsteady, which is in its report.
 const STEADY_LIMIT: Duration = Duration::from_secs(10);
-
-/// Who takes part in the cells of a run.
-#[derive(Debug, Default)]
-pub(crate) struct Participants {
-    pub(crate) initiator: String,
-    /// The reflectors with their addresses; several only for `pace`.
-    pub(crate) reflectors: Vec<(String, IpAddr)>,
-    /// One host a machine, which speaks for it, that of the initiator first.
-    pub(crate) machines: Vec<String>,
-    /// Which of those speaks for the machine of each host.
-    pub(crate) speakers: BTreeMap<String, String>,
-    /// The CPUs of the machines that tell them, by the host that speaks for each.
-    pub(crate) online: BTreeMap<String, CpuList>,
-    /// Whether any cell of the run may be shielded.
-    pub(crate) shields: bool,
-}
-
-impl Participants {
-    /// The reflectors of a cell.
-    pub(crate) fn reflectors_of(&self, cell: &model::Cell) -> &[(String, IpAddr)] {
-        let most = cell.reflectors.map_or(usize::MAX, |count| count as usize);
-        self.reflectors.get(..most).unwrap_or(&self.reflectors)
-    }
-
-    /// The host that speaks for the machine of a host.
-    pub(crate) fn speaker<'a>(&'a self, host: &'a str) -> &'a str {
-        self.speakers.get(host).map_or(host, String::as_str)
-    }
-}
 
 /// The reports of the loads of a cell, by host.
 #[derive(Debug, Default)]

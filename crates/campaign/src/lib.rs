@@ -16,6 +16,7 @@ mod key;
 mod observer;
 mod options;
 mod order;
+mod participants;
 mod prepare;
 mod question;
 mod real;

@@ -1,7 +1,7 @@
 //! What a cell wants of its machines and hosts, and keeping just that in force: changed as seldom as the order of cells
 //! allows, and put back when the run ends.
 
-use crate::cell::Participants;
+use crate::participants::Participants;
 use crate::{HostError, Hosts, Observer, Progress};
 use model::{Cell, CpuList, JournalLine, LoadSpec, Prepared, Setting, ShieldSpec};
 use std::collections::{BTreeMap, BTreeSet};

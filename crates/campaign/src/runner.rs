@@ -3,15 +3,16 @@
 mod arrive;
 
 use crate::boot::{self, Kernels};
-use crate::cell::{Failure, Participants};
+use crate::cell::Failure;
 use crate::estimate::Estimate;
 use crate::facts::{self, Gathered};
+use crate::participants::Participants;
 use crate::prepare::Preparer;
 use crate::real::LabHosts;
 use crate::{
     CampaignError, HostError, Hosts, Observer, Options, Outcome, PlannedCell, Progress, Summary, cell, key, order,
 };
-use model::{CpuList, JournalLine, KernelChoice, Plan, Prepared, Role, RunDocument, Substrate};
+use model::{JournalLine, KernelChoice, Plan, Prepared, RunDocument, Substrate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -255,7 +256,7 @@ fn look(
         return Ok((Gathered::unseen(plan), Participants::default()));
     }
     let gathered = facts::gather(plan, hosts)?;
-    let participants = participants(plan, &gathered, hosts, steps)?;
+    let participants = Participants::of(plan, &gathered, hosts, steps)?;
     Preparer::check(&participants, hosts).map_err(CampaignError::Host)?;
     observer.observe(&Progress::HostsReady { hosts: &plan.host_names(), substrate: gathered.substrate });
     Ok((gathered, participants))
@@ -269,80 +270,6 @@ fn check_kernels(plan: &Plan, hosts: &mut dyn Hosts) -> Result<(), CampaignError
             let checked = hosts.check_kernel(&host, &kernel);
             checked.map_err(|cause| CampaignError::Kernel { kernel: kernel.clone(), cause })?;
         }
-    }
-    Ok(())
-}
-
-/// Who takes part, checked before anything is written.
-fn participants(
-    plan: &Plan,
-    gathered: &Gathered,
-    hosts: &dyn Hosts,
-    steps: &[PlannedCell],
-) -> Result<Participants, CampaignError> {
-    let known = |name: &String| {
-        if gathered.hosts.contains_key(name) {
-            return Ok(());
-        }
-        let remedy = format!("use one of: {}", plan.host_names().join(", "));
-        Err(model::ModelError::conflict(format!("host '{name}' is not known"), remedy))
-    };
-    let initiator = plan.roles.initiator.clone();
-    known(&initiator)?;
-    let over_network = steps.iter().any(|step| step.cell.has_peer());
-    let mut reflectors = Vec::new();
-    if over_network {
-        if plan.roles.reflectors.is_empty() {
-            return Err(CampaignError::MissingReflector);
-        }
-        for name in &plan.roles.reflectors {
-            known(name)?;
-            let address = hosts.address(name).ok_or_else(|| CampaignError::NoAddress(name.clone()))?;
-            reflectors.push((name.clone(), address));
-        }
-    }
-    let mut machines = gathered.one_a_machine();
-    // The initiator speaks for its own machine, and that machine comes first.
-    let boot = |name: &str| gathered.hosts.get(name).map(|host| host.facts.boot_id.clone());
-    machines.retain(|name| boot(name) != boot(&initiator));
-    machines.insert(0, initiator.clone());
-    let speakers = gathered
-        .hosts
-        .keys()
-        .filter_map(|host| Some((host.clone(), machines.iter().find(|name| boot(name) == boot(host))?.clone())))
-        .collect();
-    let online = machines.iter().filter_map(|host| Some((host.clone(), online(gathered, host)?))).collect();
-    let participants =
-        Participants { initiator, reflectors, machines, speakers, online, shields: plan.names("shield") };
-    steps.iter().try_for_each(|step| check_cpus(&step.cell, &participants, gathered))?;
-    Ok(participants)
-}
-
-/// The CPUs of a host's machine, where it tells them.
-fn online(gathered: &Gathered, host: &str) -> Option<CpuList> {
-    let host = gathered.hosts.get(host)?;
-    gathered.machines.get(&host.facts.boot_id)?.cpus_online.as_ref()?.parse().ok()
-}
-
-/// Looks for every CPU of a cell among those that its hosts have. A host that does not tell its CPUs is believed.
-fn check_cpus(cell: &model::Cell, participants: &Participants, gathered: &Gathered) -> Result<(), CampaignError> {
-    let check = |host: &String, what: &'static str, cpu: u32| match online(gathered, host) {
-        Some(online) if !online.contains(cpu) => {
-            Err(CampaignError::NoSuchCpu { host: host.clone(), cpu, what, online })
-        }
-        _ => Ok(()),
-    };
-    let spec = &cell.spec;
-    spec.initiator_cpus().flatten().try_for_each(|cpu| check(&participants.initiator, Role::Initiator.word(), cpu))?;
-    if let Some(cpu) = spec.reflector.cpu.filter(|_| spec.probe().has_reflector()) {
-        // The reflector of a protocol within one machine is a child of the initiator.
-        let local = spec.is_local() || participants.reflectors.is_empty();
-        let on = participants.reflectors.iter().map(|(host, _)| host).filter(|_| !local);
-        on.chain(local.then_some(&participants.initiator))
-            .try_for_each(|host| check(host, Role::Reflector.word(), cpu))?;
-    }
-    for cpu in cell.load.iter().filter_map(|load| load.cpus.as_ref()).flat_map(CpuList::iter) {
-        participants.machines.iter().try_for_each(|host| check(host, "load", cpu))?;
     }
     Ok(())
 }
@@ -452,9 +379,8 @@ impl<'a> Runner<'a> {
                 Arrival::There => {}
                 Arrival::CouldNotBoot(why) => {
                     let why = format!("could not boot: {why}");
-                    self.could_not_boot(step, &why)?;
-                    let eta_ns = estimate.steps(&steps[place + 1..]);
-                    self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
+                    self.fail(step, &why, true)?;
+                    self.report_failure(step, &why, estimate.steps(&steps[place + 1..]));
                     continue;
                 }
                 Arrival::Interrupted => return Ok(Outcome::Interrupted),
@@ -518,18 +444,17 @@ impl<'a> Runner<'a> {
             // The cell in flight was cancelled; it stays open in the journal, so a resume measures it.
             Err(Failure::Host(HostError::Interrupted)) => return Ok(Some(Outcome::Interrupted)),
             Err(Failure::Campaign(error)) => {
-                self.fail(step, &error.to_string())?;
+                self.fail(step, &error.to_string(), false)?;
                 return Err(error);
             }
             Err(Failure::Host(cause @ HostError::Lost { .. }) | Failure::Prepare(cause @ HostError::Lost { .. })) => {
                 let why = cause.to_string();
-                self.fail(step, &why)?;
+                self.fail(step, &why, false)?;
                 if self.kernels.boots {
                     // Its kernel may have crashed: the next cell boots it anew, and that is an attempt.
                     (self.kernels.entered, self.kernels.lost) = (None, true);
                     self.preparer.forget();
-                    let eta_ns = estimate.steps(rest);
-                    self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
+                    self.report_failure(step, &why, estimate.steps(rest));
                     return Ok(None);
                 }
                 return Err(CampaignError::AgentLost { run: self.dir.path().to_owned(), cause });
@@ -538,9 +463,8 @@ impl<'a> Runner<'a> {
                 // Only the cells that want the same preparation fail alike, and at once; the others are measured.
                 let counts = matches!(failure, Failure::Host(_));
                 let why = cause.to_string();
-                self.fail(step, &why)?;
-                let eta_ns = estimate.steps(rest);
-                self.observer.observe(&Progress::CellFailed { step: &record, why: &why, eta_ns });
+                self.fail(step, &why, false)?;
+                self.report_failure(step, &why, estimate.steps(rest));
                 let times = if counts { alike.again(&why) } else { 0 };
                 if times >= SAME_FAILURES {
                     return Err(CampaignError::SameFailure { run: self.dir.path().to_owned(), times, why });
@@ -576,15 +500,11 @@ impl<'a> Runner<'a> {
         Ok(!lines.is_empty())
     }
 
-    fn fail(&mut self, step: &PlannedCell, why: &str) -> Result<(), CampaignError> {
-        self.write_failed(step, why, false)
+    fn report_failure(&mut self, step: &PlannedCell, why: &str, eta_ns: u64) {
+        self.observer.observe(&Progress::CellFailed { step: &step.record(), why, eta_ns });
     }
 
-    fn could_not_boot(&mut self, step: &PlannedCell, why: &str) -> Result<(), CampaignError> {
-        self.write_failed(step, why, true)
-    }
-
-    fn write_failed(&mut self, step: &PlannedCell, why: &str, could_not_boot: bool) -> Result<(), CampaignError> {
+    fn fail(&mut self, step: &PlannedCell, why: &str, could_not_boot: bool) -> Result<(), CampaignError> {
         self.failed += 1;
         let why = why.replace('\n', " ");
         Ok(self.dir.journal(&JournalLine::Failed {

@@ -1,8 +1,9 @@
 //! Bringing the hosts of a run to the kernel of a cell, attempt by attempt.
 
-use super::{Arrival, Runner, participants};
+use super::{Arrival, Runner};
 use crate::boot::{self, Entered};
 use crate::facts::{self, Gathered};
+use crate::participants::Participants;
 use crate::prepare::Preparer;
 use crate::{CampaignError, HostError, PlannedCell, Progress};
 use model::{CellBoot, JournalLine, KernelChoice, KernelDriver, KernelImage, Visit};
@@ -153,7 +154,7 @@ impl Runner<'_> {
     ) -> Result<Option<String>, CampaignError> {
         let own: Vec<PlannedCell> =
             steps.iter().filter(|step| boot::visit(step).as_ref() == Some(visit)).cloned().collect();
-        let fits = participants(self.plan, &gathered, self.hosts, &own).and_then(|participants| {
+        let fits = Participants::of(self.plan, &gathered, self.hosts, &own).and_then(|participants| {
             Preparer::check(&participants, self.hosts).map_err(CampaignError::Host)?;
             Ok(participants)
         });
