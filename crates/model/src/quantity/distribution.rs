@@ -117,7 +117,6 @@ pub const FATES: [(Fate, &str); 3] =
 use Statistic::{Max, Mean, Min, P50, P90, P99, P99_9, P99_99, P99_999, Stdev};
 
 const ALL: &[Statistic] = &[Mean, Stdev, Min, P50, P90, P99, P99_9, P99_99, P99_999, Max];
-const SLOWER: [&str; 2] = ["is slower", "is faster"];
 
 fn latency(times: Option<&Latency>) -> Option<Times<'_>> {
     times.map(Times::Latency)
@@ -158,212 +157,108 @@ fn step<'a>(result: &'a ResultDocument, host: Option<&str>, way: Leg) -> Option<
     steps.iter().find(|steps| steps.host.as_deref() == host && steps.way == way)
 }
 
-const BASE: Distribution = Distribution {
-    id: "",
-    csv: "",
-    title: "",
-    name: "",
-    in_csv: &[P50, P99],
-    compared: [&[], &[]],
-    verbs: SLOWER,
-    group: Group::Latency,
-    read: |_, _| None,
-    stored: None,
-};
+const NONE: [&[Statistic]; 2] = [&[], &[]];
 
-macro_rules! segment {
-    ($segment:ident, $csv:literal, $name:literal) => {
-        Distribution {
-            id: SegmentName::$segment.word(),
-            csv: $csv,
-            title: SegmentName::$segment.word(),
-            name: $name,
-            in_csv: &[P50],
-            compared: [&[P50], &[]],
-            group: Group::Segments,
-            read: |result, host| segment(result, host, SegmentName::$segment),
-            ..BASE
-        }
-    };
-}
-
-macro_rules! fate {
-    ($fate:ident, $csv:literal, $title:literal, $compared:expr) => {
-        Distribution {
-            id: Fate::$fate.word(),
-            csv: $csv,
-            title: $title,
-            name: concat!("RTT of messages ", $title),
-            in_csv: &[P50, P99, Max],
-            compared: $compared,
-            group: Group::Fates,
-            read: |result, host| latency(fate(result, host, Fate::$fate)?.latency.as_ref()),
-            ..BASE
-        }
-    };
-}
-
-/// A part of something that messages over PGM have.
-macro_rules! part {
-    ($group:ident, $of:ident($which:expr), $id:literal, $field:ident, $title:literal, $name:literal) => {
-        Distribution {
+/// Rows of a group, then as the fields of [`Distribution`]: id, CSV, title, name, the statistics in CSV files and those that are
+/// compared, and how it is read; where they differ, its verbs and the field that has it whole.
+macro_rules! distributions {
+    ($(
+        $group:ident $id:literal, $csv:literal, $title:literal, $name:literal, $in_csv:expr, $compared:expr,
+        |$result:ident, $host:ident| $read:expr $(, verbs $verbs:expr)? $(, stored $field:ident)?;
+    )+) => {
+        /// All of them, in the order of tables.
+        pub static DISTRIBUTIONS: &[Distribution] = &[$(Distribution {
             id: $id,
+            csv: $csv,
             title: $title,
             name: $name,
-            in_csv: &[],
+            in_csv: $in_csv,
+            compared: $compared,
+            verbs: or!([$($verbs)?] ["is slower", "is faster"]),
             group: Group::$group,
-            read: |result, host| latency($of(result, host, $which)?.$field.as_ref()),
-            ..BASE
-        }
+            read: |$result, $host| $read,
+            stored: or!([$(Some(|result| result.$field.as_deref()))?] None),
+        }),+];
     };
 }
 
-macro_rules! fate_part {
-    ($id:literal, $fate:ident, $field:ident, $title:literal, $name:literal) => {
-        part!(Fates, fate(Fate::$fate), $id, $field, $title, $name)
+/// What a row has, or else what most have.
+macro_rules! or {
+    ([] $usual:expr) => {
+        $usual
+    };
+    ([$own:expr] $usual:expr) => {
+        $own
     };
 }
 
-macro_rules! step {
-    ($id:literal, $way:ident, $field:ident, $title:literal, $name:literal) => {
-        part!(Steps, step(Leg::$way), $id, $field, $title, $name)
-    };
-}
-
-/// All of them, in the order of tables.
-pub static DISTRIBUTIONS: &[Distribution] = &[
-    Distribution {
-        title: "actual",
-        in_csv: ALL,
-        compared: [&[P50, P99, P99_9, Max, Mean, Stdev], &[P50, P99]],
-        read: |result, host| match host {
-            None => latency(result.latency.as_ref()),
-            Some(host) => part(result, host),
-        },
-        stored: Some(|result| result.histogram.as_deref()),
-        ..BASE
-    },
-    Distribution {
-        id: "intended",
-        csv: "intended_",
-        title: "intended",
-        name: "RTT from the intended send time",
-        in_csv: &[Mean, P50, P99, P99_9, Max],
-        compared: [&[P99, P99_9], &[P99]],
-        group: Group::Intended,
-        read: |result, host| match host {
+distributions! {
+    Latency "", "", "actual", "", ALL, [&[P50, P99, P99_9, Max, Mean, Stdev], &[P50, P99]], |result, host| match host {
+        None => latency(result.latency.as_ref()),
+        Some(host) => part(result, host),
+    }, stored histogram;
+    Intended "intended", "intended_", "intended", "RTT from the intended send time", &[Mean, P50, P99, P99_9, Max],
+        [&[P99, P99_9], &[P99]], |result, host| match host {
             None => latency(result.latency_intended.as_ref()),
             Some(host) => latency(reflector(result, host)?.latency_intended.as_ref()),
-        },
-        stored: Some(|result| result.histogram_intended.as_deref()),
-        ..BASE
-    },
-    Distribution {
-        id: "lateness",
-        csv: "lateness_",
-        title: "lateness",
-        name: "lateness",
-        in_csv: &[Mean, P50, P99, P99_9, Max],
-        compared: [&[P99], &[]],
-        verbs: ["sends later", "sends less late"],
-        group: Group::Lateness,
-        read: |result, host| whole(host, latency(result.lateness.as_ref())),
-        stored: Some(|result| result.histogram_lateness.as_deref()),
-    },
-    Distribution {
-        id: "corrected",
-        csv: "corrected_",
-        title: "of an open loop",
-        name: "what an open loop would see",
-        in_csv: &[P99, P99_9],
-        group: Group::Corrected,
-        read: |result, host| whole(host, result.latency_corrected.as_ref().map(Times::Corrected)),
-        ..BASE
-    },
-    Distribution {
-        id: "working",
-        csv: "working_",
-        title: "under load",
-        name: "RTT under the stream",
-        compared: [&[P50, P99], &[P50, P99]],
-        group: Group::Working,
-        read: |result, host| whole(host, latency(result.stream.as_ref()?.working_latency.as_ref())),
-        ..BASE
-    },
-    Distribution {
-        id: "idle",
-        csv: "idle_",
-        title: "idle",
-        name: "RTT before the stream",
-        group: Group::Working,
-        read: |result, host| whole(host, latency(result.stream.as_ref()?.idle_latency.as_ref())),
-        ..BASE
-    },
-    Distribution {
-        id: "out",
-        csv: "out_",
-        title: "out",
-        name: "the way out",
-        compared: [&[P50], &[]],
-        group: Group::OneWay,
-        read: |result, host| Some(Times::Signed(&one_way(result, host)?.out)),
-        ..BASE
-    },
-    Distribution {
-        id: "back",
-        csv: "back_",
-        title: "back",
-        name: "the way back",
-        compared: [&[P50], &[]],
-        group: Group::OneWay,
-        read: |result, host| Some(Times::Signed(&one_way(result, host)?.back)),
-        ..BASE
-    },
-    segment!(Send, "send_", "the part 'send'"),
-    segment!(Wire, "wire_", "the part 'wire'"),
-    segment!(FarKernel, "far_kernel_", "the part 'far-kernel'"),
-    segment!(FarApplication, "far_application_", "the part 'far-application'"),
-    segment!(NearKernel, "near_kernel_", "the part 'near-kernel'"),
-    fate!(Untouched, "pgm_untouched_", "untouched by repairs", [&[P50, P99], &[P99]]),
-    fate_part!(
-        "untouched-intended",
-        Untouched,
-        latency_intended,
-        "untouched, intended",
-        "RTT from the intended send time of messages untouched by repairs"
-    ),
-    fate!(Held, "pgm_held_", "held behind a repair", [&[], &[]]),
-    fate_part!(
-        "held-intended",
-        Held,
-        latency_intended,
-        "held, intended",
-        "RTT from the intended send time of messages held behind a repair"
-    ),
-    fate_part!("held-in-repair", Held, in_repair, "held: in repair", "what repairs took of messages held behind one"),
-    fate!(Repaired, "pgm_repaired_", "repaired", [&[P50, P99], &[P50]]),
-    fate_part!(
-        "repaired-intended",
-        Repaired,
-        latency_intended,
-        "repaired, intended",
-        "RTT from the intended send time of messages repaired"
-    ),
-    fate_part!(
-        "repaired-in-repair",
-        Repaired,
-        in_repair,
-        "repaired: in repair",
-        "what repairs took of messages repaired"
-    ),
-    step!("out-gap-to-nak", Out, gap_to_nak, "out gap to NAK", "gap to NAK on the way out"),
-    step!("out-nak-to-ncf", Out, nak_to_ncf, "out NAK to NCF", "NAK to NCF on the way out"),
-    step!("out-ncf-to-repair", Out, ncf_to_repair, "out NCF to repair", "NCF to repair on the way out"),
-    step!("out-gap-to-repair", Out, gap_to_repair, "out gap to repair", "gap to repair on the way out"),
-    step!("out-held", Out, held, "out held", "waiting behind a repair on the way out"),
-    step!("back-gap-to-nak", Back, gap_to_nak, "back gap to NAK", "gap to NAK on the way back"),
-    step!("back-nak-to-ncf", Back, nak_to_ncf, "back NAK to NCF", "NAK to NCF on the way back"),
-    step!("back-ncf-to-repair", Back, ncf_to_repair, "back NCF to repair", "NCF to repair on the way back"),
-    step!("back-gap-to-repair", Back, gap_to_repair, "back gap to repair", "gap to repair on the way back"),
-    step!("back-held", Back, held, "back held", "waiting behind a repair on the way back"),
-];
+        }, stored histogram_intended;
+    Lateness "lateness", "lateness_", "lateness", "lateness", &[Mean, P50, P99, P99_9, Max], [&[P99], &[]],
+        |result, host| whole(host, latency(result.lateness.as_ref())),
+        verbs ["sends later", "sends less late"], stored histogram_lateness;
+    Corrected "corrected", "corrected_", "of an open loop", "what an open loop would see", &[P99, P99_9], NONE,
+        |result, host| whole(host, result.latency_corrected.as_ref().map(Times::Corrected));
+    Working "working", "working_", "under load", "RTT under the stream", &[P50, P99], [&[P50, P99], &[P50, P99]],
+        |result, host| whole(host, latency(result.stream.as_ref()?.working_latency.as_ref()));
+    Working "idle", "idle_", "idle", "RTT before the stream", &[P50, P99], NONE,
+        |result, host| whole(host, latency(result.stream.as_ref()?.idle_latency.as_ref()));
+    OneWay "out", "out_", "out", "the way out", &[P50, P99], [&[P50], &[]],
+        |result, host| Some(Times::Signed(&one_way(result, host)?.out));
+    OneWay "back", "back_", "back", "the way back", &[P50, P99], [&[P50], &[]],
+        |result, host| Some(Times::Signed(&one_way(result, host)?.back));
+    Segments "send", "send_", "send", "the part 'send'", &[P50], [&[P50], &[]],
+        |result, host| segment(result, host, SegmentName::Send);
+    Segments "wire", "wire_", "wire", "the part 'wire'", &[P50], [&[P50], &[]],
+        |result, host| segment(result, host, SegmentName::Wire);
+    Segments "far-kernel", "far_kernel_", "far-kernel", "the part 'far-kernel'", &[P50], [&[P50], &[]],
+        |result, host| segment(result, host, SegmentName::FarKernel);
+    Segments "far-application", "far_application_", "far-application", "the part 'far-application'", &[P50], [&[P50], &[]],
+        |result, host| segment(result, host, SegmentName::FarApplication);
+    Segments "near-kernel", "near_kernel_", "near-kernel", "the part 'near-kernel'", &[P50], [&[P50], &[]],
+        |result, host| segment(result, host, SegmentName::NearKernel);
+    Fates "untouched", "pgm_untouched_", "untouched by repairs", "RTT of messages untouched by repairs", &[P50, P99, Max], [&[P50, P99], &[P99]],
+        |result, host| latency(fate(result, host, Fate::Untouched)?.latency.as_ref());
+    Fates "untouched-intended", "", "untouched, intended", "RTT from the intended send time of messages untouched by repairs", &[], NONE,
+        |result, host| latency(fate(result, host, Fate::Untouched)?.latency_intended.as_ref());
+    Fates "held", "pgm_held_", "held behind a repair", "RTT of messages held behind a repair", &[P50, P99, Max], NONE,
+        |result, host| latency(fate(result, host, Fate::Held)?.latency.as_ref());
+    Fates "held-intended", "", "held, intended", "RTT from the intended send time of messages held behind a repair", &[], NONE,
+        |result, host| latency(fate(result, host, Fate::Held)?.latency_intended.as_ref());
+    Fates "held-in-repair", "", "held: in repair", "what repairs took of messages held behind one", &[], NONE,
+        |result, host| latency(fate(result, host, Fate::Held)?.in_repair.as_ref());
+    Fates "repaired", "pgm_repaired_", "repaired", "RTT of messages repaired", &[P50, P99, Max], [&[P50, P99], &[P50]],
+        |result, host| latency(fate(result, host, Fate::Repaired)?.latency.as_ref());
+    Fates "repaired-intended", "", "repaired, intended", "RTT from the intended send time of messages repaired", &[], NONE,
+        |result, host| latency(fate(result, host, Fate::Repaired)?.latency_intended.as_ref());
+    Fates "repaired-in-repair", "", "repaired: in repair", "what repairs took of messages repaired", &[], NONE,
+        |result, host| latency(fate(result, host, Fate::Repaired)?.in_repair.as_ref());
+    Steps "out-gap-to-nak", "", "out gap to NAK", "gap to NAK on the way out", &[], NONE,
+        |result, host| latency(step(result, host, Leg::Out)?.gap_to_nak.as_ref());
+    Steps "out-nak-to-ncf", "", "out NAK to NCF", "NAK to NCF on the way out", &[], NONE,
+        |result, host| latency(step(result, host, Leg::Out)?.nak_to_ncf.as_ref());
+    Steps "out-ncf-to-repair", "", "out NCF to repair", "NCF to repair on the way out", &[], NONE,
+        |result, host| latency(step(result, host, Leg::Out)?.ncf_to_repair.as_ref());
+    Steps "out-gap-to-repair", "", "out gap to repair", "gap to repair on the way out", &[], NONE,
+        |result, host| latency(step(result, host, Leg::Out)?.gap_to_repair.as_ref());
+    Steps "out-held", "", "out held", "waiting behind a repair on the way out", &[], NONE,
+        |result, host| latency(step(result, host, Leg::Out)?.held.as_ref());
+    Steps "back-gap-to-nak", "", "back gap to NAK", "gap to NAK on the way back", &[], NONE,
+        |result, host| latency(step(result, host, Leg::Back)?.gap_to_nak.as_ref());
+    Steps "back-nak-to-ncf", "", "back NAK to NCF", "NAK to NCF on the way back", &[], NONE,
+        |result, host| latency(step(result, host, Leg::Back)?.nak_to_ncf.as_ref());
+    Steps "back-ncf-to-repair", "", "back NCF to repair", "NCF to repair on the way back", &[], NONE,
+        |result, host| latency(step(result, host, Leg::Back)?.ncf_to_repair.as_ref());
+    Steps "back-gap-to-repair", "", "back gap to repair", "gap to repair on the way back", &[], NONE,
+        |result, host| latency(step(result, host, Leg::Back)?.gap_to_repair.as_ref());
+    Steps "back-held", "", "back held", "waiting behind a repair on the way back", &[], NONE,
+        |result, host| latency(step(result, host, Leg::Back)?.held.as_ref());
+}
