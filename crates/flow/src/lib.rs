@@ -80,30 +80,24 @@ pub struct FlowResult {
 
 /// The flows of an end.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub struct FlowPlan<'a> {
-    /// What was asked for.
     pub spec: &'a StreamSpec,
     /// This end: its CPU, and whether it spins.
     pub end: &'a EndSpec,
     /// Whether it is the initiator, which sends what goes up.
     pub initiator: bool,
-    /// The socket of each flow.
     pub sockets: &'a [DataSocket],
-    /// How far each is.
     pub progress: &'a [FlowProgress],
     /// Bytes of a datagram or write.
     pub size: u32,
     /// Whether datagrams carry them.
     pub datagrams: bool,
-    /// What the endpoint's owner allows.
     pub limits: &'a Limits,
-    /// The calibrated clock.
     pub clock: Clock,
-    /// The session's tag.
     pub tag: u64,
     /// No message is sent later than this after the first.
     pub longest: Duration,
-    /// Their start and end.
     pub control: &'a FlowControl,
 }
 
@@ -260,14 +254,12 @@ pub fn limit(limits: &Limits, spec: &StreamSpec, size: u32, datagrams: bool, dow
 
 /// What all flows of an end counted.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub struct EndCounts {
     /// CPU, scheduling and faults, taken by one of the flows.
     pub usage: EndUsage,
-    /// What was sent.
     pub sent: StreamSent,
-    /// What was received.
     pub received: StreamReceived,
-    /// Why flows broke.
     pub broken: Vec<PathError>,
 }
 

@@ -24,10 +24,9 @@ pub struct Target {
 
 /// A measurement to make.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub struct ProbeTask {
-    /// What to measure.
     pub spec: ProbeSpec,
-    /// Against whom.
     pub target: Target,
     /// Factors to store with each result, beside `protocol` and `size`.
     #[serde(default)]

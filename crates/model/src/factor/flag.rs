@@ -21,6 +21,7 @@ pub enum Gives {
 
 /// A flag of one or several measuring commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub struct Flag {
     /// Its name without the dashes.
     pub long: &'static str,
@@ -30,11 +31,8 @@ pub struct Flag {
     pub on: &'static [Probe],
     /// The name of the value in help; empty for a flag that takes none.
     pub value_name: &'static str,
-    /// Help text.
     pub help: &'static str,
-    /// The default that help shows.
     pub default: Option<&'static str>,
-    /// What it gives.
     pub gives: Gives,
     /// Other names, of peers' commands.
     pub aliases: &'static [&'static str],
@@ -44,7 +42,6 @@ pub struct Flag {
     pub conflicts: &'static [&'static str],
     /// A flag that it needs.
     pub requires: Option<&'static str>,
-    /// Whether help leaves it out.
     pub is_hidden: bool,
     /// The commands where it is one of the few of every day, which `-h` shows; `--help` shows all.
     pub daily_on: &'static [Probe],

@@ -108,20 +108,18 @@ const PLAIN: Shown = Shown { is_plain: true, baselines: 1, ..NAMED };
 
 /// One factor.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub struct Factor {
     /// The key in `[measure]` and `[[grid]]`.
     pub name: &'static str,
     /// The name in cells and results.
     pub recorded_as: &'static str,
-    /// What a value may be.
     pub kind: ValueType,
-    /// Where the value goes.
     pub sets: Sets,
     /// What it does, for the reference of plans; empty: the help of the first flag.
     text: &'static str,
     /// The value that it has unless another is given, where that is a value.
     pub default: Option<&'static str>,
-    /// What a change costs.
     pub scope: Scope,
     /// The probes that it applies to; others ignore it.
     pub probes: &'static [Probe],
@@ -129,11 +127,8 @@ pub struct Factor {
     pub protocols: &'static [Protocol],
     /// Probes one of which a plan must have that names it; empty: any.
     pub needs: &'static [Probe],
-    /// When cells name it.
     pub record: Record,
-    /// Its flags.
     pub flags: &'static [Flag],
-    /// How it is shown.
     pub shown: Shown,
 }
 

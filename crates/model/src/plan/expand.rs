@@ -10,14 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One combination of factors.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub struct Cell {
     /// Its factors written in order: `load=build,protocol=udp,size=32`. Unique in a plan.
     pub key: String,
     /// Factors by axis name.
     pub factors: BTreeMap<String, serde_json::Value>,
-    /// What is measured.
     pub spec: ProbeSpec,
-    /// The load beside it.
     pub load: Option<LoadSpec>,
     /// How the initiator's worker is started.
     pub stack_initiator: StackPlan,
@@ -31,7 +30,6 @@ pub struct Cell {
     pub settings: Vec<Setting>,
     /// How many of the plan's reflectors take part, from the first on; absent: all.
     pub reflectors: Option<u32>,
-    /// How often it is measured.
     pub repetitions: u32,
 }
 

@@ -42,27 +42,21 @@ words! {
 
 /// Which direction is the better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the variants are what their names say")]
 pub enum Better {
-    /// Small figures.
     Lower,
-    /// Large figures.
     Higher,
-    /// Neither.
     Neither,
 }
 
 /// How the repetitions of a cell become one figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "a variant without a line is what its name says")]
 pub enum Combine {
-    /// Their sum.
     Sum,
-    /// Their mean.
     Mean,
-    /// The middle one.
     Middle,
-    /// The smallest.
     Min,
-    /// The largest.
     Max,
     /// The first: it is the same in all.
     First,
@@ -165,12 +159,10 @@ pub enum Compared {
 
 /// Which ends of PGM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the variants are what their names say")]
 pub enum PgmSide {
-    /// All together.
     All,
-    /// The initiator.
     Initiator,
-    /// All reflectors together.
     Reflectors,
 }
 
@@ -195,6 +187,7 @@ type ReadEnd = fn((&EndReport, &ResultDocument)) -> Option<[f64; 2]>;
 
 /// One quantity.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "a field without a line is what its name says")]
 pub struct Quantity {
     /// Its word in flags, gates and documents: `p99`, `intended.p99.9`, `loss`, `up.retransmits`.
     pub id: String,
@@ -208,15 +201,10 @@ pub struct Quantity {
     pub name: String,
     /// What it is, in one sentence: formula and source.
     pub definition: String,
-    /// What it is counted in.
     pub unit: Unit,
-    /// Which direction is better.
     pub better: Better,
-    /// How repetitions combine.
     pub combine: Combine,
-    /// Its table.
     pub group: Group,
-    /// Whether `compare` shows it.
     pub compared: Compared,
     /// The words of `compare` for the second side where it is larger, and where it is smaller.
     pub verbs: [&'static str; 2],
