@@ -25,8 +25,7 @@ pub trait Boot {
     }
 
     /// Whether one of the hosts is the machine of this process, which then ends with each boot.
-    fn is_here(&self, hosts: &[String]) -> bool {
-        let _ = hosts;
+    fn is_here(&self, _hosts: &[String]) -> bool {
         false
     }
 
@@ -34,8 +33,7 @@ pub trait Boot {
     ///
     /// # Errors
     /// [`HostError`] of the first one that does not.
-    fn reconnect(&mut self, limit: Duration, stop: &AtomicBool) -> Result<(), HostError> {
-        let _ = (limit, stop);
+    fn reconnect(&mut self, _limit: Duration, _stop: &AtomicBool) -> Result<(), HostError> {
         Ok(())
     }
 
@@ -60,10 +58,9 @@ pub trait Boot {
         &mut self,
         hosts: &[String],
         kernel: &KernelChoice,
-        limit: Duration,
-        stop: &AtomicBool,
+        _limit: Duration,
+        _stop: &AtomicBool,
     ) -> Result<Entered, HostError> {
-        let _ = (limit, stop);
         hosts.iter().try_for_each(|host| self.check_kernel(host, kernel).map(drop))?;
         Ok(Entered::Up)
     }

@@ -42,8 +42,7 @@ pub trait Hosts: Boot {
     fn address(&self, host: &str) -> Option<IpAddr>;
 
     /// The network device that settings beginning with `nic.` mean on this host, where one is known.
-    fn device(&self, host: &str) -> Option<String> {
-        let _ = host;
+    fn device(&self, _host: &str) -> Option<String> {
         None
     }
 
@@ -53,8 +52,7 @@ pub trait Hosts: Boot {
     }
 
     /// Makes an agent keep this in force and nothing else. When it cannot, it has put everything back.
-    fn prepare(&mut self, agent: &str, wanted: &Preparation) -> Result<Prepared, HostError> {
-        let _ = wanted;
+    fn prepare(&mut self, agent: &str, _wanted: &Preparation) -> Result<Prepared, HostError> {
         Err(HostError::Failed { host: agent.to_owned(), why: "it changes no settings".to_owned() })
     }
 
@@ -64,8 +62,7 @@ pub trait Hosts: Boot {
     }
 
     /// Makes an agent put back what it changed; gives back what it could not, one line each.
-    fn restore(&mut self, agent: &str) -> Result<Vec<String>, HostError> {
-        let _ = agent;
+    fn restore(&mut self, _agent: &str) -> Result<Vec<String>, HostError> {
         Ok(Vec::new())
     }
 
