@@ -468,7 +468,7 @@ impl<'a> Rounds<'a> {
 }
 
 /// A prefaulted message of `bytes` bytes: neither zeros (which a stack or a disk may treat specially) nor secret.
-fn pattern(bytes: usize) -> Vec<u8> {
+pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..=u8::MAX).cycle().take(bytes).collect()
 }
 

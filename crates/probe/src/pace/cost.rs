@@ -85,9 +85,8 @@ pub(crate) fn measure(clock: Clock, config: &PacedConfig, size: u32) -> SelfCost
         peers: 1,
         repairs: false,
     };
-    let trials = || (0..TRIALS).map(|_| trial(clock, config, &loop_config));
     let quickest = |values: &mut dyn Iterator<Item = f64>| values.reduce(f64::min).unwrap_or(0.0);
-    let all: Vec<(f64, f64)> = trials().collect();
+    let all: Vec<(f64, f64)> = (0..TRIALS).map(|_| trial(clock, config, &loop_config)).collect();
     SelfCost {
         clock_read_ns: clock.read_cost_ns(),
         loop_ns: quickest(&mut all.iter().map(|(looped, _)| *looped)),

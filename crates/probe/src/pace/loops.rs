@@ -7,6 +7,7 @@
 use super::loop_clock::LoopClock;
 use super::ring::Producer;
 use super::schedule::Schedule;
+use crate::rounds::pattern;
 use model::{EndUsage, TickRate};
 use net::{Arrival, Inbox, Message, Outbox, PathError};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -413,11 +414,6 @@ pub(crate) fn spin<T: LoopClock, O: Outbox, I: Inbox>(
         (Some(_), ended) => (ended, 1),
     });
     (sender.done(end, unsent, schedule), receiver.done(ended))
-}
-
-/// A prefaulted message of `bytes` bytes: neither zeros (which a stack may treat specially) nor secret.
-fn pattern(bytes: usize) -> Vec<u8> {
-    (0..=u8::MAX).cycle().take(bytes).collect()
 }
 
 #[cfg(test)]
