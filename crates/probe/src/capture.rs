@@ -1,6 +1,6 @@
 //! The capture beside a measurement: its thread, what its losses mean for the results, and the file of a cell.
 
-use crate::{Context, Outcome, ProbeError};
+use crate::{Context, Outcome, ProbeError, thread};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flow::PassObserver;
@@ -13,7 +13,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use task::TaskError;
 use wire::StopReport;
 
 /// Payload kept of each packet by default, in bytes.
@@ -67,15 +66,12 @@ impl Recording {
     }
 
     fn run((capture, work): (Capture, CaptureLoop), cpus: CpuList, remedy: &'static str) -> Result<Self, ProbeError> {
-        let thread = std::thread::Builder::new()
-            .name("capture".to_owned())
-            .spawn(move || {
-                // Best effort: a thread that gets in the way shows in the verdict.
-                let _ = task::apply_policy(Policy::Other);
-                let _ = task::set_affinity(&cpus);
-                work.run()
-            })
-            .map_err(|cause| ProbeError::Task(TaskError::Thread { name: "capture", cause }))?;
+        let thread = thread::spawn("capture", move || {
+            // Best effort: a thread that gets in the way shows in the verdict.
+            let _ = task::apply_policy(Policy::Other);
+            let _ = task::set_affinity(&cpus);
+            work.run()
+        })?;
         Ok(Self { capture, thread: Mutex::new(Some(thread)), dropped: AtomicU64::new(0), remedy })
     }
 

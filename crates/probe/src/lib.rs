@@ -33,6 +33,7 @@ mod session;
 mod size;
 mod stop;
 mod stream;
+mod thread;
 mod wake;
 
 pub use capture::{PAYLOAD_BYTES, Recording};

@@ -1,7 +1,7 @@
 //! Runs a measurement on a thread of its own. The calling thread passes results on while the measuring thread waits.
 
 use crate::context::LiveCursor;
-use crate::{Context, ProbeError};
+use crate::{Context, ProbeError, thread};
 use model::ProbeSpec;
 use model::worker::Measured;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -33,17 +33,14 @@ pub(crate) fn run_on_measuring_thread<T: Send>(
     std::thread::scope(|scope| {
         let (messages, heard) = sync_channel(1);
         let (handed_on, go_on) = sync_channel(1);
-        let builder = std::thread::Builder::new().name("measure".to_owned());
-        let thread = builder
-            .spawn_scoped(scope, move || {
-                let _ = messages.send(StageMessage::Measuring(Interrupter::for_current_thread()?));
-                measure(&mut |measured| {
-                    if messages.send(StageMessage::Result(Box::new(measured))).is_ok() {
-                        let _: Result<(), _> = go_on.recv();
-                    }
-                })
+        let thread = thread::spawn_scoped(scope, "measure", move || {
+            let _ = messages.send(StageMessage::Measuring(Interrupter::for_current_thread()?));
+            measure(&mut |measured| {
+                if messages.send(StageMessage::Result(Box::new(measured))).is_ok() {
+                    let _: Result<(), _> = go_on.recv();
+                }
             })
-            .map_err(|cause| ProbeError::Task(task::TaskError::Thread { name: "measure", cause }))?;
+        })?;
         let mut measuring = None;
         let mut before = LiveCursor::default();
         loop {
@@ -68,10 +65,7 @@ pub(crate) fn run_on_measuring_thread<T: Send>(
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        match thread.join() {
-            Ok(outcome) => outcome,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        thread::joined(thread.join())
     })
 }
 

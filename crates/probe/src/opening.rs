@@ -1,6 +1,6 @@
 //! Waiting for a peer before anything is measured: it ends when the program is asked to end.
 
-use crate::ProbeError;
+use crate::{ProbeError, thread};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
@@ -21,18 +21,15 @@ pub(crate) fn unless_stopped<T: Send + 'static>(
     step: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ProbeError> {
     let (sender, done) = sync_channel(1);
-    let thread = std::thread::Builder::new()
-        .name("opening".to_owned())
-        .spawn(move || drop(sender.send(step())))
-        .map_err(|cause| ProbeError::Task(task::TaskError::Thread { name: "opening", cause }))?;
+    let thread = thread::spawn("opening", move || drop(sender.send(step())))?;
     loop {
         match done.recv_timeout(LOOK) {
             Ok(value) => return Ok(value),
             Err(RecvTimeoutError::Timeout) => check(stop)?,
-            Err(RecvTimeoutError::Disconnected) => match thread.join() {
-                Err(panic) => std::panic::resume_unwind(panic),
-                Ok(()) => return Err(ProbeError::Interrupted),
-            },
+            Err(RecvTimeoutError::Disconnected) => {
+                thread::joined(thread.join());
+                return Err(ProbeError::Interrupted);
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::driver::{self, Engine, Pass, PassDone};
 use crate::measuring_thread::AffinityGuard;
 use crate::pace::ring::Consumer;
 use crate::session::Session;
-use crate::{Context, Outcome, ProbeError};
+use crate::{Context, Outcome, ProbeError, thread};
 use clock::{Clock, MapRecorder};
 pub(crate) use document::StreamResult;
 use flow::{EndCounts, FlowControl, FlowPlan, FlowProgress, FlowResult, PassObserver};
@@ -173,9 +173,7 @@ impl Stream<'_> {
                 done.vanished = attended.err().map(|error| error.last_words());
                 watch.finish(&mut done.tcp);
                 done.end(session, spec, datagrams, (&senders, &flows));
-                let beside =
-                    beside.map(|beside| beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-                beside.map_or(Ok(()), |found| done.beside(found))?;
+                beside.map_or(Ok(()), |beside| done.beside(thread::joined(beside.join())))?;
                 Ok(done)
             })
         })?;

@@ -1,6 +1,6 @@
 //! The process of a foreign worker: started, read line by line, and ended.
 
-use crate::{Context, ProbeError};
+use crate::{Context, ProbeError, thread};
 use model::foreign::{self, ForeignEvent, ForeignLine, ForeignSample, ForeignTask};
 use model::{Probe, ProbeSpec, TickRate};
 use std::io::{BufRead, BufReader, Read as _, Write as _};
@@ -85,10 +85,7 @@ impl Worker {
                 }
             }
         };
-        std::thread::Builder::new()
-            .name("foreign".to_owned())
-            .spawn(read)
-            .map_err(|cause| ProbeError::Task(task::TaskError::Thread { name: "foreign", cause }))?;
+        thread::spawn("foreign", read)?;
         // It cannot fail: all of it has a form in JSON.
         let line = serde_json::to_string(told).unwrap_or_default();
         worker.say(&line)?;

@@ -8,8 +8,8 @@ use super::loops::{ALL, Ended, LoopConfig, RECEIVED_WORDS, ReceiveDone, Receiver
 use super::ring::{Consumer, Producer, Ring};
 use super::schedule::Schedule;
 use super::threads::{StartBarrier, ThreadPlacement, ThreadRole, place_thread};
-use crate::ProbeError;
 use crate::driver::PassEnd;
+use crate::{ProbeError, thread};
 use clock::{Clock, MapRecorder};
 use host::UsageSampler;
 use model::{ClockMap, EndUsage, PacedSample, Pacer};
@@ -143,11 +143,11 @@ impl Phase<'_> {
         let outcome = std::thread::scope(|scope| {
             let threads = match loops {
                 Loops::One(both) => {
-                    spawn(scope, "pace", || both(&work, sent_in, received_in)).map(MeasuringThreads::One)
+                    thread::spawn_scoped(scope, "pace", || both(&work, sent_in, received_in)).map(MeasuringThreads::One)
                 }
                 Loops::Two(send, receive) => {
-                    let receiver = spawn(scope, "receive", || receive(&work, received_in));
-                    let sender = spawn(scope, "send", || send(&work, sent_in));
+                    let receiver = thread::spawn_scoped(scope, "receive", || receive(&work, received_in));
+                    let sender = thread::spawn_scoped(scope, "send", || send(&work, sent_in));
                     receiver.and_then(|receiver| sender.map(|sender| MeasuringThreads::Two(sender, receiver)))
                 }
             };
@@ -179,15 +179,6 @@ impl Phase<'_> {
             answered: collector.in_flight.counts.answered,
         })
     }
-}
-
-fn spawn<'scope, T: Send + 'scope>(
-    scope: &'scope std::thread::Scope<'scope, '_>,
-    name: &'static str,
-    work: impl FnOnce() -> T + Send + 'scope,
-) -> Result<ScopedJoinHandle<'scope, T>, ProbeError> {
-    let builder = std::thread::Builder::new().name(name.to_owned());
-    builder.spawn_scoped(scope, work).map_err(|cause| ProbeError::Task(task::TaskError::Thread { name, cause }))
 }
 
 struct LoopContext<'a> {
@@ -289,13 +280,10 @@ impl MeasuringThreads<'_> {
     }
 
     fn join(self) -> BothResult {
-        fn joined<T>(handle: ScopedJoinHandle<'_, T>) -> T {
-            handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        }
         match self {
-            Self::One(both) => joined(both),
+            Self::One(both) => thread::joined(both.join()),
             Self::Two(sender, receiver) => {
-                let (sent, received) = (joined(sender), joined(receiver));
+                let (sent, received) = (thread::joined(sender.join()), thread::joined(receiver.join()));
                 let (send, send_usage, _) = sent?;
                 let (receive, receive_usage, receive_ns) = received?;
                 Ok((send, receive, super::usage::together(&send_usage, &receive_usage, receive_ns)))

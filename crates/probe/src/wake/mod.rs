@@ -14,7 +14,7 @@ use crate::measuring_thread::AffinityGuard;
 use crate::pace::ring::Ring;
 use crate::pace::threads::StartBarrier;
 use crate::pace::usage::together;
-use crate::{Context, Outcome, ProbeError, cost, stop};
+use crate::{Context, Outcome, ProbeError, cost, stop, thread};
 use clock::{Clock, MapRecorder};
 use count::Counter;
 use flow::PassObserver;
@@ -143,14 +143,8 @@ impl WakeUps<'_> {
             let mut threads: Vec<ScopedJoinHandle<'_, Result<SleeperReport, ProbeError>>> = Vec::new();
             for ((number, cpu), ring) in self.cpus.iter().enumerate().zip(producers) {
                 let sleeper = &sleeper;
-                let builder = std::thread::Builder::new().name("wake".to_owned());
-                match builder.spawn_scoped(scope, move || sleeper.run(number, *cpu, ring)) {
-                    Ok(thread) => threads.push(thread),
-                    Err(cause) => {
-                        barrier.cancel();
-                        return Err(ProbeError::Task(task::TaskError::Thread { name: "wake", cause }));
-                    }
-                }
+                let thread = thread::spawn_scoped(scope, "wake", move || sleeper.run(number, *cpu, ring));
+                threads.push(thread.inspect_err(|_| barrier.cancel())?);
             }
             let begin = barrier.begin(self.clock, LEAD_NS);
             counter.begin(begin.map_or(u64::MAX, |begin| sleeper.first(begin)), sleeper.deadlines);
@@ -187,10 +181,7 @@ impl WakeUps<'_> {
                 std::thread::sleep(NUDGE);
             }
             counter.collect(&mut consumers);
-            let joined = threads.into_iter().map(|thread| match thread.join() {
-                Ok(done) => done,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
+            let joined = threads.into_iter().map(|thread| thread::joined(thread.join()));
             let sleepers = joined.collect::<Result<_, _>>()?;
             let begin = begin.unwrap_or_default();
             let mut own = StopReport::default();
