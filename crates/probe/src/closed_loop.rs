@@ -209,7 +209,11 @@ impl ClosedLoop<'_> {
 
     /// What is found of a pass beside its figures.
     fn findings(&self, unmatched: u64, fallback: Fallback) -> Vec<Finding> {
-        let mut found: Vec<Finding> = overrun(unmatched).into_iter().chain(driver::fell_back(fallback)).collect();
+        let overrun = format!(
+            "{unmatched} late or duplicate answers were dropped, as the sample buffer was full: something repeats our messages"
+        );
+        let overrun = driver::counted(unmatched, FindingId::SamplesOverrun, overrun);
+        let mut found: Vec<Finding> = overrun.into_iter().chain(driver::fell_back(fallback)).collect();
         if let Some(session) = &self.peer.session {
             let most_pps = session.limits.max_rate_pps;
             found.extend(rate_limited(min_gap_ns(most_pps, self.task.spec.pings), most_pps));
@@ -296,14 +300,4 @@ fn longest_size(spec: &ProbeSpec) -> Duration {
             .saturating_add(u64::from(spec.stop.max_ms))
             .saturating_add(u64::from(spec.timeout_ms)),
     )
-}
-
-fn overrun(samples: u64) -> Option<Finding> {
-    (samples > 0).then(|| {
-        Finding::at(
-            FindingId::SamplesOverrun,
-            Role::Initiator,
-            format!("{samples} late or duplicate answers were dropped, as the sample buffer was full: something repeats our messages"),
-        )
-    })
 }

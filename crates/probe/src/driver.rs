@@ -242,6 +242,11 @@ pub(crate) fn broken_path(cause: PathError) -> Finding {
     Finding::at(FindingId::PathBroken, Role::Initiator, format!("the initiator's data path broke: {cause}"))
 }
 
+/// What this end counted, where it is not 0.
+pub(crate) fn counted(count: u64, id: FindingId, detail: String) -> Option<Finding> {
+    (count > 0).then(|| Finding::at(id, Role::Initiator, detail))
+}
+
 /// Connections that are not of the protocol that was asked for.
 pub(crate) fn fell_back(fallback: Fallback) -> Option<Finding> {
     let Fallback { asked, fell_back, unknown } = fallback;

@@ -17,7 +17,7 @@ use clock::Clock;
 use flow::{PassObserver, PassObservers};
 use model::result::SelfCost;
 use model::worker::{Measured, ProbeTask};
-use model::{Finding, FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, Role, SampleFlags, Shape};
+use model::{FindingId, LatencyKind, PaceSpec, Pacer, ProbeSpec, Protocol, Receive, Role, SampleFlags, Shape};
 use net::{Fallback, PathOptions};
 use pgm_io::PgmSocketCounts;
 use record::{Delivered, Paced, PacedConfig, PacedPeer, PeerClock, RateEvidence, Recorded, RemoteEnd, SenderCounts};
@@ -336,8 +336,14 @@ impl OpenLoop<'_> {
         self.before = Delivered::of(&recorded).map(|delivered| (pass.size, delivered));
         let saturated = recorded.pace.as_ref().is_some_and(|pace| pace.rate.saturated.is_some());
         let found = &mut done.own.notes;
-        found.extend(overrun(done.overrun));
-        found.extend(unmatched_messages(done.unmatched));
+        let overrun = format!(
+            "{} samples were dropped, because the counting thread had no CPU for {ROOM_SECONDS:.0} s or more: leave it a CPU without real-time work",
+            done.overrun
+        );
+        let unmatched =
+            format!("{} unmatched messages came: of another session, length or run, or not asked for", done.unmatched);
+        found.extend(driver::counted(done.overrun, FindingId::SamplesOverrun, overrun));
+        found.extend(driver::counted(done.unmatched, FindingId::Order, unmatched));
         found.extend(driver::fell_back(Fallback::of(&self.paths.sockets.list)));
         found.extend(of_group.found);
         let repairs = recorded.pace.as_mut().and_then(|pace| pace.repairs.take());
@@ -376,26 +382,4 @@ fn limit_ns(spec: &ProbeSpec) -> u64 {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and bounded; `as` saturates")]
 fn whole(count: f64) -> usize {
     count as usize
-}
-
-fn overrun(messages: u64) -> Option<Finding> {
-    (messages > 0).then(|| {
-        Finding::at(
-            FindingId::SamplesOverrun,
-            Role::Initiator,
-            format!(
-                "{messages} samples were dropped, because the counting thread had no CPU for {ROOM_SECONDS:.0} s or more: leave it a CPU without real-time work"
-            ),
-        )
-    })
-}
-
-fn unmatched_messages(messages: u64) -> Option<Finding> {
-    (messages > 0).then(|| {
-        Finding::at(
-            FindingId::Order,
-            Role::Initiator,
-            format!("{messages} unmatched messages came: of another session, length or run, or not asked for"),
-        )
-    })
 }

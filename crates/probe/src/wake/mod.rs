@@ -207,14 +207,12 @@ fn usage(sleepers: &[SleeperReport]) -> EndUsage {
 }
 
 fn overrun(dropped: u64) -> Option<Finding> {
-    (dropped > 0).then(|| {
-        let detail = format!(
-            "{dropped} wake-ups were not counted: the thread that counts them had no CPU for {} s. Leave it one, or use a longer \
-             --interval-us",
-            ROOM_NS / 1_000_000_000
-        );
-        Finding::at(FindingId::SamplesOverrun, Role::Initiator, detail)
-    })
+    let seconds = ROOM_NS / 1_000_000_000;
+    let detail = format!(
+        "{dropped} wake-ups were not counted: the thread that counts them had no CPU for {seconds} s. Leave it one, or use a longer \
+         --interval-us"
+    );
+    driver::counted(dropped, FindingId::SamplesOverrun, detail)
 }
 
 /// What is wrong with the deadlines and the threads.
