@@ -170,13 +170,13 @@ impl Context {
         }
     }
 
-    /// Tells the capture, where there is one, of the control connection to `far`; a second time with our own address
+    /// Has the capture, where there is one, follow the control connection to `far`; a second time with the own address
     /// once that is known.
     pub(crate) fn capture_control(&self, far: SocketAddr, near: Option<SocketAddr>) -> Result<(), ProbeError> {
-        self.capture_flow(
-            Flow { number: Protocol::Tcp.ip_number(), far, near_port: near.map(|near| near.port()), group: None },
-            None,
-        )
+        let Some(recording) = &self.recording else { return Ok(()) };
+        let near_port = near.map(|near| near.port());
+        let flow = Flow { number: Protocol::Tcp.ip_number(), far, near_port, group: None };
+        Ok(recording.capture().follow(flow, None)?)
     }
 
     pub(crate) fn capture_data(
@@ -185,20 +185,15 @@ impl Context {
         far: SocketAddr,
         near: Option<SocketAddr>,
     ) -> Result<(), ProbeError> {
-        let Some(socket) = &spec.socket else { return Ok(()) };
+        let (Some(recording), Some(socket)) = (&self.recording, &spec.socket) else { return Ok(()) };
+        let own_device = spec.initiator.device.as_deref();
         if let Some(pgm) = &socket.pgm {
-            let flow = GroupFlow {
-                carrier: match pgm.carrier {
-                    PgmCarrier::Udp => GroupCarrier::Udp(pgm.udp_port),
-                    PgmCarrier::Raw => GroupCarrier::Ip(PGM),
-                },
-                groups: vec![pgm.group, pgm.reply_group()],
+            let carrier = match pgm.carrier {
+                PgmCarrier::Udp => GroupCarrier::Udp(pgm.udp_port),
+                PgmCarrier::Raw => GroupCarrier::Ip(PGM),
             };
-            let device = pgm.interface.as_deref().or(spec.initiator.device.as_deref());
-            return match &self.recording {
-                Some(recording) => Ok(recording.capture().follow_group(flow, device)?),
-                None => Ok(()),
-            };
+            let flow = GroupFlow { carrier, groups: vec![pgm.group, pgm.reply_group()] };
+            return Ok(recording.capture().follow_group(flow, pgm.interface.as_deref().or(own_device))?);
         }
         let multicast = socket.multicast.as_ref();
         let flow = Flow {
@@ -208,14 +203,7 @@ impl Context {
             group: multicast.map(|multicast| multicast.group),
         };
         let device = multicast.and_then(|multicast| multicast.interface.as_deref());
-        self.capture_flow(flow, device.or(spec.initiator.device.as_deref()))
-    }
-
-    fn capture_flow(&self, flow: Flow, device: Option<&str>) -> Result<(), ProbeError> {
-        match &self.recording {
-            Some(recording) => Ok(recording.capture().follow(flow, device)?),
-            None => Ok(()),
-        }
+        Ok(recording.capture().follow(flow, device.or(own_device))?)
     }
 
     /// Whether the program was asked to end.
