@@ -308,20 +308,12 @@ impl<'a> Rounds<'a> {
             self.unmatched.foreign += 1;
             return false;
         };
-        match self.matcher.answer(number) {
-            Answer::Whole => {
-                self.answers += 1;
-                true
-            }
-            Answer::Part => {
-                self.answers += 1;
-                false
-            }
-            other => {
-                self.record_unmatched(other, received);
-                false
-            }
+        let answer = self.matcher.answer(number);
+        match answer {
+            Answer::Whole | Answer::Part => self.answers += 1,
+            other => self.record_unmatched(other, received),
         }
+        answer == Answer::Whole
     }
 
     #[cold]
@@ -342,11 +334,7 @@ impl<'a> Rounds<'a> {
             // An untimed round's answer was never counted as lost, and the rest of a round follows or does not.
             Answer::Late { .. } | Answer::LatePart | Answer::Part | Answer::Whole => return,
         };
-        if self.samples.len() < self.samples.capacity() {
-            self.samples.push(sample);
-        } else {
-            self.unmatched.overrun += 1;
-        }
+        self.push(sample);
     }
 
     /// A wait ended without an answer: the round is lost if its time is over.

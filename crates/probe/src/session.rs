@@ -198,16 +198,15 @@ impl Session {
     /// long.
     pub(crate) fn stop(&mut self, broken: bool) -> Result<StopReport, ProbeError> {
         self.machine.stop().map_err(|cause| self.failed(cause))?;
-        let mut event = self.wait(if broken { LAST_REPORT } else { PATIENCE })?;
-        while let Some(ClientEvent::Interval(_)) = event {
-            // It was sent before the stop.
-            event = self.wait(if broken { LAST_REPORT } else { PATIENCE })?;
-        }
-        match event {
-            Some(ClientEvent::Stopped(report)) => Ok(*report),
-            Some(_) => Err(self.out_of_order("stopping a size")),
-            None if broken => Err(ProbeError::SilentToo(self.name.clone())),
-            None => Err(self.silent("stopping a size")),
+        loop {
+            return match self.wait(if broken { LAST_REPORT } else { PATIENCE })? {
+                // It was sent before the stop.
+                Some(ClientEvent::Interval(_)) => continue,
+                Some(ClientEvent::Stopped(report)) => Ok(*report),
+                Some(_) => Err(self.out_of_order("stopping a size")),
+                None if broken => Err(ProbeError::SilentToo(self.name.clone())),
+                None => Err(self.silent("stopping a size")),
+            };
         }
     }
 

@@ -86,14 +86,13 @@ impl SizeLoop<'_, '_> {
         let mut lost = 0;
         while left > 0 || self.clock.now() < end {
             let before = self.rounds.next_number;
-            let limit = Limit {
-                rounds: if left > 0 { left.min(BATCH_ROUNDS) } else { BATCH_ROUNDS },
-                until: self.batch_end(),
-                end: u64::MAX,
+            let until = self.clock.now().saturating_add(self.clock.ticks(BATCH_NS));
+            let (rounds, until) = match left {
+                // With the count reached, only the time is left to wait for.
+                0 => (BATCH_ROUNDS, until.min(end)),
+                left => (left.min(BATCH_ROUNDS), until),
             };
-            // With the count reached, only the time is left to wait for.
-            let limit = if left == 0 { Limit { until: limit.until.min(end), ..limit } } else { limit };
-            self.batch(path, limit, Phase::WarmUp)?;
+            self.batch(path, Limit { rounds, until, end: u64::MAX }, Phase::WarmUp)?;
             left = left.saturating_sub(self.rounds.next_number - before);
             // Each loss takes a whole time-out: a path like this one does not get warmer by its count.
             lost += self.rounds.lost_in_batch;
@@ -123,10 +122,6 @@ impl SizeLoop<'_, '_> {
             Err(PassEnd::PeerEnded) => Ok(()),
             other => other,
         }
-    }
-
-    fn batch_end(&self) -> u64 {
-        self.clock.now().saturating_add(self.clock.ticks(BATCH_NS))
     }
 
     fn measure(
