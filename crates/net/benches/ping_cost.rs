@@ -1,7 +1,7 @@
 //! What the generic path costs beside a loop written by hand: UDP and TCP ping-pong over loopback between two pinned
 //! threads, block and spin, in alternating rounds. Prints the median of RTT/2 in ns of each, and their ratio.
 //!
-//! `cargo run --release -p windhover-net --example ping_cost`
+//! `cargo bench -p windhover-net --bench ping_cost`
 #![allow(clippy::unwrap_used, clippy::print_stdout, unsafe_code, reason = "a program for the developer's eyes")]
 
 use clock::Clock;

@@ -1,6 +1,6 @@
 //! What a packet costs: two stacks in one thread hand each other frames, without driver and clock.
 //!
-//! `cargo run --release -p windhover-stack --example cost [ROUNDS]`. A leg is one message from one application to the other:
+//! `cargo bench -p windhover-stack --bench cost -- [ROUNDS]`. A leg is one message from one application to the other:
 //! its send call, the frame written, the frame read, the receive call.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -196,7 +196,8 @@ fn bulk(pair: &mut Pair, sockets: [TcpSocket; 2], seconds: f64) -> Result<f64> {
 }
 
 fn main() -> Result<()> {
-    let rounds: u32 = std::env::args().nth(1).map_or(Ok(300_000), |text| text.parse())?;
+    let rounds: u32 =
+        std::env::args().filter(|word| word != "--bench").nth(1).map_or(Ok(300_000), |text| text.parse())?;
     let nodelay = TcpOptions { nodelay: true, ..TcpOptions::default() };
     let small = TcpOptions { send_buffer: 16_384, receive_buffer: 16_384, ..nodelay };
     println!("| what | ns a leg | frames a leg |\n|---|---|---|");
