@@ -83,7 +83,6 @@ impl Arguments {
     }
 }
 
-/// What ran.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) passed: u64,

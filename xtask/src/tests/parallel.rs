@@ -20,7 +20,6 @@ const ALONE: [&str; 6] = [
     "crates/endpoint/",
 ];
 
-/// A binary with tests.
 struct Binary {
     executable: PathBuf,
     /// The folder of its package, in which its tests run.

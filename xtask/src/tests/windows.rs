@@ -102,10 +102,8 @@ impl Lab {
         let libraries = tools.join("usr/lib/x86_64-linux-gnu");
         let gcc = ours.join("x86_64-w64-mingw32-gcc");
         let path = std::env::var("PATH").unwrap_or_default();
-        let mut build = process::command(
-            &process::cargo(),
-            &["build", "--locked", "--package", PACKAGE, "--bin", "winpoint", "--target", TARGET],
-        );
+        let arguments = ["build", "--locked", "--package", PACKAGE, "--bin", "winpoint", "--target", TARGET];
+        let mut build = process::command(&process::cargo(), &arguments);
         build
             .arg("-Zbuild-std=std,panic_abort")
             .env("RUSTC", bin.join("rustc"))
@@ -126,13 +124,7 @@ impl Lab {
         files::write(&source, RANDOM)?;
         let library = windows.with_file_name("bcryptprimitives.dll");
         let mut compile = Command::new(&gcc);
-        compile
-            .arg("-shared")
-            .arg("-o")
-            .arg(&library)
-            .arg(&source)
-            .arg("-ladvapi32")
-            .env("LD_LIBRARY_PATH", &libraries);
+        compile.args(["-shared", "-o"]).args([&library, &source]).arg("-ladvapi32").env("LD_LIBRARY_PATH", &libraries);
         process::finish(&mut compile).context("building what Wine lacks")?;
         process::run(&process::cargo(), &["build", "--locked", "--package", "windhover", "--package", PACKAGE])?;
         let own = |name: &str| target.join("debug").join(name);
@@ -141,9 +133,9 @@ impl Lab {
     }
 
     /// winpoint under Wine.
-    fn winpoint(&self, arguments: &[&str]) -> Command {
+    fn winpoint(&self, line: &str) -> Command {
         let mut command = self.wine("wine64");
-        command.arg(&self.windows).args(arguments);
+        command.arg(&self.windows).args(line.split(' '));
         command
     }
 
@@ -163,14 +155,21 @@ impl Lab {
         command
     }
 
-    fn windhover(&self, arguments: &[&str]) -> Command {
+    fn windhover(&self, line: &str) -> Command {
         let mut command = Command::new(&self.windhover);
-        command.args(arguments);
+        command.args(line.split(' '));
         command
     }
 
-    fn results(&self) -> String {
-        self.folder.join("results").display().to_string()
+    fn results(&self) -> PathBuf {
+        self.folder.join("results")
+    }
+
+    /// Makes a key for both ends; winpoint finds it by its name in the folder that it runs in.
+    fn key(&self) -> Result<PathBuf> {
+        let text = printed(&mut self.windhover("key"))?;
+        files::put(&self.folder, "key", text.as_bytes(), 0o600)?;
+        Ok(self.folder.join("key"))
     }
 }
 
@@ -320,118 +319,111 @@ fn all_answered(text: &str, sent: u64) -> Result<Vec<Value>> {
 
 /// A path of the registry that Windows does not have would be no value, and so would be a call that fails.
 fn doctor(lab: &Lab) -> Result<()> {
-    let text = printed(&mut lab.winpoint(&["doctor"]))?;
+    let text = printed(&mut lab.winpoint("doctor"))?;
     for part in ["Wine 8", "NetworkThrottlingIndex:", "FastSendDatagramThreshold:", "power plan:", "microsoft.com"] {
         require(text.contains(part), part, &text)?;
     }
     let key = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Multimedia\SystemProfile";
     let add = ["reg", "add", key, "/v", "NetworkThrottlingIndex", "/t", "REG_DWORD", "/d", "0xffffffff", "/f"];
     printed(lab.wine("wine64").args(add))?;
-    let text = printed(&mut lab.winpoint(&["doctor"]))?;
+    let text = printed(&mut lab.winpoint("doctor"))?;
     require(text.contains("NetworkThrottlingIndex: 0xffffffff"), "the value set is not read", &text)
 }
 
 /// A field of the session, a clock or a socket option that Windows has otherwise.
 fn to_windows(lab: &Lab) -> Result<()> {
-    let _served = ServingProgram::start(&mut lab.winpoint(&["serve", "--priority", "high", "--cpu", "0"]))?;
-    let json = ["--format", "json"];
+    let _served = ServingProgram::start(&mut lab.winpoint("serve --priority high --cpu 0"))?;
     for protocol in ["udp", "tcp"] {
-        let measures: [(&[&str], u64); 4] = [
-            (&["pingpong", protocol, "127.0.0.1", "--size", "1,32,1400", "--count", "500"], 500),
-            (
-                &["pingpong", protocol, "127.0.0.1", "--receive", "spin", "--remote-receive", "spin", "--count", "500"],
-                500,
-            ),
-            (&["rr", protocol, "127.0.0.1", "--count", "500"], 500),
-            (&["pace", protocol, "127.0.0.1", "--rate", "500", "--count", "200"], 200),
+        let measures = [
+            (format!("pingpong {protocol} 127.0.0.1 --size 1,32,1400 --count 500"), 500),
+            (format!("pingpong {protocol} 127.0.0.1 --receive spin --remote-receive spin --count 500"), 500),
+            (format!("rr {protocol} 127.0.0.1 --count 500"), 500),
+            (format!("pace {protocol} 127.0.0.1 --rate 500 --count 200"), 200),
         ];
         for (line, sent) in measures {
-            let text = printed(&mut lab.windhover(&[line, &json].concat()))?;
-            for document in all_answered(&text, sent).context(line.join(" "))? {
+            let text = printed(&mut lab.windhover(&format!("{line} --format json")))?;
+            for document in all_answered(&text, sent).context(line)? {
                 let verdict = document["verdict"].to_string();
                 let named = verdict.contains("Wine 8") && verdict.contains("QueryPerformanceCounter");
                 require(named, "the reflector does not say what it is", &verdict)?;
             }
         }
     }
-    let said = refusal(&mut lab.windhover(&["pingpong", "udp", "127.0.0.1", "--remote-policy", "fifo:1"]))?;
+    let said = refusal(&mut lab.windhover("pingpong udp 127.0.0.1 --remote-policy fifo:1"))?;
     require(said.contains("policy"), "a Linux policy is not refused by name", &said)
 }
 
 /// A handshake whose random bytes or proofs differ between the systems.
 fn keys(lab: &Lab) -> Result<()> {
-    let key = lab.folder.join("key");
-    let text = printed(&mut lab.windhover(&["key"]))?;
-    files::put(&lab.folder, "key", text.as_bytes(), 0o600)?;
-    let key = key.display().to_string();
+    let key = lab.key()?;
     {
-        let _served =
-            ServingProgram::start(&mut lab.winpoint(&["serve", "--bind", "127.0.0.1:7415", "--key-file", "key"]))?;
-        let to = ["pingpong", "udp", "127.0.0.1:7415", "--count", "100"];
-        let text = printed(&mut lab.windhover(&[&to[..], &["--key-file", &key, "--format", "json"]].concat()))?;
+        let _served = ServingProgram::start(&mut lab.winpoint("serve --bind 127.0.0.1:7415 --key-file key"))?;
+        let to = "pingpong udp 127.0.0.1:7415 --count 100";
+        let text = printed(lab.windhover(&format!("{to} --format json --key-file")).arg(&key))?;
         all_answered(&text, 100)?;
-        refusal(&mut lab.windhover(&to))?;
+        refusal(&mut lab.windhover(to))?;
     }
-    let _served =
-        ServingProgram::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7416", "--key-file", &key]))?;
-    let to = ["pingpong", "udp", "127.0.0.1:7416", "--count", "100", "--json"];
-    all_answered(&printed(&mut lab.winpoint(&[&to[..], &["--key-file", "key"]].concat()))?, 100)?;
-    refusal(&mut lab.winpoint(&to)).map(|_| ())
+    let _served = ServingProgram::start(lab.windhover("serve --bind 127.0.0.1:7416 --key-file").arg(&key))?;
+    let to = "pingpong udp 127.0.0.1:7416 --count 100 --json";
+    all_answered(&printed(&mut lab.winpoint(&format!("{to} --key-file key")))?, 100)?;
+    refusal(&mut lab.winpoint(to)).map(|_| ())
 }
 
 /// A run directory that is not written on Windows as it is on Linux.
 fn from_windows(lab: &Lab) -> Result<()> {
-    let _served = ServingProgram::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7413"]))?;
+    let _served = ServingProgram::start(&mut lab.windhover("serve --bind 127.0.0.1:7413"))?;
     let to = "127.0.0.1:7413";
     for protocol in ["udp", "tcp"] {
-        let line = ["pingpong", protocol, to, "--size", "1,32,1400", "--count", "2000", "--seconds", "60", "--json"];
-        all_answered(&printed(&mut lab.winpoint(&line))?, 2000)?;
-        let spins = ["pingpong", protocol, to, "--receive", "spin", "--count", "2000", "--seconds", "60", "--json"];
-        all_answered(&printed(&mut lab.winpoint(&spins))?, 2000)?;
-        let paced = ["pace", protocol, to, "--rate", "500", "--count", "300", "--json"];
-        all_answered(&printed(&mut lab.winpoint(&paced))?, 300)?;
+        for (line, sent) in [
+            (format!("pingpong {protocol} {to} --size 1,32,1400 --count 2000 --seconds 60 --json"), 2000),
+            (format!("pingpong {protocol} {to} --receive spin --count 2000 --seconds 60 --json"), 2000),
+            (format!("pace {protocol} {to} --rate 500 --count 300 --json"), 300),
+        ] {
+            all_answered(&printed(&mut lab.winpoint(&line))?, sent)?;
+        }
     }
-    let line = ["pingpong", "udp", to, "--size", "32,64", "--count", "2000", "--priority", "high", "--cpu", "0"];
-    let text = printed(&mut lab.winpoint(&[&line[..], &["--json", "--output", "results", "--name", "wine"]].concat()))?;
-    let name = text.trim_end().rsplit(['\\', '/']).next().unwrap_or_default().to_owned();
-    let path = format!("{}/{name}", lab.results());
-    let run = files::read(&Path::new(&path).join("run.json"))?;
-    let run: Value = serde_json::from_str(&run)?;
+    let line = format!("pingpong udp {to} --size 32,64 --count 2000 --priority high --cpu 0 --json");
+    let name = kept(&printed(&mut lab.winpoint(&format!("{line} --output results --name wine")))?);
+    let path = lab.results().join(name);
+    let run: Value = serde_json::from_str(&files::read(&path.join("run.json"))?)?;
     require(run["substrate"] == "wine", "substrate", &run["substrate"].to_string())?;
     require(run["labels"]["os"].to_string().contains("Wine 8"), "os", &run["labels"].to_string())?;
-    let shown = printed(&mut lab.windhover(&["show", &path]))?;
+    let shown = printed(lab.windhover("show").arg(&path))?;
     require(shown.contains("foreign worker winpoint"), "the source is not named", &shown)?;
-    let report = printed(&mut lab.windhover(&["report", &path, "--format", "markdown"]))?;
+    let report = printed(lab.windhover("report --format markdown").arg(&path))?;
     require(report.contains("under Wine"), "the report does not name Wine", &report)
+}
+
+/// The run directory that winpoint printed last, by its name.
+fn kept(text: &str) -> String {
+    text.trim_end().rsplit(['\\', '/']).next().unwrap_or_default().to_owned()
 }
 
 /// Calls that end twice or never, bytes of a stream that are lost between two calls, a port that is joined twice.
 fn completion(lab: &Lab) -> Result<()> {
     {
-        let _served = ServingProgram::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7417"]))?;
-        let to = |probe: &'static str, protocol: &'static str| {
-            [probe, protocol, "127.0.0.1:7417", "--json", "--seconds", "60"]
+        let _served = ServingProgram::start(&mut lab.windhover("serve --bind 127.0.0.1:7417"))?;
+        let measure = |probe: &str, options: &str, sent| {
+            let line = format!("{probe} 127.0.0.1:7417 --json --seconds 60 {options}");
+            all_answered(&printed(&mut lab.winpoint(&line))?, sent)
         };
         for protocol in ["udp", "tcp"] {
-            let line =
-                [&to("pingpong", protocol)[..], &["--receive", "iocp", "--size", "1,32,1400", "--count", "2000"]];
-            all_answered(&printed(&mut lab.winpoint(&line.concat()))?, 2000)?;
+            measure(&format!("pingpong {protocol}"), "--receive iocp --size 1,32,1400 --count 2000", 2000)?;
             for receive in ["block", "iocp"] {
-                let line = ["--receive", receive, "--rate", "400,500", "--count", "300", "--beyond-saturation"];
-                all_answered(&printed(&mut lab.winpoint(&[&to("pace", protocol)[..], &line].concat()))?, 300)?;
+                let line = format!("--receive {receive} --rate 400,500 --count 300 --beyond-saturation");
+                measure(&format!("pace {protocol}"), &line, 300)?;
             }
         }
-        let line = [&to("pingpong", "tcp")[..], &["--receive", "iocp", "--size", "200000", "--count", "100"]];
-        all_answered(&printed(&mut lab.winpoint(&line.concat()))?, 100)?;
+        measure("pingpong tcp", "--receive iocp --size 200000 --count 100", 100)?;
     }
-    let _served = ServingProgram::start(&mut lab.winpoint(&["serve", "--bind", "127.0.0.1:7418"]))?;
+    let _served = ServingProgram::start(&mut lab.winpoint("serve --bind 127.0.0.1:7418"))?;
     for protocol in ["udp", "tcp"] {
-        let to =
-            |probe: &'static str| [probe, protocol, "127.0.0.1:7418", "--format", "json", "--remote-receive", "iocp"];
-        let line = [&to("pingpong")[..], &["--size", "1,32,1400", "--count", "500"]];
-        all_answered(&printed(&mut lab.windhover(&line.concat()))?, 500)?;
-        let line = [&to("pace")[..], &["--rate", "500", "--count", "200"]];
-        all_answered(&printed(&mut lab.windhover(&line.concat()))?, 200)?;
+        for (probe, options, sent) in
+            [("pingpong", "--size 1,32,1400 --count 500", 500), ("pace", "--rate 500 --count 200", 200)]
+        {
+            let line = format!("{probe} {protocol} 127.0.0.1:7418 --format json --remote-receive iocp {options}");
+            all_answered(&printed(&mut lab.windhover(&line))?, sent)?;
+        }
     }
     Ok(())
 }
@@ -483,60 +475,40 @@ impl Drop for OtherHost {
 /// Groups that Windows joins otherwise than Linux, NAKs that its one socket does not get, a rate that it does not keep.
 fn pgm(lab: &Lab) -> Result<()> {
     let host = OtherHost::start()?;
-    let text = printed(&mut lab.windhover(&["key"]))?;
-    files::put(&lab.folder, "key", text.as_bytes(), 0o600)?;
-    let key = lab.folder.join("key").display().to_string();
+    let key = lab.key()?;
+    let options = "--size 64,4000 --rate 500 --count 300 --timeout 3000";
     {
-        let serve = ["serve", "--bind", "198.18.7.2:7419", "--key-file", &key];
-        let _served = ServingProgram::start(&mut host.inside(&mut lab.windhover(&serve)))?;
-        let to = ["pace", "pgm", "239.192.0.1", "198.18.7.2:7419", "--key-file", "key", "--size", "64,4000", "--json"];
+        let mut serve = lab.windhover("serve --bind 198.18.7.2:7419 --key-file");
+        let _served = ServingProgram::start(&mut host.inside(serve.arg(&key)))?;
         for receive in ["spin", "block", "iocp"] {
-            let line = ["--receive", receive, "--rate", "500", "--count", "300", "--timeout", "3000"];
-            let documents = all_answered(&printed(&mut lab.winpoint(&[&to[..], &line].concat()))?, 300)?;
-            for document in documents {
-                require(
-                    document["pgm"]["ends"][1]["counts"]["messages"] == 300,
-                    "the far end's",
-                    &document["pgm"].to_string(),
-                )?;
+            let to = "pace pgm 239.192.0.1 198.18.7.2:7419 --key-file key --json";
+            let text = printed(&mut lab.winpoint(&format!("{to} --receive {receive} {options}")))?;
+            for document in all_answered(&text, 300)? {
+                let pgm = &document["pgm"];
+                require(pgm["ends"][1]["counts"]["messages"] == 300, "the far end's", &pgm.to_string())?;
             }
         }
     }
-    let _served =
-        ServingProgram::start(&mut lab.winpoint(&["serve", "--bind", "198.18.7.1:7420", "--key-file", "key"]))?;
+    let _served = ServingProgram::start(&mut lab.winpoint("serve --bind 198.18.7.1:7420 --key-file key"))?;
     for receive in ["spin", "block", "iocp"] {
-        let line = [
-            "pace",
-            "pgm",
-            "239.192.0.1",
-            "198.18.7.1:7420",
-            "--key-file",
-            &key,
-            "--size",
-            "64,4000",
-            "--format",
-            "json",
-        ];
-        let more = ["--remote-receive", receive, "--rate", "500", "--count", "300", "--timeout", "3000"];
-        all_answered(&printed(&mut host.inside(&mut lab.windhover(&[&line[..], &more].concat())))?, 300)?;
+        let to = "pace pgm 239.192.0.1 198.18.7.1:7420 --format json";
+        let mut measure = lab.windhover(&format!("{to} --remote-receive {receive} {options} --key-file"));
+        all_answered(&printed(&mut host.inside(measure.arg(&key)))?, 300)?;
     }
     Ok(())
 }
 
-/// A comparison of Wine with anything else that nobody asked for by name.
+/// A comparison of Wine with anything else that was not asked for by name.
 fn apart(lab: &Lab) -> Result<()> {
-    let _served = ServingProgram::start(&mut lab.windhover(&["serve", "--bind", "127.0.0.1:7414"]))?;
-    let line = ["pingpong", "udp", "127.0.0.1:7414", "--size", "32", "--count", "1000", "--json", "--output"];
-    let results = lab.results();
+    let _served = ServingProgram::start(&mut lab.windhover("serve --bind 127.0.0.1:7414"))?;
+    let line = "pingpong udp 127.0.0.1:7414 --size 32 --count 1000 --json --output";
     let mut here = Command::new(&lab.linux);
-    here.args(line).args([&results, "--name", "linux", "--substrate", "loopback"]);
+    here.args(line.split(' ')).arg(lab.results()).args(["--name", "linux", "--substrate", "loopback"]);
     let here = printed(&mut here)?.trim_end().lines().next_back().unwrap_or_default().to_owned();
-    let text = printed(&mut lab.winpoint(&[&line[..], &["results", "--name", "again"]].concat()))?;
-    let name = text.trim_end().rsplit(['\\', '/']).next().unwrap_or_default().to_owned();
-    let there = format!("{results}/{name}");
-    let said = refusal(&mut lab.windhover(&["compare", &here, &there]))?;
+    let name = kept(&printed(&mut lab.winpoint(&format!("{line} results --name again")))?);
+    let said = refusal(lab.windhover("compare").arg(here).arg(lab.results().join(name)))?;
     require(said.contains("wine") && said.contains("loopback"), "the refusal does not name both", &said)?;
-    let said = refusal(&mut lab.winpoint(&[&line[..], &["results", "--substrate", "metal"]].concat()))?;
+    let said = refusal(&mut lab.winpoint(&format!("{line} results --substrate metal")))?;
     require(said.contains("Wine"), "Wine passes for metal", &said)
 }
 

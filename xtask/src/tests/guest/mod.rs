@@ -92,7 +92,6 @@ const KERNELS: &str = "kernels";
 /// Guests at a time: a boot is mostly one busy CPU.
 const AT_A_TIME: usize = 2;
 
-/// What the boots share.
 struct Bench {
     image: image::Image,
     folder: PathBuf,
