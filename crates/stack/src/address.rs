@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// An IPv6 address; those of IPv4 are mapped into ::ffff:0:0/96.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Address(pub(crate) u128);
 
 const MAPPED: u128 = 0xffff_0000_0000;
@@ -68,7 +68,7 @@ impl From<IpAddr> for Address {
 }
 
 /// Both ends of a flow. A remote end of zeros: any.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Flow {
     pub(crate) local: Address,
     pub(crate) remote: Address,

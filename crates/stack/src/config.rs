@@ -42,7 +42,6 @@ pub struct Config {
 
 impl Config {
     /// Defaults for an interface. The secret wants to be random.
-    #[must_use]
     pub fn new(mac: [u8; 6], addresses: Vec<IpAddr>, secret: [u8; 16]) -> Self {
         Self {
             mac,

@@ -316,7 +316,6 @@ impl World {
     }
 }
 
-/// What waits in a stack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) replies: usize,

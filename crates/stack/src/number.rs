@@ -34,12 +34,10 @@ impl Seq {
         !other.before(self)
     }
 
-    /// The later of both.
     pub(crate) const fn later(self, other: Self) -> Self {
         if self.before(other) { other } else { self }
     }
 
-    /// The earlier of both.
     pub(crate) const fn earlier(self, other: Self) -> Self {
         if self.before(other) { self } else { other }
     }
@@ -55,7 +53,6 @@ pub(crate) fn short(length: usize) -> u16 {
     u16::try_from(length).unwrap_or(u16::MAX)
 }
 
-/// The low 32 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
 pub(crate) const fn low(number: u64) -> u32 {
     number as u32

@@ -46,14 +46,12 @@ impl Default for Link {
     }
 }
 
-/// A frame as a stack sent it.
+/// A frame as the stack number `from` sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Sent {
-    /// When.
     pub at: Instant,
-    /// Which stack.
     pub from: usize,
-    /// The frame.
     pub frame: Vec<u8>,
     /// Whether it was lost, by the link or the test's own rule.
     pub lost: bool,
@@ -93,7 +91,6 @@ impl std::fmt::Debug for Network {
 
 impl Network {
     /// An empty network, at a time that is not zero.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
             now: Instant(1_000_000_000),
@@ -130,7 +127,6 @@ impl Network {
     }
 
     /// A stack.
-    #[must_use]
     pub fn stack(&mut self, number: usize) -> &mut Stack {
         &mut self.ports[number].stack
     }
@@ -141,7 +137,6 @@ impl Network {
     }
 
     /// Frames that were sent.
-    #[must_use]
     pub fn frames(&self) -> u64 {
         self.count
     }
@@ -208,7 +203,6 @@ impl Network {
     }
 
     /// When something happens next.
-    #[must_use]
     pub fn next(&self) -> Option<Instant> {
         let frame = self.on_the_way.keys().next().map(|(at, _)| *at);
         let timer = self.ports.iter().filter_map(|port| port.stack.poll_timeout()).min();

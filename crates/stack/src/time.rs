@@ -15,7 +15,6 @@ impl Instant {
     }
 
     /// Nanoseconds since `earlier`; 0 when that is later.
-    #[must_use]
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }

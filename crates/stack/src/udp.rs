@@ -3,7 +3,7 @@
 use crate::address::{Address, Flow};
 use crate::number::long;
 use crate::wire::ip::Marks;
-use crate::wire::{self, PROTOCOL_UDP, ip};
+use crate::wire::{self, ip};
 use crate::{Error, Instant, UdpOptions};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -27,7 +27,6 @@ pub struct Received {
     pub tos: u8,
 }
 
-/// A datagram that waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueuedDatagram {
     offset: usize,
@@ -154,7 +153,6 @@ impl Udp {
         }
     }
 
-    /// The places in the table of flows that this socket holds.
     pub(crate) fn flows(&self) -> impl Iterator<Item = Flow> + use<> {
         flows(self.local, self.port, self.both, self.remote)
     }
@@ -201,8 +199,6 @@ pub(crate) fn longest(mtu: u16, is_v4: bool) -> u32 {
 }
 
 /// The protocol number, for templates.
-pub(crate) const PROTOCOL: u8 = PROTOCOL_UDP;
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -42,7 +42,6 @@ impl Wheel {
         }
     }
 
-    /// Sets or moves the timer of an index.
     pub(crate) fn set(&mut self, index: u32, at: Instant) {
         self.remove(index);
         if at == Instant::NEVER {
@@ -72,7 +71,6 @@ impl Wheel {
         }
     }
 
-    /// Removes the timer of an index, if it has one.
     pub(crate) fn remove(&mut self, index: u32) {
         let Some(node) = self.nodes.get_mut(index as usize) else { return };
         let Some((level, slot)) = node.hangs.take() else { return };

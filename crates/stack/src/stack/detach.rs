@@ -9,12 +9,10 @@ use std::net::SocketAddr;
 
 /// All that another TCP needs to go on with a connection. Sequence numbers are those on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct TcpSnapshot {
-    /// This end.
     pub local: SocketAddr,
-    /// The other end.
     pub remote: SocketAddr,
-    /// The state.
     pub state: TcpState,
     /// SND.UNA: the number of the first byte of `sent`. A FIN that is acknowledged counts as not acknowledged: sent once more, it is
     /// acknowledged again.
@@ -37,7 +35,6 @@ pub struct TcpSnapshot {
     pub peer_mss: u16,
     /// Shift of the other end's windows, and of this end's.
     pub shifts: (u8, u8),
-    /// Whether selective acknowledgments are used.
     pub sack: bool,
     /// This end's time stamp now, where time stamps are used; in ms.
     pub timestamp: Option<u32>,

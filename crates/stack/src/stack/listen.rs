@@ -34,7 +34,6 @@ impl Listening {
         self.queue.len() > self.backlog
     }
 
-    /// The places in the table of listeners that it holds.
     pub(super) fn places(&self) -> impl Iterator<Item = Flow> {
         let second = self.both.then(|| Flow::listening(Address::ANY_V4, self.port));
         std::iter::once(Flow::listening(self.local, self.port)).chain(second)
@@ -65,7 +64,6 @@ impl Stack {
             && self.listeners.get(listener).is_some_and(Listening::is_full)
     }
 
-    /// A connection of a listener is established.
     pub(super) fn accepted(&mut self, index: u32) {
         let Some(connection) = self.connections.at(index) else { return };
         let (remote, Some(key)) = (connection.flow.remote, connection.listener) else { return };

@@ -20,6 +20,7 @@ use crate::tcp::cookie::Secret;
 use crate::tcp::{Connection, TcpState};
 use crate::udp::Udp;
 use crate::wheel::Wheel;
+use crate::wire::PROTOCOL_UDP;
 use crate::wire::ip::{Marks, Template};
 use crate::{Config, Error, Instant};
 use listen::Listening;
@@ -77,7 +78,6 @@ pub struct Stack {
 
 impl Stack {
     /// A stack without sockets.
-    #[must_use]
     pub fn new(config: Config) -> Self {
         let keyed = Keyed::new(u128::from_ne_bytes(config.secret));
         Self {
@@ -106,7 +106,6 @@ impl Stack {
     }
 
     /// What was counted since the start.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -117,7 +116,6 @@ impl Stack {
     }
 
     /// Whether a connection has this address at its local end.
-    #[must_use]
     pub fn tcp_uses(&self, address: IpAddr) -> bool {
         let address = Address::from(address);
         self.connections.iter().any(|(_, connection)| connection.flow.local == address)
@@ -143,7 +141,6 @@ impl Stack {
     }
 
     /// The next hop to an address, where it is known.
-    #[must_use]
     pub fn hop(&self, remote: IpAddr) -> Option<Hop> {
         self.hops.get(remote.into()).copied()
     }
@@ -175,7 +172,6 @@ impl Stack {
     }
 
     /// When to call [`Stack::handle_timeout`]: not later than the first timer, perhaps before. None: no timer runs.
-    #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.wheel.next()
     }
@@ -195,7 +191,6 @@ impl Stack {
     }
 
     /// Whether [`Stack::poll_transmit`] may have a frame.
-    #[must_use]
     pub fn wants_transmit(&self) -> bool {
         !self.replies.is_empty() || !self.output.is_empty()
     }
@@ -245,7 +240,7 @@ impl Stack {
             let marks = Marks { ttl: socket.options.ttl, tos: socket.options.tos };
             let written = self.hops.get(letter.flow.remote).and_then(|hop| {
                 let macs = [self.config.mac, hop.mac];
-                let template = Template::new(macs, letter.flow.local, letter.flow.remote, crate::udp::PROTOCOL, marks);
+                let template = Template::new(macs, letter.flow.local, letter.flow.remote, PROTOCOL_UDP, marks);
                 crate::udp::write(&template, &letter.flow, payload, frame)
             });
             socket.outbox.pop();

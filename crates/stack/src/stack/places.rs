@@ -4,7 +4,6 @@ use crate::address::{Flow, Keyed, Table};
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 
-/// Sockets by flow or local end.
 #[derive(Debug)]
 pub(super) struct Places {
     keyed: Keyed,

@@ -14,7 +14,6 @@ const MARKS: Marks = Marks { ttl: 64, tos: 0 };
 /// The TCP segment, without an IP header, that asks the other end of a connection what it expects, as a keep-alive probe does (RFC 9293,
 /// section 3.8.4): it is older than what was acknowledged, so an acknowledgment answers it. None where the addresses are of two
 /// families.
-#[must_use]
 pub fn probe_segment(local: SocketAddr, remote: SocketAddr, first_unacknowledged: u32) -> Option<[u8; HEADER]> {
     let (from, to) = (Address::from(local.ip()), Address::from(remote.ip()));
     let template = (from.is_v4() == to.is_v4()).then(|| Template::new([[0; 6]; 2], from, to, PROTOCOL_TCP, MARKS))?;

@@ -312,15 +312,11 @@ impl Stack {
     }
 
     /// Whether a connection between these ends is not over yet, closed by the application or not. TIME-WAIT counts as over.
-    #[must_use]
     pub fn tcp_lives(&self, local: SocketAddr, remote: SocketAddr) -> bool {
-        let flow = Flow {
-            local: local.ip().into(),
-            remote: remote.ip().into(),
-            local_port: local.port(),
-            remote_port: remote.port(),
-        };
-        let connection = self.flows.get(&flow).and_then(|index| self.connections.get(self.connections.key(*index)?));
+        let connection = self
+            .flows
+            .get(&Flow::new(local, remote))
+            .and_then(|index| self.connections.get(self.connections.key(*index)?));
         connection.is_some_and(|one| !matches!(one.state, TcpState::TimeWait | TcpState::Closed))
     }
 
@@ -391,14 +387,12 @@ impl Stack {
 
     /// Connections that have sent something that is not acknowledged, with those that were closed: what a process that ends
     /// may want to wait for.
-    #[must_use]
     pub fn tcp_pending(&self) -> usize {
         let pending = |one: &Connection| one.state.sends() && one.end_of_send() != one.send.unacknowledged;
         self.connections.iter().filter(|(_, one)| pending(one)).count()
     }
 
     /// Whether a local address belongs to the stack.
-    #[must_use]
     pub fn has_address(&self, address: IpAddr) -> bool {
         self.is_local(address.into())
     }

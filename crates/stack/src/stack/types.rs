@@ -61,10 +61,10 @@ pub enum Shutdown {
     Both,
 }
 
-/// Figures of a connection, as TCP_INFO has them.
+/// Figures of a connection, as TCP_INFO has them. Windows, thresholds and amounts of data are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct TcpInfo {
-    /// Its state.
     pub state: TcpState,
     /// Smoothed round-trip time in ns; 0 before the first measurement.
     pub round_trip_ns: u64,
@@ -75,27 +75,19 @@ pub struct TcpInfo {
     /// Retransmission time-outs since the last acknowledgment of new data. Above 2: the other end may be gone (R1 of
     /// RFC 9293, section 3.8.3).
     pub backoff: u32,
-    /// Segments that were sent again.
     pub retransmits: u64,
-    /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Congestion window in bytes.
     pub congestion_window: u32,
-    /// Slow start threshold in bytes.
     pub slow_start_threshold: u32,
     /// Bytes of data in a full segment.
     pub send_mss: u32,
-    /// Window of the other end in bytes.
     pub send_window: u32,
-    /// Window that was announced to the other end, in bytes.
     pub receive_window: u32,
     /// SND.UNA: the oldest number that is not acknowledged.
     pub first_unacknowledged: u32,
     /// Sequence numbers that were sent and are not acknowledged.
     pub unacknowledged: u32,
-    /// Bytes that were not yet sent.
     pub unsent: u32,
-    /// Bytes that wait to be received.
     pub unread: u32,
     /// Segments without acknowledgment.
     pub in_flight_segments: u32,
@@ -103,23 +95,16 @@ pub struct TcpInfo {
     pub lost_segments: u32,
     /// Of these, segments that are acknowledged selectively.
     pub sacked_segments: u32,
-    /// Segments sent, with those without data.
     pub segments_sent: u64,
-    /// Segments received.
     pub segments_received: u64,
     /// Segments received that left a gap before them.
     pub out_of_order_received: u64,
     /// Segments received that were known, or older than others.
     pub duplicates_received: u64,
-    /// Whether selective acknowledgments are used.
     pub sack: bool,
-    /// Whether time stamps are used.
     pub timestamps: bool,
-    /// Shift of the other end's windows.
     pub send_shift: u8,
-    /// Shift of this end's windows.
     pub receive_shift: u8,
-    /// Bytes of the longest IP packet on the path.
     pub path_mtu: u16,
 }
 
@@ -153,10 +138,9 @@ pub enum Disposition {
 
 /// What the stack has counted since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Counts {
-    /// Frames handed in.
     pub frames_received: u64,
-    /// Frames written.
     pub frames_sent: u64,
     /// Frames passed by, by reason in the order of [`PassedBy`].
     pub passed_by: [u64; 7],
@@ -164,9 +148,7 @@ pub struct Counts {
     pub datagrams_dropped: u64,
     /// Datagrams not sent because the next hop was forgotten meanwhile.
     pub datagrams_unsent: u64,
-    /// Resets sent.
     pub resets_sent: u64,
-    /// SYN cookies sent.
     pub cookies_sent: u64,
     /// Connections made from a cookie.
     pub cookies_accepted: u64,

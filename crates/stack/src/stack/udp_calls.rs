@@ -3,6 +3,7 @@
 use super::{Readiness, Sender, Stack, UdpSocket};
 use crate::address::{Address, Flow};
 use crate::udp::{self, QueuedDatagram, Received, Udp};
+use crate::wire::PROTOCOL_UDP;
 use crate::wire::ip::{Marks, Template};
 use crate::{Error, Hop, Instant, UdpOptions};
 use std::net::{IpAddr, SocketAddr};
@@ -185,7 +186,7 @@ impl Stack {
         frame: &mut [u8],
     ) -> Result<usize, Error> {
         let (flow, hop, marks) = self.address_datagram(socket, to, payload.len())?;
-        let template = Template::new([self.config.mac, hop.mac], flow.local, flow.remote, udp::PROTOCOL, marks);
+        let template = Template::new([self.config.mac, hop.mac], flow.local, flow.remote, PROTOCOL_UDP, marks);
         let length = udp::write(&template, &flow, payload, frame).ok_or(Error::NoBuffers)?;
         self.counts.frames_sent += 1;
         Ok(length)

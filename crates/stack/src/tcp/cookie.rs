@@ -18,7 +18,6 @@ const STAMPED: u32 = 5;
 const STAMPED_MASK: u32 = (1 << STAMPED) - 1;
 const NO_SCALE: u32 = 15;
 
-/// The secret of a stack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Secret(pub(crate) [u8; 16]);
 

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 /// What is believed of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// On its way.
     Flying,
     /// The other end has it, although not all before it.
     Sacked,
@@ -86,7 +85,6 @@ impl Flights {
         self.segments.get(at)
     }
 
-    /// A segment is sent for the first time.
     pub(crate) fn sent(&mut self, start: Seq, length: u32, now: Instant) {
         self.flying += length;
         self.segments.push_back(Flight { start, length, sent_at: now, retransmissions: 0, fate: Fate::Flying });
@@ -114,19 +112,23 @@ impl Flights {
         self.resent += usize::from(was_first);
     }
 
-    /// What is believed of a segment changes.
     pub(crate) fn change(&mut self, at: usize, fate: Fate) {
         let Some(flight) = self.segments.get_mut(at) else { return };
-        let (before, length) = (std::mem::replace(&mut flight.fate, fate), flight.length);
-        match before {
-            Fate::Flying => self.flying -= length,
-            Fate::Sacked => self.sacked -= 1,
-            Fate::Lost => self.lost -= 1,
-        }
+        let before = *flight;
+        flight.fate = fate;
+        self.uncount(&before);
         match fate {
-            Fate::Flying => self.flying += length,
+            Fate::Flying => self.flying += before.length,
             Fate::Sacked => self.sacked += 1,
             Fate::Lost => self.lost += 1,
+        }
+    }
+
+    fn uncount(&mut self, flight: &Flight) {
+        match flight.fate {
+            Fate::Flying => self.flying -= flight.length,
+            Fate::Sacked => self.sacked -= 1,
+            Fate::Lost => self.lost -= 1,
         }
     }
 
@@ -137,11 +139,7 @@ impl Flights {
             return None;
         }
         self.segments.pop_front();
-        match flight.fate {
-            Fate::Flying => self.flying -= flight.length,
-            Fate::Sacked => self.sacked -= 1,
-            Fate::Lost => self.lost -= 1,
-        }
+        self.uncount(&flight);
         self.resent -= usize::from(flight.retransmissions > 0);
         Some(flight)
     }
@@ -188,7 +186,6 @@ impl Flights {
         self.segments.iter().rposition(|flight| flight.fate != Fate::Sacked)
     }
 
-    /// The oldest segment that has to be sent again.
     pub(crate) fn first_lost(&self) -> Option<usize> {
         if self.lost == 0 { None } else { self.segments.iter().position(|flight| flight.fate == Fate::Lost) }
     }

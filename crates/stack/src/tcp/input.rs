@@ -5,7 +5,6 @@ use crate::time::SECOND;
 use crate::wire::tcp::{ACK, FIN, Options, RST, SYN, Segment, URG};
 use crate::{Error, Instant};
 
-/// What the stack has to do after a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Nothing,
@@ -19,7 +18,6 @@ pub(crate) enum Outcome {
 const TIMESTAMP_LASTS: u64 = 24 * 86_400 * SECOND;
 
 impl Connection {
-    /// Takes a segment of this connection.
     pub(crate) fn segment(&mut self, now: Instant, segment: &Segment<'_>) -> Outcome {
         self.receive.segments += 1;
         if self.predicted(now, segment) {

@@ -30,27 +30,20 @@ use recovery::{Rack, Recovery};
 use rtt::RoundTrip;
 
 /// The states of RFC 9293, section 3.3.2. LISTEN is that of a listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[expect(missing_docs, reason = "names of the RFC")]
 pub enum TcpState {
-    /// A SYN was sent.
     SynSent,
-    /// A SYN was received and sent.
     SynReceived,
-    /// Data flow.
     Established,
-    /// This end closed; its FIN is not yet acknowledged.
     FinWait1,
-    /// This end closed, and its FIN is acknowledged.
     FinWait2,
-    /// The other end closed.
     CloseWait,
-    /// Both ends closed at the same time; this end's FIN is not yet acknowledged.
     Closing,
-    /// The other end closed, then this one; its FIN is not yet acknowledged.
     LastAck,
-    /// Both ends closed; old segments may still arrive.
     TimeWait,
     /// Nothing is left but what the application has not yet seen.
+    #[default]
     Closed,
 }
 
@@ -77,7 +70,7 @@ pub(crate) fn window_shift(buffer: usize) -> u8 {
 }
 
 /// What is sent, and what the other end says of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SendSide {
     /// Bytes from SND.UNA on: sent without acknowledgment, then not yet sent.
     pub(crate) buffer: Ring,
@@ -144,7 +137,6 @@ pub(crate) struct Wanted {
     pub(crate) push: bool,
 }
 
-/// When the timers of a connection are due.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timers {
     pub(crate) retransmit: Instant,
@@ -154,6 +146,14 @@ pub(crate) struct Timers {
     pub(crate) cork: Instant,
     /// The end of TIME-WAIT, or of FIN-WAIT-2 after close.
     pub(crate) end: Instant,
+}
+
+impl Default for Timers {
+    /// None is set.
+    fn default() -> Self {
+        let never = Instant::NEVER;
+        Self { retransmit: never, purpose: Purpose::Timeout, ack: never, keep_alive: never, cork: never, end: never }
+    }
 }
 
 /// What the retransmission timer is set for.
@@ -166,14 +166,13 @@ pub(crate) enum Purpose {
     Reordering,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Connection {
     pub(crate) flow: Flow,
     pub(crate) state: TcpState,
     pub(crate) options: TcpOptions,
     /// None while the next hop is not known.
     pub(crate) template: Option<Template>,
-    /// Bytes of the longest IP packet on the path.
     pub(crate) path_mtu: u16,
     pub(crate) sack: bool,
     pub(crate) timestamps: bool,
@@ -210,78 +209,30 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(flow: Flow, options: TcpOptions, mtu: u16, initial: Seq, timestamp_offset: u32) -> Self {
+        let send = SendSide {
+            initial,
+            unacknowledged: initial,
+            next: initial,
+            peer_mss: if flow.local.is_v4() { 536 } else { 1220 },
+            mss: 536,
+            round_trip: RoundTrip::new(options.rto_initial_ns),
+            small_end: initial,
+            ..SendSide::default()
+        };
         Self {
             flow,
-            state: TcpState::Closed,
             options,
-            template: None,
             path_mtu: mtu,
             sack: options.sack,
             timestamps: options.timestamps,
             timestamp_offset,
-            send: SendSide {
-                buffer: Ring::default(),
-                initial,
-                unacknowledged: initial,
-                next: initial,
-                window: 0,
-                shift: 0,
-                window_sequence: Seq(0),
-                window_acknowledgment: Seq(0),
-                largest_window: 0,
-                finished: false,
-                fin_acknowledged: false,
-                flights: Flights::default(),
-                duplicate_acks: 0,
-                peer_mss: if flow.local.is_v4() { 536 } else { 1220 },
-                mss: 536,
-                congestion: Congestion::default(),
-                round_trip: RoundTrip::new(options.rto_initial_ns),
-                rack: Rack::default(),
-                recovery: None,
-                backoff: 0,
-                silent_since: None,
-                tail_probe: None,
-                was_delayable: false,
-                small_end: initial,
-                more: false,
-                urgent: None,
-                last_sent: Instant(0),
-                short_of_room: false,
-                retransmits: 0,
-                timeouts: 0,
-                segments: 0,
-            },
+            send,
             receive: ReceiveSide::new(options),
-            timers: Timers {
-                retransmit: Instant::NEVER,
-                purpose: Purpose::Timeout,
-                ack: Instant::NEVER,
-                keep_alive: Instant::NEVER,
-                cork: Instant::NEVER,
-                end: Instant::NEVER,
-            },
-            wanted: Wanted::default(),
-            error: None,
-            soft_error: None,
-            listener: None,
-            active: false,
-            orphan: false,
-            keep_alives_sent: 0,
-            last_heard: Instant(0),
-            challenges: (Instant(0), 0),
-            read_edges: 0,
-            write_edges: 0,
-            queued: false,
-            announced: false,
             scheduled: Instant::NEVER,
-            half_open: false,
-            waiting: false,
-            told_edges: 0,
+            ..Self::default()
         }
     }
 
-    /// Takes the next hop, or a new one.
     pub(crate) fn set_hop(&mut self, mac: [u8; 6], hop: &Hop) {
         let marks = Marks { ttl: self.options.ttl, tos: self.options.tos };
         self.template = Some(Template::new([mac, hop.mac], self.flow.local, self.flow.remote, PROTOCOL_TCP, marks));
@@ -334,7 +285,6 @@ impl Connection {
         self.end_of_data().plus(u32::from(self.send.finished && !self.send.fin_acknowledged))
     }
 
-    /// Whether emit may have something to do.
     pub(crate) fn may_emit(&self) -> bool {
         let wanted = &self.wanted;
         self.receive.ack_now
@@ -346,7 +296,6 @@ impl Connection {
             || wanted.keep_alive
     }
 
-    /// The first timer that is due.
     pub(crate) fn deadline(&self) -> Instant {
         let timers = &self.timers;
         timers.retransmit.min(timers.ack).min(timers.keep_alive).min(timers.cork).min(timers.end)
@@ -361,9 +310,7 @@ impl Connection {
         self.send.finished = true;
         self.receive.end();
         self.wanted = Wanted { reset: self.wanted.reset, ..Wanted::default() };
-        let never = Instant::NEVER;
-        self.timers =
-            Timers { retransmit: never, ack: never, keep_alive: never, cork: never, end: never, ..self.timers };
+        self.timers = Timers { purpose: self.timers.purpose, ..Timers::default() };
         self.read_edges += 1;
         self.write_edges += 1;
     }

@@ -290,7 +290,6 @@ impl Connection {
         Some(whole)
     }
 
-    /// Bytes that were never sent.
     pub(crate) fn unsent(&self) -> u32 {
         long(self.send.buffer.length()).saturating_sub(self.send.next.since(self.send.unacknowledged))
     }

@@ -20,7 +20,7 @@ pub(crate) struct Range {
     newest: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ReceiveSide {
     pub(crate) buffer: Ring,
     /// RCV.NXT.
@@ -41,7 +41,6 @@ pub(crate) struct ReceiveSide {
     /// The application receives no more.
     pub(crate) shut: bool,
     pub(crate) urgent: Option<Seq>,
-    /// An acknowledgment is due at once.
     pub(crate) ack_now: bool,
     /// Bytes that are not yet acknowledged.
     pub(crate) unacknowledged: u32,
@@ -61,31 +60,7 @@ pub(crate) struct ReceiveSide {
 
 impl ReceiveSide {
     pub(crate) fn new(options: TcpOptions) -> Self {
-        Self {
-            buffer: Ring::default(),
-            next: Seq(0),
-            initial: Seq(0),
-            edge: Seq(0),
-            shift: 0,
-            ranges: Vec::new(),
-            arrivals: 0,
-            duplicate: None,
-            fin: None,
-            fin_received: false,
-            shut: false,
-            urgent: None,
-            ack_now: false,
-            unacknowledged: 0,
-            last_ack_sent: Seq(0),
-            full: SMALLEST_FULL,
-            quick: options.ack.quick_segments,
-            interactive: false,
-            ts_recent: 0,
-            ts_recent_at: Instant(0),
-            segments: 0,
-            out_of_order: 0,
-            duplicates: 0,
-        }
+        Self { full: SMALLEST_FULL, quick: options.ack.quick_segments, ..Self::default() }
     }
 
     pub(crate) fn make_buffers(&mut self, options: TcpOptions) {

@@ -4,7 +4,7 @@ use crate::TcpOptions;
 use crate::time::{MS, SECOND};
 
 /// Smoothed round-trip time and its variation, in ns.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RoundTrip {
     /// SRTT; 0 before the first measurement.
     pub(crate) smoothed: u64,
@@ -25,7 +25,7 @@ const CALM: u8 = 16;
 
 impl RoundTrip {
     pub(crate) fn new(initial: u64) -> Self {
-        Self { smoothed: 0, variation: 0, initial, patience: 0, calm: 0 }
+        Self { initial, ..Self::default() }
     }
 
     /// Takes a measurement of a segment that was sent once (Karn's algorithm is the caller's).

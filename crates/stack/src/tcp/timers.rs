@@ -207,14 +207,9 @@ impl Connection {
     /// Both ends closed (RFC 9293, section 3.6.1, MUST-13).
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
         self.state = TcpState::TimeWait;
-        let never = Instant::NEVER;
-        self.timers = super::Timers {
-            retransmit: never,
-            keep_alive: never,
-            cork: never,
-            end: now.after(self.options.time_wait_ns),
-            ..self.timers
-        };
+        let super::Timers { ack, purpose, .. } = self.timers;
+        self.timers =
+            super::Timers { ack, purpose, end: now.after(self.options.time_wait_ns), ..super::Timers::default() };
         self.send.buffer = Ring::default();
         if self.orphan {
             self.receive.buffer = Ring::default();
