@@ -94,7 +94,6 @@ macro_rules! words {
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             /// Its word in tables and JSON.
-            #[must_use]
             pub fn word(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)*
@@ -102,7 +101,6 @@ macro_rules! words {
             }
 
             /// What it means, for people: one sentence.
-            #[must_use]
             pub fn what(self) -> &'static str {
                 match self {
                     $(Self::$variant => $what,)*
@@ -172,7 +170,6 @@ words! {
 
 impl Reason {
     /// Whether it means that a socket is not accelerated although its calls wait.
-    #[must_use]
     pub fn is_failure(self) -> bool {
         matches!(
             self,
@@ -196,7 +193,6 @@ impl Reason {
 }
 
 /// What carries a socket, by the state in its record, and why it is left to the kernel.
-#[must_use]
 pub fn carrier(state: u64) -> (&'static str, Option<Reason>) {
     let reason = usize::try_from(state >> REASON_SHIFT & 0xff).ok().and_then(|reason| reason.checked_sub(1));
     let reason = reason.and_then(|reason| Reason::ALL.get(reason)).copied();
@@ -209,7 +205,6 @@ pub fn carrier(state: u64) -> (&'static str, Option<Reason>) {
 }
 
 /// The words of a page's file; none where it is no page, or one of another version.
-#[must_use]
 pub fn words(file: &[u8]) -> Option<Vec<u64>> {
     let words: Vec<u64> = file.as_chunks().0.iter().map(|eight| u64::from_ne_bytes(*eight)).collect();
     let is = |at: usize, wanted: u64| words.get(at) == Some(&wanted);
@@ -217,13 +212,11 @@ pub fn words(file: &[u8]) -> Option<Vec<u64>> {
 }
 
 /// Index of a counter of a kind of call.
-#[must_use]
 pub const fn at_kind(kind: Kind, outcome: Outcome) -> usize {
     AT_KINDS + kind as usize * COUNTERS + outcome as usize
 }
 
 /// Index of the record of a socket.
-#[must_use]
 pub const fn at_socket(record: usize) -> usize {
     AT_SOCKETS + record * SOCKET_WORDS
 }

@@ -24,7 +24,6 @@ pub struct Setting {
 
 impl Setting {
     /// The variable that overrides it: `WINDHOVER_BYPASS_RECV_US`.
-    #[must_use]
     pub fn variable(&self) -> String {
         format!("{VARIABLE}_{}", self.name.to_uppercase().replace('-', "_"))
     }
@@ -113,7 +112,6 @@ impl Default for Start<'_> {
 
 impl<'a> Start<'a> {
     /// Reads [`VARIABLE`]. Words that are not understood are left out: a program does not fail because of them.
-    #[must_use]
     pub fn parse(text: &'a [u8]) -> Self {
         let mut start = Self::default();
         let mut rest = text;
@@ -161,7 +159,6 @@ impl<'a> Start<'a> {
     }
 
     /// What [`Start::parse`] reads.
-    #[must_use]
     pub fn to_variable(&self) -> OsString {
         let mut text = format!("require={} verbose={} ", u8::from(self.require), u8::from(self.verbose));
         for (setting, value) in SETTINGS.iter().zip(self.values) {

@@ -76,14 +76,12 @@ pub struct Event {
     pub data: u64,
 }
 
-/// How a kernel's instance is to be changed.
+/// How a kernel's instance is to be changed: operations of epoll_ctl(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum What {
-    /// EPOLL_CTL_ADD.
     Add,
-    /// EPOLL_CTL_MOD.
     Modify,
-    /// EPOLL_CTL_DEL.
     Delete,
 }
 
@@ -101,7 +99,6 @@ pub enum Refusal {
 }
 
 /// Whether a change of a member (`known`, where it is one) is refused; `events`: what is asked for, where the program gave it.
-#[must_use]
 pub fn refusal(what: Option<What>, known: Option<&Member>, events: Option<u32>) -> Option<Refusal> {
     /// What may be asked for together with EPOLLEXCLUSIVE.
     const EXCLUSIVE_WITH: u32 = bits::IN
@@ -176,7 +173,6 @@ impl Set {
 }
 
 /// What the kernel watches of a socket of datagrams or a listener of the stack: all but that it can be written to.
-#[must_use]
 pub fn kernel_events(events: u32) -> u32 {
     events & !(bits::OUT | bits::WRNORM)
 }
@@ -193,7 +189,6 @@ pub struct Sets {
 
 impl Sets {
     /// Whether there is none.
-    #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
@@ -206,13 +201,11 @@ impl Sets {
     }
 
     /// The member of an instance by its descriptor.
-    #[must_use]
     pub fn member(&self, number: u32, fd: i32) -> Option<Member> {
         Some(self.sets.get(&number)?.watches.get(&fd)?.member)
     }
 
     /// Members that are no sockets of the stack, with the instance that they are, and 0 for sockets; nothing where all are.
-    #[must_use]
     pub fn not_on_stack(&self, number: u32, depth: u32) -> Vec<(i32, u32)> {
         let set = self.sets.get(&number).filter(|set| set.waiting + set.inner > 0 && depth <= MOST_NESTED);
         let members = set.into_iter().flat_map(|set| &set.watches);
@@ -477,7 +470,6 @@ impl Sets {
     }
 
     /// Whether a member was added with EPOLLONESHOT, so that [`Self::spend`] has to know what the kernel reported.
-    #[must_use]
     #[inline]
     pub fn has_one_shot(&self, number: u32) -> bool {
         self.sets.get(&number).is_some_and(|set| set.has_one_shot)
@@ -500,7 +492,6 @@ impl Sets {
     }
 
     /// Whether the kernel's instance has all that is in this one.
-    #[must_use]
     #[inline]
     pub fn is_kernels(&self, number: u32, depth: u32) -> bool {
         self.sets.get(&number).is_none_or(|set| {
@@ -511,7 +502,6 @@ impl Sets {
     }
 
     /// Whether the instance is known.
-    #[must_use]
     pub fn has(&self, number: u32) -> bool {
         self.sets.contains_key(&number)
     }

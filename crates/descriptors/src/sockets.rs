@@ -74,7 +74,6 @@ pub struct Sockets<K, S> {
 
 impl<K: Copy + Eq + Hash, S> Sockets<K, S> {
     /// None, and room for some.
-    #[must_use]
     pub fn new() -> Self {
         Self { places: Vec::with_capacity(256), free: Vec::with_capacity(256), by_handle: HashMap::with_capacity(256) }
     }
@@ -122,7 +121,6 @@ impl<K: Copy + Eq + Hash, S> Sockets<K, S> {
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_handle.is_empty()
     }

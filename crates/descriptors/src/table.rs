@@ -206,7 +206,6 @@ impl<const SIZE: usize> Default for Table<SIZE> {
 
 impl<const SIZE: usize> Table<SIZE> {
     /// Nothing is known.
-    #[must_use]
     pub const fn new() -> Self {
         Self {
             entries: [const { Entry::new() }; SIZE],

@@ -81,7 +81,6 @@ impl<'t> Visit<'t> {
 
     /// Whether the descriptor still is what it was.
     #[inline(always)]
-    #[must_use]
     pub fn is_valid(&self) -> bool {
         self.visitors.state.load(SeqCst) & !COUNT == self.generation && self.generation & CLOSING == 0
     }
@@ -95,7 +94,6 @@ impl<'t> Visit<'t> {
     }
 
     /// Whether it is of this descriptor.
-    #[must_use]
     pub fn is_of(&self, visitors: &Visitors) -> bool {
         std::ptr::eq(self.visitors, visitors)
     }

@@ -115,7 +115,6 @@ pub struct Decoder {
 
 impl Decoder {
     /// A decoder of what the selection names.
-    #[must_use]
     pub fn new(selection: Selection) -> Self {
         Self {
             recogniser: Recogniser::new(selection.ports.clone()).with_pgm_ports(&selection.pgm_ports),
@@ -193,7 +192,6 @@ impl Decoder {
     }
 
     /// What the whole capture held.
-    #[must_use]
     pub fn finish(self) -> Summary {
         self.counts.finish(self.timeline, self.repairs)
     }
@@ -255,7 +253,6 @@ impl Decoder {
 
 impl Selection {
     /// Whether ports or addresses are left out.
-    #[must_use]
     pub fn filters(&self) -> bool {
         !self.ports.is_empty() || !self.hosts.is_empty()
     }

@@ -17,7 +17,6 @@ pub(crate) struct RawAddress {
 impl RawAddress {
     pub(crate) const EMPTY: Self = Self { bytes: [0; ROOM], length: 0 };
 
-    /// As the kernel takes it.
     pub(crate) fn new(address: SocketAddr) -> Self {
         let mut bytes = [0; ROOM];
         bytes[2..4].copy_from_slice(&address.port().to_be_bytes());

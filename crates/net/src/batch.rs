@@ -72,7 +72,6 @@ impl Batch {
         &mut self.bytes[begin..begin + self.length]
     }
 
-    /// Sets how many bytes of one message are sent.
     #[inline]
     pub(crate) fn set_length(&mut self, at: usize, length: usize) {
         self.parts[at].iov_len = length.min(self.length);
@@ -98,7 +97,6 @@ impl Batch {
         plain.then(|| (&self.bytes[begin..begin + self.parts[at].iov_len], &self.names[at]))
     }
 
-    /// How many bytes of one message are sent.
     pub(crate) fn length(&self, at: usize) -> usize {
         self.parts.get(at).map_or(0, |part| part.iov_len)
     }

@@ -9,12 +9,10 @@ use std::net::IpAddr;
 
 /// One address of one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct InterfaceAddress {
-    /// The interface's name.
     pub name: String,
-    /// The address.
     pub address: IpAddr,
-    /// Whether the interface is up (IFF_UP).
     pub up: bool,
 }
 

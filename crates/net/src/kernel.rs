@@ -68,7 +68,6 @@ pub(crate) fn name(protocol: Protocol) -> &'static str {
     row(protocol).name
 }
 
-/// Turns Nagle's algorithm off.
 pub(crate) fn set_nodelay(fd: RawFd, protocol: Protocol) -> Result<(), NetError> {
     row(protocol).nodelay.map_or(Ok(()), |(level, name, option)| options::int(fd, level, name, option, 1))
 }

@@ -8,7 +8,6 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
-/// This thread's errno.
 #[inline]
 pub(crate) fn errno() -> c_int {
     // SAFETY: glibc and musl return a valid pointer to this thread's errno.
@@ -19,14 +18,12 @@ pub(crate) fn last() -> io::Error {
     io::Error::last_os_error()
 }
 
-/// send(2).
 #[inline]
 pub(crate) fn send(fd: RawFd, message: &[u8], flags: c_int) -> isize {
     // SAFETY: the pointer and length describe `message`, which lives through the call.
     unsafe { libc::send(fd, message.as_ptr().cast::<c_void>(), message.len(), flags) }
 }
 
-/// recv(2).
 #[inline]
 pub(crate) fn recv(fd: RawFd, buffer: &mut [u8], flags: c_int) -> isize {
     // SAFETY: the pointer and length describe `buffer`, which lives through the call and is not shared. With
@@ -262,7 +259,6 @@ pub(crate) fn getsockname(fd: RawFd, room: &mut [u8]) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// listen(2).
 pub(crate) fn listen(fd: RawFd) -> io::Result<()> {
     // SAFETY: no pointers.
     if unsafe { libc::listen(fd, 128) } < 0 { Err(last()) } else { Ok(()) }

@@ -29,14 +29,12 @@ impl Sqn {
     }
 
     /// Whether it lies before `other`. Of two numbers exactly 2³¹ apart neither lies before the other.
-    #[must_use]
     pub const fn is_before(self, other: Self) -> bool {
         let ahead = other.0.wrapping_sub(self.0);
         ahead != 0 && ahead < 1 << 31
     }
 
     /// Whether it lies after `other`.
-    #[must_use]
     pub const fn is_after(self, other: Self) -> bool {
         other.is_before(self)
     }
@@ -58,7 +56,6 @@ impl Sqn {
     }
 
     /// Numbers from `earlier`, excluded, to this one: 0 when they are the same. Meant for one window, where it is below 2³¹.
-    #[must_use]
     pub const fn distance_from(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }

@@ -11,7 +11,6 @@ pub(crate) fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// A packet as it is on the wire.
 pub(crate) fn written(packet: &Packet<'_>) -> Vec<u8> {
     let mut bytes = vec![0xee; 70_000];
     let length = packet.write(&mut bytes).unwrap();

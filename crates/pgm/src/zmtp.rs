@@ -116,7 +116,6 @@ impl Unframer {
     }
 
     /// Messages dropped because they were longer than [`MOST_BYTES`] or of too many frames, with the rest of their packet.
-    #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

@@ -51,7 +51,6 @@ pub(crate) fn poll(fds: &mut [pollfd], ns: u64) -> c_int {
     unsafe { real::ppoll.get()(fds.as_mut_ptr(), fds.len() as _, &raw const time, std::ptr::null()) }
 }
 
-/// Sets an option of a plain value.
 pub(crate) fn set_option<T: Copy>(fd: c_int, level: c_int, name: c_int, value: &T) -> bool {
     let size = socklen_t::try_from(size_of::<T>()).unwrap_or(0);
     // SAFETY: the kernel reads a value of this size.
@@ -69,7 +68,6 @@ pub(crate) fn value(fd: c_int, (level, name): (c_int, c_int)) -> Option<Value> {
     (done == 0).then_some((bytes, size))
 }
 
-/// An option that is an int.
 pub(crate) fn option(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
     let ([b0, b1, b2, b3, ..], _) = value(fd, (level, name))?;
     Some(c_int::from_ne_bytes([b0, b1, b2, b3]))

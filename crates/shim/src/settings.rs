@@ -79,7 +79,6 @@ pub(crate) fn is_verbose() -> bool {
     VERBOSE.load(Relaxed)
 }
 
-/// Whether sockets may come to a stack in this process.
 #[inline(always)]
 pub(crate) fn uses_stack() -> bool {
     STACK.load(Relaxed)
@@ -91,7 +90,6 @@ pub(crate) fn backend() -> Option<xsk::Backend> {
     xsk::Backend::ALL.get(number).copied()
 }
 
-/// The capture that gets the frames from the first one on; 0: none.
 pub(crate) fn capture() -> u64 {
     CAPTURE.load(Relaxed)
 }

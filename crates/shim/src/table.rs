@@ -24,7 +24,6 @@ pub(crate) fn socket(fd: c_int) -> Option<&'static Entry> {
     TABLE.socket(fd)
 }
 
-/// Notes a new descriptor with its flags; [`ON_STACK`]: it is to come there at once.
 pub(crate) fn open(fd: c_int, flags: u32) {
     show(fd, &TABLE.open(fd, flags));
 }
@@ -46,14 +45,12 @@ pub(crate) fn list(fd: c_int, entry: &Entry) {
     entry.set_record(page::list(fd, entry.flags()));
 }
 
-/// Notes that a descriptor is none of ours.
 pub(crate) fn forget(entry: &Entry) {
     if let Some(record) = entry.forget() {
         page::unlist(record);
     }
 }
 
-/// Notes that a socket of ours was added to an epoll instance.
 pub(crate) fn add_to_epoll(fd: c_int) {
     show(fd, &TABLE.add_to_epoll(fd));
 }

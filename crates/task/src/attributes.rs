@@ -57,13 +57,11 @@ fn ns(time: Duration) -> u64 {
 
 impl Attributes {
     /// A policy with nice 0, the scheduler's own slice, and children that inherit it.
-    #[must_use]
     pub fn new(class: Class) -> Self {
         Self { class, nice: 0, slice: None, reset_on_fork: false }
     }
 
     /// Whether the class is one of those that may starve others.
-    #[must_use]
     pub fn is_real_time(&self) -> bool {
         match self.class {
             Class::Plain(policy) => policy.is_real_time(),

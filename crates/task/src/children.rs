@@ -25,7 +25,6 @@ pub struct ChildrenUsage {
 
 impl ChildrenUsage {
     /// What came since an earlier reading.
-    #[must_use]
     pub fn less(&self, before: &Self) -> Self {
         Self {
             user: self.user.saturating_sub(before.user),
@@ -39,7 +38,6 @@ impl ChildrenUsage {
 }
 
 /// What all children that were waited for have used; zero where the kernel does not say.
-#[must_use]
 pub fn children_usage() -> ChildrenUsage {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return ChildrenUsage::default() };
     let time = |time: nix::sys::time::TimeVal| {

@@ -78,7 +78,6 @@ fn allowed_at_first() -> &'static CpuList {
 
 /// CPUs for threads that must not disturb the one on `measuring`: those that the process had before it pinned
 /// itself, less that one; else the others online; else, on a machine of one CPU, that one.
-#[must_use]
 pub fn housekeeping_cpus(measuring: Option<u32>) -> CpuList {
     let less = |cpus: &CpuList| cpus.iter().filter(|&cpu| Some(cpu) != measuring).collect::<CpuList>();
     let first = less(allowed_at_first());
@@ -131,7 +130,6 @@ pub(crate) fn refused(cpus: &CpuList, cause: io::Error) -> TaskError {
 
 /// The CPU that the calling thread is on at this moment (sched_getcpu(3), through the vDSO). Allocates nothing.
 #[inline]
-#[must_use]
 pub fn current_cpu() -> Option<u32> {
     // SAFETY: takes nothing and returns a number or -1.
     u32::try_from(unsafe { libc::sched_getcpu() }).ok()

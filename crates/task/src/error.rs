@@ -47,7 +47,6 @@ impl TaskError {
     }
 
     /// The system's error, where there is one.
-    #[must_use]
     pub fn into_cause(self) -> io::Error {
         match self {
             Self::LockMemory { cause, .. }

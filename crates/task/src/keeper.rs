@@ -38,7 +38,6 @@ impl Keeper {
     }
 
     /// The keeper's process.
-    #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::pid)
     }

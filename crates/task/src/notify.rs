@@ -146,7 +146,6 @@ impl Listener {
 }
 
 /// Whether a descriptor of another process is an internet socket of UDP or TCP; `None` where that cannot be seen.
-#[must_use]
 pub fn is_internet_socket(process: u32, descriptor: u64) -> Option<bool> {
     let option = |fd: &OwnedFd, name: c_int| {
         let (mut value, mut size) = (0 as c_int, libc::socklen_t::try_from(size_of::<c_int>()).unwrap_or(0));
@@ -174,7 +173,6 @@ pub fn is_internet_socket(process: u32, descriptor: u64) -> Option<bool> {
 }
 
 /// Address behind the system call instruction of the C library's `syscall` in this process; `None` where it is not found.
-#[must_use]
 pub fn generic_call() -> Option<u64> {
     const INSTRUCTION: &[u8] = if cfg!(target_arch = "x86_64") { &[0x0F, 0x05] } else { &[0x01, 0x00, 0x00, 0xD4] };
     let start = libc::syscall as *const () as u64;

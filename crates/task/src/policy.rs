@@ -48,7 +48,6 @@ pub fn apply_policy(policy: Policy) -> Result<(), TaskError> {
 }
 
 /// The calling thread's kernel thread id (gettid(2)).
-#[must_use]
 pub fn thread_id() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::gettid() }

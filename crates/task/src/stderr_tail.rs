@@ -51,7 +51,6 @@ impl StderrTail {
     }
 
     /// The last lines, once the stream has ended or `patience` is over; `None` when there are none.
-    #[must_use]
     pub fn joined(&self, patience: Duration) -> Option<String> {
         let end = Instant::now() + patience;
         while !self.thread.is_finished() && Instant::now() < end {

@@ -22,7 +22,6 @@ const ROUNDS_A_CLOCK: u32 = 16;
 const FAR_AWAY: [&str; 2] = ["198.51.100.1", "2001:db8::1"];
 
 /// CLOCK_MONOTONIC, the time of all methods.
-#[must_use]
 #[inline]
 pub fn now() -> Instant {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or((0, 0), |now| (now.tv_sec(), now.tv_nsec()));
@@ -147,13 +146,11 @@ impl Engine {
     }
 
     /// The interface, with the MAC address and MTU that it had not long ago.
-    #[must_use]
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
 
     /// What carries the frames.
-    #[must_use]
     pub fn backend(&self) -> Backend {
         self.port.backend()
     }
@@ -169,25 +166,21 @@ impl Engine {
     }
 
     /// Who gets copies of the frames.
-    #[must_use]
     pub fn tap(&self) -> Option<&Tap> {
         self.tap.as_ref()
     }
 
     /// Whether the interface has this address.
-    #[must_use]
     pub fn has_address(&self, address: IpAddr) -> bool {
         self.addresses.contains(&address)
     }
 
     /// Descriptors that become readable when a frame comes.
-    #[must_use]
     pub fn descriptors(&self) -> Vec<RawFd> {
         self.port.descriptors()
     }
 
     /// All descriptors whose copies keep the program attached or the queue taken: a forked child closes its own.
-    #[must_use]
     pub fn all_descriptors(&self) -> Vec<RawFd> {
         let mut all = self.port.all_descriptors();
         all.push(self.kernel.descriptor());
@@ -257,7 +250,6 @@ impl Engine {
     }
 
     /// Whether a listener of the stack has a port of all these addresses.
-    #[must_use]
     pub fn listens(&self, port: u16, of: Addresses) -> bool {
         self.stack.tcp_listeners(port).any(|(local, both)| Addresses::of(local, both).covers(of))
     }
@@ -384,7 +376,6 @@ impl Engine {
     }
 
     /// The connections that were taken out or left to the kernel and may still live, by local and remote end.
-    #[must_use]
     pub fn detached(&self) -> Vec<(SocketAddr, SocketAddr)> {
         self.stack.tcp_detached().collect()
     }
@@ -453,7 +444,6 @@ impl Engine {
     }
 
     /// When [`Engine::poll`] has something to do also without a frame.
-    #[must_use]
     pub fn next_timer(&self) -> Instant {
         let timer = self.stack.poll_timeout().unwrap_or(Instant::NEVER);
         if self.wanted.is_empty() { timer } else { timer.min(self.looked.after(RESOLVE_EACH_NS)) }

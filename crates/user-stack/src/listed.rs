@@ -3,7 +3,6 @@
 use std::net::{IpAddr, SocketAddr};
 
 /// `0100007F:1F90`: the words of the address as they are in memory, and the port. IPv4 in IPv6's form becomes IPv4.
-#[must_use]
 pub fn listed_end(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let word = |at| Some(u32::from_str_radix(address.get(at..at + 8)?, 16).ok()?.to_ne_bytes());

@@ -44,13 +44,11 @@ impl Refresh {
     }
 
     /// Its descriptor, which nobody else may close.
-    #[must_use]
     pub fn descriptor(&self) -> RawFd {
         self.0.descriptor()
     }
 
     /// Asks for all that an engine knows. To be called about once a second.
-    #[must_use]
     pub fn ask(&self, snapshot: &Snapshot) -> Answers {
         let Snapshot { interface, known, .. } = snapshot;
         let link = self.0.link(*interface).map(|(mac, mtu)| (mac, mtu.min(snapshot.most_mtu)));

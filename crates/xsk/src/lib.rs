@@ -45,7 +45,6 @@ impl Backend {
     pub const ALL: [Self; 4] = [Self::ZeroCopy, Self::Native, Self::Generic, Self::Packet];
 
     /// The name in options and documents.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::ZeroCopy => "zero-copy",
@@ -80,7 +79,6 @@ pub enum Addresses {
 
 impl Addresses {
     /// Those of a socket that is bound to `local`. `both_families`: `::` stands for all addresses of IPv4 too.
-    #[must_use]
     pub fn of(local: IpAddr, both_families: bool) -> Self {
         match local.to_canonical() {
             IpAddr::V4(ip) if ip.is_unspecified() => Self::Ipv4,
@@ -96,7 +94,6 @@ impl Addresses {
     }
 
     /// Whether an address is one of them.
-    #[must_use]
     pub fn has(self, address: IpAddr) -> bool {
         match self {
             Self::All => true,
@@ -107,7 +104,6 @@ impl Addresses {
     }
 
     /// Whether all of the other are among them.
-    #[must_use]
     pub fn covers(self, other: Self) -> bool {
         match other {
             Self::One(one) => self.has(one),
@@ -116,7 +112,6 @@ impl Addresses {
     }
 
     /// Whether both have one in common.
-    #[must_use]
     pub fn meets(self, other: Self) -> bool {
         match (self, other) {
             (Self::One(one), other) | (other, Self::One(one)) => other.has(one),
@@ -256,7 +251,6 @@ impl Port {
     }
 
     /// Whether frames were built that the kernel has not taken yet: [`Port::transmit`] is due again.
-    #[must_use]
     pub fn has_unsent(&self) -> bool {
         match self {
             Self::Xdp(xdp) => xdp.has_unsent(),
@@ -265,7 +259,6 @@ impl Port {
     }
 
     /// The descriptors that become readable when a frame comes, for poll(2) and epoll(7).
-    #[must_use]
     pub fn descriptors(&self) -> Vec<RawFd> {
         match self {
             Self::Xdp(xdp) => xdp.descriptors(),
@@ -274,7 +267,6 @@ impl Port {
     }
 
     /// All descriptors of it. Copies of them in a forked child keep the program attached and the queue taken: it closes them.
-    #[must_use]
     pub fn all_descriptors(&self) -> Vec<RawFd> {
         match self {
             Self::Xdp(xdp) => xdp.all_descriptors(),
@@ -283,7 +275,6 @@ impl Port {
     }
 
     /// What happened so far.
-    #[must_use]
     pub fn counters(&mut self) -> PortCounters {
         match self {
             Self::Xdp(xdp) => xdp.counters(),
@@ -292,7 +283,6 @@ impl Port {
     }
 
     /// What carries the frames.
-    #[must_use]
     pub fn backend(&self) -> Backend {
         match self {
             Self::Xdp(xdp) => xdp.backend(),

@@ -31,7 +31,6 @@ pub(crate) const FLOW_PASSES: u8 = 2;
 pub const PORT_ENTRIES: usize = 2 * 65_536;
 
 /// The place of a port in the table of ports.
-#[must_use]
 pub fn port_entry(protocol: Protocol, port: u16) -> usize {
     usize::from(port)
         + match protocol {
@@ -41,7 +40,6 @@ pub fn port_entry(protocol: Protocol, port: u16) -> usize {
 }
 
 /// An address as the key of the table of addresses: 16 bytes, IPv4 as `::ffff:a.b.c.d` (RFC 4291, 2.5.5.2).
-#[must_use]
 pub fn address_key(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
@@ -51,7 +49,6 @@ pub fn address_key(address: IpAddr) -> [u8; 16] {
 
 /// A flow as the key of the table of flows: the remote address, its port as it is in a frame, the place of the local port
 /// in the table of ports, the local address. Without a remote end, which is then zeros, it is the key of a local end.
-#[must_use]
 pub fn flow_key(protocol: Protocol, local: SocketAddr, remote: Option<SocketAddr>) -> [u8; FLOW_BYTES] {
     let entry = u32::try_from(port_entry(protocol, local.port())).unwrap_or(0).to_ne_bytes();
     let remote_port = u32::from(remote.map_or(0, |remote| remote.port().to_be())).to_ne_bytes();

@@ -232,7 +232,6 @@ fn place(request: u64) -> String {
 }
 
 /// Whether a reader that handed this over still has its ring.
-#[must_use]
 pub fn is_tap_open(request: u64) -> bool {
     request != 0 && fs::read_link(place(request)).is_ok_and(|file| file.as_os_str() == FILE_NAME)
 }
@@ -302,13 +301,11 @@ impl Tap {
     }
 
     /// What it was opened with.
-    #[must_use]
     pub fn request(&self) -> u64 {
         self.request
     }
 
     /// Whether the reader still has the ring: makes a system call.
-    #[must_use]
     pub fn has_reader(&self) -> bool {
         fs::metadata(place(self.request)).is_ok_and(|facts| (facts.dev(), facts.ino()) == self.file)
     }
@@ -349,14 +346,12 @@ impl TapReader {
     }
 
     /// What [`Tap::open`] takes, in another process.
-    #[must_use]
     pub fn request(&self) -> u64 {
         let descriptor = u64::from(self.file.as_raw_fd().unsigned_abs()) + 1;
         u64::from(std::process::id()) << 32 | descriptor
     }
 
     /// The process that writes.
-    #[must_use]
     pub fn owner(&self) -> Option<u32> {
         let owner = self.ring.words.get(AT_OWNER).map_or(0, |owner| owner.load(Acquire));
         u32::try_from(owner).ok().filter(|process| *process != 0)
@@ -370,7 +365,6 @@ impl TapReader {
     }
 
     /// Name of the writer's interface, and how its frames get past the kernel: none before the writer has told them.
-    #[must_use]
     pub fn described(&self) -> (String, Option<Backend>) {
         let number = self.ring.words.get(AT_BACKEND).map_or(0, |word| word.load(Acquire));
         let backend = usize::try_from(number).ok().and_then(|number| Backend::ALL.get(number.checked_sub(1)?)).copied();
@@ -389,7 +383,6 @@ impl TapReader {
     }
 
     /// Frames that found no room so far.
-    #[must_use]
     pub fn dropped(&self) -> u64 {
         at(&self.ring.words, AT_DROPPED)
     }

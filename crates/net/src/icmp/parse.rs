@@ -10,14 +10,12 @@ const REQUEST_V6: u8 = 128;
 
 /// What an echo reply says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct EchoReply {
     /// An ICMPv6 reply (type 129), else an ICMP one (type 0).
     pub v6: bool,
-    /// The identifier of the request.
     pub identifier: u16,
-    /// The sequence number of the request.
     pub sequence: u16,
-    /// Bytes after the header.
     pub payload_bytes: usize,
     /// TTL or hop limit that the packet arrived with; the parser does not know it.
     pub ttl: Option<u8>,

@@ -23,7 +23,6 @@ pub struct Config {
 
 impl Config {
     /// Parity packets that a group has numbers for.
-    #[must_use]
     pub fn most_parity(&self) -> u32 {
         u32::try_from(MAX_BLOCK).unwrap_or(u32::MAX).saturating_sub(self.group_packets)
     }

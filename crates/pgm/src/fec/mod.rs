@@ -62,7 +62,6 @@ fn point(number: usize) -> u8 {
 
 impl Basis {
     /// The packets that are there: their numbers, all different, 1 to 128 of them below 255. None where they are not so.
-    #[must_use]
     pub fn new(numbers: &[usize]) -> Option<Self> {
         let mut seen = [false; MAX_BLOCK];
         for number in numbers {
@@ -73,7 +72,6 @@ impl Basis {
     }
 
     /// The data packets of a group of `group` packets, at least 1 and at most [`MAX_GROUP`]: what parity is made from.
-    #[must_use]
     pub fn of_data(group: usize) -> Self {
         Self::of(0..group.clamp(1, MAX_GROUP))
     }

@@ -20,7 +20,6 @@ pub mod kind {
     pub const ACK: u8 = 0x0d;
 
     /// Whether packets of a type travel upstream, where the two ports are swapped (section 8.3).
-    #[must_use]
     #[inline]
     pub fn goes_to_source(kind: u8) -> bool {
         matches!(kind, NAK | NNAK | SPMR | POLR | ACK)
@@ -42,7 +41,6 @@ pub struct Spm {
 
 impl Spm {
     /// Whether it tells nothing of the window: `trail` 0 with `lead` 2³¹ (section 8.1).
-    #[must_use]
     pub fn has_no_window(&self) -> bool {
         self.trail == Sqn(0) && self.lead == Sqn(0x8000_0000)
     }
@@ -146,13 +144,11 @@ impl<'a> Body<'a> {
     }
 
     /// The RFC's name of the type.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         Self::kind_name(self.kind()).unwrap_or_default()
     }
 
     /// Whether it travels upstream, where the two ports are swapped (section 8.3).
-    #[must_use]
     pub fn goes_to_source(&self) -> bool {
         kind::goes_to_source(self.kind())
     }

@@ -2,7 +2,6 @@
 
 /// The ones' complement of the ones' complement sum of all 16-bit words (RFC 3208, section 8, "Checksum"; RFC 1071). Without a pseudo
 /// header. Over a packet that holds its own checksum it is 0 when that is right.
-#[must_use]
 pub fn checksum(packet: &[u8]) -> u16 {
     // Eight bytes at a time, in the machine's own order: a sum of words with the carries put back is the same in any width,
     // and words whose bytes are swapped have a sum whose bytes are swapped (RFC 1071, section 2).

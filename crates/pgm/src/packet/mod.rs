@@ -132,7 +132,6 @@ impl<'a> Packet<'a> {
     }
 
     /// The sequence number of the data that it carries or is about, where it is about one.
-    #[must_use]
     pub fn sqn(&self) -> Option<Sqn> {
         match &self.body {
             Body::Odata(data) | Body::Rdata(data) => Some(data.sqn),

@@ -7,16 +7,14 @@ use crate::{Gsi, Tsi};
 
 /// What the header tells, whatever lies behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Head {
     /// The source that the packet is about. Taken from the ports by the type; of an unknown type as if it came from the source.
     pub tsi: Tsi,
     /// Data-destination port.
     pub data_port: u16,
-    /// Version of the protocol: 0.
     pub version: u8,
-    /// Packet type.
     pub kind: u8,
-    /// Whether options are present.
     pub has_options: bool,
     /// Whether some of them are for routers (the header's N bit).
     pub network_significant: bool,
@@ -56,7 +54,6 @@ impl Head {
     }
 
     /// Whether it travels upstream, where the two ports are swapped (section 8.3).
-    #[must_use]
     #[inline]
     pub fn goes_to_source(&self) -> bool {
         kind::goes_to_source(self.kind)
@@ -71,7 +68,6 @@ impl Head {
     }
 
     /// The RFC's name of the type; absent for types that it does not have.
-    #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         Body::kind_name(self.kind)
     }
@@ -79,12 +75,10 @@ impl Head {
 
 /// What became of the checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub enum Sum {
-    /// It is right.
     Good,
-    /// It is wrong.
     Bad,
-    /// There is none.
     Absent,
     /// It cannot be known: the packet was cut.
     Cut,
@@ -92,7 +86,6 @@ pub enum Sum {
 
 impl Sum {
     /// The word for it.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -116,7 +109,6 @@ pub struct RawOption<'a> {
 
 impl RawOption<'_> {
     /// The RFC's name of its type, without OPT_; absent for types that are not known.
-    #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         // The last four are of congestion control: RFC 3208 names the first two, draft-ietf-rmt-bb-pgmcc-03 the others.
         #[rustfmt::skip]

@@ -134,7 +134,6 @@ impl Default for NakList<'_> {
 
 impl NakList<'_> {
     /// How many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         match self {
             Self::Wire(bytes) => bytes.len() / 4,
@@ -143,7 +142,6 @@ impl NakList<'_> {
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

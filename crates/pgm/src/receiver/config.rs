@@ -72,7 +72,6 @@ pub struct ReceiverConfig {
 
 impl ReceiverConfig {
     /// The defaults.
-    #[must_use]
     pub fn new(data_port: u16, group: IpAddr, seed: u64) -> Self {
         Self {
             data_port,
@@ -97,7 +96,6 @@ impl ReceiverConfig {
     }
 
     /// Memory in bytes that [`crate::Receiver::new`] takes; packets' own, most of it, is only used as sources are heard.
-    #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let each =
             self.max_packet_bytes + super::peer::NUMBER_BYTES + if self.parity { super::peer::PARITY_BYTES } else { 0 };

@@ -60,8 +60,8 @@ pub struct Transmit {
 
 /// What a receiver counted so far, over all sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct Counts {
-    /// Messages delivered.
     pub messages: u64,
     /// Data packets taken into a window, repairs included.
     pub packets: u64,
@@ -79,7 +79,6 @@ pub struct Counts {
     pub parts_dropped: u64,
     /// Data packets beyond the window, while the application had not taken what is in it.
     pub overflows: u64,
-    /// NAK packets sent.
     pub naks: u64,
     /// Numbers in them.
     pub numbers_asked: u64,
@@ -97,11 +96,8 @@ pub struct Counts {
     pub parity_unused: u64,
     /// Groups whose parity did not fit their data; it was dropped, and asked for again.
     pub parity_inconsistent: u64,
-    /// NCFs received.
     pub ncfs: u64,
-    /// SPMs received.
     pub spms: u64,
-    /// SPMRs sent.
     pub spmrs: u64,
     /// Data packets and SPMs that did not fit their session, and that no second one confirmed, or that came from another
     /// address than the source's data: copies of old SPMs, and what was forged.
@@ -214,7 +210,6 @@ impl Receiver {
     }
 
     /// What it counted so far.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         Counts { events_dropped: self.with.events.dropped, ..self.with.counts }
     }
@@ -340,7 +335,6 @@ impl Receiver {
     }
 
     /// When to call [`Self::handle_timeout`] and [`Self::poll_transmit`] without an arrival; the caller's now: at once.
-    #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
         let of = |peer: &Peer| {
             let none = (peer.naks.is_empty() && !peer.parity.has_naks()) || peer.path.is_none();

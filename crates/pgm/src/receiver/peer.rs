@@ -71,7 +71,6 @@ pub(super) use parity::PLACE_BYTES as PARITY_BYTES;
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) tsi: Tsi,
-    /// Where data come from.
     pub(super) origin: Origin,
     /// Where NAKs go.
     pub(super) path: Option<IpAddr>,

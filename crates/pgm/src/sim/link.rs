@@ -49,7 +49,6 @@ impl Default for Link {
 
 impl Link {
     /// No limit of rate, no delay, no faults.
-    #[must_use]
     pub fn ideal() -> Self {
         Self { bytes_per_second: u64::MAX, queue_bytes: u64::MAX, overhead_bytes: 0, delay_ns: 0, ..Self::default() }
     }
@@ -91,7 +90,6 @@ impl Chance {
     }
 }
 
-/// A link at work.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
     link: Link,

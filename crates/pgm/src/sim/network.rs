@@ -48,7 +48,6 @@ pub struct SentPacket {
 
 impl SentPacket {
     /// The packet in it, if it is one.
-    #[must_use]
     pub fn packet(&self) -> Option<Packet<'_>> {
         Packet::parse(&self.bytes).ok()
     }
@@ -67,7 +66,6 @@ pub struct PassingPacket<'a> {
 
 impl<'a> PassingPacket<'a> {
     /// The packet in it, if it is one.
-    #[must_use]
     pub fn packet(&self) -> Option<Packet<'a>> {
         Packet::parse(self.bytes).ok()
     }
@@ -75,7 +73,6 @@ impl<'a> PassingPacket<'a> {
 
 type Filter = Box<dyn FnMut(&PassingPacket<'_>) -> bool>;
 
-/// A node and its links.
 struct NetworkNode<N> {
     node: N,
     address: IpAddr,
@@ -136,7 +133,6 @@ pub struct Network<N> {
 
 impl<N: Node> Network<N> {
     /// A network without nodes at time 0. The same seed and the same calls give the same packets.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
             now_ns: 0,
@@ -218,13 +214,11 @@ impl<N: Node> Network<N> {
     }
 
     /// What the link from a node to the switch did.
-    #[must_use]
     pub fn up(&self, node: NodeId) -> LinkCounts {
         self.places[node.0].up.counts
     }
 
     /// What the link from the switch to a node did.
-    #[must_use]
     pub fn down(&self, node: NodeId) -> LinkCounts {
         self.places[node.0].down.counts
     }
@@ -245,7 +239,6 @@ impl<N: Node> Network<N> {
     }
 
     /// The packets that were kept, in the order of their sending.
-    #[must_use]
     pub fn sent(&self) -> &[SentPacket] {
         &self.sent
     }
@@ -256,19 +249,16 @@ impl<N: Node> Network<N> {
     }
 
     /// Packets that reached a node so far.
-    #[must_use]
     pub fn arrived(&self) -> u64 {
         self.arrived
     }
 
     /// Virtual time in ns.
-    #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
     /// A node.
-    #[must_use]
     pub fn node(&self, node: NodeId) -> &N {
         &self.places[node.0].node
     }

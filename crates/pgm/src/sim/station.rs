@@ -91,25 +91,21 @@ impl Station {
     }
 
     /// What the source counted; nothing where there is none.
-    #[must_use]
     pub fn source_counts(&self) -> SourceCounts {
         self.source.as_ref().map(Source::counts).unwrap_or_default()
     }
 
     /// What the receiver counted; nothing where there is none.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         self.receiver.as_ref().map(Receiver::counts).unwrap_or_default()
     }
 
     /// Messages received, in the order of their delivery.
-    #[must_use]
     pub fn delivered(&self) -> &[Delivered] {
         &self.delivered
     }
 
     /// The receiver's events, and when.
-    #[must_use]
     pub fn events(&self) -> &[(u64, Event)] {
         &self.events
     }

@@ -55,7 +55,6 @@ pub struct SourceConfig {
 
 impl SourceConfig {
     /// The defaults.
-    #[must_use]
     pub fn new(tsi: Tsi, data_port: u16, group: IpAddr, address: IpAddr) -> Self {
         Self {
             tsi,
@@ -80,7 +79,6 @@ impl SourceConfig {
     }
 
     /// Memory in bytes that [`crate::Source::new`] takes for the window.
-    #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         u64::from(self.window_packets).saturating_mul((self.max_packet_bytes + super::NUMBER_BYTES) as u64)
     }

@@ -2,6 +2,7 @@
 
 /// What a source did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "what has no comment is what its name says")]
 pub struct SourceCounts {
     /// Packets of new data, parity not included.
     pub odata: u64,
@@ -17,11 +18,8 @@ pub struct SourceCounts {
     pub parity_asked: u64,
     /// Transmission groups that were ended before they were full (section 11.2).
     pub short_groups: u64,
-    /// SPMs.
     pub spms: u64,
-    /// NCFs.
     pub ncfs: u64,
-    /// NAKs received.
     pub naks: u64,
     /// Numbers in them.
     pub numbers_asked: u64,
@@ -29,7 +27,6 @@ pub struct SourceCounts {
     pub numbers_outside: u64,
     /// Of these, left without another NCF because one had just been sent, or too many waited.
     pub ncfs_spared: u64,
-    /// SPMRs received.
     pub spmrs: u64,
     /// Datagrams that were no packet, or not for this source.
     pub ignored: u64,

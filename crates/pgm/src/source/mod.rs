@@ -195,7 +195,6 @@ impl Source {
     }
 
     /// The longest message that goes into one packet.
-    #[must_use]
     pub fn packet_payload_bytes(&self) -> usize {
         self.payload_beside(if self.config.join_packets.is_some() { LENGTH_BYTES + JOIN_BYTES } else { 0 })
     }
@@ -278,20 +277,17 @@ impl Source {
 
     /// Whether the session was ended or given up, that was told (`fin_spms` times), and no data wait. Who can drive it
     /// longer should, for receivers that still miss something: the RFC names TXW_SECS (section 9.7.2).
-    #[must_use]
     pub fn is_finished(&self) -> bool {
         let idle = self.window.waiting() == 0 && self.repairs.0.is_empty() && self.ncfs.0.is_empty();
         self.fins == Some(0) && idle && self.parity.as_ref().is_none_or(Parity::is_idle)
     }
 
     /// What it did so far.
-    #[must_use]
     pub fn counts(&self) -> SourceCounts {
         self.counts
     }
 
     /// Packets that wait to be sent for the first time.
-    #[must_use]
     pub fn waiting(&self) -> u32 {
         self.window.waiting()
     }
@@ -384,7 +380,6 @@ impl Source {
     }
 
     /// When to ask for a packet again although nothing has arrived; at or before the caller's now: at once.
-    #[must_use]
     pub fn poll_timeout(&mut self, now_ns: u64) -> Option<u64> {
         if self.confirms() {
             return Some(self.ncf_ready_ns(now_ns));

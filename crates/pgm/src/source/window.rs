@@ -65,12 +65,10 @@ impl Window {
         self.trail
     }
 
-    /// The newest that was sent; one before the trail when nothing was.
     pub(super) fn lead(&self) -> Sqn {
         self.newest
     }
 
-    /// Packets that wait to be sent for the first time.
     pub(super) fn waiting(&self) -> u32 {
         self.next.distance_from(self.unsent)
     }
@@ -85,7 +83,6 @@ impl Window {
             && self.waiting() as usize + packets <= self.slots.len() / 2
     }
 
-    /// The number that the next packet gets.
     pub(super) fn next(&self) -> Sqn {
         self.next
     }
@@ -140,7 +137,6 @@ impl Window {
         sqn.distance_from(self.trail) < self.unsent.distance_from(self.trail)
     }
 
-    /// The number that goes out next, if there is one.
     pub(super) fn first_unsent(&self) -> Option<Sqn> {
         (self.waiting() > 0).then_some(self.unsent)
     }

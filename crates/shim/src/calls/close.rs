@@ -4,7 +4,6 @@ use crate::table::{self, OWN, TABLE};
 use crate::{descriptor, errno, kernel, page, real, thread, user};
 use libc::{c_int, c_uint};
 
-/// Notes that `new` is a copy of `old`.
 pub(super) fn duplicate(old: c_int, new: c_int) {
     // One that is on the stack is not closed meanwhile.
     let _locked = table::entry(old).and_then(table::Entry::on_stack).map(|_| user::lock());

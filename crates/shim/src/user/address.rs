@@ -146,7 +146,6 @@ pub(super) fn bind(fd: c_int, address: SocketAddr, is_v6: bool, interface: u32) 
     unsafe { real::bind.get()(fd, (&raw const raw).cast(), length) == 0 }
 }
 
-/// Any address of a family, any port.
 pub(super) fn any(is_v6: bool) -> SocketAddr {
     if is_v6 {
         SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0))

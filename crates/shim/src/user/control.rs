@@ -55,7 +55,6 @@ impl Control {
         Self { at, room: if at.is_null() { 0 } else { room }, used: 0 }
     }
 
-    /// Bytes that were written.
     pub(crate) fn used(&self) -> usize {
         self.used
     }

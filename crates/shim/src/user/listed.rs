@@ -11,7 +11,6 @@ pub(super) struct Connection {
     pub(super) is_handshake: bool,
 }
 
-/// All of them.
 pub(super) fn connections() -> Vec<Connection> {
     const HANDSHAKE: &str = "03";
     const OF_NOBODY: [&str; 3] = ["06", "07", "0A"];

@@ -89,7 +89,6 @@ impl<'a> Outgoing<'a> {
         Self { parts, flags, has_name: !name.is_null(), to, has_control }
     }
 
-    /// The bytes, part by part.
     pub(super) fn parts(&self) -> impl Iterator<Item = &'a [u8]> {
         self.parts.iter().map(|part| {
             if part.iov_len == 0 || part.iov_base.is_null() {

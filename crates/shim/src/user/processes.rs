@@ -98,7 +98,6 @@ pub(crate) extern "C-unwind" fn before_fork() {
     }
 }
 
-/// After it, in the parent.
 pub(crate) extern "C-unwind" fn after_fork() {
     FORKING.with(|forking| drop(forking.take()));
 }

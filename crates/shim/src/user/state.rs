@@ -42,7 +42,6 @@ pub(super) struct Orphan {
 /// A stream of stdio, and its descriptor.
 pub(crate) type Stream = (AtomicPtr<FILE>, c_int);
 
-/// Everything of the stack.
 pub(crate) struct State {
     pub(super) engine: Option<Engine>,
     /// It cannot be opened: not tried again.
@@ -215,7 +214,6 @@ impl State {
         self.wake(id);
     }
 
-    /// Wakes those that sleep for a socket.
     pub(super) fn wake(&mut self, id: u32) {
         self.wake_those(|wakes| wakes == Wakes::Any || wakes == Wakes::One(id));
     }

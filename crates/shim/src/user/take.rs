@@ -264,7 +264,6 @@ fn allowed(
     Ok(())
 }
 
-/// Takes over the members that may be.
 pub(super) fn take_members(number: u32, depth: u32) {
     let members = lock().sets.not_on_stack(number, depth);
     for (fd, inner) in members {

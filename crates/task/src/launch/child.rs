@@ -42,19 +42,16 @@ impl Child {
     }
 
     /// Its process id, as the starter sees it.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.inner.id()
     }
 
     /// The program as it was named.
-    #[must_use]
     pub fn program(&self) -> &str {
         &self.program
     }
 
     /// How surely its descendants die with it.
-    #[must_use]
     pub fn containment(&self) -> Containment {
         self.containment
     }

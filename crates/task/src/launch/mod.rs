@@ -46,6 +46,7 @@ pub enum Containment {
 /// The child gets a process group of its own (a Ctrl-C in the terminal does not reach it), no descriptor but the three
 /// standard ones and those named by [`Launch::inherit_fd`], and default signal dispositions.
 #[derive(Debug)]
+#[must_use = "it starts nothing by itself: call `start` or `finish`"]
 pub struct Launch {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
@@ -63,7 +64,6 @@ pub struct Launch {
 
 impl Launch {
     /// A program, by path or by name on PATH, with stdin from /dev/null and the starter's stdout and stderr.
-    #[must_use]
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             program: program.into(),
@@ -82,14 +82,12 @@ impl Launch {
     }
 
     /// One more argument.
-    #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
     }
 
     /// More arguments.
-    #[must_use]
     pub fn args<I>(mut self, args: I) -> Self
     where
         I: IntoIterator,
@@ -100,21 +98,18 @@ impl Launch {
     }
 
     /// Sets a variable of the child's environment, which else is the starter's.
-    #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), Some(value.into())));
         self
     }
 
     /// Removes a variable from the child's environment.
-    #[must_use]
     pub fn env_remove(mut self, name: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), None));
         self
     }
 
     /// The child's working directory; by default the starter's.
-    #[must_use]
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self
@@ -122,34 +117,29 @@ impl Launch {
 
     /// The child's scheduling policy. Real-time ones carry SCHED_RESET_ON_FORK. Without this call the child gets the
     /// starter's, or SCHED_OTHER when the starter became real-time by [`crate::apply_policy`].
-    #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
         self
     }
 
     /// The CPUs that the child may run on; by default the starter's.
-    #[must_use]
     pub fn cpus(mut self, cpus: CpuList) -> Self {
         self.cpus = Some(cpus);
         self
     }
 
     /// Makes the child a bystander: ordinary policy, and off the measuring CPU where there is another one.
-    #[must_use]
     pub fn bystander(self, measuring: Option<u32>) -> Self {
         self.policy(Policy::Other).cpus(crate::housekeeping_cpus(measuring))
     }
 
     /// Enters this network namespace (such as /run/netns/NAME); mounts, and so /sys, stay the starter's.
-    #[must_use]
     pub fn netns(mut self, path: impl Into<PathBuf>) -> Self {
         self.netns = Some(path.into());
         self
     }
 
     /// The kernel kills the child when the starting **thread** ends (PR_SET_PDEATHSIG): start it from one that stays.
-    #[must_use]
     pub fn die_with_parent(mut self) -> Self {
         self.die_with_parent = true;
         self
@@ -160,48 +150,41 @@ impl Launch {
     /// do; [`Child::containment`] says what it became.
     ///
     /// An init gets no signal that it has no handler for except SIGKILL: end it by closing its stdin or by [`Child::kill`].
-    #[must_use]
     pub fn pid_namespace(mut self) -> Self {
         self.pid_namespace = true;
         self.die_with_parent()
     }
 
     /// Leaves the child in the starter's process group, so that signals and input of the terminal reach it.
-    #[must_use]
     pub fn in_our_group(mut self) -> Self {
         self.own_group = false;
         self
     }
 
     /// A program that a person starts through windhover: [`Launch::in_our_group`], with the starter's standard streams.
-    #[must_use]
     pub fn in_foreground(self) -> Self {
         self.in_our_group().stdin(Stream::Inherit).stdout(Stream::Inherit).stderr(Stream::Inherit)
     }
 
     /// The child's stdin.
-    #[must_use]
     pub fn stdin(mut self, stream: Stream) -> Self {
         self.streams[0] = stream;
         self
     }
 
     /// The child's stdout.
-    #[must_use]
     pub fn stdout(mut self, stream: Stream) -> Self {
         self.streams[1] = stream;
         self
     }
 
     /// The child's stderr.
-    #[must_use]
     pub fn stderr(mut self, stream: Stream) -> Self {
         self.streams[2] = stream;
         self
     }
 
     /// Gives the child a descriptor under a number of 3 or more. The starter's own is closed once the child runs.
-    #[must_use]
     pub fn inherit_fd(mut self, descriptor: OwnedFd, number: i32) -> Self {
         self.descriptors.push((descriptor, number));
         self

@@ -4,7 +4,6 @@ use super::{install, not_installed};
 use crate::{TaskError, thread_id};
 
 /// The signal used: SIGRTMIN+3. The C library takes the first two real-time signals for itself, and profilers like the next.
-#[must_use]
 pub fn interrupt_signal() -> i32 {
     libc::SIGRTMIN() + 3
 }

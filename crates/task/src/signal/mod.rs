@@ -25,7 +25,6 @@ pub(crate) fn not_installed(signal: i32, cause: io::Error) -> TaskError {
 }
 
 /// Whether the process ignores a signal, as nohup(1) makes its programs do with SIGHUP.
-#[must_use]
 pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: sigaction is plain data; the call with no new action only fills it in.
     unsafe {

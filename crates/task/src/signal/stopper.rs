@@ -27,7 +27,6 @@ pub struct Stopper {
 
 impl Stopper {
     /// A flag without a request.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -41,7 +40,6 @@ impl Stopper {
 
     /// Whether the owner wants the thread to stop. One relaxed load.
     #[inline]
-    #[must_use]
     pub fn requested(&self) -> bool {
         self.state.requested.load(Ordering::Relaxed)
     }
@@ -57,13 +55,11 @@ impl Stopper {
     }
 
     /// Whether the thread has acknowledged.
-    #[must_use]
     pub fn acknowledged(&self) -> bool {
         self.state.acknowledged.load(Ordering::Acquire)
     }
 
     /// Asks, and wakes the thread each millisecond until it answers or ends, or the time is over. Whether it answered or ended.
-    #[must_use]
     pub fn stop(&self, timeout: Duration) -> bool {
         self.request();
         let start = Instant::now();

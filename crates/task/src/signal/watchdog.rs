@@ -32,7 +32,6 @@ pub struct Progress {
 
 impl Progress {
     /// A counter at 0, disarmed.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -57,7 +56,6 @@ impl Progress {
     }
 
     /// Steps so far.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.shared.count.load(Ordering::Relaxed)
     }
@@ -100,7 +98,6 @@ impl Watchdog {
     }
 
     /// How often it has interrupted so far.
-    #[must_use]
     pub fn interrupts(&self) -> u64 {
         self.interrupts.load(Ordering::Relaxed)
     }

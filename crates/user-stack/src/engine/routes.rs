@@ -30,7 +30,6 @@ impl Engine {
     }
 
     /// Whether an address is this host's own, so that packets to it never leave.
-    #[must_use]
     pub fn is_on_this_host(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.kernel.is_own(address)
     }
@@ -113,7 +112,6 @@ impl Engine {
     }
 
     /// What [`crate::Refresh::ask`] has to ask for.
-    #[must_use]
     pub fn known(&self) -> Snapshot {
         let known = self.known.iter().map(|(remote, known)| (*remote, *known)).collect();
         let Interface { index, mac, mtu, .. } = self.interface;
