@@ -37,9 +37,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Chooses and calibrates a clock; takes about 25 ms when the processor's counter can be used, else none.
-    ///
-    /// # Errors
+    /// Chooses and calibrates a clock; takes about 25 ms when the processor's counter can be used, else none. Errors:
     /// [`ClockError::NoRawClock`] and [`ClockError::Standstill`] on systems where nothing can be timed.
     pub fn calibrate() -> Result<Self, ClockError> {
         system::read(libc::CLOCK_MONOTONIC_RAW).map_err(|cause| ClockError::NoRawClock { cause })?;

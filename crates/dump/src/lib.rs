@@ -127,10 +127,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes a file to its end, or until `stop` is set.
-    ///
-    /// # Errors
-    /// The file is damaged; what was decoded before counts.
+    /// Decodes a file to its end, or until `stop` is set. Errors: the file is damaged; what was decoded before counts.
     pub fn file(
         &mut self,
         reader: &mut Reader<impl Read>,

@@ -115,10 +115,8 @@ pub fn unacknowledged(socket: &DataSocket) -> Option<u64> {
     sys::output_queue(socket.read_fd()).ok()
 }
 
-/// The MTU of the route to an address, as the kernel knows it (IP_MTU of ip(7), IPV6_MTU of ipv6(7)).
-///
-/// # Errors
-/// There is no route, or the kernel does not tell.
+/// The MTU of the route to an address, as the kernel knows it (IP_MTU of ip(7), IPV6_MTU of ipv6(7)). Errors: there is no
+/// route, or the kernel does not tell.
 pub fn route_mtu(to: SocketAddr) -> Result<u32, NetError> {
     let socket = crate::route::routed(to)?;
     mtu(socket.as_raw_fd(), to.is_ipv6())
@@ -182,19 +180,14 @@ pub struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    /// Prepares a connected UDP socket.
-    ///
-    /// # Errors
-    /// A socket option was refused.
+    /// Prepares a connected UDP socket. Errors: a socket option was refused.
     pub fn new(socket: &'a DataSocket) -> Result<Self, NetError> {
         be_patient(socket.read_fd())?;
         Ok(Self { socket })
     }
 
-    /// Sends a datagram; one that finds no room is as good as lost.
-    ///
-    /// # Errors
-    /// The call failed for another reason than want of room.
+    /// Sends a datagram; one that finds no room is as good as lost. Errors: the call failed for another reason than want of
+    /// room.
     #[inline]
     pub fn send(&self, message: &[u8]) -> Result<(), PathError> {
         if sys::send(self.socket.write_fd(), message, libc::MSG_NOSIGNAL) >= 0 {
@@ -206,10 +199,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Waits for a datagram; `None` when none came in time.
-    ///
-    /// # Errors
-    /// The call failed for another reason.
+    /// Waits for a datagram; `None` when none came in time. Errors: the call failed for another reason.
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, PathError> {
         if let Ok(bytes) = usize::try_from(sys::recv(self.socket.read_fd(), buffer, 0)) {

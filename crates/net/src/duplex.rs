@@ -43,18 +43,12 @@ pub enum Arrival {
 
 /// The sending half.
 pub trait Outbox: Send {
-    /// Sends one message whole to the peer number `to`; a multicast group is number 0.
-    ///
-    /// # Errors
-    /// The way is broken, or a signal interrupted a send that had to wait: calling again with the same message goes on
-    /// where it stopped.
+    /// Sends one message whole to the peer number `to`; a multicast group is number 0. Errors: the way is broken, or a
+    /// signal interrupted a send that had to wait: calling again with the same message goes on where it stopped.
     fn send(&mut self, to: u16, message: &[u8]) -> Result<(), PathError>;
 
     /// Sends one message without waiting for room. `Ok(false)`: the way takes no more at present (EAGAIN, a rate limit of
-    /// its own); [`Outbox::send`] with the same message then waits and goes on.
-    ///
-    /// # Errors
-    /// As [`Outbox::send`].
+    /// its own); [`Outbox::send`] with the same message then waits and goes on. Errors: as [`Outbox::send`].
     #[inline]
     fn try_send(&mut self, to: u16, message: &[u8]) -> Result<bool, PathError> {
         self.send(to, message).map(|()| true)
@@ -68,16 +62,10 @@ pub trait Outbox: Send {
 
 /// The receiving half.
 pub trait Inbox: Send {
-    /// Waits for one message.
-    ///
-    /// # Errors
-    /// The way is broken or a peer is gone.
+    /// Waits for one message. Errors: the way is broken or a peer is gone.
     fn wait(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError>;
 
-    /// Takes one message if one is there, without waiting.
-    ///
-    /// # Errors
-    /// The way is broken or a peer is gone.
+    /// Takes one message if one is there, without waiting. Errors: the way is broken or a peer is gone.
     fn look(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError>;
 
     /// Datagrams so far that came from somebody else than a peer.
@@ -98,10 +86,8 @@ pub trait DuplexVisitor {
 /// Opens both halves over `sockets`, each with its peer (and more of them on a multicast socket:
 /// [`DataSocket::also_from`]), runs the visitor's loops on them, and closes what it opened beside the sockets.
 ///
-/// [`PathOptions::timeout_ns`] is not looked at: nothing here gives up by itself.
-///
-/// # Errors
-/// No socket, idle descriptors or a set to wait on that could not be made, or several sockets that are pipes.
+/// [`PathOptions::timeout_ns`] is not looked at: nothing here gives up by itself. Errors: no socket, idle descriptors or a
+/// set to wait on that could not be made, or several sockets that are pipes.
 pub fn with_duplex<V: DuplexVisitor>(
     sockets: &mut [DataSocket],
     options: &PathOptions<'_>,

@@ -38,11 +38,9 @@ pub struct GroupSocket {
 }
 
 impl GroupSocket {
-    /// The socket that sends, bound to the own address. With `hears` it is bound to the carrier's port too, so that
-    /// what is sent to this end alone arrives; otherwise its port is any, and nothing is received.
-    ///
-    /// # Errors
-    /// An option or the address is refused; [`NetError::InUse`] when another socket has it.
+    /// The socket that sends, bound to the own address. With `hears` it is bound to the carrier's port too, so that what is
+    /// sent to this end alone arrives; otherwise its port is any, and nothing is received. Errors: an option or the address
+    /// is refused; [`NetError::InUse`] when another socket has it.
     pub fn own(options: &GroupOptions, hears: bool) -> Result<Self, NetError> {
         let socket = Self::open(options, options.local)?;
         let fd = socket.fd.as_raw_fd();
@@ -56,18 +54,14 @@ impl GroupSocket {
         Ok(socket)
     }
 
-    /// Whether what is sent to `group` leaves this host, or comes back where the interface is the loopback one.
-    ///
-    /// # Errors
-    /// The interface has no route to it (IPv6). Packets would be lost one by one otherwise.
+    /// Whether what is sent to `group` leaves this host, or comes back where the interface is the loopback one. Errors: the
+    /// interface has no route to it (IPv6). Packets would be lost one by one otherwise.
     pub fn check_route(&self, group: IpAddr) -> Result<(), NetError> {
         multicast::check_route(group, self.interface)
     }
 
-    /// The socket that hears `group` and nothing else. Other sockets of this host may hear it as well.
-    ///
-    /// # Errors
-    /// An option, the group or the interface is refused, or the interface has no route to it (IPv6).
+    /// The socket that hears `group` and nothing else. Other sockets of this host may hear it as well. Errors: an option,
+    /// the group or the interface is refused, or the interface has no route to it (IPv6).
     pub fn member(options: &GroupOptions, group: IpAddr) -> Result<Self, NetError> {
         if group.is_ipv4() != options.local.is_ipv4() {
             return Err(NetError::FamilyMismatch { one: group, other: options.local });

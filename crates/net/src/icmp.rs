@@ -49,10 +49,8 @@ pub struct EchoSocket<'a> {
 impl<'a> EchoSocket<'a> {
     /// Opens a socket to `target` (its port does not matter). `spec.ttl`, and `end`'s address, device, buffers and busy
     /// polling are applied. `options.receive` may be `block`, `spin` or `poll`. `max_payload` is the largest payload in
-    /// bytes that will be sent; nothing is allocated later.
-    ///
-    /// # Errors
-    /// Neither kind of socket is permitted, an option was refused, there is no route, or another receive mode.
+    /// bytes that will be sent; nothing is allocated later. Errors: neither kind of socket is permitted, an option was
+    /// refused, there is no route, or another receive mode.
     pub fn open(
         target: SocketAddr,
         spec: &SocketSpec,
@@ -103,10 +101,7 @@ impl<'a> EchoSocket<'a> {
         self.identifier
     }
 
-    /// Sends one request.
-    ///
-    /// # Errors
-    /// The payload is longer than announced or than the path takes, or sending failed.
+    /// Sends one request. Errors: the payload is longer than announced or than the path takes, or sending failed.
     pub fn send(&mut self, sequence: u16, payload: &[u8]) -> Result<(), PathError> {
         let bytes = payload.len();
         let Some(request) = self.request.get_mut(..ECHO_HEADER + bytes) else {
@@ -124,10 +119,8 @@ impl<'a> EchoSocket<'a> {
         }
     }
 
-    /// Waits for a reply to one of this socket's requests; everything else is skipped.
-    ///
-    /// # Errors
-    /// Receiving failed; unreachable hosts may be reported here (EHOSTUNREACH, ECONNREFUSED).
+    /// Waits for a reply to one of this socket's requests; everything else is skipped. Errors: receiving failed;
+    /// unreachable hosts may be reported here (EHOSTUNREACH, ECONNREFUSED).
     pub fn receive(&mut self) -> Result<Echoed, PathError> {
         let fd = self.socket.as_raw_fd();
         let mut waited = self.patience.begin();
@@ -238,10 +231,8 @@ fn raw_identifier(fd: c_int) -> u16 {
     u16::try_from(mixed & 0xffff).unwrap_or(1)
 }
 
-/// Whether `address` may be pinged from here: opens a socket of its family and closes it.
-///
-/// # Errors
-/// Neither kind of socket is permitted.
+/// Whether `address` may be pinged from here: opens a socket of its family and closes it. Errors: neither kind of socket is
+/// permitted.
 pub fn permitted(address: IpAddr) -> Result<(), NetError> {
     open_socket(address.is_ipv6()).map(drop)
 }

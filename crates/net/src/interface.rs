@@ -16,10 +16,7 @@ pub struct InterfaceAddress {
     pub up: bool,
 }
 
-/// All IP addresses of this namespace (getifaddrs(3)).
-///
-/// # Errors
-/// The kernel does not tell.
+/// All IP addresses of this namespace (getifaddrs(3)). Errors: the kernel does not tell.
 pub fn addresses() -> Result<Vec<InterfaceAddress>, NetError> {
     let all =
         getifaddrs().map_err(|errno| NetError::ReadOut { what: "the interfaces' addresses", cause: errno.into() })?;
@@ -37,10 +34,7 @@ pub fn addresses() -> Result<Vec<InterfaceAddress>, NetError> {
         .collect())
 }
 
-/// The number of the interface called `name`; a decimal number is taken as it is.
-///
-/// # Errors
-/// There is no such interface.
+/// The number of the interface called `name`; a decimal number is taken as it is. Errors: there is no such interface.
 pub fn index_of(name: &str) -> Result<u32, NetError> {
     let missing = || NetError::NoInterface { name: name.to_owned() };
     if let Ok(index) = if_nametoindex(name) {
@@ -51,10 +45,7 @@ pub fn index_of(name: &str) -> Result<u32, NetError> {
     name_of(index).map(|_| index)
 }
 
-/// The name of the interface number `index`.
-///
-/// # Errors
-/// There is no such interface.
+/// The name of the interface number `index`. Errors: there is no such interface.
 pub fn name_of(index: u32) -> Result<String, NetError> {
     nix::net::if_::if_indextoname(index)
         .ok()
@@ -64,10 +55,7 @@ pub fn name_of(index: u32) -> Result<String, NetError> {
         .ok_or_else(|| NetError::NoInterface { name: index.to_string() })
 }
 
-/// The interface that owns `address`.
-///
-/// # Errors
-/// None does, or the kernel does not tell.
+/// The interface that owns `address`. Errors: none does, or the kernel does not tell.
 pub fn with_address(address: IpAddr) -> Result<String, NetError> {
     addresses()?
         .into_iter()
@@ -76,10 +64,7 @@ pub fn with_address(address: IpAddr) -> Result<String, NetError> {
         .ok_or(NetError::NoInterfaceWithAddress { address })
 }
 
-/// The interface that `text` means: its name, its number or one of its addresses.
-///
-/// # Errors
-/// There is none.
+/// The interface that `text` means: its name, its number or one of its addresses. Errors: there is none.
 pub fn named(text: &str) -> Result<u32, NetError> {
     match text.parse::<IpAddr>() {
         Ok(address) => index_of(&with_address(address)?),
@@ -87,10 +72,8 @@ pub fn named(text: &str) -> Result<u32, NetError> {
     }
 }
 
-/// The MTU of the interface called `name` in bytes: the largest IP packet (SIOCGIFMTU, netdevice(7)).
-///
-/// # Errors
-/// There is no such interface, or no socket to ask by.
+/// The MTU of the interface called `name` in bytes: the largest IP packet (SIOCGIFMTU, netdevice(7)). Errors: there is no
+/// such interface, or no socket to ask by.
 pub fn mtu(name: &str) -> Result<u32, NetError> {
     // SAFETY: SIOCGIFMTU writes the MTU within the request; where it succeeded, this member of the union is set.
     let mtu =
@@ -107,10 +90,7 @@ fn not_told(name: &str, cause: io::Error) -> NetError {
     }
 }
 
-/// The interface that owns `local`; the loopback interface for all of its addresses.
-///
-/// # Errors
-/// No interface has the address.
+/// The interface that owns `local`; the loopback interface for all of its addresses. Errors: no interface has the address.
 pub fn interface_of(local: IpAddr) -> Result<u32, NetError> {
     if local.is_loopback() {
         // 127.0.0.2 is loopback too, but no interface lists it.

@@ -21,19 +21,14 @@ pub struct DataListener {
 }
 
 impl DataListener {
-    /// Listens at `local` (at [`EndSpec::bind`] and `local`'s port when that is set). Give the local address of the
-    /// control connection and port 0.
-    ///
-    /// # Errors
-    /// An option was refused, or the address is in use or not of this host.
+    /// Listens at `local` (at [`EndSpec::bind`] and `local`'s port when that is set). Give the local address of the control
+    /// connection and port 0. Errors: an option was refused, or the address is in use or not of this host.
     pub fn bind(spec: &SocketSpec, end: &EndSpec, local: SocketAddr) -> Result<Self, NetError> {
         Self::listen(spec, end, local, |_| Ok(()))
     }
 
-    /// The same for a [`crate::TransactionServer`], none of whose connections waits for longer than [`crate::bulk::PATIENCE`].
-    ///
-    /// # Errors
-    /// As [`DataListener::bind`].
+    /// The same for a [`crate::TransactionServer`], none of whose connections waits for longer than
+    /// [`crate::bulk::PATIENCE`]. Errors: as [`DataListener::bind`].
     pub fn bind_for_transactions(spec: &SocketSpec, end: &EndSpec, local: SocketAddr) -> Result<Self, NetError> {
         // Before it listens: a connection inherits what is set when it comes, not when it is accepted.
         Self::listen(spec, end, local, be_patient)
@@ -73,10 +68,8 @@ impl DataListener {
         self.local
     }
 
-    /// Waits for a connection; `None` after `timeout`. [`DataSocket::peer_address`] says from whom.
-    ///
-    /// # Errors
-    /// Accepting failed.
+    /// Waits for a connection; `None` after `timeout`. [`DataSocket::peer_address`] says from whom. Errors: accepting
+    /// failed.
     pub fn accept(&self, timeout: Duration) -> Result<Option<DataSocket>, NetError> {
         let failed = |cause| NetError::Accept { address: self.local, cause };
         let end = std::time::Instant::now() + timeout;

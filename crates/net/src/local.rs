@@ -8,11 +8,9 @@ use nix::sys::socket::SockType;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Two connected ends of `unix-stream`, `unix-dgram`, `pipe` or `shm`: the initiator's and the reflector's. Their descriptors
-/// are close-on-exec; whoever starts the reflector passes its end on with [`DataSocket::into_fds`].
-///
-/// # Errors
-/// No descriptors are left, a buffer size was refused, or the protocol is not a local one.
+/// Two connected ends of `unix-stream`, `unix-dgram`, `pipe` or `shm`: the initiator's and the reflector's. Their
+/// descriptors are close-on-exec; whoever starts the reflector passes its end on with [`DataSocket::into_fds`]. Errors: no
+/// descriptors are left, a buffer size was refused, or the protocol is not a local one.
 pub fn local_pair(
     spec: &SocketSpec,
     initiator: &EndSpec,
@@ -52,11 +50,9 @@ pub fn local_pair(
 }
 
 impl DataSocket {
-    /// One end of a local pair, from descriptors that this process was started with: a socket; a pipe's read end and
-    /// the other pipe's write end; the memory to read from and the one to write to.
-    ///
-    /// # Errors
-    /// A descriptor is not of this kind, or the protocol is not a local one.
+    /// One end of a local pair, from descriptors that this process was started with: a socket; a pipe's read end and the
+    /// other pipe's write end; the memory to read from and the one to write to. Errors: a descriptor is not of this kind,
+    /// or the protocol is not a local one.
     pub fn inherit(protocol: Protocol, read: OwnedFd, write: Option<OwnedFd>) -> Result<Self, NetError> {
         let kind = match protocol {
             Protocol::UnixStream => SocketKind::Stream,

@@ -9,10 +9,8 @@ use model::{EndSpec, Multicast};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// The interface that an end uses: the one named, else the end's device, else the one that owns `local`.
-///
-/// # Errors
-/// There is no such interface.
+/// The interface that an end uses: the one named, else the end's device, else the one that owns `local`. Errors: there is
+/// no such interface.
 pub(crate) fn interface_for(named: Option<&str>, end: &EndSpec, local: IpAddr) -> Result<u32, NetError> {
     if let Some(text) = named {
         return interface::named(text);

@@ -60,25 +60,18 @@ impl PathError {
 /// A way for messages to the peer and back. Blocking: one `send` and one `recv` call per message and nothing else.
 /// Spinning: one `send`, and `recv` with MSG_DONTWAIT until something arrives.
 pub trait Path {
-    /// Sends one message whole. `more` sets MSG_MORE (send(2)): the kernel may hold the data until a send without it.
-    /// A pipe ignores it.
-    ///
-    /// # Errors
-    /// The path is broken, or a signal interrupted a send that had to wait.
+    /// Sends one message whole. `more` sets MSG_MORE (send(2)): the kernel may hold the data until a send without it. A
+    /// pipe ignores it. Errors: the path is broken, or a signal interrupted a send that had to wait.
     fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError>;
 
-    /// Waits for one message. Streams and pipes fill `buffer` exactly; datagrams take what one datagram holds.
-    /// Datagrams from somebody else than the peer are dropped and counted by [`Path::foreign`].
-    ///
-    /// # Errors
-    /// The path is broken or the peer is gone.
+    /// Waits for one message. Streams and pipes fill `buffer` exactly; datagrams take what one datagram holds. Datagrams
+    /// from somebody else than the peer are dropped and counted by [`Path::foreign`]. Errors: the path is broken or the
+    /// peer is gone.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, PathError>;
 
     /// Drops the datagrams that are waiting, without blocking, and returns how many there were. Streams and pipes keep
-    /// theirs and return 0. `scratch` may be of any size; what does not fit is dropped too.
-    ///
-    /// # Errors
-    /// The path is broken or the peer is gone.
+    /// theirs and return 0. `scratch` may be of any size; what does not fit is dropped too. Errors: the path is broken or
+    /// the peer is gone.
     fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
         Ok(0)
     }

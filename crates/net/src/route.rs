@@ -23,10 +23,7 @@ pub struct Route {
     pub mtu: Option<u32>,
 }
 
-/// The route to `peer`.
-///
-/// # Errors
-/// There is none, or the kernel does not tell.
+/// The route to `peer`. Errors: there is none, or the kernel does not tell.
 pub fn lookup(peer: SocketAddr) -> Result<Route, NetError> {
     let address = peer.ip();
     let failed = |cause| NetError::NoRoute { address, cause };
@@ -59,11 +56,8 @@ fn from_addresses(peer: SocketAddr) -> Result<Route, NetError> {
     Ok(Route { local, interface: name, source: Some(source), mtu })
 }
 
-/// Whether traffic to `peer` stays in this network namespace: a loopback address, an address of one of its interfaces,
-/// or any other that its routing tables call local. Multicast groups are not local.
-///
-/// # Errors
-/// The kernel does not tell.
+/// Whether traffic to `peer` stays in this network namespace: a loopback address, an address of one of its interfaces, or
+/// any other that its routing tables call local. Multicast groups are not local. Errors: the kernel does not tell.
 pub fn is_local(peer: IpAddr) -> Result<bool, NetError> {
     if peer.to_canonical().is_loopback() || peer.is_unspecified() {
         return Ok(true);
@@ -82,10 +76,8 @@ fn is_own(address: IpAddr) -> Result<bool, NetError> {
         || interface::addresses()?.iter().any(|entry| entry.address == canonical))
 }
 
-/// The address that packets to `peer` are sent from, as a connected UDP socket tells. Sends nothing.
-///
-/// # Errors
-/// There is no route to it.
+/// The address that packets to `peer` are sent from, as a connected UDP socket tells. Sends nothing. Errors: there is no
+/// route to it.
 pub fn source_for(peer: SocketAddr) -> Result<IpAddr, NetError> {
     let failed = |cause| NetError::NoRoute { address: peer.ip(), cause };
     let own = own_address(routed(peer)?.as_raw_fd()).map_err(failed)?;

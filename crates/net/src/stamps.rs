@@ -73,11 +73,9 @@ impl Reader {
 impl DataSocket {
     /// Has messages stamped from now on; with `sent` those that are sent too. To be called once the peer is known, and
     /// again for numbers of sent messages to begin at 0 again: before a stream's messages are of another length, and after
-    /// a send failed, because the kernel may or may not have counted that one.
-    ///
-    /// # Errors
-    /// Stamps by hardware that the NIC towards the peer does not take, with what it has; a stream whose peer does not
-    /// acknowledge what was sent before; or a refused option.
+    /// a send failed, because the kernel may or may not have counted that one. Errors: stamps by hardware that the NIC
+    /// towards the peer does not take, with what it has; a stream whose peer does not acknowledge what was sent before; or
+    /// a refused option.
     pub fn stamp(&mut self, stamps: Stamps, sent: bool) -> Result<(), NetError> {
         let known = self.stamps.take().map(|known| known.reader);
         let clock = |received| clock_towards(self.peer_address(), received).and_then(Phc::open);
@@ -156,10 +154,8 @@ impl DataSocket {
         Some(StampClock { stamps, relation: Some(clock.name().to_owned()), error_ns: clock.error_ns() })
     }
 
-    /// The stamps of what this socket sends, messages of `bytes`; absent when it was not asked for any.
-    ///
-    /// # Errors
-    /// The descriptor cannot be copied.
+    /// The stamps of what this socket sends, messages of `bytes`; absent when it was not asked for any. Errors: the
+    /// descriptor cannot be copied.
     pub fn sent_stamps(&self, bytes: usize) -> Result<Option<SentStamps>, NetError> {
         let Some(Stamping { reader, passed: Some(passed) }) = &self.stamps else { return Ok(None) };
         let socket = self

@@ -11,10 +11,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-/// A control connection to `address`, from `bind` and through `device` where they are given, with TCP_NODELAY.
-///
-/// # Errors
-/// Nobody listens there, nobody answers within `timeout`, or the local address cannot be had.
+/// A control connection to `address`, from `bind` and through `device` where they are given, with TCP_NODELAY. Errors:
+/// nobody listens there, nobody answers within `timeout`, or the local address cannot be had.
 pub fn connect(
     address: SocketAddr,
     bind: Option<IpAddr>,

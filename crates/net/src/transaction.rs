@@ -112,11 +112,9 @@ pub struct TransactionClient<'a> {
 }
 
 impl<'a> TransactionClient<'a> {
-    /// Transactions with the [`TransactionServer`] at `to`; as a path, with requests of `request_bytes`. `options.receive` may be
-    /// `block` or `spin`; connecting always waits in its call, since the peer's kernel answers it.
-    ///
-    /// # Errors
-    /// Another receive mode, or an option that is refused: found here rather than in the first transaction.
+    /// Transactions with the [`TransactionServer`] at `to`; as a path, with requests of `request_bytes`. `options.receive`
+    /// may be `block` or `spin`; connecting always waits in its call, since the peer's kernel answers it. Errors: another
+    /// receive mode, or an option that is refused: found here rather than in the first transaction.
     pub fn new(
         spec: &'a SocketSpec,
         end: &'a EndSpec,
@@ -129,11 +127,9 @@ impl<'a> TransactionClient<'a> {
         Ok(Self { spec, end, to, raw, waiting, request: vec![0; request_bytes], fallback: Fallback::default() })
     }
 
-    /// One transaction: connect, send `request`, receive exactly `response`, see the server close, close.
-    /// Anything but [`Received::Bytes`] means that this transaction was given up and its connection closed.
-    ///
-    /// # Errors
-    /// The server is gone, or no local port is left.
+    /// One transaction: connect, send `request`, receive exactly `response`, see the server close, close. Anything but
+    /// [`Received::Bytes`] means that this transaction was given up and its connection closed. Errors: the server is gone,
+    /// or no local port is left.
     pub fn transact(&mut self, request: &[u8], response: &mut [u8]) -> Result<Received, PathError> {
         let socket = self.connect()?;
         let socket = match socket {
@@ -215,10 +211,8 @@ pub struct TransactionServer<'a> {
 
 impl<'a> TransactionServer<'a> {
     /// Serves the connections that come from `client` to `listener`, which [`DataListener::bind_for_transactions`] made.
-    /// `options.receive` may be `block` or `spin`.
-    ///
-    /// # Errors
-    /// Another receive mode, or the listener cannot be made to wait like that.
+    /// `options.receive` may be `block` or `spin`. Errors: another receive mode, or the listener cannot be made to wait
+    /// like that.
     pub fn new(listener: &'a DataListener, client: IpAddr, options: &PathOptions<'a>) -> Result<Self, NetError> {
         let waiting = Waiting::new(options)?;
         let timeout_ns = u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX);
@@ -231,12 +225,9 @@ impl<'a> TransactionServer<'a> {
         Ok(Self { listener, client, waiting, serving, foreign: 0, abandoned: 0 })
     }
 
-    /// One transaction: accept, receive exactly `request`, send `response`, close. Connections of others, and those
-    /// that end early, are counted and skipped; so are those that stand still while another one waits, as a client has one at
-    /// a time.
-    ///
-    /// # Errors
-    /// Accepting failed.
+    /// One transaction: accept, receive exactly `request`, send `response`, close. Connections of others, and those that
+    /// end early, are counted and skipped; so are those that stand still while another one waits, as a client has one at a
+    /// time. Errors: accepting failed.
     pub fn serve(&mut self, request: &mut [u8], response: &[u8]) -> Result<Received, PathError> {
         let mut waited = self.waiting.patience.begin();
         loop {

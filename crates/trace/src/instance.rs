@@ -52,9 +52,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes an instance and starts it. Instances that killed processes left behind are removed on the way.
-    ///
-    /// # Errors
+    /// Makes an instance and starts it. Instances that killed processes left behind are removed on the way. Errors:
     /// [`TraceError`]; nothing is left behind then.
     pub fn start(options: &Options) -> Result<Self, TraceError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -100,11 +98,8 @@ impl Instance {
         &self.missing
     }
 
-    /// Stops recording, reads all events in order of time, and removes the instance. Also tells how many events were
-    /// lost because the buffer was full.
-    ///
-    /// # Errors
-    /// [`TraceError`]; the instance is removed even then.
+    /// Stops recording, reads all events in order of time, and removes the instance. Also tells how many events were lost
+    /// because the buffer was full. Errors: [`TraceError`]; the instance is removed even then.
     pub fn finish(self) -> Result<(Vec<TraceEvent>, u64), TraceError> {
         self.write("tracing_on", "0")?;
         let path = self.path.join("trace");

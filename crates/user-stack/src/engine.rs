@@ -90,10 +90,8 @@ pub struct Engine {
 
 impl Engine {
     /// Opens an interface: the given one, or the only one that is up, or that of the default route; with the given
-    /// back-end, or the first that it has, veth devices generic XDP first: native XDP is slower there, and AF_PACKET serves few ports.
-    ///
-    /// # Errors
-    /// [`EngineError`]: no such interface or several, a missing capability, no back-end that opens.
+    /// back-end, or the first that it has, veth devices generic XDP first: native XDP is slower there, and AF_PACKET serves
+    /// few ports. Errors: [`EngineError`]: no such interface or several, a missing capability, no back-end that opens.
     pub fn open(interface: Option<&str>, backend: Option<Backend>) -> Result<Self, EngineError> {
         let kernel = Kernel::open()?;
         let name = match interface {
@@ -187,10 +185,8 @@ impl Engine {
         all
     }
 
-    /// Binds a UDP socket to the port of a socket that the caller holds; connects it where there is a remote end.
-    ///
-    /// # Errors
-    /// As [`Stack::udp_bind`] and [`Stack::udp_connect`]; the back-end serves as many ports as it can already.
+    /// Binds a UDP socket to the port of a socket that the caller holds; connects it where there is a remote end. Errors:
+    /// as [`Stack::udp_bind`] and [`Stack::udp_connect`]; the back-end serves as many ports as it can already.
     pub fn bind(
         &mut self,
         local: SocketAddr,
@@ -208,10 +204,7 @@ impl Engine {
         Ok(socket)
     }
 
-    /// Gives a UDP socket other ends; it keeps what it has received.
-    ///
-    /// # Errors
-    /// As [`Stack::udp_rebind`].
+    /// Gives a UDP socket other ends; it keeps what it has received. Errors: as [`Stack::udp_rebind`].
     pub fn rebind(
         &mut self,
         socket: UdpSocket,
@@ -254,10 +247,8 @@ impl Engine {
         self.stack.tcp_listeners(port).any(|(local, both)| Addresses::of(local, both).covers(of))
     }
 
-    /// Holds a TCP port for a listener or one connection of the stack, until [`Engine::withdraw`]. AF_XDP takes no frames by that alone.
-    ///
-    /// # Errors
-    /// AF_PACKET serves as many ports as its filter lists already.
+    /// Holds a TCP port for a listener or one connection of the stack, until [`Engine::withdraw`]. AF_XDP takes no frames
+    /// by that alone. Errors: AF_PACKET serves as many ports as its filter lists already.
     pub fn hold(&mut self, port: u16) -> Result<(), EngineError> {
         if !self.held.contains_key(&port) {
             self.port.serve(Protocol::Tcp, port, &[])?;
@@ -278,11 +269,9 @@ impl Engine {
         }
     }
 
-    /// Listens on the port of a socket that the caller holds, and holds it. `of_kernel`: the connections that the kernel has of it, by local
-    /// and remote end, stay the kernel's.
-    ///
-    /// # Errors
-    /// As [`Stack::tcp_listen`]; the back-end serves as many ports as it can already.
+    /// Listens on the port of a socket that the caller holds, and holds it. `of_kernel`: the connections that the kernel
+    /// has of it, by local and remote end, stay the kernel's. Errors: as [`Stack::tcp_listen`]; the back-end serves as many
+    /// ports as it can already.
     pub fn listen(
         &mut self,
         local: SocketAddr,
@@ -306,11 +295,9 @@ impl Engine {
         Ok(listener)
     }
 
-    /// Begins a connection from the port of a socket that the caller holds: after [`Engine::hold`]. Frames for the same port
-    /// that are of no connection or listener of the stack stay the kernel's.
-    ///
-    /// # Errors
-    /// As [`Stack::tcp_connect`]; the kernel refuses to leave its frames here.
+    /// Begins a connection from the port of a socket that the caller holds: after [`Engine::hold`]. Frames for the same
+    /// port that are of no connection or listener of the stack stay the kernel's. Errors: as [`Stack::tcp_connect`]; the
+    /// kernel refuses to leave its frames here.
     pub fn connect(
         &mut self,
         local: SocketAddr,
@@ -354,9 +341,7 @@ impl Engine {
     }
 
     /// Takes a connection out that a socket of the kernel has from now on: its frames go there. Its port stays served.
-    ///
-    /// # Errors
-    /// The kernel refuses, or has as many of them as it can: the connection stays here.
+    /// Errors: the kernel refuses, or has as many of them as it can: the connection stays here.
     pub fn detach(&mut self, socket: TcpSocket) -> Result<(), EngineError> {
         if let Ok((local, remote)) = self.stack.tcp_addresses(socket) {
             let lives = self.stack.tcp_lives(local, remote);
@@ -460,10 +445,7 @@ impl Engine {
         }
     }
 
-    /// Sends a datagram at once.
-    ///
-    /// # Errors
-    /// [`Sending`].
+    /// Sends a datagram at once. Errors: [`Sending`].
     #[inline]
     pub fn send_datagram(&mut self, socket: UdpSocket, to: Option<SocketAddr>, payload: &[u8]) -> Result<(), Sending> {
         let mut result = Err(Sending::Full);

@@ -8,11 +8,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd as _;
 
-/// Has the other end of a connection say what it expects. When the process that had the connection is gone, the kernel knows nothing of
-/// it, answers with a reset, and the other end learns of it. `first_unacknowledged`: SND.UNA, or one that was it not long ago.
-///
-/// # Errors
-/// CAP_NET_RAW is missing, the local address is gone, or there is no route.
+/// Has the other end of a connection say what it expects. When the process that had the connection is gone, the kernel
+/// knows nothing of it, answers with a reset, and the other end learns of it. `first_unacknowledged`: SND.UNA, or one that
+/// was it not long ago. Errors: CAP_NET_RAW is missing, the local address is gone, or there is no route.
 pub fn probe_peer(
     interface: &str,
     (local, remote): (SocketAddr, SocketAddr),

@@ -35,10 +35,7 @@ pub struct Answers {
 pub struct Refresh(Kernel);
 
 impl Refresh {
-    /// Opens it.
-    ///
-    /// # Errors
-    /// [`EngineError::Kernel`]: no netlink.
+    /// Opens it. Errors: [`EngineError::Kernel`]: no netlink.
     pub fn open() -> Result<Self, EngineError> {
         Kernel::open().map(Self)
     }

@@ -30,10 +30,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Asks the kernel for it.
-    ///
-    /// # Errors
-    /// There is none of this name, or it is not Ethernet.
+    /// Asks the kernel for it. Errors: there is none of this name, or it is not Ethernet.
     pub fn read(name: &str) -> Result<Self, XskError> {
         let missing = || XskError::NoInterface { interface: name.to_owned() };
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {

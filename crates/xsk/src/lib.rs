@@ -146,10 +146,8 @@ pub enum Port {
 }
 
 impl Port {
-    /// Opens one on `interface`. Until a port is served no frame is taken.
-    ///
-    /// # Errors
-    /// A missing capability, an interface that cannot do it, an XDP program or AF_XDP socket that is there already.
+    /// Opens one on `interface`. Until a port is served no frame is taken. Errors: a missing capability, an interface that
+    /// cannot do it, an XDP program or AF_XDP socket that is there already.
     pub fn open(interface: &Interface, backend: Backend) -> Result<Self, XskError> {
         Ok(match backend {
             Backend::Packet => Self::Packet(PacketPort::open(interface)?),
@@ -157,11 +155,10 @@ impl Port {
         })
     }
 
-    /// Takes the frames for `port` of these of the interface's addresses from now on, in place of those that were served before. Of none:
-    /// connections that [`Port::take`] names. With AF_PACKET, which the kernel does not leave frames out for, it is always all.
-    ///
-    /// # Errors
-    /// The filter could not be set, AF_PACKET serves 200 ports already, or [`program::MOST_FLOWS`] are listed: all is as before.
+    /// Takes the frames for `port` of these of the interface's addresses from now on, in place of those that were served
+    /// before. Of none: connections that [`Port::take`] names. With AF_PACKET, which the kernel does not leave frames out
+    /// for, it is always all. Errors: the filter could not be set, AF_PACKET serves 200 ports already, or
+    /// [`program::MOST_FLOWS`] are listed: all is as before.
     pub fn serve(&mut self, protocol: Protocol, port: u16, of: &[Addresses]) -> Result<(), XskError> {
         match self {
             Self::Xdp(xdp) => xdp.filter().serve(protocol, port, of),
@@ -169,10 +166,7 @@ impl Port {
         }
     }
 
-    /// Leaves the frames for `port` to the kernel from now on.
-    ///
-    /// # Errors
-    /// The filter could not be set.
+    /// Leaves the frames for `port` to the kernel from now on. Errors: the filter could not be set.
     pub fn withdraw(&mut self, protocol: Protocol, port: u16) -> Result<(), XskError> {
         match self {
             Self::Xdp(xdp) => xdp.filter().withdraw(protocol, port),
@@ -181,20 +175,15 @@ impl Port {
         Ok(())
     }
 
-    /// Leaves the frames of one TCP connection to the kernel, until its port is withdrawn, [`Port::take`] or [`Port::forget_passed`].
-    /// With AF_PACKET the kernel sees all frames: whoever reads them passes over these.
-    ///
-    /// # Errors
-    /// The kernel refuses, or [`program::MOST_FLOWS`] are listed.
+    /// Leaves the frames of one TCP connection to the kernel, until its port is withdrawn, [`Port::take`] or
+    /// [`Port::forget_passed`]. With AF_PACKET the kernel sees all frames: whoever reads them passes over these. Errors:
+    /// the kernel refuses, or [`program::MOST_FLOWS`] are listed.
     pub fn pass(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
         self.list(local, remote, Owner::Kernel)
     }
 
-    /// Takes the frames of one TCP connection, also where its port is not served at its address, until its port is withdrawn,
-    /// [`Port::pass`] or [`Port::retain_taken`].
-    ///
-    /// # Errors
-    /// As there.
+    /// Takes the frames of one TCP connection, also where its port is not served at its address, until its port is
+    /// withdrawn, [`Port::pass`] or [`Port::retain_taken`]. Errors: as there.
     pub fn take(&mut self, local: SocketAddr, remote: SocketAddr) -> Result<(), XskError> {
         self.list(local, remote, Owner::Stack)
     }
@@ -220,10 +209,8 @@ impl Port {
         }
     }
 
-    /// Takes frames only where they go to one of `addresses`: what the host forwards to others is not ours.
-    ///
-    /// # Errors
-    /// The kernel refuses, or there are more than [`program::MOST_ADDRESSES`].
+    /// Takes frames only where they go to one of `addresses`: what the host forwards to others is not ours. Errors: the
+    /// kernel refuses, or there are more than [`program::MOST_ADDRESSES`].
     pub fn set_addresses(&mut self, addresses: &[IpAddr]) -> Result<(), XskError> {
         match self {
             Self::Xdp(xdp) => xdp.filter().set_addresses(addresses),

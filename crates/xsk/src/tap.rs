@@ -50,10 +50,7 @@ const FILE_NAME: &str = "/memfd:windhover-capture (deleted)";
 pub struct SharedWords(Mapping);
 
 impl SharedWords {
-    /// Maps the first `words` of a file that has as many.
-    ///
-    /// # Errors
-    /// The file is too short, or the kernel refuses.
+    /// Maps the first `words` of a file that has as many. Errors: the file is too short, or the kernel refuses.
     pub fn map(file: &File, words: usize) -> io::Result<Self> {
         if file.metadata()?.len() < words as u64 * 8 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -246,10 +243,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Opens a reader's ring. One process at a time writes.
-    ///
-    /// # Errors
-    /// The reader is gone, belongs to somebody else, has another writer (EBUSY), or what it handed over is no such ring (EINVAL).
+    /// Opens a reader's ring. One process at a time writes. Errors: the reader is gone, belongs to somebody else, has
+    /// another writer (EBUSY), or what it handed over is no such ring (EINVAL).
     pub fn open(request: u64) -> io::Result<Self> {
         let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
         let busy = || io::Error::from_raw_os_error(libc::EBUSY);
@@ -328,9 +323,7 @@ pub struct TapReader {
 }
 
 impl TapReader {
-    /// A ring of so many MiB (a power of two up to 1024) that keeps `snap` bytes of each frame.
-    ///
-    /// # Errors
+    /// A ring of so many MiB (a power of two up to 1024) that keeps `snap` bytes of each frame. Errors:
     /// [`io::ErrorKind::InvalidInput`] for another size; the memory is not there.
     pub fn new(mib: u32, snap: u32) -> io::Result<Self> {
         if !mib.is_power_of_two() || mib > MOST_MIB {
@@ -374,10 +367,8 @@ impl TapReader {
         (name, backend)
     }
 
-    /// The next frame, its bytes in `frame`; `None` where none waits.
-    ///
-    /// # Errors
-    /// The writer is broken: nothing more can be read.
+    /// The next frame, its bytes in `frame`; `None` where none waits. Errors: the writer is broken: nothing more can be
+    /// read.
     pub fn next(&mut self, frame: &mut Vec<u8>) -> Result<Option<TappedFrame>, DamagedRing> {
         self.ring.next(frame)
     }

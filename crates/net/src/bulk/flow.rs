@@ -11,12 +11,10 @@ const MOST_READ: usize = 1 << 20;
 /// A datagram with UDP_GRO is as long as an IP packet may be.
 const JOINED: usize = 65_536;
 
-/// Sends datagrams or writes of `size` bytes until it is told to stop. When everything is prepared, `ready` gives the plan, or
-/// nothing where the flow is not to begin. `head` writes a number and a time (ns of the plan's clock, read just before the
-/// call) to the start of each datagram; TCP keeps order, so nothing is numbered there.
-///
-/// # Errors
-/// A socket option was refused, or the route's MTU is too small for datagrams cut by the kernel.
+/// Sends datagrams or writes of `size` bytes until it is told to stop. When everything is prepared, `ready` gives the plan,
+/// or nothing where the flow is not to begin. `head` writes a number and a time (ns of the plan's clock, read just before
+/// the call) to the start of each datagram; TCP keeps order, so nothing is numbered there. Errors: a socket option was
+/// refused, or the route's MTU is too small for datagrams cut by the kernel.
 pub fn send<'a>(
     socket: &DataSocket,
     spec: &StreamSpec,
@@ -43,10 +41,7 @@ pub fn send<'a>(
 }
 
 /// Receives until it is told to stop or, of TCP, the peer ends its half. `ready` gives the plan when everything is
-/// prepared. `take` gets what comes; of datagrams it says whether each was counted.
-///
-/// # Errors
-/// A socket option was refused.
+/// prepared. `take` gets what comes; of datagrams it says whether each was counted. Errors: a socket option was refused.
 pub fn receive<'a>(
     socket: &DataSocket,
     spec: &StreamSpec,

@@ -42,10 +42,8 @@ impl ReceiveBatch {
         Self { batch, ip_header: false, held: 0, next: 0, overflow: 0, overflowed: 0 }
     }
 
-    /// Takes what is there without waiting, in place of what was held; returns how many datagrams.
-    ///
-    /// # Errors
-    /// The socket is broken. A signal is nothing.
+    /// Takes what is there without waiting, in place of what was held; returns how many datagrams. Errors: the socket is
+    /// broken. A signal is nothing.
     #[inline]
     pub fn receive(&mut self, socket: &GroupSocket) -> Result<usize, PathError> {
         (self.held, self.next) = (0, 0);

@@ -140,10 +140,8 @@ impl SendBatch {
     }
 
     /// Sends all of them, waiting for buffer space where it must. Packets that are dropped on their way out for a reason
-    /// that may pass are counted as lost.
-    ///
-    /// # Errors
-    /// The socket is broken, or a signal interrupted the wait: the next call goes on.
+    /// that may pass are counted as lost. Errors: the socket is broken, or a signal interrupted the wait: the next call
+    /// goes on.
     #[inline]
     pub fn flush(&mut self, socket: &GroupSocket) -> Result<(), PathError> {
         while self.sent < self.held {

@@ -46,10 +46,8 @@ pub struct GroupWait {
 impl GroupWait {
     /// Waits for up to two sockets by poll(2) (which is what blocking means here, because there is a time-out), select(2),
     /// epoll(7) or not at all. [`Receive::EpollMod`] and [`Receive::EpollAdddel`] change the set for each of the sockets at
-    /// each wait. Idle descriptors are in the set too, and stay there.
-    ///
-    /// # Errors
-    /// A set that could not be made, or a descriptor that select cannot hold.
+    /// each wait. Idle descriptors are in the set too, and stay there. Errors: a set that could not be made, or a
+    /// descriptor that select cannot hold.
     pub fn new(sockets: &[&GroupSocket], receive: Receive, idle: &IdleDescriptors) -> Result<Self, NetError> {
         let idle = Idle::open(idle)?;
         let sockets: Vec<RawFd> = sockets.iter().take(MOST).map(|socket| socket.fd()).collect();
@@ -68,10 +66,7 @@ impl GroupWait {
         Ok(Self { kind, sockets: sockets.len(), _idle: idle })
     }
 
-    /// Waits by poll(2), with nothing else in the set.
-    ///
-    /// # Errors
-    /// None that is known of.
+    /// Waits by poll(2), with nothing else in the set. Errors: none that is known of.
     pub fn blocking(sockets: &[&GroupSocket]) -> Result<Self, NetError> {
         Self::new(sockets, Receive::Block, &IdleDescriptors::default())
     }
@@ -81,10 +76,7 @@ impl GroupWait {
         matches!(self.kind, WaitSet::Spin)
     }
 
-    /// Waits until a socket has something, `timeout_ns` are over, or a signal comes.
-    ///
-    /// # Errors
-    /// The set is broken.
+    /// Waits until a socket has something, `timeout_ns` are over, or a signal comes. Errors: the set is broken.
     #[inline]
     pub fn wait(&mut self, timeout_ns: u64) -> Result<Woken, PathError> {
         let all = [self.sockets > 0, self.sockets > 1];

@@ -47,10 +47,7 @@ struct Config {
     rx_filter: i32,
 }
 
-/// Asks a device (ETHTOOL_GET_TS_INFO, SIOCGHWTSTAMP).
-///
-/// # Errors
-/// There is no such device, or it does not tell.
+/// Asks a device (ETHTOOL_GET_TS_INFO, SIOCGHWTSTAMP). Errors: there is no such device, or it does not tell.
 pub fn nic_stamps(device: &str) -> io::Result<NicStamps> {
     let mut info = TsInfo { command: ETHTOOL_GET_TS_INFO, phc_index: -1, ..TsInfo::default() };
     // SAFETY: the command is that of `TsInfo`, which is made of integers.

@@ -133,11 +133,9 @@ impl SentStamps {
     }
 
     /// The next stamp that is there: the number of the message, from 0 since [`crate::DataSocket::stamp`], and when the
-    /// driver (or the NIC) sent it (a stream's: its last byte), in ns since 1970. A stream's message that left in one
-    /// piece with the next has none. Does not wait, does not allocate.
-    ///
-    /// # Errors
-    /// The call fails for another reason than that nothing is there.
+    /// driver (or the NIC) sent it (a stream's: its last byte), in ns since 1970. A stream's message that left in one piece
+    /// with the next has none. Does not wait, does not allocate. Errors: the call fails for another reason than that
+    /// nothing is there.
     pub fn take(&mut self) -> io::Result<Option<(u64, u64)>> {
         self.reader.refresh();
         loop {
@@ -152,10 +150,7 @@ impl SentStamps {
         }
     }
 
-    /// Hands all stamps that are there to `with`.
-    ///
-    /// # Errors
-    /// As [`SentStamps::take`].
+    /// Hands all stamps that are there to `with`. Errors: as [`SentStamps::take`].
     pub fn drain(&mut self, mut with: impl FnMut(u64, u64)) -> io::Result<()> {
         while let Some((number, ns)) = self.take()? {
             with(number, ns);

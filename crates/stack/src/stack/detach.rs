@@ -90,11 +90,9 @@ impl Connection {
 impl Stack {
     /// What another TCP needs to go on with a connection. [`Stack::tcp_detach`] then takes it out.
     ///
-    /// Connections can move when both ends know each other, and as long as what was received can be read, unless they ended with an
-    /// error. Bytes behind a gap are left out: the other end sends them again.
-    ///
-    /// # Errors
-    /// [`Error::NotConnected`] in another state, [`Error::BadHandle`].
+    /// Connections can move when both ends know each other, and as long as what was received can be read, unless they ended
+    /// with an error. Bytes behind a gap are left out: the other end sends them again. Errors: [`Error::NotConnected`] in
+    /// another state, [`Error::BadHandle`].
     pub fn tcp_snapshot(&self, now: Instant, socket: TcpSocket) -> Result<TcpSnapshot, Error> {
         let connection = self.connections.get(socket.0).filter(|one| !one.orphan).ok_or(Error::BadHandle)?;
         connection.snapshot(now).ok_or(Error::NotConnected)

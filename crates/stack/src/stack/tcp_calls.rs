@@ -11,11 +11,9 @@ use std::net::{IpAddr, SocketAddr};
 
 impl Stack {
     /// Listens on a local address, or on all of its family where it is unspecified. `both_families`: `::` stands for all
-    /// addresses of IPv4 too. Of connections, `backlog` and one more may wait to be accepted.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] for port 0 or bad options, [`Error::AddressNotAvailable`] where the address is none of the
-    /// stack's, [`Error::AddressInUse`] where something listens there.
+    /// addresses of IPv4 too. Of connections, `backlog` and one more may wait to be accepted. Errors:
+    /// [`Error::InvalidArgument`] for port 0 or bad options, [`Error::AddressNotAvailable`] where the address is none of
+    /// the stack's, [`Error::AddressInUse`] where something listens there.
     pub fn tcp_listen(
         &mut self,
         local: SocketAddr,
@@ -91,10 +89,7 @@ impl Stack {
         if source.is_v4() == remote.is_v4() { Ok(source) } else { Err(Error::FamilyMismatch) }
     }
 
-    /// Takes the oldest connection that waits.
-    ///
-    /// # Errors
-    /// [`Error::WouldBlock`] where none waits.
+    /// Takes the oldest connection that waits. Errors: [`Error::WouldBlock`] where none waits.
     pub fn tcp_accept(&mut self, listener: Listener) -> Result<TcpSocket, Error> {
         let listening = self.listeners.get_mut(listener.0).ok_or(Error::BadHandle)?;
         let index = listening.queue.pop_front().ok_or(Error::WouldBlock)?;
@@ -107,10 +102,7 @@ impl Stack {
         Ok(TcpSocket(key))
     }
 
-    /// What a listener is ready for.
-    ///
-    /// # Errors
-    /// [`Error::BadHandle`] where it is closed, as for all calls.
+    /// What a listener is ready for. Errors: [`Error::BadHandle`] where it is closed, as for all calls.
     pub fn listener_readiness(&self, listener: Listener) -> Result<Readiness, Error> {
         let listening = self.listeners.get(listener.0).ok_or(Error::BadHandle)?;
         let readable = !listening.queue.is_empty();
@@ -141,13 +133,10 @@ impl Stack {
     }
 
     /// Begins a connection from a local address, or from that of the next hop where it is unspecified. The socket is
-    /// writable once it is established.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] for port 0 or bad options, [`Error::AddressNotAvailable`] where the local address is none
-    /// of the stack's or the flow is in use, [`Error::NetworkUnreachable`] for multicast and broadcast,
-    /// [`Error::HostUnreachable`] where the local address is unspecified and no hop is known, [`Error::FamilyMismatch`],
-    /// [`Error::NoBuffers`] at the limit of connections.
+    /// writable once it is established. Errors: [`Error::InvalidArgument`] for port 0 or bad options,
+    /// [`Error::AddressNotAvailable`] where the local address is none of the stack's or the flow is in use,
+    /// [`Error::NetworkUnreachable`] for multicast and broadcast, [`Error::HostUnreachable`] where the local address is
+    /// unspecified and no hop is known, [`Error::FamilyMismatch`], [`Error::NoBuffers`] at the limit of connections.
     pub fn tcp_connect(
         &mut self,
         now: Instant,
@@ -194,11 +183,8 @@ impl Stack {
     }
 
     /// Takes bytes to send, as many as there is room for; how many. `more`: the last segment may wait for what follows
-    /// (MSG_MORE). Call [`Stack::poll_transmit`] afterwards.
-    ///
-    /// # Errors
-    /// [`Error::WouldBlock`] without room, or before the connection is established; [`Error::BrokenPipe`] after shutdown;
-    /// once, the error that ended the connection.
+    /// (MSG_MORE). Call [`Stack::poll_transmit`] afterwards. Errors: [`Error::WouldBlock`] without room, or before the
+    /// connection is established; [`Error::BrokenPipe`] after shutdown; once, the error that ended the connection.
     pub fn tcp_send(&mut self, socket: TcpSocket, bytes: &[u8], more: bool) -> Result<usize, Error> {
         let taken = self.connection_mut(socket)?.send(bytes, more)?;
         self.enqueue(socket.0);
@@ -227,30 +213,23 @@ impl Stack {
         }
     }
 
-    /// Receives bytes; how many, 0 at the end of what the other end sent.
-    ///
-    /// # Errors
-    /// [`Error::WouldBlock`] where nothing is there; once, the error that ended the connection.
+    /// Receives bytes; how many, 0 at the end of what the other end sent. Errors: [`Error::WouldBlock`] where nothing is
+    /// there; once, the error that ended the connection.
     pub fn tcp_receive(&mut self, socket: TcpSocket, buffer: &mut [u8]) -> Result<usize, Error> {
         let copied = self.tcp_peek(socket, buffer)?;
         self.tcp_consume(socket, copied)?;
         Ok(copied)
     }
 
-    /// As [`Stack::tcp_receive`], but the bytes stay.
-    ///
-    /// # Errors
-    /// As there.
+    /// As [`Stack::tcp_receive`], but the bytes stay. Errors: as there.
     pub fn tcp_peek(&mut self, socket: TcpSocket, buffer: &mut [u8]) -> Result<usize, Error> {
         let connection = self.connection_mut(socket)?;
         connection.received()?;
         Ok(connection.receive.buffer.read_at(0, buffer))
     }
 
-    /// The bytes that can be received, in the two pieces in which they lie; both are empty at the end.
-    ///
-    /// # Errors
-    /// As [`Stack::tcp_receive`].
+    /// The bytes that can be received, in the two pieces in which they lie; both are empty at the end. Errors: as
+    /// [`Stack::tcp_receive`].
     pub fn tcp_received(&mut self, socket: TcpSocket) -> Result<(&[u8], &[u8]), Error> {
         self.connection_mut(socket)?.received()
     }
@@ -262,10 +241,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Ends a direction.
-    ///
-    /// # Errors
-    /// [`Error::NotConnected`] before the connection is established and after it ended.
+    /// Ends a direction. Errors: [`Error::NotConnected`] before the connection is established and after it ended.
     pub fn tcp_shutdown(&mut self, socket: TcpSocket, how: Shutdown) -> Result<(), Error> {
         self.connection_mut(socket)?.shutdown(how)?;
         self.settle(socket.0.index);
@@ -331,10 +307,8 @@ impl Stack {
         Ok(self.connection(socket)?.options)
     }
 
-    /// Changes options of a connection. The receive buffer, the largest segment and what is offered in the SYN keep their values
-    /// once the connection has begun; the send buffer grows no larger than it was made.
-    ///
-    /// # Errors
+    /// Changes options of a connection. The receive buffer, the largest segment and what is offered in the SYN keep their
+    /// values once the connection has begun; the send buffer grows no larger than it was made. Errors:
     /// [`Error::InvalidArgument`] where one is out of its range.
     pub fn tcp_set_options(&mut self, now: Instant, socket: TcpSocket, options: TcpOptions) -> Result<(), Error> {
         if !options.is_valid() {
@@ -368,10 +342,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Options of a listener, for the connections that begin from now on.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] where one is out of its range.
+    /// Options of a listener, for the connections that begin from now on. Errors: [`Error::InvalidArgument`] where one is
+    /// out of its range.
     pub fn listener_set_options(&mut self, listener: Listener, options: TcpOptions) -> Result<(), Error> {
         if !options.is_valid() {
             return Err(Error::InvalidArgument);

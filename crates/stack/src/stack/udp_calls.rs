@@ -10,11 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 
 impl Stack {
     /// Makes a socket on a local address, or on all of its family where it is unspecified. `both_families`: `::` stands for
-    /// all addresses of IPv4 too.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] for port 0, [`Error::AddressNotAvailable`] where the address is none of the stack's,
-    /// [`Error::AddressInUse`] where a socket has it.
+    /// all addresses of IPv4 too. Errors: [`Error::InvalidArgument`] for port 0, [`Error::AddressNotAvailable`] where the
+    /// address is none of the stack's, [`Error::AddressInUse`] where a socket has it.
     pub fn udp_bind(
         &mut self,
         local: SocketAddr,
@@ -47,10 +44,8 @@ impl Stack {
     }
 
     /// Connects a socket: it receives from this address only, and sends to it. None: it is no longer connected, and its
-    /// local address stays.
-    ///
-    /// # Errors
-    /// Those of [`Stack::tcp_connect`]; [`Error::AddressInUse`] where another socket has this flow.
+    /// local address stays. Errors: those of [`Stack::tcp_connect`]; [`Error::AddressInUse`] where another socket has this
+    /// flow.
     pub fn udp_connect(&mut self, socket: UdpSocket, remote: Option<SocketAddr>) -> Result<(), Error> {
         let (local, both) = (self.udp_socket(socket)?.local, self.udp_socket(socket)?.both);
         let remote = remote.map(|remote| (Address::from(remote.ip()), remote.port()));
@@ -64,11 +59,8 @@ impl Stack {
         self.move_udp(socket, address, both && remote.is_none(), remote)
     }
 
-    /// Gives a socket another local address, of the same port, and another end: what the kernel's socket beside it has. What waits to
-    /// be received stays.
-    ///
-    /// # Errors
-    /// Those of [`Stack::udp_bind`]; [`Error::InvalidArgument`] for another port.
+    /// Gives a socket another local address, of the same port, and another end: what the kernel's socket beside it has.
+    /// What waits to be received stays. Errors: those of [`Stack::udp_bind`]; [`Error::InvalidArgument`] for another port.
     pub fn udp_rebind(
         &mut self,
         socket: UdpSocket,
@@ -148,11 +140,9 @@ impl Stack {
     }
 
     /// Queues a datagram for [`Stack::poll_transmit`]: to an address, or to the one that the socket is connected to.
-    ///
-    /// # Errors
-    /// [`Error::WouldBlock`] where the buffer is full, [`Error::MessageTooLong`] where it does not fit into one frame,
-    /// [`Error::HostUnreachable`] where no hop is known (an event asks for it), [`Error::DestinationRequired`]; once, the
-    /// error that ICMP reported for a connected socket.
+    /// Errors: [`Error::WouldBlock`] where the buffer is full, [`Error::MessageTooLong`] where it does not fit into one
+    /// frame, [`Error::HostUnreachable`] where no hop is known (an event asks for it), [`Error::DestinationRequired`];
+    /// once, the error that ICMP reported for a connected socket.
     pub fn udp_send(
         &mut self,
         now: Instant,
@@ -174,10 +164,7 @@ impl Stack {
     }
 
     /// Writes a datagram straight into the driver's buffer; the length of the frame. The payload is copied once. Datagrams
-    /// that are queued are sent later.
-    ///
-    /// # Errors
-    /// As [`Stack::udp_send`]; [`Error::NoBuffers`] where the buffer is too short.
+    /// that are queued are sent later. Errors: as [`Stack::udp_send`]; [`Error::NoBuffers`] where the buffer is too short.
     pub fn udp_send_frame(
         &mut self,
         socket: UdpSocket,
@@ -192,9 +179,7 @@ impl Stack {
         Ok(length)
     }
 
-    /// Receives a datagram; what does not fit into the buffer is lost ([`Received::length`] tells).
-    ///
-    /// # Errors
+    /// Receives a datagram; what does not fit into the buffer is lost ([`Received::length`] tells). Errors:
     /// [`Error::WouldBlock`] where none is there; once, the error that ICMP reported for a connected socket.
     pub fn udp_receive(&mut self, socket: UdpSocket, buffer: &mut [u8]) -> Result<Received, Error> {
         let received = self.udp_peek(socket, buffer)?;
@@ -202,10 +187,7 @@ impl Stack {
         Ok(received)
     }
 
-    /// As [`Stack::udp_receive`], but the datagram stays.
-    ///
-    /// # Errors
-    /// As there.
+    /// As [`Stack::udp_receive`], but the datagram stays. Errors: as there.
     pub fn udp_peek(&mut self, socket: UdpSocket, buffer: &mut [u8]) -> Result<Received, Error> {
         let (received, payload) = self.udp_front(socket)?;
         let length = payload.len().min(buffer.len());
@@ -215,10 +197,7 @@ impl Stack {
         Ok(received)
     }
 
-    /// The oldest datagram where it lies; [`Stack::udp_pop`] drops it.
-    ///
-    /// # Errors
-    /// As [`Stack::udp_receive`].
+    /// The oldest datagram where it lies; [`Stack::udp_pop`] drops it. Errors: as [`Stack::udp_receive`].
     pub fn udp_front(&mut self, socket: UdpSocket) -> Result<(Received, &[u8]), Error> {
         let one = self.udp_socket_mut(socket)?;
         if let Some(error) = one.error.take() {
@@ -265,10 +244,8 @@ impl Stack {
         Ok((SocketAddr::new(one.local.ip(), one.port), remote))
     }
 
-    /// Changes time to live and type of service; buffer sizes keep their values.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] for a time to live of 0.
+    /// Changes time to live and type of service; buffer sizes keep their values. Errors: [`Error::InvalidArgument`] for a
+    /// time to live of 0.
     pub fn udp_set_marks(&mut self, socket: UdpSocket, ttl: u8, tos: u8) -> Result<(), Error> {
         let one = self.udp_socket_mut(socket)?;
         if ttl == 0 {
