@@ -78,9 +78,7 @@ fn check_kind(protocol: Protocol, kind: SocketKind, fd: BorrowedFd<'_>) -> Resul
     let wrong = |cause| NetError::Inherited { fd: fd.as_raw_fd(), protocol, cause };
     let is_right = match kind {
         SocketKind::Pipe => Some((sys::is_pipe(fd), libc::ESPIPE)),
-        SocketKind::Memory => {
-            Some((sys::file_bytes(fd.as_raw_fd()).map(|bytes| bytes == memory::FILE_BYTES as u64), libc::EINVAL))
-        }
+        SocketKind::Memory => Some((sys::file_bytes(fd).map(|bytes| bytes == memory::FILE_BYTES as u64), libc::EINVAL)),
         _ => None,
     };
     if let Some((is_right, errno)) = is_right {

@@ -101,11 +101,6 @@ impl Transport for SocketReceiver {
         self.fd
     }
 
-    /// Sending is the other half's.
-    fn send(&mut self, _message: &[u8], _more: bool) -> Result<(), PathError> {
-        Err(PathError::Failed { call: "send", errno: libc::ENOTSUP })
-    }
-
     #[inline]
     fn receive<const WAIT: bool>(&mut self, buffer: &mut [u8]) -> ReceiveStep {
         let step = if self.stream { self.part(buffer, WAIT) } else { self.datagram(buffer, WAIT) };
@@ -183,11 +178,6 @@ impl MultiReceiver {
 impl Transport for MultiReceiver {
     fn read_fd(&self) -> RawFd {
         self.members.first().map_or(-1, |(member, _)| member.fd)
-    }
-
-    /// Sending is the other half's.
-    fn send(&mut self, _message: &[u8], _more: bool) -> Result<(), PathError> {
-        Err(PathError::Failed { call: "send", errno: libc::ENOTSUP })
     }
 
     #[inline]

@@ -118,13 +118,9 @@ pub(crate) fn memory_file(name: &std::ffi::CStr, bytes: usize) -> io::Result<Own
     Ok(file)
 }
 
-/// The length of a file in bytes.
-pub(crate) fn file_bytes(fd: RawFd) -> io::Result<u64> {
-    // SAFETY: zero bytes are a value of this structure of integers.
-    let mut facts: libc::stat64 = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure lives through the call and is not shared.
-    let done = unsafe { libc::fstat64(fd, &raw mut facts) };
-    if done == 0 { Ok(u64::try_from(facts.st_size).unwrap_or(0)) } else { Err(last()) }
+/// The length of a file in bytes (fstat(2)).
+pub(crate) fn file_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    Ok(u64::try_from(nix::sys::stat::fstat(fd)?.st_size).unwrap_or(0))
 }
 
 /// Maps a file that processes share, all of it there at once.

@@ -20,7 +20,10 @@ pub(crate) enum ReceiveStep {
 
 pub(crate) trait Transport {
     fn read_fd(&self) -> RawFd;
-    fn send(&mut self, message: &[u8], more: bool) -> Result<(), PathError>;
+    /// Of a half that only receives: an error.
+    fn send(&mut self, _message: &[u8], _more: bool) -> Result<(), PathError> {
+        Err(PathError::Failed { call: "send", errno: libc::ENOTSUP })
+    }
     /// The same without waiting; `false`: there is no room, and `send` with the same message goes on. A pipe may wait: it
     /// has no flag for one call, and nothing is sent over one on a schedule.
     #[inline]

@@ -75,18 +75,19 @@ pub(super) fn send(
         let stamp = plan.clock.ns(now);
         let taken = match fill_and_send(fd, messages, size, segments, count, done.messages, stamp, &mut head) {
             Ok(taken) => taken,
-            Err(errno) => match send_error(errno, size) {
-                SendError::Again => 0,
-                SendError::NoBuffer => {
-                    done.no_buffer += 1;
-                    std::thread::sleep(REST);
-                    0
-                }
-                SendError::Broken(error) => {
-                    done.broken = Some(error);
-                    break;
-                }
-            },
+            // A refusal is an ICMP message, which anybody may send; the control connection tells when the peer has ended.
+            Err(libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED) => 0,
+            Err(libc::ENOBUFS) => {
+                done.no_buffer += 1;
+                std::thread::sleep(REST);
+                0
+            }
+            Err(errno) => {
+                let is_too_large = errno == libc::EMSGSIZE;
+                let failed = PathError::Failed { call: "sendmmsg", errno };
+                done.broken = Some(if is_too_large { PathError::TooLarge { bytes: size } } else { failed });
+                break;
+            }
         };
         if done.first == 0 {
             done.first = now;
@@ -142,20 +143,4 @@ fn fill_and_send(
     // All but the last message are full.
     let taken = if sent == used { seq - first } else { (sent * segments) as u64 };
     Ok(taken)
-}
-
-enum SendError {
-    Again,
-    NoBuffer,
-    Broken(PathError),
-}
-
-fn send_error(errno: c_int, size: usize) -> SendError {
-    match errno {
-        // A refusal is an ICMP message, which anybody may send; the control connection tells when the peer is gone.
-        libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED => SendError::Again,
-        libc::ENOBUFS => SendError::NoBuffer,
-        libc::EMSGSIZE => SendError::Broken(PathError::TooLarge { bytes: size }),
-        errno => SendError::Broken(PathError::Failed { call: "sendmmsg", errno }),
-    }
 }

@@ -58,9 +58,12 @@ impl GroupWait {
                 WaitSet::Poll(sockets.iter().copied().chain(idle.watched()).map(entry).collect())
             }
             Receive::Select => WaitSet::Select(Select::new(&sockets, &idle)?),
-            Receive::Epoll => WaitSet::Epoll(Set::new(&sockets, &idle, Each::Nothing)?),
-            Receive::EpollMod => WaitSet::Epoll(Set::new(&sockets, &idle, Each::Mod)?),
-            Receive::EpollAdddel => WaitSet::Epoll(Set::new(&sockets, &idle, Each::AddDel)?),
+            Receive::Epoll => WaitSet::Epoll(Set::new(&sockets, &idle, None, None)?),
+            Receive::EpollMod => WaitSet::Epoll(Set::new(&sockets, &idle, Some(libc::EPOLL_CTL_MOD), None)?),
+            Receive::EpollAdddel => {
+                let (add, delete) = (Some(libc::EPOLL_CTL_ADD), Some(libc::EPOLL_CTL_DEL));
+                WaitSet::Epoll(Set::new(&sockets, &idle, add, delete)?)
+            }
             Receive::Completion => return Err(NetError::OnlyWindows { mode: receive }),
         };
         Ok(Self { kind, sockets: sockets.len(), _idle: idle })
@@ -129,33 +132,24 @@ impl Select {
     }
 }
 
-/// What is done to an epoll set for each socket at each wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Each {
-    Nothing,
-    /// EPOLL_CTL_MOD before it.
-    Mod,
-    /// EPOLL_CTL_ADD before it, EPOLL_CTL_DEL after it.
-    AddDel,
-}
-
-/// A set of epoll(7), and what is done to it.
+/// A set of epoll(7), and what is done to it for each socket before and after each wait.
 #[derive(Debug)]
 struct Set {
     epoll: EpollSet,
     sockets: Vec<RawFd>,
-    each: Each,
+    before: Option<c_int>,
+    after: Option<c_int>,
 }
 
 impl Set {
-    fn new(sockets: &[RawFd], idle: &Idle, each: Each) -> Result<Self, NetError> {
+    fn new(sockets: &[RawFd], idle: &Idle, before: Option<c_int>, after: Option<c_int>) -> Result<Self, NetError> {
         let epoll = EpollSet::new(idle)?;
-        if each != Each::AddDel {
+        if before != Some(libc::EPOLL_CTL_ADD) {
             for (number, fd) in (0..).zip(sockets) {
                 epoll.add(*fd, number)?;
             }
         }
-        Ok(Self { epoll, sockets: sockets.to_vec(), each })
+        Ok(Self { epoll, sockets: sockets.to_vec(), before, after })
     }
 
     #[inline]
@@ -170,20 +164,11 @@ impl Set {
 
     #[inline]
     fn wait(&self, timeout_ns: u64) -> Result<Woken, PathError> {
-        match self.each {
-            Each::Nothing => self.look(timeout_ns),
-            Each::Mod => {
-                self.each_socket(libc::EPOLL_CTL_MOD)?;
-                self.look(timeout_ns)
-            }
-            Each::AddDel => {
-                self.each_socket(libc::EPOLL_CTL_ADD)?;
-                let woken = self.look(timeout_ns);
-                // Also after a time-out and a signal: the set must be as it was.
-                self.each_socket(libc::EPOLL_CTL_DEL)?;
-                woken
-            }
-        }
+        self.before.map_or(Ok(()), |operation| self.each_socket(operation))?;
+        let woken = self.look(timeout_ns);
+        // Also after a time-out and a signal: the set must be as it was.
+        self.after.map_or(Ok(()), |operation| self.each_socket(operation))?;
+        woken
     }
 
     #[inline]
