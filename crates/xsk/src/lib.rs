@@ -145,6 +145,16 @@ pub enum Port {
     Packet(PacketPort),
 }
 
+/// Calls a method that both back-ends have.
+macro_rules! by_backend {
+    ($port:expr, $method:ident($($argument:expr),*)) => {
+        match $port {
+            Port::Xdp(xdp) => xdp.$method($($argument),*),
+            Port::Packet(packet) => packet.$method($($argument),*),
+        }
+    };
+}
+
 impl Port {
     /// Opens one on `interface`. Until a port is served no frame is taken. Errors: a missing capability, an interface that
     /// cannot do it, an XDP program or AF_XDP socket that is there already.
@@ -222,58 +232,37 @@ impl Port {
     /// Hands at most `budget` received frames to `take`; returns how many. Makes no system call where none waits.
     #[inline]
     pub fn receive(&mut self, budget: usize, take: impl FnMut(&[u8])) -> usize {
-        match self {
-            Self::Xdp(xdp) => xdp.receive(budget, take),
-            Self::Packet(packet) => packet.receive(budget, take),
-        }
+        by_backend!(self, receive(budget, take))
     }
 
     /// Lets `build` write frames until it returns `None`, and sends them; returns how many. What finds no room is not built.
     #[inline]
     pub fn transmit(&mut self, build: impl FnMut(&mut [u8]) -> Option<usize>) -> usize {
-        match self {
-            Self::Xdp(xdp) => xdp.transmit(build),
-            Self::Packet(packet) => packet.transmit(build),
-        }
+        by_backend!(self, transmit(build))
     }
 
     /// Whether frames were built that the kernel has not taken yet: [`Port::transmit`] is due again.
     pub fn has_unsent(&self) -> bool {
-        match self {
-            Self::Xdp(xdp) => xdp.has_unsent(),
-            Self::Packet(packet) => packet.has_unsent(),
-        }
+        by_backend!(self, has_unsent())
     }
 
     /// The descriptors that become readable when a frame comes, for poll(2) and epoll(7).
     pub fn descriptors(&self) -> Vec<RawFd> {
-        match self {
-            Self::Xdp(xdp) => xdp.descriptors(),
-            Self::Packet(packet) => vec![packet.descriptor()],
-        }
+        by_backend!(self, descriptors())
     }
 
     /// All descriptors of it. Copies of them in a forked child keep the program attached and the queue taken: it closes them.
     pub fn all_descriptors(&self) -> Vec<RawFd> {
-        match self {
-            Self::Xdp(xdp) => xdp.all_descriptors(),
-            Self::Packet(packet) => vec![packet.descriptor()],
-        }
+        by_backend!(self, all_descriptors())
     }
 
     /// What happened so far.
     pub fn counters(&mut self) -> PortCounters {
-        match self {
-            Self::Xdp(xdp) => xdp.counters(),
-            Self::Packet(packet) => packet.counters(),
-        }
+        by_backend!(self, counters())
     }
 
     /// What carries the frames.
     pub fn backend(&self) -> Backend {
-        match self {
-            Self::Xdp(xdp) => xdp.backend(),
-            Self::Packet(_) => Backend::Packet,
-        }
+        by_backend!(self, backend())
     }
 }

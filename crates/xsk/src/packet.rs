@@ -5,7 +5,7 @@
 
 use crate::error::refused;
 use crate::sys::{self, Mapping};
-use crate::{Interface, PortCounters, Protocol, XskError};
+use crate::{Backend, Interface, PortCounters, Protocol, XskError};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -161,8 +161,16 @@ impl PacketPort {
         self.unsent > 0
     }
 
-    pub(crate) fn descriptor(&self) -> RawFd {
-        self.fd.as_raw_fd()
+    pub(crate) fn descriptors(&self) -> Vec<RawFd> {
+        vec![self.fd.as_raw_fd()]
+    }
+
+    pub(crate) fn all_descriptors(&self) -> Vec<RawFd> {
+        self.descriptors()
+    }
+
+    pub(crate) fn backend(&self) -> Backend {
+        Backend::Packet
     }
 
     pub(crate) fn counters(&mut self) -> PortCounters {
