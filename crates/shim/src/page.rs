@@ -10,6 +10,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use xsk::program::address_key;
 
 type Words = [AtomicU64; page::WORDS];
 
@@ -164,13 +165,23 @@ fn show(at: usize, value: u64) {
     }
 }
 
+/// Shows bytes in two words.
+fn show_bytes(at: usize, bytes: [u8; 16]) {
+    for (word, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
+        show(at + word, u64::from_ne_bytes(*eight));
+    }
+}
+
+/// The first 15 bytes of a name; the last of the 16 bytes stays 0.
+fn short_name(name: &[u8]) -> [u8; 16] {
+    let mut short = [0; 16];
+    short.iter_mut().zip(name.iter().take(15)).for_each(|(slot, byte)| *slot = *byte);
+    short
+}
+
 /// Shows what carries the frames.
 pub(crate) fn show_engine(engine: &mut user_stack::Engine) {
-    let mut name = [0; 16];
-    name.iter_mut().zip(engine.interface().name.bytes()).for_each(|(slot, byte)| *slot = byte);
-    for (at, eight) in name.as_chunks::<8>().0.iter().enumerate() {
-        show(page::AT_ENGINE + at, u64::from_ne_bytes(*eight));
-    }
+    show_bytes(page::AT_ENGINE, short_name(engine.interface().name.as_bytes()));
     let backend = xsk::Backend::ALL.iter().position(|one| *one == engine.backend()).map_or(0, |at| at as u64 + 1);
     let counted = engine.counters();
     let all = [backend, counted.received, counted.sent, counted.dropped, counted.ring_full];
@@ -193,13 +204,7 @@ pub(crate) fn show_connection(
     show(at + page::SOCKET_NUMBER, 1 << 32 | u64::from(info.first_unacknowledged));
     let Some((local, remote)) = ends else { return };
     for (place, end) in [local, remote].into_iter().enumerate() {
-        let octets = match end.ip() {
-            std::net::IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-            std::net::IpAddr::V6(v6) => v6.octets(),
-        };
-        for (half, eight) in octets.as_chunks::<8>().0.iter().enumerate() {
-            show(at + page::SOCKET_ENDS + place * 2 + half, u64::from_ne_bytes(*eight));
-        }
+        show_bytes(at + page::SOCKET_ENDS + place * 2, address_key(end.ip()));
     }
     show(at + page::SOCKET_ENDS + 4, u64::from(local.port()) << 16 | u64::from(remote.port()));
 }
@@ -367,25 +372,14 @@ fn map(file: c_int) -> bool {
     true
 }
 
-/// Who this process is.
+/// Who this process is: while the counters are in memory still.
 fn describe() {
-    let set = |at: usize, value: u64| {
-        if let Some(word) = LOCAL.get(at) {
-            word.store(value, Relaxed);
-        }
-    };
-    set(page::AT_VERSION, page::VERSION);
-    set(page::AT_PID, u64::from(process()));
-    set(page::AT_STARTED, started().unwrap_or(0));
-    let mut name = [0_u8; 16];
-    let file = program();
-    // The last of the 16 bytes stays 0.
-    name.iter_mut().zip(file.iter().take(15)).for_each(|(slot, byte)| *slot = *byte);
-    for (at, eight) in name.as_chunks::<8>().0.iter().enumerate() {
-        set(page::AT_NAME + at, u64::from_ne_bytes(*eight));
-    }
+    show(page::AT_VERSION, page::VERSION);
+    show(page::AT_PID, u64::from(process()));
+    show(page::AT_STARTED, started().unwrap_or(0));
+    show_bytes(page::AT_NAME, short_name(program()));
     for (at, value) in settings::values().iter().enumerate() {
-        set(page::AT_SETTINGS + at, *value);
+        show(page::AT_SETTINGS + at, *value);
     }
 }
 

@@ -5,6 +5,7 @@ use libc::{IPPROTO_IP, IPPROTO_IPV6, MSG_CTRUNC, SOL_SOCKET, c_int, c_void, cmsg
 use stack::Received;
 use std::net::IpAddr;
 use user_stack::now;
+use xsk::program::address_key;
 
 /// Options that have a datagram tell more than its bytes, in the order in which the kernel tells it. The place is the bit.
 const OPTIONS: [(c_int, c_int); 8] = [
@@ -112,11 +113,7 @@ fn value((level, name): (c_int, c_int), received: &Received, interface: u32) -> 
             (name, put(middle, &part.to_ne_bytes()))
         }
         ((IPPROTO_IPV6, libc::IPV6_RECVPKTINFO), _) => {
-            let octets = match to {
-                IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-                IpAddr::V6(v6) => v6.octets(),
-            };
-            let middle = put(0, &octets);
+            let middle = put(0, &address_key(to));
             (libc::IPV6_PKTINFO, put(middle, &interface.to_ne_bytes()))
         }
         ((IPPROTO_IP, libc::IP_PKTINFO), IpAddr::V4(v4)) => {
