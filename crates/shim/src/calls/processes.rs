@@ -41,57 +41,34 @@ extern "C" fn vfork() -> pid_t {
     )
 }
 
-exports! {
-    fn posix_spawn(
+/// Calls that are passed on after a step of `user`.
+macro_rules! after {
+    ($($step:expr => $name:ident($($given:ident: $kind:ty),*) -> $result:ty;)*) => {
+        exports! {$(
+            fn $name($($given: $kind),*) -> $result {
+                $step;
+                real::$name.get()($($given),*)
+            }
+        )*}
+    };
+}
+
+after! {
+    user::before_spawn(!actions.is_null()) => posix_spawn(
         child: *mut pid_t, path: *const c_char, actions: *const Actions, attributes: *const Attributes, given: Strings,
-        environment: Strings,
-    ) -> c_int {
-        user::before_spawn(!actions.is_null());
-        real::posix_spawn.get()(child, path, actions, attributes, given, environment)
-    }
-
-    fn posix_spawnp(
+        environment: Strings
+    ) -> c_int;
+    user::before_spawn(!actions.is_null()) => posix_spawnp(
         child: *mut pid_t, name: *const c_char, actions: *const Actions, attributes: *const Attributes, given: Strings,
-        environment: Strings,
-    ) -> c_int {
-        user::before_spawn(!actions.is_null());
-        real::posix_spawnp.get()(child, name, actions, attributes, given, environment)
-    }
-
-    fn system(command: *const c_char) -> c_int {
-        user::before_spawn(false);
-        real::system.get()(command)
-    }
-
-    fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
-        user::before_spawn(false);
-        real::popen.get()(command, mode)
-    }
-
-    fn execve(path: *const c_char, given: Strings, environment: Strings) -> c_int {
-        user::before_exec();
-        real::execve.get()(path, given, environment)
-    }
-
-    fn execv(path: *const c_char, given: Strings) -> c_int {
-        user::before_exec();
-        real::execv.get()(path, given)
-    }
-
-    fn execvp(name: *const c_char, given: Strings) -> c_int {
-        user::before_exec();
-        real::execvp.get()(name, given)
-    }
-
-    fn execvpe(name: *const c_char, given: Strings, environment: Strings) -> c_int {
-        user::before_exec();
-        real::execvpe.get()(name, given, environment)
-    }
-
-    fn fexecve(fd: c_int, given: Strings, environment: Strings) -> c_int {
-        user::before_exec();
-        real::fexecve.get()(fd, given, environment)
-    }
+        environment: Strings
+    ) -> c_int;
+    user::before_spawn(false) => system(command: *const c_char) -> c_int;
+    user::before_spawn(false) => popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
+    user::before_exec() => execve(path: *const c_char, given: Strings, environment: Strings) -> c_int;
+    user::before_exec() => execv(path: *const c_char, given: Strings) -> c_int;
+    user::before_exec() => execvp(name: *const c_char, given: Strings) -> c_int;
+    user::before_exec() => execvpe(name: *const c_char, given: Strings, environment: Strings) -> c_int;
+    user::before_exec() => fexecve(fd: c_int, given: Strings, environment: Strings) -> c_int;
 }
 
 /// A call with a list of arguments, which are passed on as they lie in registers and on the stack.
