@@ -3,6 +3,7 @@
 use crate::{files, portable, process};
 use anyhow::{Context as _, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// The only crates that may hold unsafe code.
 const UNSAFE_CRATES: [&str; 9] = ["clock", "task", "net", "netlink", "host", "trace", "shim", "xsk", "winpoint"];
@@ -18,6 +19,9 @@ const LINE: [(&str, &[&str]); 4] = [
     ),
     ("crates/shim/src/user", &["signal", "calls"]),
 ];
+
+/// Folders whose `mod.rs` lists their files in groups: a file uses those of its own group and of earlier ones.
+const GROUPED: [&str; 1] = ["crates/shim/src/user"];
 
 pub(crate) fn run() -> Result<()> {
     let table = table()?;
@@ -44,6 +48,9 @@ pub(crate) fn run() -> Result<()> {
     }
     wrong.extend(unsafe_outside()?);
     wrong.extend(against_the_line()?);
+    for folder in GROUPED {
+        wrong.extend(against_the_groups(&process::root().join(folder))?);
+    }
     wrong.extend(portable::wrong()?);
     if !wrong.is_empty() {
         bail!("{} wrong:\n  {}", wrong.len(), wrong.join("\n  "));
@@ -85,7 +92,7 @@ fn against_the_line() -> Result<Vec<String>> {
         }
         for file in files.into_iter().filter(|file| files::has_ending(file, "rs")) {
             let text = files::read(&file)?;
-            let named = named(&text);
+            let named = named(&text, "crate::");
             let named = later.iter().filter(|module| named.contains(**module));
             wrong.extend(named.map(|module| format!("{} names {module}, which comes after it", file.display())));
         }
@@ -93,11 +100,37 @@ fn against_the_line() -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// What a file takes from the root of its crate: the names behind `crate::`, those of groups too.
-fn named(text: &str) -> BTreeSet<&str> {
+/// Files that name one of a later group of their `mod.rs`, where blank lines separate the groups.
+fn against_the_groups(folder: &Path) -> Result<Vec<String>> {
+    let text = files::read(&folder.join("mod.rs"))?;
+    let groups: Vec<Vec<&str>> = text.split("\n\n").map(modules).filter(|group| !group.is_empty()).collect();
+    if groups.len() < 2 {
+        bail!("{} has no groups of files: the rule is about nothing", folder.display());
+    }
+    let mut wrong = Vec::new();
+    for (at, group) in groups.iter().enumerate() {
+        for module in group {
+            let text = files::read(&folder.join(module).with_extension("rs"))?;
+            let named = named(&text, "super::");
+            let later = groups.iter().skip(at + 1).flatten().filter(|later| named.contains(**later));
+            wrong.extend(
+                later.map(|later| format!("{}/{module}.rs names {later}, which comes after it", folder.display())),
+            );
+        }
+    }
+    Ok(wrong)
+}
+
+/// The files that `mod` lines name.
+fn modules(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect()
+}
+
+/// What a file takes from the root of its crate, or from the module above it: the names behind `root`, those of groups too.
+fn named<'a>(text: &'a str, root: &str) -> BTreeSet<&'a str> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut named = BTreeSet::new();
-    for (_, rest) in text.match_indices("crate::").map(|(at, found)| text.split_at(at + found.len())) {
+    for (_, rest) in text.match_indices(root).map(|(at, found)| text.split_at(at + found.len())) {
         let mut depth = 0_u32;
         let mut begins = true;
         for (at, c) in rest.char_indices() {
@@ -161,12 +194,29 @@ fn unsafe_outside() -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::named;
+    use super::*;
 
     #[test]
     fn names_of_the_root_are_found_in_groups_and_alone() {
         // A module that is named in a group over several lines, or a word of a path behind another module's.
         let text = "use crate::a::say;\nuse crate::{\n    b::{text, c},\n    D, e,\n};\nlet f = crate::f(crate::g::h);";
-        assert_eq!(named(text).into_iter().collect::<Vec<_>>(), ["D", "a", "b", "e", "f", "g"]);
+        assert_eq!(named(text, "crate::").into_iter().collect::<Vec<_>>(), ["D", "a", "b", "e", "f", "g"]);
+    }
+
+    #[test]
+    fn a_file_that_uses_a_later_group_is_named() {
+        let folder = std::env::temp_dir().join(format!("xtask-arrows-{}", std::process::id()));
+        let uses = [
+            ("mod.rs", "//! Text.\n\nmod a;\nmod b;\n\nmod c;\n\npub use a::X;\n"),
+            ("a.rs", "use super::b::Y;\nuse super::{c::Z, b};\n"),
+            ("b.rs", "use super::a;\n"),
+            ("c.rs", "use super::{a, b};\n"),
+        ];
+        std::fs::create_dir_all(&folder).unwrap();
+        uses.iter().for_each(|(name, text)| std::fs::write(folder.join(name), text).unwrap());
+        let wrong = against_the_groups(&folder);
+        std::fs::remove_dir_all(&folder).unwrap();
+        let wrong = wrong.unwrap();
+        assert!(wrong.len() == 1 && wrong[0].ends_with("a.rs names c, which comes after it"), "{wrong:?}");
     }
 }

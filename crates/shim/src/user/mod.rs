@@ -4,8 +4,8 @@
 //! first call that moves data or waits, a connection by connect. Its descriptor goes on to be the kernel socket's: that one
 //! owns the port, and brings what does not come through the interface. Everything else is in [`state::State`], behind one lock.
 //!
-//! The files use each other in this order, the later the earlier: what is known of kernel sockets; the state; how sockets leave
-//! the stack; how they come to it; the calls.
+//! Groups of files, of which a later one uses the earlier ones (`cargo xtask arrows` checks it): what is known of kernel sockets, and
+//! the state; what is ready, and waiting; how sockets come to the stack and leave it; the calls.
 
 mod address;
 mod control;
