@@ -19,30 +19,9 @@ const INTEROP: [&str; 8] =
 /// What the tests start beside these and the code under test.
 const PACKAGES: [&str; 5] = ["sockperf", "chromium", "tcpdump", "zsh", "fish"];
 /// What `--bypass` runs behind the preload library, beside CPython's own tests.
-const PROGRAMS: [&str; 22] = [
-    "gcc",
-    "libc6-dev",
-    "sockperf",
-    "iperf3",
-    "redis-server",
-    "redis-tools",
-    "nginx-light",
-    "curl",
-    "apache2-utils",
-    "netcat-openbsd",
-    "socat",
-    "python3",
-    "default-jdk-headless",
-    "nodejs",
-    "iperf",
-    "memcached",
-    "haproxy",
-    "wrk",
-    "openssh-server",
-    "postgresql",
-    "tcpdump",
-    "tshark",
-];
+const PROGRAMS: &str = "gcc libc6-dev sockperf iperf3 redis-server redis-tools nginx-light curl apache2-utils netcat-openbsd \
+    socat python3 default-jdk-headless nodejs iperf memcached haproxy wrk openssh-server postgresql \
+    tcpdump tshark";
 /// What a test of that prints for the table begins with this.
 const ROW: &str = "INTEROP ";
 const BYPASS_ROW: &str = "BYPASS ";
@@ -138,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Counts> {
         with_others("interop", ROW, "PGM with others", &arguments.cargo, None)?
     } else if arguments.bypass {
         let why = "for the programs behind the preload library";
-        packages::ensure(&PROGRAMS, why)?;
+        packages::ensure(&PROGRAMS.split(' ').collect::<Vec<_>>(), why)?;
         packages::ensure(&[&python_tests()?], why)?;
         // Alone, the kills are what is wanted.
         let only_kills = ["a_killed_program_leaves_nothing".to_owned()];

@@ -168,26 +168,9 @@ impl Machine {
 /// systemd of this machine's package: what boots, runs services of `multi-user.target`, and goes down.
 const SYSTEMD: [&str; 3] = ["usr/lib/systemd/systemd", "usr/lib/systemd/systemd-shutdown", "usr/bin/systemctl"];
 const UNITS: &str = "usr/lib/systemd/system";
-const SYSTEM_UNITS: [&str; 18] = [
-    "basic.target",
-    "final.target",
-    "kexec.target",
-    "local-fs-pre.target",
-    "local-fs.target",
-    "multi-user.target",
-    "network-online.target",
-    "network.target",
-    "paths.target",
-    "reboot.target",
-    "shutdown.target",
-    "slices.target",
-    "sockets.target",
-    "swap.target",
-    "sysinit.target",
-    "systemd-kexec.service",
-    "systemd-reboot.service",
-    "umount.target",
-];
+const SYSTEM_UNITS: &str = "basic.target final.target kexec.target local-fs-pre.target local-fs.target multi-user.target \
+    network-online.target network.target paths.target reboot.target shutdown.target slices.target \
+    sockets.target swap.target sysinit.target systemd-kexec.service systemd-reboot.service umount.target";
 const OWN_UNITS: [&str; 2] = ["windhover-resume.service", "windhover-undo.service"];
 /// Kills the campaign once, while it measures.
 const KILLER: &str = "[Service]\nExecStart=/kill\n";
@@ -202,7 +185,7 @@ fn systemd(root: &image::Root) -> Result<()> {
     }
     // systemd complains of units that may be executed.
     let add = |unit: &str, text: &str| files::put(&root.folder, &format!("{UNITS}/{unit}"), text.as_bytes(), 0o644);
-    for unit in SYSTEM_UNITS {
+    for unit in SYSTEM_UNITS.split(' ') {
         add(unit, &files::read(&Path::new("/").join(UNITS).join(unit))?)?;
     }
     let own =
