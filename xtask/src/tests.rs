@@ -84,7 +84,7 @@ impl Counts {
         self.retried.extend(other.retried);
     }
 
-    /// Notes what a test says of itself: `SKIPPED name: reason`, `PARTLY name: what it left out, and why`,
+    /// Notes what a test reports of itself: `SKIPPED name: reason`, `PARTLY name: what it left out, and why`,
     /// `RETRIED what: reason`. Whether the line is one.
     fn note(&mut self, line: &str) -> bool {
         if let Some(test) = line.strip_prefix("SKIPPED ") {
@@ -100,7 +100,7 @@ impl Counts {
     }
 }
 
-/// A test that says the same more than once is listed once.
+/// A test that reports the same more than once is listed once.
 fn once(all: &mut Vec<String>, test: &str) {
     if !all.iter().any(|known| known == test) {
         all.push(test.to_owned());
@@ -195,7 +195,7 @@ fn python_tests() -> Result<String> {
     Ok(format!("libpython{}-testsuite", version.trim()))
 }
 
-/// Runs all tests of a file with programs of others, one after the other, and prints what each case saw. They may be told
+/// Runs all tests of a file with programs of others, one after the other, and prints what each case saw. They may be given
 /// something by a variable.
 fn with_others(
     file: &str,

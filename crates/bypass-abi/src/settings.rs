@@ -81,7 +81,7 @@ pub struct Start<'a> {
     pub values: Values,
     /// Whether a socket that cannot be accelerated ends the process.
     pub require: bool,
-    /// Whether the library says on standard error what it could not do.
+    /// Whether the library reports on standard error what it could not do.
     pub verbose: bool,
     /// Whether sockets may come to a stack in the program's process.
     pub stack: bool,

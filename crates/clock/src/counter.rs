@@ -3,7 +3,7 @@
 //! On x86-64 the read is `lfence; rdtsc`. A bare `rdtsc` may execute before the instructions ahead of it, so that a
 //! stamp meant for "the message is here" could be taken while the end of the receive call is still in flight; the fence
 //! holds it back until all of them have completed. `rdtscp` gives the same order in one instruction, but it also
-//! writes the processor's number to a register nobody wants, needs a feature flag of its own, and costs as much. The kernel
+//! writes the processor's number to a register without need, needs a feature flag of its own, and costs as much. The kernel
 //! accepts either for its own clocks (arch/x86/include/asm/tsc.h, `rdtsc_ordered`). Nothing holds back what follows
 //! the read: that is a system call of hundreds of cycles, whose start can overlap by a few instructions at most.
 //!
@@ -19,7 +19,7 @@ const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_
 pub(crate) fn read() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: both instructions exist on every x86-64 processor and touch no memory of ours. Processes for which
+        // SAFETY: both instructions exist on every x86-64 processor and touch no memory. Processes for which
         // PR_SET_TSC forbids `rdtsc` do not get here: `usable` asks.
         unsafe {
             core::arch::x86_64::_mm_lfence();
@@ -51,7 +51,7 @@ fn judge(clocksource: &str, invariant: bool, permitted: bool) -> Option<ClockSou
     if cfg!(target_arch = "aarch64") {
         return (clocksource == "arch_sys_counter").then_some(ClockSource::Cntvct);
     }
-    // The last two are the counter, scaled by what the hypervisor says; with the flag it is the host's own.
+    // The last two are the counter, scaled as the hypervisor gives it; with the flag it is the host's own.
     let trusted = matches!(clocksource, "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page");
     (invariant && permitted && trusted).then_some(ClockSource::Tsc)
 }

@@ -36,7 +36,7 @@ pub fn realtime_ns() -> u64 {
     read(libc::CLOCK_REALTIME).unwrap_or(0)
 }
 
-/// Sleeps until CLOCK_MONOTONIC reads so many nanoseconds (clock_nanosleep(2), TIMER_ABSTIME); returns at once when that
+/// Sleeps until CLOCK_MONOTONIC reads this many nanoseconds (clock_nanosleep(2), TIMER_ABSTIME); returns at once when that
 /// is past. Says whether a signal ended it earlier. How late it wakes up is the scheduler's and the timer slack's doing.
 #[inline]
 pub fn sleep_until(monotonic_ns: u64) -> SleepEnd {

@@ -15,7 +15,7 @@ const ATTEMPTS_A_KERNEL: u32 = 32;
 /// How long what the kernel said last is taken for true where the stack has something: a busy program asks it less often.
 const KERNEL_NS: u64 = 5_000;
 
-/// A map by small numbers, which nobody chooses to make it slow: descriptors, and numbers that this process gives.
+/// A map by small numbers, which no attacker chooses: descriptors, and numbers that this process gives.
 type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
 
 /// Spreads a number by a multiplication (Knuth, The Art of Computer Programming, volume 3, section 6.4).
@@ -125,7 +125,7 @@ pub fn refusal(what: Option<What>, known: Option<&Member>, events: Option<u32>) 
     }
 }
 
-/// A change that the kernel's instance is to be told.
+/// A change to be made to the kernel's instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
     /// A descriptor of the instance.
@@ -194,7 +194,7 @@ impl Sets {
         self.sets.is_empty()
     }
 
-    /// What a kernel's instance is to be told next. To be done before another thread may call anything.
+    /// The next change to a kernel's instance. To be done before another thread may call anything.
     #[inline]
     pub fn poll_change(&mut self) -> Option<Change> {
         self.changes.pop_front()
@@ -445,7 +445,7 @@ impl Sets {
         found
     }
 
-    /// Whether an attempt that found so many asks the kernel's instance too. `asks`: it would. `masked`: its mask of signals may let one
+    /// Whether an attempt that found this many asks the kernel's instance too. `asks`: it would. `masked`: its mask of signals may let one
     /// in.
     #[inline]
     pub fn asks_kernel(
@@ -476,7 +476,7 @@ impl Sets {
     }
 
     /// Notes that the kernel's instance has reported members with EPOLLONESHOT. An event has no more than the member's data,
-    /// which others may have too: `spent` then says which members the kernel has silenced (/proc/pid/fdinfo), by a
+    /// which others may have too: `spent` then gives which members the kernel has silenced (/proc/pid/fdinfo), by a
     /// descriptor of the instance.
     pub fn spend(&mut self, number: u32, reported: &[Event], spent: impl FnOnce(i32) -> Vec<i32>) {
         let Some(set) = self.sets.get_mut(&number).filter(|set| set.has_one_shot) else { return };

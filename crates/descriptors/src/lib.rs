@@ -1,11 +1,11 @@
 //! What the preload library knows of descriptors, as state machines without system calls and without unsafe code. Their owner
-//! says what the program called and what happened to sockets, and does what they answer.
+//! reports what the program called and what happened to sockets, and does what they answer.
 //!
 //! - [`table::Table`]: what each number is, which of them are one open file, and what a close, a copy or a fork makes of it.
 //! - [`Visit`]: a thread that spins on a number which another thread closes.
 //! - [`Sockets`]: the sockets on the stack, and which of them leave it before another process gets their descriptors.
 //! - [`Sets`]: epoll instances with sockets of the stack among their members. They say what the program gets, and what the
-//!   kernel's instances are to be told ([`Change`]).
+//!   kernel's instances have to get ([`Change`]).
 //! - [`Watched`], [`Asking`]: the descriptors of a call of poll or select, and when it asks the kernel.
 
 mod epoll;

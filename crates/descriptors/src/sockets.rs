@@ -42,7 +42,7 @@ impl<const SIZE: usize> Table<SIZE> {
     /// How a socket leaves the stack before a transfer of the descriptors that `is_meant`; none: it stays.
     ///
     /// Two processes may both wait at a listener or a socket of datagrams; the stack then serves the one that has it. A listener that
-    /// nobody has waited for so far is meant for whoever will.
+    /// no thread has waited for so far is meant for whoever will.
     pub fn leaving(&self, id: u32, kind: Kind, transfer: Transfer, is_meant: impl Fn(i32) -> bool) -> Option<Leaving> {
         let is_any = || self.all_of_stack(id).any(|(fd, _)| is_meant(fd));
         match (kind, transfer) {

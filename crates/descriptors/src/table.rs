@@ -2,7 +2,7 @@
 //! load, and so that handlers of signals may use it. Nothing here waits or allocates.
 //!
 //! A descriptor can be closed and opened behind this table's back (by the C library itself, or by a direct system call). So
-//! an entry only says what is worth trying: each use of it gives the kernel's result also where the entry is wrong.
+//! an entry is only a hint what is worth trying: each use of it gives the kernel's result also where the entry is wrong.
 
 use crate::visit::{Visit, Visitors};
 use std::sync::atomic::{
@@ -24,7 +24,7 @@ pub const PARTIAL: u32 = 1 << 4;
 pub const EPOLL: u32 = 1 << 5;
 /// Other descriptors, here or in another process, may refer to the same open file.
 pub const SHARED: u32 = 1 << 6;
-/// Whether a NAPI instance stands behind it has been looked up, or an epoll instance got its parameters.
+/// Whether it has a NAPI instance has been looked up, or an epoll instance got its parameters.
 pub const BUSY_POLL_SET: u32 = 1 << 7;
 /// A socket that may be taken over by the stack in this process when it is first used.
 pub const CANDIDATE: u32 = 1 << 8;
@@ -40,7 +40,7 @@ pub const USED: u32 = 1 << 12;
 pub const INSTANCE: u32 = 1 << 13;
 /// The library's own: the program may not close it.
 pub const OWN: u32 = 1 << 14;
-/// A connection that stayed with the process that forked this one; nobody has asked for it here yet.
+/// A connection that stayed with the process that forked this one; no call has asked for it here yet.
 pub const LEFT: u32 = 1 << 15;
 
 /// What carries a socket's data.
@@ -167,7 +167,7 @@ impl Entry {
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Shown<'t> {
-    /// A record that nobody uses any more.
+    /// A record that is no longer used.
     pub free: Option<usize>,
     /// A socket that is to get a record.
     pub list: Option<&'t Entry>,
@@ -385,7 +385,7 @@ impl<const SIZE: usize> Table<SIZE> {
         all.map(|(fd, _)| fd)
     }
 
-    /// A descriptor of a listener on the stack that nobody has waited for.
+    /// A descriptor of a listener on the stack that no thread has waited for.
     pub fn unused(&self, id: u32) -> Option<i32> {
         self.of_stack(id).filter(|(_, entry)| !self.same(entry).any(|one| one.has_any(USED))).map(|(fd, _)| fd)
     }
@@ -412,7 +412,7 @@ impl<const SIZE: usize> Table<SIZE> {
     }
 
     /// In a forked child: it has one thread, and shares its sockets with its parent. `close` gets the library's own descriptors that
-    /// nobody uses here; `list` gives a socket its record.
+    /// are not used here; `list` gives a socket its record.
     pub fn fork(&self, close: impl Fn(i32), list: impl Fn(i32, &Entry)) {
         for (fd, entry) in (0..).zip(self.all()) {
             entry.set_record(None);

@@ -2,7 +2,7 @@
 //! a spin makes call after call, and the number may become another file's between two of them.
 //!
 //! So a thread that spins is noted at the entry ([`Visit`]). Who closes the number leaves a copy of the descriptor, the heir,
-//! says so ([`Visitors::begin_closing`]), and closes when no visitor is left; each of them goes on with the heir, which the last
+//! reports it ([`Visitors::begin_closing`]), and closes when no visitor is left; each of them goes on with the heir, which the last
 //! one closes ([`Visitors::release`]).
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::SeqCst};

@@ -30,7 +30,7 @@ impl std::fmt::Debug for Batch {
     }
 }
 
-// SAFETY: the pointers lead into the memory of this very value, and nobody else has them.
+// SAFETY: the pointers lead into the memory of this very value, and no other code has them.
 unsafe impl Send for Batch {}
 
 impl Batch {
@@ -80,7 +80,7 @@ impl Batch {
     /// Sets where one message goes, and what it bears beside its bytes.
     ///
     /// # Safety
-    /// `control` has so many bytes of control messages, which live as long as this value and are not written to.
+    /// `control` has this many bytes of control messages, which live as long as this value and are not written to.
     #[inline]
     pub(crate) unsafe fn set_target(&mut self, at: usize, to: &RawAddress, control: *mut c_void, control_bytes: usize) {
         self.names[at] = *to;

@@ -7,7 +7,7 @@
 //!
 //! - sending: `send` for single datagrams, else `sendmmsg`; with UDP_SEGMENT (udp(7)) one message holds many datagrams.
 //! - receiving: `recv`, else `recvmmsg` with MSG_WAITFORONE: what is there is taken, nothing is waited for beyond the
-//!   first. With UDP_GRO the kernel says in a control message how long the joined datagrams are.
+//!   first. With UDP_GRO the kernel gives in a control message how long the joined datagrams are.
 //! - TCP: `send` and `recv` of one buffer.
 
 mod flow;
@@ -137,7 +137,7 @@ pub fn udp_headers(v6: bool) -> u32 {
 
 /// Ends the sending half of a TCP connection: the peer reads to the end of what was sent.
 pub fn end_sending(socket: &DataSocket) {
-    // A connection that is gone has no half to end.
+    // A closed connection has no half to end.
     let _ = nix::sys::socket::shutdown(socket.write_fd(), nix::sys::socket::Shutdown::Write);
 }
 

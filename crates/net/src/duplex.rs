@@ -23,7 +23,7 @@ pub struct Message {
     pub from: u16,
     /// When the stack (or the NIC) received it, in ns since 1970; 0 without stamps.
     pub stack_ns: u64,
-    /// What repairs cost it, where a protocol of ours repairs losses; nothing elsewhere.
+    /// What repairs cost it, where a protocol of windhover repairs losses; nothing elsewhere.
     pub repaired: Repaired,
 }
 
@@ -62,10 +62,10 @@ pub trait Outbox: Send {
 
 /// The receiving half.
 pub trait Inbox: Send {
-    /// Waits for one message. Errors: the way is broken or a peer is gone.
+    /// Waits for one message. Errors: the way is broken or a peer has ended.
     fn wait(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError>;
 
-    /// Takes one message if one is there, without waiting. Errors: the way is broken or a peer is gone.
+    /// Takes one message if one is there, without waiting. Errors: the way is broken or a peer has ended.
     fn look(&mut self, buffer: &mut [u8]) -> Result<Arrival, PathError>;
 
     /// Datagrams so far that came from somebody else than a peer.

@@ -3,7 +3,7 @@
 //!
 //! Each frame has the shape of a UDP datagram between the two ends' addresses, because that is what a network delivers and an
 //! XDP program can tell apart. Its headers are built before the loop. A UDP socket of the kernel has the port meanwhile,
-//! so nobody else gets it; the path was proved over it.
+//! so no other program gets it; the path was proved over it.
 
 use crate::icmp::checksum;
 use crate::path::PathError;
@@ -26,7 +26,7 @@ const UDP: u8 = 17;
 /// How long a neighbour may take to answer: the kernel asks three times, a second apart. The control connection has usually
 /// found it already.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// How long the end of another session on the interface is waited for: it may have been told of its end just now.
+/// How long the end of another session on the interface is waited for: it may have been asked to end just now.
 const HANDOVER: Duration = Duration::from_millis(500);
 /// Sends in a row that find no room before the way is given up: the interface takes nothing any more.
 const TRIES: u32 = 10_000;

@@ -23,7 +23,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Echoed {
-    /// A reply to one of this socket's requests; its sequence number says to which.
+    /// A reply to one of this socket's requests; its sequence number shows to which.
     Reply(EchoReply),
     /// A signal interrupted the wait.
     Interrupted,
@@ -172,7 +172,7 @@ fn ended(what: Received) -> Echoed {
     }
 }
 
-/// A ping socket, else a raw one; says which.
+/// A ping socket, else a raw one, and which it is.
 fn open_socket(v6: bool) -> Result<(OwnedFd, bool), NetError> {
     let (domain, protocol) =
         if v6 { (libc::AF_INET6, libc::IPPROTO_ICMPV6) } else { (libc::AF_INET, libc::IPPROTO_ICMP) };

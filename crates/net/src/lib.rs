@@ -15,7 +15,7 @@
 //! ```text
 //! udp:  let mut socket = DataSocket::bind(&socket_spec, &end, local)?;
 //!       let Some((bytes, Some(from))) = socket.receive_once(&mut buffer, timeout)? …  // the proof
-//!       socket.set_peer(from)?;                                          // connects it, when the spec says so
+//!       socket.set_peer(from)?;                                          // connects it, when the spec asks for it
 //! tcp:  let listener = DataListener::bind(&socket_spec, &end, local)?;
 //!       let socket = listener.accept(timeout)?;
 //! unix, pipe:  local_pair(&socket_spec, &initiator, &reflector)? before the child starts,

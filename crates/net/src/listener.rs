@@ -68,7 +68,7 @@ impl DataListener {
         self.local
     }
 
-    /// Waits for a connection; `None` after `timeout`. [`DataSocket::peer_address`] says from whom. Errors: accepting
+    /// Waits for a connection; `None` after `timeout`. [`DataSocket::peer_address`] is from whom. Errors: accepting
     /// failed.
     pub fn accept(&self, timeout: Duration) -> Result<Option<DataSocket>, NetError> {
         let failed = |cause| NetError::Accept { address: self.local, cause };

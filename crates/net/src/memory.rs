@@ -127,7 +127,7 @@ impl Memory {
         }
         let slot = self.outbox.slot();
         #[expect(clippy::cast_ptr_alignment, reason = "slots begin at multiples of 4096")]
-        // SAFETY: the slot has room for the longest message behind its length; until the count is raised it is ours.
+        // SAFETY: the slot has room for the longest message behind its length; until the count is raised it is this side's.
         unsafe {
             slot.cast::<u32>().write(u32::try_from(message.len()).unwrap_or(0));
             slot.add(MESSAGE_AT).copy_from_nonoverlapping(message.as_ptr(), message.len());
@@ -177,7 +177,7 @@ impl Transport for Memory {
         }
         let slot = self.inbox.slot();
         #[expect(clippy::cast_ptr_alignment, reason = "slots begin at multiples of 4096")]
-        // SAFETY: the sender wrote the slot before it raised the count, and leaves it alone until ours is raised.
+        // SAFETY: the sender wrote the slot before it raised the count, and leaves it alone until this side's is raised.
         let length = (unsafe { slot.cast::<u32>().read() } as usize).min(LONGEST);
         let taken = length.min(buffer.len());
         // SAFETY: as above; the slot holds `length` bytes, the buffer at least `taken`, and they do not overlap.

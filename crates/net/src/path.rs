@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Received {
-    /// A message of so many bytes. Streams and pipes: always the buffer's length. Datagrams: the datagram's true
+    /// A message of this many bytes. Streams and pipes: always the buffer's length. Datagrams: the datagram's true
     /// length, so more than the buffer's length means that its end was cut off (MSG_TRUNC, recv(2)).
     Bytes(usize),
     /// A signal interrupted the wait (EINTR). A partly received stream message is kept: calling again with the same
@@ -66,12 +66,12 @@ pub trait Path {
 
     /// Waits for one message. Streams and pipes fill `buffer` exactly; datagrams take what one datagram holds. Datagrams
     /// from somebody else than the peer are dropped and counted by [`Path::foreign`]. Errors: the path is broken or the
-    /// peer is gone.
+    /// peer has ended.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, PathError>;
 
     /// Drops the datagrams that are waiting, without blocking, and returns how many there were. Streams and pipes keep
-    /// theirs and return 0. `scratch` may be of any size; what does not fit is dropped too. Errors: the path is broken or
-    /// the peer is gone.
+    /// their data and return 0. `scratch` may be of any size; what does not fit is dropped too. Errors: the path is broken or
+    /// the peer has ended.
     fn drain(&mut self, _scratch: &mut [u8]) -> Result<u64, PathError> {
         Ok(0)
     }

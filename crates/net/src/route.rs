@@ -84,7 +84,7 @@ pub fn source_for(peer: SocketAddr) -> Result<IpAddr, NetError> {
     own.map(|own| own.ip()).ok_or_else(|| failed(io::ErrorKind::Unsupported.into()))
 }
 
-/// A UDP socket connected to `peer`, by which the kernel says what it would do. Sends nothing.
+/// A UDP socket connected to `peer`, by which the kernel reports what it would do. Sends nothing.
 pub(crate) fn routed(peer: SocketAddr) -> Result<OwnedFd, NetError> {
     let failed = |cause| NetError::NoRoute { address: peer.ip(), cause };
     let socket = sys::socket(sys::domain(peer.is_ipv6()), libc::SOCK_DGRAM, 0)

@@ -106,11 +106,11 @@ pub(crate) fn own(fd: c_int) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(last());
     }
-    // SAFETY: the call that returned it made it for us, and nobody else has it.
+    // SAFETY: the call that returned it made it for this caller, and no other code has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// memfd_create(2) with so many zero bytes.
+/// memfd_create(2) with this many zero bytes.
 pub(crate) fn memory_file(name: &std::ffi::CStr, bytes: usize) -> io::Result<OwnedFd> {
     // SAFETY: the name ends with zero and lives through the call.
     let file = own(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
@@ -179,7 +179,7 @@ pub(crate) fn get_bytes(fd: RawFd, level: c_int, name: c_int, room: &mut [u8]) -
 /// SIOCOUTQ (the number of TIOCOUTQ).
 pub(crate) fn output_queue(fd: RawFd) -> io::Result<u64> {
     let mut value: c_int = 0;
-    // SAFETY: TIOCOUTQ writes one int to where it is told.
+    // SAFETY: TIOCOUTQ writes one int to the given place.
     let done = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut value) };
     if done == 0 { Ok(u64::try_from(value).unwrap_or(0)) } else { Err(last()) }
 }
@@ -347,7 +347,7 @@ pub(crate) fn recvmsg(fd: RawFd, buffer: &mut [u8], flags: c_int, ttl: &mut Opti
 /// `message` must have been filled by recvmsg(2), and its control buffer must live and not be written to.
 #[inline]
 pub(crate) unsafe fn each_control(message: &libc::msghdr, mut with: impl FnMut(c_int, c_int, &[u8])) {
-    // SAFETY: by the caller's promise the walk stays within the control buffer; each entry's length says how many bytes
+    // SAFETY: by the caller's promise the walk stays within the control buffer; each entry's length is how many bytes
     // of data follow its header, and the kernel never lets them reach beyond the buffer (MSG_CTRUNC cuts them).
     unsafe {
         let header = libc::CMSG_LEN(0) as usize;

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 /// A control connection to `address`, from `bind` and through `device` where they are given, with TCP_NODELAY. Errors:
-/// nobody listens there, nobody answers within `timeout`, or the local address cannot be had.
+/// no program listens there, no answer comes within `timeout`, or the local address cannot be had.
 pub fn connect(
     address: SocketAddr,
     bind: Option<IpAddr>,

@@ -45,7 +45,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Fills the buffer. When the time-out is over, it ends or goes on as `gives_up` says.
+    /// Fills the buffer. When the time-out is over, it ends or goes on by `gives_up`.
     fn receive(&self, fd: RawFd, buffer: &mut [u8], gives_up: impl Fn() -> bool) -> Result<Part, PathError> {
         let flags = if self.spin { libc::MSG_DONTWAIT } else { libc::MSG_WAITALL };
         let mut filled = 0;
@@ -128,7 +128,7 @@ impl<'a> TransactionClient<'a> {
     }
 
     /// One transaction: connect, send `request`, receive exactly `response`, see the server close, close. Anything but
-    /// [`Received::Bytes`] means that this transaction was given up and its connection closed. Errors: the server is gone,
+    /// [`Received::Bytes`] means that this transaction was given up and its connection closed. Errors: the server has ended,
     /// or no local port is left.
     pub fn transact(&mut self, request: &[u8], response: &mut [u8]) -> Result<Received, PathError> {
         let socket = self.connect()?;
@@ -165,7 +165,7 @@ impl<'a> TransactionClient<'a> {
     }
 }
 
-/// What the loop says of a socket that could not be made or set up.
+/// What the loop returns for a socket that could not be made or set up.
 fn not_made(error: &NetError) -> PathError {
     let failed = |call, cause: &io::Error| PathError::Failed { call, errno: cause.raw_os_error().unwrap_or(libc::EIO) };
     match error {

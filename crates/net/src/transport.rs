@@ -8,7 +8,7 @@ use libc::c_int;
 use std::os::fd::RawFd;
 
 pub(crate) enum ReceiveStep {
-    /// A whole message of so many bytes.
+    /// A whole message of this many bytes.
     Whole(usize),
     /// Progress, but no whole message yet: a part of one, or somebody else's datagram.
     More,

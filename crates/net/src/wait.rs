@@ -114,7 +114,7 @@ pub(crate) struct Waited<'a> {
 }
 
 impl Waited<'_> {
-    /// A poll found nothing: goes on, or says why not.
+    /// A poll found nothing: goes on, or returns why not.
     #[inline]
     pub(crate) fn nothing(&mut self) -> Option<Received> {
         self.polls = self.polls.wrapping_add(1);

@@ -125,7 +125,7 @@ fn what_cannot_be_followed_is_said() {
     capture.follow(flow, Some("127.0.0.1")).unwrap();
     assert_eq!(capture.counts(), CaptureCounts::default());
     capture.stop();
-    // It takes no more orders and keeps nobody waiting.
+    // It takes no more orders and keeps no one waiting.
     thread.join().unwrap();
     let flow = Flow { number: 6, far: "127.0.0.1:10".parse().unwrap(), near_port: None, group: None };
     capture.follow(flow, None).unwrap();

@@ -16,7 +16,7 @@ const NO_IDLE: IdleDescriptors =
 /// select(2) does not take.
 static DESCRIPTORS: RwLock<()> = RwLock::new(());
 
-/// A ping-pong of `rounds`; the reflector must have seen each, and must end when it is told to.
+/// A ping-pong of `rounds`; the reflector must have seen each, and must end when it is asked to.
 fn pingpong(spec: &SocketSpec, (here, there): (Receive, Receive), v6: bool, size: usize, rounds: u32) {
     let _few = DESCRIPTORS.read().unwrap();
     let pair = ends(spec, &end(here), &end(there), v6);

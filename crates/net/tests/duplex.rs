@@ -16,7 +16,7 @@ fn options(receive: Receive, stop: &AtomicBool) -> PathOptions<'_> {
     PathOptions { receive, idle: IdleDescriptors::default(), clock: Clock::raw(), timeout_ns: 0, stop }
 }
 
-/// Sends so many messages to each of `peers` and takes all that comes back: bytes, peer, whether there was a stamp.
+/// Sends this many messages to each of `peers` and takes all that comes back: bytes, peer, whether there was a stamp.
 struct Exchange {
     peers: u16,
     count: u8,
@@ -234,7 +234,7 @@ fn what_is_sent_is_stamped_by_its_number() {
     assert_eq!(none, 0, "each is told once");
 }
 
-/// Every way of waiting, with stamps of what is sent: none is kept awake, all are told.
+/// Every way of waiting, with stamps of what is sent: none is kept awake, all are reported.
 #[test]
 fn stamps_of_sends_do_not_keep_a_wait_from_waiting() {
     let (one, other, stop) = (Echo::start("127.0.0.1:0"), Echo::start("127.0.0.1:0"), AtomicBool::new(false));

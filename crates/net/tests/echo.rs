@@ -24,7 +24,7 @@ fn echo(test: &str, receive: Receive, v6: bool) -> Option<bool> {
         let Echoed::Reply(reply) = socket.receive().unwrap() else { panic!("no reply") };
         assert_eq!((reply.sequence, reply.payload_bytes), (sequence, bytes));
         assert_eq!(reply.identifier, socket.identifier());
-        // The answer has the far kernel's own TTL, not ours.
+        // The answer has the far kernel's own TTL, not this one's.
         assert!(reply.ttl.is_some_and(|ttl| ttl >= 32), "{reply:?}");
     }
     assert_eq!(socket.send(0, &[0; 2001]), Err(PathError::TooLarge { bytes: 2001 }));
@@ -48,7 +48,7 @@ fn both_kinds_of_socket_work() {
     if !common::own_namespace("both_kinds_of_socket_work") {
         return;
     }
-    // A namespace begins with a range that nobody is in.
+    // A namespace begins with a range without any group.
     for (range, raw) in [("1 0", true), ("0 2147483647", false)] {
         let setting = format!("net.ipv4.ping_group_range={range}");
         let set = std::process::Command::new("sysctl").args(["-qw", &setting]).status();

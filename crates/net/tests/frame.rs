@@ -42,7 +42,7 @@ fn pingpong(initiator: &mut DataSocket, reflector: &mut DataSocket, receive: Rec
 }
 
 /// Catches: frames with wrong lengths or checksums, padding taken for data, frames that the kernel's socket gets as well, a
-/// wait that sleeps through a frame, and both ends on one interface that are not told apart.
+/// wait that sleeps through a frame, and both ends on one interface that are not distinguished.
 #[test]
 fn over_the_loopback_interface() {
     if !own_namespace("over_the_loopback_interface") {
@@ -141,7 +141,7 @@ fn over_a_wire_with_every_backend() {
             assert_eq!(outcome, Err(PathError::TooLarge { bytes: long }));
             with_path(&mut here, &options(Receive::Spin, &NEVER), Send(1)).unwrap().unwrap();
         });
-        // It may have gone with the other end's namespace.
+        // It may have been removed with the other end's namespace.
         let _ = Command::new("ip").args(["link", "delete", "left"]).output().unwrap();
     }
 }
@@ -198,7 +198,7 @@ impl windhover_net::PathVisitor for UntilEnd {
     }
 }
 
-/// Sends one message of so many bytes.
+/// Sends one message of this many bytes.
 struct Send(usize);
 
 impl windhover_net::PathVisitor for Send {

@@ -49,7 +49,7 @@ fn carry(case: Case, rounds: u32) {
     });
 }
 
-/// Reflects so many messages, then ends by itself.
+/// Reflects this many messages, then ends by itself.
 struct Exactly {
     rounds: u32,
 }
@@ -66,7 +66,7 @@ impl windhover_net::PathVisitor for Exactly {
     }
 }
 
-/// The second process; when it is not told what to carry, everything, without the shim.
+/// The second process; when it is not given what to carry, everything, without the shim.
 #[test]
 fn second_process() {
     let Ok(wanted) = std::env::var(CARRY) else {

@@ -87,7 +87,7 @@ fn other_ways_to_wait_are_refused() {
     assert!(matches!(result.err(), Some(NetError::Unsupported { .. })));
 }
 
-/// Anybody at the client's address may connect. Who says nothing, or half of it, does not hold up the client.
+/// Anybody at the client's address may connect. Who sends nothing, or half of it, does not hold up the client.
 #[test]
 fn silent_connections_do_not_hold_up_the_client() {
     let spec = SocketSpec::new(Protocol::Tcp);

@@ -1,4 +1,4 @@
-//! What a path says when the peer is gone, a signal comes, nothing arrives, or somebody else sends.
+//! What a path returns when the peer has ended, a signal comes, nothing arrives, or another socket sends.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, unsafe_code, reason = "tests")]
 
 mod common;
@@ -33,7 +33,7 @@ fn a_lack_of_descriptors_is_no_lack_of_an_interface_or_a_route() {
     }
 }
 
-/// One receive into a buffer of so many bytes.
+/// One receive into a buffer of this many bytes.
 struct Once(usize);
 
 impl PathVisitor for Once {
@@ -362,7 +362,7 @@ fn connecting_ends_in_time() {
     if !common::own_namespace("connecting_ends_in_time") {
         return;
     }
-    // A neighbour that does not answer: nobody is at the other end of the cable.
+    // A neighbour that does not answer: no host is at the other end of the cable.
     common::ip(&["link", "add", "here", "type", "veth", "peer", "name", "there"]);
     common::ip(&["address", "add", "198.18.9.1/24", "dev", "here"]);
     common::ip(&["link", "set", "here", "up"]);

@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 combine(&coefficients[..group], |at| &data[at], black_box(out));
             }
         });
-        // The first packets are lost; the parity stands in for them.
+        // The first packets are lost; the parity replaces them.
         let numbers: Vec<usize> = (count..group + count).collect();
         let have: Vec<&[u8]> = data[count..].iter().chain(&parity).map(Vec::as_slice).collect();
         let mut lost = vec![vec![0; BYTES]; count];

@@ -60,7 +60,7 @@ pub(crate) fn mend(bytes: &mut [u8]) {
     }
 }
 
-/// Both engines, without and with parity: steps of a kind byte, a length byte, and so many bytes of a datagram.
+/// Both engines, without and with parity: steps of a kind byte, a length byte, and as many bytes of a datagram.
 pub fn engines(script: &[u8]) {
     let source = SourceConfig { window_packets: 16, ..SourceConfig::new(Tsi::default(), 7500, GROUP, ADDRESS) };
     let receiver = ReceiverConfig { window_packets: 16, max_sources: 2, ..ReceiverConfig::new(7500, GROUP, 1) };

@@ -17,8 +17,8 @@
 //!
 //! # The protocol in ten points
 //! - A session is one source, named by its [`Tsi`]; a receiver may hear many, each with a window of its own.
-//! - Data are numbered from one packet to the next, and kept by the source in its *transmit window*: the newest so many
-//!   packets. Its oldest number, the *trail*, is in every packet, so receivers know what can no longer be had.
+//! - Data are numbered from one packet to the next, and kept by the source in its *transmit window*: the newest packets,
+//!   up to a fixed number. Its oldest number, the *trail*, is in every packet, so receivers know what can no longer be had.
 //! - A receiver that sees a number beyond the one that it expects, in data or as the *lead* of an SPM, has found a gap.
 //! - It waits a random *back-off*. If it hears another receiver's NAK meanwhile, it waits for the repair instead.
 //! - Then it sends a NAK, unicast, to the address that the newest SPM named. Before the first SPM it cannot, and holds it.
@@ -40,7 +40,7 @@
 //! # let mut receiver = Receiver::new(ReceiverConfig::new(7500, "239.192.0.1".parse()?, 1))?;
 //! # let (mut buffer, mut message) = ([0; 1500], [0; 9000]);
 //! loop {
-//!     // 1. Wait for a datagram, no longer than the engine says.
+//!     // 1. Wait for a datagram, no longer than the engine's time-out.
 //!     if let Some((from, datagram)) = wait_for_datagram(receiver.poll_timeout()) {
 //!         // 2. Hand it in. What is no packet is an error that may be passed over: it is counted.
 //!         let _ = receiver.handle_datagram(now_ns(), from, &datagram);
@@ -63,7 +63,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Source`] takes messages by [`Source::send`] instead, and has no events; a full queue says so at once, nothing blocks.
+//! A [`Source`] takes messages by [`Source::send`] instead, and has no events; a full queue is an error at once, nothing blocks.
 //! Times are nanoseconds of any clock that does not go back. After their start, neither allocates. `examples/udp.rs` has
 //! both over real sockets.
 //!

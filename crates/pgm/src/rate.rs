@@ -3,7 +3,7 @@
 //! A receiver's NAKs have such a limit too (section 6.3 and its cautions on traffic): whoever forges packets of a source must
 //! not make a receiver flood the address that they name. A source earns as many bytes of NAKs as its data packets have, so
 //! NAKs never take more than the stream itself, and a busy stream with heavy losses is asked for all it lost. Without data a
-//! small constant rate is left, for a source that stands still and for a loss at its end.
+//! small constant rate is left, for a source that does not advance and for a loss at its end.
 
 const SECOND: u128 = 1_000_000_000;
 /// The longest NAK in bytes: 63 numbers, IPv6 addresses.

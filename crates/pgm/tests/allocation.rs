@@ -114,7 +114,7 @@ fn exercise(way: &mut LossyPath, next: Source) {
     way.run(way.now + 200 * MS);
     way.source.close();
     way.run(way.now + 200 * MS);
-    // Another source on the place of the one that is gone.
+    // Another source on the place of the one that ended.
     way.source = next;
     way.run(way.now + 1500 * MS);
     for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! Descriptors of this library's own. They have high numbers: programs count on the lowest free ones for theirs.
+//! Descriptors of this library's own. They have high numbers: programs count on the lowest free ones for their own.
 
 use crate::table::{OWN, TABLE};
 use crate::{kernel, table, time};

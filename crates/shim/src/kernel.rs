@@ -20,7 +20,7 @@ pub(crate) fn closes_on_exec(fd: c_int) -> bool {
 /// Closes a descriptor; errno stays.
 pub(crate) fn close(fd: c_int) {
     let before = errno::get();
-    // SAFETY: the caller's own, which nobody else uses.
+    // SAFETY: the caller's own, which no other code uses.
     unsafe { real::close.get()(fd) };
     errno::set(before);
 }
@@ -83,7 +83,7 @@ pub(crate) fn timeout_ns(fd: c_int, option: c_int) -> u64 {
     if ns == 0 { u64::MAX } else { ns }
 }
 
-/// Has a socket drop what a program of classic BPF says. Whether the kernel allows it.
+/// Has a socket drop what a program of classic BPF selects. Whether the kernel allows it.
 pub(crate) fn attach_filter(fd: c_int, code: &mut [libc::sock_filter]) -> bool {
     let program = libc::sock_fprog { len: u16::try_from(code.len()).unwrap_or(0), filter: code.as_mut_ptr() };
     set_option(fd, SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
@@ -107,7 +107,7 @@ pub(crate) fn take_wake(wake_fd: c_int) {
     unsafe { libc::syscall(libc::SYS_read, wake_fd, &raw mut count, 8) };
 }
 
-/// Sends the calling thread the signal of a connection that nobody reads.
+/// Sends the calling thread the signal of a connection without a reader.
 pub(crate) fn raise_pipe() {
     // SAFETY: a signal to the calling thread, as the kernel sends it.
     unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE) };

@@ -1,4 +1,4 @@
-//! The preload library of `windhover bypass`: stands in front of the C library's network calls in programs of others.
+//! The preload library of `windhover bypass`: replaces the C library's network calls in unmodified programs.
 //!
 //! A blocking call on an internet socket is tried again and again without waiting, for the budget of its kind, before the
 //! call itself is made and sleeps. What it returns, its errno, time-outs and signals are the kernel's. Calls of anything

@@ -291,7 +291,7 @@ pub(crate) fn remove() {
         && is_own_process()
         && let Some(path) = path_of_page(&mut path)
     {
-        // Whoever has it open knows by this that nobody killed the process.
+        // Whoever has it open knows by this that the process was not killed.
         show(page::AT_MAGIC, 0);
         // SAFETY: the path ends with NUL.
         unsafe { libc::unlink(path.as_ptr()) };
@@ -345,7 +345,7 @@ fn open_new(path: &CStr) -> Option<c_int> {
     None
 }
 
-/// Moves the counters to the file; says whether it did. On a full disk they stay where they are.
+/// Moves the counters to the file; whether it did. On a full disk they stay where they are.
 fn map(file: c_int) -> bool {
     let Ok(length) = libc::off_t::try_from(page::BYTES) else { return false };
     let protection = libc::PROT_READ | libc::PROT_WRITE;

@@ -1,4 +1,4 @@
-//! The functions that this library stands in front of, found once by dlsym(RTLD_NEXT): the C library's, or those of a
+//! The functions that this library replaces, found once by dlsym(RTLD_NEXT): the C library's, or those of a
 //! library that was preloaded after this one.
 
 use libc::{

@@ -1,4 +1,4 @@
-//! Signal handlers of the program, each behind one of ours that counts: a spin has to end where the kernel's sleep would
+//! Signal handlers of the program, each behind one of this library that counts: a spin has to end where the kernel's sleep would
 //! have ended with EINTR.
 
 use crate::{errno, pending, real, thread};

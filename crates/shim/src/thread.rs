@@ -281,12 +281,12 @@ pub(crate) fn switches() -> i64 {
 }
 
 /// Whether a spin that had the CPU at `before_ns` and again at `now_ns` lost it to another thread meanwhile. `offered`: it offered
-/// the CPU by sched_yield, and its [`switches`] were so many before; they are brought up to date. Its thread's next calls then sleep at
+/// the CPU by sched_yield, and its [`switches`] were this many before; they are brought up to date. Its thread's next calls then sleep at
 /// once for `least_ns`; longer each time that this follows soon.
 pub(crate) fn lost_cpu(before_ns: u64, now_ns: u64, offered: Option<&mut i64>, least_ns: u64) -> bool {
     /// Longer than a round of attempts takes.
     const ROUND_NS: u64 = 100_000;
-    /// Longer than an offer of the CPU takes that nobody accepts.
+    /// Longer than an offer of the CPU takes that no thread accepts.
     const OFFER_NS: u64 = 15_000;
     /// Shorter than an offer takes that another thread accepts, however soon it gives the CPU back.
     const SWITCHED_NS: u64 = 1000;

@@ -1,4 +1,4 @@
-//! Times: the clock, pauses, and the times that calls take. `u64::MAX` ns stands for a time without end.
+//! Times: the clock, pauses, and the times that calls take. `u64::MAX` ns means a time without end.
 
 use libc::{c_int, timespec};
 

@@ -27,7 +27,7 @@ impl Address {
         self.0 >> 32 == MAPPED >> 32
     }
 
-    /// The address of the same family that stands for all.
+    /// The unspecified address of the same family.
     pub(crate) fn any(self) -> Self {
         if self.is_v4() { Self::ANY_V4 } else { Self::ANY_V6 }
     }

@@ -10,7 +10,7 @@ pub enum ReceiveChecksum {
     #[default]
     Verify,
     /// As before, but the sum of the pseudo-header alone is accepted too: the kernel leaves it to the network device to
-    /// finish the sum, and veth devices deliver frames whose sum nobody finished.
+    /// finish the sum, and veth devices deliver frames with an unfinished sum.
     VerifyOrPartial,
     /// None is looked at: the network device did.
     Skip,
@@ -25,7 +25,7 @@ pub struct Config {
     pub addresses: Vec<IpAddr>,
     /// MTU of the interface: bytes of the longest IP packet, 576 to 65,535. Default 1500.
     pub mtu: u16,
-    /// Random bytes that nobody else knows: they make sequence numbers, cookies and the places in hash tables.
+    /// Secret random bytes: they make sequence numbers, cookies and the places in hash tables.
     pub secret: [u8; 16],
     /// Whether checksums of TCP and UDP are checked.
     pub receive_checksum: ReceiveChecksum,

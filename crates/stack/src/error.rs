@@ -1,7 +1,7 @@
 //! What a call can fail with: each is one value of errno.
 
 /// Why a call did nothing, or what happened to a socket. A variant's number is its errno on Linux (all architectures but Alpha, MIPS,
-/// PA-RISC and SPARC); its message says what it means.
+/// PA-RISC and SPARC); its message explains it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(i32)]
 pub enum Error {

@@ -83,8 +83,8 @@ struct World {
     options: TcpOptions,
 }
 
-/// A script of steps: a byte that says what, one that says how much, and as many bytes of a frame or of its fields. Frames
-/// between the stacks arrive or not as the script says; forged ones come between.
+/// A script of steps: a byte for the kind, one for the length, and as many bytes of a frame or of its fields. Frames
+/// between the stacks arrive or not by the script; forged ones come between.
 pub fn frames(script: &[u8]) {
     let bits = script.first().copied().unwrap_or(0);
     let options = TcpOptions {

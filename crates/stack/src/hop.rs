@@ -1,4 +1,4 @@
-//! Where frames for a remote address go: told by the caller, because the kernel owns routes and neighbours.
+//! Where frames for a remote address go: given by the caller, because the kernel owns routes and neighbours.
 
 use crate::address::{Address, Keyed, Table};
 use std::collections::HashMap;

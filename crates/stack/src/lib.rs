@@ -2,7 +2,7 @@
 //! in, frames and events come out.
 //!
 //! It is made to run inside an unmodified program, below its socket calls and above a driver such as AF_XDP: one [`Stack`]
-//! a process, in one lock. The kernel keeps what it owns: addresses, routes, neighbours and ports. The stack is told its
+//! a process, in one lock. The kernel keeps what it owns: addresses, routes, neighbours and ports. The stack is given its
 //! addresses ([`Config`]) and, for each remote address, the next hop ([`Hop`]); it asks for one that it does not know by
 //! [`Event::NeighbourNeeded`]. It answers neither ARP nor neighbour discovery nor echo requests, and it never fragments.
 //!
@@ -44,7 +44,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A driver calls [`Stack::handle_frame`] for each frame, [`Stack::handle_timeout`] when [`Stack::poll_timeout`] says so (or
+//! A driver calls [`Stack::handle_frame`] for each frame, [`Stack::handle_timeout`] when [`Stack::poll_timeout`] is due (or
 //! in each round of a spin loop: it costs nothing while nothing is due), then [`Stack::poll_transmit`] until it has no more,
 //! and [`Stack::poll_event`] where it waits for sockets. Calls of the application come between, followed by
 //! `poll_transmit`. After a connection is set up, none of them allocates.

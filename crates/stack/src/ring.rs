@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 /// Memory of rings that are no more, for the next ones: a short connection would else pay for pages that the allocator takes from the
-/// kernel and gives back, or for zeroes that nobody reads.
+/// kernel and gives back, or for zeroes that are not read.
 static SPARE: Mutex<Vec<Box<[u8]>>> = Mutex::new(Vec::new());
 /// Pieces kept, and from which size on.
 const MOST_SPARE: usize = 64;
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Room for at least so many bytes. New memory is zeroed by the allocator, so untouched pages cost nothing.
+    /// Room for at least this many bytes. New memory is zeroed by the allocator, so untouched pages cost nothing.
     pub(crate) fn new(capacity: usize) -> Self {
         let capacity = if capacity == 0 { 0 } else { capacity.next_power_of_two() };
         let kept = (capacity >= WORTH_KEEPING).then(|| {
@@ -41,7 +41,7 @@ impl Ring {
         self.most
     }
 
-    /// Takes so many bytes at most from now on, as far as its memory goes; how many. What it has stays.
+    /// Takes this many bytes at most from now on, as far as its memory goes; how many. What it has stays.
     pub(crate) fn limit(&mut self, most: usize) -> usize {
         self.most = most.min(self.bytes.len());
         self.most
@@ -90,7 +90,7 @@ impl Ring {
         added
     }
 
-    /// Takes in so many bytes that were written behind the end before.
+    /// Takes in this many bytes that were written behind the end before.
     pub(crate) fn extend(&mut self, count: usize) {
         self.length = (self.length + count).min(self.bytes.len());
     }

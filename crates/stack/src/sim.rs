@@ -1,5 +1,5 @@
 //! A network in virtual time, for tests: stacks on one switch, each behind a link that has a rate, a queue and a delay, and
-//! that loses, doubles, reorders and corrupts frames as a seed says.
+//! that loses, doubles, reorders and corrupts frames by a seed.
 //!
 //! The stack knows no clock and no socket, so a whole network runs in one thread as fast as the processor can, and the same
 //! seed gives the same frames in the same order. The module is public because code that is built on the stack can be tested

@@ -180,7 +180,7 @@ pub(crate) fn write(template: &ip::Template, flow: &Flow, payload: &[u8], frame:
     wire::put(datagram, 0, &[s0, s1, d0, d1, l0, l1, 0, 0]);
     wire::put_slice(datagram, HEADER, payload);
     let sum = template.checksum(datagram);
-    // Zero says that there is none (RFC 768).
+    // Zero means that there is none (RFC 768).
     wire::put(datagram, 6, &if sum == [0, 0] { [0xff, 0xff] } else { sum });
     Some(template.length() + length)
 }

@@ -153,7 +153,7 @@ mod tests {
             wheel.set(long(index), expected[index].map_or(Instant::NEVER, Instant));
             let reach = 1 << random.scaled(36);
             now += random.scaled(reach);
-            // Nothing is due before the wheel says so.
+            // Nothing is due before the wheel reports it.
             let first = expected.iter().flatten().min();
             assert!(wheel.next().is_none_or(|next| first.is_some_and(|first| next.0 <= first + 65_536)));
             while let Some(index) = wheel.due(Instant(now)) {

@@ -116,7 +116,7 @@ impl Attributes {
         Some(Self {
             class,
             nice: raw.nice,
-            // The kernel says the slice that is in force, asked for or not; so this is only told of those asked for.
+            // The kernel reports the slice that is in force, asked for or not; so only those asked for are reported.
             slice: (fair && raw.runtime > 0).then(|| Duration::from_nanos(raw.runtime)),
             reset_on_fork: raw.flags & FLAG_RESET_ON_FORK != 0,
         })
@@ -127,7 +127,7 @@ impl Attributes {
 /// group, EBUSY without bandwidth for SCHED_DEADLINE, ESRCH for no such thread.
 pub fn set_attributes(thread: i32, attributes: &Attributes) -> Result<(), TaskError> {
     let raw = attributes.raw();
-    // SAFETY: the structure is valid for the call and says its own size.
+    // SAFETY: the structure is valid for the call and has its own size in it.
     let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const raw, 0) };
     let failed = |cause| TaskError::scheduling(format!("the scheduling of thread {thread} cannot be set"), cause);
     check(answer).map_err(failed)

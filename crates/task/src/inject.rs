@@ -1,6 +1,6 @@
 //! Locks and prefaults the memory of a program before its first instruction.
 //!
-//! Memory locks do not survive execve(2), so nobody can lock a program's memory from before it; and most programs do
+//! Memory locks do not survive execve(2), so no program's memory can be locked from before it; and most programs do
 //! not lock their own. A program that its parent traces stops right after the exec; the parent then lets it make system
 //! calls: mlockall(2), and a getrandom(2) of one byte into each page of its coming stack, which makes the kernel grow
 //! the stack there. Its registers and its code are put back before it goes on. Works for x86-64.

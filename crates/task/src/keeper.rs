@@ -16,10 +16,10 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// What a keeper says on standard output once it keeps.
+    /// What a keeper prints on standard output once it keeps.
     pub const READY: &str = "ready\n";
 
-    /// Starts one, in ordinary policy, and waits until it says [`Self::READY`]: from then on no signal to the starter's
+    /// Starts one, in ordinary policy, and waits until it prints [`Self::READY`]: from then on no signal to the starter's
     /// group reaches it. `None` when it ended before. The end of its standard input is the starter's end.
     pub fn start(launch: Launch) -> Result<Option<Self>, TaskError> {
         let mut child = launch

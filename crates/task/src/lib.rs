@@ -52,7 +52,7 @@ pub use signal::watchdog::{Progress, Watchdog};
 pub use stderr_tail::{StderrTail, read_pieces};
 pub use stdio::keep_stdout;
 
-/// What a system call that says -1 for a failure has said. Allocates nothing: also fit for the time between fork and exec.
+/// The result of a system call that returns -1 for a failure. Allocates nothing: also fit for the time between fork and exec.
 pub(crate) fn check(answer: impl Into<i64>) -> std::io::Result<()> {
     if answer.into() == -1 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -91,7 +91,7 @@ pub fn tell(calls: &[c_long]) -> Result<Listener, TaskError> {
         };
         TaskError::Refused { what: "system calls cannot be counted".to_owned(), cause, remedy }
     })?;
-    // SAFETY: made above and owned by nobody else.
+    // SAFETY: made above and owned by no other code.
     Ok(Listener(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
@@ -139,7 +139,7 @@ impl Listener {
             first: notice.arguments[0],
         });
         let answer = Answer { id: notice.id, value: 0, error: 0, flags: GO_ON };
-        // SAFETY: the kernel reads a record of the size that the request names. It fails where the thread is gone.
+        // SAFETY: the kernel reads a record of the size that the request names. It fails where the thread has ended.
         unsafe { libc::ioctl(self.0.as_raw_fd(), SEND, &raw const answer) };
         Ok(true)
     }
@@ -192,7 +192,7 @@ mod tests {
     fn calls_are_told_and_go_on() {
         let (give, take) = mpsc::channel();
         let caller = std::thread::spawn(move || {
-            // The listener's thread gets a filter first: whoever listens must not be among the told.
+            // The listener's thread gets a filter first: the listener must not be among the observed.
             give.send(tell(&[libc::SYS_socket, libc::SYS_bind])).unwrap();
             UdpSocket::bind("127.0.0.1:0").map(|socket| socket.local_addr().unwrap().port())
         });

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// What ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitEnd {
-    /// The process is gone.
+    /// The process has ended.
     Process,
     /// Nobody holds the other end of standard input any more.
     Input,
@@ -39,7 +39,7 @@ impl LongWait {
         Ok(Self { signals: SignalFd::with_flags(&asked, flags).map_err(failed)? })
     }
 
-    /// Waits until a process is gone, standard input ends, or SIGTERM comes. `lives`: the number is still that process'.
+    /// Waits until a process has ended, standard input ends, or SIGTERM comes. `lives`: the number is still that process'.
     pub fn wait(&self, process: Option<i32>, lives: &dyn Fn() -> bool) -> Result<WaitEnd, TaskError> {
         let number = process.and_then(|process| u32::try_from(process).ok());
         let descriptor = number.and_then(process_descriptor);

@@ -1,4 +1,4 @@
-//! What a process says on its stderr: each line is passed on at once, and the last ones are kept to explain its death.
+//! What a process writes to its stderr: each line is passed on at once, and the last ones are kept to explain its death.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Read};

@@ -19,7 +19,7 @@ fn family(marker: &str) -> Launch {
     Launch::new("sh").arg("-c").arg(format!("sleep {marker} & setsid sleep {marker} & sleep {marker}; wait"))
 }
 
-/// The part of the owner in these tests: starts what its role says, reports how it is contained, then waits.
+/// The part of the owner in these tests: starts what its role asks for, reports how it is contained, then waits.
 #[test]
 fn owner() {
     let Some(role) = role() else { return };
@@ -56,7 +56,7 @@ fn read_word(lines: &mut BufReader<ChildStdout>, word: &str) -> String {
     }
 }
 
-/// An owner that has started its family; how it says that it is contained.
+/// An owner that has started its family; how it reports that it is contained.
 fn owned(launch: Launch, marker: &str, members: usize) -> (Child, BufReader<ChildStdout>, String) {
     let mut owner = launch.start().unwrap();
     let mut lines = BufReader::new(owner.take_stdout().unwrap());
@@ -131,7 +131,7 @@ fn the_parent_death_signal_ends_a_child_and_only_that_does() {
         let (mut owner, _lines, _) = owned(copy("owner", &format!("{kind} {marker}")), &marker, 1);
         owner.kill().unwrap();
         let gone = if stays {
-            // Its owner is gone and waited for; a signal on its behalf would have been sent by now.
+            // Its owner has ended and was waited for; a signal on its behalf would have been sent by now.
             marked(&marker).is_empty()
         } else {
             eventually(|| marked(&marker).is_empty())
@@ -161,7 +161,7 @@ fn what_a_leader_leaves_in_its_group_is_killed_when_it_is_waited_for() {
     assert_eq!(child.try_wait().unwrap().unwrap().code(), Some(3), "asked again it says the same");
 }
 
-/// Init of a pid namespace that kills a group of its own: whom nobody else reaps, it reaps itself.
+/// Init of a pid namespace that kills a group of its own: what no other process reaps, it reaps itself.
 #[test]
 fn an_init_that_kills_a_group_keeps_no_zombies() {
     const NAME: &str = "an_init_that_kills_a_group_keeps_no_zombies";

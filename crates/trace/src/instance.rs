@@ -147,7 +147,7 @@ fn started(pid: &str) -> Option<u64> {
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }
 
-/// Removes instances whose process is gone.
+/// Removes instances whose process has ended.
 fn remove_stale(instances: &Path) {
     let Ok(entries) = fs::read_dir(instances) else { return };
     for entry in entries.flatten() {

@@ -1,5 +1,5 @@
 //! Where tracefs is. A system that has not mounted it keeps it so: a mount of our own hangs on a descriptor (fsopen(2),
-//! fsmount(2)), is seen by nobody else and goes with it.
+//! fsmount(2)), is seen by no other process and ends with it.
 
 use crate::TraceError;
 use std::ffi::CStr;
@@ -51,7 +51,7 @@ fn open(kind: &CStr) -> io::Result<OwnedFd> {
 
 fn owned(answer: libc::c_long) -> io::Result<OwnedFd> {
     match RawFd::try_from(answer) {
-        // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+        // SAFETY: the kernel has just made this descriptor for this call, and no other code knows it.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }

@@ -312,7 +312,7 @@ impl Engine {
 
     /// Closes a listener. Where no other listens at its address, all that is not of its connections is left to the kernel: another program may
     /// listen there. The port stays held: [`Engine::withdraw`]. With AF_PACKET, a kernel socket that listens and hears nothing keeps the
-    /// kernel from answering the connections' segments: nobody else can listen.
+    /// kernel from answering the connections' segments: no other program can listen.
     pub fn unlisten(&mut self, listener: Listener) {
         let Ok(port) = self.stack.listener_address(listener).map(|local| local.port()) else { return };
         let _ = self.stack.listener_close(listener);
@@ -511,7 +511,7 @@ fn open_port(interface: &Interface, backend: Option<Backend>) -> Result<Port, En
         match Port::open(interface, *backend) {
             Ok(port) => return Ok(port),
             Err(error) => {
-                // The first refusal of a back-end that every interface has says most.
+                // The first refusal of a back-end that every interface has explains most.
                 if failed.is_none() || !matches!(backend, Backend::Packet) {
                     failed = Some(error);
                 }

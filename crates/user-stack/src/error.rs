@@ -7,7 +7,7 @@ use xsk::XskError;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages tell what each field is")]
 pub enum EngineError {
-    /// Several interfaces, and no default route says which.
+    /// Several interfaces, and no default route to choose one.
     #[error("{} network interfaces are up ({}), and there is no default route: name one with --interface", names.len(), names.join(", "))]
     Ambiguous { names: Vec<String> },
     /// Loopback only.

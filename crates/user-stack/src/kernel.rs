@@ -33,7 +33,7 @@ pub(crate) struct Path {
     pub(crate) mtu: Option<u32>,
 }
 
-/// What the kernel says of an address.
+/// What the kernel reports of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resolution {
     /// It is not reached through the interface.

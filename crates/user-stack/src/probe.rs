@@ -1,4 +1,4 @@
-//! A question to the other end of a connection that nobody has any more.
+//! A question to the other end of a connection without a process.
 
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{
@@ -8,9 +8,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd as _;
 
-/// Has the other end of a connection say what it expects. When the process that had the connection is gone, the kernel
+/// Has the other end of a connection report what it expects. When the process of the connection has ended, the kernel
 /// knows nothing of it, answers with a reset, and the other end learns of it. `first_unacknowledged`: SND.UNA, or one that
-/// was it not long ago. Errors: CAP_NET_RAW is missing, the local address is gone, or there is no route.
+/// was it not long ago. Errors: CAP_NET_RAW is missing, the local address was removed, or there is no route.
 pub fn probe_peer(
     interface: &str,
     (local, remote): (SocketAddr, SocketAddr),

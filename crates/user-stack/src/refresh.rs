@@ -19,14 +19,14 @@ pub struct Snapshot {
     pub(crate) known: Vec<(IpAddr, Neighbour)>,
 }
 
-/// What the kernel says now.
+/// What the kernel reports now.
 #[derive(Debug, Clone)]
 pub struct Answers {
     /// MAC address and MTU, where one is another than before.
     pub(crate) link: Option<([u8; 6], u32)>,
     /// Addresses of the interface; none where the kernel did not tell.
     pub(crate) addresses: Option<Vec<IpAddr>>,
-    /// Remote addresses of which it says something else than before; all, where the interface changed.
+    /// Remote addresses of which it reports something else than before; all, where the interface changed.
     pub(crate) changed: Vec<(IpAddr, Resolution)>,
 }
 
@@ -40,7 +40,7 @@ impl Refresh {
         Kernel::open().map(Self)
     }
 
-    /// Its descriptor, which nobody else may close.
+    /// Its descriptor, which no other code may close.
     pub fn descriptor(&self) -> RawFd {
         self.0.descriptor()
     }

@@ -174,7 +174,7 @@ fn pattern(seed: u32) -> Vec<u8> {
     (0..300_000_u32).map(|at| (at.wrapping_mul(31).wrapping_add(at >> 8).wrapping_add(seed) & 0xff) as u8).collect()
 }
 
-/// Catches: resets by the kernel, a handshake that never ends, lost or repeated bytes, an end that is not told, in both
+/// Catches: resets by the kernel, a handshake that never ends, lost or repeated bytes, an end that is not reported, in both
 /// directions.
 #[test]
 fn streams_are_carried_in_both_directions() {
@@ -276,7 +276,7 @@ fn near_tcp(engine: &mut Engine) {
     }
 }
 
-/// Catches: a neighbour with another MAC address that nobody notices, or one that is forgotten though nothing changed.
+/// Catches: a neighbour with another MAC address that is not noticed, or one that is forgotten though nothing changed.
 #[test]
 fn what_the_kernel_changes_is_noticed() {
     let remote: IpAddr = "10.9.0.2".parse().unwrap();

@@ -68,7 +68,7 @@ impl Attribute {
     fn call(self, command: i32) -> io::Result<i64> {
         let aligned = Aligned(self.0);
         // SAFETY: the kernel reads the attribute, and reads or writes through the pointers that the callers of this module
-        // put in: each points to memory that they hold through the call and that is as long as the command's definition says.
+        // put in: each points to memory that they hold through the call and that is as long as in the command's definition.
         let done = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const aligned, ATTRIBUTE_BYTES) };
         if done >= 0 { Ok(done) } else { Err(io::Error::last_os_error()) }
     }

@@ -108,7 +108,7 @@ impl Filter {
         }
     }
 
-    /// Leaves the frames of one TCP connection to the kernel, or takes them, whatever its port says.
+    /// Leaves the frames of one TCP connection to the kernel, or takes them, whatever the rule of its port.
     pub(crate) fn list(&mut self, local: SocketAddr, remote: SocketAddr, owner: Owner) -> Result<(), XskError> {
         let Some(rule) = self.rules.get_mut(&(Protocol::Tcp, local.port())) else { return Ok(()) };
         let key = program::flow_key(Protocol::Tcp, local, Some(remote));

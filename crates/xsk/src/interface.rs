@@ -1,4 +1,4 @@
-//! What the kernel says of a network interface: number, MAC address, MTU, queues. Asked by netdevice(7)'s ioctls, because
+//! What the kernel reports of a network interface: number, MAC address, MTU, queues. Asked by netdevice(7)'s ioctls, because
 //! `/sys` may show another namespace's interfaces.
 
 use crate::{XskError, sys};

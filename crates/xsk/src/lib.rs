@@ -78,7 +78,7 @@ pub enum Addresses {
 }
 
 impl Addresses {
-    /// Those of a socket that is bound to `local`. `both_families`: `::` stands for all addresses of IPv4 too.
+    /// Those of a socket that is bound to `local`. `both_families`: `::` means all addresses of IPv4 too.
     pub fn of(local: IpAddr, both_families: bool) -> Self {
         match local.to_canonical() {
             IpAddr::V4(ip) if ip.is_unspecified() => Self::Ipv4,
@@ -219,7 +219,7 @@ impl Port {
         }
     }
 
-    /// Takes frames only where they go to one of `addresses`: what the host forwards to others is not ours. Errors: the
+    /// Takes frames only where they go to one of `addresses`: what the host forwards to others is the kernel's. Errors: the
     /// kernel refuses, or there are more than [`program::MOST_ADDRESSES`].
     pub fn set_addresses(&mut self, addresses: &[IpAddr]) -> Result<(), XskError> {
         match self {

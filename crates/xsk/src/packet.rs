@@ -118,12 +118,12 @@ impl PacketPort {
                 break;
             }
             #[expect(clippy::cast_ptr_alignment, reason = "slots begin at multiples of their size")]
-            // SAFETY: the slot begins with a header of this type, and while the status says so it is ours.
+            // SAFETY: the slot begins with a header of this type, and it is this process's while the status is TP_STATUS_USER.
             let head = unsafe { slot.cast::<libc::tpacket2_hdr>().read() };
             let (from, length) = (usize::from(head.tp_mac), head.tp_snaplen as usize);
             let fits = from <= SLOT_BYTES && length <= SLOT_BYTES - from;
             if fits && head.tp_snaplen == head.tp_len {
-                // SAFETY: the range is inside the slot, which is ours until the status is written.
+                // SAFETY: the range is inside the slot, which is this process's until the status is written.
                 take(unsafe { std::slice::from_raw_parts(slot.add(from), length) });
                 self.counters.received += 1;
             } else {
@@ -204,7 +204,7 @@ fn filter(served: &[(Protocol, u16)]) -> Vec<libc::sock_filter> {
     const JUMP_EQUAL: u16 = 0x15;
     const JUMP_BITS: u16 = 0x45;
     const RETURN: u16 = 0x06;
-    /// What the kernel says of a packet, not a byte of it: whether it is for this host (SKF_AD_OFF + SKF_AD_PKTTYPE).
+    /// What the kernel knows of a packet, not a byte of it: whether it is for this host (SKF_AD_OFF + SKF_AD_PKTTYPE).
     const PACKET_TYPE: u32 = 0xffff_f004;
     let listed = u8::try_from(served.len()).unwrap_or(0);
     let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };

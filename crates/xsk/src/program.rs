@@ -67,7 +67,7 @@ const R4: u8 = 4;
 const R5: u8 = 5;
 /// The context, struct xdp_md.
 const CONTEXT: u8 = 6;
-/// The IP protocol, then what the table of ports says.
+/// The IP protocol, then what the table of ports has.
 const PROTOCOL: u8 = 7;
 const VALUE: u8 = PROTOCOL;
 /// The destination port, then its place in the table.
@@ -223,7 +223,7 @@ fn wire_order(number: u16) -> i32 {
 pub(crate) fn assemble([ports, addresses, flows, xsks]: [i32; 4]) -> Option<Vec<Instruction>> {
     let mut a = Assembler::default();
     read_headers(&mut a);
-    // The port first: most frames that are not ours end here.
+    // The port first: most frames for the kernel end here.
     a.label(Label::Transport);
     a.push(TO_BIG_ENDIAN, PORT, 0, 0, 16);
     a.jump(JUMP_EQUAL, PROTOCOL, libc::IPPROTO_UDP, Label::Udp);

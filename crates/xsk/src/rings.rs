@@ -29,7 +29,7 @@ unsafe impl<T: Send> Send for Ring<T> {}
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
-    /// Maps the ring of `entries` (a power of two) at `page_offset`, laid out as `offsets` says.
+    /// Maps the ring of `entries` (a power of two) at `page_offset`, laid out by `offsets`.
     pub(crate) fn map(fd: RawFd, page_offset: i64, offsets: &xdp_ring_offset, entries: u32) -> io::Result<Self> {
         let misplaced = |_| io::Error::from(io::ErrorKind::InvalidData);
         let at = |offset: u64| usize::try_from(offset).map_err(misplaced);

@@ -23,7 +23,7 @@ const RING_ENTRIES: u32 = 1024;
 /// Frames for receiving. The kernel uses them in turn, so all of them pass through the caches: with 1,024 a hop of 32 bytes over
 /// veth took 40 to 150 ns longer than with 256; with 64 no less.
 const RECEIVE_FRAMES: u32 = 256;
-/// Frames that one wake-up makes the kernel send in copy mode (TX_BATCH_SIZE): so many wake-ups empty a full ring.
+/// Wake-ups that empty a full ring in copy mode, where the kernel sends TX_BATCH_SIZE frames at each.
 const WAKEUPS_A_BATCH: u32 = 8;
 /// The longest frame put together of several chunks: a TCP segment before segmentation.
 const LONGEST_FRAME: usize = 65_536 + 64;
@@ -42,7 +42,7 @@ struct Queue {
     send: Ring<xdp_desc>,
     fill: Ring<u64>,
     completion: Ring<u64>,
-    /// Frames for sending that are ours.
+    /// Frames for sending that this socket has.
     spare: Vec<u64>,
     /// A frame of several chunks, as far as it has come.
     partial: Vec<u8>,
@@ -54,7 +54,7 @@ struct Queue {
 /// AF_XDP on all queues of an interface.
 #[derive(Debug)]
 pub struct XdpPort {
-    // Closed first: no frame is redirected to a socket that is gone.
+    // Closed first: no frame is redirected to a closed socket.
     link: OwnedFd,
     queues: Vec<Queue>,
     filter: Filter,
@@ -221,13 +221,13 @@ impl Queue {
         taken
     }
 
-    /// Hands over the frame that ends with this chunk; says whether one did.
+    /// Hands over the frame that ends with this chunk; whether one did.
     #[inline]
     fn take_chunk(&mut self, descriptor: &xdp_desc, take: &mut impl FnMut(&[u8])) -> bool {
         let at = usize::try_from(descriptor.addr).unwrap_or(usize::MAX);
         let length = descriptor.len as usize;
         let start = self.memory.at(at, length);
-        // SAFETY: the range is inside the mapping, and between the receive ring and the fill ring the chunk is ours.
+        // SAFETY: the range is inside the mapping, and between the receive ring and the fill ring the chunk is this socket's.
         let chunk = unsafe { std::slice::from_raw_parts(start, length) };
         let more = descriptor.options & libc::XDP_PKT_CONTD != 0;
         if !more && self.partial.is_empty() {
@@ -256,7 +256,7 @@ impl Queue {
             && let Some(&frame) = self.spare.last()
         {
             let start = self.memory.at(usize::try_from(frame).unwrap_or(usize::MAX), CHUNK_BYTES);
-            // SAFETY: the range is inside the mapping, and a spare frame is ours alone.
+            // SAFETY: the range is inside the mapping, and a spare frame is this socket's alone.
             let room = unsafe { std::slice::from_raw_parts_mut(start, CHUNK_BYTES) };
             let Some(length) = build(room) else { break };
             self.spare.pop();

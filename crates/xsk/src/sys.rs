@@ -12,7 +12,7 @@ const HIGH: c_int = 900;
 /// Takes a descriptor that a call has just returned, and gives it a high number where the process may have one.
 pub(crate) fn own(fd: i64) -> io::Result<OwnedFd> {
     let low = match c_int::try_from(fd) {
-        // SAFETY: the call that returned it made it for us, and nobody else has it.
+        // SAFETY: the call that returned it made it for this caller, and no other code has it.
         Ok(fd) if fd >= 0 => unsafe { OwnedFd::from_raw_fd(fd) },
         _ => return Err(io::Error::last_os_error()),
     };
@@ -75,7 +75,7 @@ const NOTHING: usize = 0;
 /// library's function: that one is a point at which a thread may be cancelled, with its caller's lock held.
 #[inline]
 pub(crate) fn wake_sender(fd: RawFd) -> Result<(), c_int> {
-    // SAFETY: no message, no address; the kernel reads no memory of ours.
+    // SAFETY: no message, no address; the kernel reads no memory of this process.
     let done = unsafe { libc::syscall(libc::SYS_sendto, fd, NOTHING, NOTHING, libc::MSG_DONTWAIT, NOTHING, NOTHING) };
     if done >= 0 { Ok(()) } else { Err(errno()) }
 }
@@ -83,7 +83,7 @@ pub(crate) fn wake_sender(fd: RawFd) -> Result<(), c_int> {
 /// Tells the kernel that the fill ring has frames again: recvfrom(2) without a buffer.
 #[inline]
 pub(crate) fn wake_receiver(fd: RawFd) {
-    // SAFETY: no buffer, no address; the kernel writes no memory of ours.
+    // SAFETY: no buffer, no address; the kernel writes no memory of this process.
     unsafe {
         libc::syscall(libc::SYS_recvfrom, fd, NOTHING, NOTHING, libc::MSG_DONTWAIT, NOTHING, NOTHING);
     }
@@ -114,7 +114,7 @@ pub(crate) fn real_time_ns() -> u64 {
     part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)
 }
 
-/// memfd_create(2) with so many bytes that are there at once, and neither more nor less from now on.
+/// memfd_create(2) with this many bytes that are there at once, and neither more nor less from now on.
 pub(crate) fn sealed_memory(name: &CStr, bytes: usize) -> io::Result<OwnedFd> {
     let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
@@ -140,7 +140,7 @@ pub(crate) struct Mapping {
 
 // SAFETY: the mapping belongs to this value alone and is not bound to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: a shared reference gives addresses only; whoever follows them says why that is sound.
+// SAFETY: a shared reference gives addresses only; whoever follows them explains why that is sound.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -183,7 +183,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is ours and nothing refers to it any more.
+        // SAFETY: this value has the range, and nothing refers to it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast::<c_void>(), self.bytes) };
     }
 }

@@ -2,7 +2,7 @@
 //! ([`Tap`]), without a system call, a lock or a wait; what finds no room is counted. Whoever captures reads ([`TapReader`]).
 //!
 //! The memory is a file without a name that the reader makes and seals, so that it cannot shrink under the writer. The writer
-//! opens it through `/proc/PID/fd/FD`, and keeps no descriptor. Nothing is left when both are gone, however they went. Each end
+//! opens it through `/proc/PID/fd/FD`, and keeps no descriptor. Nothing is left when both have ended, however they did. Each end
 //! keeps its own position to itself, and checks the other's: a hostile end loses or garbles frames, and does nothing else.
 
 use crate::Backend;
@@ -66,7 +66,7 @@ impl Deref for SharedWords {
         let bytes = self.0.len();
         #[expect(clippy::cast_ptr_alignment, reason = "a mapping begins at a page")]
         let first = self.0.at(0, bytes).cast::<AtomicU64>().cast_const();
-        // SAFETY: the mapping has so many words, aligned, lives as long as this value, and every process accesses it atomically.
+        // SAFETY: the mapping has this many words, aligned, lives as long as this value, and every process accesses it atomically.
         unsafe { std::slice::from_raw_parts(first, bytes / 8) }
     }
 }
@@ -90,7 +90,7 @@ fn parts<W: Deref<Target = [AtomicU64]>>(words: &W, position: u64) -> (&[AtomicU
     (behind, before)
 }
 
-/// Words for records in memory of so many words; none where that is no ring.
+/// Words for records in memory of this many words; none where that is no ring.
 fn capacity(words: usize) -> Option<u64> {
     words.checked_sub(HEAD_WORDS).filter(|records| records.is_power_of_two()).map(|records| records as u64)
 }
@@ -243,7 +243,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Opens a reader's ring. One process at a time writes. Errors: the reader is gone, belongs to somebody else, has
+    /// Opens a reader's ring. One process at a time writes. Errors: the reader has ended, belongs to another user, has
     /// another writer (EBUSY), or what it handed over is no such ring (EINVAL).
     pub fn open(request: u64) -> io::Result<Self> {
         let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
@@ -323,7 +323,7 @@ pub struct TapReader {
 }
 
 impl TapReader {
-    /// A ring of so many MiB (a power of two up to 1024) that keeps `snap` bytes of each frame. Errors:
+    /// A ring of this many MiB (a power of two up to 1024) that keeps `snap` bytes of each frame. Errors:
     /// [`io::ErrorKind::InvalidInput`] for another size; the memory is not there.
     pub fn new(mib: u32, snap: u32) -> io::Result<Self> {
         if !mib.is_power_of_two() || mib > MOST_MIB {
@@ -357,7 +357,7 @@ impl TapReader {
         }
     }
 
-    /// Name of the writer's interface, and how its frames get past the kernel: none before the writer has told them.
+    /// Name of the writer's interface, and how its frames get past the kernel: none before the writer has given them.
     pub fn described(&self) -> (String, Option<Backend>) {
         let number = self.ring.words.get(AT_BACKEND).map_or(0, |word| word.load(Acquire));
         let backend = usize::try_from(number).ok().and_then(|number| Backend::ALL.get(number.checked_sub(1)?)).copied();

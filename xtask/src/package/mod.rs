@@ -15,7 +15,7 @@ use facts::Facts;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the binary has at most; CONTRIBUTING.md says what it consists of, and why it is not 12 MB.
+/// What the binary has at most; CONTRIBUTING.md has what it consists of, and why it is not 12 MB.
 const LIMIT_BYTES: u64 = 16_600_000;
 /// The newest glibc that the binary may ask for; README.md names it.
 const NEWEST_GLIBC: (u32, u32) = (2, 35);

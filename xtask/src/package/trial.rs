@@ -94,7 +94,7 @@ fn mirror() -> Option<String> {
     policy.lines().find_map(|line| line.strip_prefix(&format!("{RELEASE} "))).map(str::to_owned)
 }
 
-/// What systemd says of the units, where there is one.
+/// What systemd reports of the units, where there is one.
 fn units(root: &Path, package: &Path) -> Result<()> {
     if process::find("systemd-analyze").is_none() {
         println!("SKIPPED systemd-analyze verify: it is not installed here");

@@ -80,7 +80,7 @@ fn build() -> Result<Vec<Binary>> {
     Ok(binaries)
 }
 
-/// Runs the tests of all binaries, then those of documentation. They may be told something by a variable.
+/// Runs the tests of all binaries, then those of documentation. They may be given a variable.
 pub(crate) fn run(told: Option<(&str, String)>) -> Result<Counts> {
     let (alone, mut beside): (Vec<Binary>, Vec<Binary>) = build()?.into_iter().partition(Binary::runs_alone);
     // The longest first, so that none of them is the last alone.

@@ -1,7 +1,7 @@
 //! `cargo xtask test --windows`: winpoint, built for Windows and run under Wine, against windhover, both ways.
 //!
 //! Debian's packages bring all that rustup does not: a compiler whose standard library comes as source, MinGW-w64 and Wine. They are
-//! fetched into the cache and not installed. Function only: Wine says nothing about times on Windows.
+//! fetched into the cache and not installed. Function only: under Wine, times are not those of Windows.
 
 use crate::portable::{PACKAGE, TARGET};
 use crate::tests::Counts;

@@ -61,7 +61,7 @@ fn changes_are_refused_as_epoll_ctl_does() {
     }
 }
 
-/// Two members of the kernel with EPOLLONESHOT and the same data: an event says the data alone, so that without asking which
+/// Two members of the kernel with EPOLLONESHOT and the same data: an event carries the data alone, so that without asking which
 /// of them the kernel has silenced both would stay silent.
 #[test]
 fn of_two_one_shot_members_with_the_same_data_the_silent_one_is_asked_for() {
@@ -95,7 +95,7 @@ fn an_instance_in_an_instance_is_ready_while_one_of_its_members_is() {
     assert_eq!(wait(&mut sets, 101, 8, &|_| 0), []);
     sets.happened(1);
     assert_eq!(wait(&mut sets, 101, 8, &|_| IN), [(5, IN)]);
-    // Its last descriptor is closed: nobody has it any more.
+    // Its last descriptor is closed: no process has it any more.
     sets.close(50, Some((100, None)));
     assert_eq!(wait(&mut sets, 101, 8, &|_| IN), []);
     assert!(!sets.has(100) && sets.member(101, 50).is_none());
@@ -158,7 +158,7 @@ fn whose_an_instance_is_follows_its_members_through_forks_and_closes() {
     assert_eq!(sets.poll_change().map(|change| (change.set, change.what)), Some((52, What::Delete)));
 }
 
-/// epoll(7) as it is told: members in the order in which something happened to them.
+/// A model of epoll(7): members in the order in which something happened to them.
 #[derive(Default)]
 struct Model {
     members: BTreeMap<i32, (Member, bool)>,
@@ -221,8 +221,8 @@ fn counters(sets: &Sets) -> ([usize; 3], [usize; 3]) {
     ([set.inner, set.in_kernel, set.waiting], counted)
 }
 
-/// Catches: an event that is lost or told twice, a member that another one starves, a change that the kernel would refuse, a
-/// member that the kernel has, lacks or watches against what is believed, and a counter that says otherwise than the members.
+/// Catches: an event that is lost or reported twice, a member that another one starves, a change that the kernel would refuse, a
+/// member that the kernel has, lacks or watches against what is believed, and a counter that differs from the members.
 #[test]
 fn random_interleavings_are_as_the_model() {
     for seed in 0..300 {

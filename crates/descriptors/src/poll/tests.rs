@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const ASKED: [i16; 5] = [0, IN, OUT, IN | OUT, IN | PRI];
 const READY: [i16; 7] = [0, IN, OUT, HUP, ERR, IN | HUP, OUT | ERR];
 
-/// A call that asks the stack and the kernel as it is told, once; what it returns for each descriptor.
+/// A call that asks the stack and the kernel, once; what it returns for each descriptor.
 fn revents(table: &Table<16>, fds: &[(i32, i16)], is_select: bool, stack: &[i16], kernel: &[i16]) -> Vec<i16> {
     let watched: Vec<Watched> = fds.iter().map(|one| Watched::new(table, *one, is_select)).collect();
     let mut asking = Asking::new(&watched, false, || 0);
@@ -14,7 +14,7 @@ fn revents(table: &Table<16>, fds: &[(i32, i16)], is_select: bool, stack: &[i16]
         watched.iter().map(|one| if one.id == 0 { 0 } else { stack[one.id as usize] & one.ends }).collect();
     let asks = asking.asks_kernel(of_stack.iter().any(|ready| *ready != 0), true);
     let answer = |(one, ready): (&Watched, i16)| match usize::try_from(one.kernel_fd) {
-        // The kernel says errors and the end unasked.
+        // The kernel reports errors and the end unasked.
         Ok(fd) if asks => ready | kernel[fd] & (one.kernel_events | ERR | HUP | NVAL) & one.ends,
         _ => ready,
     };

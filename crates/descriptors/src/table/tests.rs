@@ -103,7 +103,7 @@ struct File {
     is_stuck: bool,
 }
 
-/// A process of Linux: descriptors with their open files; and what the table says of it.
+/// A process of Linux: descriptors with their open files; and what the table has of it.
 struct Process {
     fds: BTreeMap<i32, usize>,
     table: Small,
@@ -200,7 +200,7 @@ impl World {
         file.map(|file| fds.insert(to, file));
     }
 
-    /// What leaves the stack of a process, as the machine says it.
+    /// What leaves the stack of a process, as the machine has it.
     fn transfer(&mut self, at: usize, transfer: Transfer, are_meant: impl Fn(i32) -> bool) {
         let ids: BTreeMap<u32, usize> = (0..self.files.len())
             .filter_map(|file| self.files[file].carrier.filter(|carrier| carrier.0 == at).map(|(_, id)| (id, file)))
@@ -293,7 +293,7 @@ impl World {
         }
     }
 
-    /// What the table says, against what is so.
+    /// What the table has, against what is so.
     fn check(&self) {
         for (at, Process { fds, table }) in self.processes.iter().enumerate() {
             for fd in 0..i32::try_from(SIZE).unwrap() {

@@ -107,7 +107,7 @@ fn random_spins_and_closes_hit_the_file_that_they_began_with() {
         for _ in 0..400 {
             let at = usize::try_from(random.below(5)).unwrap();
             if let Some(thread) = threads.get_mut(at) {
-                // A close that has seen nobody is one step with what follows.
+                // A close that has seen no visitor is one step with what follows.
                 *thread = spin(table, &mut linux, *thread, &mut random);
                 continue;
             }

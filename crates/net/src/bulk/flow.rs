@@ -11,7 +11,7 @@ const MOST_READ: usize = 1 << 20;
 /// A datagram with UDP_GRO is as long as an IP packet may be.
 const JOINED: usize = 65_536;
 
-/// Sends datagrams or writes of `size` bytes until it is told to stop. When everything is prepared, `ready` gives the plan,
+/// Sends datagrams or writes of `size` bytes until it is asked to stop. When everything is prepared, `ready` gives the plan,
 /// or nothing where the flow is not to begin. `head` writes a number and a time (ns of the plan's clock, read just before
 /// the call) to the start of each datagram; TCP keeps order, so nothing is numbered there. Errors: a socket option was
 /// refused, or the route's MTU is too small for datagrams cut by the kernel.
@@ -40,8 +40,8 @@ pub fn send<'a>(
     Ok(ready().map(|plan| super::send::send(fd, &mut messages, bytes, segments, &plan, head)))
 }
 
-/// Receives until it is told to stop or, of TCP, the peer ends its half. `ready` gives the plan when everything is
-/// prepared. `take` gets what comes; of datagrams it says whether each was counted. Errors: a socket option was refused.
+/// Receives until it is asked to stop or, of TCP, the peer ends its half. `ready` gives the plan when everything is
+/// prepared. `take` gets what comes; of datagrams it returns whether each was counted. Errors: a socket option was refused.
 pub fn receive<'a>(
     socket: &DataSocket,
     spec: &StreamSpec,

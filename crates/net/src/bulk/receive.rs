@@ -37,11 +37,11 @@ pub enum Arrived<'a> {
 /// Why a receiving loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiveDone {
-    /// Why it ended before it was told to; of TCP, nothing when the peer ended its half.
+    /// Why it ended before it was asked to; of TCP, nothing when the peer ended its half.
     pub broken: Option<PathError>,
 }
 
-/// After the stop, so many more calls at most take what waits: a peer that goes on sending holds nobody up.
+/// After the stop, this many more calls at most take what waits: a peer that goes on sending does not delay the end.
 const REST_CALLS: u32 = 65_536;
 
 /// The calls of a receiving loop: how each waits, and which one is the last.
@@ -86,7 +86,7 @@ impl<'a> Calls<'a> {
                 std::hint::spin_loop();
                 return None;
             }
-            // A refusal is an ICMP message that answers a datagram of ours, such as a proof sent too early.
+            // A refusal is an ICMP message that answers a datagram of this socket, such as a proof sent too early.
             libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED => return None,
             libc::ECONNRESET => PathError::Closed,
             errno => PathError::Failed { call, errno },
@@ -95,7 +95,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Receives datagrams of `size` bytes: by recv(2) where `single` says so.
+/// Receives datagrams of `size` bytes: by recv(2) with `single`.
 pub(super) fn receive(
     fd: RawFd,
     messages: &mut Batch,

@@ -40,14 +40,14 @@ pub struct SendDone {
     pub last: u64,
     /// Calls that found no buffer (ENOBUFS) and were made again.
     pub no_buffer: u64,
-    /// Why it ended before it was told to.
+    /// Why it ended before it was asked to.
     pub broken: Option<PathError>,
 }
 
 /// Rest after the device's queue was full; a datagram of full size takes 12 µs at 1 Gbit/s.
 const REST: Duration = Duration::from_micros(50);
 
-/// Sends numbered datagrams of `size` bytes, so many `segments` of them a message.
+/// Sends numbered datagrams of `size` bytes, `segments` of them in a message.
 pub(super) fn send(
     fd: RawFd,
     messages: &mut Batch,

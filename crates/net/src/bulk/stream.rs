@@ -12,7 +12,7 @@ const PORTION_S: f64 = 0.000_2;
 /// A write is never shorter than about a segment for the sake of evenness.
 const LEAST: usize = 1448;
 
-/// Writes until it is told to stop.
+/// Writes until it is asked to stop.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -70,7 +70,7 @@ pub(super) fn send(fd: RawFd, buffer: &[u8], plan: &SendPlan<'_>) -> SendDone {
     done
 }
 
-/// Reads until the peer ends its half, or until it is told to stop and nothing more waits.
+/// Reads until the peer ends its half, or until it is asked to stop and nothing more waits.
 pub(super) fn receive(
     fd: RawFd,
     buffer: &mut [u8],

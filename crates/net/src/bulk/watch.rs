@@ -54,7 +54,7 @@ impl<'a> TcpWatch<'a> {
         self.before - self.began
     }
 
-    /// Adds all that TCP told to what was sent.
+    /// Adds all that TCP reported to what was sent.
     pub fn finish(self, sent: &mut StreamSent) {
         let Some(first) = self.sockets.first() else { return };
         sent.congestion = congestion(first);

@@ -27,7 +27,7 @@ pub struct ReceiveBatch {
     ip_header: bool,
     held: usize,
     next: usize,
-    /// The kernel's counter as it was told last.
+    /// The kernel's counter as it was reported last.
     overflow: u32,
     /// Datagrams so far that the kernel dropped because the receive buffer was full (SO_RXQ_OVFL): it tells with the next
     /// datagram that found room.

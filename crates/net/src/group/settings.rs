@@ -1,4 +1,4 @@
-//! What the sockets of a group are told.
+//! The settings of the sockets of a group.
 
 use std::net::IpAddr;
 

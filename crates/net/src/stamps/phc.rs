@@ -97,7 +97,7 @@ impl Device {
             device.how = how;
             match device.compare() {
                 Ok(_) => return Ok(device),
-                // The last one says most: every clock has that way.
+                // The last one explains most: every clock has that way.
                 Err(error) => failed = Some(error),
             }
         }

@@ -89,7 +89,7 @@ pub fn ends_at(
     }
 }
 
-/// Sends back whatever comes, until it is stopped or the peer is gone.
+/// Sends back whatever comes, until it is stopped or the peer has ended.
 pub struct Reflect {
     pub size: usize,
 }

@@ -127,7 +127,7 @@ impl RawOption<'_> {
 pub struct ObservedPacket<'a> {
     pub head: Head,
     pub sum: Sum,
-    /// All of it, whatever its checksum says; of a packet that was cut the payload is what is there.
+    /// All of it, whatever its checksum; of a packet that was cut the payload is what is there.
     pub packet: Result<Packet<'a>, ParseError>,
     /// Its options' bytes, behind the length's own; empty where there are none or they are damaged.
     area: &'a [u8],

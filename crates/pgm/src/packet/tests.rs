@@ -58,7 +58,7 @@ fn a_fragment_and_a_list_are_what_implementations_send() {
     assert_eq!((bytes[5], &bytes[36..]), (0x03, &[0, 4, 0, 16, 0x82, 12, 0, 0, 0, 0, 0, 6, 0, 0, 0, 9][..]));
 }
 
-/// Section 11.2: the fourth byte and what follows are parity, the flag F says so.
+/// Section 11.2: the fourth byte and what follows are parity, the flag F marks it.
 #[test]
 fn an_encoded_fragment_keeps_its_type_and_says_that_it_is_encoded() {
     let data = Data { sqn: Sqn(9), trail: Sqn(2), payload: b"p" };

@@ -1,4 +1,4 @@
-//! Which sources are heard: a place for each up to a limit, and what is remembered of those that had to leave theirs.
+//! Which sources are received: a place for each up to a limit, and what is remembered of those that had to leave.
 
 use super::origin::{Origin, SILENT_NS};
 use super::peer::Peer;
@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 /// A source of which one packet was heard, and no more for so long, makes room: it may be forged.
 const UNPROVEN_NS: u64 = 100_000_000;
-/// Sources that have left, of which something is remembered.
+/// Sources that have left, of which something is kept.
 const MOST_GONE: usize = 256;
 /// Refused sources with one event each; further ones may have several.
 const MOST_REFUSED: usize = 64;

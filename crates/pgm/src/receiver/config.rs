@@ -41,7 +41,7 @@ pub struct ReceiverConfig {
     /// How long a repair is waited for after an NCF, in ns (NAK_RDATA_IVL, section 6.3). Default 5 ms.
     pub data_ns: u64,
     /// How often a NAK goes without an NCF before the number is given up (NAK_NCF_RETRIES, section 6.3). Default 500: a
-    /// source that gets no CPU for a second is no source that is gone.
+    /// source that gets no CPU for a second has not ended.
     pub ncf_retries: u32,
     /// How often an NCF goes without a repair before the number is given up (NAK_DATA_RETRIES, section 6.3). Default 500.
     pub data_retries: u32,

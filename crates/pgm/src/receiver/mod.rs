@@ -2,7 +2,7 @@
 //!
 //! It is driven from outside, as [`crate::Source`] is: datagrams go in by [`Receiver::handle_datagram`], NAKs and SPMRs come
 //! out of [`Receiver::poll_transmit`], messages out of [`Receiver::next_message`], everything else that happens out of
-//! [`Receiver::poll_event`]. [`Receiver::poll_timeout`] says when to call [`Receiver::handle_timeout`] although nothing
+//! [`Receiver::poll_event`]. [`Receiver::poll_timeout`] is when to call [`Receiver::handle_timeout`] although nothing
 //! arrived. It hears any number of sources up to a limit, each with a window and timers of its own. After [`Receiver::new`]
 //! nothing is allocated.
 //!
@@ -172,7 +172,7 @@ fn is_path(path: IpAddr, from: IpAddr) -> bool {
 pub struct Receiver {
     with: ReceiverContext,
     peers: Vec<Peer>,
-    /// Windows of sources that are gone.
+    /// Windows of sources that have ended.
     spare: Vec<Peer>,
     /// For NAKs to all sources together.
     budget: Limiter,

@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn one_packet_does_not_move_a_session_and_two_do() {
         for packets in [
-            // A copy says nothing; what fits may come between; all before it would be lost; nobody misses so many.
+            // A copy proves nothing; what fits may come between; all before it would be lost; no receiver misses as many.
             &[(9000, 900, Doubted), (9000, 900, Doubted), (9002, 900, Leapt)][..],
             &[(9000, 900, Doubted), (1011, 900, Fits), (9001, 900, Doubted)],
             &[(1015, 1012, Doubted), (0x4000_0000, 0, Doubted), (0x4000_0001, 0, Restarted)],

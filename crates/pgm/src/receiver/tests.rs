@@ -186,7 +186,7 @@ fn an_spm_shows_what_is_missing_at_the_end() {
     bench.odata(0, 0);
     bench.path(0, 2, Options::default());
     assert_eq!(bench.asked(2 * MS).len(), 2);
-    // An older SPM says nothing.
+    // An older SPM changes nothing.
     let old = Spm { sqn: Sqn(u32::MAX), trail: Sqn(0), lead: Sqn(9), path: address("192.0.2.66") };
     bench.take(TSI, Body::Spm(old), Options::default());
     bench.odata(1, 0);
@@ -335,7 +335,7 @@ fn strangers_are_counted() {
     assert!(bench.receiver.handle_datagram(0, source(), b"garbage").is_err());
     let other = Packet { tsi: TSI, data_port: 1, body: odata(1, 0, b"x"), options: Options::default() };
     bench.receiver.handle_datagram(0, source(), &written(&other)).unwrap();
-    // A NAK of somebody else makes nobody known.
+    // A NAK of another receiver makes no source known.
     bench.take(TSI, Body::Nak(nak(1)), Options::default());
     assert_eq!(bench.receiver.counts().ignored, 3);
     assert!(bench.events().is_empty());
@@ -416,7 +416,7 @@ fn naks_go_to_no_address_that_cannot_be_a_source() {
     }
 }
 
-/// One SPM with a window 2³¹ numbers ahead: no loss is told, and repairs go on.
+/// One SPM with a window 2³¹ numbers ahead: no loss is reported, and repairs go on.
 #[test]
 fn one_forged_spm_changes_nothing() {
     for (sqn, trail, lead) in
@@ -442,7 +442,7 @@ fn one_forged_spm_changes_nothing() {
 }
 
 /// Sources one after another, more than there are places for: each ends its session, and each is heard from the first
-/// message to the last. What a session says after its end makes it no new one.
+/// message to the last. What a session sends after its end makes it no new one.
 #[test]
 fn a_finished_source_makes_room() {
     let mut bench = Bench::new(ReceiverConfig { max_sources: 2, ..config() });
@@ -473,7 +473,7 @@ fn a_finished_source_makes_room() {
     assert_eq!(bench.receiver.counts().sources_refused, 0);
 }
 
-/// Junk takes every place; a good stream gets one when the junk falls silent, and what cannot be heard is told.
+/// Junk takes every place; a good stream gets one when the junk falls silent, and what cannot be heard is reported.
 #[test]
 fn silent_sources_make_room_and_who_is_refused_is_told() {
     let mut bench = Bench::new(ReceiverConfig { max_sources: 2, ..config() });

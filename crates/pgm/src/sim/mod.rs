@@ -1,5 +1,5 @@
 //! A network in virtual time, for tests: nodes on links that have a rate, a queue and a delay, and that lose, double and
-//! reorder packets as a seed says.
+//! reorder packets by a seed.
 //!
 //! The engines of this crate know no clock and no socket, so a whole network of them runs in one thread, as fast as the
 //! processor can, and the same seed gives the same packets in the same order. This module is what the crate's own tests

@@ -1,8 +1,8 @@
 //! A source: numbers data, sends it at a bounded rate, tells where it is, and repairs (RFC 3208, section 5).
 //!
 //! It is driven from outside: datagrams that arrived go in by [`Source::handle_datagram`], packets to be sent come out of
-//! [`Source::poll_transmit`], and [`Source::poll_timeout`] says when to call again although nothing arrived. Time is
-//! whatever the caller says, in ns, as long as it does not go back. After [`Source::new`] nothing is allocated.
+//! [`Source::poll_transmit`], and [`Source::poll_timeout`] is when to call again although nothing arrived. Time is
+//! whatever the caller gives, in ns, as long as it does not go back. After [`Source::new`] nothing is allocated.
 //!
 //! ```
 //! use pgm::packet::{Body, Packet};
@@ -275,7 +275,7 @@ impl Source {
         }
     }
 
-    /// Whether the session was ended or given up, that was told (`fin_spms` times), and no data wait. Who can drive it
+    /// Whether the session was ended or given up, that was announced (`fin_spms` times), and no data wait. Who can drive it
     /// longer should, for receivers that still miss something: the RFC names TXW_SECS (section 9.7.2).
     pub fn is_finished(&self) -> bool {
         let idle = self.window.waiting() == 0 && self.repairs.0.is_empty() && self.ncfs.0.is_empty();
@@ -532,7 +532,7 @@ impl Source {
         let (payload, fragment) = self.window.payload(sqn);
         let data = Data { sqn, trail, payload };
         let body = if class == Class::Rdata { Body::Rdata(data) } else { Body::Odata(data) };
-        // The first number comes again when the numbers have gone around. A first packet without room does without OPT_SYN,
+        // The first number comes again when the numbers wrap. A first packet without room does without OPT_SYN,
         // which is a MAY (section 9.6.2).
         let first = sqn == self.config.first && self.counts.odata <= u64::from(u32::MAX);
         let join = self.join();

@@ -22,7 +22,7 @@ struct Group {
     proactive: u32,
     /// Parity asked for and not sent.
     pending: u32,
-    /// It stands among those that wait for their repair.
+    /// It is among those that wait for their repair.
     queued: bool,
     /// The next parity packet's number. No number is used twice before all were (section 11.4).
     index: u32,

@@ -53,7 +53,7 @@ fn s9_6_syn() {
     assert_eq!(syns, [("ODATA", Some(Sqn(0))), ("RDATA", Some(Sqn(0)))]);
 }
 
-/// 9.7: the end is told when the last data were sent, and known when all are there, though they were lost at first.
+/// 9.7: the end is announced when the last data were sent, and known when all are there, though they were lost at first.
 #[test]
 fn s9_7_fin() {
     let mut world = World::new(1);
@@ -76,7 +76,7 @@ fn s9_7_fin() {
     assert_eq!(world.events(world.first()), [ours(SessionEvent::Found), ours(SessionEvent::Finished)]);
 }
 
-/// 9.8: the source gives up: what is missing is lost at once, nobody asks any more.
+/// 9.8: the source gives up: what is missing is lost at once, no receiver asks any more.
 #[test]
 fn s9_8_rst() {
     let mut world = World::new(2);

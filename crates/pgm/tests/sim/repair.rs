@@ -98,7 +98,7 @@ fn s6_3_the_back_off_is_random() {
     assert!((1000..3000).contains(&waits[20]), "{waits:?}");
 }
 
-/// An NCF, or a NAK of somebody else, in NAK_RB_IVL: no NAK of ours for NAK_RDATA_IVL at least.
+/// An NCF, or a NAK of another receiver, in NAK_RB_IVL: no NAK of this one for NAK_RDATA_IVL at least.
 #[test]
 fn s6_3_suppression() {
     let heard: [fn(u32) -> Body<'static>; 2] = [|sqn| Body::Ncf(nak(sqn)), |sqn| Body::Nak(nak(sqn))];

@@ -201,7 +201,7 @@ fn s5_3_repairs() {
     assert_eq!(world.names(), ["NAK"]);
 }
 
-/// 5.1.3: a link that is full, and repairs that want all of it. New data go on at their share, repairs at theirs, the
+/// 5.1.3: a link that is full, and repairs that want all of it. New data go on at their share, and so do repairs, the
 /// rate is kept, and in the end everybody has everything.
 #[test]
 fn s5_1_3_on_a_saturated_link_repairs_do_not_starve_data() {
@@ -209,7 +209,7 @@ fn s5_1_3_on_a_saturated_link_repairs_do_not_starve_data() {
     for (repairs_before_data, least) in [(4, 0.12), (1, 0.3)] {
         let config = SourceConfig { max_bytes_per_second: RATE, burst_bytes: 3000, repairs_before_data, ..source() };
         // The link carries hardly more than the source may send; every receiver loses two packets of five, each others.
-        // The rate that a source is told does not count what lower layers add, so that is left out here.
+        // The rate that a source is given does not count what lower layers add, so that is left out here.
         let link = Link { bytes_per_second: RATE * 21 / 20, overhead_bytes: 0, lost: 0.4, ..Link::default() };
         // Repairs wait long for their turn; who gave up sooner would lose what is on its way to him.
         let patient = ReceiverConfig { data_ns: 100 * MS, ..receiver() };

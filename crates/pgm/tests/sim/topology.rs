@@ -52,12 +52,12 @@ fn a_partition_that_heals_in_time_loses_nothing() {
     }
     let counts = world.net.node(far).counts();
     assert_eq!((counts.missing, counts.recovered, counts.lost), (500, 500, 0));
-    // 500 numbers: with lists far fewer packets, and nobody else's business.
+    // 500 numbers: with lists far fewer packets, and only where they are needed.
     assert!(counts.naks < 30, "{}", counts.naks);
     assert_eq!(world.net.node(world.receivers[0]).counts().naks, 0);
 }
 
-/// A partition longer than the window: what left it is lost, told as one loss, and the rest goes on.
+/// A partition longer than the window: what left it is lost, reported as one loss, and the rest goes on.
 #[test]
 fn a_partition_longer_than_the_window_loses_what_left_it() {
     let config = SourceConfig { window_packets: 256, ..source() };
@@ -183,7 +183,7 @@ fn s3_1_a_restarted_source_with_the_old_identifier() {
         let what = (before, window, every_ns);
         let numbers = world.numbers(world.first());
         let counts = world.net.node(world.first()).counts();
-        // A session that outran half of the window before it was known for another lacks its beginning, which is told.
+        // A session that outran half of the window before it was known for another lacks its beginning, which is reported.
         let first = u32::try_from(counts.lost).unwrap();
         assert!(
             numbers.iter().copied().eq((0..before).chain(10_000 + first..10_250)),
@@ -197,7 +197,7 @@ fn s3_1_a_restarted_source_with_the_old_identifier() {
     }
 }
 
-/// Each receives from each: two sources on one node's address are told apart by their ports, losses are each's own.
+/// Each receives from each: two sources on one node's address are distinguished by their ports, losses are each's own.
 #[test]
 fn several_sources_and_receivers() {
     let mut net = Network::new(8);

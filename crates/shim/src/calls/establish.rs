@@ -73,7 +73,7 @@ fn connect_spinning(fd: c_int, entry: &'static Entry, real: impl Fn(c_int) -> c_
     }
 }
 
-/// Begins a connection without waiting for it: no flag of connect says so, so the socket is non-blocking for a moment.
+/// Begins a connection without waiting for it: connect has no flag for it, so the socket is non-blocking for a moment.
 fn begin(fd: c_int, connect: &impl Fn(c_int) -> c_int) -> Option<c_int> {
     let flags = kernel::fcntl(fd, libc::F_GETFL, 0);
     if flags < 0 || flags & libc::O_NONBLOCK != 0 {

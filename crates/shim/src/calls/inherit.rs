@@ -55,7 +55,7 @@ pub(crate) fn inherited(fd: c_int) {
 
 /// The descriptors in a message.
 pub(super) unsafe fn each_in(message: *const msghdr, found: fn(c_int)) {
-    // SAFETY: a message that is sent, or that the kernel has filled; its control data are walked as cmsg(3) says.
+    // SAFETY: a message that is sent, or that the kernel has filled; its control data are walked as in cmsg(3).
     unsafe {
         if (*message).msg_controllen == 0 {
             return;

@@ -1,4 +1,4 @@
-//! The calls in front of which this library stands, by what they do. Each does what the C library's does, by calling it.
+//! The calls that this library replaces, by what they do. Each does what the C library's does, by calling it.
 
 mod close;
 mod descriptors;

@@ -49,7 +49,7 @@ pub(super) fn wait(
     }
 }
 
-/// Whether one of the descriptors is a socket of ours.
+/// Whether one of the descriptors is a socket of the stack.
 unsafe fn has_socket(fds: *const pollfd, count: nfds_t) -> bool {
     if fds.is_null() {
         return false;
@@ -75,12 +75,12 @@ pub(super) unsafe fn poll_stack(
     user::poll(&mut user::Polled { fds, timeout_ns, mask, kind })
 }
 
-/// Whether the buffer of `room` bytes holds so many entries.
+/// Whether the buffer of `room` bytes holds this many entries.
 fn fits(count: nfds_t, room: size_t) -> bool {
     usize::try_from(count).is_ok_and(|count| room / size_of::<pollfd>() >= count)
 }
 
-/// The entry of an epoll instance that has a socket of ours.
+/// The entry of an epoll instance that has a socket of the stack.
 #[inline(always)]
 fn epoll(fd: c_int) -> Option<&'static Entry> {
     table::entry(fd).filter(|entry| entry.has(table::EPOLL) && !TABLE.has_left())

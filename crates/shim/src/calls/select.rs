@@ -16,7 +16,7 @@ struct CallSets {
 }
 
 impl CallSets {
-    /// Nothing where no socket of ours is in the sets, or they are too large.
+    /// Nothing where no socket of the stack is in the sets, or they are too large.
     #[inline(always)]
     unsafe fn new(count: c_int, sets: [*mut fd_set; 3]) -> Option<Self> {
         let count = usize::try_from(count).ok().filter(|count| *count > 0)?;

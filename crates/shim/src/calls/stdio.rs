@@ -1,4 +1,4 @@
-//! Streams of stdio on sockets. The C library's own read and write past everything that stands in front of it, so sockets that may be
+//! Streams of stdio on sockets. The C library's own read and write past every library in front of it, so sockets that may be
 //! on the stack in this process get streams whose functions are this library's.
 
 use crate::real::{self, Functions};

@@ -12,7 +12,7 @@ const RETRY_NS: u64 = 1_000_000_000;
 /// When, ns.
 static RETRY: AtomicU64 = AtomicU64::new(0);
 
-/// Ends the capture whose reader is gone, and begins the one that is asked for.
+/// Ends the capture whose reader has ended, and begins the one that is asked for.
 pub(super) fn look() {
     let ended = {
         let mut state = lock();

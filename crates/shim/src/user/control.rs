@@ -1,4 +1,4 @@
-//! Control data of datagrams that are received from the stack: what a socket asked to be told of each (ip(7), ipv6(7), socket(7)).
+//! Control data of datagrams that are received from the stack: what a socket asked to get with each (ip(7), ipv6(7), socket(7)).
 
 use crate::kernel;
 use libc::{IPPROTO_IP, IPPROTO_IPV6, MSG_CTRUNC, SOL_SOCKET, c_int, c_void, cmsghdr, timespec};

@@ -49,7 +49,7 @@ pub(super) struct Inherited {
 impl Inherited {
     pub(super) fn give(&self, fd: c_int) {
         let ((level, name), (bytes, size)) = (self.name, &self.value);
-        // SAFETY: so many bytes are there.
+        // SAFETY: this many bytes are there.
         unsafe { real::setsockopt.get()(fd, level, name, bytes.as_ptr().cast(), *size) };
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn inherited(fd: c_int, is_v6: bool) -> Vec<Inherited> {
     }
     for option in &mut differ {
         if matches!(option.name, (SOL_SOCKET, libc::SO_RCVBUF | libc::SO_SNDBUF)) {
-            // It says twice what was set (socket(7)).
+            // It reports twice what was set (socket(7)).
             let [b0, b1, b2, b3, ..] = option.value.0;
             let half = (i32::from_ne_bytes([b0, b1, b2, b3]) / 2).to_ne_bytes();
             option.value.0.iter_mut().zip(half).for_each(|(slot, byte)| *slot = byte);
@@ -103,7 +103,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Sizes of the stack's buffers that SO_SNDBUF and SO_RCVBUF set; without them they have the largest. Bytes.
 const BUFFERS: std::ops::RangeInclusive<usize> = 4 << 10..=256 << 10;
 
-/// The size of a buffer, where the program has set it. The kernel says twice what was set (socket(7)).
+/// The size of a buffer, where the program has set it. The kernel reports twice what was set (socket(7)).
 fn buffer(name: (c_int, c_int), value: c_int) -> Option<usize> {
     let default = inheritable().position(|one| one == name).and_then(|at| DEFAULTS[0].get(at)?.as_ref());
     let is_set = default.is_some_and(|(bytes, _)| !bytes.starts_with(&value.to_ne_bytes()));
@@ -148,7 +148,7 @@ pub(super) fn shares_port(fd: c_int) -> bool {
     option(fd, SOL_SOCKET, libc::SO_REUSEPORT) == Some(1)
 }
 
-/// Whether `::` of a socket stands for all addresses of IPv4, too.
+/// Whether `::` of a socket means all addresses of IPv4, too.
 pub(super) fn both_families(fd: c_int, is_v6: bool) -> bool {
     is_v6 && option(fd, IPPROTO_IPV6, libc::IPV6_V6ONLY) == Some(0)
 }

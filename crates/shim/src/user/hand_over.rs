@@ -56,7 +56,7 @@ impl New {
         let mut rest = bytes;
         while !rest.is_empty() {
             let length = rest.len().min(PIECE);
-            // SAFETY: so many bytes are there.
+            // SAFETY: this many bytes are there.
             let sent = unsafe { real::send.get()(self.0, rest.as_ptr().cast(), length, MSG_DONTWAIT | MSG_NOSIGNAL) };
             match usize::try_from(sent) {
                 Ok(sent) => rest = rest.get(sent..)?,

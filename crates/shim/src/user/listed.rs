@@ -7,7 +7,7 @@ use user_stack::listed_end;
 pub(super) struct Connection {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
-    /// The other end began it, and nobody can accept it yet.
+    /// The other end began it, and it cannot be accepted yet.
     pub(super) is_handshake: bool,
 }
 

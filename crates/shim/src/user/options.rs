@@ -15,7 +15,7 @@ use stack::{TcpInfo, TcpState};
 use user_stack::now;
 
 /// Options after which only the kernel gives a datagram socket what it wants: stamps of hardware, errors, several datagrams as one, and
-/// multicast groups. What [`Wanted`] knows is told by the stack.
+/// multicast groups. What [`Wanted`] knows comes from the stack.
 const UNKNOWN: [(c_int, &[c_int]); 4] = [
     (
         SOL_SOCKET,
@@ -31,7 +31,7 @@ const UNKNOWN: [(c_int, &[c_int]); 4] = [
             libc::SO_ATTACH_BPF,
             libc::SO_TXTIME,
             libc::SO_ZEROCOPY,
-            // Whose program says which socket of a port gets a packet.
+            // Whose program chooses which socket of a port gets a packet.
             libc::SO_ATTACH_REUSEPORT_CBPF,
             libc::SO_ATTACH_REUSEPORT_EBPF,
         ],
@@ -66,7 +66,7 @@ pub(crate) unsafe fn set(fd: c_int, level: c_int, name: c_int, value: *const c_v
     };
     // A group's request may begin with interface 0; it is longer than any switch.
     let is_on = number != 0 || size > 16;
-    // Only the kernel says when it has done with the memory, and runs a program that chooses among listeners.
+    // Only the kernel reports when it has done with the memory, and runs a program that chooses among listeners.
     let kernels_alone = [libc::SO_ZEROCOPY, libc::SO_ATTACH_REUSEPORT_CBPF, libc::SO_ATTACH_REUSEPORT_EBPF];
     if entry.has(table::STREAM) && is_on && level == SOL_SOCKET && kernels_alone.contains(&name) {
         entry.set(table::UNKNOWN_OPTION);

@@ -1,4 +1,4 @@
-//! What sockets of the stack are ready for, and what their epoll instances are told of it.
+//! What sockets of the stack are ready for, and what their epoll instances get of it.
 
 use super::socket::{Handle, Socket};
 use super::state::State;

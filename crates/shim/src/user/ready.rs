@@ -117,7 +117,7 @@ fn asked(one: &Watched) -> pollfd {
     pollfd { fd: one.kernel_fd, events: one.kernel_events, revents: 0 }
 }
 
-/// What the stack says; how many are ready.
+/// What the stack reports; how many are ready.
 fn from_stack(fds: &mut [pollfd], watched: &[Watched]) -> c_int {
     let mut state = lock();
     state.poll();
@@ -133,7 +133,7 @@ fn from_stack(fds: &mut [pollfd], watched: &[Watched]) -> c_int {
     ready
 }
 
-/// Adds what the kernel says; none where nothing is ready.
+/// Adds what the kernel reports; none where nothing is ready.
 fn from_kernel(fds: &mut [pollfd], watched: &[Watched], mask: *const sigset_t) -> Option<Result<c_int, c_int>> {
     let mut few = [NOTHING; FEW];
     let mut many = Vec::new();

@@ -61,7 +61,7 @@ pub(super) fn end_socket(state: &mut State, id: u32, port: Port) {
                 // Its connections keep the port.
                 (_, Port::Kept) => {}
                 (Ok(local), Port::Guarded(fd)) if state.lives(local, None) => {
-                    // AF_XDP takes the frames of its connections alone: nobody has to hold the port, and another program may listen there.
+                    // AF_XDP takes the frames of its connections alone: no socket has to hold the port, and another program may listen there.
                     let guard = if is_packet { descriptor::copy(fd) } else { -1 };
                     state.orphans.push(Orphan { local, remote: None, guard });
                 }

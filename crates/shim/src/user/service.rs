@@ -13,7 +13,7 @@ use user_stack::Engine;
 const MOST_ROUNDS: u32 = 16;
 /// How long it sleeps while threads of the program poll, ns.
 const TICK_NS: u64 = 1_000_000;
-/// The same after they have gone on to do so for a while. When they then compute, frames wait no longer than this. Each look
+/// The same after they have done so for a while. When they then compute, frames wait no longer than this. Each look
 /// takes the CPU from a thread that spins, also from a real-time one (the fair server): tens of µs, so they are rare.
 const MOST_TICK_NS: u64 = 50_000_000;
 /// How often the kernel's tables are read again, ns.

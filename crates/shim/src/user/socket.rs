@@ -53,7 +53,7 @@ pub(super) struct Socket {
     pub(super) is_connecting: bool,
     /// The other end of a connection, while it is known.
     pub(super) ends: Option<(SocketAddr, SocketAddr)>,
-    /// Of datagrams: what is told of each beside its bytes.
+    /// Of datagrams: what is reported of each beside its bytes.
     pub(super) wanted: Wanted,
     /// Record in the status page.
     pub(super) record: Option<usize>,

@@ -108,7 +108,7 @@ fn send_rest(fd: c_int, outgoing: &Outgoing<'_>, mut done: usize) -> ssize_t {
         let mut rest = bytes.get(skip..).unwrap_or_default();
         skip = skip.saturating_sub(bytes.len());
         while !rest.is_empty() {
-            // SAFETY: so many bytes are there.
+            // SAFETY: this many bytes are there.
             let sent = unsafe { real::send.get()(fd, rest.as_ptr().cast(), rest.len(), outgoing.flags) };
             let Ok(sent) = usize::try_from(sent) else { return done.cast_signed() };
             done += sent;

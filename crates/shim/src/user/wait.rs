@@ -79,7 +79,7 @@ pub(super) fn forked() {
     }
 }
 
-/// Tries `attempt` until it has a result: first spinning, then between sleeps. It is told whether to ask the kernel's
+/// Tries `attempt` until it has a result: first spinning, then between sleeps. It is given whether to ask the kernel's
 /// descriptors in any case.
 #[inline(always)]
 pub(super) fn wait<T>(call: &Call, what: &For<'_>, mut attempt: impl FnMut(bool) -> Option<T>) -> Waited<T> {
@@ -119,7 +119,7 @@ fn sleep<T>(what: &For<'_>, handled: Handled, began: u64, mut attempt: impl FnMu
             (used, if is_kernels { u64::MAX } else { state.next_timer() })
         };
         let fds = if used > FEW { &mut many[..used] } else { &mut few[..used] };
-        // What came since the last attempt woke nobody.
+        // What came since the last attempt woke no thread.
         let found = attempt(true);
         let now = time::now_ns();
         let rest = match what.timeout_ns {

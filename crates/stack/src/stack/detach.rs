@@ -103,7 +103,7 @@ impl Stack {
     pub fn tcp_detach(&mut self, socket: TcpSocket) -> Result<(), Error> {
         let connection = self.connections.get_mut(socket.0).filter(|one| !one.orphan).ok_or(Error::BadHandle)?;
         let (flow, is_over) = (connection.flow, matches!(connection.state, TcpState::TimeWait | TcpState::Closed));
-        // Nobody is told of its end.
+        // Its end is not reported.
         connection.orphan = true;
         connection.end(None);
         self.ended(socket.0);

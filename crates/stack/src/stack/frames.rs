@@ -75,7 +75,7 @@ impl Stack {
         if known.is_none() && !is_used(flow.local) && !is_used(flow.local.any()) {
             return Err(PassedBy::NoSocket);
         }
-        // A connection with itself, or with nobody (RFC 9293, MUST-63).
+        // A connection with itself, or with no host (RFC 9293, MUST-63).
         if !packet.remote.is_unicast() || packet.remote == packet.local && flow.remote_port == flow.local_port {
             return Err(PassedBy::NotForUs);
         }
@@ -217,7 +217,7 @@ impl Stack {
             // Linux reports these to sockets with IP_RECVERR only.
             Report::Unreachable(_) => return true,
         };
-        // Only a connected socket can be told (RFC 1122, section 4.1.3.3).
+        // Only a connected socket can get it (RFC 1122, section 4.1.3.3).
         if socket.remote == Some((message.flow.remote, message.flow.remote_port)) {
             socket.error = Some(error);
             socket.read_edges += 1;

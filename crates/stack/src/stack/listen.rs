@@ -29,7 +29,7 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// As Linux: one more than the backlog says.
+    /// As Linux: one more than the backlog.
     pub(super) fn is_full(&self) -> bool {
         self.queue.len() > self.backlog
     }
@@ -174,7 +174,7 @@ impl Stack {
         Some(key.index)
     }
 
-    /// The next hop of a connection that the other end began: as told, or else to where its segment came from.
+    /// The next hop of a connection that the other end began: as given, or else to where its segment came from.
     fn provide_hop(&mut self, index: u32, packet: &Packet<'_>) {
         let provisional = Hop { mac: packet.source_mac, mtu: self.config.mtu, source: packet.local.ip() };
         let hop = self.hops.get(packet.remote).copied().unwrap_or(provisional);
@@ -196,7 +196,7 @@ impl Stack {
         let connection = Connection::new(flow, *own, self.config.mtu, Seq(0), self.secret.timestamp_offset(&flow));
         let mut options = OptionBytes::default();
         options.add_mss(connection.announced_mss());
-        // Window scale and SACK can be told apart later only by the echo of a time stamp.
+        // Window scale and SACK are known later only by the echo of a time stamp.
         if let Some((value, _)) = offered.timestamps {
             if offered.sack_permitted {
                 options.add_sack_permitted();

@@ -44,7 +44,7 @@ enum Sender {
     Udp(u32),
 }
 
-/// UDP and TCP of one network interface. The [crate](crate) says how to drive it. Of a closed socket all calls return
+/// UDP and TCP of one network interface. The [crate](crate) describes how to drive it. Of a closed socket all calls return
 /// [`Error::BadHandle`].
 #[derive(Debug)]
 pub struct Stack {
@@ -121,7 +121,7 @@ impl Stack {
         self.connections.iter().any(|(_, connection)| connection.flow.local == address)
     }
 
-    /// The interface has another set of addresses. Sockets with an address that is gone stay.
+    /// The interface has another set of addresses. Sockets with a removed address stay.
     pub fn set_addresses(&mut self, addresses: &[IpAddr]) {
         self.addresses = addresses.iter().map(|ip| Address::from(*ip)).collect();
     }
@@ -145,7 +145,7 @@ impl Stack {
         self.hops.get(remote.into()).copied()
     }
 
-    /// The next hop to an address is no longer valid. Connections keep it until they are told another.
+    /// The next hop to an address is no longer valid. Connections keep it until they are given another.
     pub fn forget_hop(&mut self, remote: IpAddr) {
         self.hops.remove(remote.into());
     }
@@ -341,7 +341,7 @@ impl Stack {
         }
     }
 
-    /// Tells of edges that no event told of.
+    /// Reports edges that no event has reported.
     fn announce(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let edges = connection.read_edges.wrapping_add(connection.write_edges);

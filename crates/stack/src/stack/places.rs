@@ -1,4 +1,4 @@
-//! The sockets at each local end. Several may share one (SO_REUSEPORT of socket(7)): a hash of both ends says whose a packet is.
+//! The sockets at each local end. Several may share one (SO_REUSEPORT of socket(7)): a hash of both ends chooses among them.
 
 use crate::address::{Flow, Keyed, Table};
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ impl Places {
         Self { keyed, first: HashMap::with_hasher(keyed), shared: HashMap::with_hasher(keyed) }
     }
 
-    /// Whether a socket may have this place: nobody has it, or it shares it with sockets that do so as well.
+    /// Whether a socket may have this place: no socket has it, or it shares it with sockets that do so as well.
     pub(super) fn allows(&self, place: &Flow, shares: bool) -> bool {
         !self.first.contains_key(place) || shares && self.shared.contains_key(place)
     }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 impl Stack {
-    /// Listens on a local address, or on all of its family where it is unspecified. `both_families`: `::` stands for all
+    /// Listens on a local address, or on all of its family where it is unspecified. `both_families`: `::` means all
     /// addresses of IPv4 too. Of connections, `backlog` and one more may wait to be accepted. Errors:
     /// [`Error::InvalidArgument`] for port 0 or bad options, [`Error::AddressNotAvailable`] where the address is none of
     /// the stack's, [`Error::AddressInUse`] where something listens there.
@@ -50,7 +50,7 @@ impl Stack {
         Ok(Listener(key))
     }
 
-    /// The local addresses of the sockets that listen on a port, each with whether it stands for both families.
+    /// The local addresses of the sockets that listen on a port, each with whether it has both families.
     pub fn tcp_listeners(&self, port: u16) -> impl Iterator<Item = (IpAddr, bool)> {
         let of_port = self.listeners.iter().filter(move |(_, listening)| listening.port == port);
         of_port.map(|(_, listening)| (listening.local.ip(), listening.both))
@@ -97,7 +97,7 @@ impl Stack {
         if let Some(connection) = self.connections.get_mut(key) {
             connection.listener = None;
         }
-        // What arrived before is told now.
+        // What arrived before is reported now.
         self.announce(key);
         Ok(TcpSocket(key))
     }

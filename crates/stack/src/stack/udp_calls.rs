@@ -9,7 +9,7 @@ use crate::{Error, Hop, Instant, UdpOptions};
 use std::net::{IpAddr, SocketAddr};
 
 impl Stack {
-    /// Makes a socket on a local address, or on all of its family where it is unspecified. `both_families`: `::` stands for
+    /// Makes a socket on a local address, or on all of its family where it is unspecified. `both_families`: `::` means
     /// all addresses of IPv4 too. Errors: [`Error::InvalidArgument`] for port 0, [`Error::AddressNotAvailable`] where the
     /// address is none of the stack's, [`Error::AddressInUse`] where a socket has it.
     pub fn udp_bind(
@@ -76,7 +76,7 @@ impl Stack {
         self.move_udp(socket, address, both, remote.map(|remote| (remote.ip().into(), remote.port())))
     }
 
-    /// The local addresses of the sockets of a port, each with whether it stands for both families.
+    /// The local addresses of the sockets of a port, each with whether it has both families.
     pub fn udp_sockets(&self, port: u16) -> impl Iterator<Item = (IpAddr, bool)> {
         let of_port = self.udp.iter().filter(move |(_, socket)| socket.port == port);
         of_port.map(|(_, socket)| (socket.local.ip(), socket.both))

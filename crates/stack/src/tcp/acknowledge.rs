@@ -131,7 +131,7 @@ impl Connection {
 
     fn duplicate_reported(&mut self, acknowledgment: Seq) {
         if self.send.tail_probe.is_none() {
-            // That of a probe says nothing of reordering.
+            // That of a probe is no sign of reordering.
             self.send.rack.duplicate_reported(acknowledgment, self.send.next);
         }
         let by_timer = self.send.tail_probe.is_some() || self.send.recovery.is_some_and(|recovery| recovery.timeout);
@@ -141,7 +141,7 @@ impl Connection {
     }
 
     /// RFC 8985, section 7.4.2: a tail loss probe that repaired a loss is a sign of congestion, as any other loss. Where both the
-    /// segment and the probe arrived, the other end says so: by a duplicate report, or without SACK blocks by its number again.
+    /// segment and the probe arrived, the other end reports it: by a duplicate report, or without SACK blocks by its number again.
     fn end_tail_probe(&mut self, acknowledgment: Seq, was_needless: bool) {
         let Some(end) = self.send.tail_probe.filter(|end| acknowledgment.at_least(*end)) else { return };
         if was_needless {
@@ -186,7 +186,7 @@ impl Connection {
         send.window_sequence = sequence;
         send.window_acknowledgment = segment.acknowledgment;
         if window == 0 {
-            // The other end lives and says so: the connection stays open (MUST-37), for as long as somebody holds it.
+            // The other end answers: the connection stays open (MUST-37), for as long as a socket holds it.
             if !self.orphan {
                 send.silent_since = None;
             }

@@ -104,7 +104,7 @@ impl Connection {
             TcpState::Closed => {}
             TcpState::SynSent => self.end(None),
             _ if self.receive.buffer.length() > 0 => {
-                // Data that nobody read are lost, and the other end hears of it (RFC 2525, section 2.17).
+                // Unread data are lost, and the other end hears of it (RFC 2525, section 2.17).
                 self.reset(None);
             }
             _ => {

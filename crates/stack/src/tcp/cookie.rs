@@ -38,7 +38,7 @@ impl Secret {
         low(self.hash(2, flow, (0, 0)))
     }
 
-    /// The ISN that stands for a connection of which nothing is remembered: 5 bits of time, 3 of the MSS, 24 that prove it.
+    /// The ISN that encodes a connection of which nothing is stored: 5 bits of time, 3 of the MSS, 24 that prove it.
     pub(crate) fn cookie(&self, now: Instant, flow: &Flow, peer: Seq, mss: u16) -> Seq {
         let index = SIZES.iter().rposition(|size| *size <= mss).unwrap_or(0);
         self.cookie_at(now.0 / COOKIE_LASTS, flow, peer, crate::number::long(index))

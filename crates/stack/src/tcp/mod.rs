@@ -69,7 +69,7 @@ pub(crate) fn window_shift(buffer: usize) -> u8 {
     (0..14).find(|shift| buffer <= 65_535 << shift).unwrap_or(14)
 }
 
-/// What is sent, and what the other end says of it.
+/// What is sent, and what the other end reports of it.
 #[derive(Debug, Default)]
 pub(crate) struct SendSide {
     /// Bytes from SND.UNA on: sent without acknowledgment, then not yet sent.
@@ -198,7 +198,7 @@ pub(crate) struct Connection {
     pub(crate) read_edges: u32,
     pub(crate) write_edges: u32,
     /// What the stack notes: it is in the output queue, in the event queue; when its wheel timer is set; it is counted as
-    /// half open, as in TIME-WAIT; the edges that an event told of.
+    /// half open, as in TIME-WAIT; the edges that an event reported.
     pub(crate) queued: bool,
     pub(crate) announced: bool,
     pub(crate) scheduled: Instant,

@@ -76,7 +76,7 @@ impl Connection {
         self.send_new(now, frame, length)
     }
 
-    /// cwnd; without SACK each duplicate acknowledgment stands for a segment that has left the network (RFC 6582).
+    /// cwnd; without SACK each duplicate acknowledgment counts as a segment that has left the network (RFC 6582).
     fn congestion_window(&self) -> u32 {
         let left = if self.sack { 0 } else { self.send.duplicate_acks.saturating_mul(self.send.mss) };
         self.send.congestion.window.saturating_add(left)
@@ -239,7 +239,7 @@ impl Connection {
         Some(whole)
     }
 
-    /// Writes one segment that begins at a number: as many data as its length says, and the FIN if they end before.
+    /// Writes one segment that begins at a number: as many data as its length, and the FIN if they end before.
     fn write(&mut self, now: Instant, frame: &mut [u8], start: Seq, length: u32) -> Option<usize> {
         let end = self.end_of_data();
         let data = if start.before(end) { length.min(end.since(start)) } else { 0 };

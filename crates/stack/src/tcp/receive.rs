@@ -227,7 +227,7 @@ impl Connection {
         }
     }
 
-    /// When so many new bytes are acknowledged (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2).
+    /// When this many new bytes are acknowledged (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2).
     fn schedule_ack(&mut self, now: Instant, bytes: u32) {
         let receive = &mut self.receive;
         receive.full = receive.full.max(bytes.min(65_535));

@@ -12,7 +12,7 @@ const PROBE_SLACK_LEAST: u64 = MS / 4;
 const PROBE_SLACK: u64 = 2 * MS;
 /// The same where only one segment is in flight, which the other end need not acknowledge at once.
 const PROBE_SLACK_ALONE: u64 = 50 * MS;
-/// How long the end of a connection that nobody holds is tried to be delivered.
+/// How long the end of a connection without a socket is retransmitted.
 const ORPHAN_PATIENCE: u64 = 100 * SECOND;
 
 impl Connection {
@@ -216,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// FIN-WAIT-2 of a connection that nobody holds does not last for ever.
+    /// FIN-WAIT-2 of a connection without a socket is limited.
     pub(super) fn limit_fin_wait(&mut self, now: Instant) {
         if self.orphan && self.state == TcpState::FinWait2 {
             self.timers.end = now.after(self.options.fin_wait_ns);

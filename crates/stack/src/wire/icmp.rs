@@ -1,11 +1,11 @@
-//! ICMP messages that fit a socket (RFC 792, RFC 4443): a packet of ours did not reach its end, or was too long.
+//! ICMP messages that fit a socket (RFC 792, RFC 4443): a packet of this stack did not reach its end, or was too long.
 
 use super::{PROTOCOL_ICMP, PROTOCOL_ICMP_V6, checksum, ip, u16_at, u32_at};
 use crate::Error;
 use crate::address::Flow;
 use crate::number::Seq;
 
-/// What a message says of a packet.
+/// What a message reports of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Report {
     /// It can never arrive: no such port or protocol.

@@ -140,7 +140,7 @@ impl Template {
         self.length
     }
 
-    /// Writes both headers for so many bytes; the place behind them for these bytes. None when the buffer is too short.
+    /// Writes both headers for this many bytes; the place behind them for these bytes. None when the buffer is too short.
     pub(crate) fn write<'a>(&self, frame: &'a mut [u8], payload: usize) -> Option<&'a mut [u8]> {
         let (header, rest) = frame.split_at_mut_checked(self.length)?;
         if self.length == LONGEST {

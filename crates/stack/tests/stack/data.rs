@@ -68,8 +68,8 @@ fn cork_and_more_hold_small_segments_back() {
     );
 }
 
-/// MUST-38, section 3.8.6.2.1: into a small window goes a segment that is not full only when it is half the largest, or as
-/// the override says.
+/// MUST-38, section 3.8.6.2.1: into a small window goes a segment that is not full only when it is half the largest, or when
+/// the override time is over.
 #[test]
 fn the_sender_avoids_silly_windows() {
     let mut script = play(

@@ -15,7 +15,7 @@ fn a_hard_error_ends_a_connection_that_begins() {
     established(options()).run("send 10\n> PA 1:11 ack 1\nicmp 3 3 0\nstate Established");
 }
 
-/// MUST-56: soft errors end nothing, and are told in the end.
+/// MUST-56: soft errors end nothing, and are reported in the end.
 #[test]
 fn soft_errors_are_told_when_the_time_is_over() {
     for (code, error) in [(0, "NetworkUnreachable"), (1, "HostUnreachable"), (5, "HostUnreachable")] {
@@ -96,7 +96,7 @@ fn type_of_service_and_time_to_live_can_be_set() {
     }
 }
 
-/// MUST-47: what goes wrong is told by readiness, an event and an error.
+/// MUST-47: what goes wrong is reported by readiness, an event and an error.
 #[test]
 fn asynchronous_errors_are_told() {
     let mut script = established(options());

@@ -264,7 +264,7 @@ fn syns_from_or_to_impossible_addresses_are_ignored() {
     assert_eq!(script.stack.tcp_connections().count(), 0);
 }
 
-/// A connection waits for its next hop, asks for it again with each attempt, and begins when it is told.
+/// A connection waits for its next hop, asks for it again with each attempt, and begins when it is given.
 #[test]
 fn a_connection_waits_for_its_next_hop() {
     let mut stack = Stack::new(config(CLIENT));
@@ -299,7 +299,7 @@ fn a_lost_answer_to_a_syn_is_sent_again() {
     );
 }
 
-/// Connections that nobody accepts wait; the acknowledgment of one too many is dropped, and comes again.
+/// Connections that are not accepted wait; the acknowledgment of one too many is dropped, and comes again.
 #[test]
 fn the_backlog_is_kept() {
     let mut network = pair(1, Link::default());

@@ -75,7 +75,7 @@ fn forged_cookies_are_refused() {
     assert_eq!(stack.counts().resets_sent, 1000);
 }
 
-/// Replies that nobody sends do not pile up.
+/// Replies that are not sent do not pile up.
 #[test]
 fn replies_and_questions_are_bounded() {
     let mut stack = Stack::new(Config { max_half_open: 0, ..config(SERVER) });
@@ -124,7 +124,7 @@ fn time_wait_is_bounded() {
     assert_eq!(network.stack(SERVER).tcp_connections().count(), 0);
 }
 
-/// Many connections, each with its own data, and all are gone in the end.
+/// Many connections, each with its own data, and none is left in the end.
 #[test]
 fn a_thousand_connections_keep_apart() {
     let mut network = pair(5, Link { lost: 0.01, ..Link::default() });

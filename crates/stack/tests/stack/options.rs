@@ -6,7 +6,7 @@ use crate::wire::{self, SYN, Tcp};
 use crate::world::{SERVER, config, socket};
 use stack::{Hop, Stack, TcpOptions};
 
-/// MUST-14, MUST-65 and MUST-67: the option says what this end can receive, in SYNs only.
+/// MUST-14, MUST-65 and MUST-67: the option gives what this end can receive, in SYNs only.
 #[test]
 fn the_mss_option_is_that_of_the_mtu_and_in_syns_only() {
     play(
@@ -227,7 +227,7 @@ fn a_wrong_checksum_drops_the_segment() {
     script.run("recv 10");
 }
 
-/// Frames of a veth device have sums that nobody finished.
+/// Frames of a veth device have unfinished sums.
 #[test]
 fn partial_checksums_are_accepted_where_that_is_wanted() {
     use stack::{Config, ReceiveChecksum};

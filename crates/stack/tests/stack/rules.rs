@@ -220,7 +220,7 @@ fn every_segment_has_time_stamps() {
 }
 
 /// RFC 8985, section 6.2, step 2: an acknowledgment that is too early for a retransmission is that of the first transmission, and
-/// says nothing of what was sent before the retransmission.
+/// is no measurement of what was sent before the retransmission.
 #[test]
 fn an_acknowledgment_too_early_for_a_retransmission_loses_nothing() {
     let mut script = connected(options(), true);

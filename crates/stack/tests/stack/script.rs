@@ -11,7 +11,7 @@
 //! | `icmp TYPE CODE REST` | an ICMP message about the last frame that was sent |
 //!
 //! Numbers are relative: 0 is the SYN of the end that sends. Options of a line: `mss N`, `ws N`, `sackok`, `ts VALUE ECHO`,
-//! `sack FROM-TO…`, `urg N`; in `>` lines `ts` is compared by its echo alone, and `no OPTION` says that it is not there.
+//! `sack FROM-TO…`, `urg N`; in `>` lines `ts` is compared by its echo alone, and `no OPTION` means that it is not there.
 
 use crate::wire::{ACK, Ends, FIN, PSH, RST, SYN, Tcp, URG, icmp, option, read_tcp, tcp, value};
 use crate::world::{MS, SECOND, config, socket};
@@ -322,7 +322,7 @@ impl Script {
         segment
     }
 
-    /// The next segment that was sent; it has to be as the line says.
+    /// The next segment that was sent; it has to be as in the line.
     fn expect(&mut self, line: &str, words: &[&str]) {
         let frame = self.sent.pop_front().unwrap_or_else(|| panic!("{line}: nothing was sent"));
         let absolute = read_tcp(&self.ends, &frame);

@@ -184,7 +184,7 @@ fn an_unreachable_port_is_told_to_a_connected_socket() {
     let about = crate::wire::udp(&ends.reversed(), b"x");
     let message = crate::wire::icmp(&ends, 3, 3, 0, &about);
     let now = network.now;
-    // To one that is not connected, or to somebody else, nothing is told (RFC 1122, section 4.1.3.3).
+    // To one that is not connected, or to another, nothing is reported (RFC 1122, section 4.1.3.3).
     let _ = network.stack(CLIENT).handle_frame(now, &message);
     assert_eq!(network.stack(CLIENT).udp_take_error(client), Ok(None));
     network.stack(CLIENT).udp_connect(client, Some(socket(SERVER, false, 53))).unwrap();

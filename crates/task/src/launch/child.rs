@@ -1,4 +1,4 @@
-//! A process that was started, until it is gone. Nothing that was started outlives its [`Child`].
+//! A process that was started, until it is waited for. Nothing that was started outlives its [`Child`].
 
 use super::Containment;
 use super::spawn::process_descriptor;
@@ -238,7 +238,7 @@ impl Child {
         let start = Instant::now();
         loop {
             let mut status = 0;
-            // SAFETY: `status` is valid; only children of ours in that group can be meant.
+            // SAFETY: `status` is valid; only children of this process in that group can be meant.
             while unsafe { libc::waitpid(-group, &raw mut status, libc::WNOHANG) } > 0 {}
             // SAFETY: takes numbers only; signal 0 only asks.
             let empty = unsafe { libc::kill(-group, 0) } == -1;
@@ -287,7 +287,7 @@ fn nonblocking(descriptor: RawFd) -> io::Result<()> {
     if descriptor < 0 {
         return Ok(());
     }
-    // SAFETY: takes numbers only; the descriptor is our end of a pipe that nobody else reads or writes.
+    // SAFETY: takes numbers only; the descriptor is this value's end of a pipe that no other code reads or writes.
     check(unsafe {
         let flags = libc::fcntl(descriptor, libc::F_GETFL);
         libc::fcntl(descriptor, libc::F_SETFL, flags | libc::O_NONBLOCK)

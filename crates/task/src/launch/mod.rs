@@ -147,7 +147,7 @@ impl Launch {
 
     /// Makes the child init of a pid namespace of its own, so that all its descendants die with it; implies
     /// [`Launch::die_with_parent`]. Where that is not permitted a user namespace is tried, then the process group has to
-    /// do; [`Child::containment`] says what it became.
+    /// do; [`Child::containment`] is what it became.
     ///
     /// An init gets no signal that it has no handler for except SIGKILL: end it by closing its stdin or by [`Child::kill`].
     pub fn pid_namespace(mut self) -> Self {

@@ -35,7 +35,7 @@ unsafe impl Sync for SharedPage {}
 
 impl SharedPage {
     pub(super) fn new() -> io::Result<Self> {
-        // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing of ours.
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches no other memory.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -225,7 +225,7 @@ fn die_with_parent() -> io::Result<()> {
 
 /// Whether one of `events` (or an error) holds for a descriptor. A process descriptor is readable once its process has
 /// ended (pidfd_open(2)); asking it closes the gap between fork and prctl, also inside a pid namespace, where
-/// getppid(2) says 0 of a living parent.
+/// getppid(2) returns 0 for a living parent.
 fn ready(descriptor: RawFd, events: libc::c_short) -> bool {
     let mut poll = libc::pollfd { fd: descriptor, events, revents: 0 };
     // SAFETY: one valid pollfd.
@@ -291,7 +291,7 @@ fn become_init() -> io::Result<()> {
         libc::close(writer);
     }
     die_with_parent()?;
-    // The intermediate holds the only other end: hung up means that it is gone already.
+    // The intermediate holds the only other end: hung up means that it has ended already.
     if ready(reader, libc::POLLIN) {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }

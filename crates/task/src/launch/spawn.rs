@@ -95,10 +95,10 @@ fn user_map() -> [Vec<u8>; 2] {
 
 /// A descriptor of a process (Linux 5.3); `None` where the kernel has none.
 pub(crate) fn process_descriptor(pid: u32) -> Option<OwnedFd> {
-    // SAFETY: takes numbers only; the descriptor that comes back is new and ours, and closed at exec.
+    // SAFETY: takes numbers only; the descriptor that comes back is new, and closed at exec.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     let descriptor = RawFd::try_from(descriptor).ok().filter(|&descriptor| descriptor >= 0)?;
-    // SAFETY: as above: nobody else owns it.
+    // SAFETY: as above: no other code owns it.
     Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
@@ -160,10 +160,10 @@ impl Descriptors {
 
 /// A duplicate at the lowest free number from `least` on, closed at exec.
 fn duplicate(descriptor: &OwnedFd, least: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: takes numbers only; the descriptor that comes back is new and ours.
+    // SAFETY: takes numbers only; the descriptor that comes back is new.
     let copy = unsafe { libc::fcntl(descriptor.as_fd().as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) };
     check(copy)?;
-    // SAFETY: as above: nobody else owns it.
+    // SAFETY: as above: no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 

@@ -50,7 +50,7 @@ impl Interrupter {
     }
 
     /// Makes the thread's blocked call return EINTR; whether the thread was there. By tgkill(2), for which a thread id that
-    /// is gone is an error, not undefined as for pthread_kill(3).
+    /// has ended is an error, not undefined as for pthread_kill(3).
     pub fn interrupt(&self) -> bool {
         // SAFETY: takes numbers only; the handler does nothing.
         unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.thread, interrupt_signal()) == 0 }

@@ -24,7 +24,7 @@ struct Shared {
     armed: AtomicBool,
 }
 
-/// The measured loop's side of a watchdog: says that the loop is alive. Written by one thread only.
+/// The measured loop's side of a watchdog: shows that the loop is alive. Written by one thread only.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     shared: Arc<Shared>,
@@ -70,7 +70,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Watches `progress` and interrupts the thread behind `target` when an armed counter stands still for `timeout`,
+    /// Watches `progress` and interrupts the thread behind `target` when an armed counter does not advance for `timeout`,
     /// then each millisecond until it moves. The time-out is kept to a quarter of itself or 100 ms, whichever is less.
     ///
     /// The watchdog runs as SCHED_OTHER, off the CPU `measuring` when the process has another one.
@@ -102,7 +102,7 @@ impl Watchdog {
         self.interrupts.load(Ordering::Relaxed)
     }
 
-    /// Ends the thread, waits for it, and says how often it interrupted.
+    /// Ends the thread, waits for it; how often it interrupted.
     pub fn stop(mut self) -> u64 {
         self.end();
         self.interrupts()

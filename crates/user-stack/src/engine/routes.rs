@@ -126,7 +126,7 @@ impl Engine {
             self.stack.set_interface(mac, u16::try_from(mtu).unwrap_or(u16::MAX));
         }
         if let Some(mut addresses) = answers.addresses {
-            // An address that is gone may come back: meanwhile the kernel would answer segments of its connections with resets.
+            // A removed address may come back: meanwhile the kernel would answer segments of its connections with resets.
             let gone = self.addresses.iter().filter(|address| !addresses.contains(address));
             let used: Vec<IpAddr> = gone.filter(|address| self.stack.tcp_uses(**address)).copied().collect();
             addresses.extend(used);

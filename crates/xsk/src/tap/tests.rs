@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 type Words = Arc<[AtomicU64]>;
 
-/// A ring of so many words for records, both ends in one process.
+/// A ring of this many words for records, both ends in one process.
 fn ring(records: usize, snap: u64) -> (Writer<Words>, Reading<Words>) {
     let words: Words = (0..HEAD_WORDS + records).map(|_| AtomicU64::new(0)).collect();
     put(&words, AT_MAGIC, MAGIC);

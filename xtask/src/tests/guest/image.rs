@@ -20,7 +20,7 @@ pub(super) fn make(folder: &Path, volume_tools: Option<&Path>) -> Result<Image> 
     let built = build()?;
     let root = Root::make(folder.join("root"))?;
     root.program("usr/bin/guest-tests", &stripped(&built.tests, folder)?)?;
-    // The tests start the binary by the path that cargo told them when it built them.
+    // The tests start the binary by the path that cargo gave them when it built them.
     root.link(built.binary.to_string_lossy().trim_start_matches('/'), "/usr/bin/windhover")?;
     if let Some(tools) = volume_tools {
         for tool in ["mdadm", "lvm"] {
@@ -92,7 +92,7 @@ pub(crate) struct Built {
     tests: PathBuf,
 }
 
-/// Has cargo build the guest tests, and with them the binary; where both are is what cargo says.
+/// Has cargo build the guest tests, and with them the binary; cargo reports where both are.
 pub(crate) fn build() -> Result<Built> {
     let cargo = process::cargo();
     let arguments = ["test", "--locked", "--package", "windhover", "--test", "guest", "--no-run"];

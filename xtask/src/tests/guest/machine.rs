@@ -41,7 +41,7 @@ pub(super) fn boot(bench: &Bench, boot: &Boot) -> Result<Ended> {
         .arg(&console)
         .args(boot.parameters.split_ascii_whitespace().flat_map(|word| ["--word", word]))
         .args(boot.nic.into_iter().flat_map(|nic| ["--nic", nic]))
-        // What tests say stands between the harness's lines.
+        // What tests print is between the harness's lines.
         .args(["--", "/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1", "/usr/bin/guest-tests"])
         .args(["--ignored", "--test-threads=1", "--nocapture"])
         .args(tests(bench, boot))

@@ -146,6 +146,6 @@ fn a_clock_that_changes_its_rate_or_is_set_shows_in_the_bound() {
 fn a_clock_that_is_not_there_is_refused_with_the_remedy() {
     let text = Phc::open(4_000_000).unwrap_err().to_string();
     assert!(text.contains("/dev/ptp4000000") && text.contains("--stamps kernel") && !text.contains('\n'), "{text}");
-    // A file that is no clock: the last way says why.
+    // A file that is no clock: the last way explains why.
     assert!(Device::open("/dev/null".to_owned()).is_err());
 }

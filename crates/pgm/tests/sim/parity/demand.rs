@@ -86,7 +86,7 @@ fn s11_5_in_a_pause_single_packets_of_the_last_group_are_asked_for() {
     assert_eq!(world.numbers(node).len(), 20);
 }
 
-/// Sections 11.3.4 and 11.4: parity that nobody asked for follows its group as ODATA, and spares NAKs.
+/// Sections 11.3.4 and 11.4: parity that no receiver asked for follows its group as ODATA, and spares NAKs.
 #[test]
 fn s11_4_proactive_parity_repairs_without_a_word() {
     let mut world = world(Config { proactive_packets: 2, ..fec() }, using(), 3);
@@ -150,7 +150,7 @@ fn s11_5_without_parity_on_demand_single_packets_are_asked_for() {
     assert_eq!(world.numbers(node), (0..16).collect::<Vec<_>>());
     assert!(asked(&world, "NAK", true).is_empty());
     let counts = counts(&world, node);
-    // One of the first two, then parity does; the third needs nobody.
+    // One of the first two, then parity does; the third needs neither.
     assert_eq!(counts.recovered, 3);
     assert!(counts.recovered_by_parity >= 1 && sent(&world).rdata <= 2, "{counts:?}");
     assert!(!asked(&world, "NAK", false).iter().flatten().any(|sqn| *sqn == 9));

@@ -1,4 +1,4 @@
-//! Appendix A: forward error correction. OpenPGM's is defective, so these scenarios, by section, are all that judges ours.
+//! Appendix A: forward error correction. OpenPGM's is defective, so these scenarios, by section, are all that checks this one.
 
 mod cost;
 mod demand;
@@ -75,7 +75,7 @@ pub(super) fn asked(world: &World, name: &str, parity: bool) -> Vec<Vec<u32>> {
         .collect()
 }
 
-/// A NAK for parity: so many packets of the group that begins with `first`.
+/// A NAK for parity: this many packets of the group that begins with `first`.
 pub(super) fn ask(world: &mut World, first: u32, count: u32) {
     let body = Body::Nak(Nak { sqn: Sqn(first + count - 1), source: address(1), group: group() });
     let options = Options { parity: true, ..none() };

@@ -78,7 +78,7 @@ fn s11_5_the_size_of_a_short_group_is_learnt_from_parity() {
         let mut world = world(short(), config, 1);
         let node = world.first();
         world.stream(0, 3, 100 * US);
-        // The end of the group is told while nobody hears.
+        // The end of the group is announced while no receiver gets it.
         world.net.set_filter(|_| false);
         world.run(30 * MS);
         world.net.clear_filter();

@@ -22,7 +22,7 @@ const MODULES: [&str; 3] = ["virtio_blk", "crc32c_generic", "ext4"];
 /// First process of a kernel that kexec brings, and what packs it.
 const INIT: &str = include_str!("init.sh");
 const PACK: &str = include_str!("pack.sh");
-/// Longest that `windhover lab boot` may take to see that its guest is gone.
+/// Longest that `windhover lab boot` may take to see that its guest has ended.
 const SEEN: Duration = Duration::from_secs(60);
 /// Room for an initial file system.
 const INITRD: u64 = 64_000_000;

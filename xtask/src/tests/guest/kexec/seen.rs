@@ -24,12 +24,12 @@ pub(super) struct CampaignState {
 }
 
 impl CampaignState {
-    /// Nothing yet, of a campaign with so many cells.
+    /// Nothing yet, of a campaign with this many cells.
     pub(super) fn of(steps: usize) -> Self {
         Self { steps, ..Self::default() }
     }
 
-    /// Takes a report; whether it says that something happened. Fails where a result is gone or was written again.
+    /// Takes a report; whether it shows that something happened. Fails where a result is missing or was written again.
     pub(super) fn take(&mut self, line: &str) -> Result<bool> {
         let word = line.split(' ').next().unwrap_or_default();
         match word {
@@ -88,7 +88,7 @@ impl CampaignState {
     }
 }
 
-/// Every step has one result, measured on its kernel, in the order of the plan, and none that was seen is gone.
+/// Every step has one result, measured on its kernel, in the order of the plan, and none that was seen is missing.
 pub(super) fn check(machine: &Machine, steps: usize) -> Result<()> {
     let out = machine.folder.join("out");
     files::fresh(&out)?;
