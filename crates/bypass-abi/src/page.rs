@@ -39,15 +39,14 @@ pub const AT_CAPTURE_REFUSED: usize = 121;
 pub const AT_SOCKETS: usize = 128;
 /// Records of sockets.
 pub const SOCKETS: usize = 256;
-/// Words of a socket's record: [`SOCKET_STATE`], then counters as of a [`Kind`].
+/// Words of a socket's record: first its descriptor + 1 in the low 32 bits (0: free) with flags above, then counters as of a
+/// [`Kind`].
 pub const SOCKET_WORDS: usize = 20;
 /// Words of a page.
 pub const WORDS: usize = AT_SOCKETS + SOCKETS * SOCKET_WORDS;
 /// Bytes of a page.
 pub const BYTES: usize = WORDS * 8;
 
-/// In a socket's record: descriptor + 1 in the low 32 bits (0: free), flags above.
-pub const SOCKET_STATE: usize = 0;
 /// Flag of a record: a stream socket (TCP); else datagrams.
 pub const STREAM: u64 = 1 << 32;
 /// Flag of a record: IPv6.

@@ -131,11 +131,6 @@ impl Network {
         &mut self.ports[number].stack
     }
 
-    /// Changes the link of a stack.
-    pub fn set_link(&mut self, number: usize, link: Link) {
-        self.ports[number].link = link;
-    }
-
     /// Frames that were sent.
     pub fn frames(&self) -> u64 {
         self.count

@@ -352,11 +352,6 @@ impl Stack {
         Ok(())
     }
 
-    /// Options of a listener.
-    pub fn listener_options(&self, listener: Listener) -> Result<TcpOptions, Error> {
-        Ok(self.listeners.get(listener.0).ok_or(Error::BadHandle)?.options)
-    }
-
     /// Connections that have sent something that is not acknowledged, with those that were closed: what a process that ends
     /// may want to wait for.
     pub fn tcp_pending(&self) -> usize {
