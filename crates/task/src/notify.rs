@@ -2,6 +2,7 @@
 //! unchanged. Costs some microseconds for each call that is reported.
 
 use crate::TaskError;
+use crate::launch::spawn::{own, process_descriptor};
 use libc::{SYS_seccomp, c_int, c_long, c_ulong, c_void, sock_filter};
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -154,14 +155,8 @@ pub fn is_internet_socket(process: u32, descriptor: u64) -> Option<bool> {
             unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut size) };
         (done == 0).then_some(value)
     };
-    let own = |fd: c_long| {
-        let fd = c_int::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-        // SAFETY: made by the call that gave the number.
-        Some(unsafe { OwnedFd::from_raw_fd(fd) })
-    };
     let number = c_int::try_from(descriptor).ok()?;
-    // SAFETY: takes numbers only.
-    let process = own(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
+    let process = process_descriptor(process)?;
     // SAFETY: takes numbers only.
     let copy = own(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) })?;
     let Some(domain) = option(&copy, libc::SO_DOMAIN) else { return Some(false) };

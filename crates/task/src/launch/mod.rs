@@ -4,7 +4,7 @@
 
 mod child;
 mod prepare;
-mod spawn;
+pub(crate) mod spawn;
 
 pub use child::{Child, Finished};
 pub(crate) use spawn::process_descriptor;

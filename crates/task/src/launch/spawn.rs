@@ -3,10 +3,11 @@
 use super::child::Child;
 use super::prepare::{LaunchStage, Namespace, Plan, SharedPage};
 use super::{Launch, Stream};
-use crate::{TaskError, check, cpu, policy};
+use crate::{TaskError, cpu, policy};
+use nix::sched::{CloneFlags, setns, unshare};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -93,13 +94,17 @@ fn user_map() -> [Vec<u8>; 2] {
     [format!("{user} {user} 1").into_bytes(), format!("{group} {group} 1").into_bytes()]
 }
 
+/// A descriptor that a call has just returned, closed at exec; `None` where the call failed.
+pub(crate) fn own(descriptor: libc::c_long) -> Option<OwnedFd> {
+    let descriptor = RawFd::try_from(descriptor).ok().filter(|&descriptor| descriptor >= 0)?;
+    // SAFETY: the call that returned it made it for this caller, and no other code has it.
+    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
 /// A descriptor of a process (Linux 5.3); `None` where the kernel has none.
 pub(crate) fn process_descriptor(pid: u32) -> Option<OwnedFd> {
-    // SAFETY: takes numbers only; the descriptor that comes back is new, and closed at exec.
-    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let descriptor = RawFd::try_from(descriptor).ok().filter(|&descriptor| descriptor >= 0)?;
-    // SAFETY: as above: no other code owns it.
-    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    // SAFETY: takes numbers only.
+    own(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
 }
 
 /// While it lives, children of this thread are init of a new pid namespace: waiting for one is waiting for all in it.
@@ -111,13 +116,12 @@ impl ChildNamespace {
     /// `None` where that is not permitted.
     fn enter() -> Option<Self> {
         let home = File::open(OWN_PID_NAMESPACE).ok()?;
-        // SAFETY: takes a flag. It changes only where this thread's next children are born.
-        (unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0).then_some(Self { home })
+        // It changes only where this thread's next children are born.
+        unshare(CloneFlags::CLONE_NEWPID).is_ok().then_some(Self { home })
     }
 
     fn leave(self) -> io::Result<()> {
-        // SAFETY: takes a descriptor that we own and a flag.
-        check(unsafe { libc::setns(self.home.as_raw_fd(), libc::CLONE_NEWPID) })
+        Ok(setns(self.home, CloneFlags::CLONE_NEWPID)?)
     }
 }
 
@@ -160,11 +164,9 @@ impl Descriptors {
 
 /// A duplicate at the lowest free number from `least` on, closed at exec.
 fn duplicate(descriptor: &OwnedFd, least: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: takes numbers only; the descriptor that comes back is new.
-    let copy = unsafe { libc::fcntl(descriptor.as_fd().as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) };
-    check(copy)?;
-    // SAFETY: as above: no other code owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+    // SAFETY: takes numbers only.
+    let copy = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) };
+    own(copy.into()).ok_or_else(io::Error::last_os_error)
 }
 
 fn explain(program: &str, stage: Option<LaunchStage>, asked: &Launch, cause: io::Error) -> TaskError {

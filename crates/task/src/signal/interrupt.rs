@@ -30,7 +30,7 @@ pub fn install_interrupt_handler() -> Result<(), TaskError> {
 /// [`crate::Watchdog`] and [`crate::Stopper`]. Once the thread has ended, nothing happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupter {
-    process: libc::pid_t,
+    process: u32,
     thread: libc::pid_t,
 }
 
@@ -38,15 +38,12 @@ impl Interrupter {
     /// For the calling thread; installs the handler first.
     pub fn for_current_thread() -> Result<Self, TaskError> {
         install_interrupt_handler()?;
-        // SAFETY: takes nothing and cannot fail.
-        let process = unsafe { libc::getpid() };
-        Ok(Self { process, thread: thread_id() })
+        Ok(Self::for_thread(thread_id()))
     }
 
     /// For a thread whose handler is installed.
     pub(crate) fn for_thread(thread: i32) -> Self {
-        // SAFETY: takes nothing and cannot fail.
-        Self { process: unsafe { libc::getpid() }, thread }
+        Self { process: std::process::id(), thread }
     }
 
     /// Makes the thread's blocked call return EINTR; whether the thread was there. By tgkill(2), for which a thread id that
