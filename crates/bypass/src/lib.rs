@@ -26,7 +26,5 @@ pub use library::{Library, clear, folder};
 pub use profile::{Effective, Profile, Settings, profiles};
 pub use program::{Obstacle, examine, find};
 pub use stat::{Calls, Carrier, Connection, FallBack, Process, Socket, pages};
-pub use ways::{
-    Candidate, RoundFigures, WayRounds, WaySettings, floors, measure_ways, open_ways, ratio_words, recommend_way,
-};
+pub use ways::{Candidate, RoundFigures, WayRounds, WaySettings, floors, measure_ways, open_ways, recommend_way};
 pub use xsk::{Backend, TappedFrame};

@@ -5,6 +5,7 @@ use model::{
     EndSpec, EndUsage, FindingId, FrameBackend, Policy, Probe, ProbeSpec, Protocol, Receive, ResultDocument, Role,
     SizeList,
 };
+use stats::{Judgement, Ratio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use xsk::{Backend, Interface, Port, XskError};
@@ -151,7 +152,7 @@ impl WayRounds {
 
     /// Its p50 over the other's with the 95 % interval, of the rounds that have both.
     #[must_use]
-    pub fn over(&self, other: &Self) -> Option<(f64, f64, f64)> {
+    pub fn over(&self, other: &Self) -> Option<Ratio> {
         let pairs = self.rounds.iter().zip(&other.rounds);
         let (own, others): (Vec<f64>, Vec<f64>) = pairs.filter_map(|(a, b)| Some(((*a)?.p50_us, (*b)?.p50_us))).unzip();
         (own.len() >= FEWEST_ROUNDS).then(|| stats::ratio(&own, &others))
@@ -231,8 +232,8 @@ pub fn measure_ways<E>(
         if stop.load(Ordering::Relaxed) || (round >= FEWEST_ROUNDS && began.elapsed() >= settings.duration) {
             break;
         }
-        for place in 0..ways {
-            let row = &mut rows[(place + round) % ways];
+        for way in stats::turns(ways, round) {
+            let row = &mut rows[way];
             if stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -275,14 +276,13 @@ pub fn recommend_way(rows: &[WayRounds]) -> (Option<Candidate>, String) {
     let (Some(block), Some(spin)) = (of(Candidate::Block), of(Candidate::Spin)) else { return (None, String::new()) };
     let frames = || rows.iter().filter(|row| matches!(row.way, Candidate::Frames(_)));
     let best = frames().filter_map(|row| Some((row, row.p50_us()?))).min_by(|a, b| a.1.total_cmp(&b.1));
-    let share = |ratio: Option<(f64, f64, f64)>| ratio.map_or_else(|| "-".to_owned(), ratio_words);
+    let share = |ratio: Option<Ratio>| ratio.map_or_else(|| "-".to_owned(), |ratio| ratio.to_string());
+    let is_lower = |ratio: Ratio| ratio.judge() == Judgement::Lower;
     let (over_block, over_spin) = (spin.over(block), best.and_then(|(row, _)| row.over(spin)));
-    let Some((spin_ratio, _, spin_high)) = over_block else {
+    let Some(spin_ratio) = over_block else {
         return (None, "No recommendation: too few rounds on the kernel's sockets can be trusted.".to_owned());
     };
-    if let (Some((row, _)), Some((_, _, high))) = (best, over_spin)
-        && high < 1.0
-    {
+    if let Some((row, _)) = best.filter(|_| over_spin.is_some_and(is_lower)) {
         let sentence = format!(
             "Use {}: its p50 is {} of a kernel socket's that blocks and {} of one's that spins, for a CPU at each end that never \
              sleeps.",
@@ -299,7 +299,7 @@ pub fn recommend_way(rows: &[WayRounds]) -> (Option<Candidate>, String) {
         }
         None => "no way past the kernel opens".to_owned(),
     };
-    if spin_high < 1.0 {
+    if is_lower(spin_ratio) {
         let sentence = format!(
             "Use kernel sockets that spin ('bypass run --stack spin'): their p50 is {} of blocking ones', without privileges; {beside}.",
             share(over_block)
@@ -307,15 +307,10 @@ pub fn recommend_way(rows: &[WayRounds]) -> (Option<Candidate>, String) {
         return (Some(Candidate::Spin), sentence);
     }
     let sentence = format!(
-        "Leave it to the kernel: the p50 of spinning sockets is {spin_ratio:.2} of blocking ones', and {beside}."
+        "Leave it to the kernel: the p50 of spinning sockets is {:.2} of blocking ones', and {beside}.",
+        spin_ratio.typical
     );
     (Some(Candidate::Block), sentence)
-}
-
-/// `0.20 (0.19 to 0.21)`.
-#[must_use]
-pub fn ratio_words((ratio, low, high): (f64, f64, f64)) -> String {
-    format!("{ratio:.2} ({low:.2} to {high:.2})")
 }
 
 /// The smallest figure with and without a network, that others are read against; empty without any.

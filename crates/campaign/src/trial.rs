@@ -8,7 +8,7 @@
 use model::plan::Question;
 use model::run::RunStep;
 use model::{ModelError, Plan, ResultDocument, Statistic};
-use stats::{holm, joint_permutation_test, samples_needed};
+use stats::{Evidence, Judgement, holm, joint_permutation_test, mean, samples_needed, whole_rounds};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The figures of which a trial tells the change, and one of which decides it.
@@ -124,19 +124,11 @@ fn rounds(results: &[&ResultDocument], metric: Statistic) -> Vec<f64> {
         factors.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
     };
     let cells: BTreeSet<Vec<String>> = results.iter().map(|result| cell(result)).collect();
-    let mut by_round: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for result in results.iter().filter(|result| result.verdict.trusted) {
+    let logs = results.iter().filter(|result| result.verdict.trusted).filter_map(|result| {
         let figure = result.latency.as_ref().and_then(|latency| metric.of(latency)).filter(|ns| *ns > 0.0);
-        if let (Some(round), Some(figure)) = (result.repetition, figure) {
-            by_round.entry(round).or_default().push(figure.ln());
-        }
-    }
-    let whole = by_round.into_values().filter(|logs| logs.len() == cells.len());
-    whole.map(|logs| logs.iter().sum::<f64>() / logs.len() as f64).collect()
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        Some((result.repetition?, figure?.ln()))
+    });
+    whole_rounds(logs, cells.len()).iter().filter_map(|logs| mean(logs)).collect()
 }
 
 /// Judges the results of a trial, in the order that its settings were given. `seed` draws the dealings of the test where
@@ -195,10 +187,13 @@ pub fn judge(results: &[(RunStep, ResultDocument)], knobs: &[String], rule: Rule
     for (&place, corrected) in tried.iter().zip(holm(&p)) {
         let trial = &mut trials[place];
         trial.p_corrected = Some(corrected);
-        let change = trial.change.unwrap_or_default();
-        if corrected <= rule.level && change.abs() >= rule.least {
-            trial.verdict = if change < 0.0 { TrialVerdict::Helped } else { TrialVerdict::Hurt };
-        }
+        let (difference, p) = (trial.change.unwrap_or_default(), trial.p_corrected);
+        let evidence = Evidence { difference, interval: None, p, least: rule.least, narrow: 0.0 };
+        trial.verdict = match evidence.judge(rule.level) {
+            Judgement::Lower => TrialVerdict::Helped,
+            Judgement::Higher => TrialVerdict::Hurt,
+            Judgement::NoDifference | Judgement::Unclear => TrialVerdict::Nothing,
+        };
     }
     trials
 }

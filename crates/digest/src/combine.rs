@@ -1,6 +1,7 @@
 //! Several repetitions as one.
 
 use model::quantity::Unit;
+pub use stats::mean;
 
 /// Smallest and largest value; absent with fewer than two, because one value has no spread.
 pub fn spread(values: &[f64]) -> Option<[f64; 2]> {
@@ -12,21 +13,9 @@ pub fn spread(values: &[f64]) -> Option<[f64; 2]> {
     (low.is_finite() && high.is_finite()).then_some([low, high])
 }
 
-/// The mean of some values; absent for none.
-pub fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
 /// The middle one of some values (the mean of the middle two); absent for none.
 pub fn middle(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    match (sorted.len() % 2, sorted.get(half)) {
-        (1, Some(&value)) => Some(value),
-        (0, Some(&upper)) => sorted.get(half.checked_sub(1)?).map(|lower| f64::midpoint(*lower, upper)),
-        _ => None,
-    }
+    (!values.is_empty()).then(|| stats::median(values))
 }
 
 /// The figure of several repetitions of one run: their geometric mean, of shares and of what may be 0 the mean.

@@ -1,5 +1,5 @@
-//! Exact moments, the one histogram, quantiles with confidence intervals, permutation test, looks of a comparison that may end
-//! early, periodic stalls.
+//! Exact moments, the one histogram, quantiles with confidence intervals, permutation test, the judge of comparisons, looks of
+//! one that may end early, periodic stalls.
 //!
 //! Floor 0: no I/O, no clock reads, no threads, no unsafe. Everything here is a pure function of the numbers given to
 //! it. What is called between timed messages (`record`, `add`, `push`) never allocates; each type says so.
@@ -10,6 +10,7 @@ mod decode;
 mod encode;
 mod error;
 mod histogram;
+mod judge;
 mod levels;
 mod looks;
 mod moments;
@@ -25,10 +26,11 @@ pub use decode::Decoder;
 pub use encode::Encoder;
 pub use error::StatsError;
 pub use histogram::{Bucket, Corrected, HOUR_NS, Histogram, rank};
+pub use judge::{Evidence, Judgement, correct_sets, turns, whole_rounds};
 pub use looks::Looks;
 pub use moments::Moments;
 pub use permutation::{Joint, LEVEL, holm, joint_permutation_test, samples_needed, smallest_p};
 pub use random::SplitMix64;
-pub use ratio::{median, ratio};
+pub use ratio::{Ratio, mean, median, ratio};
 pub use student::{cv, interval_of, t_quantile, t_tail};
 pub use tally::{Buckets, CoarseTally, Tally};

@@ -1,5 +1,14 @@
 //! The typical value and ratio of a few figures, such as one a round.
 
+use crate::{Evidence, Judgement, LEVEL};
+use std::fmt;
+
+/// The mean of some values; absent for none.
+#[must_use]
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 /// Median of values in any order; the mean of the middle two for an even number.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
@@ -13,12 +22,39 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// A ratio with its 95 % bounds, in words `0.20 (0.19 to 0.21)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(missing_docs, reason = "the fields say what they are")]
+pub struct Ratio {
+    pub typical: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Ratio {
+    /// What its interval shows.
+    #[must_use]
+    pub fn judge(&self) -> Judgement {
+        let interval = Some([self.low.ln(), self.high.ln()]);
+        Evidence { difference: self.typical.ln(), interval, p: None, least: 0.0, narrow: 0.0 }.judge(LEVEL)
+    }
+}
+
+impl fmt::Display for Ratio {
+    /// Each number with the formatter's precision.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { typical, low, high } = self;
+        let digits = f.precision().unwrap_or(2);
+        write!(f, "{typical:.digits$} ({low:.digits$} to {high:.digits$})")
+    }
+}
+
 /// The typical ratio of figures that belong together in pairs, such as those of a round, with its 95 % bounds: the Hodges-Lehmann
 /// estimate on logarithms with the interval of the signed-rank test (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2 and
 /// 3.3, normal approximation); of fewer than 6 figures the bounds are the range. A round in which the host took the CPU away from one of the two tools moves it no more than any
 /// other round does.
 #[must_use]
-pub fn ratio(ours: &[f64], theirs: &[f64]) -> (f64, f64, f64) {
+pub fn ratio(ours: &[f64], theirs: &[f64]) -> Ratio {
     let logs: Vec<f64> = ours.iter().zip(theirs).map(|(a, b)| (a / b).ln()).collect();
     let count = logs.len();
     let mut walsh: Vec<f64> = (0..count)
@@ -29,7 +65,7 @@ pub fn ratio(ours: &[f64], theirs: &[f64]) -> (f64, f64, f64) {
     let rank = outside(count);
     let (low, high) = (walsh.get(rank), walsh.get(walsh.len().saturating_sub(1 + rank)));
     let exp = |log: Option<&f64>| log.map_or(f64::NAN, |log| log.exp());
-    (median(&walsh).exp(), exp(low), exp(high))
+    Ratio { typical: median(&walsh).exp(), low: exp(low), high: exp(high) }
 }
 
 /// How many of the smallest Walsh averages of so many figures, and of the largest, lie outside of the interval: with the
@@ -48,8 +84,8 @@ mod tests {
 
     #[test]
     fn a_constant_ratio_has_no_width() {
-        let (mean, low, high) = ratio(&[2.0, 4.0, 8.0], &[1.0, 2.0, 4.0]);
-        assert!((mean - 2.0).abs() < 1e-9 && (high - low).abs() < 1e-9);
+        let Ratio { typical, low, high } = ratio(&[2.0, 4.0, 8.0], &[1.0, 2.0, 4.0]);
+        assert!((typical - 2.0).abs() < 1e-9 && (high - low).abs() < 1e-9);
         assert!((median(&[3.0, 1.0, 2.0, 10.0]) - 2.5).abs() < 1e-9);
     }
 
@@ -76,9 +112,9 @@ mod tests {
     fn one_bad_round_moves_little() {
         let theirs = vec![1.0; 20];
         let mut ours: Vec<f64> = (0..20).map(|i| 1.0 + 0.001 * f64::from(i)).collect();
-        let (before, low, high) = ratio(&ours, &theirs);
+        let Ratio { typical: before, low, high } = ratio(&ours, &theirs);
         assert!(low < before && before < high && high < 1.02, "{low} {before} {high}");
         ours[3] = 50.0;
-        assert!((ratio(&ours, &theirs).0 - before).abs() < 0.003);
+        assert!((ratio(&ours, &theirs).typical - before).abs() < 0.003);
     }
 }

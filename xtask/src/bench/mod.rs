@@ -175,8 +175,7 @@ fn interleaved<T>(
         (0..cases).map(|_| std::iter::repeat_with(Vec::new).take(tools).collect()).collect();
     for round in 0..rounds as usize {
         for (case, of_case) in measured.iter_mut().enumerate() {
-            for turn in 0..tools {
-                let tool = (turn + round) % tools;
+            for tool in stats::turns(tools, round) {
                 of_case[tool].extend(measure(case, tool).with_context(|| format!("round {}", round + 1))?);
             }
         }
@@ -262,8 +261,7 @@ fn column<T>(rounds: &[T], pick: impl Fn(&T) -> f64) -> Vec<f64> {
 }
 
 fn ratio_text(ours: &[f64], theirs: &[f64]) -> String {
-    let (ratio, low, high) = stats::ratio(ours, theirs);
-    format!("{ratio:.3} ({low:.3} to {high:.3})")
+    format!("{:.3}", stats::ratio(ours, theirs))
 }
 
 /// What a program printed that nothing could be read from.

@@ -7,13 +7,14 @@ use super::{
     Outcome, Over, Overall, Sample, Side, Tests, differs,
 };
 use crate::cells::{kind_of, mark, shown};
-use crate::combine::{by_ratio, centre, compared};
+use crate::combine::{by_ratio, centre, compared, mean};
 use crate::names::{asked_first, axis_title, is_baseline};
 use crate::text::{each_once, list, plain};
 use crate::{Mark, Metric, RunInput};
 use model::ResultDocument;
 use model::plan::{Factors, Question, default_question};
 use model::quantity::Combine;
+use stats::Judgement;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Comparisons {
@@ -474,7 +475,7 @@ fn overall(
 
 /// The geometric mean over the cells (of what may be 0 the mean) in each round that every cell has.
 fn rounds(cells: &[&SideCell<'_>], metric: Metric, sample: Sample, rtt: bool) -> Vec<f64> {
-    let mut by_round: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    let mut figures: Vec<(u32, f64)> = Vec::new();
     for cell in cells {
         for (run, place) in cell.runs.iter().zip(1..) {
             let trusted = run.iter().zip(1..).filter(|(result, _)| result.verdict.trusted);
@@ -482,25 +483,18 @@ fn rounds(cells: &[&SideCell<'_>], metric: Metric, sample: Sample, rtt: bool) ->
                 .filter_map(|(result, index)| Some((result.repetition.unwrap_or(index), metric.of(result, rtt)?)))
                 .collect();
             match sample {
-                Sample::Repetition => {
-                    found.into_iter().for_each(|(round, value)| by_round.entry(round).or_default().push(value));
-                }
+                Sample::Repetition => figures.extend(found),
                 Sample::Run | Sample::Boot | Sample::Visit => {
                     let values: Vec<f64> = found.into_iter().map(|(_, value)| value).collect();
-                    by_round.entry(place).or_default().extend(centre(&values, metric.unit()));
+                    figures.extend(centre(&values, metric.unit()).map(|value| (place, value)));
                 }
             }
         }
     }
-    let logs = by_ratio(&by_round.values().flatten().copied().collect::<Vec<_>>(), &[], metric.unit());
-    by_round
-        .into_values()
-        .filter(|values| values.len() == cells.len())
-        .map(|values| {
-            let mean = compared(&values, logs).iter().sum::<f64>() / values.len() as f64;
-            if logs { mean.exp() } else { mean }
-        })
-        .collect()
+    let logs = by_ratio(&figures.iter().map(|(_, value)| *value).collect::<Vec<_>>(), &[], metric.unit());
+    let whole = stats::whole_rounds(figures, cells.len());
+    let means = whole.iter().filter_map(|values| mean(&compared(values, logs)));
+    means.map(|mean| if logs { mean.exp() } else { mean }).collect()
 }
 
 fn finish(mut comparisons: Vec<Comparison>, title: String, options: &CompareOptions) -> Comparisons {
@@ -511,17 +505,12 @@ fn finish(mut comparisons: Vec<Comparison>, title: String, options: &CompareOpti
         comparisons.iter().flat_map(|one| one.sets().map(|set| tested(set.metrics)).collect::<Vec<_>>()).collect();
     p.retain(|set| !set.is_empty());
     let (sets, tests) = (p.len(), p.iter().map(Vec::len).sum());
-    // With one figure a set Holm's correction over sets is valid and sharper; with several only Bonferroni's is.
-    let mut holm = (tests == sets).then(|| stats::holm(&p.concat()).into_iter());
-    let mut correct = |within: f64| match &mut holm {
-        Some(raised) => raised.next().unwrap_or(1.0),
-        None => (within * sets.max(1) as f64).min(1.0),
-    };
+    let mut corrected = stats::correct_sets(&p).into_iter();
     for done in &mut comparisons {
         let sample = done.sample;
         for (excluded, metrics) in done.sets_mut() {
             for figure in metrics {
-                figure.p_corrected = figure.p_corrected.map(&mut correct);
+                figure.p_corrected = figure.p_corrected.and_then(|_| corrected.next());
                 let smallest = least_p(figure.a_values.len(), figure.b_values.len()) * sets.max(1) as f64;
                 figure.smallest_p = smallest.min(1.0);
                 figure.outcome = match (excluded, is_tested) {
@@ -579,20 +568,18 @@ fn outcome(figure: &MetricComparison, level: f64) -> Outcome {
     let Some(p) = figure.p_corrected.filter(|_| enough && figure.over == Over::Samples) else {
         return Outcome::TooFew;
     };
-    let (apart, matters, slight, narrow) = match (figure.ratio_ci95, figure.difference_ci95) {
-        (Some([low, high]), _) => {
-            let size = figure.ratio.unwrap_or(1.0).ln().abs();
-            let slight = low > 1.0 - RESOLUTION && high < 1.0 + RESOLUTION;
-            (low > 1.0 || high < 1.0, size > RESOLUTION, slight, high < NARROW && low > 1.0 / NARROW)
-        }
-        (None, Some([low, high])) => (low > 0.0 || high < 0.0, true, false, true),
-        (None, None) => (false, false, false, false),
+    let of = |difference, interval, least, narrow| {
+        stats::Evidence { difference, interval: Some(interval), p: Some(p), least, narrow }.judge(level)
     };
-    match (p <= level, apart) {
-        (_, _) if slight => Outcome::NoDifference,
-        (true, true) if matters && figure.difference > 0.0 => Outcome::Higher,
-        (true, true) if matters => Outcome::Lower,
-        (false, false) if narrow => Outcome::NoDifference,
-        _ => Outcome::Unclear,
+    let judgement = match (figure.ratio_ci95, figure.difference_ci95) {
+        (Some(interval), _) => of(figure.ratio.unwrap_or(1.0).ln(), interval.map(f64::ln), RESOLUTION, NARROW.ln()),
+        (None, Some(interval)) => of(figure.difference, interval, 0.0, f64::INFINITY),
+        (None, None) => Judgement::Unclear,
+    };
+    match judgement {
+        Judgement::Higher => Outcome::Higher,
+        Judgement::Lower => Outcome::Lower,
+        Judgement::NoDifference => Outcome::NoDifference,
+        Judgement::Unclear => Outcome::Unclear,
     }
 }

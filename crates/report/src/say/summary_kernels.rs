@@ -247,7 +247,7 @@ impl Ratio {
     fn of(ours: &BTreeMap<u32, f64>, theirs: &BTreeMap<u32, f64>, unit: &'static str) -> Option<Self> {
         let both = ours.iter().filter_map(|(boot, value)| Some((*value, *theirs.get(boot)?)));
         let (ours, theirs): (Vec<f64>, Vec<f64>) = both.unzip();
-        let (ratio, low, high) = stats::ratio(&ours, &theirs);
+        let stats::Ratio { typical: ratio, low, high } = stats::ratio(&ours, &theirs);
         ratio.is_finite().then_some(Self { ratio, low, high, boots: ours.len(), unit })
     }
 

@@ -166,7 +166,7 @@ fn text(arguments: &Arguments, place: &str, rows: &[WayRounds], sentence: &str) 
                 cell(row.p50_us(), 3),
                 cell(row.median(|figures| figures.p99_us), 3),
                 cell(row.median(|figures| figures.p99_9_us), 3),
-                row.over(block).map_or_else(|| "-".to_owned(), bypass::ratio_words),
+                row.over(block).map_or_else(|| "-".to_owned(), |ratio| ratio.to_string()),
                 cell(row.median(|figures| Some(figures.cpu_percent[0])), 0),
                 cell(row.median(|figures| Some(figures.cpu_percent[1])), 0),
             ]
@@ -226,8 +226,8 @@ fn document(
             "p50_ns": ns(row.p50_us()),
             "p99_ns": ns(row.median(|figures| figures.p99_us)),
             "p99_9_ns": ns(row.median(|figures| figures.p99_9_us)),
-            "ratio_to_blocking": ratio.map(|(ratio, ..)| ratio),
-            "ratio_ci95": ratio.map(|(_, low, high)| [low, high]),
+            "ratio_to_blocking": ratio.map(|ratio| ratio.typical),
+            "ratio_ci95": ratio.map(|ratio| [ratio.low, ratio.high]),
             "cpu_percent": row.median(|figures| Some(figures.cpu_percent[0])),
             "far_cpu_percent": row.median(|figures| Some(figures.cpu_percent[1])),
         })

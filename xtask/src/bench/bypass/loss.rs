@@ -57,11 +57,8 @@ pub(super) fn run(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
     }
     if !xdp.is_empty() {
         let ratio = tail_ratio(xdp, kernel);
-        let judged = Goal::AtMost(0.5).judge(ratio.map_or(f64::NAN, |(ratio, ..)| ratio));
-        let ratio = ratio.map_or_else(
-            || "too few messages".to_owned(),
-            |(ratio, low, high)| format!("{ratio:.3} ({low:.3} to {high:.3})"),
-        );
+        let judged = Goal::AtMost(0.5).judge(ratio.map_or(f64::NAN, |ratio| ratio.typical));
+        let ratio = ratio.map_or_else(|| "too few messages".to_owned(), |ratio| format!("{ratio:.3}"));
         let _ = writeln!(
             text,
             "\n| p99.9 of all rounds, ratio (95 %) | measured | goal | |\n|---|---|---|---|\n| bypass xdp / block | {ratio} | {judged} |"
@@ -94,7 +91,7 @@ fn tail_of(mut buckets: Vec<(u64, u64)>) -> Option<f64> {
 }
 
 /// The ratio of p99.9 of all rounds, with its 95 % interval: a bootstrap over the rounds, in which both arms have the same.
-fn tail_ratio(ours: &[Figure], theirs: &[Figure]) -> Option<(f64, f64, f64)> {
+fn tail_ratio(ours: &[Figure], theirs: &[Figure]) -> Option<stats::Ratio> {
     const RESAMPLES: usize = 1000;
     let [ours, theirs] =
         [ours, theirs].map(|rounds| rounds.iter().map(|one| buckets(&one.histogram)).collect::<Vec<_>>());
@@ -104,14 +101,14 @@ fn tail_ratio(ours: &[Figure], theirs: &[Figure]) -> Option<(f64, f64, f64)> {
             |rounds: &[Vec<(u64, u64)>]| tail_of(picked.iter().flat_map(|at| rounds[*at].iter().copied()).collect());
         Some(of(&ours)? / of(&theirs)?)
     };
-    let estimate = ratio(&(0..count).collect::<Vec<_>>())?;
+    let typical = ratio(&(0..count).collect::<Vec<_>>())?;
     let mut random = stats::SplitMix64::new(1);
     let mut below = |count: usize| usize::try_from(random.next_u64() % count as u64).unwrap_or(0);
     let mut drawn: Vec<f64> =
         (0..RESAMPLES).filter_map(|_| ratio(&(0..count).map(|_| below(count)).collect::<Vec<_>>())).collect();
     drawn.sort_by(f64::total_cmp);
     let at = |per_mille: usize| drawn.get(drawn.len() * per_mille / 1000).copied();
-    Some((estimate, at(25)?, at(975)?))
+    Some(stats::Ratio { typical, low: at(25)?, high: at(975)? })
 }
 
 fn once(bench: &Bench<'_>, lab: &Lab, arm: Arm) -> Result<Figure> {
@@ -148,8 +145,8 @@ mod unit {
         let (quiet, noisy): (Vec<Figure>, Vec<Figure>) =
             ((0..20).map(|at| round(if at < 5 { 4 } else { 0 })).collect(), (0..20).map(|_| round(4)).collect());
         // 20 of 50,000 are no p99.9, though a quarter of the rounds says so.
-        let (ratio, low, high) = tail_ratio(&quiet, &noisy).expect("messages enough");
-        assert!((ratio - 0.000_25).abs() < 1e-5 && low <= ratio && ratio <= high, "{ratio} {low} {high}");
+        let stats::Ratio { typical, low, high } = tail_ratio(&quiet, &noisy).expect("messages enough");
+        assert!((typical - 0.000_25).abs() < 1e-5 && low <= typical && typical <= high, "{typical} {low} {high}");
         assert!(tail_ratio(&quiet[..1], &noisy[..1]).is_none(), "2,500 messages have no p99.9");
     }
 }

@@ -306,7 +306,7 @@ fn goals(measured: &Measured<Figure>) -> String {
             if ours.is_empty() || theirs.is_empty() {
                 continue;
             }
-            let judged = Goal::AtMost(goal).judge(stats::ratio(&ours, &theirs).0);
+            let judged = Goal::AtMost(goal).judge(stats::ratio(&ours, &theirs).typical);
             let (names, ratio) = (format!("{} / {}", arm.name(), other.name()), ratio_text(&ours, &theirs));
             let _ = writeln!(text, "| {names} | {protocol} | {} | {ratio} | {judged} |", tool.name());
         }

@@ -41,7 +41,7 @@ pub(super) fn idle(bench: &Bench<'_>, lab: &Lab) -> Result<String> {
     for (arm, figures) in ARMS.iter().zip(&measured).filter(|(arm, _)| bench.cannot(**arm).is_none()) {
         let [alone, beside] = [0, 1].map(|at| figures[at].as_slice());
         let [alone_us, beside_us] = [alone, beside].map(stats::median);
-        let judged = judge_xdp(*arm, &Goal::AtMost(1.05), stats::ratio(beside, alone).0);
+        let judged = judge_xdp(*arm, &Goal::AtMost(1.05), stats::ratio(beside, alone).typical);
         let (name, ratio) = (arm.name(), ratio_text(beside, alone));
         let _ = writeln!(text, "| {name} | {alone_us:.3} | {beside_us:.3} | {ratio} | {judged} |");
     }
@@ -107,7 +107,7 @@ fn rates(title: &str, figures: &[Vec<f64>], goal: f64) -> String {
     let mut text = format!("\n{title}:\n\n| arm | rate | to block (95 %) | goal | |\n|---|---|---|---|---|\n");
     for (arm, of_arm) in ARMS.into_iter().zip(figures).filter(|(_, of_arm)| !of_arm.is_empty()) {
         let (rate, ratio) = (stats::median(of_arm), ratio_text(of_arm, &figures[0]));
-        let judged = judge_xdp(arm, &Goal::AtLeast(goal), stats::ratio(of_arm, &figures[0]).0);
+        let judged = judge_xdp(arm, &Goal::AtLeast(goal), stats::ratio(of_arm, &figures[0]).typical);
         let _ = writeln!(text, "| {} | {rate:.2} | {ratio} | {judged} |", arm.name());
     }
     text
