@@ -1,7 +1,5 @@
 //! What is said of a measurement at rates typed by hand.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at what it did not expect")]
-
 use model::ResultDocument;
 use serde_json::json;
 use windhover_report::{single_csv, single_markdown, single_text};

@@ -1,15 +1,12 @@
 //! What a report tells of one sender and two receivers over PGM: a row for each in the tables, columns in the CSV.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
-
-mod sample;
-
+use crate::sample;
+use crate::sample::{Recipe, Shape};
 use digest::RunInput;
 use model::{
     Fate, Latency, LatencyKind, PgmCounts, PgmEnd, PgmFate, PgmFec, PgmReport, Probe, ReflectorReport, ResultDocument,
     Substrate,
 };
-use sample::{Recipe, Shape};
 use windhover_report::{Options, Report, single_text};
 
 const EMPTY: Recipe = Recipe {

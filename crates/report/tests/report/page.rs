@@ -1,10 +1,6 @@
 //! What the HTML page holds of a run directory, without a browser: the maps' data, the cells' sections.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
-
-mod sample;
-
-use sample::paced::{Cell, Measured, write};
+use crate::sample::paced::{Cell, Measured, write};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use windhover_report::{Options, Report, heat};

@@ -1,13 +1,10 @@
 //! What evidence a comparison needs: runs as samples, gates that cannot be decided, and corrections.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
-
-mod sample;
-
+use crate::sample;
+use crate::sample::{Chance, Recipe, Shape};
 use digest::compare::{CompareOptions, Comparisons, MetricComparison, Outcome, Sample, Siblings};
 use digest::{Metric, RunInput};
 use model::{Probe, ResultDocument, Substrate};
-use sample::{Chance, Recipe, Shape};
 use stats::Looks;
 use windhover_report::compare::{self, ComparisonWriter as _, TwoSettings};
 

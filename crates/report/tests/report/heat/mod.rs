@@ -1,16 +1,17 @@
 //! Heat maps from synthetic runs: exact sums, pictures looked at pixel by pixel, and what happens to damaged logs. The
 //! pictures are kept in `target/heat-golden/`, to be looked at.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests panic")]
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "places of pixels")]
 
-mod synthetic;
+mod logs;
+mod patterns;
 
+use crate::synthetic;
+use crate::synthetic::{Cell, Files, Message, about, chance, files};
 use model::result::SeriesQuantity;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use synthetic::{Cell, Files, Message, about, chance, files};
 use windhover_report::charts::{self, ChartKind, Drawing, Wanted};
 use windhover_report::heat::{self, Bin, Heat, Layout, Map, Options, Rows, Theme};
 
@@ -318,158 +319,6 @@ fn lost_messages_have_a_lane() {
     insta::assert_snapshot!("loss", hash(&image, lane));
 }
 
-/// A spinner that is stopped for 50 ms of each second, and catches up.
-fn throttled(seq: u64, intended: u64) -> Message {
-    let within = intended % 1_000_000_000;
-    let stall = 700_000_000..750_000_000;
-    if stall.contains(&within) {
-        let rtt_ns = Some(about(9_000, seq) + chance(seq) % 40_000);
-        return Message { lateness_ns: stall.end - within, rtt_ns };
-    }
-    Message { lateness_ns: about(100, seq * 2), rtt_ns: Some(about(8_000, seq * 2 + 1)) }
-}
-
-#[test]
-fn the_comb_of_a_throttled_spinner_shows_in_lateness_only() {
-    let events = (0..10)
-        .map(|second| model::Event {
-            kind: "throttled".into(),
-            at_ns: Some(second * 1_000_000_000 + 700_000_000),
-            realtime_ns: None,
-            host: None,
-            seq: None,
-            detail: String::new(),
-        })
-        .collect();
-    let made = made("comb", &[files(&Cell { events, ..cell(10_000, 10, &throttled) })]);
-    let heat = made.maps(&Options::default());
-    let tag = |tag: &str| heat.maps.iter().find(|map| map.tag == tag).unwrap();
-    let teeth = |map: &Map| -> Vec<usize> {
-        let late = |at: &(usize, &heat::Column)| at.1.max_ns.is_some_and(|ns| ns > 40_000_000);
-        map.whole.columns.iter().enumerate().filter(late).map(|(at, _)| at).collect()
-    };
-    let expected: Vec<usize> = (0..10).map(|second| second * 10 + 7).collect();
-    assert_eq!(teeth(tag("lateness")), expected);
-    assert_eq!(teeth(tag("rtt_intended")), expected);
-    assert_eq!(teeth(tag("rtt")), Vec::<usize>::new(), "the actual send time hides it");
-    let drawing = made.draw(ChartKind::Lateness, Wanted::default()).remove(0);
-    let image = keep("comb-lateness", &drawing);
-    let area = images(&drawing.svg(1.0))[0];
-    let map = tag("lateness");
-    let rows = heat::Look::default().rows(&[map]).unwrap();
-    let background = Theme::Light.background();
-    for column in [5_u64, 7, 17, 18, 97] {
-        let seen = (20_000_000..45_000_000).step_by(1_000_000).any(|ns| {
-            let (x, y) = middle(area, map, &rows, column * synthetic::INTERVAL_NS, ns);
-            image.at(x, y) != background
-        });
-        assert_eq!(seen, column % 10 == 7, "column {column}");
-    }
-    insta::assert_snapshot!("comb", hash(&image, area));
-    let intended = Wanted { tag: Some("rtt_intended".into()), ..Wanted::default() };
-    keep("comb-intended", &made.draw(ChartKind::Heat, intended)[0]);
-    keep("comb-rtt", &made.draw(ChartKind::Heat, Wanted::default())[0]);
-}
-
-#[test]
-fn what_a_protocol_did_about_losses_is_ticks_in_lanes() {
-    let event = |kind: &str, at_ms: u64| model::Event {
-        kind: kind.into(),
-        at_ns: Some(at_ms * 1_000_000),
-        realtime_ns: None,
-        host: None,
-        seq: None,
-        detail: String::new(),
-    };
-    // Two a second, each asked for twice, and one that was given up; a mark of its own is no tick.
-    let mut events: Vec<model::Event> = (0..20)
-        .flat_map(|half| [("nak", 500 * half), ("nak", 500 * half + 3), ("repair", 500 * half + 5)])
-        .map(|(kind, at_ms)| event(kind, at_ms))
-        .collect();
-    events.extend([event("lost", 9_990), event("throttled", 5_000)]);
-    let made = made("lanes", &[files(&Cell { events, ..cell(1_000, 10, &throttled) })]);
-    let drawing = made.draw(ChartKind::Heat, Wanted::default()).remove(0);
-    let svg = drawing.svg(1.0);
-    for (name, count) in [("NAK", "40"), ("repair", "20"), ("given up", "1")] {
-        assert!(svg.contains(&format!(">{name}<")) && svg.contains(&format!(">{count}<")), "{name} {count}");
-    }
-    assert!(!svg.contains(">NCF<"), "what did not happen has no lane");
-    assert!(svg.contains(">1 event<"), "the mark stays by itself");
-    // The lanes push the map down, and nothing else.
-    let image = keep("lanes", &drawing);
-    let top = images(&svg)[0][1] as usize;
-    let is_amber = |x: usize, y: usize| {
-        image.at(x as f64, y as f64).iter().zip([0xc9, 0x85, 0x00]).all(|(is, amber)| is.abs_diff(amber) < 70)
-    };
-    let in_row = |y: usize| (1..image.width).filter(|x| is_amber(*x, y) && !is_amber(x - 1, y)).count();
-    assert_eq!((0..top).map(in_row).max(), Some(20), "two that are 3 ms apart are one tick of a picture of 10 s");
-}
-
-/// Times that grow from 20 µs to 2 ms within two seconds, again and again.
-fn sawtooth(seq: u64, intended: u64) -> Message {
-    let within = intended % 2_000_000_000;
-    Message { rtt_ns: Some(20_000 + within / 1000 + chance(seq) % 2_000), lateness_ns: about(4_000, seq) }
-}
-
-#[test]
-fn a_saw_tooth_rises_and_falls() {
-    let made = made("saw-tooth", &[files(&cell(10_000, 12, &sawtooth))]);
-    let map = &made.maps(&Options::default()).maps[0];
-    let drawing = made.draw(ChartKind::Heat, Wanted::default()).remove(0);
-    let image = keep("saw-tooth", &drawing);
-    let area = images(&drawing.svg(1.0))[0];
-    let rows = heat::Look::default().rows(&[map]).unwrap();
-    let background = Theme::Light.background();
-    let seen = |at_s: f64, ns: u64| {
-        let (x, y) = middle(area, map, &rows, (at_s * 1e9) as u64, ns);
-        image.at(x, y) != background
-    };
-    for tooth in 0..6 {
-        let start = f64::from(tooth) * 2.0;
-        assert!(seen(start + 0.55, 570_000) && !seen(start + 0.55, 1_500_000), "tooth {tooth}");
-        assert!(seen(start + 1.95, 1_980_000) && !seen(start + 1.95, 570_000), "tooth {tooth}");
-    }
-    insta::assert_snapshot!("saw-tooth", hash(&image, area));
-    let old = made.draw(ChartKind::Heat2011, Wanted::default()).remove(0);
-    keep("saw-tooth-2011", &old);
-    // Both pictures, and the cells of the linear grid, say the same number.
-    let linear = &made.maps(&Options { linear_ns: Some(10_000), ..Options::default() }).maps[0];
-    let cells = linear.whole.linear.as_ref().unwrap().columns.iter().flatten();
-    let above: u64 = cells.filter(|(row, _)| *row >= 200).map(|(_, count)| count).sum();
-    assert!(above > 500 && above == linear.hidden_2011(), "{above}");
-    let above = windhover_commas(above);
-    assert!(old.svg(1.0).contains(&format!("It hides {above} messages above 2,000 µs")), "{above}");
-    assert!(drawing.svg(1.0).contains(&format!("a scale that ends at 2,000 µs would hide {above}")), "{above}");
-}
-
-fn windhover_commas(count: u64) -> String {
-    if count < 1000 { count.to_string() } else { format!("{},{:03}", count / 1000, count % 1000) }
-}
-
-#[test]
-fn what_the_style_of_2011_hides_is_said() {
-    let rule = |seq: u64, intended: u64| match seq {
-        5_000..5_040 => Message { rtt_ns: Some(9_000_000 + seq), ..quiet(seq) },
-        7_000..7_003 => Message { rtt_ns: None, lateness_ns: 0 },
-        _ if intended > 0 => quiet(seq),
-        _ => quiet(seq),
-    };
-    let made = made("hidden", &[files(&cell(10_000, 10, &rule))]);
-    let svg = made.draw(ChartKind::Heat2011, Wanted::default()).remove(0).svg(1.0);
-    assert!(svg.contains("It hides 40 messages above 2,000 µs and 3 lost ones"), "{svg}");
-    let corrected = made.draw(ChartKind::Heat, Wanted::default()).remove(0).svg(1.0);
-    assert!(corrected.contains("a scale that ends at 2,000 µs would hide 40"), "{corrected}");
-    // A picture that ends at 100 µs has an overflow row.
-    let look = heat::Look { high_ns: Some(100_000), ..heat::Look::default() };
-    let drawing = made.draw(ChartKind::Heat, Wanted { look, ..Wanted::default() }).remove(0);
-    let image = keep("overflow", &drawing);
-    assert!(drawing.svg(1.0).contains("40 above 100 µs"), "{}", drawing.svg(1.0));
-    let [left, top, width, height] = images(&drawing.svg(1.0))[0];
-    let at = |column: f64| image.at(left + (column + 0.5) * width / 100.0, top + height / 2.0);
-    assert!(difference(at(5.0), Theme::Light.background()) > 150);
-    assert_eq!(at(4.0), Theme::Light.background());
-}
-
 fn eight(seconds: u64) -> Vec<Files> {
     let mut cells = Vec::new();
     for policy in ["other", "fifo:50"] {
@@ -587,125 +436,6 @@ fn intervals_around_the_worst_are_kept() {
     assert_eq!((detail.start_ns, detail.column_ns, detail.columns.len()), (27_000_000_000, 100_000_000, 61));
     assert_eq!(detail.columns[30].max_ns, Some(5_000_000));
     assert_eq!(detail.total(), 6_100);
-}
-
-#[test]
-fn reflectors_are_seen_together_and_one_by_one() {
-    let mut made = made("reflectors", &[files(&cell(1_000, 3, &|seq, _| quiet(seq)))]);
-    let text = fs::read_to_string(made.hlog(1)).unwrap();
-    // As two reflectors' logs: the second has the first two seconds only.
-    let mut both = String::new();
-    for line in text.lines() {
-        let Some((tag, rest)) = line.strip_prefix("Tag=").and_then(|line| line.split_once(',')) else { continue };
-        both.push_str(&format!("Tag={tag}@b,{rest}\n"));
-        if rest.starts_with("0.") || rest.starts_with("1.") {
-            both.push_str(&format!("Tag={tag}@c,{rest}\n"));
-        }
-    }
-    fs::write(made.hlog(1), both).unwrap();
-    made.run.results[0].1.reflectors = serde_json::from_value(serde_json::json!([
-        { "host": "b", "latency": null, "messages": { "sent": 3000, "received": 3000, "lost": 0, "duplicated": null, "reordered": null } },
-        { "host": "c", "latency": null, "messages": { "sent": 2005, "received": 2000, "lost": 5, "duplicated": null, "reordered": null } },
-    ]))
-    .unwrap();
-    let tags = ["rtt", "rtt@b", "rtt@c", "lateness"].map(str::to_owned).to_vec();
-    let heat = made.maps(&Options { tags, ..Options::default() });
-    let found: Vec<(&str, u64, u64)> =
-        heat.maps.iter().map(|map| (map.tag.as_str(), map.total(), map.received)).collect();
-    assert_eq!(found, [("rtt", 5000, 3000), ("rtt@b", 3000, 3000), ("rtt@c", 2000, 2000), ("lateness", 5000, 3000)]);
-    assert_eq!(heat.maps[2].quantity(), "RTT from the actual send, reflector c");
-    assert_eq!((heat.maps[2].lost, heat.maps[2].whole.lost()), (5, 0));
-    let wanted = Wanted { tag: Some("rtt@c".into()), ..Wanted::default() };
-    let drawing = made.draw(ChartKind::Heat, wanted).remove(0);
-    assert_eq!(drawing.name, "heat-0001-rtt-c");
-    assert!(drawing.svg(1.0).contains("when messages were lost is not known"), "an older run");
-    // What a reflector lost and when, as runs say it by now.
-    let lost = |host: &str, count: f64| model::result::Series {
-        quantity: SeriesQuantity::Lost,
-        host: host.to_owned(),
-        interval_ns: 100_000_000,
-        values: (0..30).map(|at| Some(if at == 15 { count } else { 0.0 })).collect(),
-    };
-    let series = &mut made.run.results[0].1.series;
-    series.retain(|one| one.quantity != SeriesQuantity::Lost);
-    series.extend([lost("initiator", 5.0), lost("b", 0.0), lost("c", 5.0)]);
-    let tags = ["rtt", "rtt@b", "rtt@c"].map(str::to_owned).to_vec();
-    let heat = made.maps(&Options { tags, ..Options::default() });
-    assert_eq!(heat.maps.iter().map(|map| map.whole.lost()).collect::<Vec<_>>(), [5, 0, 5]);
-    assert_eq!(heat.maps[2].whole.columns.iter().position(|column| column.lost == 5), Some(15));
-    let wanted = Wanted { tag: Some("rtt@c".into()), ..Wanted::default() };
-    assert!(!made.draw(ChartKind::Heat, wanted).remove(0).svg(1.0).contains("is not known"));
-}
-
-#[test]
-fn damage_is_named_and_the_rest_is_drawn() {
-    let good = files(&cell(2_000, 3, &|seq, _| quiet(seq)));
-    let other = files(&Cell { policy: "other", ..cell(2_000, 3, &|seq, _| quiet(seq)) });
-    let made = made("damaged", &[good, other]);
-    let path = made.hlog(1);
-    let text = fs::read_to_string(&path).unwrap();
-    // Cut off in the middle of the last line.
-    fs::write(&path, &text[..text.trim_end().rfind("HISTFAAA").unwrap() + 41]).unwrap();
-    let heat = made.maps(&Options { tags: vec!["lateness".into()], ..Options::default() });
-    assert_eq!(heat.problems.len(), 1, "{:?}", heat.problems);
-    let lines = text.lines().count();
-    assert!(
-        heat.problems[0].contains("0001.hlog") && heat.problems[0].contains(&format!("line {lines} ")),
-        "{:?}",
-        heat.problems
-    );
-    assert!(!heat.problems[0].contains('\n'));
-    assert_eq!(heat.maps.len(), 2, "both cells are drawn");
-    assert_eq!((heat.maps[0].total(), heat.maps[1].total()), (5_800, 6_000));
-    // Damaged base64, and bytes that are no text.
-    let mut bytes = text.clone().into_bytes();
-    let at = text.find("HISTFAAA").unwrap() + 30;
-    bytes[at..at + 3].copy_from_slice(&[0xff, b'!', b'!']);
-    fs::write(&path, &bytes).unwrap();
-    let heat = made.maps(&Options::default());
-    assert!(heat.problems.iter().any(|problem| problem.contains("0001.hlog: line 5 ")), "{:?}", heat.problems);
-    assert!(
-        heat.problems.iter().any(|problem| problem.contains("holds 5,800 of the 6,000 messages")),
-        "{:?}",
-        heat.problems
-    );
-    // Nothing that can be read at all: the other cell is still drawn.
-    fs::write(&path, "nonsense\n").unwrap();
-    let drawings =
-        charts::draw(vec![made.run.clone()], &Wanted { kinds: vec![ChartKind::Heat], ..Wanted::default() }).unwrap();
-    assert_eq!(drawings.drawings.len(), 1);
-    assert!(drawings.problems[0].contains("0001.hlog: line 1 is damaged"), "{:?}", drawings.problems);
-    // No log at all.
-    fs::remove_file(&path).unwrap();
-    fs::remove_file(made.hlog(2)).unwrap();
-    let error = charts::draw(vec![made.run], &Wanted { kinds: vec![ChartKind::Heat], ..Wanted::default() });
-    assert!(error.unwrap_err().to_string().contains("needs cells with interval logs"));
-}
-
-#[test]
-fn hostile_logs_take_no_memory() {
-    let made = made("hostile", &[files(&cell(1_000, 1, &|seq, _| quiet(seq)))]);
-    let path = made.hlog(1);
-    let text = fs::read_to_string(&path).unwrap();
-    let histogram = &text[text.find("HISTFAAA").unwrap()..].lines().next().unwrap();
-    let mut evil = text.clone();
-    for start in ["99999999.0", "1e300", "-5", "250000000"] {
-        evil.push_str(&format!("Tag=rtt,{start},0.000000001,1e300,{histogram}\n"));
-    }
-    fs::write(&path, evil).unwrap();
-    let heat = made.maps(&Options::default());
-    let map = heat.maps.iter().find(|map| map.tag == "rtt").unwrap();
-    assert!(map.whole.columns.len() <= 4000);
-    assert_eq!(map.total(), 1_200, "the lines that can be placed are there");
-    assert!(heat.problems.iter().any(|problem| problem.contains("no time of a measurement")), "{:?}", heat.problems);
-}
-
-#[test]
-fn a_cell_that_is_not_there_is_named() {
-    let made = made("named", &[files(&cell(1_000, 1, &|seq, _| quiet(seq)))]);
-    let wanted = Wanted { cell: Some("rate=7".into()), ..Wanted::default() };
-    let error = charts::draw(vec![made.run], &wanted).unwrap_err().to_string();
-    assert!(error.contains("no cell 'rate=7'") && error.contains("--list"), "{error}");
 }
 
 #[test]
