@@ -11,7 +11,11 @@ use crate::error::one_line;
 use crate::{Bucket, HOUR_NS, StatsError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flate2::{Decompress, FlushDecompress, Status};
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::inflate_flags::{
+    TINFL_FLAG_PARSE_ZLIB_HEADER, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF,
+};
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
 pub(crate) const PLAIN: u32 = 0x1c84_9313;
 pub(crate) const COMPRESSED: u32 = 0x1c84_9314;
@@ -89,10 +93,11 @@ impl Layout {
 }
 
 /// Reads many histograms one after the other without taking memory for each: those of an interval log.
-#[derive(Debug)]
 pub struct Decoder {
-    inflate: Decompress,
+    /// The machine below `flate2`. That clears a window and the room for each text, which costs more than to read one.
+    inflate: Box<DecompressorOxide>,
     packed: Vec<u8>,
+    /// Each text is written over the one before.
     plain: Vec<u8>,
 }
 
@@ -106,7 +111,7 @@ impl Decoder {
     /// One that has read nothing yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { inflate: Decompress::new(true), packed: Vec::new(), plain: Vec::new() }
+        Self { inflate: Box::default(), packed: Vec::new(), plain: vec![0; AT_ONCE] }
     }
 
     /// Hands each bucket of a histogram to `each`, ascending, in the layout of its writer, values over an hour as an
@@ -136,37 +141,32 @@ impl Decoder {
 }
 
 /// The plain form of either form.
-fn unpacked<'a>(bytes: &'a [u8], inflate: &mut Decompress, inflated: &'a mut Vec<u8>) -> Result<&'a [u8], StatsError> {
+fn unpacked<'a>(
+    bytes: &'a [u8],
+    inflate: &mut DecompressorOxide,
+    inflated: &'a mut Vec<u8>,
+) -> Result<&'a [u8], StatsError> {
     let mut front = Bytes(bytes);
     match front.word()? {
         PLAIN => Ok(bytes),
         COMPRESSED => {
             let length = front.word()? as usize;
-            let body = front.0.get(..length).ok_or_else(|| damaged("it ends too early"))?;
-            inflated.clear();
-            inflated.reserve(AT_ONCE);
-            inflate.reset(true);
-            // All at once needs no window to copy from; the library cannot go on after it where the room was too small.
-            if let Ok(Status::StreamEnd) = inflate.decompress_vec(body, inflated, FlushDecompress::Finish) {
-                return Ok(inflated);
-            }
-            inflated.clear();
-            inflate.reset(true);
+            let mut body = front.0.get(..length).ok_or_else(|| damaged("it ends too early"))?;
+            inflate.init();
+            let mut end = 0;
             loop {
-                inflated.reserve(AT_ONCE);
-                let (read, written) = (inflate.total_in(), inflate.total_out());
-                let rest = body.get(usize::try_from(read).unwrap_or(usize::MAX)..).unwrap_or_default();
-                let status = inflate
-                    .decompress_vec(rest, inflated, FlushDecompress::None)
-                    .map_err(|error| damaged(&one_line(&error)))?;
-                if status == Status::StreamEnd {
-                    return Ok(inflated);
-                }
-                if inflated.len() > LONGEST {
-                    return Err(damaged("it has more buckets than any of ours"));
-                }
-                if inflate.total_in() == read && inflate.total_out() == written {
-                    return Err(damaged("it ends too early"));
+                let flags = TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
+                let (status, read, written) = decompress(inflate, body, inflated, end, flags);
+                body = body.get(read..).unwrap_or_default();
+                end += written;
+                match status {
+                    TINFLStatus::Done => return Ok(inflated.get(..end).unwrap_or_default()),
+                    TINFLStatus::HasMoreOutput if inflated.len() < LONGEST => inflated.resize(inflated.len() * 2, 0),
+                    TINFLStatus::HasMoreOutput => return Err(damaged("it has more buckets than any of ours")),
+                    TINFLStatus::FailedCannotMakeProgress | TINFLStatus::NeedsMoreInput => {
+                        return Err(damaged("it ends too early"));
+                    }
+                    _ => return Err(damaged("what it is compressed to is damaged")),
                 }
             }
         }
