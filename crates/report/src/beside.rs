@@ -1,7 +1,7 @@
 //! Round trip and wake-up side by side: a row a combination of the factors that both have.
 
 use crate::columns::{Room, cell, heading};
-use crate::layout::{Column, Grid};
+use crate::layout::{Columns, Grid};
 use digest::CellInfo;
 use digest::names::label_word;
 use model::{Probe, factor};
@@ -22,36 +22,33 @@ fn grid(cells: &[CellInfo]) -> Option<Grid> {
     let differs = |pick: fn(&CellInfo) -> String| rows.windows(2).any(|two| pick(two[0].0) != pick(two[1].0));
     let protocols = differs(|cell| cell.protocol.clone());
     let sizes = differs(|cell| cell.size_bytes.to_string());
-    let mut grid = Grid { columns: vec![Column::words("cell")], ..Grid::default() };
-    grid.columns.extend(protocols.then(|| Column::words("protocol")));
-    grid.columns.extend(sizes.then(|| Column::figures("size", "B")));
-    let keys = grid.columns.len();
-    let band = |place: usize, info: &CellInfo| {
-        let from = keys + place * FIGURES.len();
-        (from, from + FIGURES.len() - 1, info.kind.title().to_owned())
-    };
-    grid.bands.push(vec![band(0, first.0), band(1, first.1)]);
-    for _ in 0..2 {
-        grid.columns.extend(
-            FIGURES.map(|id| heading(id, true, Room::Narrow)).map(|[title, unit]| Column::figures(title, unit)),
-        );
-    }
-    grid.columns.push(Column::words(""));
-    for (trip, wake) in &rows {
+    let name = |(trip, wake): &(&CellInfo, &CellInfo)| {
         // Of several wake-ups beside one round trip each says what it alone has.
         let several = rows.iter().filter(|(other, _)| std::ptr::eq(*other, *trip)).count() > 1;
         let own = wake.factors.iter().filter(|(name, _)| several && !trip.factors.contains_key(*name));
         let words = std::iter::once(trip.label.clone()).chain(own.map(|(name, value)| label_word(name, value)));
-        let mut cells = vec![words.collect::<Vec<_>>().join(" · ")];
-        cells.extend(protocols.then(|| trip.protocol.clone()));
-        cells.extend(sizes.then(|| trip.size_bytes.to_string()));
-        for info in [trip, wake] {
-            cells.extend(FIGURES.map(|id| cell(&info.figures, id, Room::Narrow)));
-        }
-        cells.push(trip.mark.max(wake.mark).sign().to_owned());
-        grid.rows.push(cells);
-    }
-    Some(grid)
+        words.collect::<Vec<_>>().join(" · ")
+    };
+    let columns = Columns::none()
+        .words("cell", name)
+        .when(protocols, |columns| columns.words("protocol", |(trip, _)| trip.protocol.clone()))
+        .when(sizes, |columns| columns.figures("size", "B", |(trip, _)| trip.size_bytes.to_string()));
+    let keys = columns.count();
+    let band = |place: usize, info: &CellInfo| {
+        let from = keys + place * FIGURES.len();
+        (from, from + FIGURES.len() - 1, info.kind.title().to_owned())
+    };
+    let figures = FIGURES.map(|id| (id, heading(id, true, Room::Narrow)));
+    let grid = columns
+        .each(figures, |columns, (id, [title, unit])| {
+            columns.figures(title, unit, move |(trip, _)| cell(&trip.figures, id, Room::Narrow))
+        })
+        .each(figures, |columns, (id, [title, unit])| {
+            columns.figures(title, unit, move |(_, wake)| cell(&wake.figures, id, Room::Narrow))
+        })
+        .words("", |(trip, wake)| trip.mark.max(wake.mark).sign().to_owned())
+        .grid(rows.iter().copied());
+    Some(Grid { bands: vec![vec![band(0, first.0), band(1, first.1)]], ..grid })
 }
 
 /// Each ping-pong with the wake-up cells that agree with it in every factor that both have.

@@ -1,6 +1,6 @@
 //! The boots of kernels as a table.
 
-use crate::layout::{Column, Grid};
+use crate::layout::{Columns, Grid};
 use crate::units::{counted, percent, us_or_dash};
 use digest::boots::{BootFigures, BootMode, BootSpread, VISIT};
 use model::factor::capitalised;
@@ -32,35 +32,30 @@ pub(crate) fn table(spreads: &[BootSpread]) -> Option<(String, Grid)> {
         kinds.join(", ")
     );
     let several = spreads.iter().any(|spread| spread.run != first.run);
-    let mut grid = Grid::default();
-    grid.columns.extend(several.then(|| Column::words("run")));
-    grid.columns.extend(["cell", "kernel", &units, "p50 of each"].map(Column::words));
-    grid.columns.extend(["between", "within"].map(|title| Column::figures(title, "%")));
-    grid.columns.push(Column::words("p99.9 of each"));
-    grid.columns.extend(["between", "within"].map(|title| Column::figures(title, "%")));
-    grid.columns.push(Column::figures("max", "µs"));
-    (grid.merged, grid.keys) = (1 + usize::from(several), 2 + usize::from(several));
     let percent = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
-    for spread in spreads {
-        let each = |of: fn(&BootFigures) -> Option<f64>| {
-            spread.boots.iter().map(|boot| us_or_dash(of(boot))).collect::<Vec<_>>().join(", ")
-        };
-        let repetitions = spread.boots.iter().map(|boot| boot.repetitions).max().unwrap_or(0);
-        let boots = if repetitions > 1 {
-            format!("{} of {}", spread.boots.len(), counted(repetitions, "repetition"))
-        } else {
-            spread.boots.len().to_string()
-        };
-        let mut row = Vec::new();
-        row.extend(several.then(|| spread.run.clone()));
-        let p50 = each(|boot| boot.p50_ns) + &spread.p50_modes.map(words).unwrap_or_default();
-        row.extend([spread.label.clone(), spread.kernel.clone(), boots, p50]);
-        row.extend([percent(spread.p50_between_percent), percent(spread.p50_within_percent)]);
-        row.push(each(|boot| boot.p99_9_ns));
-        row.extend([percent(spread.p99_9_between_percent), percent(spread.p99_9_within_percent)]);
-        row.push(us_or_dash(spread.boots.iter().filter_map(|boot| boot.max_ns).reduce(f64::max)));
-        grid.rows.push(row);
-    }
+    let each = |spread: &BootSpread, of: fn(&BootFigures) -> Option<f64>| {
+        spread.boots.iter().map(|boot| us_or_dash(of(boot))).collect::<Vec<_>>().join(", ")
+    };
+    let boots = |spread: &BootSpread| match spread.boots.iter().map(|boot| boot.repetitions).max() {
+        Some(most) if most > 1 => format!("{} of {}", spread.boots.len(), counted(most, "repetition")),
+        _ => spread.boots.len().to_string(),
+    };
+    let grid = Columns::none()
+        .when(several, |columns| columns.words("run", |spread: &&BootSpread| spread.run.clone()))
+        .words("cell", |spread| spread.label.clone())
+        .words("kernel", |spread| spread.kernel.clone())
+        .words(&units, |spread| boots(spread))
+        .words("p50 of each", |spread| {
+            each(spread, |boot| boot.p50_ns) + &spread.p50_modes.map(words).unwrap_or_default()
+        })
+        .figures("between", "%", |spread| percent(spread.p50_between_percent))
+        .figures("within", "%", |spread| percent(spread.p50_within_percent))
+        .words("p99.9 of each", |spread| each(spread, |boot| boot.p99_9_ns))
+        .figures("between", "%", |spread| percent(spread.p99_9_between_percent))
+        .figures("within", "%", |spread| percent(spread.p99_9_within_percent))
+        .figures("max", "µs", |spread| us_or_dash(spread.boots.iter().filter_map(|boot| boot.max_ns).reduce(f64::max)))
+        .grid(spreads);
+    let grid = Grid { merged: 1 + usize::from(several), keys: 2 + usize::from(several), ..grid };
     Some((heading, grid))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::columns::{self, Room, heading};
 use crate::document::Document;
-use crate::layout::{Band, Column, Grid};
+use crate::layout::{Band, Column, Columns, Grid};
 use crate::{beside, boot_tables};
 use digest::{CellInfo, Figures};
 use model::Probe;
@@ -85,34 +85,30 @@ impl CellTable {
         let differs = |pick: fn(&CellInfo) -> String| rows.windows(2).any(|two| pick(two[0].cell) != pick(two[1].cell));
         let protocols = is_stream || differs(|cell| cell.protocol.clone());
         let sizes = is_stream || differs(|cell| cell.size_bytes.to_string());
-        let mut grid = Grid { columns: vec![Column::words("cell")], ..Grid::default() };
-        grid.columns.extend(protocols.then(|| Column::words("protocol")));
-        grid.columns.extend(sizes.then(|| Column::figures("size", "B")));
-        grid.columns.extend(is_stream.then(|| Column::words("way")));
+        let name = |row: &CellRow<'_>| {
+            let about = if is_stream { "" } else { row.about };
+            [row.cell.label.as_str(), about].join(", ").trim_end_matches(", ").to_owned()
+        };
+        let protocol = |cell: &CellInfo| if is_stream { cell.protocol.to_uppercase() } else { cell.protocol.clone() };
+        let columns = Columns::none()
+            .words("cell", name)
+            .when(protocols, |columns| columns.words("protocol", |row| protocol(row.cell)))
+            .when(sizes, |columns| columns.figures("size", "B", |row| row.cell.size_bytes.to_string()))
+            .when(is_stream, |columns| columns.words("way", |row| row.about.to_owned()));
         let mut bands: Vec<Band> = Vec::new();
-        let mut first = grid.columns.len();
+        let mut first = columns.count();
         for (band, ids) in self.parts {
             bands.extend((!band.is_empty()).then(|| (first, first + ids.len() - 1, (*band).to_owned())));
             first += ids.len();
         }
+        let mut grid = columns
+            .each(self.ids(), |columns, (id, banded)| {
+                let [title, unit] = heading(id, banded, self.room);
+                columns.figures(title, unit, move |row| columns::cell(row.figures, &row.id(id), self.room))
+            })
+            .when(self.marked, |columns| columns.words("", |row| row.cell.mark.sign().to_owned()))
+            .grid(rows);
         grid.bands.extend((!bands.is_empty()).then_some(bands));
-        grid.columns.extend(self.ids().map(|(id, banded)| {
-            let [title, unit] = heading(id, banded, self.room);
-            Column::figures(title, unit)
-        }));
-        grid.columns.extend(self.marked.then(|| Column::words("")));
-        for row in &rows {
-            let cell = row.cell;
-            let label = if is_stream || row.about.is_empty() { "" } else { row.about };
-            let mut cells = vec![[cell.label.as_str(), label].join(", ").trim_end_matches(", ").to_owned()];
-            let protocol = if is_stream { cell.protocol.to_uppercase() } else { cell.protocol.clone() };
-            cells.extend(protocols.then_some(protocol));
-            cells.extend(sizes.then(|| cell.size_bytes.to_string()));
-            cells.extend(is_stream.then(|| row.about.to_owned()));
-            cells.extend(self.ids().map(|(id, _)| columns::cell(row.figures, &row.id(id), self.room)));
-            cells.extend(self.marked.then(|| cell.mark.sign().to_owned()));
-            grid.rows.push(cells);
-        }
         (!grid.rows.is_empty()).then_some(grid)
     }
 }
@@ -218,12 +214,12 @@ pub(crate) type Lead = (Column, fn(&CellInfo) -> String);
 
 /// A row a cell: what leads it, the quantities of [`whole`], and what ends it.
 pub(crate) fn of_all(cells: &[CellInfo], wide: bool, leads: &[Lead], end: &Lead) -> Grid {
-    let ids = whole(cells, wide);
-    let figures = ids.iter().map(|id| heading(id, true, Room::Wide)).map(|[title, unit]| Column::figures(title, unit));
-    let columns = leads.iter().map(|(column, _)| column.clone()).chain(figures).chain([end.0.clone()]).collect();
-    let row = |info: &CellInfo| {
-        let figures = ids.iter().map(|id| columns::cell(&info.figures, id, Room::Wide));
-        leads.iter().map(|(_, read)| read(info)).chain(figures).chain([end.1(info)]).collect()
-    };
-    Grid { columns, rows: cells.iter().map(row).collect(), ..Grid::default() }
+    Columns::none()
+        .each(leads, |columns, (column, read)| columns.column(column.clone(), |info: &&CellInfo| read(info)))
+        .each(whole(cells, wide), |columns, id| {
+            let [title, unit] = heading(id, true, Room::Wide);
+            columns.figures(title, unit, move |info| columns::cell(&info.figures, id, Room::Wide))
+        })
+        .column(end.0.clone(), |info| end.1(info))
+        .grid(cells)
 }

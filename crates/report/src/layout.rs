@@ -48,6 +48,63 @@ pub struct Grid {
     pub keeps_empty: bool,
 }
 
+/// What a column has in a row.
+type Read<'a, R> = Box<dyn Fn(&R) -> String + 'a>;
+
+/// The columns of a table, each with what it has in a row: a column is written once.
+pub struct Columns<'a, R>(Vec<(Column, Read<'a, R>)>);
+
+impl<'a, R> Columns<'a, R> {
+    /// None yet.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// One more.
+    #[must_use]
+    pub fn column(mut self, column: Column, read: impl Fn(&R) -> String + 'a) -> Self {
+        self.0.push((column, Box::new(read)));
+        self
+    }
+
+    /// One more, of words.
+    #[must_use]
+    pub fn words(self, title: &str, read: impl Fn(&R) -> String + 'a) -> Self {
+        self.column(Column::words(title), read)
+    }
+
+    /// One more, of figures.
+    #[must_use]
+    pub fn figures(self, title: &str, unit: &str, read: impl Fn(&R) -> String + 'a) -> Self {
+        self.column(Column::figures(title, unit), read)
+    }
+
+    /// More of them, under a condition.
+    #[must_use]
+    pub fn when(self, is: bool, more: impl FnOnce(Self) -> Self) -> Self {
+        if is { more(self) } else { self }
+    }
+
+    /// One more for each of some things.
+    #[must_use]
+    pub fn each<T>(self, all: impl IntoIterator<Item = T>, more: impl FnMut(Self, T) -> Self) -> Self {
+        all.into_iter().fold(self, more)
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The table of some rows.
+    #[must_use]
+    pub fn grid(self, rows: impl IntoIterator<Item = R>) -> Grid {
+        let rows = rows.into_iter().map(|row| self.0.iter().map(|(_, read)| read(&row)).collect()).collect();
+        Grid { rows, columns: self.0.into_iter().map(|(column, _)| column).collect(), ..Grid::default() }
+    }
+}
+
 /// Characters as wide as they count: enough for Latin text, digits and the few signs used here.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().count()

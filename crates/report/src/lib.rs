@@ -58,5 +58,5 @@ pub use sfnt::{SfntFacts, sfnt_text};
 pub use single::{single_csv, single_markdown, single_text};
 pub use single_wake::wake_histogram;
 
-pub use layout::{Band, Column, Grid, paragraph};
+pub use layout::{Band, Column, Columns, Grid, paragraph};
 pub use units::commas;

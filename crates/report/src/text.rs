@@ -2,8 +2,8 @@
 
 use crate::cell_tables::{self, Lead};
 use crate::columns::{self, Room};
-use crate::document::{Block, Document, Headline, TableRow};
-use crate::layout::{Band, Column, Grid, paragraph};
+use crate::document::{AnswerRow, Block, Document, Headline, TableRow};
+use crate::layout::{Band, Column, Columns, Grid, paragraph};
 use crate::papers::{caption, columns};
 use crate::units::list;
 use crate::{Report, compare};
@@ -151,22 +151,17 @@ pub(crate) fn answer_grid(document: &Document) -> Grid {
     let answer = &document.answer;
     let cells: Vec<Option<&CellInfo>> = answer.rows.iter().map(|row| document.cells.get(row.cell)).collect();
     let kind = cells.iter().flatten().find(|cell| cell.value("p50").is_some()).map_or("", |cell| cell.kind.title());
-    let mut grid = Grid { columns: vec![Column::words(kind)], keys: 1, ..Grid::default() };
-    grid.columns.extend(
-        answer
-            .columns
-            .iter()
-            .map(|id| Column { right: true, ..Column::words(if *id == "max" { "worst" } else { compare::title(id) }) }),
-    );
-    grid.columns.push(Column::words(""));
-    for (row, cell) in answer.rows.iter().zip(cells) {
-        let mut line = vec![row.label.clone()];
-        let figure = |id: &&str| cell.map(|cell| columns::cell(&cell.figures, id, Room::Units)).unwrap_or_default();
-        line.extend(answer.columns.iter().map(figure));
-        line.push(cell.map_or("", |cell| cell.mark.sign()).to_owned());
-        grid.rows.push(line);
-    }
-    grid
+    let grid = Columns::none()
+        .words(kind, |(row, _): &(&AnswerRow, Option<&CellInfo>)| row.label.clone())
+        .each(&answer.columns, |columns, id| {
+            let head = if *id == "max" { "worst" } else { compare::title(id) };
+            let column = Column { right: true, ..Column::words(head) };
+            let read = |cell: &CellInfo| columns::cell(&cell.figures, id, Room::Units);
+            columns.column(column, move |(_, cell)| cell.map(read).unwrap_or_default())
+        })
+        .words("", |(_, cell)| cell.map_or("", |cell| cell.mark.sign()).to_owned())
+        .grid(answer.rows.iter().zip(cells));
+    Grid { keys: 1, ..grid }
 }
 
 fn notes(document: &Document, width: usize) -> String {

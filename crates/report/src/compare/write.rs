@@ -2,7 +2,7 @@
 
 use super::words::{FIGURES, ON_FIRST_SCREEN, bounds, p_word, size, title};
 use crate::csv::number;
-use crate::layout::{Column, Grid};
+use crate::layout::{Column, Columns, Grid};
 use crate::markdown::quote;
 use crate::sheet::{Form, SENTENCE, Sheet};
 use crate::units::figure as figure_of;
@@ -106,32 +106,25 @@ pub(super) fn outcome_word(outcome: Outcome) -> &'static str {
     }
 }
 
-fn figure_row(figure: &MetricComparison) -> Vec<String> {
-    let dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
-    let differs = figure.outcome != Outcome::Same;
-    // A p that cannot become significant says nothing.
-    let p = figure.p_corrected.filter(|_| figure.smallest_p <= LEVEL);
-    vec![
-        title(&figure.metric).to_owned(),
-        figure_of(figure.quantity.unit(), figure.a),
-        figure_of(figure.quantity.unit(), figure.b),
-        dash(differs.then(|| size(figure))),
-        dash(bounds(figure).filter(|_| differs)),
-        dash(p.map(|p| p_word(p).trim_start_matches("p ").trim_start_matches("= ").to_owned())),
-        outcome_word(figure.outcome).to_owned(),
-    ]
-}
-
-fn heads(comparison: &Comparison) -> [&str; 7] {
-    ["figure", &comparison.a.name, &comparison.b.name, "change", "95 %", "p", ""]
-}
-
 pub(crate) fn grid(comparison: &Comparison, figures: &[MetricComparison]) -> Grid {
-    let columns = heads(comparison)
-        .into_iter()
-        .enumerate()
-        .map(|(index, title)| Column { right: (1..=5).contains(&index), ..Column::words(title) });
-    Grid { columns: columns.collect(), rows: figures.iter().map(figure_row).collect(), ..Grid::default() }
+    type Figure<'f> = &'f MetricComparison;
+    let dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+    let right = |title: &str| Column { right: true, ..Column::words(title) };
+    let differs = |figure: Figure<'_>| figure.outcome != Outcome::Same;
+    let p = |figure: Figure<'_>| {
+        // A p that cannot become significant says nothing.
+        let p = figure.p_corrected.filter(|_| figure.smallest_p <= LEVEL);
+        p.map(|p| p_word(p).trim_start_matches("p ").trim_start_matches("= ").to_owned())
+    };
+    Columns::none()
+        .words("figure", |figure: &Figure<'_>| title(&figure.metric).to_owned())
+        .column(right(&comparison.a.name), |figure| figure_of(figure.quantity.unit(), figure.a))
+        .column(right(&comparison.b.name), |figure| figure_of(figure.quantity.unit(), figure.b))
+        .column(right("change"), |figure| dash(differs(figure).then(|| size(figure))))
+        .column(right("95 %"), |figure| dash(bounds(figure).filter(|_| differs(figure))))
+        .column(right("p"), |figure| dash(p(figure)))
+        .words("", |figure| outcome_word(figure.outcome).to_owned())
+        .grid(figures)
 }
 
 /// Differences whose sides both are short stand on one line.
@@ -186,9 +179,9 @@ fn differences(sheet: &mut Sheet, one: &Comparison) {
         return;
     }
     let word = |text: &Option<String>| text.clone().unwrap_or("not known".to_owned());
-    let rows = one.differences.iter().map(|one| vec![one.what.clone(), word(&one.a), word(&one.b)]);
-    let columns = ["what", a, b].map(Column::words).to_vec();
-    sheet.table(&Grid { columns, rows: rows.collect(), keeps_empty: true, ..Grid::default() }, 0);
+    let columns = Columns::none().words("what", |one: &&Difference| one.what.clone());
+    let columns = columns.words(a, |one| word(&one.a)).words(b, |one| word(&one.b));
+    sheet.table(&Grid { keeps_empty: true, ..columns.grid(&one.differences) }, 0);
 }
 
 fn written(made: &Comparisons, form: Form, all: bool) -> String {

@@ -5,7 +5,7 @@ use crate::cli::tune_try::TuneTry;
 use crate::output::{Failure, Output, json, paragraph, width};
 use campaign::{Rule, Trial, TrialVerdict};
 use model::{Plan, Statistic};
-use report::Column;
+use report::Columns;
 use std::collections::BTreeMap;
 
 /// Runs the trial. `profile` gives the settings of a profile, each as `KEY=VALUE`; `keep` applies settings for good and
@@ -116,27 +116,20 @@ fn table(trials: &[Trial], rule: Rule, rounds: u32, base: &Plan) -> String {
     );
     let figure = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let us = |ns: f64| format!("{:.3}", ns / 1e3);
-    let figures =
-        [("without", "µs"), ("with", "µs"), ("change", ""), ("p", ""), ("p corrected", ""), ("p99", ""), ("stdev", "")];
-    let columns = ["setting", "verdict"].map(Column::words).into_iter();
-    let columns = columns.chain(figures.map(|(name, unit)| Column::figures(name, unit))).collect();
-    let row = |trial: &Trial| {
-        let other = |metric: Statistic| figure(trial.changes.get(&metric).map(|change| percent(*change)));
-        vec![
-            trial.knob.clone(),
-            trial.verdict.word().to_owned(),
-            figure(trial.figure.map(|(before, _)| us(before))),
-            figure(trial.figure.map(|(_, after)| us(after))),
-            figure(trial.change.map(percent)),
-            figure(trial.p.map(chance)),
-            figure(trial.p_corrected.map(chance)),
-            other(Statistic::P99),
-            other(Statistic::Stdev),
-        ]
-    };
-    let rows = trials.iter().map(row).collect();
+    let other = |trial: &Trial, metric: Statistic| figure(trial.changes.get(&metric).map(|change| percent(*change)));
+    let grid = Columns::none()
+        .words("setting", |trial: &&Trial| trial.knob.clone())
+        .words("verdict", |trial| trial.verdict.word().to_owned())
+        .figures("without", "µs", |trial| figure(trial.figure.map(|(before, _)| us(before))))
+        .figures("with", "µs", |trial| figure(trial.figure.map(|(_, after)| us(after))))
+        .figures("change", "", |trial| figure(trial.change.map(percent)))
+        .figures("p", "", |trial| figure(trial.p.map(chance)))
+        .figures("p corrected", "", |trial| figure(trial.p_corrected.map(chance)))
+        .figures("p99", "", |trial| other(trial, Statistic::P99))
+        .figures("stdev", "", |trial| other(trial, Statistic::Stdev))
+        .grid(trials);
     let mut text = paragraph("", &head);
-    text.push_str(&report::Grid { columns, rows, ..report::Grid::default() }.text(width()));
+    text.push_str(&grid.text(width()));
     for trial in trials.iter().filter(|trial| trial.verdict == TrialVerdict::NotApplied) {
         let why = if trial.notes.is_empty() { "it had that value already".to_owned() } else { trial.notes.join("; ") };
         text.push_str(&paragraph("", &format!("{} was not applied: {why}.", trial.knob)));

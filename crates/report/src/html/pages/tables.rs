@@ -2,7 +2,7 @@
 
 use crate::draw::heat;
 use crate::html::heat::CellMaps;
-use crate::layout::{Column, Grid};
+use crate::layout::{Column, Columns, Grid};
 use crate::result_tables::{self, About, Keys, Shape, rows};
 use crate::units::{commas, plain, span, us_or_dash};
 use digest::RunInput;
@@ -175,30 +175,28 @@ pub(super) fn worst(
         left_out => format!("; {} more stalls in the run directory", commas(left_out as u64)),
     };
     all.truncate(WORST);
-    let heads =
-        ["in its stall", "rep.", "intended", "sent", "received", "RTT", "late"].map(|head| Column::figures(head, ""));
-    let columns = [vec![Column::words("message")], heads.to_vec(), vec![Column::words("parts")]].concat();
-    let row = |((result, _, outlier), messages): &(Message<'_>, usize)| {
-        let time = |ns: u64| format!("{:.6}", ns as f64 / 1e9);
-        let unless_lost = |text: String, lost: &str| if outlier.lost { lost.to_owned() } else { text };
-        let parts: Vec<String> =
-            outlier.parts_ns.iter().map(|(name, ns)| format!("{} {}", plain(name), span(*ns as f64))).collect();
-        let host = outlier.host.as_deref().map(plain).unwrap_or_default();
-        vec![
-            commas(outlier.seq),
-            commas(*messages as u64),
-            (KEYS.1)(result).concat(),
-            time(outlier.at_ns.saturating_sub(outlier.lateness_ns)),
-            time(outlier.at_ns),
-            unless_lost(time(outlier.at_ns.saturating_add(outlier.rtt_ns)), "lost"),
-            unless_lost(us_or_dash(Some(outlier.rtt_ns as f64)), "–"),
-            us_or_dash(Some(outlier.lateness_ns as f64)),
-            [parts.join(", "), host].join(" ").trim().to_owned(),
-        ]
-    };
+    type Row<'r, 'a> = &'r (Message<'a>, usize);
+    let time = |ns: u64| format!("{:.6}", ns as f64 / 1e9);
+    let grid = Columns::none()
+        .words("message", |((.., outlier), _): &Row<'_, '_>| commas(outlier.seq))
+        .figures("in its stall", "", |(_, messages)| commas(*messages as u64))
+        .figures("rep.", "", |((result, ..), _)| (KEYS.1)(result).concat())
+        .figures("intended", "", |((.., outlier), _)| time(outlier.at_ns.saturating_sub(outlier.lateness_ns)))
+        .figures("sent", "", |((.., outlier), _)| time(outlier.at_ns))
+        .figures("received", "", |((.., outlier), _)| match outlier.lost {
+            true => "lost".to_owned(),
+            false => time(outlier.at_ns.saturating_add(outlier.rtt_ns)),
+        })
+        .figures("RTT", "", |((.., outlier), _)| us_or_dash((!outlier.lost).then_some(outlier.rtt_ns as f64)))
+        .figures("late", "", |((.., outlier), _)| us_or_dash(Some(outlier.lateness_ns as f64)))
+        .words("parts", |((.., outlier), _)| {
+            let parts = outlier.parts_ns.iter().map(|(name, ns)| format!("{} {}", plain(name), span(*ns as f64)));
+            let host = outlier.host.as_deref().map(plain).unwrap_or_default();
+            [parts.collect::<Vec<_>>().join(", "), host].join(" ").trim().to_owned()
+        })
+        .grid(&all);
     let caption =
         format!("Worst messages, one of each stall, times in s since the first message, RTT and lateness in µs{more}");
-    let grid = Grid { columns, rows: all.iter().map(row).collect(), ..Grid::default() };
     let link = |map: &Option<&str>, outlier| map.map(|map| at_message(map, outlier)).unwrap_or_default();
     let links = all.iter().map(|((_, map, outlier), _)| link(map, outlier)).collect();
     Some(Table { links, ..Table::new(&caption, grid) })
