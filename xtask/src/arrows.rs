@@ -3,7 +3,7 @@
 use crate::{files, portable, process};
 use anyhow::{Context as _, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Component, Path};
 
 /// The only crates that may hold unsafe code.
 const UNSAFE_CRATES: [&str; 9] = ["clock", "task", "net", "netlink", "host", "trace", "shim", "xsk", "winpoint"];
@@ -22,6 +22,10 @@ const LINE: [(&str, &[&str]); 4] = [
 
 /// Folders whose `mod.rs` lists their files in groups: a file uses those of its own group and of earlier ones.
 const GROUPED: [&str; 1] = ["crates/shim/src/user"];
+
+/// Crates whose modules are in an order: each may name only those before it.
+const ORDER: [(&str, &[&str]); 1] =
+    [("crates/digest/src", &["text", "combine", "metric", "input", "names", "info", "cells", "boots", "compare"])];
 
 pub(crate) fn run() -> Result<()> {
     let table = table()?;
@@ -51,6 +55,7 @@ pub(crate) fn run() -> Result<()> {
     for folder in GROUPED {
         wrong.extend(against_the_groups(&process::root().join(folder))?);
     }
+    wrong.extend(against_the_order()?);
     wrong.extend(portable::wrong()?);
     if !wrong.is_empty() {
         bail!("{} wrong:\n  {}", wrong.len(), wrong.join("\n  "));
@@ -116,6 +121,27 @@ fn against_the_groups(folder: &Path) -> Result<Vec<String>> {
             wrong.extend(
                 later.map(|later| format!("{}/{module}.rs names {later}, which comes after it", folder.display())),
             );
+        }
+    }
+    Ok(wrong)
+}
+
+/// Files of ordered crates that name a later module, and files without a place.
+fn against_the_order() -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    for (folder, order) in ORDER {
+        let folder = process::root().join(folder);
+        for file in files::below(&folder)?.into_iter().filter(|file| *file != folder.join("lib.rs")) {
+            let module = file.strip_prefix(&folder)?.components().next().unwrap_or(Component::CurDir);
+            let module = module.as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned();
+            let Some(place) = order.iter().position(|one| *one == module) else {
+                wrong.push(format!("{} is of no module in the order of its crate", file.display()));
+                continue;
+            };
+            let text = files::read(&file)?;
+            let named = named(&text, "crate::");
+            let later = order.iter().skip(place + 1).filter(|later| named.contains(**later));
+            wrong.extend(later.map(|later| format!("{} names {later}, which comes after it", file.display())));
         }
     }
     Ok(wrong)
