@@ -1,5 +1,6 @@
 //! The frames of a program on the stack in its process: asked for on its status page, read from a ring that both share.
 
+use crate::recording::REST;
 use crate::stat::{self, Process};
 use crate::{BypassError, pages};
 use bypass_abi::page::{self, AT_CAPTURE, AT_CAPTURE_REFUSED};
@@ -8,7 +9,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 use xsk::{SharedWords, TapReader, TappedFrame, is_tap_open};
 
@@ -83,6 +86,8 @@ struct ProgramPage {
 #[derive(Debug)]
 pub struct Capture {
     ring: TapReader,
+    /// Bytes kept of each frame.
+    pub(crate) snap: u32,
     asked: Option<ProgramPage>,
     looked: Instant,
     state: CaptureState,
@@ -96,7 +101,7 @@ impl Capture {
     /// There is no memory for the ring.
     pub fn new(mib: u32, snap: u32) -> Result<Self, BypassError> {
         let ring = TapReader::new(mib, snap).map_err(|cause| BypassError::NoRing { mib, cause })?;
-        Ok(Self { ring, asked: None, looked: Instant::now(), state: CaptureState::Waiting })
+        Ok(Self { ring, snap, asked: None, looked: Instant::now(), state: CaptureState::Waiting })
     }
 
     /// One of a program that runs.
@@ -127,6 +132,20 @@ impl Capture {
     #[must_use]
     pub fn request(&self) -> u64 {
         self.ring.request()
+    }
+
+    /// Waits until frames come or the program has ended; `false`: `stop` came first.
+    ///
+    /// # Errors
+    /// As [`Capture::state`].
+    pub fn begins(&mut self, stop: &AtomicBool) -> Result<bool, BypassError> {
+        while self.state()? == CaptureState::Waiting {
+            if stop.load(Relaxed) {
+                return Ok(false);
+            }
+            thread::sleep(REST);
+        }
+        Ok(true)
     }
 
     /// Whether frames come. All that a program wrote before its end can still be read then.

@@ -2,7 +2,7 @@
 //!
 //! Floor 2. The stack itself is the preload library (`shim`), which this crate embeds: [`Library`] puts it where the loader
 //! finds it, [`Settings`] says how it shall behave, [`examine`] says whether a program can be accelerated at all, and
-//! [`pages`] reads what the library reports of each process. [`Capture`] reads the frames of a process. [`measure_ways`] compares the
+//! [`pages`] reads what the library reports of each process. [`Capture`] reads the frames of a process, and [`Recording`] writes them into a file. [`measure_ways`] compares the
 //! ways past the kernel, and [`recommend_way`] judges them.
 
 mod audit;
@@ -13,6 +13,7 @@ mod keep;
 mod library;
 mod profile;
 mod program;
+mod recording;
 mod stat;
 mod ways;
 
@@ -25,6 +26,7 @@ pub use keep::keep;
 pub use library::{Library, clear, folder};
 pub use profile::{Effective, Profile, Settings, profiles};
 pub use program::{Obstacle, examine, find};
+pub use recording::{CaptureLimits, Recording};
 pub use stat::{Calls, Carrier, Connection, FallBack, Process, Socket, pages};
 pub use ways::{Candidate, RoundFigures, WayRounds, WaySettings, floors, measure_ways, open_ways, recommend_way};
 pub use xsk::{Backend, TappedFrame};

@@ -7,6 +7,7 @@
 //!
 //! Files are read by [`Reader`], which believes nothing.
 
+mod file;
 mod filter;
 mod link;
 mod live;
@@ -15,11 +16,12 @@ mod record;
 mod ring;
 mod write;
 
+pub use file::{CaptureCounts, CaptureFile, CaptureSpec};
 pub use filter::{Flow, GroupCarrier, GroupFlow};
 pub use live::{Live, LiveLink};
 #[doc(hidden)]
 pub use read::exercise;
 pub use read::{CaptureError, Entry, Reader, Record};
-pub use record::{Capture, CaptureCounts, CaptureLoop, CaptureSpec, system};
+pub use record::{Capture, CaptureLoop};
 pub use ring::{Addressed, CapturedPacket, Direction};
-pub use write::{Interface, Statistics, Writer};
+pub use write::{Interface, Writer};

@@ -115,7 +115,7 @@ pub enum NetError {
     /// A capture that could not be set up.
     #[error("capturing on {interface} failed: {what}: {cause}")]
     Capture { interface: String, what: &'static str, cause: io::Error },
-    #[error("the capture file {} cannot be written: {cause}", path.display())]
+    #[error("the capture file {} cannot be written: {cause}: name another file", path.display())]
     CaptureFile { path: std::path::PathBuf, cause: io::Error },
     /// A read-out that the kernel refused.
     #[error("reading {what} failed: {cause}")]

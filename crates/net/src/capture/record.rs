@@ -1,47 +1,17 @@
 //! A capture of a measurement's flows into a file, on a thread of its own.
 
+use super::file::{CaptureCounts, CaptureFile, CaptureSpec};
 use super::filter::{self, Flow, FlowFilter, GroupFlow};
 use super::link::Link;
 use super::ring::{CapturedPacket, RETIRE, Ring};
-use super::write::{self, Interface, Statistics};
+use super::write::Interface;
 use crate::{NetError, interface, route, sys};
 use std::fs::File;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::{Duration, Instant};
-
-/// What is gathered before it is written.
-const FLUSH_BYTES: usize = 1 << 18;
-
-/// What to capture into which file.
-#[derive(Debug, Clone, Default)]
-pub struct CaptureSpec {
-    /// The file, or the name of one in memory.
-    pub path: PathBuf,
-    /// Payload kept of each packet, behind its headers, in bytes.
-    pub payload_bytes: u32,
-    /// Name and version of the program, for the file's head.
-    pub application: String,
-    /// What the file holds, for its head: the measurement in words.
-    pub comment: String,
-    /// Largest size of the file in bytes; absent: what the disk has room for. A capture that reaches it ends.
-    pub most_bytes: Option<u64>,
-}
-
-/// What became of the packets so far.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CaptureCounts {
-    /// Packets in the file.
-    pub written: u64,
-    /// Packets that found no room between kernel and file.
-    pub dropped: u64,
-    /// Why the capture ended before its time.
-    pub failed: Option<String>,
-}
 
 enum Command {
     Follow(FlowFilter, String, SyncSender<Result<(), NetError>>),
@@ -63,9 +33,8 @@ impl Capture {
     /// The file cannot be written, or no packet may be captured here.
     pub fn create(spec: CaptureSpec) -> Result<(Self, CaptureLoop), NetError> {
         check_permission()?;
-        let file =
-            File::create(&spec.path).map_err(|cause| NetError::CaptureFile { path: spec.path.clone(), cause })?;
-        Self::into_file(spec, file)
+        let payload_bytes = spec.payload_bytes;
+        Self::into_file(CaptureFile::create(spec)?, payload_bytes)
     }
 
     /// The same with a file in memory, which is gone with this process.
@@ -77,22 +46,17 @@ impl Capture {
         let failed = |cause| NetError::Descriptors { what: "a file in memory", cause };
         let memory = sys::memory_file(c"windhover-packets", 0).map_err(failed)?;
         let file = File::from(memory.try_clone().map_err(failed)?);
-        let (capture, work) = Self::into_file(spec, file)?;
+        let payload_bytes = spec.payload_bytes;
+        let (capture, work) = Self::into_file(CaptureFile::new(spec, file, true)?, payload_bytes)?;
         Ok((capture, work, File::from(memory)))
     }
 
-    fn into_file(spec: CaptureSpec, mut file: File) -> Result<(Self, CaptureLoop), NetError> {
-        let failed = |cause| NetError::CaptureFile { path: spec.path.clone(), cause };
-        let mut head = Vec::new();
-        write::section(&mut head, &spec.application, &system(), &spec.comment);
-        file.write_all(&head).map_err(failed)?;
+    fn into_file(file: CaptureFile, payload_bytes: u32) -> Result<(Self, CaptureLoop), NetError> {
         let (woken, wake) = sys::pipe().map_err(|cause| NetError::Descriptors { what: "a pipe", cause })?;
         let nonblocking = sys::set_nonblocking(woken.as_raw_fd(), true);
         nonblocking.map_err(|cause| NetError::Descriptors { what: "a pipe", cause })?;
         let (commands, heard) = channel();
-        let buffer = Vec::with_capacity(FLUSH_BYTES + (1 << 17));
-        let sink = Sink { spec, file: Some(file), buffer, good: head.len() as u64, ..Sink::default() };
-        let work = CaptureLoop { heard, woken: Some(woken), ports: Vec::new(), sink, written: 0 };
+        let work = CaptureLoop { heard, woken: Some(woken), ports: Vec::new(), file, payload_bytes, dropped: 0 };
         Ok((Self { commands: Mutex::new(commands), wake }, work))
     }
 
@@ -154,12 +118,6 @@ fn check_permission() -> Result<(), NetError> {
     socket.map(drop)
 }
 
-/// The kernel, for a file's head: `Linux 6.1.0`.
-pub fn system() -> String {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("Linux {}", release.trim()).trim_end().to_owned()
-}
-
 /// The interface that packets to `far` pass: the device, or what the routing table says.
 fn interface_to(far: SocketAddr, device: Option<&str>) -> Result<String, NetError> {
     match device {
@@ -184,8 +142,10 @@ pub struct CaptureLoop {
     /// Ready when there is a command; absent once there is nobody who gives any.
     woken: Option<OwnedFd>,
     ports: Vec<Port>,
-    sink: Sink,
-    written: u64,
+    file: CaptureFile,
+    payload_bytes: u32,
+    /// Packets that found no room in a ring.
+    dropped: u64,
 }
 
 impl CaptureLoop {
@@ -238,12 +198,18 @@ impl CaptureLoop {
     }
 
     fn drain(&mut self) {
-        let (sink, written) = (&mut self.sink, &mut self.written);
+        let (file, payload) = (&mut self.file, self.payload_bytes);
         for port in &mut self.ports {
             let (link, numbers) = (&port.link, &mut port.numbers);
-            port.ring.drain(&mut |taken| *written += u64::from(sink.packet(link, numbers, &taken)));
+            port.ring.drain(&mut |taken: CapturedPacket<'_>| {
+                // Two clocks are two interfaces: nobody subtracts times of one from times of the other unawares.
+                let number = numbers[usize::from(taken.hardware)];
+                let number = number.unwrap_or_else(|| file.interface(&described(link, taken.hardware, payload)));
+                numbers[usize::from(taken.hardware)] = Some(number);
+                file.packet(number, &taken);
+            });
         }
-        if self.sink.failed.is_some() {
+        if !self.file.is_open() {
             // The rest would be for nothing, and cost the measurement.
             self.count();
             self.ports.clear();
@@ -251,10 +217,10 @@ impl CaptureLoop {
     }
 
     fn follow(&mut self, flow: FlowFilter, name: &str) -> Result<(), NetError> {
-        if self.sink.failed.is_some() {
+        if !self.file.is_open() {
             return Ok(());
         }
-        let payload = self.sink.spec.payload_bytes;
+        let payload = self.payload_bytes;
         if let Some(port) = self.ports.iter_mut().find(|port| port.link.name == name) {
             match port.flows.iter_mut().find(|known| known.is(&flow)) {
                 Some(known) => *known = flow,
@@ -270,9 +236,9 @@ impl CaptureLoop {
         let link = Link::named(name)?;
         let flows = vec![flow];
         let ring = Ring::open(&link, Some(&filter::program(&flows, link.head.bytes(), payload)))?;
-        let number = self.sink.interface(&link, false);
+        let number = self.file.interface(&described(&link, false, payload));
         // An interface without packets is in the file too.
-        self.sink.flush();
+        self.file.flush();
         self.ports.push(Port { link, ring, flows, numbers: [Some(number), None], passed: 0, dropped: 0 });
         Ok(())
     }
@@ -282,116 +248,31 @@ impl CaptureLoop {
             let (passed, dropped) = port.ring.counts();
             port.passed += passed;
             port.dropped += dropped;
-            self.sink.dropped += dropped;
+            self.dropped += dropped;
         }
     }
 
     fn counts(&mut self) -> CaptureCounts {
         self.count();
-        CaptureCounts {
-            written: self.written - self.sink.lost,
-            dropped: self.sink.dropped,
-            failed: self.sink.failed.clone(),
-        }
+        self.file.counts(self.dropped)
     }
 
     fn finish(mut self) -> CaptureCounts {
         self.count();
         for port in &self.ports {
-            let end_ns = self.sink.last_ns.max(self.sink.first_ns);
-            let statistics = Statistics {
-                start_ns: self.sink.first_ns,
-                end_ns,
-                passed: port.passed,
-                dropped: port.dropped,
-                written: port.passed.saturating_sub(port.dropped),
-            };
             if let Some(number) = port.numbers[0] {
-                write::statistics(&mut self.sink.buffer, number, &statistics);
+                self.file.statistics(number, port.passed, port.dropped);
             }
         }
-        self.sink.flush();
+        self.file.flush();
         self.counts()
     }
 }
 
-/// The file and what is on its way to it.
-#[derive(Default)]
-struct Sink {
-    spec: CaptureSpec,
-    file: Option<File>,
-    buffer: Vec<u8>,
-    /// Packets in the buffer.
-    waiting: u64,
-    /// Bytes of the file that are whole blocks.
-    good: u64,
-    interfaces: u32,
-    /// Packets taken that could not be written.
-    lost: u64,
-    dropped: u64,
-    first_ns: u64,
-    last_ns: u64,
-    failed: Option<String>,
-}
-
-impl Sink {
-    fn interface(&mut self, link: &Link, hardware: bool) -> u32 {
-        let description = if hardware { "time stamps of the NIC's clock" } else { "time stamps of the system's clock" };
-        // The longest headers: Ethernet with a tag, IPv6, TCP with options; or what a group-based protocol has of its own.
-        let snap = 18 + 40 + 60 + filter::GROUP_HEAD + self.spec.payload_bytes;
-        let interface =
-            Interface { link: link.head.number(), snap, name: &link.name, description, speed_bps: link.speed_bps };
-        write::interface(&mut self.buffer, &interface);
-        self.interfaces += 1;
-        self.interfaces - 1
-    }
-
-    /// Keeps one packet; false once the file takes no more.
-    fn packet(&mut self, link: &Link, numbers: &mut [Option<u32>; 2], taken: &CapturedPacket<'_>) -> bool {
-        if self.failed.is_some() {
-            self.dropped += 1;
-            return false;
-        }
-        // Two clocks are two interfaces: nobody subtracts times of one from times of the other unawares.
-        let number = match numbers[usize::from(taken.hardware)] {
-            Some(number) => number,
-            None => *numbers[usize::from(taken.hardware)].insert(self.interface(link, taken.hardware)),
-        };
-        write::packet(&mut self.buffer, number, taken);
-        self.waiting += 1;
-        if !taken.hardware {
-            self.first_ns = if self.first_ns == 0 { taken.time_ns } else { self.first_ns };
-            self.last_ns = taken.time_ns;
-        }
-        if self.buffer.len() >= FLUSH_BYTES {
-            self.flush();
-        }
-        true
-    }
-
-    /// Writes what is gathered. When that fails, the file is cut back to its last whole block and nothing more is
-    /// written.
-    fn flush(&mut self) {
-        let Some(file) = &mut self.file else { return };
-        let whole = self.good + self.buffer.len() as u64;
-        let failed = match self.spec.most_bytes.filter(|most| whole > *most) {
-            Some(most) => Some(format!("the capture has reached its largest size, {} MiB", most >> 20)),
-            None => {
-                let failed = |cause| format!("writing {} failed: {cause}", self.spec.path.display());
-                file.write_all(&self.buffer).err().map(failed)
-            }
-        };
-        if failed.is_some() {
-            // A pipe cannot be cut; whoever reads it sees its end.
-            let _ = file.set_len(self.good);
-            self.lost += self.waiting;
-            self.dropped += self.waiting;
-            self.file = None;
-        } else {
-            self.good = whole;
-        }
-        self.failed = failed;
-        self.buffer.clear();
-        self.waiting = 0;
-    }
+/// An interface of the file: what one clock stamps.
+fn described(link: &Link, hardware: bool, payload_bytes: u32) -> Interface<'_> {
+    let description = if hardware { "time stamps of the NIC's clock" } else { "time stamps of the system's clock" };
+    // The longest headers: Ethernet with a tag, IPv6, TCP with options; or what a group-based protocol has of its own.
+    let snap = 18 + 40 + 60 + filter::GROUP_HEAD + payload_bytes;
+    Interface { link: link.head.number(), snap, name: &link.name, description, speed_bps: link.speed_bps }
 }

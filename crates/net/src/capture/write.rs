@@ -3,44 +3,6 @@
 
 use super::ring::{Addressed, CapturedPacket, Direction};
 
-/// A pcapng file made packet by packet, for those who have packets of their own.
-#[derive(Debug, Default)]
-pub struct Writer {
-    bytes: Vec<u8>,
-    interfaces: u32,
-}
-
-impl Writer {
-    /// An empty file: who wrote it, on which system, and what it holds.
-    pub fn new(application: &str, system: &str, comment: &str) -> Self {
-        let mut bytes = Vec::new();
-        section(&mut bytes, application, system, comment);
-        Self { bytes, interfaces: 0 }
-    }
-
-    /// One more interface; returns the number that packets name it by.
-    pub fn interface(&mut self, described: &Interface<'_>) -> u32 {
-        interface(&mut self.bytes, described);
-        self.interfaces += 1;
-        self.interfaces - 1
-    }
-
-    /// One more packet. Its time, its way and its length on the wire are `taken`'s.
-    pub fn packet(&mut self, interface: u32, taken: &CapturedPacket<'_>) {
-        packet(&mut self.bytes, interface, taken);
-    }
-
-    /// What became of an interface's packets.
-    pub fn statistics(&mut self, interface: u32, counted: &Statistics) {
-        statistics(&mut self.bytes, interface, counted);
-    }
-
-    /// What was added since it was asked for last: whole blocks.
-    pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.bytes)
-    }
-}
-
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
@@ -112,21 +74,6 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The section's head: who wrote it, and what it holds.
-pub(crate) fn section(buffer: &mut Vec<u8>, application: &str, system: &str, comment: &str) {
-    let mut block = Block::new(buffer, SECTION);
-    block.word(BYTE_ORDER);
-    block.half(1);
-    block.half(0);
-    // The section's length is not known: it ends with the file.
-    block.word(u32::MAX);
-    block.word(u32::MAX);
-    block.text(1, comment);
-    block.text(3, system);
-    block.text(4, application);
-    block.finish();
-}
-
 /// One interface of the section; the first has the number 0.
 #[derive(Debug, Clone, Default)]
 pub struct Interface<'a> {
@@ -142,85 +89,119 @@ pub struct Interface<'a> {
     pub speed_bps: Option<u64>,
 }
 
-pub(crate) fn interface(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
-    let mut block = Block::new(buffer, INTERFACE);
-    block.half(interface.link);
-    block.half(0);
-    block.word(interface.snap);
-    block.text(2, interface.name);
-    block.text(3, interface.description);
-    if let Some(speed) = interface.speed_bps {
-        block.option(8, &speed.to_ne_bytes());
-    }
-    // Powers of ten: ns.
-    block.option(9, &[9]);
-    block.finish();
-}
-
-/// One packet of the interface number `interface`.
-pub(crate) fn packet(buffer: &mut Vec<u8>, interface: u32, taken: &CapturedPacket<'_>) {
-    let direction: u32 = match taken.way {
-        Direction::In => 1,
-        Direction::Out => 2,
-    };
-    let reception: u32 = match (taken.way, taken.addressed) {
-        (Direction::Out, _) => 0,
-        (Direction::In, Addressed::Unicast) => 1,
-        (Direction::In, Addressed::Multicast) => 2,
-        (Direction::In, Addressed::Broadcast) => 3,
-        (Direction::In, Addressed::Other) => 4,
-    };
-    let length = |frame: usize| u32::try_from(frame).unwrap_or(u32::MAX);
-    let mut block = Block::new(buffer, PACKET);
-    block.word(interface);
-    block.time(taken.time_ns);
-    match (taken.vlan, taken.frame.split_at_checked(12)) {
-        // The tag goes back to where it was: behind both addresses.
-        (Some((kind, control)), Some((addresses, rest))) => {
-            block.word(length(taken.frame.len() + 4));
-            block.word(taken.sent_bytes.saturating_add(4));
-            block.buffer.extend_from_slice(addresses);
-            block.buffer.extend_from_slice(&kind.to_be_bytes());
-            block.buffer.extend_from_slice(&control.to_be_bytes());
-            block.padded(rest);
-        }
-        _ => {
-            block.word(length(taken.frame.len()));
-            block.word(taken.sent_bytes);
-            block.padded(taken.frame);
-        }
-    }
-    block.option(2, &(direction | reception << 2).to_ne_bytes());
-    block.finish();
-}
-
 /// What became of an interface's packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Statistics {
+#[derive(Clone, Copy)]
+pub(super) struct Statistics {
     /// First time of the capture, in ns since 1970.
-    pub start_ns: u64,
+    pub(super) start_ns: u64,
     /// Last time.
-    pub end_ns: u64,
+    pub(super) end_ns: u64,
     /// Packets that passed the filter.
-    pub passed: u64,
+    pub(super) passed: u64,
     /// Those of them that found no room.
-    pub dropped: u64,
-    /// Those in the file.
-    pub written: u64,
+    pub(super) dropped: u64,
 }
 
-pub(crate) fn statistics(buffer: &mut Vec<u8>, interface: u32, statistics: &Statistics) {
-    let Statistics { start_ns, end_ns, passed, dropped, written } = *statistics;
-    let mut block = Block::new(buffer, STATISTICS);
-    block.word(interface);
-    block.time(end_ns);
-    for (code, ns) in [(2, start_ns), (3, end_ns)] {
-        block.half(code);
-        block.half(8);
-        block.time(ns);
+/// A pcapng file made block by block.
+#[derive(Debug, Default)]
+pub struct Writer {
+    /// Whole blocks.
+    pub(super) bytes: Vec<u8>,
+    interfaces: u32,
+}
+
+impl Writer {
+    /// An empty file: who wrote it, on which system, and what it holds.
+    pub fn new(application: &str, system: &str, comment: &str) -> Self {
+        let mut writer = Self::default();
+        let mut block = Block::new(&mut writer.bytes, SECTION);
+        block.word(BYTE_ORDER);
+        block.half(1);
+        block.half(0);
+        // The section's length is not known: it ends with the file.
+        block.word(u32::MAX);
+        block.word(u32::MAX);
+        block.text(1, comment);
+        block.text(3, system);
+        block.text(4, application);
+        block.finish();
+        writer
     }
-    for (code, count) in [(6, passed), (7, dropped), (8, written)] {
-        block.option(code, &count.to_ne_bytes());
+
+    /// One more interface; returns the number that packets name it by.
+    pub fn interface(&mut self, interface: &Interface<'_>) -> u32 {
+        let mut block = Block::new(&mut self.bytes, INTERFACE);
+        block.half(interface.link);
+        block.half(0);
+        block.word(interface.snap);
+        block.text(2, interface.name);
+        block.text(3, interface.description);
+        if let Some(speed) = interface.speed_bps {
+            block.option(8, &speed.to_ne_bytes());
+        }
+        // Powers of ten: ns.
+        block.option(9, &[9]);
+        block.finish();
+        self.interfaces += 1;
+        self.interfaces - 1
     }
-    block.finish();
+
+    /// One more packet of the interface with this number.
+    pub fn packet(&mut self, interface: u32, taken: &CapturedPacket<'_>) {
+        let direction: u32 = match taken.way {
+            Direction::In => 1,
+            Direction::Out => 2,
+        };
+        let reception: u32 = match (taken.way, taken.addressed) {
+            (Direction::Out, _) => 0,
+            (Direction::In, Addressed::Unicast) => 1,
+            (Direction::In, Addressed::Multicast) => 2,
+            (Direction::In, Addressed::Broadcast) => 3,
+            (Direction::In, Addressed::Other) => 4,
+        };
+        let length = |frame: usize| u32::try_from(frame).unwrap_or(u32::MAX);
+        let mut block = Block::new(&mut self.bytes, PACKET);
+        block.word(interface);
+        block.time(taken.time_ns);
+        match (taken.vlan, taken.frame.split_at_checked(12)) {
+            // The tag goes back to where it was: behind both addresses.
+            (Some((kind, control)), Some((addresses, rest))) => {
+                block.word(length(taken.frame.len() + 4));
+                block.word(taken.sent_bytes.saturating_add(4));
+                block.buffer.extend_from_slice(addresses);
+                block.buffer.extend_from_slice(&kind.to_be_bytes());
+                block.buffer.extend_from_slice(&control.to_be_bytes());
+                block.padded(rest);
+            }
+            _ => {
+                block.word(length(taken.frame.len()));
+                block.word(taken.sent_bytes);
+                block.padded(taken.frame);
+            }
+        }
+        block.option(2, &(direction | reception << 2).to_ne_bytes());
+        block.finish();
+    }
+
+    /// What became of an interface's packets.
+    pub(super) fn statistics(&mut self, interface: u32, statistics: &Statistics) {
+        let Statistics { start_ns, end_ns, passed, dropped } = *statistics;
+        let mut block = Block::new(&mut self.bytes, STATISTICS);
+        block.word(interface);
+        block.time(end_ns);
+        for (code, ns) in [(2, start_ns), (3, end_ns)] {
+            block.half(code);
+            block.half(8);
+            block.time(ns);
+        }
+        for (code, count) in [(6, passed), (7, dropped), (8, passed.saturating_sub(dropped))] {
+            block.option(code, &count.to_ne_bytes());
+        }
+        block.finish();
+    }
+
+    /// What was added since it was asked for last: whole blocks.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
 }

@@ -1,6 +1,6 @@
 //! `windhover bypass`.
 
-use super::bypass_capture::{self, Recording};
+use super::bypass_capture;
 use super::bypass_stat;
 use super::identity;
 use super::launch::{OURS, become_program, exit_code, not_started};
@@ -8,7 +8,10 @@ use super::signals;
 use crate::cli::bypass::{self as cli, BypassCommand, Run, Stack};
 use crate::output::{Failure, Output, paragraph, table};
 use anyhow::{Context as _, anyhow};
-use bypass::{Audit, Backend, BypassError, Capture, Effective, Interface, Library, Profile, Settings, Start};
+use bypass::{
+    Audit, Backend, BypassError, Capture, CaptureLimits, Effective, Interface, Library, Profile, Recording, Settings,
+    Start,
+};
 use model::Policy;
 use std::any::Any;
 use std::ffi::OsString;
@@ -49,7 +52,8 @@ fn start(arguments: &Run, output: &Output) -> Result<u8, Failure> {
         }
     };
     // Only now: what the file held is gone when nothing stops the program from being captured.
-    let recording = arguments.capture.clone().zip(capture).map(|(path, capture)| Recording::of_program(capture, path));
+    let recording = arguments.capture.as_deref().zip(capture);
+    let recording = recording.map(|(path, capture)| bypass_capture::recording(capture, path).map(|made| (made, path)));
     let recording = recording.transpose().map_err(ours)?;
     if arguments.audit || recording.is_some() {
         return supervised(arguments, variables, recording, output).map_err(ours);
@@ -72,7 +76,7 @@ fn capture(arguments: &Run) -> Result<Option<Capture>, Failure> {
 fn supervised(
     arguments: &Run,
     variables: Vec<(OsString, OsString)>,
-    recording: Option<Recording>,
+    recording: Option<(Recording, &Path)>,
     output: &Output,
 ) -> Result<u8, Failure> {
     let programs = signals::pass_on()?;
@@ -101,7 +105,11 @@ fn supervised(
             Ok(exit_code(child.wait()?))
         });
         let is_over = &is_over;
-        let recorder = recording.map(|recording| scope.spawn(move || recording.until(is_over, output)));
+        let limits = CaptureLimits { count: u64::MAX, length: None };
+        let record = move |(recording, path): (Recording, &Path)| {
+            bypass_capture::report(recording.run(&limits, is_over), path, output)
+        };
+        let recorder = recording.map(|recording| scope.spawn(move || record(recording)));
         // Without an audit nothing comes.
         let heard = take.recv().map_or(Ok(()), |listener| -> Result<(), Failure> {
             let listener = listener?;

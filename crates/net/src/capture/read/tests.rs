@@ -1,7 +1,7 @@
 //! What the writer writes is read back; what others write is read; what is damaged is named.
 
 use super::super::ring::{Addressed, CapturedPacket, Direction};
-use super::super::write::{self, Interface, Statistics};
+use super::super::write::{Interface, Statistics, Writer};
 use super::*;
 
 const TIME: u64 = 1_800_000_000_123_456_789;
@@ -20,17 +20,15 @@ fn taken(frame: &[u8], way: Direction, vlan: Option<(u16, u16)>) -> CapturedPack
 
 /// A file as a capture writes it.
 fn file() -> Vec<u8> {
-    let mut bytes = Vec::new();
-    write::section(&mut bytes, "windhover", "Linux", "pingpong udp");
+    let mut writer = Writer::new("windhover", "Linux", "pingpong udp");
     let interface =
         Interface { link: 1, snap: 200, name: "eth0", speed_bps: Some(10_000_000_000), ..Interface::default() };
-    write::interface(&mut bytes, &interface);
-    write::packet(&mut bytes, 0, &taken(&[7; 61], Direction::Out, None));
-    write::interface(&mut bytes, &Interface { link: 101, name: "eth0", description: "the NIC's clock", ..interface });
-    write::packet(&mut bytes, 1, &taken(&[9; 60], Direction::In, Some((0x8100, 42))));
-    let statistics = Statistics { start_ns: TIME, end_ns: TIME, passed: 5, dropped: 3, written: 2 };
-    write::statistics(&mut bytes, 0, &statistics);
-    bytes
+    writer.interface(&interface);
+    writer.packet(0, &taken(&[7; 61], Direction::Out, None));
+    writer.interface(&Interface { link: 101, name: "eth0", description: "the NIC's clock", ..interface });
+    writer.packet(1, &taken(&[9; 60], Direction::In, Some((0x8100, 42))));
+    writer.statistics(0, &Statistics { start_ns: TIME, end_ns: TIME, passed: 5, dropped: 3 });
+    writer.take()
 }
 
 fn all(bytes: &[u8]) -> (Vec<Entry>, Result<(), CaptureError>) {
