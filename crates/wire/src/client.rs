@@ -4,12 +4,12 @@
 //! [`ClientSession::handle_bytes`]. The machine keeps no time; the caller limits how long it waits.
 
 use crate::control::{
-    ClientMessage, Nonce, OpenRequest, Opened, Proof, RefuseCode, ServerHello, ServerMessage, StopReport, Versions,
-    capability,
+    ClientMessage, Nonce, Opened, Proof, RefuseCode, ServerHello, ServerMessage, StopReport, Versions, capability,
 };
 use crate::error::SessionError;
 use crate::key::Key;
 use crate::proof::{Direction, Transcript, same};
+use crate::request::OpenRequest;
 use crate::session::{Role, Session, State, from_payload};
 use model::stream::StreamInterval;
 use std::net::SocketAddr;

@@ -2,11 +2,10 @@
 //! for any input.
 
 use crate::client::{ClientConfig, ClientSession};
-use crate::control::{
-    ClientMessage, Nonce, OpenRequest, Opened, ServerMessage, StopReport, Token, Versions, capability,
-};
+use crate::control::{ClientMessage, Nonce, Opened, ServerMessage, StopReport, Token, Versions, capability};
 use crate::frame::{self, Decoder};
 use crate::key::Key;
+use crate::request::OpenRequest;
 use crate::server::{ServerConfig, ServerEvent, ServerSession};
 use crate::{Reply, Request, Tier, data, stream};
 use model::{Limits, Probe, Protocol};

@@ -5,8 +5,8 @@
 //! in its answer. The token that proves the path is published on the group like any message; a reflector takes nothing from
 //! any other source, and answers nothing that does not carry the tag.
 
-use crate::control::{OpenRequest, Refusal, bad, check_group_port, limit};
 use crate::hex;
+use crate::request::{OpenRequest, Refusal, bad, check_group_port, limit};
 use model::{PgmCarrier, PgmCounts, PgmNakPath, PgmSpec, ProbeSpec, Protocol};
 use pgm::receiver::{Counts, NakPath};
 use pgm::source::SourceCounts;
@@ -226,7 +226,7 @@ pub(crate) fn check(open: &OpenRequest) -> Result<(), Refusal> {
 mod tests {
     use super::*;
     use crate::RefuseCode;
-    use crate::control::PaceRequest;
+    use crate::request::PaceRequest;
     use model::{Limits, Probe};
 
     fn open(change: impl FnOnce(&mut OpenRequest, &mut PgmSpec)) -> Result<(), (RefuseCode, String)> {

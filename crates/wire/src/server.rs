@@ -5,12 +5,13 @@
 //! client may be silent.
 
 use crate::control::{
-    ClientMessage, Nonce, OpenRequest, Opened, Proof, RefuseCode, ServerHello, ServerMessage, StopReport, Versions,
+    ClientMessage, Nonce, Opened, Proof, RefuseCode, ServerHello, ServerMessage, StopReport, Versions,
 };
 use crate::error::SessionError;
 use crate::frame::HANDSHAKE_LIMIT;
 use crate::key::Key;
 use crate::proof::{Direction, Transcript, same};
+use crate::request::OpenRequest;
 use crate::session::{Role, Session, State, from_payload, to_payload};
 use model::Limits;
 use model::stream::StreamInterval;

@@ -1,9 +1,10 @@
 //! What both ends of a control session have in common: its states, frames in and out, and what is to be told.
 
-use crate::control::{OpenRequest, RefuseCode};
+use crate::control::RefuseCode;
 use crate::error::{FrameError, SessionError};
 use crate::frame::{CONTROL_LIMIT, Decoder, Encoder, HANDSHAKE_LIMIT};
 use crate::proof::{Direction, FrameKey};
+use crate::request::OpenRequest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;

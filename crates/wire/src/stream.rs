@@ -4,7 +4,8 @@
 //! up. All flows are proved before anything is sent ([`prove`]); what goes down goes only to an address that showed the
 //! session's token.
 
-use crate::control::{OpenRequest, Refusal, Token, bad, limit};
+use crate::control::Token;
+use crate::request::{OpenRequest, Refusal, bad, limit};
 use model::stream::{MIN_DATAGRAM, StreamReceived, StreamSent};
 use model::{Limits, Protocol, Receive, StreamSpec};
 
