@@ -1,7 +1,6 @@
 //! Whether a library can be preloaded into a program, from its file: the loader ignores LD_PRELOAD without a word.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
@@ -12,64 +11,23 @@ const MACHINE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
 /// More interpreters of interpreters than there are.
 const MOST_SCRIPTS: usize = 4;
 
-/// Why a program cannot be accelerated. Displayed with the remedy, to stand after "not accelerated, because ".
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Obstacle {
-    /// No loader takes part in its start.
-    Static(PathBuf),
-    /// Go's runtime calls the kernel itself.
-    Go(PathBuf),
-    /// Set-user-ID or set-group-ID of another.
-    SetId(PathBuf),
-    /// It has file capabilities.
-    Capabilities(PathBuf),
-    /// Another C library.
-    Loader(PathBuf, String),
-    /// Of another architecture, or of 32 bits.
-    Machine(PathBuf),
+/// Why a program cannot be accelerated, with the remedy. It follows "not accelerated, because ".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} {why}", path.display())]
+pub struct Obstacle {
+    path: PathBuf,
+    why: String,
 }
 
 impl Obstacle {
+    fn new(path: &Path, why: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), why: why.into() }
+    }
+
     /// The same of a program that was looked at by another path.
     #[must_use]
     pub fn of(self, program: &Path) -> Self {
-        let path = program.to_owned();
-        match self {
-            Self::Static(_) => Self::Static(path),
-            Self::Go(_) => Self::Go(path),
-            Self::SetId(_) => Self::SetId(path),
-            Self::Capabilities(_) => Self::Capabilities(path),
-            Self::Loader(_, loader) => Self::Loader(path, loader),
-            Self::Machine(_) => Self::Machine(path),
-        }
-    }
-}
-
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, why) = match self {
-            Self::Static(path) => (path, "is statically linked: build it with shared libraries".to_owned()),
-            Self::Go(path) => {
-                (path, "is a Go program, which calls the kernel without the C library: no remedy".to_owned())
-            }
-            Self::SetId(path) => (
-                path,
-                "is set-user-ID or set-group-ID, so the loader ignores the library: start it as its owner".to_owned(),
-            ),
-            Self::Capabilities(path) => (
-                path,
-                "has file capabilities, so the loader ignores the library: start it as root, or grant capabilities by \
-                 systemd's AmbientCapabilities="
-                    .to_owned(),
-            ),
-            Self::Loader(path, loader) => {
-                (path, format!("is loaded by {loader}, and the library needs glibc: use a build for glibc"))
-            }
-            Self::Machine(path) => {
-                (path, "is of another architecture than windhover: use a build for this one".to_owned())
-            }
-        };
-        write!(f, "{} {why}", path.display())
+        Self { path: program.to_owned(), ..self }
     }
 }
 
@@ -116,10 +74,13 @@ fn privileges(path: &Path) -> Result<(), Obstacle> {
     let takes_user = facts.mode() & 0o4000 != 0 && facts.uid() != user.as_raw();
     let takes_group = facts.mode() & 0o2000 != 0 && facts.gid() != group.as_raw();
     if takes_user || takes_group {
-        return Err(Obstacle::SetId(path.to_owned()));
+        let why = "is set-user-ID or set-group-ID, so the loader ignores the library: start it as its owner";
+        return Err(Obstacle::new(path, why));
     }
     if !user.is_root() && host::has_file_capabilities(path) {
-        return Err(Obstacle::Capabilities(path.to_owned()));
+        let why = "has file capabilities, so the loader ignores the library: start it as root, or grant capabilities by \
+                   systemd's AmbientCapabilities=";
+        return Err(Obstacle::new(path, why));
     }
     Ok(())
 }
@@ -128,7 +89,7 @@ fn privileges(path: &Path) -> Result<(), Obstacle> {
 fn of_elf(path: &Path, file: &File, head: &[u8]) -> Result<(), Obstacle> {
     const INTERPRETER: u64 = 3;
     const NOTE: u64 = 4;
-    let machine = || Obstacle::Machine(path.to_owned());
+    let machine = || Obstacle::new(path, "is of another architecture than windhover: use a build for this one");
     let is_64_little = head.get(4..6) == Some(&[2, 1]);
     if !is_64_little || number(head, 18, 2) != Some(u64::from(MACHINE)) {
         return Err(machine());
@@ -153,12 +114,15 @@ fn of_elf(path: &Path, file: &File, head: &[u8]) -> Result<(), Obstacle> {
             _ => {}
         }
     }
-    match loader {
-        _ if is_go => Err(Obstacle::Go(path.to_owned())),
-        None => Err(Obstacle::Static(path.to_owned())),
-        Some(loader) if !loader.contains("ld-linux") => Err(Obstacle::Loader(path.to_owned(), loader)),
-        Some(_) => Ok(()),
-    }
+    let why = match loader {
+        _ if is_go => "is a Go program, which calls the kernel without the C library: no remedy".to_owned(),
+        None => "is statically linked: build it with shared libraries".to_owned(),
+        Some(loader) if !loader.contains("ld-linux") => {
+            format!("is loaded by {loader}, and the library needs glibc: use a build for glibc")
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(Obstacle::new(path, why))
 }
 
 /// Names of the notes in a segment.
