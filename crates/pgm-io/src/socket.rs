@@ -127,7 +127,8 @@ impl PgmSocket {
             None => None,
             Some(config) => {
                 own.check_route(config.group)?;
-                let room = network.carrier.room(mtu, local.is_ipv6(), network.router_alert);
+                let in_udp = matches!(network.carrier, Carrier::Udp { .. });
+                let room = wire::pgm::packet_room(mtu, in_udp, local.is_ipv6(), network.router_alert);
                 let max_packet_bytes = config.max_packet_bytes.min(room);
                 let config = SourceConfig { address: local, max_packet_bytes, ..*config };
                 let source = Source::new(config, now).map_err(PgmIoError::Source)?;

@@ -20,8 +20,9 @@ fn winpoint(test: &str) -> Option<PathBuf> {
 }
 
 /// Runs `client` in one network namespace against `server serve` in another; the near end has 198.18.8.1, the far one
-/// 198.18.8.2. `rules` of nft hold in both.
-fn between(test: &str, [server, client]: [&str; 2], rules: &str) -> Option<Output> {
+/// 198.18.8.2. `rules` of nft hold in both; the interfaces have the MTU, and each end's /sys
+/// lists its own.
+fn between(test: &str, [server, client]: [&str; 2], mtu: u32, rules: &str) -> Option<Output> {
     let winpoint = winpoint(test)?;
     if !can_make_namespaces(test) {
         return None;
@@ -29,10 +30,11 @@ fn between(test: &str, [server, client]: [&str; 2], rules: &str) -> Option<Outpu
     let folder = Folder::new(test);
     let key = folder.secret("key", &stdout(&windhover(&["key"]).output().unwrap()));
     let script = format!(
-        "ip link set lo up; unshare --net sh -c ': > \"$DIR/ready\"; exec sleep 100' & far=$!; trap 'kill $far; wait' EXIT; \
+        "mount -t sysfs none /sys || exit 77; ip link set lo up; \
+         unshare --net --mount sh -c 'mount -t sysfs none /sys; : > \"$DIR/ready\"; exec sleep 100' & far=$!; trap 'kill $far; wait' EXIT; \
          until [ -e \"$DIR/ready\" ]; do kill -0 $far || exit 77; sleep 0.02; done; \
-         ip link add v0 type veth peer name v1 netns $far || exit 77; ip addr add 198.18.8.1/24 dev v0; ip link set v0 up; \
-         there() {{ exec nsenter --net=/proc/$far/ns/net -- \"$@\"; }}; \
+         ip link add v0 mtu {mtu} type veth peer name v1 mtu {mtu} netns $far || exit 77; ip addr add 198.18.8.1/24 dev v0; ip link set v0 up; \
+         there() {{ exec nsenter --net=/proc/$far/ns/net --mount=/proc/$far/ns/mnt -- \"$@\"; }}; \
          (there ip addr add 198.18.8.2/24 dev v1); (there ip link set lo up); (there ip link set v1 up); \
          rules=\"{rules}\"; if [ -n \"$rules\" ]; then nft \"$rules\" || exit 78; (there nft \"$rules\") || exit 78; fi; \
          there {server} serve --bind 198.18.8.2 --key-file \"$KEY\" 2> \"$DIR/served\" & served=$!; \
@@ -42,7 +44,7 @@ fn between(test: &str, [server, client]: [&str; 2], rules: &str) -> Option<Outpu
          {client} --key-file \"$KEY\""
     );
     let output = Command::new("timeout")
-        .args(["90", "unshare", "--net", "sh", "-c", &script])
+        .args(["90", "unshare", "--net", "--mount", "sh", "-c", &script])
         .env("KEY", key)
         .env("DIR", folder.path())
         .env("WINPOINT", winpoint)
@@ -65,7 +67,7 @@ const SIDES: [[&str; 2]; 2] = [
 ];
 
 fn measured(test: &str, [server, client]: [&str; 2], more: &str, rules: &str) -> Option<Value> {
-    let output = between(test, [server, &format!("{client} --rate 2k --seconds 0.5 {more}")], rules)?;
+    let output = between(test, [server, &format!("{client} --rate 2k --seconds 0.5 {more}")], 1500, rules)?;
     assert_measured(&output);
     Some(documents(&output).remove(0))
 }
@@ -114,6 +116,21 @@ fn what_is_lost_between_winpoint_and_windhover_is_repaired() {
         let steps = one["pgm"]["steps"].as_array().unwrap();
         let ways: Vec<&str> = steps.iter().filter_map(|step| step["way"].as_str()).collect();
         assert_eq!(ways, ["out", "back"], "{at}: {steps:?}");
+    }
+}
+
+#[test]
+fn packets_are_as_long_as_the_interface_carries() {
+    // Fragments of IP at one end: the other one would have three packets of PGM for a message, too.
+    for (at, ends) in SIDES.into_iter().enumerate() {
+        let client = format!("{} --rate 2k --seconds 0.2 --size 1400", ends[1]);
+        let Some(output) = between("winpoint-pgm-mtu", [ends[0], &client], 700, "") else { return };
+        assert_measured(&output);
+        let one = documents(&output).remove(0);
+        assert_eq!(one["messages"]["lost"], 0, "{at}: {one}");
+        for end in one["pgm"]["ends"].as_array().unwrap() {
+            assert!(end["counts"]["odata_sent"].as_u64() >= Some(3 * 400), "{at}: {end}");
+        }
     }
 }
 

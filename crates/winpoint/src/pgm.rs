@@ -235,7 +235,10 @@ impl Conversation {
             io::ErrorKind::AddrInUse => WinpointError::PortInUse { port: spec.udp_port },
             _ => error::data("opening the socket of PGM")(cause),
         })?;
-        let source = wire::pgm::source(spec, own, group.into(), local.into());
+        let mut source = wire::pgm::source(spec, own, group.into(), local.into());
+        if let Some(mtu) = platform::mtu(local) {
+            source.max_packet_bytes = source.max_packet_bytes.min(wire::pgm::packet_room(mtu, true, false, false));
+        }
         let receiver = wire::pgm::receiver(spec, heard.into(), 1, u64::from_ne_bytes(random()?));
         let wrong = |cause: String| WinpointError::Conflict { what: cause, remedy: "change the settings of PGM" };
         let mut receiver = Receiver::new(receiver).map_err(|cause| wrong(cause.to_string()))?;

@@ -84,6 +84,19 @@ pub fn source(spec: &PgmSpec, tsi: Tsi, group: IpAddr, local: IpAddr) -> SourceC
     }
 }
 
+/// The longest packet that an IP packet of `mtu` bytes carries, in UDP or as a protocol of IP, and with the router alert or without.
+pub fn packet_room(mtu: u32, in_udp: bool, v6: bool, router_alert: bool) -> usize {
+    let ip = if v6 { 40 } else { 20 };
+    let udp = if in_udp { 8 } else { 0 };
+    // In IPv4's options (RFC 2113), or as a hop-by-hop header of IPv6 (RFC 2711).
+    let alert = match (router_alert, v6) {
+        (false, _) => 0,
+        (true, false) => 4,
+        (true, true) => 8,
+    };
+    (mtu as usize).saturating_sub(ip + udp + alert)
+}
+
 /// What the settings say of a receiver of a group.
 pub fn receiver(spec: &PgmSpec, group: IpAddr, sources: usize, seed: u64) -> ReceiverConfig {
     ReceiverConfig {

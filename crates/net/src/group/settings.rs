@@ -2,14 +2,6 @@
 
 use std::net::IpAddr;
 
-/// Headers below the protocol's own.
-const IPV4_BYTES: usize = 20;
-const IPV6_BYTES: usize = 40;
-const UDP_BYTES: usize = 8;
-/// The router alert in IPv4's options (RFC 2113) and as a hop-by-hop header of IPv6 (RFC 2711).
-const ALERT_V4_BYTES: usize = 4;
-const ALERT_V6_BYTES: usize = 8;
-
 /// What carries the packets of such a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
@@ -23,20 +15,6 @@ pub enum Carrier {
         /// The number.
         protocol: u8,
     },
-}
-
-impl Carrier {
-    /// The longest packet that goes into an IP packet of `mtu` bytes.
-    pub fn room(self, mtu: u32, v6: bool, router_alert: bool) -> usize {
-        let ip = if v6 { IPV6_BYTES } else { IPV4_BYTES };
-        let udp = if matches!(self, Self::Udp { .. }) { UDP_BYTES } else { 0 };
-        let alert = match (router_alert, v6) {
-            (false, _) => 0,
-            (true, false) => ALERT_V4_BYTES,
-            (true, true) => ALERT_V6_BYTES,
-        };
-        (mtu as usize).saturating_sub(ip + udp + alert)
-    }
 }
 
 /// What both sockets of an end have in common.

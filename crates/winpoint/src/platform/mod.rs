@@ -15,6 +15,7 @@ use windows as system;
 use crate::doctor::Reader;
 use model::TickRate;
 use std::io;
+use std::net::Ipv4Addr;
 
 /// A request that the system refused or does not know.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +100,12 @@ pub fn place(placement: &Placement) -> Result<(), PlatformError> {
         system::pin(cpu)?;
     }
     placement.mmcss.as_deref().map_or(Ok(()), system::join_mmcss)
+}
+
+/// The MTU in bytes of the interface that has this address, where the system tells it.
+#[must_use]
+pub fn mtu(address: Ipv4Addr) -> Option<u32> {
+    system::mtu(address).filter(|mtu| *mtu > 0)
 }
 
 /// What this system is.

@@ -5,6 +5,7 @@ use super::{PlatformError, PriorityClass, SystemFacts};
 use crate::doctor::Reader;
 use std::ffi::{CStr, c_char, c_void};
 use std::io;
+use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -50,6 +51,12 @@ unsafe extern "system" {
     fn PowerGetActiveScheme(root: Handle, scheme: *mut *mut Guid) -> u32;
 }
 
+#[link(name = "iphlpapi")]
+unsafe extern "system" {
+    fn GetIpAddrTable(table: *mut u32, bytes: *mut u32, sorted: i32) -> u32;
+    fn GetIfEntry(row: *mut InterfaceRow) -> u32;
+}
+
 #[link(name = "ntdll")]
 unsafe extern "system" {
     fn RtlGetVersion(version: *mut OsVersion) -> i32;
@@ -68,6 +75,16 @@ struct OsVersion {
     build: u32,
     platform: u32,
     service_pack: [u16; 128],
+}
+
+/// MIB_IFROW.
+#[repr(C)]
+struct InterfaceRow {
+    name: [u16; 256],
+    index: u32,
+    kind: u32,
+    mtu: u32,
+    rest: [u8; 336],
 }
 
 /// HKEY_LOCAL_MACHINE: winreg.h extends the number 0x80000002 by its sign.
@@ -162,6 +179,27 @@ fn wine_version() -> Option<String> {
         CStr::from_ptr(function())
     };
     Some(version.to_string_lossy().into_owned())
+}
+
+pub(super) fn mtu(address: Ipv4Addr) -> Option<u32> {
+    /// Words of a MIB_IPADDRROW: the address, the number of its interface, and four more.
+    const ROW: usize = 6;
+    // Room for 682 addresses behind their count.
+    let mut table = vec![0_u32; 4096];
+    let mut bytes = 4 * 4096;
+    // SAFETY: the table has room for the bytes that it is said to have.
+    if unsafe { GetIpAddrTable(table.as_mut_ptr(), &raw mut bytes, 0) } != 0 {
+        return None;
+    }
+    let (count, rows) = table.split_first()?;
+    let rows = rows.chunks_exact(ROW).take(usize::try_from(*count).ok()?);
+    let index = rows.filter_map(|row| match row {
+        [of, index, ..] if of.to_ne_bytes() == address.octets() => Some(*index),
+        _ => None,
+    });
+    let mut row = InterfaceRow { name: [0; 256], index: index.last()?, kind: 0, mtu: 0, rest: [0; 336] };
+    // SAFETY: the row is ours and names an interface by its number.
+    (unsafe { GetIfEntry(&raw mut row) } == 0).then_some(row.mtu)
 }
 
 pub(super) fn facts() -> SystemFacts {
