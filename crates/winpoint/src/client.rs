@@ -56,17 +56,8 @@ fn request(spec: &ProbeSpec, socket: &SocketSpec, pgm: Option<PgmRequest>) -> Op
     let fastest = pace.map(|pace| pace.rates_pps.iter().copied().fold(1.0, f64::max).ceil());
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 or more; `as` saturates")]
     let pace = fastest.map(|fastest| PaceRequest { rate_pps: fastest as u32, pgm, ..PaceRequest::default() });
-    OpenRequest {
-        probe: spec.probe(),
-        socket: socket.clone(),
-        end: spec.reflector.clone(),
-        pings: 1,
-        pongs: 1,
-        max_size: spec.sizes.max(),
-        connect_each: false,
-        stream: None,
-        pace,
-    }
+    let plain = OpenRequest::new(spec.probe(), socket.protocol, spec.sizes.max());
+    OpenRequest { socket: socket.clone(), end: spec.reflector.clone(), pace, ..plain }
 }
 
 impl Peer {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 use wire::data::{PROVE_BYTES, read_prove, write_repaired, write_ticks};
-use wire::{OpenRequest, Opened, RateBudget, RefuseCode, StopReport, Tier, Token};
+use wire::{OpenRequest, Opened, RateBudget, RefuseCode, SourceId, StopReport, Tier, Token};
 
 /// A data path that is not proved by then is given up.
 const PROVE: Duration = Duration::from_secs(5);
@@ -105,6 +105,13 @@ impl Link {
         let _ = self.say.send(event);
     }
 
+    /// `group`: the address of a source of PGM, and its identifier.
+    fn opened(&self, order: &Order, port: u16, group: Option<(IpAddr, SourceId)>) {
+        let (address, source) = group.unzip();
+        let (token, machine, ports) = (order.token.clone(), None, Vec::new());
+        self.say(ReflectorEvent::Opened(Opened { port, address, token, machine, ports, source }));
+    }
+
     fn is_halted(&self) -> bool {
         self.halt.load(Ordering::Acquire)
     }
@@ -118,17 +125,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 
 fn run(order: &Order, starts: &Receiver<(u32, u32)>, link: &Link) -> Result<(), Failure> {
     platform::place(&order.placement).map_err(|error| (RefuseCode::Unsupported, error.to_string()))?;
-    let opened = |port| {
-        let token = order.token.clone();
-        link.say(ReflectorEvent::Opened(Opened {
-            port,
-            address: None,
-            token,
-            machine: None,
-            ports: Vec::new(),
-            source: None,
-        }));
-    };
+    let opened = |port| link.opened(order, port, None);
     let (mut path, from) = match &order.request.socket {
         SocketSpec { pgm: Some(spec), .. } => join(order, link, spec)?,
         socket if socket.protocol.is_stream() => accept(order, link, opened)?,
@@ -214,14 +211,7 @@ fn join(order: &Order, link: &Link, spec: &PgmSpec) -> Result<(DataPath, SocketA
         }
     };
     conversation.hear_only(asked.source.into());
-    link.say(ReflectorEvent::Opened(Opened {
-        port: spec.udp_port,
-        address: Some(local),
-        token: order.token.clone(),
-        machine: None,
-        ports: Vec::new(),
-        source: Some(own.into()),
-    }));
+    link.opened(order, spec.udp_port, Some((local, own.into())));
     let mut message = [0; PROVE_BYTES + 1];
     until_proved(link, || {
         let Received::Bytes(bytes) = conversation.receive(None, &mut message).map_err(failed)? else { return Ok(None) };

@@ -322,21 +322,10 @@ fn not_here(request: &OpenRequest, local: SocketAddr) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Probe, ProbeSpec};
+    use model::Probe;
 
     fn request(change: impl FnOnce(&mut OpenRequest)) -> OpenRequest {
-        let spec = ProbeSpec::new(Probe::Pingpong, Protocol::Udp);
-        let mut request = OpenRequest {
-            probe: spec.probe(),
-            socket: spec.socket.unwrap(),
-            end: spec.reflector,
-            pings: 1,
-            pongs: 1,
-            max_size: 32,
-            connect_each: false,
-            stream: None,
-            pace: None,
-        };
+        let mut request = OpenRequest::new(Probe::Pingpong, Protocol::Udp, 32);
         change(&mut request);
         request
     }

@@ -207,16 +207,12 @@ const MOST_WINDOW_BYTES: u64 = 128 << 20;
 pub(crate) fn check(open: &OpenRequest) -> Result<(), Refusal> {
     let is = open.socket.protocol == Protocol::Pgm;
     let told = open.pace.as_ref().and_then(|pace| pace.pgm.as_ref());
-    let (Some(spec), Some(_)) = (&open.socket.pgm, told) else {
-        return match (is, open.socket.pgm.is_some() || told.is_some()) {
-            (true, _) => bad("pgm needs groups and the initiator's source"),
-            (false, true) => bad(format!("groups of PGM say nothing to {}", open.socket.protocol)),
-            (false, false) => Ok(()),
-        };
+    let spec = match (&open.socket.pgm, told) {
+        (Some(spec), Some(_)) if is => spec,
+        _ if is => return bad("pgm needs groups and the initiator's source"),
+        (None, None) => return Ok(()),
+        _ => return bad(format!("groups of PGM say nothing to {}", open.socket.protocol)),
     };
-    if !is {
-        return bad(format!("groups of PGM say nothing to {}", open.socket.protocol));
-    }
     if let Err(error) = spec.check() {
         return bad(error.to_string());
     }
