@@ -21,7 +21,6 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 use wire::data::{PROVE_BYTES, read_prove};
-use wire::pgm::{MOST_LOSSES, MOST_REPAIRS};
 use wire::{FarRepair, PgmFarEnd, RateBudget, RefuseCode, Tier, Token, data};
 
 /// Between two looks for an order, while the source is driven.
@@ -163,27 +162,15 @@ fn far_end(
     let (repairs_dropped, events_dropped) = way.unlogged();
     counts.unlogged += repairs_dropped + events_dropped;
     let repaired: Vec<FarRepair> = way.repairs().iter().filter_map(|note| repair(note, clock, tag)).collect();
-    let every = repaired.len().div_ceil(MOST_REPAIRS).max(1);
     let lost = |note: &pgm_io::EventNote| match note.what {
         EventKind::Session(SessionEvent::Lost { count, .. }) => Some((clock.ticks(note.at_ns), count)),
         _ => None,
     };
-    PgmFarEnd {
-        counts,
-        repairs: repaired.into_iter().step_by(every).collect(),
-        losses: way.events().iter().filter_map(lost).take(MOST_LOSSES).collect(),
-    }
+    PgmFarEnd::new(counts, &repaired, way.events().iter().filter_map(lost))
 }
 
 fn repair(note: &RepairNote, clock: Clock, tag: u64) -> Option<FarRepair> {
     let repair = note.repair?;
     let number = data::read(Tier::Tagged, tag, &note.head)?;
-    let since = |ns: u64| ns.saturating_sub(repair.gap_ns);
-    Some(FarRepair {
-        number,
-        gap: clock.ticks(repair.gap_ns),
-        nak_ns: repair.nak_ns.map(since),
-        ncf_ns: repair.ncf_ns.map(since),
-        data_ns: since(repair.data_ns),
-    })
+    Some(FarRepair::new(number, &repair, clock.ticks(repair.gap_ns)))
 }

@@ -47,8 +47,9 @@ pub mod spec;
 mod stamps;
 
 pub use error::PgmIoError;
-pub use log::{EventKind, EventNote, Numbers, RepairNote};
+pub use log::RepairNote;
 pub use net::group::Carrier;
 pub use options::PgmSocketOptions;
 pub use socket::{Delivered, Incoming, PgmSocket, PgmSocketCounts};
 pub use spec::Ends;
+pub use wire::pgm::events::{EventKind, EventNote, Numbers};

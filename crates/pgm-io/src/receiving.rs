@@ -1,7 +1,7 @@
 //! The receiving half: datagrams into the engine, messages out of it, NAKs out, and the own source's timers beside them.
 
-use crate::log::{HEAD, Notes};
-use crate::sending::{AHEAD_NS, NOTHING, Shared, numbers};
+use crate::log::HEAD;
+use crate::sending::{AHEAD_NS, Shared};
 use crate::stamps::StampRing;
 use crate::{Delivered, EventKind, EventNote, PgmSocketOptions, RepairNote};
 use net::PathError;
@@ -12,6 +12,7 @@ use pgm::{Receiver, ReceiverConfig, Tsi};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use wire::pgm::events::Notes;
 
 /// Datagrams that are taken, and packets that are sent, with one system call.
 pub(crate) const BATCH: usize = 32;
@@ -203,7 +204,7 @@ impl Receiving {
             // Another thread's send may set a heartbeat while we sleep.
             nap_ns: options.source.map_or(LONG_NS, |source| source.heartbeat_min_ns.clamp(1_000_000, 50_000_000)),
             events: VecDeque::with_capacity(MOST_EVENTS),
-            notes: Notes::new(options.notes, NOTHING),
+            notes: Notes::new(options.notes, EventNote::NOTHING),
             repairs: Notes::new(options.notes, unrepaired),
             receiver,
             member,
@@ -401,17 +402,9 @@ impl Receiving {
             self.ready = true;
             stamps.push(now, datagram.stack_ns);
         }
-        let what = match head.kind {
-            kind::RDATA => numbers(datagram.bytes).map(EventKind::RepairReceived),
-            kind::NCF => numbers(datagram.bytes).map(EventKind::NcfReceived),
-            kind::SPM => {
-                // It may say that what is missing will not come, so that what follows is delivered.
-                self.ready = true;
-                None
-            }
-            _ => None,
-        };
-        if let Some(what) = what {
+        // It may say that what is missing will not come, so that what follows is delivered.
+        self.ready |= head.kind == kind::SPM;
+        if let Some(what) = EventKind::came(head.kind, datagram.bytes) {
             notes.push(EventNote { at_ns: now, from, what });
         }
         self.collect(now);
@@ -467,10 +460,10 @@ impl Receiving {
                 let bytes = place.get(..out.length).unwrap_or_default();
                 let nak = Head::of(bytes).ok().filter(|head| head.kind == kind::NAK);
                 if let Some(head) = nak
-                    && let Some(numbers) = numbers(bytes)
+                    && let Some(what) = EventKind::asked(head.kind, bytes)
                 {
                     let from = self.peers.number_of(head.tsi);
-                    self.notes.push(EventNote { at_ns: now, from, what: EventKind::NakSent(numbers) });
+                    self.notes.push(EventNote { at_ns: now, from, what });
                 }
                 match (out.to, &self.group) {
                     (Destination::GroupOnLink, Some(group)) => self.out.push(out.length, group, Extra::OnLink),
@@ -537,30 +530,10 @@ impl Receiving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pgm::packet::{Body, Data, Nak, NakList, Options, Packet};
-    use pgm::{Gsi, Sqn};
+    use pgm::Gsi;
 
     fn tsi(last: u8) -> Tsi {
         Tsi { gsi: Gsi([1, 2, 3, 4, 5, last]), port: 1000 + u16::from(last) }
-    }
-
-    #[test]
-    fn numbers_are_those_of_naks_ncfs_and_data() {
-        let mut buffer = [0; 200];
-        let nak = Nak { sqn: Sqn(7), source: "10.0.0.1".parse().unwrap(), group: "239.0.0.1".parse().unwrap() };
-        let list = [Sqn(9), Sqn(11)];
-        let options = Options { nak_list: NakList::Numbers(&list), ..Options::default() };
-        let data = Data { sqn: Sqn(1), trail: Sqn(0), payload: b"x" };
-        for (body, options, expected) in [
-            (Body::Nak(nak), options, Some((7, 3))),
-            (Body::Ncf(nak), options, Some((7, 3))),
-            (Body::Rdata(data), Options::default(), Some((1, 1))),
-            (Body::Spmr, Options::default(), None),
-        ] {
-            let packet = Packet { tsi: tsi(3), data_port: 7500, body, options };
-            let length = packet.write(&mut buffer).unwrap();
-            assert_eq!(numbers(&buffer[..length]).map(|all| (all.first.0, all.count)), expected);
-        }
     }
 
     #[test]

@@ -1,23 +1,16 @@
 //! The own source: what both halves share.
 
-use crate::log::Notes;
 use crate::{EventKind, EventNote, Numbers, PgmIoError};
 use clock::Clock;
 use net::PathError;
 use net::group::{Extra, GroupSocket, SendBatch, Target};
 use pgm::Source;
 use pgm::Sqn;
-use pgm::packet::Packet;
-use pgm::receiver::SessionEvent;
 use pgm::source::{Class, SendError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use wire::pgm::events::Notes;
 
-/// Notes about the own source.
-const OWN: u16 = u16::MAX;
-/// What a log is filled with before anything has happened.
-pub(crate) const NOTHING: EventNote =
-    EventNote { at_ns: u64::MAX, from: OWN, what: EventKind::Session(SessionEvent::Refused) };
 /// How much before its time a packet may leave, in ns: less than what a sleep is too long.
 pub(crate) const AHEAD_NS: u64 = 25_000;
 
@@ -36,7 +29,7 @@ pub(crate) struct Sending {
 impl Sending {
     /// `notes`: how many find room.
     pub(crate) fn new(source: Source, batch: SendBatch, group: Target, alert: bool, notes: usize) -> Self {
-        Self { source, batch, group, alert, engine_ns: 0, notes: Notes::new(notes, NOTHING) }
+        Self { source, batch, group, alert, engine_ns: 0, notes: Notes::new(notes, EventNote::NOTHING) }
     }
 
     /// Sends what may go out now, or so soon that a wait would last longer: packets that the peak rate puts microseconds
@@ -60,9 +53,9 @@ impl Sending {
                     break;
                 };
                 if !matches!(out.class, Class::Odata | Class::Spm)
-                    && let Some(what) = place.get(..out.length).and_then(|bytes| told(out.class, bytes))
+                    && let Some(what) = place.get(..out.length).and_then(|bytes| EventKind::sent(out.class, bytes))
                 {
-                    self.notes.push(EventNote { at_ns: now_ns, from: OWN, what });
+                    self.notes.push(EventNote { at_ns: now_ns, from: EventNote::OWN, what });
                 }
                 let extra = if out.router_alert && self.alert { Extra::RouterAlert } else { Extra::None };
                 self.batch.push(out.length, &self.group, extra);
@@ -80,7 +73,7 @@ impl Sending {
         // What is no packet is counted there.
         let _ = self.source.handle_datagram(self.engine_ns.max(now_ns), bytes);
         if self.source.counts().naks != before
-            && let Some(numbers) = numbers(bytes)
+            && let Some(numbers) = Numbers::of(bytes)
         {
             let what = EventKind::NakReceived(numbers);
             self.notes.push(EventNote { at_ns: now_ns, from, what });
@@ -90,23 +83,6 @@ impl Sending {
     pub(crate) fn lost(&self) -> u64 {
         self.batch.lost
     }
-}
-
-/// What went out beside new data.
-#[cold]
-fn told(class: Class, bytes: &[u8]) -> Option<EventKind> {
-    match class {
-        Class::Ncf => numbers(bytes).map(EventKind::NcfSent),
-        Class::Rdata => numbers(bytes).map(EventKind::RepairSent),
-        Class::Spm | Class::Odata => None,
-    }
-}
-
-/// The numbers of a NAK, an NCF or data.
-pub(crate) fn numbers(bytes: &[u8]) -> Option<Numbers> {
-    let packet = Packet::parse(bytes).ok()?;
-    let more = u32::try_from(packet.options.nak_list.len()).unwrap_or(u32::MAX);
-    Some(Numbers { first: packet.sqn()?, count: more.saturating_add(1), parity: packet.options.parity })
 }
 
 /// The outcome of a transmission; what a signal left goes first the next time.

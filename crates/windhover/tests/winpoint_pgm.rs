@@ -135,6 +135,39 @@ fn packets_are_as_long_as_the_interface_carries() {
 }
 
 #[test]
+fn single_naks_and_repairs_are_events_of_the_cell() {
+    // A list that lacks what one of both engines did.
+    let rules = "add table inet t; add chain inet t i { type filter hook input priority 0; }; \
+                 add rule inet t i udp dport 3056 numgen random mod 30 == 0 drop";
+    let [server, client] = SIDES[0];
+    let client = format!(
+        "{client} --rate 2k --seconds 0.5 --size 100 --timeout 3000 --key-file \"$KEY\" --output \"$DIR/runs\"; \
+         cat \"$DIR\"/runs/*/cells/*.events.jsonl >&2; true"
+    );
+    let Some(output) = between("winpoint-pgm-events", [server, &client], 1500, rules) else { return };
+    let said = stderr(&output);
+    let events: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    for (kind, words) in [
+        ("nak", "of the answers"),
+        ("nak", "of ours"),
+        ("ncf", "of ours"),
+        ("ncf", "of the answers confirmed"),
+        ("repair", "one of our packets repaired"),
+        ("repair", "a packet of the answers repaired"),
+    ] {
+        let is = |event: &&Value| event["kind"] == kind && event["detail"].as_str().unwrap().contains(words);
+        let found: Vec<&Value> = events.iter().filter(is).collect();
+        assert!(!found.is_empty() && found.iter().all(|event| event["at_ns"].is_u64()), "{kind} {words}: {said}");
+    }
+    // The path of the run follows.
+    let one: Value = serde_json::from_str(stdout(&output).lines().next().unwrap()).unwrap();
+    let counts = &one["pgm"]["ends"][0]["counts"];
+    let sent =
+        events.iter().filter(|event| event["kind"] == "nak" && event["detail"].as_str().unwrap().contains("answers"));
+    assert!(Some(sent.count() as u64) <= counts["naks_sent"].as_u64(), "{counts}");
+}
+
+#[test]
 fn what_only_windows_has_is_refused_in_one_line() {
     let server = support::Server::start(&[]);
     support::assert_refused(

@@ -8,7 +8,8 @@ use crate::error::data;
 use crate::{Task, WinpointError, platform};
 use model::worker::Measured;
 use model::{
-    Counters, LatencyKind, PacedSample, Pacer, PgmEnd, ProbeSpec, Receive, Repaired, Role, Sample, SampleFlags, Shape,
+    Counters, Event, LatencyKind, PacedSample, Pacer, PgmEnd, ProbeSpec, Receive, Repaired, Role, Sample, SampleFlags,
+    Shape,
 };
 use record::{
     Delivered, Paced, PacedConfig, RateEvidence, Recorded, RemoteEnd, RepairNote, SenderCounts, lost_for_good,
@@ -59,9 +60,12 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
             if let Some(why) = phase(&mut peer, receiving.as_mut(), &mut warm, &mut number)?.broken {
                 return Err(WinpointError::Vanished { size, why });
             }
-            let Phase { report, broken, near, counters } =
+            let Phase { report, broken, near, mut events, counters } =
                 phase(&mut peer, receiving.as_mut(), &mut timed, &mut number)?;
             let far = report.as_ref().and_then(|report| report.pgm.as_ref());
+            // The reflector's ticks are its own.
+            events.extend(far.iter().flat_map(|far| far.lost(Some(Role::Reflector.to_string()), |_| None)));
+            events.sort_by_key(|event| event.at_ns);
             let started_ns = timed.sender.started_ns;
             let mut recorded = timed.recorded(spec, rate, [near.as_ref(), far]);
             judge(&mut recorded, &counters, report.as_ref(), before);
@@ -75,7 +79,8 @@ pub(crate) fn measure(task: &Task, give: &mut dyn FnMut(Measured)) -> Result<(),
                 let repairs = recorded.pace.as_mut().and_then(|pace| pace.repairs.take()).unwrap_or_default();
                 seen.pgm = Some(repairs.report(pgm, ends));
             }
-            give(document::assemble(task, &peer, PassSize { size, rate: Some(rate) }, recorded, seen));
+            let measured = document::assemble(task, &peer, PassSize { size, rate: Some(rate) }, recorded, seen);
+            give(Measured { events, ..measured });
             if let Some(why) = broken {
                 return Err(WinpointError::Vanished { size, why });
             }
@@ -94,6 +99,8 @@ struct Phase {
     report: Option<StopReport>,
     broken: Option<String>,
     near: Option<PgmFarEnd>,
+    /// What PGM did at this end, one by one.
+    events: Vec<Event>,
     counters: Counters,
 }
 
@@ -115,8 +122,11 @@ fn phase(
         (Ok(report), broken) => (Some(report), broken),
         (Err(error), broken) => (None, Some(broken.unwrap_or_else(|| error.to_string()))),
     };
-    let near = counted.and_then(|counted| Some(peer.data.conversation()?.0.end(&counted)));
-    Ok(Phase { report, broken, near, counters: peer.data.counters_since(unsent) })
+    let end = counted.and_then(|counted| Some((peer.data.conversation()?.0, counted)));
+    let begin = open.sender.sent.first().map_or(u64::MAX, |first| first.intended);
+    let (near, events) = end.map(|(end, counted)| (end.end(&counted), end.events(begin))).unzip();
+    let events = events.unwrap_or_default();
+    Ok(Phase { report, broken, near, events, counters: peer.data.counters_since(unsent) })
 }
 
 fn ends(near: &PgmFarEnd, report: Option<&StopReport>) -> Vec<PgmEnd> {

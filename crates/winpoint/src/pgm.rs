@@ -8,17 +8,17 @@ use crate::data::{self, Received};
 use crate::error::random;
 use crate::platform::{self, Completion};
 use crate::{WinpointError, error};
-use model::{PgmCarrier, PgmCounts, PgmSpec, Repaired};
+use model::{Event, PgmCarrier, PgmCounts, PgmSpec, Repaired};
 use pgm::packet::Head;
 use pgm::receiver::{Counts, Destination, Message, SessionEvent};
-use pgm::source::{SendError, SourceCounts};
+use pgm::source::{Class, SendError, SourceCounts};
 use pgm::{Gsi, Receiver, Source, Tsi};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wire::pgm::{MOST_LOSSES, MOST_REPAIRS};
+use wire::pgm::events::{EventKind, EventNote, Notes, Numbers};
 use wire::{FarRepair, PgmFarEnd, Tier};
 
 /// The longest datagram of UDP.
@@ -31,8 +31,13 @@ const NEAR: Duration = Duration::from_millis(1);
 const AHEAD_NS: u64 = 25_000;
 /// Rounds of the machines before one receive call.
 const ROUNDS: u32 = 16;
-/// Repairs that are kept.
+/// Repairs that are kept, and events.
 const MOST_NOTES: usize = 1 << 16;
+/// What the peer is called in [`EventNote::from`]: there is one.
+const PEER: u16 = 0;
+
+/// What a log is filled with before anything was repaired.
+const NO_REPAIR: FarRepair = FarRepair { number: u64::MAX, gap: 1, nak_ns: None, ncf_ns: None, data_ns: 1 };
 
 /// What one end publishes and hears.
 #[derive(Debug, Clone, Copy)]
@@ -94,9 +99,8 @@ struct Machines {
     /// When the newest of the delivered messages came.
     front_ns: u64,
     tag: u64,
-    repairs: Vec<FarRepair>,
-    losses: Vec<(u64, u32)>,
-    unlogged: u64,
+    repairs: Notes<FarRepair>,
+    events: Notes<EventNote>,
     /// Packets that this host had no room for.
     unsent: u64,
 }
@@ -145,11 +149,24 @@ impl Machines {
         Ok(due.into_iter().flatten().min().unwrap_or(u64::MAX))
     }
 
+    fn note(&mut self, from: u16, what: Option<EventKind>) {
+        if let Some(what) = what {
+            self.events.push(EventNote { at_ns: now_ns(), from, what });
+        }
+    }
+
     fn next_packet(&mut self, now: u64) -> Option<(usize, SocketAddr)> {
         if let Some(out) = self.source.poll_transmit(self.source_ns, &mut self.packet) {
+            if !matches!(out.class, Class::Odata | Class::Spm) {
+                let what = self.packet.get(..out.length).and_then(|bytes| EventKind::sent(out.class, bytes));
+                self.note(EventNote::OWN, what);
+            }
             return Some((out.length, self.group));
         }
         let out = self.receiver.poll_transmit(now, &mut self.packet)?;
+        let asked = self.packet.get(..out.length);
+        let asked = asked.and_then(|bytes| EventKind::asked(Head::of(bytes).ok()?.kind, bytes));
+        self.note(PEER, asked);
         let to = match out.to {
             // With the TTL of the groups: a request that crosses a router harms nobody.
             Destination::GroupOnLink => self.heard,
@@ -160,13 +177,7 @@ impl Machines {
 
     fn collect(&mut self) {
         while let Some(event) = self.receiver.poll_event() {
-            if let SessionEvent::Lost { count, .. } = event.what {
-                if self.losses.len() < MOST_LOSSES {
-                    self.losses.push((platform::ticks(), count));
-                } else {
-                    self.unlogged += 1;
-                }
-            }
+            self.note(PEER, Some(EventKind::Session(event.what)));
         }
     }
 
@@ -175,10 +186,15 @@ impl Machines {
         let Ok(head) = Head::of(datagram) else { return };
         if head.tsi == self.own {
             if head.goes_to_source() {
+                let before = self.source.counts().naks;
                 let _ = self.source.handle_datagram(self.source_ns.max(now_ns()), datagram);
+                if self.source.counts().naks != before {
+                    self.note(PEER, Numbers::of(datagram).map(EventKind::NakReceived));
+                }
             }
         } else if self.peer.is_none_or(|peer| peer == head.tsi) {
             let _ = self.receiver.handle_datagram(now_ns(), from, datagram);
+            self.note(PEER, EventKind::came(head.kind, datagram));
         }
     }
 
@@ -190,19 +206,7 @@ impl Machines {
         if let Some(repair) = message.repair
             && let Some(number) = wire::data::read(Tier::Tagged, self.tag, buffer)
         {
-            let since = |ns: u64| ns.saturating_sub(repair.gap_ns);
-            let note = FarRepair {
-                number,
-                gap: platform::tick_rate().ticks(repair.gap_ns),
-                nak_ns: repair.nak_ns.map(since),
-                ncf_ns: repair.ncf_ns.map(since),
-                data_ns: since(repair.data_ns),
-            };
-            if self.repairs.len() < MOST_NOTES {
-                self.repairs.push(note);
-            } else {
-                self.unlogged += 1;
-            }
+            self.repairs.push(FarRepair::new(number, &repair, platform::tick_rate().ticks(repair.gap_ns)));
         }
         Some((message, Repaired::new(repair_ns, held_ns)))
     }
@@ -255,9 +259,8 @@ impl Conversation {
             waiting: None,
             front_ns: 0,
             tag,
-            repairs: Vec::with_capacity(MOST_NOTES),
-            losses: Vec::with_capacity(MOST_LOSSES),
-            unlogged: 0,
+            repairs: Notes::new(MOST_NOTES, NO_REPAIR),
+            events: Notes::new(MOST_NOTES, EventNote::NOTHING),
             unsent: 0,
         };
         let machines = Arc::new(Mutex::new(machines));
@@ -380,8 +383,7 @@ impl Conversation {
         let mut machines = self.lock();
         while machines.next(scratch).is_some() {}
         machines.repairs.clear();
-        machines.losses.clear();
-        machines.unlogged = 0;
+        machines.events.clear();
         Counted { source: machines.source.counts(), receiver: machines.receiver.counts() }
     }
 
@@ -390,10 +392,20 @@ impl Conversation {
         let machines = self.lock();
         let after = Counted { source: machines.source.counts(), receiver: machines.receiver.counts() };
         let mut counts = after.since(before);
-        counts.unlogged += machines.unlogged;
-        let every = machines.repairs.len().div_ceil(MOST_REPAIRS).max(1);
-        let repairs = machines.repairs.iter().copied().step_by(every).collect();
-        PgmFarEnd { counts, repairs, losses: machines.losses.clone() }
+        counts.unlogged += machines.repairs.dropped + machines.events.dropped;
+        let lost = |note: &EventNote| match note.what {
+            EventKind::Session(SessionEvent::Lost { count, .. }) => {
+                Some((platform::tick_rate().ticks(note.at_ns), count))
+            }
+            _ => None,
+        };
+        PgmFarEnd::new(counts, &machines.repairs.entries, machines.events.entries.iter().filter_map(lost))
+    }
+
+    /// What happened since then, from `begin` in ticks on.
+    pub(crate) fn events(&self, begin: u64) -> Vec<Event> {
+        let begin_ns = platform::tick_rate().ns(begin);
+        self.lock().events.entries.iter().filter_map(|note| note.event(begin_ns, None)).collect()
     }
 
     /// Announces the end of the own source, and repairs for so long.

@@ -8,10 +8,12 @@
 use crate::hex;
 use crate::request::{OpenRequest, Refusal, bad, check_group_port, limit};
 use model::{PgmCarrier, PgmCounts, PgmNakPath, PgmSpec, ProbeSpec, Protocol};
-use pgm::receiver::{Counts, NakPath};
+use pgm::receiver::{Counts, NakPath, Repair};
 use pgm::source::SourceCounts;
 use pgm::{Gsi, ReceiverConfig, SourceConfig, Tsi, fec};
 use std::net::IpAddr;
+
+pub mod events;
 
 const US: u64 = 1_000;
 
@@ -168,6 +170,15 @@ pub struct FarRepair {
     pub data_ns: u64,
 }
 
+impl FarRepair {
+    /// Of a message; `gap` in ticks.
+    pub fn new(number: u64, repair: &Repair, gap: u64) -> Self {
+        let since = |ns: u64| ns.saturating_sub(repair.gap_ns);
+        let (nak_ns, ncf_ns) = (repair.nak_ns.map(since), repair.ncf_ns.map(since));
+        Self { number, gap, nak_ns, ncf_ns, data_ns: since(repair.data_ns) }
+    }
+}
+
 /// As it travels: an array, for there may be thousands.
 type Row = (u64, u64, Option<u64>, Option<u64>, u64);
 
@@ -193,6 +204,15 @@ pub struct PgmFarEnd {
     pub repairs: Vec<FarRepair>,
     /// What was given up: when, in the reflector's ticks, and how many packets; at most [`MOST_LOSSES`].
     pub losses: Vec<(u64, u32)>,
+}
+
+impl PgmFarEnd {
+    /// Of all repairs and losses.
+    pub fn new(counts: PgmCounts, repairs: &[FarRepair], losses: impl Iterator<Item = (u64, u32)>) -> Self {
+        let every = repairs.len().div_ceil(MOST_REPAIRS).max(1);
+        let repairs = repairs.iter().copied().step_by(every).collect();
+        Self { counts, repairs, losses: losses.take(MOST_LOSSES).collect() }
+    }
 }
 
 /// Repairs that one report tells, so that it fits into a frame.

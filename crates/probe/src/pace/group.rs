@@ -9,12 +9,11 @@ use crate::{Context, ProbeError, check};
 use clock::Clock;
 use model::worker::{ProbeTask, Target};
 use model::{Event, Finding, PgmCarrier, PgmEnd, PgmSpec, Role};
-use pgm::receiver::SessionEvent;
 use pgm::{Gsi, Tsi};
-use pgm_io::{Ends, EventKind, EventNote, Numbers, PgmSocket, PgmSocketCounts, PgmSocketOptions};
+use pgm_io::{Ends, EventKind, EventNote, PgmSocket, PgmSocketCounts, PgmSocketOptions};
 use record::{Paced, RepairNote};
 use std::time::Duration;
-use wire::{PgmRequest, StopReport, Tier, data};
+use wire::{FarRepair, PgmRequest, StopReport, Tier, data};
 
 /// How long the transport is served between two transmissions of the token.
 const SERVE: Duration = Duration::from_millis(10);
@@ -139,21 +138,14 @@ impl Group {
         for note in self.way.repairs() {
             let seq = data::read(Tier::Tagged, self.tag, &note.head).and_then(|number| pass.seq(number));
             if let (Some(repair), Some(seq)) = (note.repair, seq) {
-                let since = |ns: u64| ns.saturating_sub(repair.gap_ns);
-                paced.repair(RepairNote {
-                    reflector: note.from,
-                    back: true,
-                    seq,
-                    nak_ns: repair.nak_ns.map(since),
-                    ncf_ns: repair.ncf_ns.map(since),
-                    data_ns: since(repair.data_ns),
-                });
+                paced.repair(repair_note(note.from, true, seq, FarRepair::new(seq, &repair, 0)));
             }
         }
         let several = pass.remotes.len() > 1;
         let begin_ns = pass.clock.ns(pass.begin);
         let notes = self.way.events();
-        outcome.events.extend(notes.iter().filter_map(|note| event(note, begin_ns, pass.remotes, several)));
+        let host = |at: usize| pass.remotes.get(at).filter(|_| several).map(|remote| remote.session.host.clone());
+        outcome.events.extend(notes.iter().filter_map(|note| note.event(begin_ns, host(note.from.into()))));
         let heard = if events_dropped == 0 { naks_by_reflector(&notes, pass.remotes.len()) } else { None };
         for (at, (remote, report)) in pass.remotes.iter().zip(pass.reports).enumerate() {
             let reflector = u16::try_from(at).unwrap_or(u16::MAX);
@@ -163,23 +155,12 @@ impl Group {
                 end.counts = there.counts;
                 for repair in &there.repairs {
                     if let Some(seq) = pass.seq(repair.number) {
-                        paced.repair(RepairNote {
-                            reflector,
-                            back: false,
-                            seq,
-                            nak_ns: repair.nak_ns,
-                            ncf_ns: repair.ncf_ns,
-                            data_ns: repair.data_ns,
-                        });
+                        paced.repair(repair_note(reflector, false, seq, *repair));
                     }
                 }
                 let same = pass.same_ticks.get(at).copied().unwrap_or(false);
-                outcome.events.extend(there.losses.iter().map(|(tick, count)| Event {
-                    at_ns: tick.checked_sub(pass.begin).filter(|_| same).map(|ticks| pass.clock.ns(ticks)),
-                    host: Some(end.host.clone()),
-                    detail: format!("{count} of our packets given up there"),
-                    ..blank("lost")
-                }));
+                let ns = |tick: u64| tick.checked_sub(pass.begin).filter(|_| same).map(|ticks| pass.clock.ns(ticks));
+                outcome.events.extend(there.lost(Some(end.host.clone()), ns));
             }
             outcome.ends.push(end);
         }
@@ -197,8 +178,9 @@ impl PgmPass<'_> {
     }
 }
 
-fn blank(kind: &str) -> Event {
-    Event { kind: kind.to_owned(), realtime_ns: None, at_ns: None, host: None, seq: None, detail: String::new() }
+fn repair_note(reflector: u16, back: bool, seq: u64, repair: FarRepair) -> RepairNote {
+    let FarRepair { nak_ns, ncf_ns, data_ns, .. } = repair;
+    RepairNote { reflector, back, seq, nak_ns, ncf_ns, data_ns }
 }
 
 /// The NAKs that came from each reflector; nothing where it is not known of all of them.
@@ -210,52 +192,11 @@ fn naks_by_reflector(notes: &[EventNote], reflectors: usize) -> Option<Vec<u64>>
     Some(heard)
 }
 
-/// A protocol event for the document; nothing where it is not about a loss.
-fn event(note: &EventNote, begin_ns: u64, remotes: &[Remote], several: bool) -> Option<Event> {
-    let packets = |count: u32| if count == 1 { "1 packet".to_owned() } else { format!("{count} packets") };
-    let numbers = |count: u32, parity| match (parity, count) {
-        (false, _) => packets(count),
-        (true, 1) => "parity of 1 group".to_owned(),
-        (true, _) => format!("parity of {count} groups"),
-    };
-    let (kind, detail) = match note.what {
-        EventKind::NakSent(Numbers { count, parity, .. }) => {
-            ("nak", format!("asked for {} of the answers", numbers(count, parity)))
-        }
-        EventKind::NakReceived(Numbers { count, parity, .. }) => {
-            ("nak", format!("asked for {} of ours", numbers(count, parity)))
-        }
-        EventKind::NcfSent(Numbers { count, parity, .. }) => {
-            ("ncf", format!("confirmed {} of ours", numbers(count, parity)))
-        }
-        EventKind::NcfReceived(Numbers { count, parity, .. }) => {
-            ("ncf", format!("{} of the answers confirmed", numbers(count, parity)))
-        }
-        EventKind::RepairSent(Numbers { parity: true, .. }) => {
-            ("repair", "parity sent for one of our groups".to_owned())
-        }
-        EventKind::RepairSent(_) => ("repair", "one of our packets repaired".to_owned()),
-        EventKind::RepairReceived(Numbers { parity: true, .. }) => {
-            ("repair", "parity of a group of the answers".to_owned())
-        }
-        EventKind::RepairReceived(_) => ("repair", "a packet of the answers repaired".to_owned()),
-        EventKind::Session(what) => match what {
-            SessionEvent::Lost { count, .. } => ("lost", format!("{} of the answers given up", packets(count))),
-            SessionEvent::Reset { code } => ("reset", format!("the source gave up, reason {code}")),
-            SessionEvent::Expired => ("expired", "the source was silent for too long".to_owned()),
-            SessionEvent::Restarted => ("restarted", "another session of the same source began".to_owned()),
-            SessionEvent::Found | SessionEvent::Finished | SessionEvent::Refused => return None,
-        },
-    };
-    let at_ns = note.at_ns.checked_sub(begin_ns)?;
-    let host = remotes.get(usize::from(note.from)).filter(|_| several).map(|remote| remote.session.host.clone());
-    Some(Event { at_ns: Some(at_ns), host, detail, ..blank(kind) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use pgm::Sqn;
+    use pgm_io::Numbers;
 
     #[test]
     fn naks_are_counted_by_reflector_unless_one_of_them_is_nobodys() {
@@ -268,30 +209,5 @@ mod tests {
         assert_eq!(naks_by_reflector(&notes, 3), Some(vec![1, 2, 0]));
         notes.push(note(u16::MAX, nak));
         assert_eq!(naks_by_reflector(&notes, 3), None);
-    }
-
-    #[test]
-    fn events_are_told_from_the_first_message_on() {
-        let note = |at_ns, what| EventNote { at_ns, from: 0, what };
-        let nak = EventKind::NakReceived(Numbers { first: Sqn(4), count: 2, parity: false });
-        assert_eq!(event(&note(99, nak), 100, &[], false), None, "before the first message");
-        let outcome = event(&note(350, nak), 100, &[], false).unwrap();
-        assert_eq!(
-            (outcome.kind.as_str(), outcome.at_ns, outcome.detail.as_str()),
-            ("nak", Some(250), "asked for 2 packets of ours")
-        );
-        let groups = EventKind::NcfReceived(Numbers { first: Sqn(9), count: 1, parity: true });
-        assert_eq!(
-            event(&note(100, groups), 100, &[], false).unwrap().detail,
-            "parity of 1 group of the answers confirmed"
-        );
-        for (what, kind) in [
-            (EventKind::NcfReceived(Numbers { first: Sqn(1), count: 1, parity: false }), Some("ncf")),
-            (EventKind::RepairSent(Numbers { first: Sqn(1), count: 1, parity: false }), Some("repair")),
-            (EventKind::Session(SessionEvent::Lost { first: Sqn(1), count: 3 }), Some("lost")),
-            (EventKind::Session(SessionEvent::Found), None),
-        ] {
-            assert_eq!(event(&note(100, what), 100, &[], false).map(|event| event.kind), kind.map(str::to_owned));
-        }
     }
 }
