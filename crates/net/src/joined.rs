@@ -3,9 +3,7 @@
 use crate::NetError;
 use crate::frame::FrameTransport;
 use crate::idle::Idle;
-use crate::kernel;
 use crate::memory::Memory;
-use crate::parts::Parts;
 use crate::path::{Path, PathError, PathOptions, PathVisitor, Received};
 use crate::socket::{DataSocket, SocketKind};
 use crate::transport::{Pipe, Stream, Transport, Unconnected};
@@ -21,10 +19,6 @@ pub fn with_path<V: PathVisitor>(
     socket.prepare(options.receive)?;
     let idle = Idle::open(&options.idle)?;
     match socket.kind {
-        SocketKind::Connected | SocketKind::Unconnected if kernel::gives_parts(socket.protocol()) => {
-            let addressing = (socket.kind == SocketKind::Unconnected).then(|| socket.addressing()).transpose()?;
-            with_transport(Parts::new(socket.read_fd(), addressing), options, &idle, visitor)
-        }
         SocketKind::Connected => with_transport(socket.connected(), options, &idle, visitor),
         SocketKind::Unconnected => {
             let transport = Unconnected::new(socket.read_fd(), socket.addressing()?);

@@ -72,11 +72,6 @@ pub(crate) fn set_nodelay(fd: RawFd, protocol: Protocol) -> Result<(), NetError>
     row(protocol).nodelay.map_or(Ok(()), |(level, name, option)| options::int(fd, level, name, option, 1))
 }
 
-/// Whether its sockets give a message that is longer than the receive buffer in parts, and mark the last one.
-pub(crate) fn gives_parts(protocol: Protocol) -> bool {
-    row(protocol).number == libc::IPPROTO_SCTP
-}
-
 pub(crate) fn socket(protocol: Protocol, v6: bool) -> Result<OwnedFd, NetError> {
     let Row { name, over: [v4_name, v6_name], kind, number, remedy, .. } = row(protocol);
     sys::socket(sys::domain(v6), kind, number).map_err(|cause| match cause.raw_os_error() {
@@ -117,7 +112,7 @@ mod tests {
     /// A UNIX pair in the place of a connection that keeps the borders of its messages, which not every kernel has.
     fn pair() -> (DataSocket, DataSocket) {
         let (one, other) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
-        let end = |fd| DataSocket::connection(Protocol::Dccp, fd, None);
+        let end = |fd| DataSocket::connection(Protocol::Sctp, fd, None);
         (end(one), end(other))
     }
 

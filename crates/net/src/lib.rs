@@ -49,7 +49,6 @@ mod memory;
 mod multi;
 mod multicast;
 mod options;
-mod parts;
 mod path;
 pub mod resolve;
 pub mod route;

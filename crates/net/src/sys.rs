@@ -281,7 +281,7 @@ pub(crate) fn is_pipe(fd: BorrowedFd<'_>) -> io::Result<bool> {
 struct Control([u8; 128]);
 
 /// recvmsg(2); each control message's level, type and data are given to `with`. The source is written to `from` as far as
-/// it has room; on a connected stream the kernel gives none. Returns the call's result and the flags that it set.
+/// it has room; on a connected stream the kernel gives none.
 #[inline]
 fn receive_message(
     fd: RawFd,
@@ -289,7 +289,7 @@ fn receive_message(
     flags: c_int,
     from: Option<&mut [u8]>,
     with: impl FnMut(c_int, c_int, &[u8]),
-) -> (isize, c_int) {
+) -> isize {
     let mut control = Control([0; 128]);
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast::<c_void>(), iov_len: buffer.len() };
     // SAFETY: msghdr is plain data, and all zeros is a valid value of it.
@@ -308,7 +308,7 @@ fn receive_message(
         // SAFETY: `message` was filled by recvmsg just now and its control buffer still lives.
         unsafe { each_control(&message, with) };
     }
-    (result, message.msg_flags)
+    result
 }
 
 /// recvmsg(2) with the source and, where the socket asks for them, time stamps (SCM_TIMESTAMPING).
@@ -320,7 +320,7 @@ pub(crate) fn recvmsg_from(
     from: &mut crate::address::RawAddress,
     stamp: &mut crate::control::Pair,
 ) -> isize {
-    receive_message(fd, buffer, flags, Some(from.room()), |level, kind, data| stamp.read(level, kind, data)).0
+    receive_message(fd, buffer, flags, Some(from.room()), |level, kind, data| stamp.read(level, kind, data))
 }
 
 /// recvmsg(2) from the error queue (MSG_ERRQUEUE), for stamps of what was sent: their times and the number of the
@@ -330,7 +330,6 @@ pub(crate) fn recvmsg_sent(fd: RawFd, stamp: &mut crate::control::Pair, id: &mut
         stamp.read(level, kind, data);
         crate::control::read_id(level, kind, data, id);
     })
-    .0
 }
 
 /// recvmsg(2) with the TTL or hop limit, where the kernel gives it: an int of both kinds (ip(7), RFC 3542).
@@ -340,19 +339,6 @@ pub(crate) fn recvmsg(fd: RawFd, buffer: &mut [u8], flags: c_int, ttl: &mut Opti
             *ttl = data.first_chunk().and_then(|bytes| u8::try_from(c_int::from_ne_bytes(*bytes)).ok());
         }
     })
-    .0
-}
-
-/// recvmsg(2) with the source, and whether a message ends with these bytes (MSG_EOR).
-#[inline]
-pub(crate) fn recvmsg_part(
-    fd: RawFd,
-    buffer: &mut [u8],
-    flags: c_int,
-    from: &mut crate::address::RawAddress,
-) -> (isize, bool) {
-    let (result, flags) = receive_message(fd, buffer, flags, Some(from.room()), |_, _, _| {});
-    (result, flags & libc::MSG_EOR != 0)
 }
 
 /// Calls `with` for each control message's level, type and data.

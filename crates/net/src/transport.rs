@@ -197,7 +197,7 @@ impl Transport for Connected {
 }
 
 /// Drops what is waiting. Every datagram counts, from whomever.
-pub(crate) fn drain<T: Transport>(transport: &mut T, scratch: &mut [u8]) -> Result<u64, PathError> {
+fn drain<T: Transport>(transport: &mut T, scratch: &mut [u8]) -> Result<u64, PathError> {
     let mut dropped = 0;
     loop {
         match transport.receive::<false>(scratch) {

@@ -56,26 +56,3 @@ fn transactions_have_answers_of_another_length() {
         assert_eq!(documents(&output)[0]["messages"]["received"], 100, "{protocol}: {}", stderr(&output));
     }
 }
-
-/// Catches: a part of a message that is taken for the whole, and parts that are never joined.
-#[test]
-#[ignore = "runs in a guest"]
-fn a_message_longer_than_the_receive_buffer_is_one_message() {
-    // In packets of this length a message is many chunks, which alone can be given before the last one is there.
-    let set_mtu = |mtu| assert!(Command::new("ip").args(["link", "set", "lo", "mtu", mtu]).status().unwrap().success());
-    set_mtu("1500");
-    let _serving = Serving::new();
-    for protocol in ["sctp", "sctp-seqpacket"] {
-        for receive in ["block", "epoll", "spin"] {
-            let ends = ["--receive", receive, "--remote-receive", receive];
-            let buffers = ["--receive-buffer", "8192", "--timeout", "10000"];
-            let size = ["--size", "60000", "--count", "5", "--warmup", "1", "--format", "json"];
-            let output = run(&[&["pingpong", protocol, "127.0.0.1"][..], &ends, &buffers, &size].concat());
-            assert_measured(&output);
-            let result = &documents(&output)[0];
-            assert_eq!(result["messages"]["received"], 5, "{protocol} {receive}: {}", stderr(&output));
-            assert_eq!(result["messages"]["lost"], 0, "{protocol} {receive}");
-        }
-    }
-    set_mtu("65536");
-}
