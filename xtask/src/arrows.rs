@@ -3,7 +3,7 @@
 use crate::{files, portable, process};
 use anyhow::{Context as _, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path};
+use std::path::Path;
 
 /// The only crates that may hold unsafe code.
 const UNSAFE_CRATES: [&str; 9] = ["clock", "task", "net", "netlink", "host", "trace", "shim", "xsk", "winpoint"];
@@ -20,12 +20,10 @@ const LINE: [(&str, &[&str]); 4] = [
     ("crates/shim/src/user", &["signal", "calls"]),
 ];
 
-/// Folders whose `mod.rs` lists their files in groups: a file uses those of its own group and of earlier ones.
-const GROUPED: [&str; 1] = ["crates/shim/src/user"];
-
-/// Crates whose modules are in an order: each may name only those before it.
-const ORDER: [(&str, &[&str]); 1] =
-    [("crates/digest/src", &["text", "combine", "metric", "input", "names", "info", "cells", "boots", "compare"])];
+/// Files that list their modules in groups, separated by blank lines, and how the modules name each other: one uses those of its own
+/// group and of earlier ones.
+const GROUPED: [(&str, &str); 2] =
+    [("crates/digest/src/lib.rs", "crate::"), ("crates/shim/src/user/mod.rs", "super::")];
 
 pub(crate) fn run() -> Result<()> {
     let table = table()?;
@@ -52,10 +50,9 @@ pub(crate) fn run() -> Result<()> {
     }
     wrong.extend(unsafe_outside()?);
     wrong.extend(against_the_line()?);
-    for folder in GROUPED {
-        wrong.extend(against_the_groups(&process::root().join(folder))?);
+    for (list, root) in GROUPED {
+        wrong.extend(against_the_groups(&process::root().join(list), root)?);
     }
-    wrong.extend(against_the_order()?);
     wrong.extend(portable::wrong()?);
     if !wrong.is_empty() {
         bail!("{} wrong:\n  {}", wrong.len(), wrong.join("\n  "));
@@ -105,51 +102,33 @@ fn against_the_line() -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// Files that name one of a later group of their `mod.rs`, where blank lines separate the groups.
-fn against_the_groups(folder: &Path) -> Result<Vec<String>> {
-    let text = files::read(&folder.join("mod.rs"))?;
+/// Files that name a module of a later group than their own in the `list` of modules.
+fn against_the_groups(list: &Path, root: &str) -> Result<Vec<String>> {
+    let text = files::read(list)?;
     let groups: Vec<Vec<&str>> = text.split("\n\n").map(modules).filter(|group| !group.is_empty()).collect();
     if groups.len() < 2 {
-        bail!("{} has no groups of files: the rule is about nothing", folder.display());
+        bail!("{} has no groups of modules: the rule is about nothing", list.display());
     }
+    let folder = list.parent().unwrap_or(list);
     let mut wrong = Vec::new();
-    for (at, group) in groups.iter().enumerate() {
-        for module in group {
-            let text = files::read(&folder.join(module).with_extension("rs"))?;
-            let named = named(&text, "super::");
-            let later = groups.iter().skip(at + 1).flatten().filter(|later| named.contains(**later));
-            wrong.extend(
-                later.map(|later| format!("{}/{module}.rs names {later}, which comes after it", folder.display())),
-            );
-        }
+    for file in files::below(folder)?.into_iter().filter(|file| file != list) {
+        let module = file.strip_prefix(folder)?.iter().next().unwrap_or_default().to_string_lossy();
+        let module = module.trim_end_matches(".rs");
+        let Some(own) = groups.iter().position(|group| group.contains(&module)) else {
+            wrong.push(format!("{} is in no group of {}", file.display(), list.display()));
+            continue;
+        };
+        let text = files::read(&file)?;
+        let named = named(&text, root);
+        let later = groups.iter().skip(own + 1).flatten().filter(|later| named.contains(**later));
+        wrong.extend(later.map(|later| format!("{} names {later}, which comes after it", file.display())));
     }
     Ok(wrong)
 }
 
-/// Files of ordered crates that name a later module, and files without a place.
-fn against_the_order() -> Result<Vec<String>> {
-    let mut wrong = Vec::new();
-    for (folder, order) in ORDER {
-        let folder = process::root().join(folder);
-        for file in files::below(&folder)?.into_iter().filter(|file| *file != folder.join("lib.rs")) {
-            let module = file.strip_prefix(&folder)?.components().next().unwrap_or(Component::CurDir);
-            let module = module.as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned();
-            let Some(place) = order.iter().position(|one| *one == module) else {
-                wrong.push(format!("{} is of no module in the order of its crate", file.display()));
-                continue;
-            };
-            let text = files::read(&file)?;
-            let named = named(&text, "crate::");
-            let later = order.iter().skip(place + 1).filter(|later| named.contains(**later));
-            wrong.extend(later.map(|later| format!("{} names {later}, which comes after it", file.display())));
-        }
-    }
-    Ok(wrong)
-}
-
-/// The files that `mod` lines name.
+/// The modules that `mod` lines name.
 fn modules(text: &str) -> Vec<&str> {
-    text.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect()
+    text.lines().filter_map(|line| line.trim_start_matches("pub ").strip_prefix("mod ")?.strip_suffix(';')).collect()
 }
 
 /// What a file takes from the root of its crate, or from the module above it: the names behind `root`, those of groups too.
@@ -237,12 +216,18 @@ mod tests {
             ("a.rs", "use super::b::Y;\nuse super::{c::Z, b};\n"),
             ("b.rs", "use super::a;\n"),
             ("c.rs", "use super::{a, b};\n"),
+            ("d.rs", ""),
         ];
         std::fs::create_dir_all(&folder).unwrap();
         uses.iter().for_each(|(name, text)| std::fs::write(folder.join(name), text).unwrap());
-        let wrong = against_the_groups(&folder);
+        let wrong = against_the_groups(&folder.join("mod.rs"), "super::");
         std::fs::remove_dir_all(&folder).unwrap();
-        let wrong = wrong.unwrap();
-        assert!(wrong.len() == 1 && wrong[0].ends_with("a.rs names c, which comes after it"), "{wrong:?}");
+        let mut wrong = wrong.unwrap();
+        wrong.sort();
+        let ends = |at: usize, end| wrong.get(at).is_some_and(|line: &String| line.contains(end));
+        assert!(
+            wrong.len() == 2 && ends(0, "a.rs names c, which comes after it") && ends(1, "d.rs is in no group"),
+            "{wrong:?}"
+        );
     }
 }
