@@ -2,8 +2,8 @@
 //!
 //! Floor 2. The stack itself is the preload library (`shim`), which this crate embeds: [`Library`] puts it where the loader
 //! finds it, [`Settings`] says how it shall behave, [`examine`] says whether a program can be accelerated at all, and
-//! [`pages`] reads what the library reports of each process. [`Capture`] reads the frames of a process, and [`Recording`] writes them into a file. [`measure_ways`] compares the
-//! ways past the kernel, and [`recommend_way`] judges them.
+//! [`pages`] reads what the library reports of each process. [`Capture`] reads the frames of a process, and [`Recording`] writes them
+//! into a file. [`measure_ways`] compares the ways past the kernel, and [`recommend_way`] judges them.
 
 mod audit;
 mod capture;

@@ -1,4 +1,4 @@
-//! Bringing hosts to the kernel of a cell: the border to what boots them, and what a journal has of boots.
+//! Bringing hosts to the kernel of a cell: the border to what boots them, and what a journal records of boots.
 
 use crate::{HostError, PlannedCell};
 use model::plan::KernelsPlan;

@@ -207,7 +207,7 @@ impl Preparer {
         Ok(())
     }
 
-    /// Machines were booted: nothing of it is in force.
+    /// Machines were booted: no change is in force any more.
     pub(crate) fn forget(&mut self) {
         self.hosts.clear();
         self.machines.clear();

@@ -476,7 +476,7 @@ impl Sets {
     }
 
     /// Notes that the kernel's instance has reported members with EPOLLONESHOT. An event has no more than the member's data,
-    /// which others may have too: `spent` then gives which members the kernel has silenced (/proc/pid/fdinfo), by a
+    /// which others may have too: `spent` then gives the members that the kernel has silenced (/proc/pid/fdinfo), by a
     /// descriptor of the instance.
     pub fn spend(&mut self, number: u32, reported: &[Event], spent: impl FnOnce(i32) -> Vec<i32>) {
         let Some(set) = self.sets.get_mut(&number).filter(|set| set.has_one_shot) else { return };

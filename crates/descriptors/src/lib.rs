@@ -4,8 +4,8 @@
 //! - [`table::Table`]: what each number is, which of them are one open file, and what a close, a copy or a fork makes of it.
 //! - [`Visit`]: a thread that spins on a number which another thread closes.
 //! - [`Sockets`]: the sockets on the stack, and which of them leave it before another process gets their descriptors.
-//! - [`Sets`]: epoll instances with sockets of the stack among their members. They say what the program gets, and what the
-//!   kernel's instances have to get ([`Change`]).
+//! - [`Sets`]: epoll instances with sockets of the stack among their members. They give what the program gets, and how the
+//!   kernel's instances are to be changed ([`Change`]).
 //! - [`Watched`], [`Asking`]: the descriptors of a call of poll or select, and when it asks the kernel.
 
 mod epoll;

@@ -36,7 +36,7 @@ impl Watched {
     /// In the place of one that is not there.
     pub const NOTHING: Self = Self { file: 0, id: 0, instance: 0, kernel_fd: -1, kernel_events: 0, ends: 0 };
 
-    /// A descriptor of a call. poll gets errors and the end of a connection in any case, to select only those that its sets
+    /// A descriptor of a call. poll gets errors and the end of a connection in any case, select only what its sets
     /// stand for.
     pub fn new<const SIZE: usize>(table: &Table<SIZE>, (fd, events): (i32, i16), is_select: bool) -> Self {
         let is_told = |asked: i16| !is_select || events & asked != 0;

@@ -2,7 +2,7 @@
 //! load, and so that handlers of signals may use it. Nothing here waits or allocates.
 //!
 //! A descriptor can be closed and opened behind this table's back (by the C library itself, or by a direct system call). So
-//! an entry is only a hint what is worth trying: each use of it gives the kernel's result also where the entry is wrong.
+//! an entry is only a hint at what is worth trying: each use of it gives the kernel's result also where the entry is wrong.
 
 use crate::visit::{Visit, Visitors};
 use std::sync::atomic::{

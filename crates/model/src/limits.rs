@@ -63,7 +63,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// For an endpoint that serves one measurement, whose key is used once.
+    /// For an endpoint that serves one measurement, whose key no one else has.
     pub fn trusted() -> Self {
         Self {
             max_session_s: 3600,

@@ -7,7 +7,7 @@
 //!
 //! - sending: `send` for single datagrams, else `sendmmsg`; with UDP_SEGMENT (udp(7)) one message holds many datagrams.
 //! - receiving: `recv`, else `recvmmsg` with MSG_WAITFORONE: what is there is taken, nothing is waited for beyond the
-//!   first. With UDP_GRO the kernel gives in a control message how long the joined datagrams are.
+//!   first. With UDP_GRO the kernel gives the length of the joined datagrams in a control message.
 //! - TCP: `send` and `recv` of one buffer.
 
 mod flow;

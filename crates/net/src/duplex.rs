@@ -23,7 +23,7 @@ pub struct Message {
     pub from: u16,
     /// When the stack (or the NIC) received it, in ns since 1970; 0 without stamps.
     pub stack_ns: u64,
-    /// What repairs cost it, where a protocol of windhover repairs losses; nothing elsewhere.
+    /// What repairs cost it, where the protocol repairs losses; nothing elsewhere.
     pub repaired: Repaired,
 }
 

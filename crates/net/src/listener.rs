@@ -68,8 +68,8 @@ impl DataListener {
         self.local
     }
 
-    /// Waits for a connection; `None` after `timeout`. [`DataSocket::peer_address`] is from whom. Errors: accepting
-    /// failed.
+    /// Waits for a connection; `None` after `timeout`. [`DataSocket::peer_address`] is the peer's
+    /// address. Errors: accepting failed.
     pub fn accept(&self, timeout: Duration) -> Result<Option<DataSocket>, NetError> {
         let failed = |cause| NetError::Accept { address: self.local, cause };
         let end = std::time::Instant::now() + timeout;

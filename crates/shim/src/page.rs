@@ -345,7 +345,7 @@ fn open_new(path: &CStr) -> Option<c_int> {
     None
 }
 
-/// Moves the counters to the file; whether it did. On a full disk they stay where they are.
+/// Moves the counters to the file, and tells whether it did. On a full disk they stay where they are.
 fn map(file: c_int) -> bool {
     let Ok(length) = libc::off_t::try_from(page::BYTES) else { return false };
     let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -372,7 +372,7 @@ fn map(file: c_int) -> bool {
     true
 }
 
-/// Who this process is: while the counters are in memory still.
+/// Writes who this process is. Called while the counters are still in memory.
 fn describe() {
     show(page::AT_VERSION, page::VERSION);
     show(page::AT_PID, u64::from(process()));

@@ -198,7 +198,6 @@ pub(crate) fn longest(mtu: u16, is_v4: bool) -> u32 {
     u32::from(mtu).saturating_sub(headers)
 }
 
-/// The protocol number, for templates.
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,5 @@
-//! Interleave, then judge: the order of rounds, the figures of those that are whole, the correction for many sets of tests, and what
-//! interval and test together show.
+//! How comparisons in rounds are made: the order of the arms, the figures of whole rounds, the correction for many sets of tests, and
+//! what interval and test together show.
 
 use crate::holm;
 use std::collections::BTreeMap;
@@ -20,11 +20,12 @@ pub fn whole_rounds(figures: impl IntoIterator<Item = (u32, f64)>, cells: usize)
 }
 
 /// Corrects p-values, each already corrected within its set, for the number of sets; one after the other, in the order given.
-/// With one test a set Holm's correction is valid and sharper; with several only Bonferroni's is.
+/// With one test a set Holm's correction is valid and sharper; with several only Bonferroni's is. A set without tests does not count.
 #[must_use]
 pub fn correct_sets(sets: &[Vec<f64>]) -> Vec<f64> {
     let p = sets.concat();
-    if p.len() == sets.len() { holm(&p) } else { p.iter().map(|p| (p * sets.len() as f64).min(1.0)).collect() }
+    let count = sets.iter().filter(|set| !set.is_empty()).count();
+    if p.len() == count { holm(&p) } else { p.iter().map(|p| (p * count as f64).min(1.0)).collect() }
 }
 
 /// What is known of how far the second side lies above the first: of a logarithm of a ratio, of a share, or of any other difference.
@@ -56,17 +57,19 @@ pub enum Judgement {
 }
 
 impl Evidence {
-    /// A difference is claimed where p is at most `level`, the interval excludes 0, and the difference matters.
+    /// A difference is claimed where p is at most `level`, the interval excludes 0, and the difference matters. Without interval and p
+    /// nothing is.
     #[must_use]
     pub fn judge(&self, level: f64) -> Judgement {
         let within = |far: f64| self.interval.is_some_and(|[low, high]| low > -far && high < far);
+        if self.interval.is_none() && self.p.is_none() {
+            return Judgement::Unclear;
+        }
         let is_apart = self.interval.is_none_or(|[low, high]| low > 0.0 || high < 0.0);
         match (self.p.is_none_or(|p| p <= level), is_apart) {
             _ if within(self.least) => Judgement::NoDifference,
-            (true, true) if self.difference.abs() >= self.least => match self.difference > 0.0 {
-                true => Judgement::Higher,
-                false => Judgement::Lower,
-            },
+            (true, true) if self.difference >= self.least && self.difference > 0.0 => Judgement::Higher,
+            (true, true) if self.difference <= -self.least && self.difference < 0.0 => Judgement::Lower,
             (false, false) if within(self.narrow) => Judgement::NoDifference,
             _ => Judgement::Unclear,
         }
@@ -93,6 +96,7 @@ mod tests {
     fn sets_of_one_are_corrected_by_holm() {
         assert_eq!(correct_sets(&[vec![0.01], vec![0.04]]), [0.02, 0.04]);
         assert_eq!(correct_sets(&[vec![0.01, 0.04], vec![0.6]]), [0.02, 0.08, 1.0]);
+        assert_eq!(correct_sets(&[vec![0.01, 0.04], vec![]]), [0.01, 0.04]);
     }
 
     /// Catches: a claim by the test or the interval alone where there are both, one below what matters, and a wide interval
@@ -111,6 +115,14 @@ mod tests {
             (0.05, Some([0.04, 0.06]), Some(0.01), Judgement::NoDifference),
             (0.05, Some([-0.5, 0.6]), Some(0.4), Judgement::NoDifference),
             (0.05, Some([-1.5, 1.6]), Some(0.4), Judgement::Unclear),
+            // On the borders, and without evidence.
+            (0.1, Some([0.05, 0.7]), Some(0.05), Judgement::Higher),
+            (-0.1, Some([-0.7, -0.05]), Some(0.05), Judgement::Lower),
+            (0.5, Some([0.0, 0.7]), Some(0.01), Judgement::Unclear),
+            (0.05, Some([-1.0, 0.5]), Some(0.4), Judgement::Unclear),
+            (0.05, Some([-0.1, 0.05]), Some(0.01), Judgement::Unclear),
+            (0.5, Some([f64::NAN, f64::NAN]), Some(0.01), Judgement::Unclear),
+            (0.5, None, None, Judgement::Unclear),
         ] {
             assert_eq!(evidence(difference, interval, p).judge(0.05), expected, "{difference} {interval:?} {p:?}");
         }

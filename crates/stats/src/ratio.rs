@@ -35,6 +35,7 @@ impl Ratio {
     /// What its interval shows.
     #[must_use]
     pub fn judge(&self) -> Judgement {
+        // Without a test the level plays no part.
         let interval = Some([self.low.ln(), self.high.ln()]);
         Evidence { difference: self.typical.ln(), interval, p: None, least: 0.0, narrow: 0.0 }.judge(LEVEL)
     }

@@ -1,4 +1,4 @@
-//! What children used that were waited for, and signals to processes that are known to be windhover's.
+//! What children used that were waited for, and signals to processes that are known to be children of this process.
 
 use crate::TaskError;
 use nix::sys::resource::{UsageWho, getrusage};

@@ -119,9 +119,9 @@ fn what_is_lost_between_winpoint_and_windhover_is_repaired() {
     }
 }
 
+/// Catches: an end that sends packets longer than the MTU, which IP cuts into fragments: it has one packet for a message, not three.
 #[test]
 fn packets_are_as_long_as_the_interface_carries() {
-    // Fragments of IP at one end: the other one would have three packets of PGM for a message, too.
     for (at, ends) in SIDES.into_iter().enumerate() {
         let client = format!("{} --rate 2k --seconds 0.2 --size 1400", ends[1]);
         let Some(output) = between("winpoint-pgm-mtu", [ends[0], &client], 700, "") else { return };
@@ -134,17 +134,18 @@ fn packets_are_as_long_as_the_interface_carries() {
     }
 }
 
+/// Catches: a list that lacks what one of both engines did.
 #[test]
 fn single_naks_and_repairs_are_events_of_the_cell() {
-    // A list that lacks what one of both engines did.
     let rules = "add table inet t; add chain inet t i { type filter hook input priority 0; }; \
                  add rule inet t i udp dport 3056 numgen random mod 30 == 0 drop";
     let [server, client] = SIDES[0];
     let client = format!(
         "{client} --rate 2k --seconds 0.5 --size 100 --timeout 3000 --key-file \"$KEY\" --output \"$DIR/runs\"; \
-         cat \"$DIR\"/runs/*/cells/*.events.jsonl >&2; true"
+         code=$?; cat \"$DIR\"/runs/*/cells/*.events.jsonl >&2; (exit $code) #"
     );
     let Some(output) = between("winpoint-pgm-events", [server, &client], 1500, rules) else { return };
+    assert_measured(&output);
     let said = stderr(&output);
     let events: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     for (kind, words) in [

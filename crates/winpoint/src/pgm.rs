@@ -100,6 +100,8 @@ struct Machines {
     front_ns: u64,
     tag: u64,
     repairs: Notes<FarRepair>,
+    /// Of what was given up: when, in ticks, and how many packets. Repairs may fill `events` before.
+    losses: Notes<(u64, u32)>,
     events: Notes<EventNote>,
     /// Packets that this host had no room for.
     unsent: u64,
@@ -177,6 +179,9 @@ impl Machines {
 
     fn collect(&mut self) {
         while let Some(event) = self.receiver.poll_event() {
+            if let SessionEvent::Lost { count, .. } = event.what {
+                self.losses.push((platform::ticks(), count));
+            }
             self.note(PEER, Some(EventKind::Session(event.what)));
         }
     }
@@ -260,6 +265,7 @@ impl Conversation {
             front_ns: 0,
             tag,
             repairs: Notes::new(MOST_NOTES, NO_REPAIR),
+            losses: Notes::new(MOST_NOTES, (u64::MAX, u32::MAX)),
             events: Notes::new(MOST_NOTES, EventNote::NOTHING),
             unsent: 0,
         };
@@ -383,6 +389,7 @@ impl Conversation {
         let mut machines = self.lock();
         while machines.next(scratch).is_some() {}
         machines.repairs.clear();
+        machines.losses.clear();
         machines.events.clear();
         Counted { source: machines.source.counts(), receiver: machines.receiver.counts() }
     }
@@ -393,13 +400,7 @@ impl Conversation {
         let after = Counted { source: machines.source.counts(), receiver: machines.receiver.counts() };
         let mut counts = after.since(before);
         counts.unlogged += machines.repairs.dropped + machines.events.dropped;
-        let lost = |note: &EventNote| match note.what {
-            EventKind::Session(SessionEvent::Lost { count, .. }) => {
-                Some((platform::tick_rate().ticks(note.at_ns), count))
-            }
-            _ => None,
-        };
-        PgmFarEnd::new(counts, &machines.repairs.entries, machines.events.entries.iter().filter_map(lost))
+        PgmFarEnd::new(counts, &machines.repairs.entries, machines.losses.entries.iter().copied())
     }
 
     /// What happened since then, from `begin` in ticks on.

@@ -200,25 +200,27 @@ impl From<FarRepair> for Row {
 pub struct PgmFarEnd {
     /// What its source and receiver counted.
     pub counts: PgmCounts,
-    /// Repairs in the order of delivery: at most [`MOST_REPAIRS`] of them, evenly picked where there were more.
+    /// Repairs in the order of delivery: at most 8,192 of them, evenly picked where there were more.
     pub repairs: Vec<FarRepair>,
-    /// What was given up: when, in the reflector's ticks, and how many packets; at most [`MOST_LOSSES`].
+    /// What was given up: when, in the reflector's ticks, and how many packets; at most 1,024.
     pub losses: Vec<(u64, u32)>,
 }
 
 impl PgmFarEnd {
-    /// Of all repairs and losses.
-    pub fn new(counts: PgmCounts, repairs: &[FarRepair], losses: impl Iterator<Item = (u64, u32)>) -> Self {
+    /// Of all repairs and losses. Losses that find no room are counted as unlogged.
+    pub fn new(mut counts: PgmCounts, repairs: &[FarRepair], mut losses: impl Iterator<Item = (u64, u32)>) -> Self {
         let every = repairs.len().div_ceil(MOST_REPAIRS).max(1);
         let repairs = repairs.iter().copied().step_by(every).collect();
-        Self { counts, repairs, losses: losses.take(MOST_LOSSES).collect() }
+        let kept = losses.by_ref().take(MOST_LOSSES).collect();
+        counts.unlogged += losses.count() as u64;
+        Self { counts, repairs, losses: kept }
     }
 }
 
 /// Repairs that one report tells, so that it fits into a frame.
-pub const MOST_REPAIRS: usize = 8192;
+const MOST_REPAIRS: usize = 8192;
 /// Losses likewise.
-pub const MOST_LOSSES: usize = 1024;
+const MOST_LOSSES: usize = 1024;
 
 /// Bytes that both windows of an end may take.
 const MOST_WINDOW_BYTES: u64 = 128 << 20;
@@ -311,6 +313,29 @@ mod tests {
         let most =
             PgmFarEnd { repairs: vec![most; MOST_REPAIRS], losses: vec![(u64::MAX, u32::MAX); MOST_LOSSES], ..end };
         assert!(serde_json::to_string(&most).unwrap().len() < crate::CONTROL_LIMIT - (16 << 10));
+    }
+
+    /// Catches: a header that a packet's room forgets. IPv6 with the alert: 40 bytes, and 8 of a hop-by-hop header.
+    #[test]
+    fn the_room_of_a_packet_is_what_its_headers_leave() {
+        for (in_udp, v6, alert, room) in [
+            (true, false, false, 1472),
+            (true, true, false, 1452),
+            (false, false, false, 1480),
+            (false, false, true, 1476),
+            (false, true, true, 1452),
+        ] {
+            assert_eq!(packet_room(1500, in_udp, v6, alert), room, "{in_udp} {v6} {alert}");
+        }
+        assert_eq!(packet_room(10, true, false, false), 0);
+    }
+
+    /// Catches: losses that are neither told nor counted.
+    #[test]
+    fn losses_without_room_are_counted() {
+        let losses = (0..MOST_LOSSES as u64 + 3).map(|tick| (tick, 1));
+        let end = PgmFarEnd::new(PgmCounts { unlogged: 4, ..PgmCounts::default() }, &[], losses);
+        assert_eq!((end.losses.len(), end.counts.unlogged), (MOST_LOSSES, 7));
     }
 
     /// `pgm` is usable without `model`, so it has defaults of its own. They are those of plans and flags.

@@ -103,7 +103,7 @@ struct File {
     is_stuck: bool,
 }
 
-/// A process of Linux: descriptors with their open files; and what the table has of it.
+/// A process of Linux: descriptors with their open files; and what the table holds of it.
 struct Process {
     fds: BTreeMap<i32, usize>,
     table: Small,

@@ -163,7 +163,7 @@ const NONE: [&[Statistic]; 2] = [&[], &[]];
 /// compared, and how it is read; where they differ, its verbs and the field that has it whole.
 macro_rules! distributions {
     ($(
-        $group:ident $id:literal, $csv:literal, $title:literal, $name:literal, $in_csv:expr, $compared:expr,
+        $group:ident $id:expr, $csv:literal, $title:expr, $name:literal, $in_csv:expr, $compared:expr,
         |$result:ident, $host:ident| $read:expr $(, verbs $verbs:expr)? $(, stored $field:ident)?;
     )+) => {
         /// All of them, in the order of tables.
@@ -215,27 +215,27 @@ distributions! {
         |result, host| Some(Times::Signed(&one_way(result, host)?.out));
     OneWay "back", "back_", "back", "the way back", &[P50, P99], [&[P50], &[]],
         |result, host| Some(Times::Signed(&one_way(result, host)?.back));
-    Segments "send", "send_", "send", "the part 'send'", &[P50], [&[P50], &[]],
+    Segments SegmentName::Send.word(), "send_", SegmentName::Send.word(), "the part 'send'", &[P50], [&[P50], &[]],
         |result, host| segment(result, host, SegmentName::Send);
-    Segments "wire", "wire_", "wire", "the part 'wire'", &[P50], [&[P50], &[]],
+    Segments SegmentName::Wire.word(), "wire_", SegmentName::Wire.word(), "the part 'wire'", &[P50], [&[P50], &[]],
         |result, host| segment(result, host, SegmentName::Wire);
-    Segments "far-kernel", "far_kernel_", "far-kernel", "the part 'far-kernel'", &[P50], [&[P50], &[]],
+    Segments SegmentName::FarKernel.word(), "far_kernel_", SegmentName::FarKernel.word(), "the part 'far-kernel'", &[P50], [&[P50], &[]],
         |result, host| segment(result, host, SegmentName::FarKernel);
-    Segments "far-application", "far_application_", "far-application", "the part 'far-application'", &[P50], [&[P50], &[]],
+    Segments SegmentName::FarApplication.word(), "far_application_", SegmentName::FarApplication.word(), "the part 'far-application'", &[P50], [&[P50], &[]],
         |result, host| segment(result, host, SegmentName::FarApplication);
-    Segments "near-kernel", "near_kernel_", "near-kernel", "the part 'near-kernel'", &[P50], [&[P50], &[]],
+    Segments SegmentName::NearKernel.word(), "near_kernel_", SegmentName::NearKernel.word(), "the part 'near-kernel'", &[P50], [&[P50], &[]],
         |result, host| segment(result, host, SegmentName::NearKernel);
-    Fates "untouched", "pgm_untouched_", "untouched by repairs", "RTT of messages untouched by repairs", &[P50, P99, Max], [&[P50, P99], &[P99]],
+    Fates Fate::Untouched.word(), "pgm_untouched_", "untouched by repairs", "RTT of messages untouched by repairs", &[P50, P99, Max], [&[P50, P99], &[P99]],
         |result, host| latency(fate(result, host, Fate::Untouched)?.latency.as_ref());
     Fates "untouched-intended", "", "untouched, intended", "RTT from the intended send time of messages untouched by repairs", &[], NONE,
         |result, host| latency(fate(result, host, Fate::Untouched)?.latency_intended.as_ref());
-    Fates "held", "pgm_held_", "held behind a repair", "RTT of messages held behind a repair", &[P50, P99, Max], NONE,
+    Fates Fate::Held.word(), "pgm_held_", "held behind a repair", "RTT of messages held behind a repair", &[P50, P99, Max], NONE,
         |result, host| latency(fate(result, host, Fate::Held)?.latency.as_ref());
     Fates "held-intended", "", "held, intended", "RTT from the intended send time of messages held behind a repair", &[], NONE,
         |result, host| latency(fate(result, host, Fate::Held)?.latency_intended.as_ref());
     Fates "held-in-repair", "", "held: in repair", "what repairs took of messages held behind one", &[], NONE,
         |result, host| latency(fate(result, host, Fate::Held)?.in_repair.as_ref());
-    Fates "repaired", "pgm_repaired_", "repaired", "RTT of messages repaired", &[P50, P99, Max], [&[P50, P99], &[P50]],
+    Fates Fate::Repaired.word(), "pgm_repaired_", "repaired", "RTT of messages repaired", &[P50, P99, Max], [&[P50, P99], &[P50]],
         |result, host| latency(fate(result, host, Fate::Repaired)?.latency.as_ref());
     Fates "repaired-intended", "", "repaired, intended", "RTT from the intended send time of messages repaired", &[], NONE,
         |result, host| latency(fate(result, host, Fate::Repaired)?.latency_intended.as_ref());

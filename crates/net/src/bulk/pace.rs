@@ -99,7 +99,7 @@ impl Schedule {
         self.began.saturating_add(((self.sent as f64 + self.phase) * self.ticks_each).ceil() as u64)
     }
 
-    /// Waits until at least one message is due; how many are, 0 when stopped.
+    /// Waits until at least one message is due, and returns how many are, 0 when stopped.
     pub(super) fn wait(&self, stop: &AtomicBool) -> u64 {
         if wait_until(self.clock, self.next(), stop) { self.due(self.clock.now()).max(1) } else { 0 }
     }

@@ -63,32 +63,30 @@ impl CaptureFile {
     /// # Errors
     /// It cannot be written.
     pub fn create(spec: CaptureSpec) -> Result<Self, NetError> {
-        match File::create(&spec.path) {
-            Ok(file) => Self::new(spec, file, true),
-            Err(cause) => Err(NetError::CaptureFile { path: spec.path, cause }),
-        }
+        let path = spec.path.clone();
+        let made = File::create(&path).and_then(|file| Self::new(spec, file, true));
+        made.map_err(|cause| NetError::CaptureFile { path, cause })
     }
 
     /// The same on standard output, whatever the path.
     ///
     /// # Errors
-    /// As [`Self::create`].
+    /// It takes nothing.
     pub fn to_standard_output(spec: CaptureSpec) -> Result<Self, NetError> {
         let spec = CaptureSpec { path: "standard output".into(), ..spec };
-        match io::stdout().as_fd().try_clone_to_owned() {
-            Ok(file) => Self::new(spec, file.into(), false),
-            Err(cause) => Err(NetError::CaptureFile { path: spec.path, cause }),
-        }
+        let owned = io::stdout().as_fd().try_clone_to_owned();
+        let made = owned.and_then(|file| Self::new(spec, file.into(), false));
+        made.map_err(|cause| NetError::Descriptors { what: "a capture on standard output", cause })
     }
 
-    pub(super) fn new(spec: CaptureSpec, file: File, is_own: bool) -> Result<Self, NetError> {
+    pub(super) fn new(spec: CaptureSpec, file: File, is_own: bool) -> io::Result<Self> {
         let CaptureSpec { path, application, comment, most_bytes, .. } = spec;
         let mut writer = Writer::new(&application, &system(), &comment);
         writer.bytes.reserve(FLUSH_BYTES + (1 << 17));
         let (waiting, good, first_ns, last_ns) = (0, 0, 0, 0);
         let (file, counts) = (Some(file), CaptureCounts::default());
         let mut made = Self { file, path, most_bytes, is_own, writer, waiting, good, counts, first_ns, last_ns };
-        made.write().map_err(|cause| NetError::CaptureFile { path: made.path.clone(), cause })?;
+        made.write()?;
         Ok(made)
     }
 
@@ -183,8 +181,8 @@ mod tests {
     use super::super::ring::{Addressed, Direction};
     use super::*;
 
-    /// Catches: packets that are counted and not in the file, an error where a reader has all that it wanted, and none where a file is
-    /// incomplete.
+    /// Catches: packets that are counted and not in a file of our own, an error where a reader has all that it wanted, and none where
+    /// a file is incomplete.
     #[test]
     fn a_reader_may_leave_standard_output_only() {
         for is_own in [false, true] {

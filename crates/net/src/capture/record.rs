@@ -47,7 +47,7 @@ impl Capture {
         let memory = sys::memory_file(c"windhover-packets", 0).map_err(failed)?;
         let file = File::from(memory.try_clone().map_err(failed)?);
         let payload_bytes = spec.payload_bytes;
-        let (capture, work) = Self::into_file(CaptureFile::new(spec, file, true)?, payload_bytes)?;
+        let (capture, work) = Self::into_file(CaptureFile::new(spec, file, true).map_err(failed)?, payload_bytes)?;
         Ok((capture, work, File::from(memory)))
     }
 

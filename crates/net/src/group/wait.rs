@@ -144,6 +144,7 @@ struct Set {
 impl Set {
     fn new(sockets: &[RawFd], idle: &Idle, before: Option<c_int>, after: Option<c_int>) -> Result<Self, NetError> {
         let epoll = EpollSet::new(idle)?;
+        // Otherwise each wait adds them.
         if before != Some(libc::EPOLL_CTL_ADD) {
             for (number, fd) in (0..).zip(sockets) {
                 epoll.add(*fd, number)?;

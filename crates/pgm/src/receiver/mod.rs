@@ -2,7 +2,7 @@
 //!
 //! It is driven from outside, as [`crate::Source`] is: datagrams go in by [`Receiver::handle_datagram`], NAKs and SPMRs come
 //! out of [`Receiver::poll_transmit`], messages out of [`Receiver::next_message`], everything else that happens out of
-//! [`Receiver::poll_event`]. [`Receiver::poll_timeout`] is when to call [`Receiver::handle_timeout`] although nothing
+//! [`Receiver::poll_event`]. [`Receiver::poll_timeout`] tells when to call [`Receiver::handle_timeout`] although nothing
 //! arrived. It hears any number of sources up to a limit, each with a window and timers of its own. After [`Receiver::new`]
 //! nothing is allocated.
 //!

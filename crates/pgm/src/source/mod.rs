@@ -1,7 +1,7 @@
 //! A source: numbers data, sends it at a bounded rate, tells where it is, and repairs (RFC 3208, section 5).
 //!
 //! It is driven from outside: datagrams that arrived go in by [`Source::handle_datagram`], packets to be sent come out of
-//! [`Source::poll_transmit`], and [`Source::poll_timeout`] is when to call again although nothing arrived. Time is
+//! [`Source::poll_transmit`], and [`Source::poll_timeout`] tells when to call again although nothing arrived. Time is
 //! whatever the caller gives, in ns, as long as it does not go back. After [`Source::new`] nothing is allocated.
 //!
 //! ```

@@ -102,7 +102,7 @@ impl Watchdog {
         self.interrupts.load(Ordering::Relaxed)
     }
 
-    /// Ends the thread, waits for it; how often it interrupted.
+    /// Ends the thread, waits for it, and returns how often it interrupted.
     pub fn stop(mut self) -> u64 {
         self.end();
         self.interrupts()

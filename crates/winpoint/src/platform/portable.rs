@@ -83,9 +83,9 @@ pub(super) fn reader() -> Option<Reader> {
 mod tests {
     use super::*;
 
+    /// Catches: a gateway that is taken for a network of its own, and a default route that hides a network.
     #[test]
     fn the_longest_route_names_the_interface() {
-        // A gateway that is taken for a network of its own, and a default route that hides a network.
         let network = |octets: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(octets));
         let line = |name: &str, to: [u8; 4], gateway: [u8; 4], mask: [u8; 4]| {
             let [to, gateway, mask] = [to, gateway, mask].map(network);

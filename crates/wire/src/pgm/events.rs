@@ -13,7 +13,7 @@ pub struct EventNote {
     /// When, in ns of the engines' clock.
     pub at_ns: u64,
     /// The source that it is about, by its place among the peers, or [`EventNote::OWN`]. Of [`EventKind::NakReceived`] the peer from
-    /// whose address the NAK came; `u16::MAX`: from that of none or of several.
+    /// whose address the NAK came; with the value of `OWN` from that of none or of several.
     pub from: u16,
     /// What it was.
     pub what: EventKind,
