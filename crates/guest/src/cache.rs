@@ -25,7 +25,6 @@ impl Cache {
     }
 
     /// Another folder.
-    #[must_use]
     pub fn at(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }

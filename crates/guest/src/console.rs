@@ -79,7 +79,6 @@ pub(crate) fn last_errors(folder: &Path) -> Option<String> {
 }
 
 /// The last lines of QEMU and the console, as one line for an error, and where all of the console is kept.
-#[must_use]
 pub fn last_lines(folder: &Path) -> String {
     let errors = last_errors(folder).map(|said| format!("; {QEMU} said: {said}")).unwrap_or_default();
     let Some(last) = last_words(&tail(&console_file(folder))) else { return format!("{errors}; its console is empty") };

@@ -11,7 +11,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub const CONTROL: &str = "windhover.control";
 
 /// Name of an agent's port in the guest.
-#[must_use]
 pub fn agent_port(name: &str) -> String {
     format!("windhover.agent.{name}")
 }
@@ -97,14 +96,12 @@ pub enum ProgramEvent {
 
 impl ProgramEvent {
     /// What a program wrote.
-    #[must_use]
     pub fn output(error: bool, bytes: &[u8]) -> Self {
         Self::Output { error, bytes: STANDARD.encode(bytes) }
     }
 }
 
 /// What a program wrote, as bytes.
-#[must_use]
 pub fn decoded(bytes: &str) -> Vec<u8> {
     STANDARD.decode(bytes).unwrap_or_default()
 }

@@ -41,13 +41,11 @@ impl Archive {
     }
 
     /// Whether a name is in it.
-    #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.names.contains(name.trim_start_matches('/'))
     }
 
     /// The whole archive.
-    #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         self.header("TRAILER!!!", 0, (0, 0), 0, 0);
         self.pad(BLOCK);

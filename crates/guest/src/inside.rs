@@ -52,7 +52,6 @@ const COMMAND: Duration = Duration::from_secs(30);
 const CHUNK: usize = 16_384;
 
 /// Whether this is the first process of a guest; its arguments are words of the kernel's command line.
-#[must_use]
 pub fn is_first_process() -> bool {
     let by_kernel = std::env::args_os().next().is_some_and(|name| name == image::INIT);
     by_kernel && std::process::id() == 1 && Path::new(image::BUILD).is_file()

@@ -82,7 +82,6 @@ fn rule(mode: GuestMode) -> &'static ModeRule {
 }
 
 /// What times in a guest of this mode are, in words; absent: those of a virtual machine.
-#[must_use]
 pub fn simulated(mode: GuestMode) -> Option<&'static str> {
     rule(mode).times
 }
@@ -116,7 +115,6 @@ pub struct GuestSpec {
 
 impl GuestSpec {
     /// Two hosts, one CPU, instruction counting. Words behind the kernel join its command line.
-    #[must_use]
     pub fn new(kernel: &str) -> Self {
         let mut words = kernel.split_ascii_whitespace().map(str::to_owned);
         Self {
@@ -136,7 +134,6 @@ impl GuestSpec {
     }
 
     /// The guest of a plan's lab.
-    #[must_use]
     pub fn from_plan(plan: &LabPlan) -> Self {
         let usual = Self::new(plan.kernel.as_deref().unwrap_or_default());
         let mode = plan.mode.unwrap_or_default();
@@ -184,7 +181,6 @@ impl GuestSpec {
 }
 
 /// The socket of an agent's pipe, in a guest's folder.
-#[must_use]
 pub fn agent_socket(folder: &Path, host: &str) -> PathBuf {
     folder.join(format!("agent-{host}"))
 }
@@ -259,19 +255,16 @@ impl Guest {
     }
 
     /// Its report when it was ready.
-    #[must_use]
     pub fn up(&self) -> &Up {
         &self.up
     }
 
     /// The folder with its sockets.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// What its kernel and its first process printed.
-    #[must_use]
     pub fn console(&self) -> String {
         console(self.folder.path())
     }
@@ -305,7 +298,6 @@ impl Guest {
     }
 
     /// CPU time of QEMU so far.
-    #[must_use]
     pub fn usage(&self) -> Usage {
         usage(self.qemu.pid())
     }

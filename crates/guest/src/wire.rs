@@ -11,7 +11,6 @@ const DRIVER: &str = "virtio_net";
 const DEVICE: &str = "eth0";
 
 /// A guest with one host, on an end of the wire: number 0 or 1. `folder` holds the ends.
-#[must_use]
 pub fn joined(spec: &GuestSpec, number: u8, folder: &Path) -> GuestSpec {
     let end = |number: u8| option_value(&folder.join(format!("wire-{number}")));
     let (near, far) = (end(number), end(1 - number.min(1)));

@@ -45,7 +45,6 @@ pub struct Devices {
 }
 
 /// UDP's counters and TCP's RetransSegs from the text of /proc/net/snmp; 0 for what a kernel does not have.
-#[must_use]
 pub fn parse_snmp(text: &str) -> (Udp, u64) {
     let mut udp = Udp::default();
     let mut retransmits = 0;
@@ -73,7 +72,6 @@ pub fn parse_snmp(text: &str) -> (Udp, u64) {
 }
 
 /// UDP over IPv6 from the text of /proc/net/snmp6: a name and a value a line.
-#[must_use]
 pub fn parse_snmp6(text: &str) -> Udp {
     let mut udp = Udp::default();
     for line in text.lines() {
@@ -90,7 +88,6 @@ pub fn parse_snmp6(text: &str) -> Udp {
 }
 
 /// Drops summed over the devices from the text of /proc/net/dev. The columns are found by the heading's names.
-#[must_use]
 pub fn parse_net_dev(text: &str) -> Devices {
     let mut sums = Devices::default();
     let mut columns = None;
@@ -114,7 +111,6 @@ pub fn parse_net_dev(text: &str) -> Devices {
 }
 
 /// Packets dropped because a CPU's backlog was full: the second column of /proc/net/softnet_stat, summed.
-#[must_use]
 pub fn parse_softnet_drops(text: &str) -> u64 {
     text.lines()
         .filter_map(|line| u64::from_str_radix(line.split_ascii_whitespace().nth(1)?, 16).ok())
@@ -123,7 +119,6 @@ pub fn parse_softnet_drops(text: &str) -> u64 {
 
 impl Totals {
     /// Reads them now; what is not readable is 0.
-    #[must_use]
     pub fn read() -> Self {
         let text = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
         let (udp, tcp_retransmits) = parse_snmp(&text("snmp"));
@@ -138,7 +133,6 @@ impl Totals {
     }
 
     /// What was added since an earlier reading; 0 where a counter was reset (a device went away).
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Counters {
         let udp = |field: fn(&Udp) -> u64| {
             field(&self.udp).saturating_sub(field(&earlier.udp))
@@ -165,13 +159,11 @@ pub struct Sampler(Totals);
 
 impl Sampler {
     /// Starts a span of the network namespace of the calling thread.
-    #[must_use]
     pub fn start() -> Self {
         Self(Totals::read())
     }
 
     /// Ends the span, in the same network namespace.
-    #[must_use]
     pub fn finish(self) -> Counters {
         Totals::read().since(&self.0)
     }

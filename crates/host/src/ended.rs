@@ -20,7 +20,6 @@ pub struct Ended {
 
 impl Ended {
     /// Reads it. Whatever is missing stays absent.
-    #[must_use]
     pub fn of(machine: &Machine, pid: u32) -> Self {
         let file = |name: &str| machine.text(format!("/proc/{pid}/{name}")).unwrap_or_default();
         let [_, waited, turns] = parse_schedstat(&file("schedstat"));
@@ -30,7 +29,6 @@ impl Ended {
     }
 
     /// What came after an earlier reading of the same process.
-    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let count = |now: Option<u64>, before: Option<u64>| now.map(|now| now.saturating_sub(before.unwrap_or(0)));
         Self {

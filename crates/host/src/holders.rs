@@ -29,7 +29,6 @@ pub struct Holder {
 }
 
 /// All holders: those of root and of the caller. Others cannot open the device.
-#[must_use]
 pub fn find(machine: &Machine) -> Vec<Holder> {
     let ids = machine.numbers("/proc", "").into_iter();
     ids.filter_map(|pid| holder(machine, i32::try_from(pid).ok()?)).collect()
@@ -44,7 +43,6 @@ fn holder(machine: &Machine, pid: i32) -> Option<Holder> {
 }
 
 /// The time in a holder's command line, as /proc/PID/cmdline has it; `None` of any other.
-#[must_use]
 pub fn parse_command_line(text: &str) -> Option<u32> {
     let words: Vec<&str> = text.trim_end_matches('\0').split('\0').collect();
     match words.as_slice() {
@@ -54,7 +52,6 @@ pub fn parse_command_line(text: &str) -> Option<u32> {
 }
 
 /// The time that all holders together allow, as text: `none` when there is none.
-#[must_use]
 pub fn allowed(machine: &Machine) -> String {
     find(machine).iter().map(|holder| holder.latency_us).min().map_or_else(|| "none".to_owned(), |us| us.to_string())
 }

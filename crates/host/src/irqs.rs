@@ -29,7 +29,6 @@ pub struct Irq {
 
 impl Irq {
     /// An interrupt by its number.
-    #[must_use]
     pub fn of(machine: &Machine, number: u32) -> Self {
         let folder = format!("/proc/irq/{number}");
         let mask = Path::new(&folder).join("smp_affinity_list");
@@ -52,7 +51,6 @@ impl Irq {
     }
 
     /// Its mask, to be set through the undo log.
-    #[must_use]
     pub fn knob(&self) -> Knob {
         Knob::file(format!("/proc/irq/{}/smp_affinity_list", self.number), Form::CpuList)
     }
@@ -68,7 +66,6 @@ impl fmt::Display for Irq {
 }
 
 /// All interrupts that have a mask, ascending.
-#[must_use]
 pub fn list(machine: &Machine) -> Vec<Irq> {
     let all = machine.numbers("/proc/irq", "").into_iter().map(|number| Irq::of(machine, number));
     all.filter(|irq| irq.cpus.is_some()).collect()
@@ -85,7 +82,6 @@ pub struct Thread {
 }
 
 /// The threads that handle interrupts (PREEMPT_RT, `threadirqs`, or the driver's wish), by the interrupt's number.
-#[must_use]
 pub fn threads(machine: &Machine) -> BTreeMap<u32, Vec<Thread>> {
     let mut found: BTreeMap<u32, Vec<Thread>> = BTreeMap::new();
     for stat in crate::tasks::kernel_threads(machine, |name| irq_of_thread(name).is_some()) {
@@ -97,7 +93,6 @@ pub fn threads(machine: &Machine) -> BTreeMap<u32, Vec<Thread>> {
 }
 
 /// The number of the interrupt that a thread of this name handles (`irq/25-eth0-rx-0`).
-#[must_use]
 pub fn irq_of_thread(name: &str) -> Option<u32> {
     name.strip_prefix("irq/")?.split('-').next()?.parse().ok()
 }

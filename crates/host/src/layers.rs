@@ -105,7 +105,6 @@ fn extended(value: Option<Value>) -> Option<Vec<String>> {
 }
 
 /// A layer's name without its folder and `.toml`.
-#[must_use]
 pub fn stem(name: &str) -> String {
     let file = Path::new(name).file_name().map_or_else(|| name.to_owned(), |file| file.to_string_lossy().into_owned());
     file.strip_suffix(".toml").map(str::to_owned).unwrap_or(file)

@@ -33,14 +33,12 @@ pub use stack::stack_environment;
 pub use usage::{RunQueueWait, Sampler as UsageSampler};
 
 /// The boot id of this machine (/proc/sys/kernel/random/boot_id): the same in all its namespaces, another after a boot.
-#[must_use]
 pub fn boot_id() -> Option<String> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
 /// Whether a file carries capabilities (capabilities(7)): the loader then ignores LD_PRELOAD of ordinary users.
-#[must_use]
 pub fn has_file_capabilities(path: &std::path::Path) -> bool {
     use std::os::unix::ffi::OsStrExt as _;
     let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };

@@ -16,19 +16,16 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 const MOST_LINKS: usize = 500_000;
 
 /// Inode of the calling thread's network namespace; two hosts of one machine differ in it.
-#[must_use]
 pub fn inode() -> Option<u64> {
     inode_of(Path::new("/proc/thread-self/ns/net"))
 }
 
 /// Inode of a namespace file (/proc/PID/ns/net or a bind mount in /run/netns).
-#[must_use]
 pub fn inode_of(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().map(|data| data.st_ino())
 }
 
 /// The kernel's number of the thread's network namespace, unique in this boot (Linux 5.14); inodes are used again.
-#[must_use]
 pub fn cookie() -> Option<u64> {
     let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).ok()?;
     let mut cookie = 0_u64;
@@ -42,7 +39,6 @@ pub fn cookie() -> Option<u64> {
 }
 
 /// The same of a namespace file; absent also where the caller may not enter it.
-#[must_use]
 pub fn cookie_of(path: &Path) -> Option<u64> {
     let file = File::open(path).ok()?;
     // The namespace of a thread: the caller stays in its own.
@@ -51,7 +47,6 @@ pub fn cookie_of(path: &Path) -> Option<u64> {
 }
 
 /// Whether the thread is in the initial network namespace: that of process 1, else by a setting that only it shows.
-#[must_use]
 pub fn is_initial() -> Option<bool> {
     match (inode(), inode_of(Path::new("/proc/1/ns/net"))) {
         (Some(mine), Some(initial)) => Some(mine == initial),
@@ -61,7 +56,6 @@ pub fn is_initial() -> Option<bool> {
 }
 
 /// Process ids and names of all processes in one of some network namespaces, by their inodes, as far as they may be looked at.
-#[must_use]
 pub fn processes(inodes: &[u64]) -> Vec<(u32, String)> {
     let mut found: Vec<(u32, String)> = std::fs::read_dir("/proc")
         .into_iter()
@@ -94,7 +88,6 @@ pub enum Search {
 }
 
 /// Looks for a network namespace by inode in /run/netns, threads, mounts and open files. A socket alone does not count.
-#[must_use]
 pub fn find(inode: u64) -> Search {
     let mut named = entries(Path::new("/run/netns"));
     if let Some(path) = named.find(|path| inode_of(path) == Some(inode)) {

@@ -37,7 +37,6 @@ pub struct NicQueue {
 
 impl NicQueue {
     /// Its mask of RPS or XPS, to be set through the undo log.
-    #[must_use]
     pub fn knob(&self) -> Knob {
         Knob::file(queue_file(&self.device, self.transmits, self.number), Form::CpuMask)
     }
@@ -60,13 +59,11 @@ pub struct NicMap {
 }
 
 /// What XDP can do on a device of this namespace (enum netdev_xdp_act); `None` where the kernel does not tell.
-#[must_use]
 pub fn xdp_features(device: &str) -> Option<u64> {
     napi::xdp_features(nix::net::if_::if_nametoindex(device).ok()?)
 }
 
 /// The number of the XDP program that is attached to a device of this namespace; `None` also where the kernel does not tell.
-#[must_use]
 pub fn xdp_program(device: &str) -> Option<u32> {
     let index = nix::net::if_::if_nametoindex(device).ok()?;
     netlink::Socket::route().ok()?.link(index).ok()?.xdp_program
@@ -120,7 +117,6 @@ impl NicMap {
     }
 
     /// The kernel's threads that handle its interrupts or poll it. A program may call itself as they are called.
-    #[must_use]
     pub fn all_threads(&self, machine: &Machine) -> Vec<TaskKey> {
         let of_irq = |number: u32| self.irqs.iter().any(|irq| irq.number == number);
         let handles = crate::tasks::processes(machine).filter(|(_, name)| irq_of_thread(name).is_some_and(of_irq));
@@ -131,7 +127,6 @@ impl NicMap {
 }
 
 /// The network devices, as /sys shows them.
-#[must_use]
 pub fn devices(machine: &Machine) -> Vec<String> {
     let mut names = machine.names("/sys/class/net").unwrap_or_default();
     names.retain(|name| name != "bonding_masters");
@@ -139,7 +134,6 @@ pub fn devices(machine: &Machine) -> Vec<String> {
 }
 
 /// Their names for people.
-#[must_use]
 pub fn known(machine: &Machine) -> String {
     match devices(machine) {
         names if names.is_empty() => "none".to_owned(),
@@ -161,7 +155,6 @@ fn number(machine: &Machine, path: &Path) -> Option<u32> {
 }
 
 /// CPUs near a device; `None` where the bus does not tell.
-#[must_use]
 pub fn local_cpus(machine: &Machine, device: &str) -> Option<CpuList> {
     ["device/local_cpulist", "device/../local_cpulist"]
         .iter()
@@ -169,7 +162,6 @@ pub fn local_cpus(machine: &Machine, device: &str) -> Option<CpuList> {
 }
 
 /// A device's interrupts: those of its function on the bus (MSI-X, else the one line), else of its NAPI instances.
-#[must_use]
 pub fn irq_numbers(machine: &Machine, device: &str, napis: &[Napi]) -> Vec<u32> {
     let device = class(device).join("device");
     let mut found = machine.numbers(device.join("msi_irqs"), "");

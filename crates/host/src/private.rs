@@ -44,7 +44,6 @@ pub fn check(path: &Path) -> io::Result<()> {
 }
 
 /// Where a user other than root keeps state of this boot: the session's folder, else one in /tmp. `None` for root.
-#[must_use]
 pub fn of_user() -> Option<PathBuf> {
     let user = nix::unistd::geteuid();
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());

@@ -22,7 +22,6 @@ pub struct RootQdisc {
 }
 
 /// All root disciplines; empty where rtnetlink does not answer.
-#[must_use]
 pub fn roots() -> Vec<RootQdisc> {
     dump().unwrap_or_default()
 }

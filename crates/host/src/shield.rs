@@ -39,7 +39,6 @@ pub struct EnterError {
 }
 
 /// The shield of this boot, if one is up.
-#[must_use]
 pub fn current(state: &StateDir) -> Option<ShieldState> {
     let file = file(state).ok()?;
     for folder in [state.path(), file.parent()?] {
@@ -49,7 +48,6 @@ pub fn current(state: &StateDir) -> Option<ShieldState> {
 }
 
 /// Reads `shield.json`.
-#[must_use]
 pub fn parse(text: &[u8]) -> Option<ShieldState> {
     serde_json::from_slice(text).ok().filter(|shield: &ShieldState| shield.format == 1)
 }

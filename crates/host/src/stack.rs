@@ -14,14 +14,12 @@ use std::path::{Path, PathBuf};
 const PREFIXES: [&str; 8] = ["EF_", "VMA_", "XLIO_", "ONLOAD_", "SFNT_", "ZF_", "EXASOCK_", "LIBVMA_"];
 
 /// Whether a variable belongs to a preloaded network stack or selects one.
-#[must_use]
 pub fn is_stack_variable(name: &str) -> bool {
     matches!(name, "LD_PRELOAD" | "LD_LIBRARY_PATH" | "LD_AUDIT")
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The variables of this process that do, by name. Values that are not UTF-8 keep what can be read of them.
-#[must_use]
 pub fn stack_environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
@@ -31,7 +29,6 @@ pub fn stack_environment() -> BTreeMap<String, String> {
 
 /// The libraries of LD_PRELOAD in this process, and whether the dynamic loader has mapped each. It skips what it cannot
 /// load, all of them in a static program, and those named by a path in a program that gains privileges.
-#[must_use]
 pub fn preloads() -> Vec<Preload> {
     match std::env::var_os("LD_PRELOAD") {
         Some(value) if !value.is_empty() => {
@@ -42,7 +39,6 @@ pub fn preloads() -> Vec<Preload> {
 }
 
 /// Looks the names of an LD_PRELOAD value up among the names of loaded objects. `resolve` follows symbolic links.
-#[must_use]
 pub fn preloads_among(value: &str, loaded: &[String], resolve: impl Fn(&Path) -> Option<PathBuf>) -> Vec<Preload> {
     let is_loaded = |library: &str| {
         // The loader finds a bare name along its search path, and replaces $LIB and the like.
@@ -57,7 +53,6 @@ pub fn preloads_among(value: &str, loaded: &[String], resolve: impl Fn(&Path) ->
 }
 
 /// What carries these sockets of this process, by our preload library's status page; `None` without library or page.
-#[must_use]
 pub fn carried(sockets: &[RawFd]) -> Option<Vec<Carried>> {
     let started = std::env::var_os(bypass_abi::VARIABLE)?;
     let folder = OsStr::from_bytes(Start::parse(started.as_bytes()).folder);
@@ -75,7 +70,6 @@ pub fn carried(sockets: &[RawFd]) -> Option<Vec<Carried>> {
 }
 
 /// The same from the words of a page.
-#[must_use]
 pub fn carried_by(words: &[u64], sockets: &[RawFd]) -> Vec<Carried> {
     let word = |at: usize| words.get(at).copied().unwrap_or(0);
     let state_of = |socket: RawFd| {

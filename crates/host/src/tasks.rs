@@ -42,19 +42,16 @@ pub struct Stat {
 
 impl Stat {
     /// Whether it is a thread of the kernel.
-    #[must_use]
     pub fn is_kernel(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
     }
 
     /// Whether the kernel forbids to change its CPUs (per-CPU kernel threads).
-    #[must_use]
     pub fn is_fixed(&self) -> bool {
         self.flags & NO_SET_AFFINITY != 0
     }
 
     /// Whether it is in SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
-    #[must_use]
     pub fn is_real_time(&self) -> bool {
         is_real_time(self.policy)
     }
@@ -124,26 +121,22 @@ pub struct Task {
 
 impl Task {
     /// Whether it is in SCHED_FIFO, SCHED_RR or SCHED_DEADLINE.
-    #[must_use]
     pub fn is_real_time(&self) -> bool {
         is_real_time(self.policy)
     }
 
     /// Its policy in words, with its priority: `fifo:50`.
-    #[must_use]
     pub fn policy_words(&self) -> String {
         policy_words(self.policy, self.priority)
     }
 
     /// Whether it handles an interrupt (`irq/N-name`). Such a thread must never be moved as a task: its CPUs follow its
     /// interrupt, and a cpuset and back would widen them.
-    #[must_use]
     pub fn handles_interrupt(&self) -> bool {
         self.kernel && self.key.name.starts_with("irq/")
     }
 
     /// Its group in the hierarchy of a controller of version 1 (`cpuset`), or of version 2 for `""`.
-    #[must_use]
     pub fn group(&self, controller: &str) -> Option<&str> {
         let line = self.groups.iter().find(|line| match controller {
             "" => line.hierarchy == 0,
@@ -164,7 +157,6 @@ fn boot_offset_ns(machine: &Machine) -> i64 {
 }
 
 /// The offset of the clock since boot in ns, as /proc/PID/timens_offsets has it.
-#[must_use]
 pub fn parse_boot_offset_ns(text: &str) -> Option<i64> {
     let line = text.lines().find_map(|line| line.strip_prefix("boottime"))?;
     let mut numbers = line.split_ascii_whitespace().map_while(|word| word.parse::<i64>().ok());
@@ -174,13 +166,11 @@ pub fn parse_boot_offset_ns(text: &str) -> Option<i64> {
 
 impl TaskKey {
     /// The key of a thread of the running system; `None` when there is none.
-    #[must_use]
     pub fn of(tid: i32) -> Option<Self> {
         Self::of_at(&Machine::running(), tid)
     }
 
     /// The key of a thread; `None` when there is none, or only its remains (a zombie).
-    #[must_use]
     pub fn of_at(machine: &Machine, tid: i32) -> Option<Self> {
         let stat = parse_stat(&machine.text(format!("/proc/{tid}/stat")).ok()?)?;
         let lives = stat.tid == tid && !matches!(stat.state, 'Z' | 'X' | 'x');
@@ -199,13 +189,11 @@ impl TaskKey {
     }
 
     /// Whether this very task still lives: not another one that got its number.
-    #[must_use]
     pub fn lives(&self, machine: &Machine) -> bool {
         Self::of_at(machine, self.tid).is_some_and(|now| now.began_as_noted(self.started, self.offset_part_ns))
     }
 
     /// Whether it began at a start that was noted in the same time namespace.
-    #[must_use]
     pub fn began(&self, started: u64) -> bool {
         self.started == started
     }
@@ -213,7 +201,6 @@ impl TaskKey {
     /// Whether it began at a start that was noted in any time namespace, with [`Self::offset_part_ns`] there. The kernel adds
     /// the offset in ns and then cuts to ticks (do_task_stat in Linux's fs/proc/array.c), so the larger part may have carried
     /// the start into the next tick. With equal parts both are cut alike.
-    #[must_use]
     pub fn began_as_noted(&self, started: u64, offset_part_ns: u32) -> bool {
         let carried = match self.offset_part_ns.cmp(&offset_part_ns) {
             Ordering::Equal => None,
@@ -225,7 +212,6 @@ impl TaskKey {
 }
 
 /// All threads, by process and thread id. Those that end meanwhile are left out.
-#[must_use]
 pub fn list(machine: &Machine) -> Vec<Task> {
     let mut tasks = Vec::new();
     for process in ids(machine, "/proc") {
@@ -254,7 +240,6 @@ pub(crate) fn kernel_threads(machine: &Machine, passes: impl Fn(&str) -> bool) -
 }
 
 /// A thread by its id alone; `None` when it is gone.
-#[must_use]
 pub fn of(machine: &Machine, tid: i32) -> Option<Task> {
     let status = machine.text(format!("/proc/{tid}/status")).ok()?;
     let process = status_field(&status, "Tgid")?.parse().ok()?;
@@ -289,7 +274,6 @@ fn ids(machine: &Machine, path: &str) -> Vec<i32> {
 }
 
 /// Reads /proc/PID/stat. The name ends at the last parenthesis of the line: it may hold others.
-#[must_use]
 pub fn parse_stat(text: &str) -> Option<Stat> {
     let (head, tail) = text.rsplit_once(") ")?;
     let (tid, name) = head.split_once(" (")?;
@@ -313,7 +297,6 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
 }
 
 /// Reads /proc/PID/cgroup; lines that are none are left out.
-#[must_use]
 pub fn parse_cgroup(text: &str) -> Vec<GroupLine> {
     let line = |line: &str| {
         let mut parts = line.splitn(3, ':');
@@ -326,25 +309,21 @@ pub fn parse_cgroup(text: &str) -> Vec<GroupLine> {
 }
 
 /// The value of a line `Name:\tvalue`. A task's name has its newlines escaped, so no name can fake a line.
-#[must_use]
 pub fn status_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
 }
 
 /// Reads `Cpus_allowed_list` of /proc/PID/status.
-#[must_use]
 pub fn parse_allowed(status: &str) -> Option<CpuList> {
     status_field(status, "Cpus_allowed_list")?.parse().ok()
 }
 
 /// Reads the effective capabilities of /proc/PID/status: one bit each (capabilities(7), linux/capability.h).
-#[must_use]
 pub fn parse_capabilities(status: &str) -> Option<u64> {
     u64::from_str_radix(status_field(status, "CapEff")?, 16).ok()
 }
 
 /// Reads a mount table.
-#[must_use]
 pub fn parse_mounts(text: &str) -> Vec<Mount> {
     let line = |line: &str| {
         let mut words = line.split(' ').skip(1);

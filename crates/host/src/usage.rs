@@ -34,7 +34,6 @@ pub struct CpuTicks {
 
 impl CpuTicks {
     /// All columns together.
-    #[must_use]
     pub fn total(&self) -> u64 {
         [self.user, self.system, self.idle, self.iowait, self.irq, self.softirq, self.steal]
             .into_iter()
@@ -42,7 +41,6 @@ impl CpuTicks {
     }
 
     /// Column by column, 0 where a counter went backwards (iowait does).
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),
@@ -68,7 +66,6 @@ pub struct ProcStat {
 }
 
 /// Reads the text of /proc/stat. Columns that old kernels lack count 0.
-#[must_use]
 pub fn parse_proc_stat(text: &str, cpu: Option<u32>) -> ProcStat {
     let mut found = ProcStat::default();
     for line in text.lines() {
@@ -102,14 +99,12 @@ fn cpu_ticks<'a>(mut words: impl Iterator<Item = &'a str>) -> CpuTicks {
 }
 
 /// Time run, time ready but not running, both in ns, and how often it got a CPU, from schedstat (sched-stats.rst).
-#[must_use]
 pub fn parse_schedstat(text: &str) -> [Option<u64>; 3] {
     let mut words = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).fuse();
     std::array::from_fn(|_| words.next())
 }
 
 /// Time ready but not running, in ns. `None` where the kernel does not count it: it then writes three zeros.
-#[must_use]
 pub fn parse_schedstat_wait(text: &str) -> Option<u64> {
     let [ran, waited, _] = parse_schedstat(text);
     waited.filter(|_| ran > Some(0))
@@ -121,13 +116,11 @@ pub struct RunQueueWait(Option<File>);
 
 impl RunQueueWait {
     /// Of the calling thread, whoever reads it later.
-    #[must_use]
     pub fn of_this_thread() -> Self {
         Self(File::open("/proc/thread-self/schedstat").ok())
     }
 
     /// So far, in ns. `None` where the kernel does not count it.
-    #[must_use]
     pub fn ns(&self) -> Option<u64> {
         // Three numbers of at most 20 digits.
         let mut text = [0_u8; 80];
@@ -137,7 +130,6 @@ impl RunQueueWait {
 }
 
 /// `se.nr_migrations` from the text of /proc/PID/sched.
-#[must_use]
 pub fn parse_sched_migrations(text: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -211,7 +203,6 @@ pub struct Sampler(Box<State>);
 
 impl Sampler {
     /// Starts a span of the calling thread. `cpu` is the CPU that it is pinned to, if it is.
-    #[must_use]
     pub fn start(cpu: Option<u32>) -> Self {
         let machine_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let mut state = Box::new(State {
@@ -253,13 +244,11 @@ impl Sampler {
     }
 
     /// Ends the span. Call it on the thread that started it.
-    #[must_use]
     pub fn finish(self) -> EndUsage {
         self.finish_with_own().0
     }
 
     /// As [`Sampler::finish`], with the thread's own CPU time in ns, to tell it from other tasks on its CPU.
-    #[must_use]
     pub fn finish_with_own(mut self) -> (EndUsage, u64) {
         // The first act: reading /proc below may fault, and that is not the span's.
         let thread_after = getrusage(UsageWho::RUSAGE_THREAD).ok();

@@ -16,20 +16,17 @@ impl Subnet {
     pub const PREFIX6: u8 = 64;
 
     /// The first network that is not taken.
-    #[must_use]
     pub fn first_free(taken: &[Self]) -> Option<Self> {
         (0..Self::COUNT).map(Self).find(|subnet| !taken.contains(subnet))
     }
 
     /// IPv4 address of a host, counted from 0.
-    #[must_use]
     pub fn ipv4(self, host: u8) -> Ipv4Addr {
         let [high, low] = self.0.to_be_bytes();
         Ipv4Addr::new(198, 18 + high, low, host.saturating_add(1))
     }
 
     /// IPv6 address of a host, counted from 0. The fourth group is the number of the network, written in hexadecimal.
-    #[must_use]
     pub fn ipv6(self, host: u8) -> Ipv6Addr {
         Ipv6Addr::new(0xfd00, 0x198, 0x18, self.0, 0, 0, 0, u16::from(host) + 1)
     }

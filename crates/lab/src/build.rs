@@ -36,14 +36,12 @@ pub struct LabSpec {
 
 impl LabSpec {
     /// Two hosts joined by a veth pair, owned by the calling process.
-    #[must_use]
     pub fn new(name: &str) -> Self {
         let (name, owner) = (name.to_owned(), Owner::this_process());
         Self { name, kind: LabKind::Netns, hosts: 2, first: 0, ports: Vec::new(), owner, keeper: None }
     }
 
     /// The lab that a plan asks for, owned by the calling process.
-    #[must_use]
     pub fn from_plan(name: &str, plan: &LabPlan) -> Self {
         Self { kind: plan.kind, hosts: plan.hosts, ports: plan.ports.clone(), ..Self::new(name) }
     }
@@ -109,13 +107,11 @@ pub struct LabHost {
 
 impl LabHost {
     /// The file to enter its namespace by (setns(2)); absent on a loopback lab.
-    #[must_use]
     pub fn netns_path(&self) -> Option<PathBuf> {
         self.netns.as_ref().map(|netns| PathBuf::from(NETNS_FOLDER).join(netns))
     }
 
     /// Its IPv4 address.
-    #[must_use]
     pub fn address(&self) -> IpAddr {
         IpAddr::V4(self.ipv4)
     }
@@ -169,7 +165,6 @@ pub struct Batch {
 
 impl LabRecord {
     /// Plans a lab's names and addresses. `ports` are the states of the spec's ports, in its order.
-    #[must_use]
     pub fn plan(spec: &LabSpec, subnet: Option<Subnet>, has_ipv6: bool, ports: Vec<Port>) -> Self {
         let mut ports = ports.into_iter();
         let hosts = ('a'..='z')
@@ -239,13 +234,11 @@ impl LabRecord {
     }
 
     /// Why it is stale, once its owner is gone.
-    #[must_use]
     pub fn why_stale(&self) -> &str {
         self.ended.as_deref().unwrap_or("its owner is gone")
     }
 
     /// The lab in a plan that uses it.
-    #[must_use]
     pub fn as_plan(&self) -> LabPlan {
         let kernels: Vec<&str> = self.guests.iter().map(|guest| guest.kernel.as_str()).collect();
         let guest = self.guests.first();
@@ -261,7 +254,6 @@ impl LabRecord {
     }
 
     /// The guest that a host is in.
-    #[must_use]
     pub fn guest_of(&self, host: &str) -> Option<&GuestRecord> {
         self.guests.iter().find(|guest| guest.hosts.iter().any(|name| name == host))
     }
@@ -272,7 +264,6 @@ impl LabRecord {
     }
 
     /// Process ids and names of the programs that run in its namespaces now.
-    #[must_use]
     pub fn processes(&self) -> Vec<(u32, String)> {
         let inodes: Vec<u64> =
             self.namespaces().filter_map(|netns| host::netns::inode_of(&Path::new(NETNS_FOLDER).join(netns))).collect();
@@ -280,7 +271,6 @@ impl LabRecord {
     }
 
     /// The commands for `ip` that make the lab, in this order.
-    #[must_use]
     pub fn batches(&self) -> Vec<Batch> {
         let mut outside: Vec<String> = self.namespaces().map(|netns| format!("netns add {netns}")).collect();
         let placed: Vec<(&LabHost, &str)> =

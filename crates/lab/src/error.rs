@@ -53,7 +53,6 @@ impl LabError {
     }
 
     /// Exit code: 2 for what the caller can put right by asking otherwise, 130 for an interruption, 1 for a failure.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Refused(_) => 2,

@@ -101,13 +101,11 @@ impl Lab {
     }
 
     /// What it consists of.
-    #[must_use]
     pub fn record(&self) -> &LabRecord {
         &self.record
     }
 
     /// Its hosts.
-    #[must_use]
     pub fn hosts(&self) -> &[LabHost] {
         &self.record.hosts
     }

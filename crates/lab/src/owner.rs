@@ -27,7 +27,6 @@ pub enum Owner {
 
 impl Owner {
     /// The calling process.
-    #[must_use]
     pub fn this_process() -> Self {
         let pid = std::process::id();
         let key = key(pid);
@@ -51,7 +50,6 @@ impl Owner {
     }
 
     /// Whether the lab has no owner any more. A process that cannot be judged (another PID namespace) counts as alive.
-    #[must_use]
     pub fn is_gone(&self) -> bool {
         match self {
             Self::Persistent => false,

@@ -30,13 +30,11 @@ pub struct Lock {
 
 impl Registry {
     /// A registry in another folder than the usual one: /run/windhover/labs, for users other than root that of their session.
-    #[must_use]
     pub fn at(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
 
     /// Where the labs are written down.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -115,7 +113,6 @@ impl Registry {
     }
 
     /// Addresses that labs gave to the calling process' network namespace, which only hosts of the same lab reach.
-    #[must_use]
     pub fn own_addresses(&self) -> Vec<IpAddr> {
         let namespace = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
         let own = namespace(Path::new("/proc/self/ns/net"));

@@ -150,13 +150,11 @@ impl Load {
     }
 
     /// How it works, for the record: the compiler used, or its substitute.
-    #[must_use]
     pub fn method(&self) -> &str {
         &self.method
     }
 
     /// The folder that its files are in, while it runs.
-    #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.scratch.as_ref().map(Scratch::path)
     }

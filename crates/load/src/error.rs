@@ -55,7 +55,6 @@ impl LoadError {
     }
 
     /// The design's exit code: 2 for what was asked for and cannot be, 1 for what failed on the way.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Refused(_)

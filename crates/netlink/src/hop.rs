@@ -74,7 +74,6 @@ pub struct Route {
 
 impl Route {
     /// Reads an object of an answer; `None`: it is no route.
-    #[must_use]
     pub fn read(kind: u16, body: &[u8]) -> Option<Self> {
         let route_type = *body.get(7).filter(|_| kind == RTM_NEWROUTE)?;
         let (local, unicast) = (route_type == RTN_LOCAL, route_type == RTN_UNICAST);
@@ -121,7 +120,6 @@ pub struct Link {
 
 impl Link {
     /// Reads an object of an answer; `None`: it is no link.
-    #[must_use]
     pub fn read(kind: u16, body: &[u8]) -> Option<Self> {
         if kind != RTM_NEWLINK {
             return None;
@@ -156,7 +154,6 @@ pub struct Neighbour {
 
 impl Neighbour {
     /// Reads an object of an answer; `None`: it is no neighbour.
-    #[must_use]
     pub fn read(kind: u16, body: &[u8]) -> Option<Self> {
         let state = u16_at(body, 8).filter(|_| kind == RTM_NEWNEIGH)?;
         let mac = Attributes(body.get(NEIGHBOUR..)?).of(NDA_LLADDR).and_then(|mac| mac.try_into().ok());

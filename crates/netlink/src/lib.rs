@@ -44,7 +44,6 @@ pub struct Request(Vec<u8>);
 
 impl Request {
     /// A message of type `kind` that begins with a structure of the protocol (`struct rtmsg`, `struct genlmsghdr`).
-    #[must_use]
     pub fn new(kind: u16, asks: Asks, structure: &[u8]) -> Self {
         let flags = match asks {
             Asks::One => NLM_F_REQUEST | NLM_F_ACK,
@@ -69,7 +68,6 @@ impl Request {
     }
 
     /// The bytes to send.
-    #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         let length = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
         if let Some(start) = self.0.first_chunk_mut::<4>() {
@@ -80,7 +78,6 @@ impl Request {
 }
 
 /// An attribute by itself, padded to a multiple of 4 bytes. Its payload has less than 64 KiB.
-#[must_use]
 pub fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + payload.len()).unwrap_or(4);
     let mut bytes = length.to_ne_bytes().to_vec();
@@ -133,7 +130,6 @@ pub struct Attributes<'a>(pub &'a [u8]);
 
 impl<'a> Attributes<'a> {
     /// The first attribute of this type.
-    #[must_use]
     pub fn of(mut self, kind: u16) -> Option<&'a [u8]> {
         self.find(|(found, _)| *found == kind).map(|(_, payload)| payload)
     }
@@ -153,7 +149,6 @@ impl<'a> Iterator for Attributes<'a> {
 }
 
 /// An unsigned number of 1, 2, 4 or 8 bytes: netlink's `uint` has as many as it needs.
-#[must_use]
 pub fn number(payload: &[u8]) -> Option<u64> {
     match payload.len() {
         1 => payload.first().map(|&byte| byte.into()),
@@ -165,19 +160,16 @@ pub fn number(payload: &[u8]) -> Option<u64> {
 }
 
 /// A number as netlink's `uint` and `u32` both take it: 4 bytes, 8 where 4 do not hold it.
-#[must_use]
 pub fn uint(value: u64) -> Vec<u8> {
     u32::try_from(value).map_or_else(|_| value.to_ne_bytes().to_vec(), |small| small.to_ne_bytes().to_vec())
 }
 
 /// The 2 bytes at an offset.
-#[must_use]
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 /// The 4 bytes at an offset.
-#[must_use]
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }

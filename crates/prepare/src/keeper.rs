@@ -37,7 +37,6 @@ pub enum KeeperError {
 }
 
 /// The key of this process, to be named as owner of a set.
-#[must_use]
 pub fn this_process() -> Option<TaskKey> {
     TaskKey::of(i32::try_from(std::process::id()).ok()?)
 }

@@ -20,13 +20,11 @@ pub struct Kernel {
 
 impl Kernel {
     /// The running system.
-    #[must_use]
     pub fn running() -> Self {
         Self::at(Machine::running())
     }
 
     /// Knobs below a root. Below another than `/`, tasks are what its /proc shows; services need [`Kernel::with_systemctl`].
-    #[must_use]
     pub fn at(machine: Machine) -> Self {
         Self { machine, systemctl: None, tools: None, windhover: None }
     }
@@ -50,7 +48,6 @@ impl Kernel {
     }
 
     /// The part that is files.
-    #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
     }

@@ -17,7 +17,6 @@ pub struct StateCopy {
 
 impl StateCopy {
     /// Whether an undo failed because its log cannot be written.
-    #[must_use]
     pub fn helps(error: &UndoError) -> bool {
         matches!(error, UndoError::Log { cause, .. } if cause.kind() == io::ErrorKind::ReadOnlyFilesystem)
     }

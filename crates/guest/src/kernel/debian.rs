@@ -24,7 +24,6 @@ const PACKAGES: [Package; 4] = [
 const UNUSED: [&str; 5] = ["sound", "drivers/gpu", "drivers/media", "drivers/staging", "drivers/net/wireless"];
 
 /// The names of all kernels that can be fetched.
-#[must_use]
 pub fn names() -> Vec<&'static str> {
     PACKAGES.iter().map(|package| package.name).collect()
 }

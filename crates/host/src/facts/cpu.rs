@@ -16,7 +16,6 @@ pub struct CpuInfo {
 }
 
 /// Reads the text of /proc/cpuinfo. x86 has `model name` and `flags`; ARM often has neither.
-#[must_use]
 pub fn parse_cpuinfo(text: &str) -> CpuInfo {
     let mut info = CpuInfo::default();
     for line in text.lines() {

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 
 /// PRETTY_NAME from the text of os-release(5), else NAME.
-#[must_use]
 pub fn parse_os_release(text: &str) -> Option<String> {
     let value = |wanted: &str| {
         text.lines().find_map(|line| {
@@ -21,13 +20,11 @@ pub fn parse_os_release(text: &str) -> Option<String> {
 }
 
 /// CONFIG_HZ from a kernel's configuration.
-#[must_use]
 pub fn parse_config_hz(config: &str) -> Option<u32> {
     config.lines().find_map(|line| line.trim().strip_prefix("CONFIG_HZ=")?.parse().ok())
 }
 
 /// The value of a word of the kernel's command line; the last one counts.
-#[must_use]
 pub fn boot_value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.split_ascii_whitespace().filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).next_back()
 }
@@ -92,7 +89,6 @@ pub struct PreemptionEvidence<'a> {
 /// The version names what was compiled in. A dynamic kernel's mode comes from debugfs, else from the command line, else
 /// from the configuration's default, else it is left out. A version that names nothing is voluntary or none, which only
 /// the configuration tells apart.
-#[must_use]
 pub fn preemption(evidence: &PreemptionEvidence<'_>) -> String {
     let configured = |option: &str| {
         evidence.config.is_some_and(|config| config.lines().any(|line| line.trim() == format!("{option}=y")))

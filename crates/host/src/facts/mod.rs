@@ -30,13 +30,11 @@ fn read(machine: &Machine, path: &str) -> Option<String> {
 const TRACERS: [&str; 2] = ["/sys/kernel/tracing/available_tracers", "/sys/kernel/debug/tracing/available_tracers"];
 
 /// The lines of the running kernel's configuration that set something; `None` where it cannot be read.
-#[must_use]
 pub fn kernel_config(machine: &Machine) -> Option<String> {
     kernel::config(machine).as_deref().map(model::kconfig::set_lines)
 }
 
 /// Facts of the machine: the same for all its network namespaces.
-#[must_use]
 pub fn machine(machine: &Machine) -> MachineFacts {
     let release = read(machine, "/proc/sys/kernel/osrelease");
     let version = read(machine, "/proc/sys/kernel/version");
@@ -102,13 +100,11 @@ pub fn machine(machine: &Machine) -> MachineFacts {
 }
 
 /// The real-time variants of Linux that this machine is found to run, each with what gave it away.
-#[must_use]
 pub fn realtime_variants(machine: &Machine, facts: &MachineFacts) -> Vec<RealtimeVariant> {
     variant::all(machine, facts.preemption.as_deref())
 }
 
 /// Facts of the host, that is of the calling thread's network namespace.
-#[must_use]
 pub fn host(machine: &Machine) -> HostFacts {
     HostFacts {
         boot_id: read(machine, "/proc/sys/kernel/random/boot_id").unwrap_or_default(),

@@ -99,7 +99,6 @@ fn model(machine: &Machine, bus: &str, pci_ids: Option<&str>) -> Option<String> 
 }
 
 /// Names of a vendor and its device in pci.ids, where devices follow their vendor after a tab; `None`: not listed.
-#[must_use]
 pub fn parse_pci_ids(text: &str, vendor: &str, device: &str) -> Option<String> {
     let named = |line: &str, number: &str| Some(line.strip_prefix(number)?.strip_prefix("  ")?.trim().to_owned());
     let mut lines = text.lines();

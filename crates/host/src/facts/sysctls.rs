@@ -54,7 +54,6 @@ const INITIAL_NETWORK: [&str; 15] = [
 ];
 
 /// Whether this is the name of a sysctl that some kernel has: those recorded here.
-#[must_use]
 pub fn is_known_sysctl(name: &str) -> bool {
     [&MACHINE[..], &INITIAL_NETWORK, &HOST].iter().any(|names| names.contains(&name))
 }

@@ -16,7 +16,6 @@ pub struct Row {
 
 impl Row {
     /// The rows of a file by name (`24`, `LOC`, `RCU`).
-    #[must_use]
     pub fn table(text: &str) -> BTreeMap<String, Self> {
         let mut lines = text.lines();
         let columns: Vec<u32> = lines
@@ -72,7 +71,6 @@ impl Kind {
     }
 
     /// The word that a table shows.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Device => "device",
@@ -117,7 +115,6 @@ impl Counts {
     }
 
     /// What came since an earlier look, the busiest first. New rows are left out: their begin is unknown.
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Vec<InterruptCount> {
         let rows = self.interrupts.iter().map(|row| (Kind::of_interrupt(row.0), row, &earlier.interrupts));
         let vectors = self.softirqs.iter().map(|row| (Kind::Softirq, row, &earlier.softirqs));
@@ -147,19 +144,16 @@ impl InterruptCount {
     }
 
     /// The number of a device's interrupt.
-    #[must_use]
     pub fn number(&self) -> Option<u32> {
         self.name.parse().ok().filter(|_| self.kind == Kind::Device)
     }
 
     /// How often it came to any of these CPUs.
-    #[must_use]
     pub fn to(&self, cpus: &model::CpuList) -> u64 {
         cpus.iter().filter_map(|cpu| self.counts.get(&cpu)).fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// The chip that a device's interrupt comes from, without the device's address: `PCI-MSIX`, `IO-APIC`.
-    #[must_use]
     pub fn chip(&self) -> Option<&str> {
         let chip = self.what.split(' ').next().filter(|_| self.kind == Kind::Device)?;
         Some(chip.rsplit_once('-').filter(|(_, address)| address.contains(':')).map_or(chip, |(name, _)| name))

@@ -21,19 +21,16 @@ pub enum KnobError {
 
 impl KnobError {
     /// This system has no such setting.
-    #[must_use]
     pub fn absent(knob: &Knob) -> Self {
         Self::Absent(Box::new(knob.clone()))
     }
 
     /// It cannot be set here; why, on one line.
-    #[must_use]
     pub fn unsupported(knob: &Knob, why: impl Into<String>) -> Self {
         Self::Unsupported { knob: Box::new(knob.clone()), why: why.into() }
     }
 
     /// A failed read: what is not there is [`Self::Absent`].
-    #[must_use]
     pub fn reading(knob: &Knob, cause: io::Error) -> Self {
         let knob = Box::new(knob.clone());
         match cause.kind() {
@@ -43,7 +40,6 @@ impl KnobError {
     }
 
     /// A failed write: what is not there is [`Self::Absent`].
-    #[must_use]
     pub fn writing(knob: &Knob, value: &str, cause: io::Error) -> Self {
         match cause.kind() {
             io::ErrorKind::NotFound => Self::absent(knob),
@@ -52,19 +48,16 @@ impl KnobError {
     }
 
     /// A failed write of a setting that is there, though a program or group may be missing: an undo must not drop the setting.
-    #[must_use]
     pub fn unwritten(knob: &Knob, value: &str, cause: io::Error) -> Self {
         Self::Write { knob: Box::new(knob.clone()), value: value.to_owned(), cause }
     }
 
     /// Whether the kernel may take it a moment later (EBUSY, EAGAIN, EINTR).
-    #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(self.errno(), Some(libc::EBUSY | libc::EAGAIN | libc::EINTR))
     }
 
     /// The kernel's error number, where there is one.
-    #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Read { cause, .. } | Self::Write { cause, .. } => cause.raw_os_error(),

@@ -90,14 +90,12 @@ const FEATURES: [(&str, &str, &[&str]); 13] = [
 ];
 
 /// The kernel's names of what a feature's name switches: `tso` is four, `gro` and `rx-gro` are one.
-#[must_use]
 pub fn features_of(name: &str) -> Vec<String> {
     let known = FEATURES.iter().find(|(short, long, _)| [short, long].contains(&&name));
     known.map_or_else(|| vec![name.to_owned()], |(.., kernel)| kernel.iter().map(|name| (*name).to_owned()).collect())
 }
 
 /// All names of features: the running kernel's, and those of ethtool(8). `None` where the kernel does not list its own.
-#[must_use]
 pub fn feature_names() -> Option<Vec<String>> {
     // Each device lists all features, and every network namespace has this one.
     let kernel = Ethtool::open().ok()?.all_features("lo")?;
@@ -117,7 +115,6 @@ pub(super) fn canonical(part: EthtoolPart, name: &str) -> String {
 }
 
 /// The properties of a part that can be written; empty for features, which differ by device.
-#[must_use]
 pub fn names(part: EthtoolPart) -> Vec<&'static str> {
     layout(part).map_or_else(Vec::new, |layout| {
         layout.names.iter().copied().filter(|name| !layout.read_only.contains(name)).collect()
@@ -125,7 +122,6 @@ pub fn names(part: EthtoolPart) -> Vec<&'static str> {
 }
 
 /// Whether a property is on or off, and not a number.
-#[must_use]
 pub fn is_switch(part: EthtoolPart, name: &str) -> bool {
     layout(part).is_none_or(|layout| layout.switches.contains(&name))
 }

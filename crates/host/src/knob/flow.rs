@@ -168,7 +168,6 @@ fn table(ethtool: &Ethtool, device: &str) -> Result<(u64, Vec<u32>), DeviceError
 }
 
 /// A free location outside `taken`, from the end, which drivers treat as the lowest priority; `None` where there is none.
-#[must_use]
 pub fn free_location(device: &str, taken: &[u32]) -> Option<u32> {
     let (size, used) = table(&Ethtool::open().ok()?, device).ok()?;
     let size = u32::try_from(size & !SPECIAL_LOCATIONS).ok()?.min(MOST_RULES);
@@ -176,7 +175,6 @@ pub fn free_location(device: &str, taken: &[u32]) -> Option<u32> {
 }
 
 /// The locations of the device's table that hold a rule; none where it has no table.
-#[must_use]
 pub fn flow_locations(device: &str) -> Vec<u32> {
     let table = Ethtool::open().ok().and_then(|ethtool| table(&ethtool, device).ok());
     table.map(|(_, used)| used).unwrap_or_default()

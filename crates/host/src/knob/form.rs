@@ -23,7 +23,6 @@ pub enum Form {
 
 impl Form {
     /// The value in a file's content.
-    #[must_use]
     pub fn value(self, content: &str) -> String {
         let words = content.split_ascii_whitespace();
         match self {
@@ -40,7 +39,6 @@ impl Form {
     }
 
     /// Whether two values are the same.
-    #[must_use]
     pub fn same(self, a: &str, b: &str) -> bool {
         let (a, b) = (self.value(a), self.value(b));
         match self {
@@ -59,7 +57,6 @@ impl Form {
     }
 
     /// What is written to a file that has the value `now` so that it becomes `wanted`.
-    #[must_use]
     pub fn to_write(self, now: &str, wanted: &str) -> String {
         if self != Self::Controllers {
             return wanted.to_owned();

@@ -27,31 +27,26 @@ pub struct Machine {
 
 impl Machine {
     /// The running system.
-    #[must_use]
     pub fn running() -> Self {
         Self::at("/")
     }
 
     /// A tree of files: `at("/tmp/t")` reads /tmp/t/proc/sys/….
-    #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
     /// Where the tree begins.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// Whether this is the running system and not a tree of files.
-    #[must_use]
     pub fn is_running(&self) -> bool {
         self.root == Path::new("/")
     }
 
     /// A path of the system, in this tree. Links below it are followed by whoever opens it: rather use [`Self::text`].
-    #[must_use]
     pub fn path(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
@@ -72,7 +67,6 @@ impl Machine {
     }
 
     /// A CPU list in a file; `None` where there is none. A kernel without an option prints `(null)`.
-    #[must_use]
     pub fn cpu_list(&self, path: impl AsRef<Path>) -> Option<CpuList> {
         match self.trimmed(path).ok()?.as_str() {
             "(null)" => Some(CpuList::default()),
@@ -81,7 +75,6 @@ impl Machine {
     }
 
     /// Numbers of the entries of a directory whose names are `prefix` and a number, ascending; none where it cannot be read.
-    #[must_use]
     pub fn numbers(&self, path: impl AsRef<Path>, prefix: &str) -> Vec<u32> {
         let names = self.names(path).unwrap_or_default();
         let mut found: Vec<u32> = names.iter().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
@@ -90,7 +83,6 @@ impl Machine {
     }
 
     /// Version and patch level of the kernel: `6.18.44-x` is (6, 18).
-    #[must_use]
     pub fn kernel_version(&self) -> Option<(u32, u32)> {
         model::known::version(&self.trimmed("/proc/sys/kernel/osrelease").ok()?)
     }
@@ -132,13 +124,11 @@ impl Machine {
     }
 
     /// Whether there is a file or directory, after following links.
-    #[must_use]
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.open(path.as_ref(), OFlag::O_PATH).is_ok()
     }
 
     /// Whether there is a directory, after following links.
-    #[must_use]
     pub fn is_directory(&self, path: impl AsRef<Path>) -> bool {
         self.open(path.as_ref(), OFlag::O_PATH | OFlag::O_DIRECTORY).is_ok()
     }

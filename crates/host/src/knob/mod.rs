@@ -136,25 +136,21 @@ impl std::hash::Hash for TaskKey {
 
 impl Knob {
     /// A file compared as text.
-    #[must_use]
     pub fn text(path: impl Into<PathBuf>) -> Self {
         Self::File { path: path.into(), form: Form::Text }
     }
 
     /// A file of the given form.
-    #[must_use]
     pub fn file(path: impl Into<PathBuf>, form: Form) -> Self {
         Self::File { path: path.into(), form }
     }
 
     /// A sysctl by its dotted name: `net.core.busy_poll` is /proc/sys/net/core/busy_poll (sysctl(8)).
-    #[must_use]
     pub fn sysctl(name: &str) -> Self {
         Self::text(PathBuf::from("/proc/sys").join(name.replace('.', "/")))
     }
 
     /// Whether this can be a setting: a log that names another file is not ours. Groups' files are known by name alone.
-    #[must_use]
     pub fn is_possible(&self) -> bool {
         let plain = |path: &Path| path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
         match self {
@@ -172,7 +168,6 @@ impl Knob {
 
     /// Whether each network namespace has its own: what is set of it goes with the namespace. Of /proc/sys/net that is what a
     /// namespace other than the machine's first can write.
-    #[must_use]
     pub fn is_of_network_namespace(&self) -> bool {
         match self {
             Self::Ethtool { .. } | Self::Flow { .. } | Self::Napi { .. } => true,
@@ -183,7 +178,6 @@ impl Knob {
 
     /// Knobs that the kernel changes with this one: transparent huge pages raise `vm.min_free_kbytes` and do not lower it
     /// again (mm/khugepaged.c, `set_recommended_min_free_kbytes`).
-    #[must_use]
     pub fn changes_also(&self) -> Vec<Self> {
         match self {
             Self::File { path, .. } if path.ends_with("kernel/mm/transparent_hugepage/enabled") => {
@@ -194,7 +188,6 @@ impl Knob {
     }
 
     /// Whether two texts are the same value of this knob.
-    #[must_use]
     pub fn same(&self, a: &str, b: &str) -> bool {
         match self {
             Self::File { form, .. } => form.same(a, b),
@@ -228,7 +221,6 @@ impl fmt::Display for TaskKey {
 
 impl EthtoolPart {
     /// The word used in keys of profiles (`nic.coalesce.rx-usecs`) and messages.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Coalesce => "coalesce",

@@ -52,7 +52,6 @@ pub struct Napi {
 
 impl Napi {
     /// A setting by the name that its knob has; absent where the kernel does not tell it.
-    #[must_use]
     pub fn setting(&self, name: &str) -> Option<u64> {
         match name {
             "threaded" => self.threaded,
@@ -117,7 +116,6 @@ fn absent(cause: io::Error) -> DeviceError {
 }
 
 /// The NAPI instances of a device by its index; empty where the kernel does not tell.
-#[must_use]
 pub(crate) fn napis(device_index: u32) -> Vec<Napi> {
     let mut found = Vec::new();
     if let Ok(family) = family() {
@@ -130,7 +128,6 @@ pub(crate) fn napis(device_index: u32) -> Vec<Napi> {
 }
 
 /// XDP of a device by its index (enum netdev_xdp_act: 1 in the driver, 2 redirects, 8 zero copy); `None`: not known.
-#[must_use]
 pub(crate) fn xdp_features(device_index: u32) -> Option<u64> {
     const DEVICE_GET: u8 = 1;
     const DEVICE_IFINDEX: u16 = 1;

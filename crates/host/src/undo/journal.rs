@@ -21,7 +21,6 @@ pub struct Change {
 
 impl Change {
     /// A change to exactly this value.
-    #[must_use]
     pub fn new(knob: Knob, wanted: impl Into<String>, why: &str) -> Self {
         Self { knob, wanted: wanted.into(), why: why.to_owned(), exact: true }
     }
@@ -64,13 +63,11 @@ impl Drop for Changes {
 
 impl Changes {
     /// Its name.
-    #[must_use]
     pub fn id(&self) -> &SetId {
         &self.id
     }
 
     /// Whether it holds no change: then there is nothing to undo.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.held == 0
     }

@@ -39,7 +39,6 @@ pub enum SetNamespace {
 
 impl StateDir {
     /// The state directory of the calling thread's network namespace: in the machine's first one this one.
-    #[must_use]
     pub fn of_this_namespace(&self) -> Self {
         match (netns::is_initial(), netns::inode()) {
             (Some(false), Some(inode)) => Self::at(self.path().join(format!("{PREFIX}{inode}"))),
@@ -48,13 +47,11 @@ impl StateDir {
     }
 
     /// Inode of the network namespace that this state directory belongs to, where it belongs to one.
-    #[must_use]
     pub fn inode_of_namespace(&self) -> Option<u64> {
         self.path().file_name()?.to_str()?.strip_prefix(PREFIX)?.parse().ok()
     }
 
     /// Where the settings of a change set in this directory are.
-    #[must_use]
     pub fn namespace_of(&self, header: &SetHeader) -> SetNamespace {
         let Some(inode) = header.netns().or_else(|| self.inode_of_namespace()) else {
             return if header.is_unreadable() { SetNamespace::Lost } else { SetNamespace::This };
@@ -90,7 +87,6 @@ impl StateDir {
 
 impl SetHeader {
     /// Inode of the network namespace whose settings the set changed; absent where it changed none or only the machine's.
-    #[must_use]
     pub fn netns(&self) -> Option<u64> {
         self.details.get("netns")?.as_u64()
     }

@@ -92,7 +92,6 @@ pub struct UndoReport {
 
 impl UndoReport {
     /// Whether everything is as it was before the set.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.conflicts.is_empty() && self.failed.is_empty() && self.lost.is_empty()
     }
@@ -111,14 +110,12 @@ impl UndoReport {
 
 impl StateDir {
     /// The usual place: `WINDHOVER_STATE`, or /run/windhover.
-    #[must_use]
     pub fn usual() -> Self {
         let path = std::env::var_os("WINDHOVER_STATE").map_or_else(|| PathBuf::from(USUAL), PathBuf::from);
         Self { path, boot: None }
     }
 
     /// Another place.
-    #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), boot: None }
     }
@@ -130,7 +127,6 @@ impl StateDir {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -353,7 +349,6 @@ pub struct ChangeInForce {
 
 impl SetHeader {
     /// A header of this moment and this format.
-    #[must_use]
     pub fn new(what: impl Into<String>, command: impl Into<String>, owner: Option<TaskKey>) -> Self {
         Self {
             format: FORMAT,

@@ -96,19 +96,16 @@ impl Client {
     }
 
     /// How many times longer than usual what it does may take, in this machine's time.
-    #[must_use]
     pub fn patience(&self) -> u32 {
         self.patience
     }
 
     /// The host's name in the plan.
-    #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
     /// Who answered.
-    #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.identity
     }

@@ -27,19 +27,16 @@ pub struct AgentCommand {
 
 impl AgentCommand {
     /// `PROGRAM agent` on a host of a lab.
-    #[must_use]
     pub fn on_lab_host(program: &Path, host: &LabHost) -> Self {
         Self { netns: host.netns_path(), ..Self::of(&[program.to_string_lossy().into_owned(), "agent".to_owned()]) }
     }
 
     /// Any command, such as `ssh b windhover agent`.
-    #[must_use]
     pub fn of(argv: &[String]) -> Self {
         Self { argv: argv.to_vec(), netns: None, socket: None, patience: 1 }
     }
 
     /// The socket of an agent's pipe, such as a guest has.
-    #[must_use]
     pub fn at_socket(socket: PathBuf, patience: u32) -> Self {
         Self { socket: Some(socket), patience, ..Self::of(&[]) }
     }
@@ -68,7 +65,6 @@ pub enum PipeError {
 
 impl PipeError {
     /// The design's exit code: 5 for a lost host, 2 for a command or build to be put right, else the agent's.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Start { .. } | Self::Build(_) => 2,
@@ -78,7 +74,6 @@ impl PipeError {
     }
 
     /// Whether the agent is gone and the client cannot be used again.
-    #[must_use]
     pub fn is_lost(&self) -> bool {
         !matches!(self, Self::Failed { .. })
     }

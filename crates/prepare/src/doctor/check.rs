@@ -184,7 +184,6 @@ impl Check {
     }
 
     /// The part of the id before the dot.
-    #[must_use]
     pub fn section(&self) -> &'static str {
         self.id.split('.').next().unwrap_or_default()
     }
@@ -225,7 +224,6 @@ pub(crate) fn names_of(tasks: &[&Task], most: usize) -> String {
 }
 
 /// A few of many names: `a, b, c and 12 more`.
-#[must_use]
 pub fn some_of<T: fmt::Display>(all: impl IntoIterator<Item = T>, most: usize) -> String {
     let all: Vec<String> = all.into_iter().map(|item| item.to_string()).collect();
     if all.len() <= most + 1 {

@@ -35,7 +35,6 @@ pub struct Difference {
 
 impl Comparison {
     /// Whether something differs that should not.
-    #[must_use]
     pub fn differs(&self) -> bool {
         self.differences.iter().any(|difference| difference.should_match)
     }
@@ -153,7 +152,6 @@ fn word(value: &serde_json::Value) -> String {
 }
 
 /// Compares two documents.
-#[must_use]
 pub fn compare(a: &Document, b: &Document) -> Comparison {
     let mut found = Differences::default();
     let substrate = |document: &Document| Some(document.substrate.word().to_owned());

@@ -182,7 +182,6 @@ impl fmt::Display for Remedy {
 }
 
 /// A setting as a word of a shell.
-#[must_use]
 pub fn shell_word(setting: &model::Setting) -> String {
     let text = setting.to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "=._-,:/".contains(c);
@@ -218,13 +217,11 @@ model::words! {
 
 impl Document {
     /// How many findings have this severity.
-    #[must_use]
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
     /// The greatest severity found.
-    #[must_use]
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
     }

@@ -71,14 +71,12 @@ pub struct Throttle {
 
 impl Throttle {
     /// The duration in seconds.
-    #[must_use]
     pub fn seconds(&self) -> f64 {
         self.duration_ns as f64 / 1e9
     }
 
     /// Whether the stall is one of throttling or of the fair server: 50 ms a second with the kernel's defaults. A
     /// hypervisor's stalls are shorter, mostly.
-    #[must_use]
     pub fn is_throttled(&self) -> bool {
         self.longest_ns > 20_000_000
     }
@@ -86,19 +84,16 @@ impl Throttle {
 
 impl Measured {
     /// The duration in seconds.
-    #[must_use]
     pub fn seconds(&self) -> f64 {
         self.duration_ns as f64 / 1e9
     }
 
     /// A count as a rate.
-    #[must_use]
     pub fn per_second(&self, count: u64) -> f64 {
         if self.duration_ns == 0 { 0.0 } else { count as f64 / self.seconds() }
     }
 
     /// The share of its time that the thread did not get.
-    #[must_use]
     pub fn lost_percent(&self) -> f64 {
         if self.duration_ns == 0 { 0.0 } else { self.lost_ns as f64 * 100.0 / self.duration_ns as f64 }
     }

@@ -78,7 +78,6 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
 }
 
 /// The first of these that is neither a check's id nor a section.
-#[must_use]
 pub fn unknown_check(only: &[String]) -> Option<&String> {
     only.iter().find(|wanted| !checks().any(|check| selects(wanted, check)))
 }
@@ -93,13 +92,11 @@ pub fn examine(machine: &Machine, options: &DoctorOptions) -> Result<Document, S
 }
 
 /// The CPUs that an examination with these options is about.
-#[must_use]
 pub fn scope_of(machine: &Machine, options: &DoctorOptions) -> CpuList {
     subject::scope(machine, &options.cpus).0
 }
 
 /// Examines a machine with a snapshot that was taken before, for instance with measurements in it.
-#[must_use]
 pub fn examine_with(machine: &Machine, options: &DoctorOptions, snapshot: Snapshot) -> Document {
     let facts = host::facts::machine(machine);
     let realtime = host::facts::realtime_variants(machine, &facts);
@@ -130,7 +127,6 @@ pub fn examine_with(machine: &Machine, options: &DoctorOptions, snapshot: Snapsh
 }
 
 /// JSON schema of [`Document`]: pretty-printed, a newline at the end.
-#[must_use]
 pub fn schema() -> String {
     let mut text = serde_json::to_string_pretty(&schemars::schema_for!(Document)).unwrap_or_default();
     text.push('\n');

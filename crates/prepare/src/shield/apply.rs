@@ -345,7 +345,6 @@ pub struct AffinityGuard {
 }
 
 /// Moves the calling thread to other CPUs, until the guard is dropped: whoever makes a shield must not work on it.
-#[must_use]
 pub fn leave_cpus(housekeeping: &CpuList) -> AffinityGuard {
     let before = task::allowed_cpus().ok();
     let mine = before.as_ref().map(|cpus| cpus.common(housekeeping)).filter(|cpus| !cpus.is_empty());

@@ -34,7 +34,6 @@ impl ShieldError {
     }
 
     /// Exit code: 2 for what is refused before a change and for a partition that is not isolated, 1 for what fails.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Step { cause, .. } => cause.exit_code(),

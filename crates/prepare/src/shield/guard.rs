@@ -42,7 +42,6 @@ impl std::fmt::Display for Drift {
 
 impl Guard {
     /// A guard of the shield of this spec.
-    #[must_use]
     pub fn new(kernel: Kernel, state: StateDir, spec: ShieldSpec) -> Self {
         Self { kernel, state, spec }
     }

@@ -37,13 +37,11 @@ pub struct ShieldPlan {
 
 impl ShieldPlan {
     /// Whether nothing is left to do.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         self.steps.is_empty() && self.replaces.is_empty()
     }
 
     /// How many settings and tasks are changed.
-    #[must_use]
     pub fn changes(&self) -> usize {
         let of = |step: &ShieldStep| match step {
             ShieldStep::Set(_) => 1,

@@ -59,7 +59,6 @@ pub struct CpuStatus {
 }
 
 /// What is true at the moment. Needs no privilege.
-#[must_use]
 pub fn status(kernel: &Kernel, state: &StateDir) -> Status {
     let machine = kernel.machine();
     let topology = Topology::read(machine);
@@ -219,7 +218,6 @@ fn leaks(view: &View<'_>, held: &CpusetState, cpu: u32) -> Vec<String> {
 }
 
 /// What `-a` can have besides processes and interrupts: CPUs without a tick, CPUs whose memory can be closed, and notes.
-#[must_use]
 pub fn attainable(cpus: &CpuList, kernel: &Kernel) -> (CpuList, CpuList, Vec<String>) {
     let topology = Topology::read(kernel.machine());
     let layout = Layout::read(kernel.machine());

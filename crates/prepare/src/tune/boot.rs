@@ -37,7 +37,6 @@ pub enum BootState {
 
 impl BootState {
     /// Of this machine.
-    #[must_use]
     pub fn of(machine: &Machine) -> Self {
         let installed = |folder: &str| machine.exists(format!("{folder}/{BOOT_UNIT}"));
         if !machine.is_directory("/run/systemd/system") {

@@ -39,7 +39,6 @@ impl TuneError {
     }
 
     /// The design's exit code: 2 for what was asked wrongly or may not be done, 1 for what failed.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         if matches!(self, Self::Wrong(_) | Self::Layers(_) | Self::Nic(_)) { 2 } else { 1 }
     }

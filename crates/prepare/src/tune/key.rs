@@ -109,7 +109,6 @@ impl fmt::Display for Key {
 
 impl Key {
     /// Whether it needs a network device.
-    #[must_use]
     pub fn is_of_nic(&self) -> bool {
         matches!(self, Self::Ethtool(..) | Self::Napi(_) | Self::Queues(_))
     }

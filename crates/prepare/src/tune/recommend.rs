@@ -31,7 +31,6 @@ pub struct Recommendation {
 
 impl HostKind {
     /// Of a machine.
-    #[must_use]
     pub fn of(machine: &Machine) -> Self {
         let facts = host::facts::machine(machine);
         let nics = machine.names("/sys/class/net").unwrap_or_default().into_iter().filter_map(|name| {
@@ -50,7 +49,6 @@ impl HostKind {
     }
 
     /// The profile that fits. Both have the same base; `network-latency` polls, which pays only with a CPU to spare.
-    #[must_use]
     pub fn recommend(&self) -> Recommendation {
         let nics: Vec<String> = self.nics.iter().map(|(name, driver)| format!("{name} ({driver})")).collect();
         let what = [

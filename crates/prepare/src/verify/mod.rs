@@ -104,7 +104,6 @@ fn evidence(spin: &Spin, events: &[trace::TraceEvent], own: &[i32]) -> CpuEviden
 
 impl Evidence {
     /// What contradicts a shield of these CPUs.
-    #[must_use]
     pub fn leaks(&self, spec: &ShieldSpec) -> Vec<Leak> {
         self.cpus.iter().flat_map(|cpu| leaks(cpu, spec)).collect()
     }

@@ -23,7 +23,6 @@ pub enum VisitorKind {
 
 impl VisitorKind {
     /// The words for people.
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -57,7 +56,6 @@ pub struct Leak {
 }
 
 /// Counts who touched the CPU. `own` are the threads that spin; `kind_of` tells what a task is by its id and name.
-#[must_use]
 pub fn visitors(
     events: &[TraceEvent],
     own: &[i32],
@@ -125,7 +123,6 @@ pub(super) fn within(events: &[TraceEvent], own: &[i32], gap: Gap) -> Vec<String
 
 /// What a shield of these CPUs forbids and was seen all the same. Bound kernel threads, softirqs and calls from other
 /// CPUs cannot be moved by any shield and are no leaks; the local timer is one only where its CPU was to have none.
-#[must_use]
 pub fn leaks(seen: &CpuEvidence, spec: &ShieldSpec) -> Vec<Leak> {
     let forbidden = |visitor: &&Visitor| match visitor.kind {
         VisitorKind::Process | VisitorKind::KernelThread => spec.processes.contains(seen.cpu),

@@ -65,7 +65,7 @@ impl PathVisitor for Counting<'_, '_> {
         let mut usage = UsageSampler::start(None);
         let mut end = Err(PassEnd::Stopped);
         let counted = allocation_counter::measure(|| end = self.0.measure(path, &mut map, &mut usage, &mut rates));
-        drop(usage.finish());
+        let _ = usage.finish();
         (end, counted.count_total)
     }
 }
